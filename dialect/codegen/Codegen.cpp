@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "Codegen.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/AsmParser/Parser.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+using namespace llvm;
+using namespace tilewright::codegen;
+
+namespace {
+
+/// How many calls of guarded() this thread is in: only then may a fatal error become an exception.
+thread_local int guardDepth = 0;
+
+void throwFatalError(void *, const char *reason, bool) {
+  if (guardDepth > 0)
+    throw CodegenError(std::string("LLVM cannot compile this: ") + reason);
+}
+
+struct DiagnosticCollector final : DiagnosticHandler {
+  explicit DiagnosticCollector(std::string &errors) : errors(errors) {}
+
+  bool handleDiagnostics(const DiagnosticInfo &info) override {
+    if (info.getSeverity() == DS_Error) {
+      raw_string_ostream stream(errors);
+      DiagnosticPrinterRawOStream printer(stream);
+      info.print(printer);
+      stream << '\n';
+    }
+    return true; // Nothing goes to stderr.
+  }
+
+  std::string &errors;
+};
+
+/// One module on its way through LLVM. It lives on the heap, because it is leaked when LLVM fails half-way.
+struct Compilation {
+  std::string errors;
+  LLVMContext context;
+  std::unique_ptr<TargetMachine> machine;
+  std::unique_ptr<Module> module;
+
+  Compilation() { context.setDiagnosticHandler(std::make_unique<DiagnosticCollector>(errors)); }
+
+  void throwOnErrors() const {
+    if (!errors.empty())
+      throw CodegenError(StringRef(errors).rtrim().str());
+  }
+};
+
+/// Throws unless `machine` names what `target` knows: LLVM itself would only warn on stderr, and compile for another
+/// one.
+void checkMachine(const Target &target, const Triple &triple, const Machine &machine) {
+  std::unique_ptr<MCSubtargetInfo> subtarget(target.createMCSubtargetInfo(triple, "", ""));
+  if (!subtarget)
+    throw CodegenError("LLVM has no code generator for triple \"" + machine.triple + "\"");
+  if (!machine.cpu.empty() && machine.cpu != "generic" && !subtarget->isCPUStringValid(machine.cpu))
+    throw CodegenError("unknown CPU \"" + machine.cpu + "\" for triple \"" + machine.triple + "\"");
+  SmallVector<StringRef> features;
+  StringRef(machine.features).split(features, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (StringRef feature : features) {
+    bool known = feature.size() > 1 && (feature[0] == '+' || feature[0] == '-') &&
+                 any_of(subtarget->getAllProcessorFeatures(),
+                        [&](const SubtargetFeatureKV &row) { return feature.drop_front() == row.Key; });
+    if (!known)
+      throw CodegenError("unknown feature \"" + feature.str() + "\" for triple \"" + machine.triple +
+                         "\"; expected +NAME or -NAME as LLVM spells it");
+  }
+}
+
+std::unique_ptr<TargetMachine> createMachine(const Machine &machine, CodeGenOptLevel level) {
+  Triple triple(Triple::normalize(machine.triple));
+  std::string error;
+  const Target *target = TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    throw CodegenError("unknown triple \"" + machine.triple + "\": " + error);
+  checkMachine(*target, triple, machine);
+  TargetOptions options;
+  options.AllowFPOpFusion = FPOpFusion::Standard;
+  std::unique_ptr<TargetMachine> made(target->createTargetMachine(triple, machine.cpu, machine.features, options,
+                                                                  Reloc::PIC_, /*CM=*/std::nullopt, level));
+  if (!made)
+    throw CodegenError("LLVM has no code generator for triple \"" + machine.triple + "\"");
+  return made;
+}
+
+void load(Compilation &compilation, const std::string &ir) {
+  SMDiagnostic error;
+  compilation.module = parseAssemblyString(ir, error, compilation.context);
+  if (!compilation.module) {
+    std::string text;
+    raw_string_ostream stream(text);
+    error.print("LLVM IR", stream, /*ShowColors=*/false);
+    throw CodegenError(StringRef(text).rtrim().str());
+  }
+  std::string text;
+  raw_string_ostream stream(text);
+  if (verifyModule(*compilation.module, &stream))
+    throw CodegenError("invalid LLVM IR: " + StringRef(text).rtrim().str());
+  DataLayout layout = compilation.machine->createDataLayout();
+  const std::string &stated = compilation.module->getDataLayoutStr();
+  if (!stated.empty() && stated != layout.getStringRepresentation())
+    throw CodegenError("the module's data layout \"" + stated + "\" is not the target's, \"" +
+                       layout.getStringRepresentation() + "\"");
+  compilation.module->setDataLayout(layout);
+  compilation.module->setTargetTriple(compilation.machine->getTargetTriple());
+}
+
+struct GuardDepth {
+  GuardDepth() { ++guardDepth; }
+  ~GuardDepth() { --guardDepth; }
+};
+
+/// Loads `ir` and runs `work` on it. When LLVM fails half-way its data is in no state to be destroyed, and stays.
+template <typename Work>
+std::string guarded(const std::string &ir, const Machine &machine, CodeGenOptLevel level, Work work) {
+  auto compilation = std::make_unique<Compilation>();
+  compilation->machine = createMachine(machine, level);
+  load(*compilation, ir);
+  Compilation *atRisk = compilation.release();
+  std::string result;
+  {
+    GuardDepth guard;
+    result = work(*atRisk);
+  }
+  compilation.reset(atRisk);
+  compilation->throwOnErrors();
+  return result;
+}
+
+} // namespace
+
+void tilewright::codegen::initialize() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    InitializeAllTargetInfos();
+    InitializeAllTargets();
+    InitializeAllTargetMCs();
+    InitializeAllAsmPrinters();
+    InitializeAllAsmParsers();
+    install_fatal_error_handler(throwFatalError);
+  });
+}
+
+std::string tilewright::codegen::optimize(const std::string &ir, const Machine &machine, int level) {
+  constexpr CodeGenOptLevel levels[] = {CodeGenOptLevel::None, CodeGenOptLevel::Less, CodeGenOptLevel::Default,
+                                        CodeGenOptLevel::Aggressive};
+  const OptimizationLevel pipelines[] = {OptimizationLevel::O0, OptimizationLevel::O1, OptimizationLevel::O2,
+                                         OptimizationLevel::O3};
+  if (level < 0 || level > 3)
+    throw CodegenError("optimisation level " + std::to_string(level) + "; expected 0, 1, 2 or 3");
+  return guarded(ir, machine, levels[level], [&](Compilation &compilation) {
+    LoopAnalysisManager loops;
+    FunctionAnalysisManager functions;
+    CGSCCAnalysisManager callGraph;
+    ModuleAnalysisManager modules;
+    PassBuilder builder(compilation.machine.get());
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(callGraph);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, callGraph, modules);
+    builder.buildPerModuleDefaultPipeline(pipelines[level]).run(*compilation.module, modules);
+    std::string text;
+    raw_string_ostream stream(text);
+    compilation.module->print(stream, nullptr);
+    return text;
+  });
+}
+
+std::string tilewright::codegen::emit(const std::string &ir, const Machine &machine, Kind kind) {
+  return guarded(ir, machine, CodeGenOptLevel::Aggressive, [&](Compilation &compilation) {
+    SmallString<0> code;
+    raw_svector_ostream stream(code);
+    legacy::PassManager passes;
+    CodeGenFileType type = kind == Kind::assembly ? CodeGenFileType::AssemblyFile : CodeGenFileType::ObjectFile;
+    if (compilation.machine->addPassesToEmitFile(passes, stream, nullptr, type))
+      throw CodegenError("LLVM cannot write this kind of file for triple \"" + machine.triple + "\"");
+    passes.run(*compilation.module);
+    return std::string(code);
+  });
+}

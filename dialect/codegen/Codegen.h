@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// LLVM IR text in, optimised text, assembly or an object out. Nothing here knows of Python.
+
+#ifndef TILEWRIGHT_CODEGEN_CODEGEN_H
+#define TILEWRIGHT_CODEGEN_CODEGEN_H
+
+#include <stdexcept>
+#include <string>
+
+namespace tilewright::codegen {
+
+/// The input is wrong, or LLVM cannot make code of it for the machine; what() is what LLVM said.
+class CodegenError : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A machine in LLVM's spelling: "x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma". An empty CPU is the generic
+/// one.
+struct Machine {
+  std::string triple;
+  std::string cpu;
+  std::string features;
+};
+
+enum class Kind { assembly, object };
+
+/// Makes every target of this LLVM usable, and LLVM's fatal errors catchable inside the two functions below. Once.
+void initialize();
+
+/// `ir` after LLVM's default pipeline of `level` (0 to 3) for `machine`. Throws CodegenError.
+std::string optimize(const std::string &ir, const Machine &machine, int level);
+
+/// Code of `ir`, which is not optimised any further, position-independent. Multiplications and additions are fused only
+/// where the IR's flags say so. Throws CodegenError.
+std::string emit(const std::string &ir, const Machine &machine, Kind kind);
+
+} // namespace tilewright::codegen
+
+#endif // TILEWRIGHT_CODEGEN_CODEGEN_H

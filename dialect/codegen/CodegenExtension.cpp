@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tilewright._codegen: LLVM's optimiser and code generators, without MLIR.
+
+#include "Codegen.h"
+
+#include "llvm/Config/llvm-config.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+namespace nb = nanobind;
+using namespace tilewright;
+
+static std::string optimize(const std::string &ir, std::string triple, std::string cpu, std::string features,
+                            int level) {
+  nb::gil_scoped_release release;
+  return codegen::optimize(ir, {std::move(triple), std::move(cpu), std::move(features)}, level);
+}
+
+static nb::bytes emit(const std::string &ir, std::string triple, std::string cpu, std::string features,
+                      const std::string &kind) {
+  if (kind != "asm" && kind != "obj")
+    throw codegen::CodegenError("kind \"" + kind + "\"; expected \"asm\" or \"obj\"");
+  std::string code;
+  {
+    nb::gil_scoped_release release;
+    code = codegen::emit(ir, {std::move(triple), std::move(cpu), std::move(features)},
+                         kind == "asm" ? codegen::Kind::assembly : codegen::Kind::object);
+  }
+  return nb::bytes(code.data(), code.size());
+}
+
+NB_MODULE(_codegen, m) {
+  m.doc() = "LLVM's optimiser and code generators, without MLIR. What LLVM refuses is a ValueError with its message.";
+  codegen::initialize();
+  nb::register_exception_translator([](const std::exception_ptr &raised, void *) {
+    try {
+      std::rethrow_exception(raised);
+    } catch (const codegen::CodegenError &error) {
+      PyErr_SetString(PyExc_ValueError, error.what());
+    }
+  });
+  m.attr("llvm_version") = LLVM_VERSION_STRING;
+  m.def("optimize", &optimize, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),
+        nb::arg("level") = 3, "LLVM IR text after LLVM's default pipeline of that level (0 to 3) for the machine.");
+  m.def("emit", &emit, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),
+        nb::arg("kind"), "Assembly (\"asm\") or object (\"obj\") of LLVM IR text, which is not optimised any further.");
+}

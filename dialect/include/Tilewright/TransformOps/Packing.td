@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef TILEWRIGHT_TRANSFORMOPS_PACKING_TD
+#define TILEWRIGHT_TRANSFORMOPS_PACKING_TD
+
+include "Tilewright/TransformOps/TransformOpBase.td"
+
+def Tilewright_VectorizePadOp : Tilewright_TransformEachOp<"vectorize_pad"> {
+  let summary = "Turns a two-dimensional tensor.pad into loops that copy vectors of a row";
+  let description = [{
+    Rewrites a `tensor.pad` of static result shape, zero low padding and a constant padding value into a loop over its
+    rows, which copies vectors of `lanes` elements from the source straight into the destination (the slice into which
+    the padded tensor is inserted, when that is its only use). A source that fills its columns is copied without masks;
+    one that does not takes a second loop whose reads are out of bounds by declaration, so lowered to masked loads.
+    Missing rows are filled afterwards. This is the inner part of a packing loop nest as
+    `transform.structured.hoist_pad` builds it.
+
+    Why not upstream: `rewrite_in_destination_passing_style` writes every element twice (fill, then copy), tiling the
+    `tensor.pad` guards every row with a test for an empty slice, and `structured.vectorize` makes one vector of the
+    whole panel.
+
+    ```mlir
+    %p = tensor.pad %b nofold low[0, 0] high[0, %h] {...} : tensor<256x?xf32> to tensor<256x32xf32>
+    // becomes, with lanes = 16
+    %p = scf.if %full {
+      scf.for %r = 0 to 256 { two vector.transfer_read in bounds, two vector.transfer_write }
+    } else {
+      scf.for %r = 0 to 256 { two vector.transfer_read out of bounds, two vector.transfer_write }
+    }
+    ```
+
+    The handle is consumed. A `tensor.pad` of another form is a silenceable failure.
+  }];
+  let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$lanes);
+  let results = (outs);
+  let assemblyFormat = "$target `lanes` $lanes attr-dict `:` type($target)";
+}
+
+#endif // TILEWRIGHT_TRANSFORMOPS_PACKING_TD

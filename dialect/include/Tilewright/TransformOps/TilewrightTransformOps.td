@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Every transform operation of tilewright: one file for each family, and its line here.
+
+#ifndef TILEWRIGHT_TRANSFORMOPS_TILEWRIGHTTRANSFORMOPS_TD
+#define TILEWRIGHT_TRANSFORMOPS_TILEWRIGHTTRANSFORMOPS_TD
+
+include "Tilewright/TransformOps/Accumulators.td"
+include "Tilewright/TransformOps/Annotate.td"
+include "Tilewright/TransformOps/Packing.td"
+
+#endif // TILEWRIGHT_TRANSFORMOPS_TILEWRIGHTTRANSFORMOPS_TD

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef TILEWRIGHT_TRANSFORMS_PASSES_TD
+#define TILEWRIGHT_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def StripProvenance : Pass<"tilewright-strip-provenance"> {
+  let summary = "Removes what says where code came from, and keeps what it is";
+  let description = [{
+    Removes every `tilewright.schedule` attribute below the operation that the pass runs on, the operation itself included,
+    and with `target=true` every `tilewright.target` too. Two payloads that differ only in the file and line of the
+    schedule that made them are the same text afterwards, so a key can be made from it.
+  }];
+  let options = [
+    Option<"target", "target", "bool", /*default=*/"false", "Remove tilewright.target as well">
+  ];
+}
+
+def PrefetchTiles : Pass<"tilewright-prefetch-tiles"> {
+  let summary = "Prefetches the next tile of accumulators while the current one is computed";
+  let description = [{
+    Where a loop starts from a two-dimensional vector that is read from a memref, as the microkernel's loop over K starts
+    from a tile of C, prefetches the tile below it before the loop. The hardware does not: a tile's rows are few and far
+    apart. Runs after bufferization and before vectors are unrolled. A prefetch beyond the memref is harmless.
+
+    Upstream has the operation, and no pass that places it.
+  }];
+  let dependentDialects = ["::mlir::affine::AffineDialect", "::mlir::memref::MemRefDialect"];
+  let options = [
+    Option<"lineBytes", "line-bytes", "int64_t", /*default=*/"64", "Bytes of a cache line">
+  ];
+}
+
+#endif // TILEWRIGHT_TRANSFORMS_PASSES_TD

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * The C interface of tilewright's MLIR part, in the manner of mlir-c. */
+
+#ifndef TILEWRIGHT_C_TILEWRIGHT_H
+#define TILEWRIGHT_C_TILEWRIGHT_H
+
+#include "mlir-c/IR.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+MLIR_DECLARE_CAPI_DIALECT_REGISTRATION(Tilewright, tilewright);
+
+/* Adds the dialect and the transform extension to `registry`. */
+MLIR_CAPI_EXPORTED void tilewrightRegisterAllDialects(MlirDialectRegistry registry);
+
+/* Registers the passes tilewright-*, for the whole process. */
+MLIR_CAPI_EXPORTED void tilewrightRegisterAllPasses(void);
+
+/*===-- #tilewright.target ------------------------------------------------===*/
+
+MLIR_CAPI_EXPORTED bool tilewrightAttributeIsATarget(MlirAttribute attribute);
+MLIR_CAPI_EXPORTED MlirTypeID tilewrightTargetAttrGetTypeID(void);
+
+/* The attribute, or a null one when its parameters are invalid, with a diagnostic at `location`. */
+MLIR_CAPI_EXPORTED MlirAttribute tilewrightTargetAttrGetChecked(MlirLocation location, MlirStringRef name,
+                                                                MlirStringRef triple, MlirStringRef features,
+                                                                MlirStringRef tuneCpu, int64_t vectorBits,
+                                                                int64_t preferVectorWidth);
+MLIR_CAPI_EXPORTED MlirStringRef tilewrightTargetAttrGetName(MlirAttribute attribute);
+MLIR_CAPI_EXPORTED MlirStringRef tilewrightTargetAttrGetTriple(MlirAttribute attribute);
+MLIR_CAPI_EXPORTED MlirStringRef tilewrightTargetAttrGetFeatures(MlirAttribute attribute);
+MLIR_CAPI_EXPORTED MlirStringRef tilewrightTargetAttrGetTuneCpu(MlirAttribute attribute);
+MLIR_CAPI_EXPORTED int64_t tilewrightTargetAttrGetVectorBits(MlirAttribute attribute);
+MLIR_CAPI_EXPORTED int64_t tilewrightTargetAttrGetPreferVectorWidth(MlirAttribute attribute);
+
+/*===-- #tilewright.schedule ----------------------------------------------===*/
+
+MLIR_CAPI_EXPORTED bool tilewrightAttributeIsASchedule(MlirAttribute attribute);
+MLIR_CAPI_EXPORTED MlirTypeID tilewrightScheduleAttrGetTypeID(void);
+
+/* The attribute, or a null one when its parameters are invalid, with a diagnostic at `location`. `parameters` is a
+ * dictionary attribute. */
+MLIR_CAPI_EXPORTED MlirAttribute tilewrightScheduleAttrGetChecked(MlirLocation location, MlirStringRef strategy,
+                                                                  MlirAttribute parameters, MlirStringRef source);
+MLIR_CAPI_EXPORTED MlirStringRef tilewrightScheduleAttrGetStrategy(MlirAttribute attribute);
+MLIR_CAPI_EXPORTED MlirAttribute tilewrightScheduleAttrGetParameters(MlirAttribute attribute);
+MLIR_CAPI_EXPORTED MlirStringRef tilewrightScheduleAttrGetSource(MlirAttribute attribute);
+
+/*===-- Translation -------------------------------------------------------===*/
+
+/* Translates an operation in the LLVM dialect (and the dialects of intrinsics) to LLVM IR, and gives its text to
+ * `onText`. On failure `onError` gets the diagnostics, one a line, and the result is failure. The operation's context
+ * learns every translation that upstream has. */
+MLIR_CAPI_EXPORTED MlirLogicalResult tilewrightTranslateToLLVMIR(MlirOperation operation, MlirStringCallback onText,
+                                                                 MlirStringCallback onError, void *userData);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TILEWRIGHT_C_TILEWRIGHT_H */

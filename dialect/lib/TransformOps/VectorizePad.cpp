@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "Tilewright/TransformOps/TilewrightTransformOps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Tensor/Utils/Utils.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace tilewright;
+
+namespace {
+/// A row is copied by straight-line code up to this many vectors, by a loop beyond.
+constexpr int64_t maxUnrolledVectors = 4;
+
+/// Where a row of the padded tensor comes from.
+enum class RowSource { FullRow, PartialRow, PaddingOnly };
+
+/// Builds the loops that replace one tensor.pad.
+class PadCopy {
+public:
+  PadCopy(RewriterBase &rewriter, tensor::PadOp pad, Value padding, int64_t lanes)
+      : rewriter(rewriter), loc(pad.getLoc()), source(pad.getSource()), padding(padding),
+        columns(pad.getResultType().getDimSize(1)), lanes(lanes) {}
+
+  Value index(int64_t value) { return arith::ConstantIndexOp::create(rewriter, loc, value); }
+
+  /// for r in [from, to): dest[r, :] = row r
+  Value copyRows(Value dest, Value from, Value to, RowSource kind) {
+    return loop(dest, from, to, index(1), [&](Value row, Value carried) { return copyRow(carried, row, kind); });
+  }
+
+private:
+  Value loop(Value dest, Value from, Value to, Value step, llvm::function_ref<Value(Value, Value)> body) {
+    auto forOp = scf::ForOp::create(rewriter, loc, from, to, step, dest);
+    OpBuilder::InsertionGuard guard(rewriter);
+    rewriter.setInsertionPointToStart(forOp.getBody());
+    Value result = body(forOp.getInductionVar(), forOp.getRegionIterArg(0));
+    scf::YieldOp::create(rewriter, loc, result);
+    return forOp.getResult(0);
+  }
+
+  Value copyRow(Value dest, Value row, RowSource kind) {
+    int64_t whole = columns / lanes * lanes;
+    if (whole > maxUnrolledVectors * lanes) {
+      dest = loop(dest, index(0), index(whole), index(lanes),
+                  [&](Value column, Value carried) { return copyVector(carried, row, column, lanes, kind); });
+    } else {
+      for (int64_t column = 0; column < whole; column += lanes)
+        dest = copyVector(dest, row, index(column), lanes, kind);
+    }
+    if (whole < columns)
+      dest = copyVector(dest, row, index(whole), columns - whole, kind);
+    return dest;
+  }
+
+  Value copyVector(Value dest, Value row, Value column, int64_t width, RowSource kind) {
+    auto type = VectorType::get({width}, cast<RankedTensorType>(source.getType()).getElementType());
+    auto map = AffineMapAttr::get(AffineMap::getMinorIdentityMap(2, 1, rewriter.getContext()));
+    Value vector;
+    if (kind == RowSource::PaddingOnly)
+      vector = vector::BroadcastOp::create(rewriter, loc, type, padding);
+    else
+      vector =
+          vector::TransferReadOp::create(rewriter, loc, type, source, ValueRange{row, column}, map, padding,
+                                         /*mask=*/Value(), rewriter.getBoolArrayAttr({kind == RowSource::FullRow}));
+    return vector::TransferWriteOp::create(rewriter, loc, vector, dest, ValueRange{row, column}, map,
+                                           rewriter.getBoolArrayAttr({true}))
+        .getResult();
+  }
+
+  RewriterBase &rewriter;
+  Location loc;
+  Value source, padding;
+  int64_t columns, lanes;
+};
+} // namespace
+
+/// The tensor that the copy writes into: the slice into which `pad` is inserted, or a new one.
+static Value destinationOf(RewriterBase &rewriter, tensor::PadOp pad) {
+  RankedTensorType type = pad.getResultType();
+  if (pad->hasOneUse()) {
+    auto insert = dyn_cast<tensor::InsertSliceOp>(*pad->user_begin());
+    if (insert && insert.getSource() == pad.getResult()) {
+      rewriter.setInsertionPoint(insert);
+      return tensor::ExtractSliceOp::create(rewriter, pad.getLoc(), type, insert.getDest(), insert.getMixedOffsets(),
+                                            insert.getMixedSizes(), insert.getMixedStrides());
+    }
+  }
+  rewriter.setInsertionPoint(pad);
+  return tensor::EmptyOp::create(rewriter, pad.getLoc(), type.getShape(), type.getElementType());
+}
+
+/// The value that pads, where the insertion point is: a constant in the region of `pad` is copied out.
+static Value paddingOf(RewriterBase &rewriter, tensor::PadOp pad) {
+  Value padding = pad.getConstantPaddingValue();
+  if (padding.getParentRegion() != &pad.getRegion())
+    return padding;
+  return rewriter.clone(*padding.getDefiningOp())->getResult(cast<OpResult>(padding).getResultNumber());
+}
+
+/// Whether `pad` only adds rows and columns at the end, the same value everywhere, to a matrix that vectors can hold.
+static bool isSupported(tensor::PadOp pad) {
+  RankedTensorType source = pad.getSourceType(), type = pad.getResultType();
+  if (type.getRank() != 2 || !type.hasStaticShape() || !pad.hasZeroLowPad() || !pad.getConstantPaddingValue() ||
+      !VectorType::isValidElementType(type.getElementType()))
+    return false;
+  return llvm::all_of(llvm::zip_equal(source.getShape(), type.getShape()), [](auto sizes) {
+    auto [before, after] = sizes;
+    return ShapedType::isDynamic(before) || before <= after;
+  });
+}
+
+DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewriter &rewriter, Operation *target,
+                                                       transform::ApplyToEachResultList &results,
+                                                       transform::TransformState &state) {
+  auto pad = dyn_cast<tensor::PadOp>(target);
+  if (!pad || !isSupported(pad)) {
+    DiagnosedSilenceableFailure failure =
+        emitSilenceableError()
+        << "expected a two-dimensional tensor.pad of numbers with a static result, no low or "
+           "negative padding and a constant padding value: pad with transform.structured.pad first";
+    failure.attachNote(target->getLoc()) << "payload operation";
+    return failure;
+  }
+  Location loc = pad.getLoc();
+  RankedTensorType type = pad.getResultType();
+  Value dest = destinationOf(rewriter, pad);
+  PadCopy copy(rewriter, pad, paddingOf(rewriter, pad), getLanes());
+  OpFoldResult rows = tensor::getMixedSize(rewriter, loc, pad.getSource(), 0);
+  OpFoldResult columns = tensor::getMixedSize(rewriter, loc, pad.getSource(), 1);
+  Value rowCount = getValueOrCreateConstantIndexOp(rewriter, loc, rows);
+  Value zero = copy.index(0), allRows = copy.index(type.getDimSize(0)), allColumns = copy.index(type.getDimSize(1));
+
+  Value result;
+  if (isConstantIntValue(columns, type.getDimSize(1))) {
+    result = copy.copyRows(dest, zero, rowCount, RowSource::FullRow);
+  } else {
+    Value columnCount = getValueOrCreateConstantIndexOp(rewriter, loc, columns);
+    Value full = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq, columnCount, allColumns);
+    auto branch = scf::IfOp::create(rewriter, loc, TypeRange{type}, full, /*withElseRegion=*/true);
+    for (auto [block, kind] :
+         {std::pair(branch.thenBlock(), RowSource::FullRow), std::pair(branch.elseBlock(), RowSource::PartialRow)}) {
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPointToStart(block);
+      Value copied = copy.copyRows(dest, zero, rowCount, kind);
+      scf::YieldOp::create(rewriter, loc, copied);
+    }
+    result = branch.getResult(0);
+  }
+  if (!isConstantIntValue(rows, type.getDimSize(0)))
+    result = copy.copyRows(result, rowCount, allRows, RowSource::PaddingOnly);
+  rewriter.replaceOp(pad, result);
+  return DiagnosedSilenceableFailure::success();
+}
+
+void VectorizePadOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  transform::consumesHandle(getTargetMutable(), effects);
+  transform::modifiesPayload(effects);
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A compiled matmul that Python calls on NumPy arrays.
+
+#ifndef TILEWRIGHT_RUNTIME_MATMULCALL_H
+#define TILEWRIGHT_RUNTIME_MATMULCALL_H
+
+#include "ObjectCode.h"
+#include "Operands.h"
+
+#include <memory>
+
+namespace tilewright::runtime {
+
+/// The C entry that the lowering makes. Leading dimensions are in elements.
+using MatmulEntry = int32_t(int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb,
+                            void *c, int64_t ldc);
+
+/// What the entry returns.
+enum class Status : int32_t { ok = 0, wrongExtents = 1, outOfMemory = 2 };
+
+/// Immutable after construction, so that any number of threads may call it at once.
+class MatmulCall {
+public:
+  /// Extents may be openExtent; `a`, `b` and `c` are anything that NumPy takes for a dtype. Code that accumulates reads
+  /// the result's former elements, so that calls have to pass `out`. Throws nanobind::python_error or
+  /// nanobind::builtin_exception.
+  MatmulCall(std::shared_ptr<const ObjectCode> code, Extents extents, nanobind::handle a, nanobind::handle b,
+             nanobind::handle c, bool accumulate);
+
+  /// self(a, b, *, out=None). A new reference, or null with a Python error. May throw as Operands.h says.
+  PyObject *call(PyObject *positional, PyObject *keywords) const;
+
+private:
+  PyObject *run(PyObject *a, PyObject *b, PyObject *out) const;
+  Status enter(const Extents &actual, const Matrix &a, const Matrix &b, const Matrix &c) const noexcept;
+
+  std::shared_ptr<const ObjectCode> code;
+  MatmulEntry *entry;
+  Extents extents;
+  Operand a, b, c;
+  bool accumulate;
+  nanobind::object outName; // The interned "out".
+};
+
+} // namespace tilewright::runtime
+
+#endif // TILEWRIGHT_RUNTIME_MATMULCALL_H

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tilewright._runtime: loads compiled kernels and calls them on NumPy arrays, without MLIR.
+
+#include "MatmulCall.h"
+#include "Scratch.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+namespace nb = nanobind;
+using namespace tilewright::runtime;
+
+/// The Python object; nanobind keeps constness out of shared_ptr.
+struct Code {
+  std::shared_ptr<const ObjectCode> linked;
+};
+
+static Code linkCode(nb::bytes object, const std::string &entry) {
+  std::string_view bytes(object.c_str(), object.size());
+  nb::gil_scoped_release release;
+  return {ObjectCode::link(bytes, entry)};
+}
+
+static int64_t extentOf(std::optional<int64_t> value) {
+  if (value && *value < 0)
+    throw nb::value_error("an extent is negative; expected an int from 0, or None");
+  return value.value_or(openExtent);
+}
+
+static void makeCall(MatmulCall *self, const Code &code, std::optional<int64_t> m, std::optional<int64_t> n,
+                     std::optional<int64_t> k, nb::handle a, nb::handle b, nb::handle c, bool accumulate) {
+  new (self) MatmulCall(code.linked, {extentOf(m), extentOf(n), extentOf(k)}, a, b, c, accumulate);
+}
+
+/// tp_call: the dispatch of a nanobind method would take as long as a small product.
+static PyObject *callMatmul(PyObject *self, PyObject *arguments, PyObject *keywords) {
+  if (!nb::inst_ready(self)) {
+    PyErr_SetString(PyExc_TypeError, "this kernel is not initialised: a subclass has to call super().__init__(...)");
+    return nullptr;
+  }
+  try {
+    return nb::inst_ptr<MatmulCall>(self)->call(arguments, keywords);
+  } catch (nb::python_error &error) {
+    error.restore();
+  } catch (const std::bad_alloc &) {
+    PyErr_NoMemory();
+  } catch (const std::exception &error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+static PyType_Slot callSlots[] = {{Py_tp_call, reinterpret_cast<void *>(callMatmul)}, {0, nullptr}};
+
+NB_MODULE(_runtime, m) {
+  m.doc() = "Loads compiled kernels and calls them on NumPy arrays, without MLIR.";
+  importNumpy();
+  nb::register_exception_translator([](const std::exception_ptr &raised, void *) {
+    try {
+      std::rethrow_exception(raised);
+    } catch (const InvalidObject &error) {
+      PyErr_SetString(PyExc_ValueError, error.what());
+    } catch (const LinkFailure &error) {
+      PyErr_SetString(PyExc_OSError, error.what());
+    }
+  });
+
+  nb::class_<Code>(m, "Code",
+                   "A function in executable memory, linked from an ELF object. Its pages are never writable and "
+                   "executable at once, and go when the last kernel that uses them goes.")
+      .def(
+          "__init__",
+          [](Code *self, nb::bytes object, const std::string &entry) { new (self) Code(linkCode(object, entry)); },
+          nb::arg("object"), nb::arg("entry"),
+          "Links `object` and finds the function `entry` in it.\n\n"
+          "Raises:\n"
+          "    ValueError: The bytes are no object for this machine, or do not define `entry`.\n"
+          "    OSError: A symbol is undefined, or there is no memory.")
+      .def_prop_ro(
+          "address", [](const Code &self) { return reinterpret_cast<uintptr_t>(self.linked->entry()); },
+          "Where the function starts; valid while this object or a kernel made of it lives.")
+      .def_prop_ro("entry", [](const Code &self) { return self.linked->entryName(); }, "The function's name.");
+
+  nb::class_<MatmulCall>(m, "MatmulCall", nb::type_slots(callSlots),
+                         "A matmul that can be called: self(a, b, *, out=None), from any number of threads at once.")
+      .def("__init__", &makeCall, nb::arg("code"), nb::arg("m").none(), nb::arg("n").none(), nb::arg("k").none(),
+           nb::kw_only(), nb::arg("a"), nb::arg("b"), nb::arg("c"), nb::arg("accumulate") = false,
+           "Args:\n"
+           "    code: The linked C entry.\n"
+           "    m: Rows of A and of the result; None takes whatever the operands have, here and below.\n"
+           "    n: Columns of B and of the result.\n"
+           "    k: Columns of A, rows of B.\n"
+           "    a: NumPy type (or its name) of A's elements.\n"
+           "    b: That of B's.\n"
+           "    c: That of the result's.\n"
+           "    accumulate: Whether the code adds to the result's former elements, so that calls have to pass `out`.");
+
+  m.def(
+      "scratch_state",
+      [] {
+        ScratchState state = scratchState();
+        return nb::make_tuple(state.capacity, state.used);
+      },
+      "Bytes of scratch memory that this thread keeps for kernels, and how many of them are in use now.");
+  m.attr("SCRATCH_LIMIT") = scratchLimit;
+}

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""tilewright: matrix-multiplication kernels from MLIR, by short Python schedules.
+
+The names below are imported when they are first used, so that ``import tilewright`` costs little.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.errors import (
+        LoweringError,
+        OperandError,
+        ScheduleError,
+        SpecError,
+        TargetError,
+        TilewrightError,
+    )
+    from tilewright.payload.reference import error_bound, reference
+    from tilewright.runtime.compile import compile, matmul
+    from tilewright.runtime.kernel import Kernel
+    from tilewright.schedules.blocking import Blocking
+    from tilewright.spec import MatmulSpec
+    from tilewright.targets import Target
+
+    targets: Any  # a package that can be called, for which there is no type
+
+_ORIGINS = {
+    "LoweringError": "errors",
+    "OperandError": "errors",
+    "ScheduleError": "errors",
+    "SpecError": "errors",
+    "TargetError": "errors",
+    "TilewrightError": "errors",
+    "error_bound": "payload.reference",
+    "reference": "payload.reference",
+    "compile": "runtime.compile",
+    "matmul": "runtime.compile",
+    "Kernel": "runtime.kernel",
+    "Blocking": "schedules.blocking",
+    "MatmulSpec": "spec",
+    "Target": "targets",
+}
+
+__all__ = [
+    "Blocking",
+    "Kernel",
+    "LoweringError",
+    "MatmulSpec",
+    "OperandError",
+    "ScheduleError",
+    "SpecError",
+    "Target",
+    "TargetError",
+    "TilewrightError",
+    "compile",
+    "error_bound",
+    "matmul",
+    "reference",
+    "targets",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - as a module's __getattr__ is
+    """Imports the public name `name`, or a stage of the package."""
+    if name == "__version__":
+        return import_module("tilewright.version").VERSION
+    if name == "targets":
+        return import_module("tilewright.targets")
+    if name not in _ORIGINS:
+        raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
+    return getattr(import_module(f"tilewright.{_ORIGINS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``python -m tilewright``: the command line."""
+
+from __future__ import annotations
+
+import sys
+
+from tilewright.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

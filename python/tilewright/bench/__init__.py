@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Benchmarks: our kernels beside other libraries and the machine's measured peak, all timed in turn in one run.
+
+What to call, in the order of a session::
+
+    shapes = [parse_shape("384x1024x1024")]          # or suite("bert").shapes; SpecError for bad text or an unknown name
+    for peer in peers.known():                       # Availability(name, library, missing)
+        ...                                          # missing is None, or says what to install
+    rows = run_suite(
+        shapes,
+        "f32",
+        threads=1,
+        target="host",
+        peers=None,                                  # None: every peer that is installed; ("mkl",): must be there, or TilewrightError
+        rounds=7,                                    # at least 7 for figures that are published; fewer is allowed
+        schedule=None,                               # as in tilewright.compile
+        parameters=None,                             # as in tilewright.compile
+        cache="hot",                                 # or "cold": operands rotate through twice the last-level cache
+        progress=lambda event: ...,                  # Event(shape, stage, done, total, row)
+    )                                                # -> list[Row]; wrong numbers raise CheckError (exit status 1), nothing is timed
+    json.dump([row.as_json() for row in rows], file) # the fields of `tilewright bench --json`; as_json(details=True) has more
+    console.print(report.table(rows))                # rich Table: one line a shape; report.WIDTH columns, where not a terminal
+    print(report.summary(rows).text())               # geometric means of the ratios to each peer, the worst case, what is absent
+    plot.gflops(rows, Path("speed.svg"))             # PNG or SVG by the suffix; plot.require_suffix(path) checks it ahead
+    report.compare(old, new)                         # two lists read from --json files -> list[Change], the regressions first
+
+``Event.done`` of ``Event.total`` counts steps over the whole run, so ``progress.update(task, completed=event.done,
+total=event.total)`` is a bar; ``event.row`` is the finished Row at the end of a shape, and None before. The callback runs between
+rounds, never during one. A progress bar with a refresh thread of its own disturbs nothing as long as it was started before
+`run_suite`: only the calling thread is pinned, and it is given back its cores at the end.
+
+How it measures is in docs/how-to/benchmark.md.
+"""
+
+from __future__ import annotations
+
+from tilewright.bench import peers, plot, report
+from tilewright.bench.measure import CheckError, Event, run_suite
+from tilewright.bench.rows import PeerResult, Rates, Row
+from tilewright.bench.suites import SUITES, Shape, Suite, parse_shape, suite
+
+__all__ = [
+    "SUITES",
+    "CheckError",
+    "Event",
+    "PeerResult",
+    "Rates",
+    "Row",
+    "Shape",
+    "Suite",
+    "parse_shape",
+    "peers",
+    "plot",
+    "report",
+    "run_suite",
+    "suite",
+]

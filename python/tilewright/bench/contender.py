@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What takes part in a comparison: loads a problem, computes it once to be checked, and gives samples of its time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from tilewright.bench.suites import Shape
+from tilewright.bench.timing import Clock, Loop, Operands, operands, rotation
+
+
+class Contender(Protocol):
+    """One that is measured; in this process (`Local`) or in its own (`PeerProcess`)."""
+
+    @property
+    def name(self) -> str:
+        """The name in the table."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """What is measured, exactly."""
+        ...
+
+    def load(self, shape: Shape, dtype: str, seed: int, total_bytes: int) -> None:
+        """Makes the operands: those of `timing.operands`, and copies of them up to `total_bytes` to rotate through."""
+        ...
+
+    def result(self) -> np.ndarray:
+        """The product of the loaded operands, computed by the call that will be timed; M×N elements."""
+        ...
+
+    def calibrate(self, min_seconds: float) -> int:
+        """How many calls make a sample of at least `min_seconds`."""
+        ...
+
+    def sample(self, count: int) -> float:
+        """Seconds that one call takes, the mean of `count`."""
+        ...
+
+    def unload(self) -> None:
+        """Drops the operands."""
+        ...
+
+
+class Local:
+    """A contender that runs in this process."""
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        bind: Callable[[Operands], Callable[[], object]],
+        clock: Clock = time.perf_counter_ns,
+    ) -> None:
+        """Takes the function that makes the timed call out of operands, and the clock."""
+        self.name = name
+        self.version = version
+        self._bind = bind
+        self._clock = clock
+        self._every: list[Operands] = []
+        self._loop: Loop | None = None
+
+    def load(self, shape: Shape, dtype: str, seed: int, total_bytes: int) -> None:
+        """See `Contender.load`."""
+        self.unload()
+        self._every = rotation(operands(shape, dtype, seed), total_bytes)
+        self._loop = Loop([self._bind(each) for each in self._every], self._clock)
+
+    def result(self) -> np.ndarray:
+        """See `Contender.result`. Every copy of the operands is gone through, so no page is touched first when timed."""
+        self._loaded().seconds(len(self._every))
+        return self._every[0].c
+
+    def calibrate(self, min_seconds: float) -> int:
+        """See `Contender.calibrate`."""
+        return self._loaded().calibrate(min_seconds)
+
+    def sample(self, count: int) -> float:
+        """See `Contender.sample`."""
+        return self._loaded().sample(count)
+
+    def unload(self) -> None:
+        """See `Contender.unload`."""
+        self._loop = None
+        self._every = []
+
+    def _loaded(self) -> Loop:
+        if self._loop is None:
+            raise ValueError(f"{self.name}: load() comes before result(), calibrate() and sample()")
+        return self._loop

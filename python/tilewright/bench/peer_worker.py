@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The process of one peer: pins itself, loads the library, and does what the parent asks over a connection.
+
+Started by peer_process.py as ``python -m tilewright.bench.peer_worker FD NAME CORES``. The environment has the number of
+threads already, and the affinity is set before the library is loaded, so that the library's threads inherit it.
+
+A request is ``(method, arguments)`` for a method of `Local`; the answer is ``(True, result)`` or ``(False, message)``. The first
+answer, unasked, has the library's version. The connection's end is the process's end.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from multiprocessing.connection import Connection
+
+
+def main(arguments: list[str]) -> int:
+    """Serves one parent until it closes the connection."""
+    descriptor, name, cores = arguments
+    os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
+    with Connection(int(descriptor)) as parent:
+        try:
+            from tilewright.bench.contender import Local
+            from tilewright.bench.peers import PEERS
+
+            library = PEERS[name].make()
+            contender = Local(name, library.version, library.bind)
+            parent.send((True, contender.version))
+        except Exception as error:
+            parent.send((False, _message(error)))
+            return 1
+        while True:
+            try:
+                method, values = parent.recv()
+            except EOFError:
+                return 0
+            try:
+                parent.send((True, getattr(contender, method)(*values)))
+            except Exception as error:
+                parent.send((False, _message(error)))
+
+
+def _message(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

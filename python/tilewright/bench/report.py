@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What people read: the table, its summary, and the comparison of two runs."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.bench.rows import Row
+from tilewright.errors import TilewrightError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+_KEY = ("m", "n", "k", "dtype", "layout", "threads", "target", "packed")
+"""The fields of `bench --json` that say what was measured, as against how it went."""
+
+
+WIDTH = 120
+"""Columns that `table` needs with three peers."""
+
+
+def _peer_names(rows: Iterable[Row]) -> list[str]:
+    """The peers of all rows, in the order in which they first appear."""
+    return list(dict.fromkeys(name for row in rows for name in row.peers))
+
+
+def table(rows: Sequence[Row], *, title: str | None = None) -> Table:
+    """A table with a line for each row: rate, percentages, ratio to each peer (above 1: we are faster), error, costs.
+
+    Print it on a ``Console(width=WIDTH)`` where the output is no terminal, as rich assumes 80 columns there and would cut it.
+    """
+    from rich import box
+    from rich.table import Table
+
+    peers = _peer_names(rows)
+    made = Table(title=title or _title(rows), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
+    made.collapse_padding, made.pad_edge = True, False
+    made.add_column("M×N×K", no_wrap=True)
+    for heading in (
+        *("GFLOP/s", "p20–p80", "%\npeak", "%\nroof"),
+        *(f"times\n{name}" for name in peers),
+        *("error", "compile\ns", "cached\nms", "bytes"),
+    ):
+        made.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        made.add_row(
+            str(row.shape),
+            f"{row.gflops:.1f}",
+            f"{row.ours.percentile(20):.1f}–{row.ours.percentile(80):.1f}",
+            f"{row.percent_of_peak:.1f}",
+            f"{row.percent_of_roofline:.1f}",
+            *(_ratio(row.ratio(name)) if name in row.peers else "" for name in peers),
+            f"{row.rel_error:.1e}",
+            f"{row.compile_seconds:.2f}",
+            "" if row.cached_seconds is None else f"{row.cached_seconds * 1e3:.1f}",
+            str(row.object_bytes),
+        )
+    return made
+
+
+def _title(rows: Sequence[Row]) -> str:
+    if not rows:
+        return "nothing measured"
+    first = rows[0]
+    threads = "1 thread" if first.threads == 1 else f"{first.threads} threads"
+    peak = statistics.median(row.peak.median for row in rows)
+    return f"{first.dtype}, {first.target}, {threads}, {first.cache}; measured peak {peak:.0f} GFLOP/s"
+
+
+def _ratio(value: float) -> Text:
+    """A ratio with a colour: green when we are ahead, red when behind by more than 5 %."""
+    from rich.text import Text
+
+    return Text(f"{value:.2f}", style="green" if value >= 1 else "red" if value < 0.95 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """All ratios to one peer.
+
+    Attributes:
+        peer: Its name, or "the best peer", whichever that is on each shape.
+        geomean: Geometric mean of our speed over its, over the shapes.
+        worst: The least ratio.
+        worst_shape: Where that is.
+        shapes: On how many shapes both were measured.
+        version: What was measured; "" for the best peer.
+    """
+
+    peer: str
+    geomean: float
+    worst: float
+    worst_shape: str
+    shapes: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run in a few lines.
+
+    Attributes:
+        shapes: How many were measured.
+        percent_of_peak: Median over the shapes.
+        worst_percent: The least, and `worst_percent_shape` is where.
+        worst_percent_shape: See there.
+        against: One entry a peer.
+        best: Against whichever peer is best on each shape; None without peers.
+        absent: From the name of each peer that was not there to what is missing.
+    """
+
+    shapes: int
+    percent_of_peak: float
+    worst_percent: float
+    worst_percent_shape: str
+    against: tuple[Against, ...]
+    best: Against | None
+    absent: Mapping[str, str]
+
+    def text(self) -> str:
+        """The summary as lines for people."""
+        lines = [
+            f"{self.shapes} shapes: median {self.percent_of_peak:.1f} % of the measured peak,"
+            f" least {self.worst_percent:.1f} % at {self.worst_percent_shape}"
+        ]
+        for each in (*self.against, *((self.best,) if self.best else ())):
+            lines.append(
+                f"times {each.peer}: geometric mean {each.geomean:.2f}, worst {each.worst:.2f} at {each.worst_shape}"
+                + (f" ({each.version})" if each.version else "")
+            )
+        lines.extend(f"{name} is absent: {missing}" for name, missing in self.absent.items())
+        return "\n".join(lines)
+
+
+def summary(rows: Sequence[Row]) -> Summary:
+    """Sums up rows of one run.
+
+    Raises:
+        TilewrightError: There are none.
+    """
+    if not rows:
+        raise TilewrightError("nothing was measured", where="bench", expected="at least one shape")
+    percent = {str(row.shape): row.percent_of_peak for row in rows}
+    lowest = min(percent, key=lambda shape: percent[shape])
+    best = [(row, ratio) for row in rows if (ratio := row.ratio_to_best) is not None]
+    return Summary(
+        shapes=len(rows),
+        percent_of_peak=statistics.median(percent.values()),
+        worst_percent=percent[lowest],
+        worst_percent_shape=lowest,
+        against=tuple(
+            _against(name, [(row, row.ratio(name)) for row in rows if name in row.peers]) for name in _peer_names(rows)
+        ),
+        best=_against("the best peer", best) if best else None,
+        absent=rows[0].absent,
+    )
+
+
+def _against(peer: str, ratios: Sequence[tuple[Row, float]]) -> Against:
+    worst, at = min((ratio, str(row.shape)) for row, ratio in ratios)
+    first = ratios[0][0]
+    return Against(
+        peer=peer,
+        geomean=math.exp(statistics.fmean(math.log(ratio) for _, ratio in ratios)),
+        worst=worst,
+        worst_shape=at,
+        shapes=len(ratios),
+        version=first.peers[peer].version if peer in first.peers else "",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How one shape differs between two runs.
+
+    Attributes:
+        what: The fields that name the shape and how it was computed.
+        before: Percent of the peak measured in the old run.
+        after: Percent of the peak measured in the new run.
+        regression: Whether it fell by more than was tolerated.
+    """
+
+    what: Mapping[str, Any]
+    before: float
+    after: float
+    regression: bool
+
+    @property
+    def ratio(self) -> float:
+        """New over old."""
+        return self.after / self.before
+
+    def __str__(self) -> str:
+        """One line for people."""
+        name = f"{self.what['m']}x{self.what['n']}x{self.what['k']} {self.what['dtype']} {self.what['target']}"
+        return f"{name}: {self.before:.1f} % → {self.after:.1f} % of peak ({self.ratio:.2f}×)"
+
+
+def compare(
+    old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], *, tolerance: float = 0.05
+) -> list[Change]:
+    """The shapes that two lists of `bench --json` have in common, those that fell furthest first.
+
+    Percentages of the peak are compared, because rates on a shared machine drift between two runs and the peak drifts with
+    them.
+
+    Args:
+        old: The list before.
+        new: The list after.
+        tolerance: What part of the old figure may be lost before it counts as a regression.
+
+    Raises:
+        TilewrightError: A list is no result of `bench --json`, or the two have no shape in common.
+    """
+    before, after = _by_key(old, "old"), _by_key(new, "new")
+    common = [key for key in before if key in after]
+    if not common:
+        raise TilewrightError(
+            "the two runs have no shape in common", where="compare", expected="runs of the same suite"
+        )
+    changes = [
+        Change(dict(zip(_KEY, key, strict=True)), before[key], after[key], after[key] < before[key] * (1 - tolerance))
+        for key in common
+    ]
+    return sorted(changes, key=lambda change: change.ratio)
+
+
+def _by_key(rows: Sequence[Mapping[str, Any]], which: str) -> dict[tuple[Any, ...], float]:
+    try:
+        return {tuple(row[field] for field in _KEY): float(row["percent_of_peak"]) for row in rows}
+    except (KeyError, TypeError, ValueError) as error:
+        raise TilewrightError(
+            f"the {which} run is no list of rows ({type(error).__name__}: {error})",
+            where="compare",
+            expected="what bench --json wrote",
+        ) from None

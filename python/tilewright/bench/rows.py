@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What was measured: one `Row` a shape, with every sample, and what is computed from them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.bench.suites import Shape
+from tilewright.bench.timing import Cache
+from tilewright.errors import TilewrightError
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """One contender's rate in each round.
+
+    Attributes:
+        rounds: In 10⁹ operations (or bytes) a second, at least one.
+    """
+
+    rounds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The median over the rounds."""
+        return statistics.median(self.rounds)
+
+    def percentile(self, percent: float) -> float:
+        """The rate that `percent` of the rounds do not exceed, interpolated between the two nearest."""
+        ordered = sorted(self.rounds)
+        place = (len(ordered) - 1) * percent / 100
+        below = int(place)
+        above = min(below + 1, len(ordered) - 1)
+        return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+    def over(self, other: Rates) -> float:
+        """How many times the other's rate this is: the ratio in each round, then the median, so that drift cancels out."""
+        return statistics.median(mine / its for mine, its in zip(self.rounds, other.rounds, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class PeerResult:
+    """What a peer showed on one shape.
+
+    Attributes:
+        rates: In 10⁹ operations a second.
+        version: Exactly what was measured.
+        rel_error: Relative Frobenius error against float64.
+    """
+
+    rates: Rates
+    version: str
+    rel_error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Everything measured on one shape; every rate is in 10⁹ a second.
+
+    Attributes:
+        shape: The extents.
+        dtype: Element type, or "a,b,c".
+        layout: "nn".
+        threads: How many threads each contender had.
+        target: The target's name.
+        packed: Whether B came packed ahead of time.
+        cache: "hot": the same operands again and again. "cold": rotating through twice the last-level cache.
+        ours: Our operations a second.
+        peak: Operations a second of the register-only loop.
+        stream: Bytes a second read from a working set as large as the operands (hot) or as all that rotate (cold).
+        bytes_moved: Bytes of A, B and C, each once.
+        peers: By name, in the order of measurement.
+        absent: From the name of each peer that was not there to what is missing.
+        rel_error: Our relative Frobenius error against float64.
+        compile_seconds: Time to compile the kernel, nothing cached.
+        cached_seconds: Time to get it from the disk cache; None when there is no cache.
+        object_bytes: Size of the object code.
+        schedule: The schedule's name and parameters.
+    """
+
+    shape: Shape
+    dtype: str
+    layout: str = "nn"
+    threads: int
+    target: str
+    packed: bool = False
+    cache: Cache
+    ours: Rates
+    peak: Rates
+    stream: Rates
+    bytes_moved: int
+    peers: Mapping[str, PeerResult]
+    absent: Mapping[str, str]
+    rel_error: float
+    compile_seconds: float
+    cached_seconds: float | None
+    object_bytes: int
+    schedule: str
+
+    @property
+    def gflops(self) -> float:
+        """Our median rate."""
+        return self.ours.median
+
+    @property
+    def percent_of_peak(self) -> float:
+        """Percent of the measured peak, taken in each round, then the median."""
+        return 100 * self.ours.over(self.peak)
+
+    @property
+    def percent_of_roofline(self) -> float:
+        """Percent of what the peak and the streamed bytes allow: the slower of computing all and reading every operand once."""
+        intensity = self.shape.flops / self.bytes_moved
+        limits = (
+            min(peak, stream * intensity) for peak, stream in zip(self.peak.rounds, self.stream.rounds, strict=True)
+        )
+        return 100 * self.ours.over(Rates(tuple(limits)))
+
+    def ratio(self, peer: str) -> float:
+        """How many times the speed of `peer` ours is, taken in each round, then the median.
+
+        Raises:
+            TilewrightError: That peer was not measured.
+        """
+        if peer not in self.peers:
+            raise TilewrightError(
+                f"peer {peer!r} was not measured on {self.shape}", expected=f"one of {', '.join(self.peers) or 'none'}"
+            )
+        return self.ours.over(self.peers[peer].rates)
+
+    @property
+    def best_peer(self) -> str | None:
+        """The peer with the highest median rate, or None when there were none."""
+        speed: Callable[[str], float] = lambda name: self.peers[name].rates.median  # noqa: E731
+        return max(self.peers, key=speed, default=None)
+
+    @property
+    def ratio_to_best(self) -> float | None:
+        """How many times the speed of the best peer ours is, or None when there were no peers."""
+        best = self.best_peer
+        return None if best is None else self.ratio(best)
+
+    def as_json(self, details: bool = False) -> dict[str, Any]:
+        """The row as an object of `bench --json`; `details` adds one more key of that name, with what has no field there."""
+        row: dict[str, Any] = {
+            "m": self.shape.m,
+            "n": self.shape.n,
+            "k": self.shape.k,
+            "dtype": self.dtype,
+            "layout": self.layout,
+            "threads": self.threads,
+            "target": self.target,
+            "packed": self.packed,
+            "gflops": self.gflops,
+            "gflops_p20": self.ours.percentile(20),
+            "gflops_p80": self.ours.percentile(80),
+            "peak_gflops": self.peak.median,
+            "percent_of_peak": self.percent_of_peak,
+            "rel_error": self.rel_error,
+            "compile_seconds": self.compile_seconds,
+            "object_bytes": self.object_bytes,
+            "schedule": self.schedule,
+            "peers": {
+                name: {"gflops": peer.rates.median, "version": peer.version} for name, peer in self.peers.items()
+            },
+        }
+        if details:
+            row["details"] = {
+                "cache": self.cache,
+                "cached_seconds": self.cached_seconds,
+                "percent_of_roofline": self.percent_of_roofline,
+                "gbytes_per_second": self.stream.median,
+                "ratios": {name: self.ratio(name) for name in self.peers},
+                "rounds": {
+                    "tilewright": list(self.ours.rounds),
+                    "peak": list(self.peak.rounds),
+                    **{name: list(peer.rates.rounds) for name, peer in self.peers.items()},
+                },
+                "absent": dict(self.absent),
+            }
+        return row

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Timing one contender: operands, how many calls make a sample, one sample. The same code runs here and in each peer's process."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from tilewright.bench.suites import Shape
+from tilewright.dtypes import dtype as dtype_of
+from tilewright.errors import TargetError
+
+Clock = Callable[[], int]
+"""A clock that only goes forward, in nanoseconds."""
+
+Cache = Literal["hot", "cold"]
+"""Whether a sample repeats on the same operands, or goes through more of them than the last-level cache holds."""
+
+_LONG_CALL = 0.2  # seconds; refilling a large cache from memory takes a few milliseconds
+_ALIGNMENT = 64  # bytes: one cache line, one AVX-512 register
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """The matrices of one product, C row-major and contiguous like the others.
+
+    Attributes:
+        a: M×K elements.
+        b: K×N elements.
+        c: M×N elements, filled with NaN so that an element nobody wrote is found.
+    """
+
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+
+
+def aligned(shape: tuple[int, ...], numpy_dtype: np.dtype[Any]) -> np.ndarray:
+    """An array of undefined contents that begins on a cache line, as every contender gets it."""
+    size = math.prod(shape) * numpy_dtype.itemsize
+    raw = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    return raw[start : start + size].view(numpy_dtype).reshape(shape)
+
+
+def operands(shape: Shape, dtype: str, seed: int = 0) -> Operands:
+    """A and B uniform in [-1, 1], the same in every process that asks with the same arguments.
+
+    Args:
+        shape: The extents; without batches.
+        dtype: A floating-point element type's name ("f32").
+        seed: Another seed, other values.
+    """
+    numpy_dtype = np.dtype(dtype_of(dtype).numpy)
+    random = np.random.default_rng((seed, shape.m, shape.n, shape.k))
+    extents = ((shape.m, shape.k), (shape.k, shape.n), (shape.m, shape.n))
+    a, b, c = (aligned(each, numpy_dtype) for each in extents)
+    for matrix in (a, b):
+        random.random(dtype=numpy_dtype.type, out=matrix)
+        matrix *= 2
+        matrix -= 1
+    c.fill(np.nan)
+    return Operands(a, b, c)
+
+
+def rotation(first: Operands, total_bytes: int) -> list[Operands]:
+    """`first` and as many copies of it as make at least `total_bytes` together; just `first` for 0."""
+    one = first.a.nbytes + first.b.nbytes + first.c.nbytes
+    count = max(1, math.ceil(total_bytes / one))
+    every = [first]
+    while len(every) < count:
+        a, b, c = (aligned(x.shape, x.dtype) for x in (first.a, first.b, first.c))
+        a[...], b[...], c[...] = first.a, first.b, np.nan
+        every.append(Operands(a, b, c))
+    return every
+
+
+def calibrate(seconds: Callable[[int], float], min_seconds: float) -> int:
+    """The least count found, by growing it, of which `seconds` says at least `min_seconds`.
+
+    A count is asked about twice before it is believed, so that one interruption does not pass for a slow call; not so when
+    it is far above the limit, as no interruption lasts that long.
+    """
+    count = 1
+    while True:
+        took = seconds(count)
+        if took < 4 * min_seconds:
+            took = min(took, seconds(count))
+        if took >= min_seconds:
+            return count
+        count = max(2 * count, math.ceil(count * min(1.05 * min_seconds / max(took, 1e-9), 10.0)))
+
+
+class Loop:
+    """Repeats calls and takes the time.
+
+    Each call has to be complete, arguments and all; with several they are taken in turn, and a sample goes on where the one
+    before it ended.
+    """
+
+    def __init__(self, calls: Sequence[Callable[[], object]], clock: Clock = time.perf_counter_ns) -> None:
+        """Keeps `calls` (at least one) and the clock."""
+        self._calls = itertools.cycle(calls)
+        self._clock = clock
+        self._quickest = math.inf
+
+    def calibrate(self, min_seconds: float) -> int:
+        """How many calls last at least `min_seconds`, at least 1; it also warms up."""
+        return calibrate(self.seconds, min_seconds)
+
+    def seconds(self, count: int) -> float:
+        """Seconds that `count` calls take together, the loop's own 15 ns or so each included."""
+        calls = itertools.islice(self._calls, count)
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            start = self._clock()
+            for call in calls:
+                call()
+            seconds = (self._clock() - start) * 1e-9
+        finally:
+            if collecting:
+                gc.enable()
+        self._quickest = min(self._quickest, seconds / count)
+        return seconds
+
+    def sample(self, count: int) -> float:
+        """Seconds a call takes, the mean of `count` of them after a tenth as many untimed ones.
+
+        The untimed ones bring back what the others' turns have displaced; a call that is long enough not to notice does without.
+        """
+        if not _LONG_CALL <= self._quickest < math.inf:
+            self.seconds(math.ceil(count / 10))
+        return self.seconds(count) / count
+
+
+def cores(
+    count: int,
+    allowed: Iterable[int] | None = None,
+    siblings: Callable[[int], Iterable[int]] | None = None,
+) -> tuple[int, ...]:
+    """The cores to measure on: `count` of the allowed ones, the last first, at most one hardware thread of each.
+
+    The last, because interrupts and everybody else's processes tend to be on the first.
+
+    Args:
+        count: How many threads are measured.
+        allowed: Processor numbers to choose from, of those that this process may run on; None: all of them.
+        siblings: From a processor to all that share its core, itself included; None: asks the kernel.
+
+    Raises:
+        TargetError: There are not as many cores.
+    """
+    share = siblings or _siblings
+    chosen: list[int] = []
+    taken: set[int] = set()
+    ours = os.sched_getaffinity(0)
+    for core in sorted(ours if allowed is None else ours.intersection(allowed), reverse=True):
+        if len(chosen) == count:
+            break
+        if core not in taken:
+            chosen.append(core)
+            taken.update(share(core))
+    if len(chosen) < count or count < 1:
+        raise TargetError(
+            f"cannot measure {count} threads on {len(chosen)} free cores",
+            expected=f"1 to {max(len(chosen), 1)} threads",
+            remedy="Ask for fewer threads, or let this process run on more cores",
+        )
+    return tuple(chosen)
+
+
+def _siblings(core: int) -> set[int]:
+    """The processors of one core, from the kernel's list such as ``0-1,64``; just the processor where there is none."""
+    path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
+    try:
+        text = path.read_text()
+    except OSError:
+        return {core}
+    found = {core}
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+@contextmanager
+def pinned(to: Iterable[int]) -> Iterator[None]:
+    """Keeps the calling thread on these cores, and gives it back its own afterwards."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, set(to))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``tilewright explain``: a folder with every stage of one compilation, the hot loop's analysis, and a page to step through."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright.cli import explain_folder, options
+from tilewright.errors import TargetError
+
+if TYPE_CHECKING:
+    from tilewright.cli.problem import Problem
+    from tilewright.emit.hotloop import HotLoop
+    from tilewright.emit.mca import Analysis
+    from tilewright.emit.stages import Stages
+
+_SUFFIXES = {"llvmir": ".ll", "asm": ".s"}
+_NO_LOOP = "# No loop of this kernel does arithmetic: it is empty, or small enough to be straight-line code.\n"
+
+
+@click.command(short_help="Write every stage of a compilation, with a page to step through.")
+@click.argument("file", metavar="[FILE.mlir]", required=False)
+@options.shape(required=False)
+@options.dtype
+@options.beta
+@options.target
+@options.schedule
+@click.option("-o", "output", metavar="DIR", required=True, help="The folder to write: new, empty or an earlier one.")
+def explain(
+    file: str | None,
+    shapes: tuple[options.Extents, ...],
+    dtype: str,
+    beta: int,
+    target: str,
+    threads: int,
+    schedule: str | None,
+    parameters: dict[str, int],
+    output: str,
+) -> None:
+    """Show how a product, or the linalg.matmul of FILE.mlir, is compiled, stage by stage.
+
+    Writes the schedule, the IR after every stage, the assembly, and the hot loop with llvm-mca's analysis. index.html among
+    them lets you step through the stages with the differences marked.
+    """
+    from tilewright.cli import explain_page
+    from tilewright.cli.problem import given
+    from tilewright.emit import hotloop
+
+    if not output:
+        raise click.UsageError("-o is empty; expected the name of a folder")
+    folder = Path(output)
+    explain_folder.require_usable(folder)
+    problem = given(file, shapes, dtype=dtype, beta=beta, target=target, schedule=schedule, parameters=parameters)
+    stages = problem.build("asm")
+    loop = hotloop.hottest(stages.texts["asm"])
+    analysis, note = _analysis(problem, loop)
+    facts = _facts(problem, stages, loop, analysis)
+    names = _names(stages.texts)
+    files = {names[stage]: text.encode() for stage, text in stages.texts.items()}
+    files |= _hot_loop_files(loop, analysis)
+    page = explain_page.Page(problem, stages, names, loop, analysis, note)
+    files["index.html"] = explain_page.render(page).encode()
+    explain_folder.write(folder, files, facts)
+    click.echo(f"{folder / 'index.html'}: {problem}")
+    click.echo(_summary(loop, analysis))
+    if note:
+        click.echo(f"tilewright: {note}", file=sys.stderr)
+
+
+def _analysis(problem: Problem, loop: HotLoop | None) -> tuple[Analysis | None, str | None]:
+    """llvm-mca's analysis of the loop; without it, why there is none."""
+    from tilewright.emit import mca
+
+    if loop is None:
+        return None, None
+    try:
+        return mca.analyse(loop, problem.target), None
+    except TargetError as error:
+        return None, f"the hot loop is not analysed: {error}"
+
+
+def _names(texts: Mapping[str, str]) -> dict[str, str]:
+    """The file of each stage: the IR numbered in order, and the schedule and the assembly by name."""
+    numbered = [stage for stage in texts if stage not in ("schedule", "asm")]
+    names = {stage: f"{number}-{stage}{_SUFFIXES.get(stage, '.mlir')}" for number, stage in enumerate(numbered, 1)}
+    return names | {"schedule": "schedule.mlir", "asm": "kernel.s"}
+
+
+def _hot_loop_files(loop: HotLoop | None, analysis: Analysis | None) -> dict[str, bytes]:
+    """The loop between llvm-mca's markers, and its reports."""
+    if loop is None:
+        return {"hot_loop.s": _NO_LOOP.encode()}
+    text = f"# The hot loop of {loop.function}.\n# LLVM-MCA-BEGIN hot_loop\n{loop.text}# LLVM-MCA-END hot_loop\n"
+    files = {"hot_loop.s": text.encode()}
+    if analysis is not None:
+        files |= {"hot_loop.mca.txt": analysis.text.encode(), "hot_loop.mca.json": analysis.json.encode()}
+    return files
+
+
+def _facts(problem: Problem, stages: Stages, loop: HotLoop | None, analysis: Analysis | None) -> dict[str, Any]:
+    """What a program may want to know, for the list of files."""
+    spec, target = problem.spec, problem.target
+    facts: dict[str, Any] = {
+        "spec": asdict(spec),
+        "target": target.name,
+        "triple": target.triple,
+        "schedule": problem.plan.name,
+        "parameters": problem.plan.sizes,
+        "seconds": dict(stages.seconds),
+        "workspace_bytes": stages.workspace,
+        "hot_loop": None,
+    }
+    if loop is not None:
+        facts["hot_loop"] = {
+            "label": loop.label,
+            "instructions": len(loop.instructions),
+            "mix": dict(loop.mix),
+            "fma": loop.fma,
+            "multiplies": loop.multiplies,
+            "loads": loop.loads,
+            "stores": loop.stores,
+            "stack_accesses": loop.stack_accesses,
+            "gathers": loop.gathers,
+            "calls": loop.calls,
+        }
+    if analysis is not None:
+        facts["hot_loop"] |= {
+            "cpu": analysis.cpu,
+            "cycles": analysis.cycles,
+            "bound_cycles": analysis.bound,
+            "percent_of_bound": analysis.percent_of_bound,
+        }
+    return facts
+
+
+def _summary(loop: HotLoop | None, analysis: Analysis | None) -> str:
+    """The hot loop in one line."""
+    if loop is None:
+        return "hot loop: none, straight-line code"
+    arithmetic = f"{loop.fma} FMAs" if loop.fma else f"{loop.multiplies} multiplications"
+    text = (
+        f"hot loop: {len(loop.instructions)} instructions, {arithmetic}, {loop.loads} loads,"
+        f" {loop.stack_accesses} spills, {loop.gathers} gathers"
+    )
+    if analysis is None:
+        return text
+    return f"{text}; {analysis.cycles:.1f} cycles, {analysis.percent_of_bound:.0f} % of the FMA bound ({analysis.cpu})"

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The page of ``explain``: one HTML file that loads nothing, in which a person steps through the stages.
+
+The template has all of the layout and the behaviour; what is computed here goes into it as one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from tilewright.cli import explain_diff, explain_nest
+from tilewright.emit.x86_text import CATEGORIES
+
+if TYPE_CHECKING:
+    from tilewright.cli.problem import Problem
+    from tilewright.emit.hotloop import HotLoop
+    from tilewright.emit.mca import Analysis
+    from tilewright.emit.stages import Stages
+
+_TEMPLATE = "explain_page.html"
+_PLACE = "/*DATA*/null"
+_MAX_LINES = 12_000
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """How a stage is shown.
+
+    Attributes:
+        title: Its heading.
+        about: What it is, in a sentence or two.
+        language: "mlir", "llvm" or "asm", for the colours.
+        before: The stage that it is compared with, or None.
+        note: Why it is compared with none.
+    """
+
+    title: str
+    about: str
+    language: str
+    before: str | None
+    note: str | None = None
+
+
+_VIEWS: Mapping[str, _View] = {
+    "payload": _View(
+        "Payload", "What to compute: one linalg operation on tensors, and nothing about how.", "mlir", None
+    ),
+    "schedule": _View(
+        "Schedule",
+        "How to compute it: a transform-dialect program that runs, at compile time, on the payload. Change it with"
+        " --schedule or --set.",
+        "mlir",
+        None,
+        "A program of its own: not compared with the payload.",
+    ),
+    "scheduled": _View(
+        "Scheduled",
+        "The payload after the schedule has run on it: tiled, packed where that pays, and vectorised, still on tensors.",
+        "mlir",
+        "payload",
+    ),
+    "bufferized": _View(
+        "Bufferized",
+        "Tensors have become memory: the operands are the caller's buffers, and packed panels live in scratch memory.",
+        "mlir",
+        "scheduled",
+    ),
+    "llvm": _View(
+        "LLVM dialect",
+        "Loops have become branches, vectors LLVM's vectors, and memrefs pointers with strides.",
+        "mlir",
+        "bufferized",
+    ),
+    "llvmir": _View(
+        "LLVM IR",
+        "Translated, and optimised by LLVM's O3 pipeline for the target.",
+        "llvm",
+        None,
+        "Another language than the stage before: not compared line by line.",
+    ),
+    "asm": _View(
+        "Assembly",
+        "What the processor runs.",
+        "asm",
+        None,
+        "Another language than the stage before: not compared line by line.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the page shows.
+
+    Attributes:
+        problem: What was compiled.
+        stages: Its stages.
+        names: The file of each stage.
+        loop: The hot loop, or None.
+        analysis: llvm-mca's analysis of it, or None.
+        note: Why there is no analysis, or None.
+    """
+
+    problem: Problem
+    stages: Stages
+    names: Mapping[str, str]
+    loop: HotLoop | None
+    analysis: Analysis | None
+    note: str | None
+
+
+def render(page: Page) -> str:
+    """The page as HTML."""
+    template = resources.files("tilewright.cli").joinpath(_TEMPLATE).read_text(encoding="utf-8")
+    data = json.dumps(_data(page), ensure_ascii=False, separators=(",", ":"))
+    # Inside a script element, only "<" could end it, and only in strings.
+    data = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    before, after = template.split(_PLACE)
+    return before + data + after
+
+
+def _data(page: Page) -> dict[str, Any]:
+    """Everything that the page shows."""
+    import tilewright
+
+    spec, target, plan, texts = page.problem.spec, page.problem.target, page.problem.plan, page.stages.texts
+    seconds = page.stages.seconds
+    return {
+        "spec": str(spec),
+        "flops": spec.flops,
+        "target": target.name,
+        "base": target.base,
+        "triple": target.triple,
+        "registers": f"{target.vector_registers} × {target.vector_bits} bit",
+        "schedule": plan.name,
+        "sizes": plan.sizes,
+        "workspace": page.stages.workspace,
+        "version": tilewright.__version__,
+        "seconds": seconds,
+        "nest": [_loop(each) for each in explain_nest.loops(texts.get("scheduled", ""), plan.sizes)],
+        "stages": [_stage(name, page) for name in texts],
+        "hot": _hot_loop(page),
+        "note": page.note,
+    }
+
+
+def _stage(name: str, page: Page) -> dict[str, Any]:
+    """One stage with its differences."""
+    texts = page.stages.texts
+    view = _VIEWS[name]
+    text = texts[name]
+    compared = texts.get(view.before) if view.before else None
+    found = explain_diff.unmarked(text, view.note) if compared is None else explain_diff.difference(compared, text)
+    return {
+        "name": name,
+        "title": view.title,
+        "about": view.about,
+        "file": page.names[name],
+        "language": view.language,
+        "before": _VIEWS[view.before].title if view.before else None,
+        "note": found.note,
+        "seconds": page.stages.seconds.get(name),
+        "lines": "\n".join(found.lines[:_MAX_LINES]),
+        "runs": _cut(found.runs),
+        "left_out": max(0, len(found.lines) - _MAX_LINES),
+        "count": text.count("\n"),
+        "added": found.count(explain_diff.ADDED),
+        "removed": found.count(explain_diff.REMOVED),
+    }
+
+
+def _cut(runs: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+    """The runs of the lines that are shown."""
+    room = _MAX_LINES
+    kept: list[tuple[int, int]] = []
+    for kind, count in runs:
+        if room > 0:
+            kept.append((kind, min(count, room)))
+        room -= count
+    return kept
+
+
+def _loop(loop: explain_nest.Loop) -> dict[str, Any]:
+    """One loop of the nest."""
+    return {
+        "depth": loop.depth,
+        "variable": loop.variable,
+        "lower": loop.lower,
+        "upper": loop.upper,
+        "step": loop.step,
+        "trips": loop.trips,
+        "name": loop.name,
+        "operations": [{"name": name, "count": count} for name, count in loop.operations.items()],
+    }
+
+
+def _hot_loop(page: Page) -> dict[str, Any] | None:
+    """The hot loop with its analysis."""
+    loop, analysis = page.loop, page.analysis
+    if loop is None:
+        return None
+    data: dict[str, Any] = {
+        "label": loop.label,
+        "function": loop.function,
+        "blocks": loop.blocks,
+        "mix": loop.mix,
+        "categories": CATEGORIES,
+        "fma": loop.fma,
+        "multiplies": loop.multiplies,
+        "flops": loop.flops,
+        "loads": loop.loads,
+        "stores": loop.stores,
+        "stack": loop.stack_accesses,
+        "gathers": loop.gathers,
+        "instructions": [{"text": each.text, "category": each.category} for each in loop.instructions],
+        "analysis": None,
+    }
+    if analysis is not None:
+        for shown, cost in zip(data["instructions"], analysis.costs, strict=True):
+            shown |= {"latency": cost.latency, "throughput": cost.throughput}
+        data["analysis"] = {
+            "cpu": analysis.cpu,
+            "cycles": analysis.cycles,
+            "bound": analysis.bound,
+            "percent": analysis.percent_of_bound,
+            "block": analysis.block_throughput,
+            "ipc": analysis.ipc,
+            "width": analysis.dispatch_width,
+            "pressure": analysis.pressure,
+            "text": analysis.text,
+        }
+    return data

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The options that several verbs share, and the types of their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from tilewright.errors import SpecError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Extents = tuple[int, int, int]
+"""M, N and K."""
+
+_EXTENTS = re.compile(r"([0-9]+)[xX×]([0-9]+)[xX×]([0-9]+)")
+_ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([+-]?[0-9]+)\s*", re.ASCII)
+
+
+class _Shape(click.ParamType):
+    """MxNxK."""
+
+    name = "MxNxK"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Extents:  # noqa: ANN401
+        """Three extents."""
+        found = _EXTENTS.fullmatch(str(value))
+        if found is None or max(map(len, found.groups())) > 20:
+            self.fail(f"{value!r} is no shape; expected MxNxK with three sizes, such as 384x1024x1024", param, ctx)
+        m, n, k = map(int, found.groups())
+        return m, n, k
+
+
+class _Assignment(click.ParamType):
+    """NAME=SIZE."""
+
+    name = "NAME=SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:  # noqa: ANN401
+        """A parameter's name and its size."""
+        if isinstance(value, tuple):
+            return value
+        found = _ASSIGNMENT.fullmatch(str(value))
+        if found is None or len(found.group(2)) > 20:
+            self.fail(f"{value!r} sets nothing; expected NAME=SIZE, such as kc=128", param, ctx)
+        return found.group(1), int(found.group(2))
+
+
+def shape(required: bool) -> Callable[[Command], Command]:
+    """``--shape``, repeatable."""
+    return click.option(
+        "--shape",
+        "shapes",
+        metavar="MxNxK",
+        type=_Shape(),
+        multiple=True,
+        required=required,
+        help="Extents M, N and K; may be repeated.",
+    )
+
+
+def dtype(function: Command) -> Command:
+    """``--dtype``."""
+    return click.option(
+        "--dtype", default="f32", show_default=True, help="Element type: one, or those of A, B and C (a,b,c)."
+    )(function)
+
+
+def beta(function: Command) -> Command:
+    """``--beta``."""
+    return click.option(
+        "--beta",
+        type=click.Choice(["0", "1"]),
+        default="0",
+        show_default=True,
+        callback=lambda _context, _parameter, value: int(value),
+        help="0: C = A·B. 1: C += A·B.",
+    )(function)
+
+
+def target(function: Command) -> Command:
+    """``--target`` and ``--threads``."""
+    function = click.option(
+        "--threads", type=int, default=1, show_default=True, callback=_threads, help="Threads of a call."
+    )(function)
+    return click.option(
+        "--target", default="host", show_default=True, help="What to compile for; see `tilewright targets`."
+    )(function)
+
+
+def schedule(function: Command) -> Command:
+    """``--schedule`` and ``--set``."""
+    function = click.option(
+        "--set",
+        "parameters",
+        type=_Assignment(),
+        multiple=True,
+        callback=_parameters,
+        help="Override a size of the schedule: mr, nr, mc, nc or kc; may be repeated.",
+    )(function)
+    return click.option(
+        "--schedule", metavar="NAME|FILE", help="A strategy's name, or a .py or .mlir file. Chosen for you otherwise."
+    )(function)
+
+
+def _threads(_context: click.Context, _parameter: click.Parameter, value: int) -> int:
+    """Checks the number of threads before anything is compiled."""
+    if value != 1:
+        raise SpecError(f"--threads is {value}", expected="1: kernels of several threads are to come")
+    return value
+
+
+def _parameters(
+    _context: click.Context, _parameter: click.Parameter, value: tuple[tuple[str, int], ...]
+) -> dict[str, int]:
+    """The overrides by name."""
+    found: dict[str, int] = {}
+    for name, size in value:
+        if name in found:
+            raise click.BadParameter(f"{name} is set twice", param_hint="--set")
+        found[name] = size
+    return found

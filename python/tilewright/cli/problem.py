@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What one command line asks to be compiled: a shape or a file, for a target, under a schedule."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tilewright.cli.options import Extents
+from tilewright.errors import TilewrightError
+from tilewright.schedules import make
+from tilewright.schedules.plan import Plan
+from tilewright.spec import MatmulSpec
+from tilewright.targets import Target, resolve
+
+if TYPE_CHECKING:
+    from tilewright.emit.stages import Stages
+    from tilewright.payload.importer import Imported
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something to compile.
+
+    Attributes:
+        spec: What is computed.
+        target: For which target; this machine need not be able to run it.
+        plan: Under which schedule.
+        symbol: The name of the C entry: that of the function in the file, when there is one.
+    """
+
+    spec: MatmulSpec
+    target: Target
+    plan: Plan
+    symbol: str = "matmul"
+
+    def build(self, until: str, *, for_linking: bool = False) -> Stages:
+        """Compiles up to the stage `until`; see `tilewright.runtime.compile.build`."""
+        from tilewright.runtime.compile import build
+
+        return build(self.spec, self.target, self.plan, until=until, for_linking=for_linking, symbol=self.symbol)
+
+    def __str__(self) -> str:
+        """What is computed, for which target, under which schedule and sizes."""
+        from tilewright.cli.output import sizes_text
+
+        sizes = sizes_text(self.plan.sizes)
+        return f"{self.spec} for {self.target.name}, {self.plan.name}{f' ({sizes})' if sizes else ''}"
+
+
+def given(
+    file: str | None,
+    shapes: Sequence[Extents],
+    *,
+    dtype: str,
+    beta: int,
+    target: str,
+    schedule: str | None,
+    parameters: Mapping[str, int],
+) -> Problem:
+    """The problem that the arguments of a verb which compiles one thing describe.
+
+    Raises:
+        click.UsageError: There is not exactly one of a file and a shape.
+        TilewrightError: A value is wrong, or the file is no module with one linalg.matmul.
+    """
+    if file is not None and shapes:
+        raise click.UsageError("both FILE.mlir and --shape given; expected one of them")
+    if file is None and len(shapes) != 1:
+        found = "neither FILE.mlir nor --shape" if not shapes else f"{len(shapes)} shapes"
+        raise click.UsageError(f"{found} given; expected one --shape MxNxK or one FILE.mlir")
+    row = resolve(target)
+    if file is None:
+        spec = MatmulSpec.from_dtypes(*shapes[0], dtype, beta=beta)
+        return Problem(spec, row, make.make(spec, row, schedule, parameters))
+    imported = _imported(file)
+    return Problem(imported.spec, row, make.make(imported.spec, row, schedule, parameters), symbol=imported.function)
+
+
+def read_text(file: str) -> str:
+    """The text of a file that the user named; ``-`` is standard input.
+
+    Raises:
+        TilewrightError: It cannot be read, or is no text.
+    """
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return data.decode()
+    except (OSError, ValueError) as error:
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise TilewrightError(f"cannot read it: {reason}", where=file, expected="a .mlir file") from None
+
+
+def _imported(file: str) -> Imported:
+    """The product that a .mlir file describes."""
+    from tilewright.payload import importer
+
+    return importer.load(read_text(file), file)

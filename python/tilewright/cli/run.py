@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``tilewright run``: compile, run on random data, check, and time."""
+
+from __future__ import annotations
+
+import secrets
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tilewright.cli import options
+from tilewright.errors import SpecError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tilewright.runtime.kernel import Kernel
+    from tilewright.spec import MatmulSpec
+
+_SAMPLES = 7
+_SAMPLE_SECONDS = 0.03
+_MEMINFO = Path("/proc/meminfo")
+
+
+@click.command(short_help="Compile, run, check and time a product.")
+@options.shape(required=True)
+@options.dtype
+@options.beta
+@options.target
+@options.schedule
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the random operands; a fresh one otherwise.")
+def run(
+    shapes: tuple[options.Extents, ...],
+    dtype: str,
+    beta: int,
+    target: str,
+    threads: int,
+    schedule: str | None,
+    parameters: dict[str, int],
+    seed: int | None,
+) -> int:
+    """Compile a product, run it on random data, check the result and time it.
+
+    Exits with status 1 when a result is wrong.
+    """
+    import tilewright as tw
+    from tilewright.cli.output import console
+
+    seed = secrets.randbits(32) if seed is None else seed
+    specs = [tw.MatmulSpec.from_dtypes(*shape, dtype, beta=beta) for shape in shapes]
+    for spec in specs:
+        _require_memory(spec)
+    out = console()
+    right = True
+    for spec in specs:
+        kernel = tw.compile(spec, target, threads, schedule, parameters=parameters)
+        outcome = _measure(kernel, seed)
+        for line in _report(kernel, outcome, seed):
+            out.print(line, soft_wrap=True)
+        right = right and outcome.right
+    return 0 if right else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run showed.
+
+    Attributes:
+        seconds: The median time of a call.
+        calls: How many calls were timed.
+        wrong: Elements that are not within their bound.
+        worst: The largest error as a part of its bound; inf when an element that must be exact is not, or is NaN.
+        relative: The relative Frobenius error.
+    """
+
+    seconds: float
+    calls: int
+    wrong: int
+    worst: float
+    relative: float
+
+    @property
+    def right(self) -> bool:
+        """Whether every element is within its bound."""
+        return self.wrong == 0
+
+
+def _measure(kernel: Kernel, seed: int) -> Outcome:
+    """Checks one call on fresh operands, then times many."""
+    import numpy as np
+
+    import tilewright as tw
+    from tilewright.bench.suites import Shape
+    from tilewright.bench.timing import Loop, operands
+    from tilewright.payload.reference import relative_error, within_bound
+
+    spec = kernel.spec
+    data = operands(Shape(spec.m, spec.n, spec.k), spec.a, seed)
+    former = None
+    if spec.beta:
+        former = np.random.default_rng((seed, 1)).uniform(-1, 1, data.c.shape).astype(data.c.dtype)
+        data.c[...] = former
+    kernel(data.a, data.b, out=data.c)
+    expected = tw.reference(spec, data.a, data.b, former)
+    bound = tw.error_bound(spec, data.a, data.b, former)
+    wrong = int(np.count_nonzero(~within_bound(data.c, expected, bound)))
+    worst = _worst(data.c, expected, bound)
+    relative = relative_error(data.c, expected)
+
+    loop = Loop([lambda: kernel(data.a, data.b, out=data.c)])
+    count = loop.calibrate(_SAMPLE_SECONDS)
+    seconds = statistics.median(loop.sample(count) for _ in range(_SAMPLES))
+    return Outcome(seconds, count * _SAMPLES, wrong, worst, relative)
+
+
+def _worst(c: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> float:
+    """The largest error as a part of its bound; 0 for an empty result."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        error = np.abs(c.astype(np.float64) - expected)
+        part = np.where(error == 0, 0.0, error / bound)
+    return float(np.where(np.isnan(part), np.inf, part).max(initial=0.0))
+
+
+def _report(kernel: Kernel, outcome: Outcome, seed: int) -> list[str]:
+    """The lines that people read."""
+    from tilewright.cli.output import sizes_text
+
+    facts, spec = kernel.metadata, kernel.spec
+    base = f" ({kernel.target.base})" if kernel.target.base else ""
+    sizes = sizes_text(facts.parameters)
+    how = "from the cache" if facts.cached else "compiled"
+    rate = f", {spec.flops / outcome.seconds * 1e-9:.1f} GFLOP/s" if spec.flops else ""
+    verdict = "ok" if outcome.right else f"WRONG: {outcome.wrong} of {spec.m * spec.n} elements beyond their bound"
+    return [
+        f"{spec} on {facts.target}{base}",
+        f"  schedule  {facts.schedule}{f': {sizes}' if sizes else ''}",
+        f"  compile   {facts.compile_seconds:.3f} s ({how}), {facts.object_bytes} bytes of object code",
+        f"  time      {_duration(outcome.seconds)} a call, median of {_SAMPLES} samples of"
+        f" {outcome.calls // _SAMPLES}{rate}",
+        f"  error     {outcome.worst:.3g} of the bound at most, {outcome.relative:.2g} relative (seed {seed}): {verdict}",
+    ]
+
+
+def _duration(seconds: float) -> str:
+    """A time with a unit that suits it."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def _require_memory(spec: MatmulSpec) -> None:
+    """Checks that the operands and the reference, in float64, fit the memory that is free.
+
+    Raises:
+        SpecError: They do not.
+    """
+    elements = spec.m * spec.k + spec.k * spec.n + spec.m * spec.n
+    # The reference and its bound copy A and B to float64, and hold a few arrays of C's shape.
+    needed = elements * spec.a_type.bytes + 8 * (2 * spec.m * spec.k + 2 * spec.k * spec.n + 5 * spec.m * spec.n)
+    free = _free_bytes()
+    if free is not None and needed > free:
+        raise SpecError(
+            f"running and checking {spec} takes {needed / 2**30:.1f} GiB",
+            where="run",
+            expected=f"at most {free / 2**30:.1f} GiB, the memory that is free",
+            remedy="Ask for a smaller shape",
+        )
+
+
+def _free_bytes() -> int | None:
+    """Memory that can be used without swapping, or None where the system does not say."""
+    try:
+        lines = _MEMINFO.read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        return None

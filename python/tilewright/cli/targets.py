@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``tilewright targets``: every known target, and what this machine can do with it."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from tilewright.targets import Availability
+
+
+@click.command(short_help="List the targets, and what this machine can run.")
+@click.option("--json", "as_json", is_flag=True, help="Print a list of objects instead of a table.")
+def targets(as_json: bool) -> None:
+    """List the targets, and say which of them this machine can run."""
+    import tilewright as tw
+
+    known = tw.targets()
+    if as_json:
+        click.echo(json.dumps([_object(each) for each in known], indent=2))
+        return
+    _print_table(known)
+
+
+def _object(each: Availability) -> dict[str, object]:
+    """A row of ``--json``."""
+    target = each.target
+    return {
+        "name": target.name,
+        "base": target.base,
+        "family": target.family,
+        "triple": target.triple,
+        "features": sorted(target.features),
+        "vector_bits": target.vector_bits,
+        "vector_registers": target.vector_registers,
+        "runs_here": each.runs,
+        "missing": list(each.missing),
+    }
+
+
+def _print_table(known: tuple[Availability, ...]) -> None:
+    """The table for people; features that a row shares with the one before it are not repeated."""
+    from rich import box
+    from rich.table import Table
+
+    from tilewright.cli.output import console
+
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    table.add_column("target", no_wrap=True)
+    table.add_column("triple", no_wrap=True)
+    table.add_column("vectors", no_wrap=True)
+    table.add_column("this machine", ratio=2)
+    table.add_column("features", ratio=5)
+    before: frozenset[str] = frozenset()
+    rows = [each for each in known if each.target.name != "host"]
+    for each in rows:
+        target = each.target
+        new = sorted(target.features - before)
+        more = before < target.features and before
+        table.add_row(
+            target.name,
+            target.triple,
+            f"{target.vector_registers} × {target.vector_bits} bit",
+            "runs it" if each.runs else f"cannot: lacks {', '.join(each.missing)}",
+            ("those above, " if more else "") + ", ".join(new),
+            style=None if each.runs else "dim",
+        )
+        before = target.features
+    out = console()
+    out.print(table)
+    for each in known:
+        if each.target.name == "host":
+            out.print(_host_line(each), soft_wrap=True)
+
+
+def _host_line(each: Availability) -> str:
+    """What this machine is."""
+    target = each.target
+    caches = [f"L1 {target.l1.bytes >> 10} KiB", f"L2 {target.l2.bytes >> 10} KiB"]
+    if target.l3:
+        caches.append(f"L3 {target.l3.bytes >> 20} MiB")
+    return f"host is {target.base} with {', '.join(caches)}, and all features: {', '.join(sorted(target.features))}"

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""LLVM IR to optimised LLVM IR, assembly and object, through LLVM's own libraries in this process."""
+
+from __future__ import annotations
+
+from tilewright import _codegen
+from tilewright.errors import LoweringError
+from tilewright.targets.base import Target
+
+
+def optimize(llvmir: str, target: Target) -> str:
+    """Runs LLVM's O3 pipeline for `target`.
+
+    Raises:
+        LoweringError: LLVM refused the IR or the target.
+    """
+    try:
+        return _codegen.optimize(llvmir, triple=target.triple, cpu=target.cpu, features=target.feature_string, level=3)
+    except ValueError as e:
+        raise LoweringError(str(e), stage="llvmir") from None
+
+
+def assembly(llvmir: str, target: Target) -> str:
+    """The assembly text of optimised LLVM IR.
+
+    Raises:
+        LoweringError: LLVM refused the IR or the target.
+    """
+    return _emit(llvmir, target, "asm").decode()
+
+
+def object_file(llvmir: str, target: Target) -> bytes:
+    """The position-independent ELF object of optimised LLVM IR.
+
+    Raises:
+        LoweringError: LLVM refused the IR or the target.
+    """
+    return _emit(llvmir, target, "obj")
+
+
+def _emit(llvmir: str, target: Target, kind: str) -> bytes:
+    try:
+        return _codegen.emit(llvmir, triple=target.triple, cpu=target.cpu, features=target.feature_string, kind=kind)
+    except ValueError as e:
+        raise LoweringError(str(e), stage=kind) from None

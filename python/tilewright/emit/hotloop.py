@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The innermost loops of a kernel, found in its assembly text, and what is in them.
+
+A loop is a natural loop of the control-flow graph: an edge back to a block that dominates its source, with every block
+that reaches that edge without passing the header. The layout of the text does not matter then: LLVM rotates loops, and
+may put a loop's blocks far from each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.emit.x86_text import CATEGORIES, Block, Instruction, functions
+
+
+@dataclass(frozen=True, slots=True)
+class HotLoop:
+    """An innermost loop.
+
+    Attributes:
+        function: The function it is in.
+        label: The label of its header (".LBB0_3"), or the function's name when the header has no label.
+        instructions: Its instructions in the order of the text.
+        text: The loop as assembly: labels, and one instruction a line.
+        blocks: How many basic blocks it has; 1 is a loop without a branch inside.
+        depth: How many loops it is in, itself included.
+        stack_accesses: Instructions that read or write the stack frame: spills and reloads.
+    """
+
+    function: str
+    label: str
+    instructions: tuple[Instruction, ...]
+    text: str
+    blocks: int
+    depth: int
+    stack_accesses: int
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The instructions' text."""
+        return tuple(each.text for each in self.instructions)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How often each mnemonic occurs, the most frequent first."""
+        return dict(Counter(each.mnemonic for each in self.instructions).most_common())
+
+    @property
+    def mix(self) -> Mapping[str, int]:
+        """How many instructions of each category there are, in the order of `CATEGORIES`, without zeros."""
+        counts = Counter(each.category for each in self.instructions)
+        return {category: counts[category] for category in CATEGORIES if counts[category]}
+
+    @property
+    def fma(self) -> int:
+        """Instructions that multiply and add with one rounding."""
+        return sum(each.fma for each in self.instructions)
+
+    @property
+    def multiplies(self) -> int:
+        """Floating-point multiplications whose addition is another instruction: those of targets without FMA."""
+        return sum(each.multiply for each in self.instructions)
+
+    @property
+    def flops(self) -> int:
+        """Operations of one iteration, a product and its addition counted as two."""
+        return sum(2 * each.lanes for each in self.instructions if each.fma or each.multiply)
+
+    @property
+    def loads(self) -> int:
+        """Instructions that read memory."""
+        return sum(each.reads_memory for each in self.instructions)
+
+    @property
+    def stores(self) -> int:
+        """Instructions that write memory."""
+        return sum(each.writes_memory for each in self.instructions)
+
+    @property
+    def gathers(self) -> int:
+        """Gather and scatter instructions."""
+        return self.mix.get("gather", 0)
+
+    @property
+    def calls(self) -> int:
+        """Calls of functions."""
+        return sum(each.mnemonic.startswith("call") for each in self.instructions)
+
+
+def hot_loops(asm: str) -> list[HotLoop]:
+    """The innermost loops of every function, in the order of the text.
+
+    Args:
+        asm: Assembly text as LLVM writes it for x86-64.
+    """
+    return [loop for name, blocks in functions(asm) for loop in _innermost(name, blocks)]
+
+
+def hottest(asm: str) -> HotLoop | None:
+    """The innermost loop with the most arithmetic an iteration: the microkernel's.
+
+    Of two with as much arithmetic, the one in more loops wins, then the shorter one (a tail carries masks). None when
+    no innermost loop multiplies: a kernel so small that it is straight-line code, or one that is empty.
+    """
+    arithmetic = [loop for loop in hot_loops(asm) if loop.flops]
+    return max(arithmetic, key=lambda loop: (loop.flops, loop.depth, -len(loop.instructions)), default=None)
+
+
+def _innermost(function: str, blocks: Sequence[Block]) -> list[HotLoop]:
+    """The natural loops of one function that hold no other loop."""
+    loops = _natural_loops(blocks)
+    frame = _frame_registers(blocks)
+    found: list[HotLoop] = []
+    for header, body in sorted(loops.items()):
+        if any(other != header and other in body for other in loops):
+            continue
+        instructions = tuple(each for number in sorted(body) for each in blocks[number].instructions)
+        loop = HotLoop(
+            function=function,
+            label=blocks[header].label or function,
+            instructions=instructions,
+            text="".join(_text(blocks[number]) for number in sorted(body)),
+            blocks=len(body),
+            depth=sum(header in other for other in loops.values()),
+            stack_accesses=sum(each.uses_stack or each.base in frame for each in instructions),
+        )
+        found.append(loop)
+    return found
+
+
+def _text(block: Block) -> str:
+    """A block as assembly."""
+    label = f"{block.label}:\n" if block.label else ""
+    return label + "".join(f"\t{each.text}\n" for each in block.instructions)
+
+
+def _frame_registers(blocks: Sequence[Block]) -> set[str]:
+    """%rsp, and the frame and base pointers when the function sets them from it."""
+    copies = {
+        each.operands[1]
+        for block in blocks
+        for each in block.instructions
+        if each.mnemonic == "movq" and each.operands[0] == "%rsp"
+    }
+    return {"%rsp"} | (copies & {"%rbp", "%rbx"})
+
+
+def _natural_loops(blocks: Sequence[Block]) -> dict[int, set[int]]:
+    """The blocks of each natural loop, by its header's number."""
+    before = _predecessors(blocks)
+    dominator = _immediate_dominators(blocks, before)
+    loops: dict[int, set[int]] = {}
+    for source in dominator:
+        for header in blocks[source].successors:
+            if not _dominates(dominator, header, source):
+                continue
+            body = loops.setdefault(header, {header})
+            waiting = [source]
+            while waiting:
+                number = waiting.pop()
+                if number not in body:
+                    body.add(number)
+                    waiting += [each for each in before[number] if each in dominator]
+    return loops
+
+
+def _predecessors(blocks: Sequence[Block]) -> list[list[int]]:
+    """For each block, the blocks it can follow."""
+    before: list[list[int]] = [[] for _ in blocks]
+    for number, block in enumerate(blocks):
+        for successor in block.successors:
+            before[successor].append(number)
+    return before
+
+
+def _postorder(blocks: Sequence[Block]) -> list[int]:
+    """The blocks that are reached from the first one, each after those that it reaches first."""
+    order: list[int] = []
+    seen = {0}
+    waiting = [(0, iter(blocks[0].successors))]
+    while waiting:
+        number, successors = waiting[-1]
+        following = next((each for each in successors if each not in seen), None)
+        if following is None:
+            order.append(number)
+            waiting.pop()
+        else:
+            seen.add(following)
+            waiting.append((following, iter(blocks[following].successors)))
+    return order
+
+
+def _immediate_dominators(blocks: Sequence[Block], before: Sequence[Sequence[int]]) -> dict[int, int]:
+    """The closest block that every path to a block passes, for each block that is reached; the first is its own.
+
+    The method is that of Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm" (2001).
+    """
+    order = _postorder(blocks)
+    rank = {number: position for position, number in enumerate(order)}
+    dominator = {0: 0}
+    changed = True
+    while changed:
+        changed = False
+        for number in reversed(order[:-1]):
+            known = [each for each in before[number] if each in dominator]
+            new = known[0]
+            for other in known[1:]:
+                new = _common(dominator, rank, new, other)
+            if dominator.get(number) != new:
+                dominator[number] = new
+                changed = True
+    return dominator
+
+
+def _common(dominator: Mapping[int, int], rank: Mapping[int, int], one: int, other: int) -> int:
+    """The closest block that dominates both."""
+    while one != other:
+        while rank[one] < rank[other]:
+            one = dominator[one]
+        while rank[other] < rank[one]:
+            other = dominator[other]
+    return one
+
+
+def _dominates(dominator: Mapping[int, int], above: int, below: int) -> bool:
+    """Whether every path to `below` passes `above`."""
+    while below != above and below != dominator[below]:
+        below = dominator[below]
+    return below == above

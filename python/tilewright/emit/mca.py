@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What llvm-mca, LLVM's machine code analyser, says about a hot loop: cycles, ports, and how far from the FMA bound.
+
+The analyser simulates a core from LLVM's scheduling model, with every load hitting the L1 and every branch predicted. The
+model has to be one that starts as many multiply-adds in a cycle as the target's machines do: LLVM's models of several
+processors with two 512-bit FMA units have only one. So the candidates are asked first, and the first that does is used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.emit.hotloop import HotLoop
+from tilewright.errors import TargetError
+from tilewright.targets.base import Target
+
+_LLVM_MAJOR = 22
+_SIMULATED_INSTRUCTIONS = 40_000
+_TIMEOUT_S = 120
+# LLVM 22 writes the number of a unit ("Zn3FP45.1") as the character of that code.
+_UNIT = re.compile(r"[\0-\x1f]")
+# Models tried after the target's own. They say how a core issues, never what it has.
+_MODELS = ("x86-64-v4", "znver3")
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionCost:
+    """What the model says of one instruction of the loop.
+
+    Attributes:
+        latency: Cycles until its result can be used.
+        throughput: Cycles between two of its kind in the long run.
+        uops: Micro-operations.
+    """
+
+    latency: int
+    throughput: float
+    uops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The analysis of a loop.
+
+    Attributes:
+        cpu: LLVM's name of the scheduling model.
+        cycles: Cycles of an iteration in the long run.
+        block_throughput: Cycles of an iteration as the resources alone allow, dependencies left out.
+        ipc: Instructions a cycle.
+        dispatch_width: Micro-operations that the core can dispatch in a cycle.
+        pressure: Cycles of an iteration in which each resource (a port) is busy; those that are never busy are left out.
+        bound: Cycles of an iteration if nothing but multiply-adds cost time, at the target's rate; 0 when there is none.
+        costs: One entry an instruction.
+        json: llvm-mca's JSON report.
+        text: llvm-mca's report for people, with its analysis of the bottleneck.
+    """
+
+    cpu: str
+    cycles: float
+    block_throughput: float
+    ipc: float
+    dispatch_width: int
+    pressure: Mapping[str, float]
+    bound: float
+    costs: tuple[InstructionCost, ...]
+    json: str
+    text: str
+
+    @property
+    def percent_of_bound(self) -> float:
+        """How much of the FMA bound the loop reaches, 100 being all of it."""
+        return 100.0 * self.bound / self.cycles if self.cycles else 0.0
+
+
+def find_tool(environ: Mapping[str, str] | None = None) -> Path:
+    """The llvm-mca to use: that of the LLVM which LLVM_DIR names, or the one on PATH, versioned name first.
+
+    Args:
+        environ: The environment variables; None is the process's own.
+
+    Raises:
+        TargetError: There is none.
+    """
+    environ = os.environ if environ is None else environ
+    name = "llvm-mca"
+    path = environ.get("PATH", os.defpath)
+    if llvm := environ.get("LLVM_DIR"):
+        # LLVM_DIR is the prefix, or the folder of its CMake files, which is three levels below.
+        folders = [Path(llvm) / "bin", Path(llvm).absolute().parents[2] / "bin"] if Path(llvm).is_absolute() else []
+        path = os.pathsep.join([*map(str, folders), path])
+    for each in (f"{name}-{_LLVM_MAJOR}", name):
+        if found := shutil.which(each, path=path):
+            return Path(found)
+    raise TargetError(
+        f"{name} is not installed",
+        expected=f"{name}-{_LLVM_MAJOR} or {name} on PATH",
+        remedy=f"Install the package llvm-{_LLVM_MAJOR}, or set LLVM_DIR to an LLVM",
+    )
+
+
+def analyse(loop: HotLoop, target: Target, *, cpu: str | None = None) -> Analysis:
+    """Simulates the loop on a core of the target.
+
+    Args:
+        loop: The loop; its branches are taken to fall through in the order of the text.
+        target: Gives the features and the rate of multiply-adds.
+        cpu: The scheduling model, by LLVM's name; None chooses one, see `model`.
+
+    Raises:
+        TargetError: llvm-mca is absent, or cannot read the loop or simulate that processor.
+    """
+    tool = find_tool()
+    cpu = cpu or model(target)
+    lines = loop.lines
+    iterations = max(100, _SIMULATED_INSTRUCTIONS // max(1, len(lines)))
+    command = [*_command(tool, target, cpu), f"-iterations={iterations}", "-bottleneck-analysis"]
+    report = _run([*command, "-json"], lines)
+    data = _parse(report, tool)
+    summary: dict[str, Any] = data["CodeRegions"][0]["SummaryView"]
+    details: list[dict[str, Any]] = data["CodeRegions"][0]["InstructionInfoView"]["InstructionList"]
+    arithmetic = loop.fma or loop.multiplies
+    return Analysis(
+        cpu=cpu,
+        cycles=summary["TotalCycles"] / iterations,
+        block_throughput=summary["BlockRThroughput"],
+        ipc=summary["IPC"],
+        dispatch_width=summary["DispatchWidth"],
+        pressure=_pressure(data, len(lines)),
+        bound=arithmetic / target.fma_per_cycle,
+        costs=tuple(InstructionCost(row["Latency"], row["RThroughput"], row["NumMicroOpcodes"]) for row in details),
+        json=report,
+        text=_run(command, lines),
+    )
+
+
+def model(target: Target) -> str:
+    """The first scheduling model that starts the target's multiply-adds at its rate; the target's own when none does.
+
+    Raises:
+        TargetError: llvm-mca is absent or fails.
+    """
+    tool = find_tool()
+    probe = _independent_multiply_adds(target)
+    for cpu in dict.fromkeys((target.tune_cpu, *_MODELS)):
+        data = _parse(_run([*_command(tool, target, cpu), "-json"], probe), tool)
+        cycles: float = data["CodeRegions"][0]["SummaryView"]["BlockRThroughput"]
+        if cycles <= _PROBES / target.fma_per_cycle:
+            return cpu
+    return target.tune_cpu
+
+
+_PROBES = 12
+
+
+def _independent_multiply_adds(target: Target) -> list[str]:
+    """`_PROBES` multiply-adds of the target's width in as many registers."""
+    register = {128: "xmm", 256: "ymm", 512: "zmm"}.get(target.vector_bits, "xmm")
+    if "fma" in target.features:
+        return [f"vfmadd231ps %{register}14, %{register}15, %{register}{number}" for number in range(_PROBES)]
+    return [f"{op} %xmm15, %xmm{number}" for number in range(_PROBES) for op in ("mulps", "addps")]
+
+
+def _command(tool: Path, target: Target, cpu: str) -> list[str]:
+    """llvm-mca with the options that say for what machine."""
+    return [str(tool), f"-mtriple={target.triple}", f"-mcpu={cpu}", f"-mattr={target.feature_string}"]
+
+
+def _run(command: Sequence[str], lines: Sequence[str]) -> str:
+    """Gives the lines to llvm-mca, and returns what it prints.
+
+    Raises:
+        TargetError: It fails.
+    """
+    text = "".join(f"{line}\n" for line in lines)
+    try:
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TargetError(f"llvm-mca could not be run: {error}", where=command[0]) from error
+    if done.returncode != 0:
+        message = next((line for line in done.stderr.splitlines() if "error" in line), f"exit status {done.returncode}")
+        raise TargetError(f"llvm-mca failed: {message}", where=command[0], remedy=f"It needs LLVM {_LLVM_MAJOR}")
+    return done.stdout
+
+
+def _parse(report: str, tool: Path) -> dict[str, Any]:
+    """The JSON report as data.
+
+    Raises:
+        TargetError: It is not JSON.
+    """
+    try:
+        data: dict[str, Any] = json.loads(report)
+    except ValueError as error:
+        raise TargetError("llvm-mca printed no JSON", where=str(tool), remedy=f"It needs LLVM {_LLVM_MAJOR}") from error
+    return data
+
+
+def _pressure(data: Mapping[str, Any], instructions: int) -> dict[str, float]:
+    """Busy cycles of an iteration by resource. The report has the totals under the index after the last instruction."""
+    names = [_UNIT.sub(lambda found: str(ord(found[0])), name) for name in data["TargetInfo"]["Resources"]]
+    rows: list[dict[str, Any]] = data["CodeRegions"][0]["ResourcePressureView"]["ResourcePressureInfo"]
+    totals = [row for row in rows if row["InstructionIndex"] == instructions]
+    return {names[row["ResourceIndex"]]: row["ResourceUsage"] for row in totals}

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Every stage of one compilation, from the payload to the object, as text and bytes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tilewright.emit import STAGES, code
+from tilewright.errors import LoweringError
+from tilewright.lowering import driver
+from tilewright.mlir import ir
+from tilewright.mlir._mlir_libs import _tilewright
+from tilewright.payload import matmul
+from tilewright.payload.abi import ENTRY
+from tilewright.schedules.plan import Plan
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+
+@dataclass(slots=True)
+class Stages:
+    """The results of `build`.
+
+    Attributes:
+        spec: What is computed.
+        target: For which target.
+        plan: Under which schedule.
+        texts: The text of each stage reached, in order.
+        seconds: The time each stage took, in order.
+        object: The ELF object; empty when `build` stopped before.
+        workspace: Bytes of scratch memory that a call needs.
+    """
+
+    spec: MatmulSpec
+    target: Target
+    plan: Plan
+    texts: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    object: bytes = b""
+    workspace: int = 0
+
+
+def build(
+    spec: MatmulSpec,
+    target: Target,
+    plan: Plan,
+    *,
+    until: str = "obj",
+    allocator: tuple[str, str] = driver.RUNTIME_ALLOCATOR,
+    symbol: str = ENTRY,
+    started: Callable[[str], object] = lambda stage: None,
+) -> Stages:
+    """Compiles `spec` under `plan` for `target`, which this machine need not be able to run.
+
+    Args:
+        spec: What to compute.
+        target: For which target.
+        plan: The schedule (`schedules.plan`).
+        until: The last stage wanted: one of `STAGES`, or "obj".
+        allocator: Where the kernel gets its workspace: `driver.RUNTIME_ALLOCATOR` or `driver.LIBC_ALLOCATOR`.
+        symbol: The name of the C entry.
+        started: Told the name of each stage as it starts.
+
+    Raises:
+        ScheduleError: The schedule does not fit.
+        LoweringError: A later stage failed, or `until` is unknown.
+    """
+    if until not in (*STAGES, "obj"):
+        raise LoweringError(f"unknown stage {until!r}", expected=f"one of {', '.join((*STAGES, 'obj'))}")
+    stages = Stages(spec, target, plan)
+    steps = _Steps(stages, until, started)
+    context = ir.Context()
+    with context, ir.Location.unknown():
+        with steps("payload"):
+            module = matmul.build(spec, context)
+            stages.texts["payload"] = _text(module)
+        if steps.done:
+            return stages
+        with steps("schedule"):
+            schedule = plan.module(spec, target, context)
+            if schedule is not None:
+                stages.texts["schedule"] = _text(schedule)
+        if steps.done:
+            return stages
+        with steps("scheduled"):
+            if schedule is not None:
+                driver.apply_schedule(module, schedule, spec, name=plan.name)
+            stages.texts["scheduled"] = _text(module)
+        if steps.done:
+            return stages
+        with steps("bufferized"):
+            stages.workspace = driver.bufferize(module)
+            stages.texts["bufferized"] = _text(module)
+        if steps.done:
+            return stages
+        with steps("llvm"):
+            module = driver.to_llvm(module, spec, target, stages.workspace, allocator, symbol)
+            stages.texts["llvm"] = _text(module)
+        if steps.done:
+            return stages
+        with steps("llvmir"):
+            try:
+                raw = _tilewright.translate_to_llvmir(module.operation)
+            except (RuntimeError, ValueError) as e:
+                raise LoweringError(str(e), stage="llvmir") from None
+            stages.texts["llvmir"] = code.optimize(raw, target)
+    if steps.done:
+        return stages
+    if until == "asm":
+        with steps("asm"):
+            stages.texts["asm"] = code.assembly(stages.texts["llvmir"], target)
+        return stages
+    with steps("obj"):
+        stages.object = code.object_file(stages.texts["llvmir"], target)
+    return stages
+
+
+class _Steps:
+    """Announces and times each stage, and knows when the last one wanted is done."""
+
+    def __init__(self, stages: Stages, until: str, started: Callable[[str], object]) -> None:
+        self._stages = stages
+        self._until = until
+        self._started = started
+        self.done = False
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        self._started(name)
+        start = time.perf_counter()
+        yield
+        self._stages.seconds[name] = time.perf_counter() - start
+        self.done = name == self._until
+
+
+def _text(module: ir.Module) -> str:
+    return str(module) + "\n"

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""LLVM's assembly text for x86-64 (AT&T syntax), read into functions, basic blocks and instructions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+_LABEL = re.compile(r'^("[^"]+"|[\w.$@]+):\s*(.*)$')
+_PREFIXES = frozenset({"lock", "rep", "repe", "repne", "repz", "repnz", "data16", "notrack"})
+_BASE = re.compile(r"\((%\w+)?")
+_FMA = re.compile(r"vfn?m(add|sub)")
+_MULTIPLY = re.compile(r"v?mul[ps][sdh]$")
+_ADD = re.compile(r"v?add[ps][sdh]$")
+_SCALAR_FLOAT = re.compile(r"s[sdh]$")
+_VECTOR_REGISTER = re.compile(r"%([xyzt]mm|k)\d")
+_STACK_OPERATION = re.compile(r"(push|pop)f?[qw]?$")
+_READS_DESTINATION = ("cmp", "test", "ucomis", "comis", "vucomis", "vcomis", "bt", "call", "jmp", "push")
+_ONLY_WRITES = re.compile(r"v?p?k?(mov|maskmov|extract|extr|scatter|compress|cvt|tilestore|set|pop)")
+_REGISTER_BITS: Mapping[str, int] = MappingProxyType({"x": 128, "y": 256, "z": 512})
+_ELEMENT_BITS: Mapping[str, int] = MappingProxyType({"s": 32, "d": 64, "h": 16})
+_KINDS = (
+    ("prefetch", re.compile(r"prefetch")),
+    ("branch", re.compile(r"j|call|ret|loop")),
+    ("gather", re.compile(r"vp?(gather|scatter)")),
+    ("broadcast", re.compile(r"vp?broadcast|v?movddup")),
+    ("shuffle", re.compile(r"v?p?(shuf|perm|unpck|insert|extract|blend|align|movhl|movlh|compress|expand)")),
+)
+_MOVES = re.compile(r"v?(p?maskmov|mov|lddqu)|kmov|tileload|tilestore")
+
+CATEGORIES = (
+    "multiply-add",
+    "load",
+    "broadcast",
+    "shuffle",
+    "gather",
+    "store",
+    "prefetch",
+    "vector",
+    "branch",
+    "scalar",
+)
+"""The kinds of instruction that `Instruction.category` tells apart, in the order in which they are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction.
+
+    Attributes:
+        text: Mnemonic and operands, one space between them, without a comment.
+        mnemonic: The mnemonic; a prefix such as ``rep`` is part of it.
+        operands: The operands in AT&T order, the destination last.
+    """
+
+    text: str
+    mnemonic: str
+    operands: tuple[str, ...]
+
+    @property
+    def memory(self) -> str | None:
+        """The memory operand that is accessed, or None; an address that is only computed or hinted at is none."""
+        if self.mnemonic.startswith(("lea", "nop", "prefetch")):
+            return None
+        return next((operand for operand in self.operands if "(" in operand), None)
+
+    @property
+    def base(self) -> str | None:
+        """The base register of the memory operand ("%rsp"), or None."""
+        found = _BASE.search(self.memory or "")
+        return found.group(1) if found else None
+
+    @property
+    def writes_memory(self) -> bool:
+        """Whether the instruction stores to its memory operand."""
+        last = self.operands[-1] if self.operands else None
+        return self.memory is not None and self.memory == last and not self.mnemonic.startswith(_READS_DESTINATION)
+
+    @property
+    def reads_memory(self) -> bool:
+        """Whether the instruction loads from its memory operand."""
+        return self.memory is not None and not (self.writes_memory and _ONLY_WRITES.match(self.mnemonic))
+
+    @property
+    def uses_stack(self) -> bool:
+        """Whether it pushes or pops."""
+        return _STACK_OPERATION.match(self.mnemonic) is not None
+
+    @property
+    def fma(self) -> bool:
+        """Whether it multiplies and adds with one rounding."""
+        return _FMA.match(self.mnemonic) is not None
+
+    @property
+    def multiply(self) -> bool:
+        """Whether it is a floating-point multiplication that leaves the addition to another instruction."""
+        return _MULTIPLY.match(self.mnemonic) is not None
+
+    @property
+    def lanes(self) -> int:
+        """Elements that a floating-point instruction works on: 1 when scalar, 16 for f32 in a 512-bit register."""
+        found = _VECTOR_REGISTER.match(self.operands[-1]) if self.operands else None
+        register = found.group(1)[0] if found else ""
+        if register not in _REGISTER_BITS or _SCALAR_FLOAT.search(self.mnemonic):
+            return 1
+        return _REGISTER_BITS[register] // _ELEMENT_BITS.get(self.mnemonic[-1], 32)
+
+    @property
+    def category(self) -> str:
+        """One of `CATEGORIES`: what the instruction is there for."""
+        if self.fma or self.multiply or _ADD.match(self.mnemonic):
+            return "multiply-add"
+        for kind, pattern in _KINDS:
+            if pattern.match(self.mnemonic):
+                return kind
+        if not any(_VECTOR_REGISTER.match(operand) for operand in self.operands):
+            return "scalar"
+        if self.memory and _MOVES.match(self.mnemonic):
+            return "store" if self.writes_memory else "load"
+        return "vector"
+
+
+@dataclass(slots=True)
+class Block:
+    """A basic block.
+
+    Attributes:
+        label: The label at its start, or None when only the block before leads here.
+        instructions: Its instructions; a jump or a return can only be the last one.
+        successors: The numbers, in the function, of the blocks that may follow.
+    """
+
+    label: str | None
+    instructions: list[Instruction]
+    successors: list[int]
+
+
+def functions(asm: str) -> Iterator[tuple[str, list[Block]]]:
+    """Each function's name and basic blocks, in the order of the text.
+
+    A label is a function when a ``.type`` directive says so; without any such directive, when it is not a local label.
+    """
+    names = set(re.findall(r"^\s*\.type\s+(\S+?),\s*@function", asm, re.MULTILINE))
+    found: dict[str, list[Block]] = {}
+    blocks = found.setdefault("", [])
+    for raw in asm.splitlines():
+        line = raw.split("#", 1)[0].strip()
+        while label := _LABEL.match(line):
+            name, line = label.groups()
+            if name in names or not (names or name.startswith(".L")):
+                blocks = found.setdefault(name, [])
+            blocks.append(Block(name, [], []))
+        if not line or line.startswith("."):
+            continue
+        if not blocks or _may_leave(blocks[-1]):
+            blocks.append(Block(None, [], []))
+        blocks[-1].instructions.append(_instruction(line))
+    for name, body in found.items():
+        if any(block.instructions for block in body):
+            _connect(body)
+            yield name, body
+
+
+def _instruction(line: str) -> Instruction:
+    """Reads one instruction; `line` has no comment and no label."""
+    mnemonic, _, rest = re.sub(r"^\{\w+\}\s*", "", line).partition("\t" if "\t" in line else " ")
+    while mnemonic.split()[-1] in _PREFIXES and rest:
+        following, _, rest = rest.strip().partition(" ")
+        mnemonic = f"{mnemonic} {following}"
+    operands = tuple(part.strip() for part in re.split(r",(?![^(]*\))", rest)) if rest.strip() else ()
+    return Instruction(f"{mnemonic} {', '.join(operands)}".strip(), mnemonic, operands)
+
+
+def _may_leave(block: Block) -> bool:
+    """Whether control can go elsewhere than to the next instruction after the block's last one."""
+    return bool(block.instructions) and block.instructions[-1].mnemonic.startswith(("j", "ret", "ud2", "loop"))
+
+
+def _connect(blocks: list[Block]) -> None:
+    """Sets the successors: the labels that are jumped to, and the next block where control falls through."""
+    where = {block.label: number for number, block in enumerate(blocks) if block.label}
+    for number, block in enumerate(blocks):
+        last = block.instructions[-1] if _may_leave(block) else None
+        if last is not None and last.operands and last.operands[0] in where:
+            block.successors.append(where[last.operands[0]])
+        always = last is not None and last.mnemonic.startswith(("jmp", "ret", "ud2"))
+        if not always and number + 1 < len(blocks):
+            block.successors.append(number + 1)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the environment sets: the only place where tilewright reads it. A leaf that every stage may import.
+
+``TILEWRIGHT_CACHE_DIR`` names the folder of compiled kernels; without it that is ``tilewright/kernels`` in
+``XDG_CACHE_HOME`` or in ``~/.cache``. ``TILEWRIGHT_CACHE_LIMIT_MB`` bounds its size. ``TILEWRIGHT_NO_CACHE=1`` does without.
+``TILEWRIGHT_COMPILE_TIMEOUT_S`` bounds the compilation of a schedule that came from a user.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.errors import TilewrightError
+
+_YES = ("1", "true", "yes", "on")
+_NO = ("", "0", "false", "no", "off")
+_CACHE_LIMIT_MB = 512
+_COMPILE_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """The settings of one moment.
+
+    Attributes:
+        cache_dir: Folder of the kernel cache; None when there is no home folder to put it in.
+        cache_dir_named: Whether the user named that folder, so that it is an error when it cannot be used.
+        cache_limit_mb: Most MiB that the cache may hold.
+        no_cache: Whether the disk cache is left alone.
+        compile_timeout_s: Most seconds that compiling a user's schedule may take.
+    """
+
+    cache_dir: Path | None
+    cache_dir_named: bool = False
+    cache_limit_mb: int = _CACHE_LIMIT_MB
+    no_cache: bool = False
+    compile_timeout_s: float = _COMPILE_TIMEOUT_S
+
+
+def load(environ: Mapping[str, str] | None = None) -> Knobs:
+    """The settings in `environ`, by default those of this process now.
+
+    Raises:
+        TilewrightError: A variable has a value that means nothing; the error names the variable.
+    """
+    environ = os.environ if environ is None else environ
+    named = environ.get("TILEWRIGHT_CACHE_DIR")
+    return Knobs(
+        cache_dir=_named_folder(named) if named else _default_folder(environ),
+        cache_dir_named=bool(named),
+        cache_limit_mb=int(_number(environ, "TILEWRIGHT_CACHE_LIMIT_MB", _CACHE_LIMIT_MB, whole=True)),
+        no_cache=_flag(environ, "TILEWRIGHT_NO_CACHE"),
+        compile_timeout_s=_number(environ, "TILEWRIGHT_COMPILE_TIMEOUT_S", _COMPILE_TIMEOUT_S),
+    )
+
+
+def _named_folder(text: str) -> Path:
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:  # "~someone" whose home nobody knows
+        return Path(text).absolute()
+
+
+def _default_folder(environ: Mapping[str, str]) -> Path | None:
+    """As the XDG base directory specification says: relative paths do not count."""
+    caches = Path(environ.get("XDG_CACHE_HOME", ""))
+    if not caches.is_absolute():
+        home = Path(environ.get("HOME", ""))
+        if not home.is_absolute():
+            return None
+        caches = home / ".cache"
+    return caches / "tilewright" / "kernels"
+
+
+def _number(environ: Mapping[str, str], name: str, default: float, *, whole: bool = False) -> float:
+    text = environ.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        number = int(text) if whole else float(text)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise TilewrightError(f"{text!r}", where=name, expected=f"a{' whole' if whole else ''} number above zero")
+    return number
+
+
+def _flag(environ: Mapping[str, str], name: str) -> bool:
+    text = environ.get(name, "").strip().lower()
+    if text not in (*_YES, *_NO):
+        raise TilewrightError(
+            f"{text!r}", where=name, expected=f"one of {', '.join(_YES)} or {', '.join(filter(None, _NO))}"
+        )
+    return text in _YES

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs the lowering, one function a stage; each changes the module that it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.errors import LoweringError, ScheduleError
+from tilewright.lowering import culprit, entry, pipelines, workspace
+from tilewright.lowering.diagnostics import DUMP, Collected, Message, collect, payload_op, source_line
+from tilewright.mlir import ir
+from tilewright.mlir._mlir_libs import _tilewright
+from tilewright.mlir.dialects import func, linalg
+from tilewright.mlir.passmanager import PassManager
+from tilewright.payload.abi import ENTRY
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+RUNTIME_ALLOCATOR = ("_mlir_memref_to_llvm_aligned_alloc", "_mlir_memref_to_llvm_free")
+"""Scratch memory from the runtime that loads the kernel, which keeps it between calls."""
+LIBC_ALLOCATOR = ("aligned_alloc", "free")
+"""Scratch memory from the C library, for objects that are linked elsewhere."""
+
+
+def apply_schedule(payload: ir.Module, schedule: ir.Module, spec: MatmulSpec, *, name: str) -> None:
+    """Applies `schedule` to the payload of `spec`, in place.
+
+    Raises:
+        ScheduleError: The schedule tiles an extent of zero, is not valid, has no ``@__transform_main``, does not fit, or
+            makes a race. The error names the file and line of the schedule, the transform op and the payload op; `name`
+            stands for the schedule when no line is known.
+    """
+    if 0 in (spec.m, spec.n, spec.k):
+        _refuse_to_tile(schedule, spec, name)
+    before = payload.operation.clone().operation
+    try:
+        _run_script(payload, schedule, name)
+    except ScheduleError as e:
+        op = None if e.transform_op else culprit.find(before, schedule.operation)
+        if op is None:
+            raise
+        raise _error_at(op, e.what, name, e.remedy, e.payload_op) from None
+    if str(before) == str(payload):
+        _refuse_to_miss(before, schedule, name)
+
+
+def _refuse_to_tile(schedule: ir.Module, spec: MatmulSpec, name: str) -> None:
+    """MLIR crashes when it tiles an extent of zero."""
+    tiling = _first(schedule, lambda op: op.name.startswith("transform.structured.tile"))
+    if tiling is not None:
+        raise _error_at(
+            tiling,
+            f"the schedule tiles {spec}, which has an extent of zero",
+            name,
+            remedy="Give no schedule for an empty product: there is nothing to schedule",
+        )
+
+
+def _refuse_to_miss(payload: ir.Operation, schedule: ir.Module, name: str) -> None:
+    """To transform nothing is no error to MLIR. Raises `ScheduleError` when `schedule` looks for ops that are not there."""
+    present: set[str] = set()
+
+    def note(op: ir.Operation) -> ir.WalkResult:
+        present.add(op.name)
+        return ir.WalkResult.ADVANCE
+
+    payload.walk(note, ir.WalkOrder.PRE_ORDER)
+
+    def misses(op: ir.Operation) -> bool:
+        if op.name != "transform.structured.match" or "ops" not in op.attributes:
+            return False
+        return present.isdisjoint(ir.StringAttr(wanted).value for wanted in ir.ArrayAttr(op.attributes["ops"]))
+
+    miss = _first(schedule, misses)
+    if miss is not None:
+        what = f"the schedule changes nothing: it looks for {miss.attributes['ops']}"
+        raise _error_at(miss, what, name, f"The payload has {', '.join(sorted(present - {payload.name}))}")
+
+
+def _first(root: ir.Module, wanted: Callable[[ir.Operation], bool]) -> ir.Operation | None:
+    """The first operation below `root` that is `wanted`."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if wanted(op):
+            found.append(op)
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+
+    root.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found[0] if found else None
+
+
+def _error_at(
+    op: ir.Operation, what: str, name: str, remedy: str | None, payload_op: str | None = None
+) -> ScheduleError:
+    """An error of a schedule called `name` that is found at its transform op `op`."""
+    file, line = source_line(str(op.location))
+    where = None if file else name
+    return ScheduleError(
+        what, file=file, line=line, transform_op=op.name, payload_op=payload_op, where=where, remedy=remedy
+    )
+
+
+def _run_script(payload: ir.Module, schedule: ir.Module, name: str) -> None:
+    """Runs a transform module on `payload`. Raises `ScheduleError`."""
+    main = culprit.main_sequence(schedule.operation)
+    if main is None:
+        raise ScheduleError(
+            f"no @{culprit.MAIN}",
+            where=name,
+            expected="a transform.named_sequence of that name in the schedule's module",
+        )
+    with collect(payload.context) as collected:
+        try:
+            schedule.operation.verify()
+        except ir.MLIRError as e:
+            raise _schedule_error(Message.of(e.error_diagnostics[0]), schedule, name) from None
+        succeeded = _tilewright.apply_named_sequence(payload.operation, main, schedule.operation)
+    if collected.race is not None:
+        remedy = "Tile the reduction with tile_using_for, or with tile_reduction_using_forall"
+        raise ScheduleError(collected.race.text, where=name, payload_op=payload_op(collected.race), remedy=remedy)
+    if not succeeded:
+        if not collected.errors:
+            remedy = "If it is a tile_using_for, let its interchange name each dimension of the payload op once"
+            raise ScheduleError("it failed, and MLIR gave no reason", where=name, remedy=remedy)
+        raise _schedule_error(collected.errors[0], schedule, name)
+
+
+def _schedule_error(message: Message, schedule: ir.Module, name: str) -> ScheduleError:
+    file, line = source_line(message.location)
+    notes = [note for note, _ in message.notes if DUMP not in note]
+    return ScheduleError(
+        " ".join((message.text.strip(), *(f"({note})" for note in notes))),
+        file=file,
+        line=line,
+        transform_op=_op_at(schedule, message.location),
+        payload_op=payload_op(message),
+        where=None if file else name,
+        remedy="Put a transform.print before it to see what it is applied to",
+    )
+
+
+def _op_at(schedule: ir.Module, location: str) -> str | None:
+    """The name of the transform op at `location`, as MLIR prints it."""
+    op = _first(schedule, lambda op: str(op.location) == location)
+    return None if op is None else op.name
+
+
+def run_passes(module: ir.Module, pipeline: str, stage: str) -> None:
+    """Runs a pass pipeline in place.
+
+    Raises:
+        LoweringError: A pass failed; the error names the stage.
+    """
+    with collect(module.context) as collected:
+        try:
+            PassManager.parse(" ".join(pipeline.split()), module.context).run(module.operation)
+        except (ValueError, RuntimeError, ir.MLIRError) as e:
+            raise _lowering_error(collected, stage, e) from None
+
+
+def _lowering_error(collected: Collected, stage: str, failure: Exception) -> LoweringError:
+    return LoweringError(collected.text() or str(failure), stage=stage)
+
+
+def bufferize(module: ir.Module) -> int:
+    """Takes a scheduled module from tensors to memrefs. Returns the bytes of workspace that its function then needs.
+
+    Raises:
+        LoweringError: Bufferisation failed, or a copy of a whole tensor was needed.
+    """
+    _make_private(_payload_function(module, "bufferized"))
+    _run_own_script(module, pipelines.bufferize(), "bufferized")
+    run_passes(module, pipelines.DROP_RESULT, "bufferized")
+    _return_through_c(_payload_function(module, "bufferized"))
+    run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
+    function = _payload_function(module, "bufferized")
+    size = workspace.gather(function)
+    if _first(module, lambda op: op.name == "memref.alloc") is not None:
+        run_passes(module, pipelines.DEALLOCATE, "bufferized")
+    return size
+
+
+def _make_private(function: func.FuncOp) -> None:
+    """Lets `pipelines.DROP_RESULT` change the function's type: it leaves public functions alone."""
+    with function.context:
+        function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+
+
+def _return_through_c(function: func.FuncOp) -> None:
+    """Copies a result that a schedule computed in a buffer of its own into C, and returns it no longer."""
+    if not function.type.results:
+        return
+    with function.context, function.location:
+        block = function.entry_block
+        terminator = block.operations[len(block.operations) - 1]
+        with ir.InsertionPoint(terminator):
+            linalg.copy(terminator.operands[0], outs=[block.arguments[2]])
+            func.ReturnOp([])
+        terminator.operation.erase()
+        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(function.type.inputs, []))
+
+
+def _run_own_script(module: ir.Module, script: ir.Module, stage: str) -> None:
+    try:
+        _run_script(module, script, stage)
+    except ScheduleError as e:
+        raise LoweringError(e.what, stage=stage) from e
+
+
+def to_llvm(
+    module: ir.Module,
+    spec: MatmulSpec,
+    target: Target,
+    workspace_bytes: int,
+    allocator: tuple[str, str],
+    symbol: str = ENTRY,
+) -> ir.Module:
+    """Takes a bufferised module to the LLVM dialect. Returns the module with the C entry added, under the name `symbol`.
+
+    Raises:
+        LoweringError: A pass failed.
+    """
+    run_passes(module, pipelines.PREFETCH.format(line=target.l1.line), "llvm")
+    script = pipelines.lower_vectors(target.lanes(spec.acc_type))
+    _run_own_script(module, script, "llvm")
+    entry.prepare_body(_payload_function(module, "llvm"), target)
+    run_passes(module, pipelines.TO_LLVM, "llvm")
+    return entry.add_entry(module, spec, target, workspace_bytes, allocator, symbol)
+
+
+def _payload_function(module: ir.Module, stage: str) -> func.FuncOp:
+    for op in module.body:
+        if isinstance(op, func.FuncOp) and op.name.value == ENTRY:
+            return op
+    raise LoweringError(f"no function @{ENTRY}", stage=stage, remedy="A schedule must keep the payload's function")

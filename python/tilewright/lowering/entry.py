@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The C entry around a lowered matmul: checks the extents, gets the workspace, calls the body."""
+
+from __future__ import annotations
+
+from tilewright.mlir import ir
+from tilewright.mlir._mlir_libs import _tilewright
+from tilewright.mlir.dialects import func
+from tilewright.payload.abi import ENTRY, OK, OUT_OF_MEMORY, WRONG_EXTENTS
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+BODY = f"{ENTRY}_body"
+ALIGNMENT = 4096
+"""Bytes, a page, of the workspace."""
+
+
+def prepare_body(function: func.FuncOp, target: Target) -> None:
+    """Gives the payload's function, before it is lowered, the body's name and linkage, and the target's attributes."""
+    attributes = {"sym_name": f'"{BODY}"', "llvm.linkage": "#llvm.linkage<internal>", **target_attributes(target)}
+    for name, text in attributes.items():
+        _tilewright.set_attribute(function.operation, name, text)
+
+
+def add_entry(
+    module: ir.Module, spec: MatmulSpec, target: Target, workspace: int, allocator: tuple[str, str], symbol: str
+) -> ir.Module:
+    """Returns a module with the lowered body and the C entry beside it, in the LLVM dialect.
+
+    They are joined as text: the Python classes of the LLVM dialect take longer to import than a kernel to compile.
+
+    Args:
+        module: The module after `pipelines.TO_LLVM`.
+        spec: What it computes.
+        target: For which target.
+        workspace: Bytes of scratch memory that the body takes as its last argument; 0 for none.
+        allocator: Names of the functions that get (``ptr(i64 alignment, i64 bytes)``) and release (``void(ptr)``) it.
+        symbol: The C entry's name.
+    """
+    body = str(module).rstrip()
+    return ir.Module.parse(
+        body[: body.rindex("}")] + _entry_text(spec, target, workspace, allocator, symbol) + "}", module.context
+    )
+
+
+def target_attributes(target: Target) -> dict[str, str]:
+    """The attributes that make LLVM decide by features, and never by a CPU's name, as MLIR text by name."""
+    features = ", ".join(f'"{feature}"' for feature in target.feature_string.split(","))
+    return {
+        "target_cpu": f'"{target.cpu}"',
+        "tune_cpu": f'"{target.tune_cpu}"',
+        "prefer_vector_width": f'"{target.prefer_vector_width}"',
+        "target_features": f"#llvm.target_features<[{features}]>",
+    }
+
+
+def _descriptor(pointer: str, rows: str, columns: str, leading: str) -> str:
+    """The arguments into which a two-dimensional memref is expanded: allocated, aligned, offset, sizes, strides."""
+    return f"{pointer}, {pointer}, %zero, {rows}, {columns}, {leading}, %one"
+
+
+def _entry_text(spec: MatmulSpec, target: Target, workspace: int, allocator: tuple[str, str], symbol: str) -> str:
+    get, release = allocator
+    memref = "!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64"
+    scratch = "!llvm.ptr, !llvm.ptr, i64, i64, i64"
+    types = ", ".join([memref] * 3 + [scratch] * bool(workspace))
+    operands = [
+        _descriptor("%a", "%m", "%k", "%lda"),
+        _descriptor("%b", "%k", "%n", "%ldb"),
+        _descriptor("%c", "%m", "%n", "%ldc"),
+    ]
+    if workspace:
+        operands.append("%w, %w, %zero, %bytes, %one")
+    call = f"llvm.call @{BODY}({', '.join(operands)}) : ({types}) -> ()"
+    if not workspace:
+        run = f"{call}\n    llvm.return %ok : i32"
+    else:
+        run = f"""%bytes = llvm.mlir.constant({workspace} : i64) : i64
+    %alignment = llvm.mlir.constant({ALIGNMENT} : i64) : i64
+    %rounded = llvm.mlir.constant({-(-workspace // ALIGNMENT) * ALIGNMENT} : i64) : i64
+    %w = llvm.call @{get}(%alignment, %rounded) : (i64, i64) -> !llvm.ptr
+    %null = llvm.mlir.zero : !llvm.ptr
+    %none = llvm.icmp "eq" %w, %null : !llvm.ptr
+    llvm.cond_br %none, ^memory, ^run
+  ^run:
+    {call}
+    llvm.call @{release}(%w) : (!llvm.ptr) -> ()
+    llvm.return %ok : i32
+  ^memory:
+    %out_of_memory = llvm.mlir.constant({OUT_OF_MEMORY} : i32) : i32
+    llvm.return %out_of_memory : i32"""
+    declarations = (
+        f"""llvm.func @{get}(i64, i64) -> !llvm.ptr
+  llvm.func @{release}(!llvm.ptr)"""
+        if workspace
+        else ""
+    )
+    attributes = ", ".join(f"{name} = {value}" for name, value in target_attributes(target).items())
+    return f"""
+  {declarations}
+  llvm.func @{symbol}(%m: i64, %n: i64, %k: i64, %a: !llvm.ptr, %lda: i64, %b: !llvm.ptr, %ldb: i64,
+                      %c: !llvm.ptr, %ldc: i64) -> i32 attributes {{{attributes}}} {{
+    %zero = llvm.mlir.constant(0 : i64) : i64
+    %one = llvm.mlir.constant(1 : i64) : i64
+    %ok = llvm.mlir.constant({OK} : i32) : i32
+    %static_m = llvm.mlir.constant({spec.m} : i64) : i64
+    %static_n = llvm.mlir.constant({spec.n} : i64) : i64
+    %static_k = llvm.mlir.constant({spec.k} : i64) : i64
+    %same_m = llvm.icmp "eq" %m, %static_m : i64
+    %same_n = llvm.icmp "eq" %n, %static_n : i64
+    %same_k = llvm.icmp "eq" %k, %static_k : i64
+    %same_mn = llvm.and %same_m, %same_n : i1
+    %same = llvm.and %same_mn, %same_k : i1
+    llvm.cond_br %same, ^fits, ^wrong
+  ^wrong:
+    %wrong_extents = llvm.mlir.constant({WRONG_EXTENTS} : i32) : i32
+    llvm.return %wrong_extents : i32
+  ^fits:
+    {run}
+  }}
+"""

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The pass pipelines between the stages, as text that ``tilewright-opt --pass-pipeline`` takes too."""
+
+from __future__ import annotations
+
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import transform
+from tilewright.mlir.dialects.transform import bufferization, memref, vector
+from tilewright.mlir.dialects.transform import tilewright as ours
+from tilewright.schedules import steps
+
+DROP_RESULT = "builtin.module(canonicalize, cse, canonicalize, drop-equivalent-buffer-results)"
+"""After `bufferize`: a result that is C's own buffer is returned no longer."""
+
+TIDY_BUFFERS = "builtin.module(func.func(buffer-loop-hoisting, convert-linalg-to-loops))"
+"""Allocations leave the loops; copies become loops."""
+
+DEALLOCATE = """builtin.module(
+    ownership-based-buffer-deallocation, canonicalize, buffer-deallocation-simplification,
+    bufferization-lower-deallocations, cse, canonicalize
+)"""
+"""Frees what a schedule allocates beyond the panels that `workspace` gathers."""
+
+PREFETCH = "builtin.module(tilewright-prefetch-tiles{{line-bytes={line}}})"
+"""C's tiles of the next step, whose rows lie too far apart for the hardware to foresee them."""
+
+TO_LLVM = """builtin.module(
+    tilewright-strip-provenance{target=true}, func.func(loop-invariant-code-motion),
+    lower-affine, expand-strided-metadata, lower-affine, convert-scf-to-cf,
+    convert-vector-to-llvm, convert-ub-to-llvm, finalize-memref-to-llvm{use-generic-functions=true},
+    convert-to-llvm, reconcile-unrealized-casts, canonicalize, cse
+)"""
+"""Vectors of one dimension, memrefs and loops to the LLVM dialect."""
+
+
+def bufferize() -> ir.Module:
+    """The script that takes tensors to memrefs. Slices of C are updated in place; packed panels become allocations.
+
+    A script because the pass has no way to make copies that can be lowered to loops. Needs an active `ir.Context`.
+    """
+    with steps.script(consumes=True) as script:
+        bufferization.EliminateEmptyTensorsOp(script.root)
+        bufferization.OneShotBufferizeOp(
+            transform.AnyOpType.get(), script.root, bufferize_function_boundaries=True, memcpy_op="linalg.copy"
+        )
+    return script.module
+
+
+def lower_vectors(lanes: int) -> ir.Module:
+    """The script that takes vectors of any rank to single registers of `lanes` elements.
+
+    Upstream has these patterns as transform ops only, not as passes. Needs an active `ir.Context`.
+    """
+    with steps.script() as script:
+        functions = script.functions
+
+        def fold_slices() -> None:
+            memref.apply_patterns_memref_fold_memref_alias_ops()
+            transform.apply_patterns_canonicalization()
+
+        def contractions() -> None:
+            vector.apply_patterns_vector_lower_contraction(lowering_strategy=vector.VectorContractLowering.OuterProduct)
+
+        def transfers() -> None:
+            vector.apply_patterns_vector_transfer_permutation_patterns()
+            vector.apply_patterns_vector_lower_transfer(max_transfer_rank=1)
+
+        def partial_transfers() -> None:
+            vector.apply_patterns_vector_transfer_to_scf(max_transfer_rank=1, full_unroll=True)
+
+        def rest() -> None:
+            vector.apply_patterns_vector_lower_transpose()
+            vector.apply_patterns_vector_lower_shape_cast()
+            vector.apply_patterns_vector_lower_broadcast()
+
+        steps.apply(functions, fold_slices, cse=True)
+        ours.tilewright_unroll_vectors(functions, lanes)
+        steps.clean(functions)
+        steps.apply(functions, contractions)
+        steps.apply(functions, vector.apply_patterns_vector_lower_outerproduct)
+        steps.apply(functions, transfers)
+        steps.apply(functions, partial_transfers)
+        steps.apply(functions, rest)
+        steps.clean(functions)
+    return script.module

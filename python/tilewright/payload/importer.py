@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Reads a user's .mlir file: one function with one ``linalg.matmul``, to the spec of what it computes.
+
+The file's ops are looked at, one by one, and nothing is run on them. What goes on to be compiled is the payload that
+`payload.matmul` builds for the spec.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tilewright.dtypes import DTYPES
+from tilewright.errors import SpecError
+from tilewright.mlir import ir
+from tilewright.payload.text import parse, place
+from tilewright.spec import MatmulSpec
+
+_ROLES = ("a", "b", "c")
+_C_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+# What a C compiler, or the code around the kernel, already knows by that name.
+_TAKEN = (
+    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
+    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
+    "main malloc free aligned_alloc memcpy memmove memset memcmp matmul_body"
+)
+_FUNCTION_ATTRIBUTES = ("sym_name", "function_type", "sym_visibility", "arg_attrs")
+_DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What a .mlir file asks for.
+
+    Attributes:
+        spec: What its function computes.
+        function: The function's name, and the symbol of the C entry made for it.
+        text: The file's text.
+        filename: The file's name.
+        arguments: Which operand each of the function's arguments is: "a", "b" and, where C is an argument, "c", in the
+            function's order. The C entry takes them in the order a, b, c whatever the function's.
+    """
+
+    spec: MatmulSpec
+    function: str
+    text: str
+    filename: str
+    arguments: tuple[str, ...] = _ROLES
+
+
+def load(text: str, filename: str) -> Imported:
+    """Reads a .mlir file with one function that holds one ``linalg.matmul``, on tensors or on memrefs.
+
+    A ``linalg.fill`` of zero into C before it gives beta 0; without it, C is added to: beta 1. On tensors, C is an
+    argument or a filled ``tensor.empty``, and the product is returned. Element types are f32 or f64, extents static;
+    memrefs are row-major, with rows any distance apart.
+
+    Args:
+        text: The file's text.
+        filename: The file's name, for errors.
+
+    Raises:
+        SpecError: The text is not valid MLIR, or anything in it is not as above; the error names the place as
+            FILE:LINE:COLUMN.
+    """
+    with ir.Context() as context:
+        reader = _Reader(filename)
+        module = parse(text, filename, context)
+        spec, function, arguments = reader.read(module)
+    return Imported(spec, function, text, filename, arguments)
+
+
+class _Reader:
+    """Reads one module; keeps the file's name for errors."""
+
+    def __init__(self, filename: str) -> None:
+        self._filename = filename
+
+    def read(self, module: ir.Module) -> tuple[MatmulSpec, str, tuple[str, ...]]:
+        """The spec, the function's name, and the roles of its arguments."""
+        self._refuse_attributes(module.operation, ("sym_name", "sym_visibility"))
+        function = self._only_function(module)
+        name = self._name(function)
+        body = self._body(function)
+        matmul = self._only_matmul(body, function)
+        fill = next((op for op in body if op.name == "linalg.fill"), None)
+        spec = self._spec(matmul, beta=0 if fill else 1)
+        self._check_matmul(matmul)
+        c = matmul.operands[2]
+        if fill:
+            c = self._check_fill(fill, matmul, body)
+        self._check_return(body[-1], matmul)
+        return spec, name, self._roles(function, matmul, c)
+
+    def _error(
+        self, what: str, at: ir.Operation, *, expected: str | None = None, remedy: str | None = None
+    ) -> SpecError:
+        return SpecError(what, where=place(at.location, self._filename), expected=expected, remedy=remedy)
+
+    def _refuse_attributes(self, op: ir.Operation, known: tuple[str, ...]) -> None:
+        for name in op.attributes:
+            if name not in known and not name.startswith("tilewright."):
+                raise self._error(f"attribute {name} of {op.name} is not supported yet", op, remedy="Remove it")
+
+    def _only_function(self, module: ir.Module) -> ir.Operation:
+        ops = [op.operation for op in module.body.operations]
+        if not ops:
+            raise SpecError("no function", where=self._filename, expected="one func.func with one linalg.matmul")
+        for op in ops:
+            if op.name != "func.func":
+                raise self._error(
+                    f"{op.name} is not supported yet", op, expected="one func.func, and nothing beside it"
+                )
+        if len(ops) > 1:
+            raise self._error(f"{len(ops)} functions", ops[1], expected="one", remedy="Put each in a file of its own")
+        return ops[0]
+
+    def _name(self, function: ir.Operation) -> str:
+        name = ir.StringAttr(function.attributes["sym_name"]).value
+        if not _C_IDENTIFIER.fullmatch(name) or name in _TAKEN.split():
+            raise self._error(
+                f"the function is called {name!r}, which cannot be the name of a C function here",
+                function,
+                expected="a letter, then letters, digits and _, and no word that C has taken",
+            )
+        return name
+
+    def _body(self, function: ir.Operation) -> list[ir.Operation]:
+        """The ops of the function, each of a kind that can be part of a matrix product."""
+        self._refuse_attributes(function, _FUNCTION_ATTRIBUTES)
+        blocks = list(function.regions[0].blocks)
+        if not blocks:
+            raise self._error("the function has no body", function, expected="one linalg.matmul in it")
+        body = [op.operation for block in blocks for op in block.operations]
+        for op in body:
+            if op.name not in ("arith.constant", "tensor.empty", "linalg.fill", "linalg.matmul", "func.return"):
+                raise self._error(f"{op.name} is not supported yet", op, expected=_EXPECTED)
+        if len(blocks) > 1:
+            raise self._error("the function has several blocks", function, expected=_EXPECTED)
+        return body
+
+    def _only_matmul(self, body: list[ir.Operation], function: ir.Operation) -> ir.Operation:
+        for kind, least in (("linalg.matmul", 1), ("linalg.fill", 0)):
+            found = [op for op in body if op.name == kind]
+            if len(found) < least:
+                raise self._error(f"no {kind}", function, expected=_EXPECTED)
+            if len(found) > 1:
+                raise self._error(f"{len(found)} ops {kind}; this is the second", found[1], expected=_EXPECTED)
+        return next(op for op in body if op.name == "linalg.matmul")
+
+    def _spec(self, matmul: ir.Operation, beta: int) -> MatmulSpec:
+        (m, k), (_, n), _ = (self._shape(value, matmul) for value in matmul.operands)
+        a, b, c = (self._element(value, matmul) for value in matmul.operands)
+        try:
+            return MatmulSpec(m=m, n=n, k=k, a=a, b=b, c=c, beta=beta)
+        except SpecError as error:
+            raise self._error(error.what, matmul, expected=error.expected, remedy=error.remedy) from None
+
+    def _shape(self, value: ir.Value, matmul: ir.Operation) -> tuple[int, int]:
+        """The extents of an operand, whose type, a matrix in row-major order, is checked."""
+        kind = value.type
+        if not isinstance(kind, (ir.RankedTensorType, ir.MemRefType)) or kind.rank != 2:
+            raise self._error(f"linalg.matmul of a {kind}", matmul, expected="matrices")
+        if not kind.has_static_shape:
+            raise self._error(
+                f"a {kind}, with a dynamic extent, is not supported yet",
+                matmul,
+                expected="sizes",
+                remedy="Compile one kernel for each size",
+            )
+        rows, columns = kind.shape
+        if isinstance(kind, ir.RankedTensorType):
+            if kind.encoding is not None:
+                raise self._error(f"a {kind}, with an encoding, is not supported yet", matmul, expected="none")
+        elif kind.memory_space is not None or not _is_row_major(kind):
+            raise self._error(f"a {kind} is not supported yet", matmul, expected=_ROW_MAJOR)
+        return rows, columns
+
+    def _element(self, value: ir.Value, matmul: ir.Operation) -> str:
+        """The name in `dtypes` of an operand's element type."""
+        element = str(ir.ShapedType(value.type).element_type)
+        for row in DTYPES.values():
+            if row.mlir == element:
+                return row.name
+        raise self._error(f"elements of {element} are not supported yet", matmul, expected=f"{' or '.join(DTYPES)}")
+
+    def _check_matmul(self, matmul: ir.Operation) -> None:
+        """Checks that it multiplies A by B as they are stored, and adds, and does nothing else."""
+        self._refuse_attributes(matmul, ("operandSegmentSizes", "indexing_maps", "cast"))
+        maps = [
+            str(ir.AffineMapAttr(attribute).value) for attribute in ir.ArrayAttr(matmul.attributes["indexing_maps"])
+        ]
+        if maps != ["(d0, d1, d2) -> (d0, d2)", "(d0, d1, d2) -> (d2, d1)", "(d0, d1, d2) -> (d0, d1)"]:
+            raise self._error(
+                "linalg.matmul with indexing_maps is not supported yet",
+                matmul,
+                expected="A of M×K and B of K×N",
+                remedy="Store a transposed operand in row-major order first",
+            )
+        if not _is_sum_of_products(matmul):
+            raise self._error("the region of linalg.matmul does not multiply and add", matmul, expected="no region")
+
+    def _check_fill(self, fill: ir.Operation, matmul: ir.Operation, body: list[ir.Operation]) -> ir.Value:
+        """Checks that it clears C before the product; returns C before that."""
+        self._refuse_attributes(fill, ("operandSegmentSizes",))
+        value, c = fill.operands
+        block = fill.regions[0].blocks[0]
+        if [op.operation.name for op in block.operations] != ["linalg.yield"]:
+            raise self._error("the region of linalg.fill does not just fill", fill, expected="no region")
+        if not _is_zero(value):
+            raise self._error("linalg.fill with something else than the constant 0.0 is not supported yet", fill)
+        filled = fill.results[0] if len(fill.results) else c
+        if matmul.operands[2] != filled or body.index(fill) > body.index(matmul):
+            raise self._error("linalg.fill does not clear what linalg.matmul then adds to", fill, expected=_EXPECTED)
+        return c
+
+    def _check_return(self, last: ir.Operation, matmul: ir.Operation) -> None:
+        returned, results = list(last.operands), list(matmul.results)
+        if returned != results:
+            expected = "the result of linalg.matmul" if results else "nothing: the product is in C"
+            raise self._error("the function does not return its product", last, expected=expected)
+
+    def _roles(self, function: ir.Operation, matmul: ir.Operation, c: ir.Value) -> tuple[str, ...]:
+        """Which operand each argument is."""
+        arguments = list(function.regions[0].blocks[0].arguments)
+        operands = dict(zip(_ROLES, (matmul.operands[0], matmul.operands[1], c), strict=True))
+        if _defined_by(c, "tensor.empty"):
+            if matmul.operands[2] == c:
+                raise self._error("linalg.matmul adds to a tensor.empty", matmul, remedy="Fill it with zero first")
+            del operands["c"]
+        for role, value in operands.items():
+            if value not in arguments:
+                raise self._error(f"{role.upper()} is not an argument of the function", matmul, expected=_EXPECTED)
+        found = [[role for role, value in operands.items() if value == argument] for argument in arguments]
+        if any(len(roles) != 1 for roles in found):
+            raise self._error(
+                f"{len(arguments)} arguments for {', '.join(operands).upper()}",
+                function,
+                expected="one argument for each",
+            )
+        roles = tuple(role for (role,) in found)
+        self._check_argument_attributes(function, roles)
+        return roles
+
+    def _check_argument_attributes(self, function: ir.Operation, roles: tuple[str, ...]) -> None:
+        """Lets pass what `payload.matmul` writes, and any other layout of rows; the rest would change what is compiled."""
+        if "arg_attrs" not in function.attributes:
+            return
+        for role, attributes in zip(roles, ir.ArrayAttr(function.attributes["arg_attrs"]), strict=True):
+            for named in ir.DictAttr(attributes):
+                fits = named.name == "bufferization.writable" and (role != "c" or str(named.attr) == "true")
+                fits = fits or (named.name == "bufferization.buffer_layout" and _is_row_layout(named.attr))
+                if not fits:
+                    raise self._error(
+                        f"attribute {named.name} = {named.attr} of argument {role.upper()} is not supported yet",
+                        function,
+                        remedy="Remove it",
+                    )
+
+
+_EXPECTED = "one linalg.matmul of the function's arguments, and before it at most a linalg.fill of C with zero"
+_ROW_MAJOR = "row-major order in the default memory space, with the elements of a row beside one another"
+
+
+def _is_row_major(kind: ir.MemRefType) -> bool:
+    try:
+        (row, column), offset = kind.get_strides_and_offset()
+    except (RuntimeError, ValueError):
+        return False
+    return column == 1 and offset in (0, _DYNAMIC) and (row == _DYNAMIC or row >= kind.shape[1])
+
+
+def _is_row_layout(attribute: ir.Attribute) -> bool:
+    return bool(re.fullmatch(r"strided<\[(\?|\d+), 1\](, offset: \?)?>", str(attribute)))
+
+
+def _is_sum_of_products(matmul: ir.Operation) -> bool:
+    """Whether the region, which the generic form can write out, is a plain product; MLIR checks that its ops are joined so."""
+    ops = [op.operation for op in matmul.regions[0].blocks[0].operations]
+    return [op.name for op in ops] == ["arith.mulf", "arith.addf", "linalg.yield"] and all(
+        str(op.attributes["fastmath"]) == "#arith.fastmath<none>" for op in ops if "fastmath" in op.attributes
+    )
+
+
+def _is_zero(value: ir.Value) -> bool:
+    """Whether it is the constant +0.0."""
+    if not _defined_by(value, "arith.constant"):
+        return False
+    constant = ir.OpResult(value).owner.attributes["value"]
+    return isinstance(constant, ir.FloatAttr) and str(constant.value) == "0.0"
+
+
+def _defined_by(value: ir.Value, name: str) -> bool:
+    return isinstance(value, ir.OpResult) and value.owner.name == name

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The same computation in NumPy, and how far from it a right kernel may be.
+
+The bounds are the standard ones for sums of products in any order, fused or not: N. J. Higham, "Accuracy and Stability of
+Numerical Algorithms", 2nd edition, 2002, section 3.5 and, for underflow, section 2.8. With γ_n(u) = n·u/(1 − n·u), u the
+unit roundoff of the accumulator:
+
+    |computed − exact| ≤ γ_K(u)·|A||B|   (+ a smallest subnormal for each product, as it may underflow)
+
+With beta 1 the former C is one more term: γ_{K+1}(u)·(|A||B| + |C|).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.dtypes import DType
+from tilewright.errors import OperandError
+from tilewright.spec import MatmulSpec
+
+_U64 = 2.0**-53
+_U_LONG = float(np.finfo(np.longdouble).eps) / 2
+# Problems of at most this many products are summed in long double throughout: up to a tenth of a second.
+_SMALL = 2**24
+# Into how many sums in float64 a larger reference is split.
+_SUMS = 16
+
+
+def reference(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None = None) -> NDArray[np.float64]:
+    """A·B, with beta 1 C + A·B, more accurate than any kernel of `spec` may be, as float64.
+
+    How far it can be from the exact result, elementwise, with beta 0; with beta 1 the former C is one more term:
+
+    - f32: γ_K(2**-53)·|A||B|, as its products are exact in float64.
+    - f64: up to 2**24 products, everything is summed in ``np.longdouble`` and rounded to float64 once:
+      γ_K(2**-64)·|A||B| + 2**-53·|A·B| with x86's. Above that, it is 16 partial sums in float64 that are added up so:
+      16 times closer, γ_(K/16)(2**-53)·|A||B| + 2**-53·|A·B|, than a kernel that sums in float64, and nearly as fast.
+      (Where long double is float64, on some systems, both are no better than γ_K(2**-53)·|A||B|.)
+
+    NaN and Inf in A or B follow IEEE 754: Inf·0 and Inf − Inf are NaN, and each stays in its row or column of C. With
+    K = 0 the result is all zeros, with beta 1 the former C.
+
+    Args:
+        spec: What to compute.
+        a: A, of shape (M, K) and the spec's type, in any memory order.
+        b: B, of shape (K, N) and the spec's type, in any memory order.
+        c: With beta 1, and only then, the former C, of shape (M, N) and the spec's type, in any memory order.
+
+    Returns:
+        The new C, of shape (M, N), in row-major order.
+
+    Raises:
+        OperandError: A shape or an element type is not that of the spec, or C is missing or not wanted.
+    """
+    _check(spec, a, b, c)
+    with np.errstate(all="ignore"):
+        if _is_exact_in_float64(spec):
+            product = a.astype(np.float64) @ b.astype(np.float64)
+            return product if c is None else product + c
+        total = np.zeros(spec.c_shape, np.longdouble) if c is None else c.astype(np.longdouble, order="C")
+        if _is_small(spec):
+            total += np.matmul(a.astype(np.longdouble), b.astype(np.longdouble))
+            return total.astype(np.float64)
+        step = _step(spec)
+        for start in range(0, spec.k, step):
+            total += a[:, start : start + step] @ b[start : start + step]
+        return total.astype(np.float64)
+
+
+def error_bound(
+    spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None = None
+) -> NDArray[np.float64]:
+    """How far from `reference` a right kernel may be, elementwise: γ_K·|A||B| + output rounding + the reference's own.
+
+    With beta 1, γ_{K+1}·(|A||B| + |C|) takes the place of γ_K·|A||B|. The bound holds for every order of summation, with
+    fused multiply-adds or without, and with gradual underflow. It is
+
+    - 0 where the element's row of A, column of B or former C has a NaN or an Inf: the result is then the reference's;
+    - 0 without products: the result is then zero, or the former C;
+    - inf where a sum of magnitudes overflows the accumulator, or where K·u is 1 or more: nothing is promised there.
+
+    `within_bound` compares by these rules.
+
+    Args:
+        spec: What is computed.
+        a: A, of shape (M, K) and the spec's type.
+        b: B, of shape (K, N) and the spec's type.
+        c: With beta 1, and only then, the former C, of shape (M, N) and the spec's type.
+
+    Returns:
+        Bounds, of shape (M, N), as float64.
+
+    Raises:
+        OperandError: A shape or an element type is not that of the spec, or C is missing or not wanted.
+    """
+    _check(spec, a, b, c)
+    if spec.k == 0:
+        return np.zeros(spec.c_shape)
+    terms = spec.k + spec.beta
+    limits = np.finfo(spec.acc_type.numpy)
+    kernel = _gamma(terms, _roundoff(spec.acc_type))
+    own = _reference_gamma(spec)
+    out = _roundoff(spec.c_type)
+    with np.errstate(all="ignore"):
+        # |A||B| + |C|, and a little more than it, for its own rounding in float64.
+        magnitude = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+        magnitude += 0.0 if c is None else np.abs(c)
+        magnitude *= 1 + 2 * _gamma(terms, _U64)
+        underflow = spec.k * float(limits.smallest_subnormal)
+        bound = (kernel + own) * magnitude + underflow
+        bound += out * (magnitude + bound)
+        bound[~(magnitude * (1 + kernel) + underflow <= float(limits.max))] = np.inf
+    finite = np.isfinite(a).all(axis=1, keepdims=True) & np.isfinite(b).all(axis=0, keepdims=True)
+    if c is not None:
+        finite &= np.isfinite(c)
+    return np.where(finite, bound, 0.0)
+
+
+def within_bound(c: NDArray[Any], ref: NDArray[np.float64], bound: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Where `c` is right: as close to `ref` as `bound` says, or the same NaN or Inf, or where the bound is inf.
+
+    Args:
+        c: A kernel's result, of any shape.
+        ref: `reference` of the same operands, of the same shape.
+        bound: `error_bound` of the same operands, of the same shape.
+
+    Returns:
+        A boolean for each element.
+    """
+    with np.errstate(all="ignore"):
+        difference = np.abs(c.astype(np.float64) - ref)
+    return _same(c, ref) | (difference <= bound) | np.isposinf(bound)
+
+
+def relative_error(c: NDArray[Any], ref: NDArray[np.float64]) -> float:
+    """‖C − ref‖ / ‖ref‖ in the Frobenius norm, the figure that runs and benchmarks report.
+
+    Elements that are the same NaN or Inf in both count as equal, and are left out of ‖ref‖.
+
+    Args:
+        c: A kernel's result, of any shape.
+        ref: `reference` of the same operands, of the same shape.
+
+    Returns:
+        The error; 0 when all elements are equal; inf when a NaN or Inf is in one of them only, or `ref` is 0 and `c` not.
+    """
+    same = _same(c, ref)
+    if same.all():
+        return 0.0
+    with np.errstate(all="ignore"):
+        difference = np.where(same, 0.0, c.astype(np.float64) - ref)
+    exact = np.where(np.isfinite(ref), ref, 0.0)
+    # By the largest magnitude, so that no square overflows or underflows.
+    scale = float(np.abs(exact).max())
+    if scale == 0.0 or not np.isfinite(difference).all():
+        return float("inf")
+    with np.errstate(all="ignore"):
+        return float(np.linalg.norm(difference / scale) / np.linalg.norm(exact / scale))
+
+
+def _same(c: NDArray[Any], ref: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Where both are equal, or both NaN."""
+    return (c == ref) | (np.isnan(c) & np.isnan(ref))
+
+
+def _is_exact_in_float64(spec: MatmulSpec) -> bool:
+    """Whether products of A's and B's elements have no more bits than float64's 53."""
+    return _roundoff(spec.a_type) * _roundoff(spec.b_type) >= _U64
+
+
+def _is_small(spec: MatmulSpec) -> bool:
+    """Whether the reference takes long double throughout."""
+    return spec.m * spec.n * spec.k <= _SMALL
+
+
+def _step(spec: MatmulSpec) -> int:
+    """Products in each of the sums in float64 of a larger reference."""
+    return max(1, -(-spec.k // _SUMS))
+
+
+def _reference_gamma(spec: MatmulSpec) -> float:
+    """The reference's own error before its last rounding, as a multiple of |A||B| + |C|."""
+    if _is_exact_in_float64(spec):
+        return _gamma(spec.k + spec.beta, _U64)
+    if _is_small(spec):
+        return _gamma(spec.k + spec.beta, _U_LONG)
+    return _gamma(_step(spec), _U64) + 2 * _gamma(_SUMS + spec.beta, _U_LONG)
+
+
+def _gamma(n: int, u: float) -> float:
+    """γ_n(u), the factor of n roundings; inf when they can amount to all of it."""
+    return n * u / (1 - n * u) if n * u < 1 else float("inf")
+
+
+def _roundoff(element: DType) -> float:
+    """Unit roundoff of a type; integers do not round."""
+    return element.roundoff or 0.0
+
+
+def _check(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None) -> None:
+    """Raises OperandError unless the operands have the spec's shapes and types, and C is there if and only if it is read."""
+    if spec.beta == 0 and c is not None:
+        raise OperandError("is given", operand="c", expected=f"none, as {spec} never reads C")
+    if spec.beta == 1 and c is None:
+        raise OperandError("is missing", operand="c", expected=f"the former C, which {spec} adds to")
+    operands = (
+        ("a", a, spec.a_shape, spec.a_type),
+        ("b", b, spec.b_shape, spec.b_type),
+        ("c", c, spec.c_shape, spec.c_type),
+    )
+    for name, array, shape, element in operands[: 2 + spec.beta]:
+        if not isinstance(array, np.ndarray):
+            raise OperandError(f"is a {type(array).__name__}", operand=name, expected="a numpy array")
+        if array.shape != shape:
+            raise OperandError(f"has shape {array.shape}", operand=name, expected=f"{shape} for {spec}")
+        if array.dtype != np.dtype(element.numpy):
+            raise OperandError(f"is of type {array.dtype.str}", operand=name, expected=f"{element.numpy} for {spec}")

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compilation from a spec to a kernel that can be called, through the disk cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright import _runtime, knobs, targets
+from tilewright.dtypes import from_numpy
+from tilewright.emit import STAGES
+from tilewright.errors import LoweringError, OperandError, SpecError
+from tilewright.payload.abi import ENTRY
+from tilewright.runtime.cache import KernelCache
+from tilewright.runtime.kernel import Kernel, Metadata
+from tilewright.schedules import make
+from tilewright.schedules.plan import Plan, Schedule
+from tilewright.spec import MatmulSpec
+from tilewright.targets import Target
+from tilewright.version import VERSION
+
+if TYPE_CHECKING:
+    from tilewright.emit.stages import Stages
+
+# The parts of the package that decide what an object is.
+_SOURCES = ("spec.py", "dtypes.py", "payload", "schedules", "lowering", "emit")
+_NATIVE = ("_codegen", "mlir/_mlir_libs/_tilewright", "mlir/_mlir_libs/libTilewrightPythonCAPI")
+
+
+def compile(
+    spec: MatmulSpec,
+    target: str | Target = "host",
+    threads: int = 1,
+    schedule: Schedule = None,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    cache: bool = True,
+) -> Kernel:
+    """Compiles `spec` for a target that this machine can run, or takes it from the disk cache.
+
+    Args:
+        spec: What to compute.
+        target: "host", a row's name, or a Target.
+        threads: How many threads a call uses: 1.
+        schedule: None to have a strategy chosen; a strategy's name; a function ``(spec, target, parameters)`` that returns
+            a transform module; or a .py or .mlir file. What a user gives is compiled in a child process.
+        parameters: Sizes of the schedule that override the model's, by name ("mr", "nr", "mc", "nc", "kc").
+        cache: Whether the disk cache is read and written.
+
+    Raises:
+        SpecError: `spec` is no MatmulSpec, or `threads` is not supported.
+        TargetError: The target is unknown, or this machine cannot run it.
+        ScheduleError: The schedule is unknown or does not fit.
+        LoweringError: A later stage failed.
+    """
+    start = time.perf_counter()
+    if not isinstance(spec, MatmulSpec):
+        raise SpecError(f"spec is a {type(spec).__name__}", where="compile", expected="a tilewright.MatmulSpec")
+    if threads != 1 or isinstance(threads, bool):
+        raise SpecError(
+            f"threads is {threads!r}", where="compile", expected="1: kernels of several threads are to come"
+        )
+    row = targets.resolve(target)
+    targets.require_runnable(row)
+    plan = make.make(spec, row, schedule, parameters)
+    store = KernelCache.from_knobs(knobs.load()) if cache else None
+    key = _key(spec, row, plan) if store is not None else None
+    found = store.get(key) if store is not None and key is not None else None
+    if found is not None and _are_unchanged(found.header.get("libraries")):
+        object_, seconds, texts = found.object, {}, {}
+    else:
+        found = None
+        built = build(spec, row, plan)
+        object_, seconds, texts = built.object, built.seconds, built.texts
+        if store is not None and key is not None:
+            about = {"spec": str(spec), "target": row.name, "schedule": plan.name, "libraries": _libraries()}
+            store.put(key, object_, about)
+    code = _runtime.Code(object_, ENTRY)
+    facts = Metadata(
+        target=row.name,
+        triple=row.triple,
+        features=row.feature_string,
+        schedule=plan.name,
+        parameters=plan.sizes,
+        seconds=dict(seconds),
+        compile_seconds=time.perf_counter() - start,
+        object_bytes=len(object_),
+        cached=found is not None,
+        version=VERSION,
+    )
+    return Kernel(code, spec, row, facts, _Texts(spec, row, plan, texts))
+
+
+def build(
+    spec: MatmulSpec,
+    target: Target,
+    plan: Plan,
+    *,
+    until: str = "obj",
+    for_linking: bool = False,
+    symbol: str = ENTRY,
+) -> Stages:
+    """Compiles `spec` under `plan` for any target, up to the stage `until`; a user's schedule in a child process.
+
+    With `for_linking`, the object gets its scratch memory from the C library; otherwise from the runtime that loads it.
+    `symbol` is the name of its C entry.
+
+    Raises:
+        ScheduleError: The schedule does not fit.
+        LoweringError: A later stage failed, or MLIR crashed.
+    """
+    from tilewright.emit import isolated, stages
+    from tilewright.lowering import driver
+
+    allocator = driver.LIBC_ALLOCATOR if for_linking else driver.RUNTIME_ALLOCATOR
+    if plan.trusted:
+        return stages.build(spec, target, plan, until=until, allocator=allocator, symbol=symbol)
+    timeout = knobs.load().compile_timeout_s
+    return isolated.build(spec, target, plan, until=until, allocator=allocator, symbol=symbol, timeout=timeout)
+
+
+class _Texts(Mapping[str, str]):
+    """The text of every stage of one kernel; those that are not at hand are made when they are asked for."""
+
+    def __init__(self, spec: MatmulSpec, target: Target, plan: Plan, texts: Mapping[str, str]) -> None:
+        self._spec = spec
+        self._target = target
+        self._plan = plan
+        self._texts = dict(texts)
+
+    def __getitem__(self, stage: str) -> str:
+        if stage not in self._texts:
+            if stage not in STAGES:
+                raise LoweringError(f"no stage {stage!r}", where="asm", expected=f"one of {', '.join(STAGES)}")
+            self._texts |= build(self._spec, self._target, self._plan, until=stage).texts
+        # A product without arithmetic has no schedule.
+        return self._texts.get(stage, "")
+
+    def __iter__(self):  # noqa: ANN204 - Iterator[str], as in the base class
+        return iter(STAGES)
+
+    def __len__(self) -> int:
+        return len(STAGES)
+
+
+def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A·B for two matrices, with the spec inferred, compiled once for each pair of shapes and types, and kept.
+
+    Raises:
+        OperandError: An operand is no two-dimensional array, or the shapes or types do not fit.
+        SpecError: The element type is not supported.
+    """
+    for name, operand in (("a", a), ("b", b)):
+        if not isinstance(operand, np.ndarray):
+            raise OperandError(f"is a {type(operand).__name__}", operand=name, expected="a two-dimensional numpy array")
+    return _kept(a.shape, b.shape, a.dtype, b.dtype)(a, b)
+
+
+@lru_cache(maxsize=1024)
+def _kept(a: tuple[int, ...], b: tuple[int, ...], a_type: np.dtype, b_type: np.dtype) -> Kernel:
+    """The kernel for operands of these shapes and types."""
+    for name, shape in (("a", a), ("b", b)):
+        if len(shape) != 2:
+            raise OperandError(f"is of shape {shape}", operand=name, expected="a two-dimensional numpy array")
+    if a[1] != b[0]:
+        raise OperandError(f"has {b[0]} rows", operand="b", expected=f"{a[1]}, the columns of a")
+    return compile(MatmulSpec(m=a[0], n=b[1], k=a[1], a=from_numpy(a_type).name, b=from_numpy(b_type).name))
+
+
+def _key(spec: MatmulSpec, target: Target, plan: Plan) -> dict[str, str] | None:
+    """What decides the object; None when that cannot be told without compiling, as for a user's Python function."""
+    if plan.text is None and not plan.trusted:
+        return None
+    return {
+        "spec": repr(spec),
+        "target": f"{replace(target, features=frozenset())!r} {target.feature_string}",
+        "schedule": plan.name if plan.text is None else plan.text,
+        "parameters": repr(sorted(plan.sizes.items())),
+        "compiler": _fingerprint(),
+    }
+
+
+@cache
+def _fingerprint() -> str:
+    """A digest of everything in the package that decides what an object is."""
+    package = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for name in _SOURCES:
+        path = package / name
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.read_bytes())
+    for name in _NATIVE:
+        for file in sorted((package / name).parent.glob(Path(name).name + "*.so*")):
+            status = file.stat()
+            digest.update(f"{file.name} {status.st_size} {status.st_mtime_ns}".encode())
+    return digest.hexdigest()
+
+
+def _libraries() -> dict[str, str]:
+    """The files of MLIR's and LLVM's library that this process has loaded, each with what tells it from another version."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        files = {line.split(maxsplit=5)[5].rstrip("\n") for line in maps if "/lib" in line}
+    return {file: _version_of(file) for file in sorted(files) if Path(file).name.startswith(("libLLVM", "libMLIR"))}
+
+
+def _version_of(file: str) -> str:
+    status = os.stat(file)
+    return f"{status.st_size} {status.st_mtime_ns}"
+
+
+def _are_unchanged(libraries: object) -> bool:
+    """Whether the libraries that an object was made with, as `_libraries` gave them, are still those that would be used.
+
+    They are not part of the key: to know which ones it would load, a process has to load them.
+    """
+    if not isinstance(libraries, dict):
+        return False
+    try:
+        return all(_version_of(file) == version for file, version in libraries.items())
+    except OSError:
+        return False

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A compiled kernel: what `tilewright.compile` returns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from tilewright._runtime import Code, MatmulCall
+from tilewright.errors import TilewrightError
+from tilewright.payload.abi import PROTOTYPE
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+
+class UnknownStageError(TilewrightError, KeyError):
+    """`Kernel.asm` was asked for a stage that this kernel does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """How a kernel came about.
+
+    Attributes:
+        target: The target's name.
+        triple: LLVM target triple.
+        features: Instruction-set features in LLVM's spelling, "+avx2,+fma".
+        schedule: The strategy's name, or the user's function or file.
+        parameters: The schedule's sizes by name ("mr", "kc").
+        seconds: Time of each stage of the compilation, by name; empty when the object came from the cache.
+        compile_seconds: Time of the whole compilation, or of the loading from the cache.
+        object_bytes: Size of the ELF object.
+        cached: Whether the object came from the disk cache.
+        version: tilewright's version.
+    """
+
+    target: str
+    triple: str
+    features: str
+    schedule: str
+    parameters: Mapping[str, Any]
+    seconds: Mapping[str, float]
+    compile_seconds: float
+    object_bytes: int
+    cached: bool
+    version: str
+
+    def __post_init__(self) -> None:
+        """Freezes copies of the mappings."""
+        for name in ("parameters", "seconds"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+
+@dataclass(frozen=True, slots=True)
+class CFunction:
+    """The entry of a kernel, for callers in C.
+
+    It may be called from any number of threads at once. It returns 0; 1 when the extents are not those that the kernel was
+    compiled for; 2 when there is no memory for its packed panels. Leading dimensions are in elements. Operands are not
+    checked further: they must not overlap the result.
+
+    Attributes:
+        address: Where the function starts, valid while this object or the kernel lives.
+        prototype: Its declaration in C.
+    """
+
+    address: int
+    prototype: str
+    _code: Code = field(repr=False, compare=False)
+
+
+class Kernel(MatmulCall):
+    """A matmul compiled for one spec and target.
+
+    ``kernel(a, b, *, out=None)`` computes A·B of numpy arrays and returns the result: a new array, or `out`. The arrays are
+    used where they lie and never copied. They need the spec's element types and shapes (an extent of None takes any);
+    elements of a row adjacent; rows any distance apart, but in order and without overlap; and natural alignment. `out` must
+    be writable and share no element with `a` or `b`. With beta 1 in the spec, `out` is what is added to, and must be given.
+    A subclass of ndarray is taken for the memory that it describes.
+
+    Any number of threads may call a kernel at once. Other Python threads run meanwhile, except beside very small products.
+
+    Raises (the call):
+        OperandError: An operand does not fit; the error says which, why, and what to do.
+        TypeError: Operands are missing, or too many.
+        MemoryError: There is no memory for the result or for packed panels.
+    """
+
+    __slots__ = ("_asm", "_code", "_metadata", "_spec", "_target")
+
+    def __init__(
+        self,
+        code: Code,
+        spec: MatmulSpec,
+        target: Target,
+        metadata: Metadata,
+        stages: Mapping[str, str | Callable[[], str]],
+    ) -> None:
+        """Makes a kernel of linked code.
+
+        Args:
+            code: The linked entry, compiled from `spec`.
+            spec: What it computes.
+            target: What it was compiled for; this machine must be able to run it.
+            metadata: How it came about.
+            stages: The text of each stage by name, in order; or a function that makes the text when it is first asked for.
+        """
+        types = (spec.a_type, spec.b_type, spec.c_type)
+        a, b, c = (np.dtype(element.numpy) for element in types)
+        super().__init__(code, spec.m, spec.n, spec.k, a=a, b=b, c=c, accumulate=bool(spec.beta))
+        self._code = code
+        self._spec = spec
+        self._target = target
+        self._metadata = metadata
+        self._asm = _StageTexts(stages)
+
+    if TYPE_CHECKING:  # The native base class has it.
+
+        def __call__(
+            self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], *, out: np.ndarray[Any, Any] | None = None
+        ) -> np.ndarray[Any, Any]:
+            """Computes A·B, as the class says."""
+            ...
+
+    @property
+    def spec(self) -> MatmulSpec:
+        """What the kernel computes."""
+        return self._spec
+
+    @property
+    def target(self) -> Target:
+        """What the kernel was compiled for."""
+        return self._target
+
+    @property
+    def metadata(self) -> Metadata:
+        """How the kernel came about."""
+        return self._metadata
+
+    @property
+    def asm(self) -> Mapping[str, str]:
+        """The text of every stage by name, from the payload to the assembly; made when asked for, where it is not at hand.
+
+        Raises (on access):
+            UnknownStageError: There is no such stage; the message lists those that there are.
+        """
+        return self._asm
+
+    @property
+    def c_function(self) -> CFunction:
+        """The entry itself, for callers in C."""
+        return CFunction(self._code.address, PROTOTYPE.format(name=self._code.entry), self._code)
+
+    def __repr__(self) -> str:
+        """What it computes, for which target and by which schedule."""
+        return f"<tilewright.Kernel {self._spec} for {self._target.name}, schedule {self._metadata.schedule}>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:  # noqa: ANN401 - as in object
+        """Refuses: a kernel is machine code in this process.
+
+        Raises:
+            TilewrightError: Always.
+        """
+        raise TilewrightError(
+            f"{self!r} cannot be pickled or copied: it is machine code in this process",
+            remedy="Pickle kernel.spec, and compile it in the other process, which takes milliseconds when it is cached",
+        )
+
+
+class _StageTexts(Mapping[str, str]):
+    """Texts by stage; those given as functions are computed once, when they are first asked for."""
+
+    def __init__(self, stages: Mapping[str, str | Callable[[], str]]) -> None:
+        self._stages = stages
+        self._names = tuple(stages)
+        self._made: dict[str, str] = {}
+        self._lock = threading.RLock()
+
+    def __getitem__(self, stage: str) -> str:
+        if stage not in self._names:
+            raise UnknownStageError(
+                f"no stage {stage!r}", where="kernel.asm", expected=f"one of {', '.join(self._names)}"
+            )
+        with self._lock:
+            if stage not in self._made:
+                text = self._stages[stage]
+                self._made[stage] = text if isinstance(text, str) else text()
+            return self._made[stage]
+
+    def __contains__(self, stage: object) -> bool:
+        return stage in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"<stages {', '.join(self._names)}>"

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The sizes of a schedule's blocks, and the model that chooses them from a target's data.
+
+The model follows Low, Igual, Smith and Quintana-Ortí, "Analytical Modeling Is Enough for High-Performance BLIS" (ACM
+TOMS 43(2), 2016): the register tile keeps the multiply-add units busy, a block of A stays in L2, a block of B in the
+last-level cache. It departs from it in three places, all measured. The register tile is wide, with few rows, and the
+one that wastes least on the problem at hand (its tails are padded); a panel of B so wide streams from L2 without loss, so
+it need not stay in L1, and a longer kc reads and writes C less often. And block sizes are evened out, so that the last
+block is about as large as the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+
+from tilewright.dtypes import DType
+from tilewright.errors import ScheduleError
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+# What a load costs beside the multiply-adds that hide it, in issue slots. On a Zen 5 core a 12 x 2 tile (14 loads for 24
+# multiply-adds) runs at 0.92 of the rate of a 6 x 4 tile (10 loads), which a quarter of a slot a load explains.
+_LOAD_COST = 0.25
+
+_FUSED = frozenset({"fma", "avx512f"})
+"""Features that multiply and add in one instruction."""
+
+_PANEL_SHARE = 1 / 4
+"""Part of L2 for one panel of B, which is read once for each tile of rows."""
+_A_SHARE = 1 / 2
+"""Part of L2 for the block of A; the rest is for the panels of B and C that pass through."""
+_B_SHARE = 1 / 8
+"""Part of the last-level cache for the block of B: other cores, and other machines on this one, use it too."""
+_B_BLOCK_LIMIT = 4 << 20
+"""Bytes of a block of B at most: it bounds the scratch memory, whatever the last-level cache."""
+_KC_RANGE = (128, 1024)
+"""A short kc reads and writes C too often; a long one gains nothing more."""
+
+
+_MAX_SIZE = 2**31 - 1
+"""As the largest extent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """The sizes of a schedule, in elements.
+
+    Attributes:
+        mr: Rows of the register tile.
+        nr: Columns of the register tile.
+        mc: Rows of a block of A; a multiple of `mr` unless it covers all rows.
+        nc: Columns of a block of B; a multiple of `nr` unless it covers all columns.
+        kc: Depth of the blocks.
+    """
+
+    mr: int
+    nr: int
+    mc: int
+    nc: int
+    kc: int
+
+    def __post_init__(self) -> None:
+        """Checks the sizes.
+
+        Raises:
+            ScheduleError: One is no int, or not from 1 to 2**31 - 1.
+        """
+        for field in fields(self):
+            size = getattr(self, field.name)
+            if not isinstance(size, int) or isinstance(size, bool) or not 0 < size <= _MAX_SIZE:
+                raise ScheduleError(
+                    f"{field.name} is {size!r}", where="schedule parameters", expected=f"an int from 1 to {_MAX_SIZE}"
+                )
+
+    def replaced(self, overrides: Mapping[str, int]) -> Blocking:
+        """The same with some sizes overridden by name.
+
+        Raises:
+            ScheduleError: A name is unknown or a size is no int above zero.
+        """
+        if not isinstance(overrides, Mapping):
+            raise ScheduleError(
+                f"they are a {type(overrides).__name__}",
+                where="schedule parameters",
+                expected="a mapping of sizes by name",
+            )
+        known = asdict(self)
+        unknown = sorted(set(overrides) - set(known))
+        if unknown:
+            raise ScheduleError(
+                f"unknown parameter {unknown[0]!r}", where="schedule parameters", expected=f"one of {', '.join(known)}"
+            )
+        return Blocking(**{**known, **overrides})
+
+
+def ceil_div(a: int, b: int) -> int:
+    """The quotient rounded up."""
+    return -(-a // b)
+
+
+def even(extent: int, limit: int, unit: int = 1) -> int:
+    """The block size, a multiple of `unit` about as large as `limit` at most, that splits `extent` most evenly."""
+    blocks = max(1, ceil_div(extent, max(limit, unit)))
+    return ceil_div(ceil_div(max(extent, 1), blocks), unit) * unit
+
+
+def register_tiles(target: Target, lanes: int) -> Iterator[tuple[int, int]]:
+    """All (mr, nr) that fit the vector registers.
+
+    They hold the accumulators, a row of B, a broadcast element of A and, where multiply and add are two instructions, the
+    product.
+    """
+    others = 1 if target.features & _FUSED else 2
+    for vectors in range(1, target.vector_registers):
+        for rows in range(1, target.vector_registers):
+            if rows * vectors + vectors + others <= target.vector_registers:
+                yield rows, vectors * lanes
+
+
+def tile_cycles(target: Target, mr: int, vectors: int) -> float:
+    """Cycles of one step over k of a register tile: the multiply-adds, their latency or the loads, whichever is slowest."""
+    loads = mr + vectors
+    busy = mr * vectors / target.fma_per_cycle
+    return max(busy, loads / target.loads_per_cycle, target.fma_latency) + _LOAD_COST * loads / target.loads_per_cycle
+
+
+def register_tile(target: Target, element: DType, m: int, n: int) -> tuple[int, int]:
+    """The register tile with which an m x n result takes the fewest cycles, padded tiles counted whole."""
+    lanes = target.lanes(element)
+
+    def cycles(tile: tuple[int, int]) -> tuple[float, int]:
+        mr, nr = tile
+        tiles = ceil_div(max(m, 1), mr) * ceil_div(max(n, 1), nr)
+        return tiles * tile_cycles(target, mr, nr // lanes), -mr * nr
+
+    return min(register_tiles(target, lanes), key=cycles)
+
+
+def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes of strategy `packed` for `spec` on `target`."""
+    element = spec.acc_type
+    mr, nr = register_tile(target, element, spec.m, spec.n)
+    shortest, longest = _KC_RANGE
+    kc = even(spec.k, min(max(int(target.l2.bytes * _PANEL_SHARE) // (nr * element.bytes), shortest), longest))
+    last = target.l3 or target.l2
+    b_bytes = min(int(last.bytes * _B_SHARE), _B_BLOCK_LIMIT)
+    mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // (kc * element.bytes), mr)
+    nc = even(spec.n, b_bytes // (kc * element.bytes), nr)
+    return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
+
+
+def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes of strategy `unpacked` for `spec` on `target`."""
+    mr, nr = register_tile(target, spec.acc_type, spec.m, spec.n)
+    return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=max(spec.k, 1))
+
+
+def inner_product_blocking(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes of strategy `inner_product`: as many rows as have partial sums, half of the registers, evened out."""
+    return Blocking(mr=even(spec.m, target.vector_registers // 2), nr=1, mc=max(spec.m, 1), nc=1, kc=max(spec.k, 1))

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `inner_product`: vectors along K, for a product with one column, which reads A once and does little with it."""
+
+from __future__ import annotations
+
+from tilewright.errors import ScheduleError
+from tilewright.mlir import ir
+from tilewright.schedules import steps
+from tilewright.schedules.blocking import Blocking
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+
+def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
+    """Builds the schedule.
+
+    Each row has a vector of partial sums, which are added up after the last step over K. The rows and the elements of K
+    that fill no tile or vector are tiles of their own.
+
+    Before: ``C += A * B``. After, with mr of `blocking` and L the lanes of a vector::
+
+        for ir in 0..M step mr:
+          partial[mr][L] = 0
+          for k in 0..K step L:
+            partial += A[ir:ir+mr, k:k+L] * B[k:k+L]
+          C[ir:ir+mr] += sum of partial over L
+    """
+    if spec.n != 1:
+        raise ScheduleError(
+            f"{spec} has {spec.n} columns",
+            where="strategy inner_product",
+            expected="1, so that there is nothing to vectorise but K",
+            remedy="Use strategy unpacked or packed",
+        )
+    lanes = target.lanes(spec.acc_type)
+    with steps.script() as script:
+        steps.record(script.functions, inner_product, blocking, target)
+        tile = steps.match(script.root, "linalg.matmul")
+        rows = None
+        if blocking.mr < spec.m:
+            tile, rows = steps.tile(tile, [blocking.mr, 0, 0])
+        reduction = steps.split_sum(tile, [0, 0, lanes])
+        if spec.k % lanes and spec.k > lanes:
+            steps.peel(reduction)
+        if rows is not None and spec.m % blocking.mr:
+            steps.peel(rows)
+        steps.clean(script.functions)
+        for height in {min(blocking.mr, spec.m), spec.m % blocking.mr} - {0}:
+            sums = ir.RankedTensorType.get([height, 1, lanes], ir.Type.parse(spec.acc_type.mlir))
+            steps.vectorize(steps.match(script.functions, "linalg.fill", result_type=sums))
+        for name in ("linalg.generic", "linalg.reduce"):
+            steps.vectorize(steps.match(script.functions, name))
+        steps.clean(script.functions)
+        steps.keep_partial_sums(script.functions)
+        if spec.beta == 0:
+            steps.start_from_zero(script.functions)
+        steps.drop_unit_dimensions(script.functions)
+    return script.module

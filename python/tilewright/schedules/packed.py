@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `packed`: cache blocking with A and B packed into panels, for products that reuse them.
+
+The loop nest and the names of its blocks are those of Goto and van de Geijn, "Anatomy of High-Performance Matrix
+Multiplication" (ACM TOMS 34(3), 2008), as BLIS has it.
+"""
+
+from __future__ import annotations
+
+from tilewright.mlir import ir
+from tilewright.schedules import steps
+from tilewright.schedules.blocking import Blocking
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+
+def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
+    """Builds the schedule.
+
+    Before: ``C += A * B``. After, with mr, nr, mc, nc, kc of `blocking` and every panel padded to full tiles::
+
+        for jc in 0..N step nc:
+          for pc in 0..K step kc:
+            packed_b[nc / nr][kc][nr] = B[pc:pc+kc, jc:jc+nc]
+            for ic in 0..M step mc:
+              packed_a[mc / mr][mr][kc] = A[ic:ic+mc, pc:pc+kc]
+              for jr in 0..nc step nr:
+                for ir in 0..mc step mr:
+                  acc = 0 if pc == 0 else C[ic+ir:, jc+jr:]       (full tiles unmasked)
+                  for k in 0..kc:
+                    acc += packed_a[ir / mr][:, k] * packed_b[jr / nr][k, :]
+                  C[ic+ir:, jc+jr:] = acc
+    """
+    p = blocking
+    element = ir.Type.parse(spec.acc_type.mlir)
+    lanes = target.lanes(spec.acc_type)
+    # A loop of one step would be folded away by the next clean-up: it is not made.
+    loops = {
+        "jc": ([0, p.nc, 0], p.nc < spec.n),
+        "pc": ([0, 0, p.kc], p.kc < spec.k),
+        "ic": ([p.mc, 0, 0], p.mc < spec.m),
+        "jr": ([0, p.nr, 0], p.nr < min(p.nc, spec.n)),
+        "ir": ([p.mr, 0, 0], p.mr < min(p.mc, spec.m)),
+    }
+    with steps.script() as script:
+        steps.record(script.functions, packed, p, target)
+        tile = steps.match(script.root, "linalg.matmul")
+        for sizes, wanted in loops.values():
+            if wanted:
+                tile, _ = steps.tile(tile, sizes)
+        steps.merge_slices(script.functions)
+        tile = steps.pad(tile, element, sizes=[p.mr, p.nr, p.kc], pack=[True, True, False])
+        # A's panels are made inside the ic loop, over jr and ir, B's outside of it.
+        for operand, (own, over) in enumerate((("ir", ("jr", "ir")), ("jr", ("ic", "jr", "ir")))):
+            if loops[own][1]:
+                steps.hoist_packing(tile, operand, loops=sum(loops[name][1] for name in over))
+        steps.hoist_invariants(script.functions)
+        steps.clean(script.functions)
+        pack_b, pack_a, _ = steps.split(steps.match(script.functions, "tensor.pad"), 3)
+        steps.vectorize_packing(pack_b, lanes)
+        steps.vectorize_packing(pack_a, lanes)
+        tile = steps.match(script.functions, "linalg.matmul")
+        looped = p.kc > 1
+        if looped:
+            tile, _ = steps.tile(tile, [0, 0, 1])
+        steps.vectorize(tile)
+        steps.keep_accumulators(script.functions, looped=looped)
+        if spec.beta == 0:
+            steps.start_from_zero(script.functions)
+        steps.split_full_tiles(script.functions, ir.VectorType.get([p.mr, p.nr], element), looped=looped)
+    return script.module

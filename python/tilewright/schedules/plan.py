@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A plan: the schedule of one compilation, whoever wrote it, and how to get its transform module."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilewright.errors import ScheduleError, SpecError
+from tilewright.schedules import select
+from tilewright.schedules.blocking import Blocking
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+if TYPE_CHECKING:
+    from tilewright.mlir import ir
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+Schedule = str | Path | Callable[..., "ir.Module"] | None
+"""What a user may give: nothing, a strategy's name, a function, a .py or .mlir file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The schedule of one compilation.
+
+    Attributes:
+        name: The strategy's name, or the user's function or file.
+        parameters: The sizes that the strategy gets; None for a product without arithmetic.
+        strategy: The user's function that makes the module; None for one of ours, which is found by name when it is needed.
+        text: The text of a .mlir schedule; otherwise None.
+        trusted: Whether it is ours, so that it may run inside this process.
+    """
+
+    name: str
+    parameters: Blocking | None
+    strategy: select.Strategy | None = None
+    text: str | None = None
+    trusted: bool = True
+
+    def module(self, spec: MatmulSpec, target: Target, context: ir.Context) -> ir.Module | None:
+        """Makes the transform module in `context`; None when there is nothing to schedule.
+
+        Raises:
+            ScheduleError: The text does not parse, or the user's function failed or returned something else.
+        """
+        from tilewright.mlir import ir
+        from tilewright.payload import text
+
+        if self.text is not None:
+            try:
+                return text.parse(self.text, self.name, context)
+            except SpecError as e:
+                raise ScheduleError(e.what, where=e.where, expected="a transform module") from None
+        if self.parameters is None:
+            return None
+        strategy = self.strategy or select.strategy(self.name)
+        try:
+            with context:
+                module = strategy(spec, target, self.parameters)
+        except ScheduleError:
+            raise
+        except (Exception, SystemExit) as e:  # whatever a user's function raises
+            if self.trusted:
+                raise
+            file, line = _users_line(e, strategy)
+            where = None if file else self.name
+            raise ScheduleError(f"{type(e).__name__}: {e}", where=where, file=file, line=line) from e
+        if not isinstance(module, ir.Module):
+            raise ScheduleError(
+                f"the strategy returned {type(module).__name__}",
+                where=self.name,
+                expected="a transform module (ir.Module)",
+            )
+        return module
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The parameters by name; empty when there are none."""
+        return asdict(self.parameters) if self.parameters else {}
+
+
+def _users_line(error: BaseException, strategy: select.Strategy) -> tuple[str | None, int | None]:
+    """The innermost line that is not ours among those that led to `error`; otherwise where `strategy` is defined."""
+    frames = traceback.extract_tb(error.__traceback__)
+    for frame in reversed(frames):
+        if _PACKAGE not in Path(frame.filename).parents:
+            return frame.filename, frame.lineno
+    code = getattr(strategy, "__code__", None)
+    return (None, None) if code is None else (code.co_filename, code.co_firstlineno)
+
+
+def is_trivial(spec: MatmulSpec) -> bool:
+    """Whether the result is empty or, for want of products, zero (or unchanged), so that there is nothing to schedule."""
+    return 0 in (spec.m, spec.n, spec.k)

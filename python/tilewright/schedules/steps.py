@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Steps of a schedule: functions from handles to handles, each a few transform ops.
+
+Every step builds ops of upstream's transform dialect, or of ours where upstream has none, at the insertion point of the
+script. The ops remember the Python line that asked for them, so that a failure can name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FunctionType
+from typing import cast
+
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import tilewright as dialect
+from tilewright.mlir.dialects import transform
+from tilewright.mlir.dialects.transform import loop, structured, tensor, vector
+from tilewright.mlir.dialects.transform import tilewright as ours
+from tilewright.schedules.blocking import Blocking
+from tilewright.targets.base import Target
+
+Handle = ir.Value
+"""A transform value that stands for payload operations."""
+
+_TRACEBACK_FRAMES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A transform module under construction.
+
+    Attributes:
+        module: The module; complete once the ``with`` block is left.
+        root: Handle to the payload's module.
+        functions: Handle to the functions in it.
+    """
+
+    module: ir.Module
+    root: Handle
+    functions: Handle
+
+
+@contextmanager
+def script(*, consumes: bool = False) -> Iterator[Script]:
+    """Opens a module with the named sequence ``@__transform_main``, which ``--transform-interpreter`` runs.
+
+    `consumes` says that a step replaces the payload's module itself. Needs an active `ir.Context`.
+    """
+    # Upstream annotates its context manager as the iterator that it is made from.
+    tracebacks = cast("AbstractContextManager[None]", ir.loc_tracebacks(max_depth=_TRACEBACK_FRAMES))
+    with ir.Location.unknown(), tracebacks:
+        module = ir.Module.create()
+        module.operation.attributes["transform.with_named_sequence"] = ir.UnitAttr.get()
+        handle = transform.AnyOpType.get()
+        with ir.InsertionPoint(module.body):
+            use = {"transform.consumed" if consumes else "transform.readonly": ir.UnitAttr.get()}
+            sequence = transform.NamedSequenceOp("__transform_main", [handle], [], arg_attrs=[use])
+        with ir.InsertionPoint(sequence.body):
+            yield Script(module, sequence.bodyTarget, match(sequence.bodyTarget, "func.func"))
+            transform.YieldOp([])
+
+
+def record(functions: Handle, strategy: FunctionType, blocking: Blocking, target: Target) -> None:
+    """Writes on the payload's functions which strategy schedules them, with which sizes, and for which target.
+
+    Before: ``func.func @matmul(...)``. After::
+
+        func.func @matmul(...) attributes {tilewright.schedule = #tilewright.schedule<strategy = "packed", ...>,
+                                           tilewright.target = #tilewright.target<name = "x86-64-v4", ...>}
+    """
+    sizes = ir.DictAttr.get(
+        {name: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), size) for name, size in asdict(blocking).items()}
+    )
+    facts = dialect.TargetAttr.get(
+        target.name,
+        target.triple,
+        target.feature_string,
+        tune_cpu=target.tune_cpu,
+        vector_bits=target.vector_bits,
+        prefer_vector_width=target.prefer_vector_width,
+    )
+    code = strategy.__code__
+    source = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+    for annotation in (dialect.ScheduleAttr.get(strategy.__name__, sizes, source), facts):
+        ours.tilewright_annotate(functions, annotation)
+
+
+def match(root: Handle, name: str, *, result_type: ir.Type | None = None) -> Handle:
+    """Finds the ops called `name` below `root`, in program order; with `result_type`, those of that result type."""
+    return structured.structured_match(
+        transform.AnyOpType.get(),
+        root,
+        ops=ir.ArrayAttr.get([ir.StringAttr.get(name)]),
+        filter_result_type=None if result_type is None else ir.TypeAttr.get(result_type),
+    )
+
+
+def producer(op: Handle, operand: int) -> Handle:
+    """The op that defines operand number `operand` of `op`."""
+    return transform.GetProducerOfOperand(transform.AnyOpType.get(), op, operand).result
+
+
+def consumers(op: Handle, result: int = 0) -> Handle:
+    """The ops that use result number `result` of `op`."""
+    return transform.GetConsumersOfResult(transform.AnyOpType.get(), op, result).result
+
+
+def enclosing_loop(op: Handle) -> Handle:
+    """The innermost ``scf.for`` around `op`."""
+    return transform.get_parent_op(transform.AnyOpType.get(), op, op_name="scf.for", deduplicate=True)
+
+
+def split(handle: Handle, count: int) -> list[Handle]:
+    """Splits a handle to several ops into `count` handles to one op each; those beyond the last op are empty."""
+    kind = transform.AnyOpType.get()
+    return list(transform.split_handle([kind] * count, handle, fail_on_payload_too_small=False))
+
+
+def apply(target: Handle, patterns: Callable[[], object], *, cse: bool = False) -> None:
+    """Applies to `target`, until nothing changes, the patterns whose pattern ops the function `patterns` builds."""
+    op = transform.ApplyPatternsOp(target, apply_cse=cse)
+    with ir.InsertionPoint(op.patterns):
+        patterns()
+
+
+def clean(target: Handle) -> None:
+    """Canonicalises `target` and removes common subexpressions."""
+    apply(target, transform.apply_patterns_canonicalization, cse=True)
+
+
+def tile(op: Handle, sizes: Sequence[int]) -> tuple[Handle, Handle]:
+    """Tiles one dimension of a linalg op: the size that is not zero. Returns the tile and its loop.
+
+    Before: ``C += A * B`` over (m, n, k). After ``tile(op, [0, 64, 0])``::
+
+        for j in 0..N step 64:
+            C[:, j:j+64] += A[:, :] * B[:, j:j+64]
+    """
+    tiled = structured.TileUsingForOp(op, sizes=list(sizes))
+    return tiled.results[0], tiled.results[1]
+
+
+def split_sum(op: Handle, sizes: Sequence[int]) -> Handle:
+    """Tiles the reduction of a linalg op so that each element of a tile has a sum of its own. Returns the loop.
+
+    Before: ``C[i] += sum over k of A[i, k] * B[k]``. After ``split_sum(op, [0, 0, 16])``::
+
+        partial[i, 0:16] = 0
+        for k in 0..K step 16:
+            partial[i, 0:16] += A[i, k:k+16] * B[k:k+16]
+        C[i] += sum of partial[i, :]
+    """
+    kind = transform.AnyOpType.get()
+    return structured.TileReductionUsingForOp([kind], kind, kind, kind, op, tile_sizes=list(sizes)).results[-1]
+
+
+def merge_slices(functions: Handle) -> None:
+    """Makes each slice of a slice a slice of the original tensor, so that packing can be hoisted over the loops between.
+
+    Before: ``t = B[p:p+kc, :]``, ``u = t[:, j:j+nr]``. After: ``u = B[p:p+kc, j:j+nr]``.
+    """
+
+    def patterns() -> None:
+        tensor.apply_patterns_tensor_merge_consecutive_insert_extract_slice()
+        transform.apply_patterns_canonicalization()
+
+    apply(functions, patterns)
+
+
+def pad(op: Handle, element: ir.Type, *, sizes: Sequence[int], pack: Sequence[bool]) -> Handle:
+    """Pads the operands of a tile of a matmul to multiples of `sizes` (m, n, k; 0 leaves a dimension) with zeros.
+
+    `pack` says for A, B and C whether a copy is made even where no padding is needed, as packing wants. Returns the
+    padded op.
+
+    Before: ``C[i:i+r, j:j+s] += A[i:i+r, p:p+t] * B[p:p+t, j:j+s]`` with r, s, t perhaps short. After::
+
+        a = pad(A[...]) to (MR, KC);  b = pad(B[...]) to (KC, NR);  c = pad(C[...]) to (MR, NR)
+        c += a * b
+        C[i:i+r, j:j+s] = c[:r, :s]
+    """
+    zero = ir.FloatAttr.get(element, 0.0)
+    dimensions = [d for d, size in enumerate(sizes) if size]
+    return structured.PadOp(
+        op,
+        pad_to_multiple_of=[sizes[d] for d in dimensions],
+        padding_values=[zero] * 3,
+        padding_dimensions=dimensions,
+        nofold_flags=[int(p) for p in pack],
+        copy_back_op="none",
+    ).results[0]
+
+
+def hoist_packing(op: Handle, operand: int, loops: int) -> None:
+    """Hoists the padded copy of an operand over `loops` loops, as a loop nest that packs all the tiles they visit.
+
+    Before: ``for j: for i: b = pad(B[p:p+kc, j:j+nr]); c += a * b``. After, with the loops over j and i::
+
+        for j: packed[j / nr] = pad(B[p:p+kc, j:j+nr])
+        for j: for i: c += a * packed[j / nr]
+    """
+    structured.structured_hoist_pad(transform.AnyOpType.get(), producer(op, operand), loops)
+
+
+def hoist_invariants(functions: Handle) -> None:
+    """Moves out of each loop what does not depend on it, such as the padded copy of an operand with one panel only.
+
+    Before: ``for i: b = pad(B); c += a[i] * b``. After: ``b = pad(B)``, then ``for i: c += a[i] * b``.
+    """
+    transform.apply_licm(match(functions, "scf.for"))
+
+
+def vectorize_packing(pads: Handle, lanes: int) -> None:
+    """Makes each packing copy a loop over rows that moves vectors of `lanes` elements, masked where a row is short.
+
+    Before: ``packed[j] = pad(B[p:p+kc, j:j+nr])``. After::
+
+        for k in 0..kc: packed[j][k, 0:lanes] = B[p+k, j:j+lanes]; ...
+    """
+    ours.tilewright_vectorize_pad(pads, lanes)
+
+
+def vectorize(op: Handle) -> None:
+    """Vectorises a linalg op of static shape; a matmul becomes one ``vector.contract``.
+
+    Before: ``c[0:6, 0:64] += a[0:6, 0:1] * b[0:1, 0:64]``. After::
+
+        va = read a; vb = read b; vc = read c
+        write c <- contract(va, vb, vc)
+    """
+    structured.structured_vectorize(op, [], create_named_contraction=True)
+
+
+def drop_unit_dimensions(functions: Handle) -> None:
+    """Takes dimensions of extent one out of vectors, and turns reductions of rows into horizontal ones."""
+
+    def patterns() -> None:
+        vector.apply_patterns_vector_drop_unit_dims_with_shape_cast()
+        transform.apply_patterns_canonicalization()
+
+    def reductions() -> None:
+        vector.apply_patterns_vector_lower_multi_reduction(
+            lowering_strategy=vector.VectorMultiReductionLowering.InnerReduction
+        )
+
+    apply(functions, patterns)
+    apply(functions, reductions)
+    clean(functions)
+
+
+def keep_partial_sums(functions: Handle) -> None:
+    """Keeps what loops read and write in every step at the same place in registers, over all loops.
+
+    Before: ``for k: p = read partial; write partial <- p + A[k] * B[k]``. After::
+
+        p = read partial
+        for k: p = p + A[k] * B[k]
+        write partial <- p
+    """
+    loops = match(functions, "scf.for")
+    transform.apply_licm(loops)
+    loop.loop_hoist_loop_invariant_subsets(loops)
+    clean(functions)
+
+
+def keep_accumulators(functions: Handle, *, looped: bool) -> None:
+    """Keeps the accumulators of vectorised matmul tiles in registers over the loops over k around them, if there are.
+
+    Before: ``for k: vc = read c; write c <- contract(a[k], b[k], vc)``. After::
+
+        vc = read c
+        for k: vc = contract(a[k], b[k], vc)
+        write c <- vc
+    """
+
+    def fold_pads() -> None:
+        # A padded tile is then read and written where it lies, out of bounds by declaration. What is written has to be
+        # the padded tile itself by then, and not what a loop passes through unchanged.
+        clean(functions)
+        apply(functions, structured.apply_patterns_linalg_pad_vectorization)
+        clean(functions)
+
+    fold_pads()
+    if looped:
+        loops = enclosing_loop(match(functions, "vector.contract"))
+        transform.apply_licm(loops)
+        loop.loop_hoist_loop_invariant_subsets(loops)
+        fold_pads()
+
+
+def start_from_zero(functions: Handle) -> None:
+    """Lets accumulators start at zero in the first step over K, in place of filling C and reading it back.
+
+    Before: ``C = 0; for p: for ...: vc = read C[...]``. After::
+
+        for p: for ...: vc = 0 if p == 0 else read C[...]
+    """
+    ours.tilewright_forward_fill(match(functions, "linalg.fill"))
+    clean(functions)
+
+
+def split_full_tiles(functions: Handle, tile_type: ir.VectorType, *, looped: bool) -> None:
+    """Gives reads and writes of C tiles a branch without masks for full tiles; `looped` as in `keep_accumulators`.
+
+    Before: ``write C[i:i+MR, j:j+NR] (may be out of bounds) <- vc``. After::
+
+        if full: write C[...] <- vc
+        else:    masked write C[...] <- vc
+    """
+    ours.tilewright_split_transfer(match(functions, "vector.transfer_read", result_type=tile_type))
+    contracts = match(functions, "vector.contract")
+    ours.tilewright_split_transfer(consumers(enclosing_loop(contracts) if looped else contracts))
+    clean(functions)
+
+
+def peel(loop_handle: Handle) -> None:
+    """Splits the last, short step off a loop, so that the others have tiles of static size.
+
+    Before: ``for i in 0..M step MR: tile of min(MR, M - i) rows``. After::
+
+        for i in 0..M - M % MR step MR: tile of MR rows
+        tile of M % MR rows
+    """
+    kind = transform.OperationType.get("scf.for")
+    loop.loop_peel(kind, transform.AnyOpType.get(), transform.CastOp(kind, loop_handle).output)

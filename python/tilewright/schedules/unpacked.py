@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `unpacked`: register tiles straight on the operands, for products too small to earn packing back."""
+
+from __future__ import annotations
+
+from tilewright.mlir import ir
+from tilewright.schedules import steps
+from tilewright.schedules.blocking import Blocking
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+
+def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
+    """Builds the schedule.
+
+    Nothing is allocated and nothing copied. The last rows and columns, where the tile does not divide the extent, are
+    tiles of their own; a number of columns that does not fill a vector is read and written under a mask.
+
+    Before: ``C += A * B``. After, with mr, nr, kc of `blocking`::
+
+        for pc in 0..K step kc:
+          for jr in 0..N step nr:
+            for ir in 0..M step mr:
+              acc = 0 if pc == 0 else C[ir:ir+mr, jr:jr+nr]
+              for k in pc..pc+kc:
+                acc += A[ir:ir+mr, k] * B[k, jr:jr+nr]
+              C[ir:ir+mr, jr:jr+nr] = acc
+    """
+    p = blocking
+    element = ir.Type.parse(spec.acc_type.mlir)
+    lanes = target.lanes(spec.acc_type)
+    with steps.script() as script:
+        steps.record(script.functions, unpacked, p, target)
+        tile = steps.match(script.root, "linalg.matmul")
+        if p.kc < spec.k:
+            tile, _ = steps.tile(tile, [0, 0, p.kc])
+        short: list[steps.Handle] = []
+        for sizes, size, extent in (([0, p.nr, 0], p.nr, spec.n), ([p.mr, 0, 0], p.mr, spec.m)):
+            if size < extent:
+                tile, loop = steps.tile(tile, sizes)
+                if extent % size:
+                    short.append(loop)
+        for loop in reversed(short):
+            steps.peel(loop)
+        steps.clean(script.functions)
+        tile = steps.match(script.functions, "linalg.matmul")
+        looped = min(p.kc, spec.k) > 1
+        if looped:
+            tile, _ = steps.tile(tile, [0, 0, 1])
+        steps.clean(script.functions)
+        tile = steps.match(script.functions, "linalg.matmul")
+        if spec.n % lanes:
+            tile = steps.pad(tile, element, sizes=[0, lanes, 0], pack=[False] * 3)
+        steps.vectorize(tile)
+        steps.keep_accumulators(script.functions, looped=looped)
+        if spec.beta == 0:
+            steps.start_from_zero(script.functions)
+    return script.module

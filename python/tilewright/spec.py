@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What to compute: a matrix multiplication by its extents and element types, and nothing about how."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.dtypes import DTYPES, DType, dtype
+from tilewright.errors import SpecError
+
+_LAYOUTS = ("nn", "nt", "tn", "tt")
+_MAX_EXTENT = 2**31 - 1
+_MAX_BYTES = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulSpec:
+    """C = A·B, with A of M×K, B of K×N and C of M×N elements, all row-major.
+
+    Specs are values: they compare, hash and pickle by their fields, which are complete after construction (`b`, `c` and
+    `acc` are then never None).
+
+    Attributes:
+        m: Rows of A and C, from 0 to 2**31 - 1.
+        n: Columns of B and C, likewise.
+        k: Columns of A and rows of B, likewise; with 0, A·B is all zeros.
+        a: Element type of A.
+        b: Element type of B; by default that of A.
+        c: Element type of C; by default the accumulator's.
+        acc: Element type in which products are summed; by default the accumulator of `a`.
+        layout: "nn". In "nt", "tn" and "tt", t means that A (first) or B (second) is stored transposed.
+        batch: Leading batch extents: ().
+        beta: 0: C = A·B, and C's former elements are never read. 1: C += A·B.
+        b_packed: False. True would mean that B comes packed ahead of time.
+        epilogue: What is fused onto C: ().
+
+    This release computes f32 and f64, each throughout, with static extents, layout "nn", no batch, B unpacked and no
+    epilogue.
+
+    Raises:
+        SpecError: A field is wrong, or asks for what this release does not do; the message says which.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: str = "f32"
+    b: str | None = None
+    c: str | None = None
+    acc: str | None = None
+    layout: str = "nn"
+    batch: tuple[int, ...] = ()
+    beta: int = 0
+    b_packed: bool = False
+    epilogue: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Checks and completes the fields."""
+        for field in ("m", "n", "k"):
+            object.__setattr__(self, field, _extent(field, getattr(self, field)))
+        self._complete_types()
+        self._check_sizes()
+        self._check_how_stored()
+
+    def _complete_types(self) -> None:
+        """Fills in the element types that were left out, and checks that this release computes the combination."""
+        a = _type("a", self.a)
+        acc = _type("acc", a.accumulator if self.acc is None else self.acc)
+        b = _type("b", a.name if self.b is None else self.b)
+        c = _type("c", acc.name if self.c is None else self.c)
+        if not a.name == b.name == c.name == acc.name:
+            raise SpecError(
+                f"A of {a}, B of {b} summed in {acc} to C of {c} is not supported yet",
+                where="MatmulSpec",
+                expected=f"one element type throughout: {' or '.join(DTYPES)}",
+            )
+        object.__setattr__(self, "b", b.name)
+        object.__setattr__(self, "c", c.name)
+        object.__setattr__(self, "acc", acc.name)
+
+    def _check_sizes(self) -> None:
+        """Checks that every operand can be addressed with 64-bit offsets."""
+        operands = (
+            ("A", self.a_shape, self.a_type),
+            ("B", self.b_shape, self.b_type),
+            ("C", self.c_shape, self.c_type),
+        )
+        for name, (rows, columns), element in operands:
+            if rows * columns * element.bytes > _MAX_BYTES:
+                raise SpecError(
+                    f"{name} of {rows}x{columns} {element} has more bytes than a 64-bit offset can reach",
+                    where="MatmulSpec",
+                    expected="operands of less than 2**63 bytes",
+                )
+
+    def _check_how_stored(self) -> None:
+        """Checks the fields that say how operands are stored and what else is done, all but beta at their only value."""
+        if not isinstance(self.layout, str) or self.layout not in _LAYOUTS:
+            raise SpecError(f"layout is {self.layout!r}", where="MatmulSpec", expected=f"one of {', '.join(_LAYOUTS)}")
+        if self.layout != "nn":
+            raise _not_yet(f"layout {self.layout!r}", "'nn'", "Store the transposed operand in row-major order first")
+        if not isinstance(self.batch, tuple):
+            raise SpecError(f"batch is {self.batch!r}", where="MatmulSpec", expected="a tuple")
+        if self.batch:
+            raise _not_yet(f"batch {self.batch!r}", "()", "Call the kernel once for each matrix of the batch")
+        if isinstance(self.beta, bool) or not isinstance(self.beta, int) or self.beta not in (0, 1):
+            raise SpecError(f"beta is {self.beta!r}", where="MatmulSpec", expected="0 or 1")
+        if not isinstance(self.b_packed, bool):
+            raise SpecError(f"b_packed is {self.b_packed!r}", where="MatmulSpec", expected="False or True")
+        if self.b_packed:
+            raise _not_yet("b_packed=True", "False", "Pass B in row-major order; the kernel packs it")
+        if not isinstance(self.epilogue, tuple):
+            raise SpecError(f"epilogue is {self.epilogue!r}", where="MatmulSpec", expected="a tuple")
+        if self.epilogue:
+            raise _not_yet("an epilogue", "()", "Apply it to the result")
+
+    @classmethod
+    def from_dtypes(cls, m: int, n: int, k: int, dtypes: str = "f32", **fields: Any) -> MatmulSpec:  # noqa: ANN401
+        """The spec with element types as the command line writes them: "f32", or "a,b,c" ("f32,f32,f32").
+
+        Args:
+            m: As in `MatmulSpec`.
+            n: As in `MatmulSpec`.
+            k: As in `MatmulSpec`.
+            dtypes: One element type for A and B, or those of A, B and C separated by commas.
+            **fields: Further fields of `MatmulSpec`.
+
+        Raises:
+            SpecError: There is neither one type nor three, or as for `MatmulSpec`.
+        """
+        names = dtypes.split(",") if isinstance(dtypes, str) else []
+        if len(names) == 1:
+            return cls(m, n, k, a=names[0], **fields)
+        if len(names) == 3:
+            return cls(m, n, k, a=names[0], b=names[1], c=names[2], **fields)
+        raise SpecError(
+            f"element types are {dtypes!r}",
+            where="MatmulSpec",
+            expected="one type ('f32'), or those of A, B and C ('f32,f32,f32')",
+        )
+
+    @property
+    def a_type(self) -> DType:
+        """Element type of A."""
+        return dtype(self.a)
+
+    @property
+    def b_type(self) -> DType:
+        """Element type of B."""
+        return dtype(self.b or self.a)
+
+    @property
+    def c_type(self) -> DType:
+        """Element type of C."""
+        return dtype(self.c or self.a)
+
+    @property
+    def acc_type(self) -> DType:
+        """Element type in which products are summed."""
+        return dtype(self.acc or self.a)
+
+    @property
+    def a_shape(self) -> tuple[int, int]:
+        """(M, K)."""
+        return self.m, self.k
+
+    @property
+    def b_shape(self) -> tuple[int, int]:
+        """(K, N)."""
+        return self.k, self.n
+
+    @property
+    def c_shape(self) -> tuple[int, int]:
+        """(M, N)."""
+        return self.m, self.n
+
+    @property
+    def flops(self) -> int:
+        """Operations: a multiply and an add for each of the M·N·K products."""
+        return 2 * self.m * self.n * self.k
+
+    def __str__(self) -> str:
+        """MxNxK, element types and layout: "384x1024x1024 f32 nn"; differing types are all written, "a,b,c", and beta 1."""
+        names = [self.a_type.name, self.b_type.name, self.c_type.name]
+        types = names[0] if len(set(names)) == 1 else ",".join(names)
+        return f"{self.m}x{self.n}x{self.k} {types} {self.layout}{' beta=1' if self.beta else ''}"
+
+
+def _extent(field: str, value: Any) -> int:  # noqa: ANN401
+    """`value` as an extent: an int, or an integer of numpy."""
+    if value is None:
+        raise _not_yet(f"{field}=None, a dynamic extent,", "a size", "Compile one kernel for each size")
+    try:
+        extent = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        extent = None
+    if extent is None:
+        raise SpecError(f"{field} is {value!r}, a {type(value).__name__}", where="MatmulSpec", expected="an int")
+    if not 0 <= extent <= _MAX_EXTENT:
+        raise SpecError(f"{field} is {extent}", where="MatmulSpec", expected=f"an extent from 0 to {_MAX_EXTENT}")
+    return extent
+
+
+def _type(field: str, name: str) -> DType:
+    """The element type `name`, or an error that names the field."""
+    try:
+        return dtype(name)
+    except SpecError as error:
+        raise SpecError(
+            error.what, where=f"MatmulSpec, {field}", expected=error.expected, remedy=error.remedy
+        ) from None
+
+
+def _not_yet(what: str, supported: str, remedy: str) -> SpecError:
+    """The error for what a spec can say and this release does not do."""
+    return SpecError(f"{what} is not supported yet", where="MatmulSpec", expected=supported, remedy=remedy)

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a target is: data only, for the schedules to compute from and for LLVM to generate code with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tilewright.dtypes import DType
+from tilewright.errors import TargetError
+
+
+def _require_positive(where: str, **sizes: int) -> None:
+    """Raises TargetError unless every size is an int above zero."""
+    for name, size in sizes.items():
+        if not isinstance(size, int) or isinstance(size, bool) or size <= 0:
+            raise TargetError(f"{name} is {size!r}", where=where, expected="an int above zero")
+
+
+def _is_power_of_two(n: int) -> bool:
+    return n & (n - 1) == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """One level of data cache, as one core sees it.
+
+    Attributes:
+        bytes: Capacity.
+        ways: Associativity; a fully associative cache has ``bytes // line``.
+        line: Bytes of a line.
+        cpus: Logical CPUs that share it (1: it is private).
+    """
+
+    bytes: int
+    ways: int
+    line: int = 64
+    cpus: int = 1
+
+    def __post_init__(self) -> None:
+        """Checks the sizes.
+
+        Raises:
+            TargetError: A size is not positive, the line is no power of two, or a set does not fit the capacity.
+        """
+        _require_positive("Cache", bytes=self.bytes, ways=self.ways, line=self.line, cpus=self.cpus)
+        if not _is_power_of_two(self.line):
+            raise TargetError(f"line is {self.line} bytes", where="Cache", expected="a power of two")
+        if self.ways * self.line > self.bytes:
+            raise TargetError(
+                f"one set of {self.ways} lines of {self.line} bytes exceeds the {self.bytes} bytes of the cache",
+                where="Cache",
+                expected="ways * line <= bytes",
+            )
+
+    @property
+    def sets(self) -> int:
+        """Sets of `ways` lines."""
+        return self.bytes // (self.ways * self.line)
+
+
+_LEAST_REGISTERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A machine or an instruction-set level that code is made for.
+
+    Rows are found with `tilewright.targets.get`; one's own are made from them with `dataclasses.replace`.
+
+    Attributes:
+        name: The row's name ("x86-64-v3"), or "host".
+        family: Which file of rows it belongs to ("x86").
+        triple: LLVM target triple.
+        features: Instruction-set features in LLVM's spelling, without sign ("avx512f"). They alone decide which
+            instructions may be used.
+        cpu: The plainest LLVM processor of the triple, for ``target-cpu``. It must bring no features beyond `features`.
+        tune_cpu: LLVM processor for ``tune-cpu``: its scheduling model and preferences, never its features. Never pass
+            it as ``target-cpu``.
+        vector_bits: Width of the widest vector register that kernels use.
+        vector_registers: How many such registers there are.
+        fma_per_cycle: Vector multiply-adds (fused, or a multiply with an add) that the widest machine of this target
+            starts in a cycle.
+        fma_latency: Cycles from one multiply-add to the next one that needs its sum. ``fma_latency * fma_per_cycle``
+            independent sums keep the units busy.
+        loads_per_cycle: Vector loads from L1 that the widest machine of this target starts in a cycle.
+        l1: First-level data cache.
+        l2: Second-level cache.
+        l3: Last-level cache, or None when there is none or nothing is known about it.
+        prefer_vector_width: Bits, for LLVM's ``prefer-vector-width``. It overrides a narrower preference of `tune_cpu`,
+            so always give both to LLVM.
+        masked: Vector loads and stores under a mask cost about as much as whole ones: tails need no scalar loop.
+        source: Where the figures come from.
+        base: For "host": the name of the row it was made from; otherwise None.
+    """
+
+    name: str
+    family: str
+    triple: str
+    features: frozenset[str]
+    cpu: str
+    tune_cpu: str
+    vector_bits: int
+    vector_registers: int
+    fma_per_cycle: int
+    fma_latency: int
+    loads_per_cycle: int
+    l1: Cache
+    l2: Cache
+    l3: Cache | None
+    prefer_vector_width: int
+    masked: bool
+    source: str
+    base: str | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the row against itself, so that a mistake shows where it is written.
+
+        Raises:
+            TargetError: A name is empty, a size is not positive, the vector width is no power of two, the features are
+                no frozenset of LLVM names, or an inner cache is larger than an outer one.
+        """
+        where = f"target {self.name!r}"
+        for field in ("name", "family", "triple", "cpu", "tune_cpu", "source"):
+            text = getattr(self, field)
+            if not isinstance(text, str) or not text.strip():
+                raise TargetError(f"{field} is {text!r}", where=where, expected="some text")
+        _require_positive(
+            where,
+            vector_bits=self.vector_bits,
+            vector_registers=self.vector_registers,
+            fma_per_cycle=self.fma_per_cycle,
+            fma_latency=self.fma_latency,
+            loads_per_cycle=self.loads_per_cycle,
+            prefer_vector_width=self.prefer_vector_width,
+        )
+        if self.vector_registers < _LEAST_REGISTERS:
+            raise TargetError(
+                f"vector_registers is {self.vector_registers}",
+                where=where,
+                expected=f"at least {_LEAST_REGISTERS}: for a sum, a row of B, an element of A and their product",
+            )
+        if not _is_power_of_two(self.vector_bits):
+            raise TargetError(f"vector_bits is {self.vector_bits}", where=where, expected="a power of two")
+        self._check_features(where)
+        if self.l1.bytes > self.l2.bytes:
+            raise TargetError(
+                f"l1 has {self.l1.bytes} bytes, l2 has {self.l2.bytes}",
+                where=where,
+                expected="an L1 no larger than the L2",
+            )
+
+    def _check_features(self, where: str) -> None:
+        if not isinstance(self.features, frozenset):
+            raise TargetError(
+                f"features is a {type(self.features).__name__}",
+                where=where,
+                expected="a frozenset of LLVM feature names",
+                remedy="Write features=frozenset({...})",
+            )
+        for feature in self.features:
+            if not isinstance(feature, str) or not feature or feature[0] in "+-" or set(feature) & set(", \t\n"):
+                raise TargetError(
+                    f"feature {feature!r}",
+                    where=where,
+                    expected="an LLVM feature name without sign, such as 'avx512f'",
+                    remedy="`llc -mattr=help` lists them",
+                )
+
+    @property
+    def feature_string(self) -> str:
+        """The features as LLVM's ``target-features`` attribute wants them: "+avx2,+fma,…", sorted."""
+        return ",".join(f"+{feature}" for feature in sorted(self.features))
+
+    @property
+    def architecture(self) -> str:
+        """The first part of the triple, as ``uname -m`` says it ("x86_64")."""
+        return self.triple.split("-", 1)[0]
+
+    def missing_from(self, features: Iterable[str]) -> tuple[str, ...]:
+        """The features of this target that a machine with `features` lacks, sorted."""
+        return tuple(sorted(self.features.difference(features)))
+
+    def lanes(self, dtype: DType) -> int:
+        """Elements of `dtype` in one vector register.
+
+        Raises:
+            TargetError: An element does not divide the register.
+        """
+        lanes, rest = divmod(self.vector_bits, dtype.bits)
+        if rest:
+            raise TargetError(
+                f"{dtype.name} of {dtype.bits} bits does not divide a vector of {self.vector_bits} bits",
+                where=f"target {self.name!r}",
+            )
+        return lanes
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The rows of one architecture, and how a machine of it tells what it can do.
+
+    Attributes:
+        name: The rows' `Target.family`.
+        architectures: What ``uname -m`` says on such machines.
+        rows: The targets, the most specific one last.
+        flags: Linux's name of a CPU flag (in /proc/cpuinfo) to the LLVM features that it stands for.
+    """
+
+    name: str
+    architectures: tuple[str, ...]
+    rows: tuple[Target, ...]
+    flags: Mapping[str, tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        """Checks that the rows are of this family, named apart, and go from general to specific.
+
+        Raises:
+            TargetError: One of these does not hold.
+        """
+        where = f"target family {self.name!r}"
+        names = [row.name for row in self.rows]
+        if len(set(names)) < len(names):
+            raise TargetError(f"names repeat: {', '.join(names)}", where=where)
+        for row in self.rows:
+            if row.family != self.name:
+                raise TargetError(f"row {row.name!r} says family {row.family!r}", where=where)
+        for i, row in enumerate(self.rows):
+            for later in self.rows[i + 1 :]:
+                if later.features < row.features:
+                    raise TargetError(
+                        f"row {later.name!r} needs less than {row.name!r}, which stands before it",
+                        where=where,
+                        expected="the most specific row last",
+                    )

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What this machine is, told by its features and its caches, never by the name of its CPU.
+
+Linux only: /proc/cpuinfo for the features, and /sys for the caches. Everything that reads takes the text or the path as
+an argument, so that any machine can be described without being there.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from tilewright.errors import TargetError
+from tilewright.targets.base import Cache, Family, Target
+from tilewright.targets.registry import FAMILIES, family_of
+
+_CPUINFO = Path("/proc/cpuinfo")
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS: Mapping[str, int] = {"K": 1024, "M": 1024**2, "G": 1024**3}
+
+
+def cpu_flags(cpuinfo: Iterable[str]) -> frozenset[str]:
+    """The flags of the first CPU in the lines of a /proc/cpuinfo; reads no further than that.
+
+    Linux lists there only what every CPU of the machine has. Returns an empty set when no line has flags.
+    """
+    for line in cpuinfo:
+        key, _, value = line.partition(":")
+        if key.strip() in ("flags", "Features"):
+            return frozenset(value.split())
+    return frozenset()
+
+
+def llvm_features(flags: Iterable[str], family: Family) -> frozenset[str]:
+    """The LLVM features that Linux's `flags` stand for; flags that generate no code are left out."""
+    return frozenset(feature for flag in flags for feature in family.flags.get(flag, ()))
+
+
+def read_caches(directory: Path) -> dict[int, Cache]:
+    """The data and unified caches by level (1, 2, 3) that a ``cpu*/cache`` folder of sysfs describes.
+
+    A level that is absent, unreadable or inconsistent is left out; virtual machines show all three. Where sysfs says
+    nothing, the associativity counts as one way, the line as 64 bytes, and the cache as private.
+    """
+    caches: dict[int, Cache] = {}
+    for index in sorted(directory.glob("index[0-9]*")):
+        try:
+            if (index / "type").read_text().strip() not in ("Data", "Unified"):
+                continue
+            level = int((index / "level").read_text())
+            size = _bytes((index / "size").read_text())
+            line = _number(index / "coherency_line_size") or 64
+            ways = _number(index / "ways_of_associativity")
+            cpus = _count_cpus(index / "shared_cpu_list")
+            # Linux says 0 ways for a fully associative cache; without the file, direct-mapped is the safe guess.
+            caches[level] = Cache(size, ways=size // line if ways == 0 else ways or 1, line=line, cpus=cpus)
+        except (OSError, ValueError, TargetError):
+            continue
+    return caches
+
+
+def _bytes(text: str) -> int:
+    """Bytes of sysfs's "48K"."""
+    text = text.strip()
+    return int(text[:-1]) * _UNITS[text[-1]] if text[-1:] in _UNITS else int(text)
+
+
+def _number(file: Path) -> int | None:
+    """The number in `file`, or None when it is absent or empty."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _count_cpus(file: Path) -> int:
+    """How many CPUs sysfs's list ("0-3,8") names; 1 when the file is absent."""
+    try:
+        ranges = [part.split("-") for part in file.read_text().strip().split(",") if part]
+    except OSError:
+        return 1
+    return sum(int(ends[-1]) - int(ends[0]) + 1 for ends in ranges) or 1
+
+
+def describe(architecture: str, flags: Collection[str], caches: Mapping[int, Cache]) -> Target:
+    """The target of a machine: the most specific row that it can run, with its own caches and all its features.
+
+    Args:
+        architecture: What ``uname -m`` says.
+        flags: Linux's CPU flags, as from `cpu_flags`.
+        caches: By level, as from `read_caches`; the row's caches stand in for those that are missing.
+
+    Returns:
+        A target named "host"; its `base` is the row's name.
+
+    Raises:
+        TargetError: The architecture has no rows, or the machine lacks what the plainest row needs.
+    """
+    family = family_of(architecture)
+    features = llvm_features(flags, family)
+    row = next((row for row in reversed(family.rows) if row.features <= features), None)
+    if row is None:
+        plainest = family.rows[0]
+        raise TargetError(
+            f"this {architecture} machine lacks {', '.join(plainest.missing_from(features))}",
+            where="host",
+            expected=f"at least the features of {plainest.name}",
+            remedy=f"Check that {_CPUINFO} lists the CPU's flags, or name a target",
+        )
+    l1 = caches.get(1, row.l1)
+    l2 = caches.get(2, row.l2)
+    if l1.bytes > l2.bytes:
+        l1, l2 = row.l1, row.l2
+    return replace(
+        row,
+        name="host",
+        base=row.name,
+        features=row.features | features,
+        l1=l1,
+        l2=l2,
+        l3=caches.get(3) if caches else row.l3,
+        source=f"this machine's features and caches ({_CPUINFO}, {_CACHES}); otherwise {row.source}",
+    )
+
+
+@functools.cache
+def machine() -> tuple[str, frozenset[str]]:
+    """The architecture of this machine as ``uname -m`` says it, and Linux's flags of its CPUs; read once.
+
+    The flags are empty where there is no /proc/cpuinfo.
+    """
+    architecture = os.uname().machine
+    try:
+        with _CPUINFO.open(encoding="utf-8", errors="replace") as lines:
+            return architecture, cpu_flags(lines)
+    except OSError:
+        return architecture, frozenset()
+
+
+@functools.cache
+def host() -> Target:
+    """This machine as a target, read once a process; see `describe`.
+
+    Raises:
+        TargetError: There is no row for this machine.
+    """
+    architecture, flags = machine()
+    return describe(architecture, flags, read_caches(_CACHES))
+
+
+def runnable(target: Target, features: Collection[str] | None = None) -> tuple[str, ...]:
+    """What `target` needs and a machine lacks, sorted: empty when its code runs there.
+
+    Args:
+        target: What the code was made for.
+        features: LLVM features of a machine of the target's architecture; None is this machine.
+
+    Returns:
+        The missing features; only the target's architecture when this machine is of another one.
+    """
+    if features is not None:
+        return target.missing_from(features)
+    architecture, flags = machine()
+    for family in FAMILIES:
+        if architecture in family.architectures and target.architecture in family.architectures:
+            return target.missing_from(llvm_features(flags, family))
+    return (target.architecture,)
+
+
+def require_runnable(target: Target, features: Collection[str] | None = None) -> None:
+    """Checks that `runnable` finds nothing missing.
+
+    Raises:
+        TargetError: Code for `target` does not run there; the message names what is missing.
+    """
+    missing = runnable(target, features)
+    if missing:
+        raise TargetError(
+            f"this machine cannot run code for {target.name}: it lacks {', '.join(missing)}",
+            remedy="Use target='host' to run here; to compile for another machine, do not call the kernel",
+        )

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Every known target, by name. A new family is a file of rows and one entry of `FAMILIES`."""
+
+from __future__ import annotations
+
+from tilewright.errors import TargetError
+from tilewright.targets import x86
+from tilewright.targets.base import Family, Target
+
+FAMILIES: tuple[Family, ...] = (x86.FAMILY,)
+"""The families of targets."""
+
+
+def all() -> tuple[Target, ...]:
+    """Every row, family by family, general before specific; the host is not among them."""
+    return tuple(row for family in FAMILIES for row in family.rows)
+
+
+def get(name: str) -> Target:
+    """The row of that name; `tilewright.targets.resolve` also knows "host".
+
+    Raises:
+        TargetError: There is none; the message lists the known ones.
+    """
+    for target in all():
+        if target.name == name:
+            return target
+    raise TargetError(
+        f"unknown target {name!r}",
+        expected=f"one of host, {', '.join(target.name for target in all())}",
+        remedy="A Target object works too: make one with dataclasses.replace from a row",
+    )
+
+
+def family_of(architecture: str) -> Family:
+    """The family for machines of which ``uname -m`` says `architecture`.
+
+    Raises:
+        TargetError: No family has rows for such machines.
+    """
+    for family in FAMILIES:
+        if architecture in family.architectures:
+            return family
+    raise TargetError(
+        f"no row for {architecture or 'unknown'} machines",
+        where="host",
+        expected=f"one of {', '.join(a for family in FAMILIES for a in family.architectures)}",
+        remedy="Name a target to compile for another machine",
+    )

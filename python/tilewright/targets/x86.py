@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The x86-64 targets: the levels of the psABI, from the oldest to the most specific.
+
+Features: System V ABI, AMD64 architecture processor supplement (x86-64 psABI), table "Micro-Architecture Levels", in
+LLVM's spelling. Its OSFXSR, SCE and OSXSAVE say what the operating system does, and have no LLVM feature but ``xsave``;
+LLVM's ``crc32`` is part of SSE4.2.
+
+Cores: Intel 64 and IA-32 Architectures Optimization Reference Manual (order number 248966), cache and port tables of
+Nehalem, Haswell and Skylake Server; Agner Fog, "Instruction tables", for latencies and for AMD's cores. A level says
+nothing about the core, so a row has the smallest usual caches of its level, and the widest usual issue and the longest
+usual latency: blocks then fit, and sums are enough in number, everywhere. What these mean for a matmul: Low, Igual,
+Smith, Quintana-Ortí, "Analytical Modeling Is Enough for High-Performance BLIS", ACM TOMS 43(2), 2016.
+
+The tuning processors were chosen by compiling the f32 microkernels that the registers allow with LLVM 22 (a k loop with
+MR x NR vectors of sums): their scheduling models keep all of them in registers, where others spill. At 14 x 2 vectors
+of 512 bits, "x86-64-v4" and "skylake-avx512" spill 10, "znver4" and "znver5" 6, "sapphirerapids" none; at 9 x 3,
+"x86-64" spills 5, "sapphirerapids" none. At 4 x 3 vectors of 256 bits, "x86-64" spills 3, "x86-64-v3" none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tilewright.targets.base import Cache, Family, Target
+
+_KIB = 1024
+_MIB = 1024 * _KIB
+_TRIPLE = "x86_64-unknown-linux-gnu"
+
+_V1 = frozenset({"cmov", "cx8", "fxsr", "mmx", "sse", "sse2", "x87"})
+_V2 = _V1 | {"crc32", "cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"}
+_V3 = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}
+_V4 = _V3 | {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"}
+
+_ROWS = (
+    # No FMA: a multiply and an add. Two of each in a cycle on Zen, one of each on Nehalem to Haswell.
+    Target(
+        name="x86-64",
+        family="x86",
+        triple=_TRIPLE,
+        features=_V1,
+        cpu="x86-64",
+        tune_cpu="x86-64",
+        vector_bits=128,
+        vector_registers=16,
+        fma_per_cycle=2,
+        fma_latency=4,
+        loads_per_cycle=2,
+        l1=Cache(32 * _KIB, ways=8),
+        l2=Cache(256 * _KIB, ways=8),
+        l3=Cache(8 * _MIB, ways=16, cpus=8),
+        prefer_vector_width=128,
+        masked=False,
+        source="x86-64 psABI baseline; caches of Nehalem; add latency 3 to 4 and issue of Nehalem to Zen (Agner Fog)",
+    ),
+    # Haswell's FMA takes 5 cycles, Skylake's and Zen's 4; the registers leave room for either.
+    Target(
+        name="x86-64-v3",
+        family="x86",
+        triple=_TRIPLE,
+        features=_V3,
+        cpu="x86-64",
+        tune_cpu="x86-64-v3",
+        vector_bits=256,
+        vector_registers=16,
+        fma_per_cycle=2,
+        fma_latency=5,
+        loads_per_cycle=2,
+        l1=Cache(32 * _KIB, ways=8),
+        l2=Cache(256 * _KIB, ways=8),
+        l3=Cache(8 * _MIB, ways=16, cpus=8),
+        prefer_vector_width=256,
+        masked=False,
+        source="x86-64 psABI level v3; caches, FMA latency and issue of Haswell (Intel 248966)",
+    ),
+    Target(
+        name="x86-64-v4",
+        family="x86",
+        triple=_TRIPLE,
+        features=_V4,
+        cpu="x86-64",
+        tune_cpu="sapphirerapids",
+        vector_bits=512,
+        vector_registers=32,
+        fma_per_cycle=2,
+        fma_latency=4,
+        loads_per_cycle=2,
+        l1=Cache(32 * _KIB, ways=8),
+        l2=Cache(1 * _MIB, ways=16),
+        l3=Cache(11 * _MIB, ways=11, cpus=16),
+        prefer_vector_width=512,
+        masked=True,
+        source="x86-64 psABI level v4; caches, FMA latency and issue of Skylake Server (Intel 248966), L3 of 8 cores",
+    ),
+)
+
+# Linux's names: arch/x86/include/asm/cpufeatures.h; LLVM's: `llc -march=x86-64 -mattr=help`. Linux clears a flag when
+# it does not save the registers that the instructions need, so a flag that is listed may be used.
+_FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        # Baseline and x86-64-v2.
+        "fpu": ("x87",),
+        "cx8": ("cx8",),
+        "cmov": ("cmov",),
+        "mmx": ("mmx",),
+        "fxsr": ("fxsr",),
+        "sse": ("sse",),
+        "sse2": ("sse2",),
+        "cx16": ("cx16",),
+        "lahf_lm": ("sahf",),
+        "popcnt": ("popcnt",),
+        "pni": ("sse3",),
+        "ssse3": ("ssse3",),
+        "sse4_1": ("sse4.1",),
+        "sse4_2": ("sse4.2", "crc32"),
+        "sse4a": ("sse4a",),
+        # x86-64-v3.
+        "avx": ("avx",),
+        "avx2": ("avx2",),
+        "bmi1": ("bmi",),
+        "bmi2": ("bmi2",),
+        "f16c": ("f16c",),
+        "fma": ("fma",),
+        "abm": ("lzcnt",),
+        "movbe": ("movbe",),
+        "xsave": ("xsave",),
+        # AVX-512.
+        "avx512f": ("avx512f",),
+        "avx512bw": ("avx512bw",),
+        "avx512cd": ("avx512cd",),
+        "avx512dq": ("avx512dq",),
+        "avx512vl": ("avx512vl",),
+        "avx512ifma": ("avx512ifma",),
+        "avx512vbmi": ("avx512vbmi",),
+        "avx512_vbmi2": ("avx512vbmi2",),
+        "avx512_vnni": ("avx512vnni",),
+        "avx512_bitalg": ("avx512bitalg",),
+        "avx512_vpopcntdq": ("avx512vpopcntdq",),
+        "avx512_vp2intersect": ("avx512vp2intersect",),
+        "avx512_bf16": ("avx512bf16",),
+        "avx512_fp16": ("avx512fp16",),
+        # The same in 256 bits, and AMX.
+        "avx_vnni": ("avxvnni",),
+        "avx_ifma": ("avxifma",),
+        "amx_tile": ("amx-tile",),
+        "amx_int8": ("amx-int8",),
+        "amx_bf16": ("amx-bf16",),
+        "amx_fp16": ("amx-fp16",),
+        # Ciphers and Galois fields (gfni shifts bytes; vaes and vpclmulqdq come with it).
+        "aes": ("aes",),
+        "pclmulqdq": ("pclmul",),
+        "sha_ni": ("sha",),
+        "gfni": ("gfni",),
+        "vaes": ("vaes",),
+        "vpclmulqdq": ("vpclmulqdq",),
+        # Scalar arithmetic, prefetch and cache control.
+        "adx": ("adx",),
+        "3dnowprefetch": ("prfchw",),
+        "clflushopt": ("clflushopt",),
+        "clwb": ("clwb",),
+        "cldemote": ("cldemote",),
+        "movdiri": ("movdiri",),
+        "movdir64b": ("movdir64b",),
+        "waitpkg": ("waitpkg",),
+    }
+)
+
+FAMILY = Family("x86", architectures=("x86_64", "amd64"), rows=_ROWS, flags=_FLAGS)
+"""The family, for the registry."""

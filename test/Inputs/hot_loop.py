@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compiles one product for the lit tests, and prints what its hot loop is made of, one fact a line.
+
+Usage: hot_loop.py MxNxK DTYPE TARGET STRATEGY [NAME=SIZE]… [cpu=MODEL]
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+
+from tilewright.emit import hotloop, mca, stages
+from tilewright.schedules import make
+from tilewright.schedules.blocking import ceil_div
+from tilewright.spec import MatmulSpec
+from tilewright.targets import registry
+
+_BITS = {"x": 128, "y": 256, "z": 512}
+# Of a vector to memory, and under a mask of AVX-512 or AVX2.
+_STORE = re.compile(r"v?(?:mask)?mov[ua]?p[sd]\s(%[xyz]mm\d+, )?%[xyz]mm\d+, [-\d]*\(")
+_MASKED = re.compile(r"\{%k\d\}|vmaskmov")
+
+
+def main(shape: str, element: str, target_name: str, strategy: str, *settings: str) -> None:
+    m, n, k = (int(extent) for extent in shape.split("x"))
+    given = dict(setting.split("=") for setting in settings)
+    cpu = given.pop("cpu", None)
+    target = registry.get(target_name)
+    spec = MatmulSpec(m=m, n=n, k=k, a=element)
+    plan = make.make(spec, target, strategy, {name: int(size) for name, size in given.items()})
+    asm = stages.build(spec, target, plan, until="asm").texts["asm"]
+    loop = hotloop.hottest(asm)
+    assert loop is not None, "no loop multiplies"
+    analysis = mca.analyse(loop, target, cpu=cpu)
+    rows, registers = plan.sizes["mr"], ceil_div(plan.sizes["nr"], target.lanes(spec.acc_type))
+    facts = [
+        ("rows", rows),
+        ("registers a row", registers),
+        *loop_facts(loop),
+        *function_facts(asm, rows * registers),
+        ("percent of the FMA bound", round(analysis.percent_of_bound)),
+        ("percent of what the resources allow", round(100 * analysis.block_throughput / analysis.cycles)),
+        ("model", analysis.cpu),
+    ]
+    sys.stdout.write("".join(f"{fact}: {value}\n" for fact, value in facts) + loop.text)
+
+
+def loop_facts(loop: hotloop.HotLoop) -> Iterator[tuple[str, object]]:
+    """What the loop computes, with which registers, and what it should not do."""
+    additions = [each for each in loop.instructions if re.match(r"v?addp[sd]", each.mnemonic)]
+    sums = [each.operands[-1] for each in loop.instructions if each.fma] + [each.operands[-1] for each in additions]
+    updates = [each for each in loop.instructions if each.operands and each.operands[-1] in sums]
+    yield "multiply-adds", loop.fma
+    yield "multiplications", loop.multiplies
+    yield "additions", len(additions)
+    yield "sums", len(set(sums))
+    yield "writes of sums", len(updates)
+    yield "bits", "+".join(str(_BITS[letter]) for letter in sorted({register[1] for register in sums}))
+    yield "scalar multiplications", sum(each.lanes == 1 and (each.fma or each.multiply) for each in loop.instructions)
+    yield "stack accesses", loop.stack_accesses
+    yield "gathers", loop.gathers
+    yield "stores", loop.stores
+    yield "calls", loop.calls
+    yield "blocks", loop.blocks
+
+
+def function_facts(asm: str, tile: int) -> Iterator[tuple[str, object]]:
+    """How many masks the whole text has, and what it stores with and without one; `tile` registers are a full tile."""
+    lines = [line.strip() for line in asm.splitlines()]
+    stores = [line for line in lines if _STORE.match(line)]
+    yield "masks", sum(_MASKED.search(line) is not None for line in lines)
+    yield "masked stores", sum(_MASKED.search(line) is not None for line in stores)
+    yield "a tile of whole stores", sum(_MASKED.search(line) is None for line in stores) >= tile
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compiles one product for the lit tests, and writes what each stage made into a folder: FOLDER/payload.mlir, …, asm.s.
+
+Usage: stages.py MxNxK DTYPE TARGET STRATEGY UNTIL FOLDER [NAME=SIZE]… [beta=1]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tilewright.emit import stages
+from tilewright.schedules import make
+from tilewright.spec import MatmulSpec
+from tilewright.targets import registry
+
+SUFFIXES = {"llvmir": "ll", "asm": "s"}
+
+
+def main(shape: str, dtype: str, target_name: str, strategy: str, until: str, folder: str, *settings: str) -> None:
+    m, n, k = (int(extent) for extent in shape.split("x"))
+    sizes = {name: int(size) for name, size in (setting.split("=") for setting in settings)}
+    spec = MatmulSpec(m=m, n=n, k=k, a=dtype, beta=sizes.pop("beta", 0))
+    target = registry.get(target_name)
+    plan = make.make(spec, target, strategy, sizes)
+    texts = stages.build(spec, target, plan, until=until).texts
+    out = Path(folder)
+    out.mkdir(parents=True, exist_ok=True)
+    for stage, text in texts.items():
+        (out / f"{stage}.{SUFFIXES.get(stage, 'mlir')}").write_text(text)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

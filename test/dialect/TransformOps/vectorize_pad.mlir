@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: tilewright-opt %s --split-input-file --transform-interpreter --canonicalize --cse | FileCheck %s
+
+module attributes {transform.with_named_sequence} {
+  // A source that may be narrower than the result: a copy without masks for one that fills it, one that reads out of
+  // bounds by declaration for one that does not, and the missing rows afterwards.
+
+  // CHECK-LABEL: func.func @partial
+  // CHECK-SAME: %[[SOURCE:[a-z0-9]+]]: tensor<?x?xf32>, %[[DEST:[a-z0-9]+]]: tensor<3x5x8xf32>
+  // CHECK-DAG: %[[C0:[a-z0-9_]+]] = arith.constant 0 : index
+  // CHECK-DAG: %[[C4:[a-z0-9_]+]] = arith.constant 4 : index
+  // CHECK-DAG: %[[C5:[a-z0-9_]+]] = arith.constant 5 : index
+  // CHECK-DAG: %[[C8:[a-z0-9_]+]] = arith.constant 8 : index
+  // CHECK-DAG: %[[ROWS:[a-z0-9_]+]] = tensor.dim %[[SOURCE]], %[[C0]]
+  // CHECK-DAG: %[[COLUMNS:[a-z0-9_]+]] = tensor.dim %[[SOURCE]], %{{.*}}
+  // CHECK-DAG: %[[TILE:[a-z0-9_]+]] = tensor.extract_slice %[[DEST]][1, 0, 0] [1, 5, 8] [1, 1, 1]
+  // CHECK: %[[FULL:[a-z0-9_]+]] = arith.cmpi eq, %[[COLUMNS]], %[[C8]]
+  // CHECK: %[[COPIED:[a-z0-9_]+]] = scf.if %[[FULL]]
+  // CHECK: scf.for %[[ROW:[a-z0-9_]+]] = %[[C0]] to %[[ROWS]] {{.*}} iter_args(%{{.*}} = %[[TILE]])
+  // CHECK: vector.transfer_read %[[SOURCE]][%[[ROW]], %[[C0]]]{{.*}}in_bounds = [true]{{.*}}vector<4xf32>
+  // CHECK: vector.transfer_write {{.*}}in_bounds = [true]
+  // CHECK: vector.transfer_read %[[SOURCE]][%[[ROW]], %[[C4]]]{{.*}}in_bounds = [true]{{.*}}vector<4xf32>
+  // CHECK: vector.transfer_write {{.*}}in_bounds = [true]
+  // CHECK: else
+  // CHECK: scf.for
+  // CHECK-COUNT-2: vector.transfer_read %[[SOURCE]]{{.*}}, %{{.*}} : tensor<?x?xf32>, vector<4xf32>
+  // CHECK-NOT: vector.transfer_read
+  // CHECK: scf.for %[[ROW:[a-z0-9_]+]] = %[[ROWS]] to %[[C5]] {{.*}} iter_args(%{{.*}} = %[[COPIED]])
+  // CHECK-COUNT-2: vector.transfer_write %{{.*}}in_bounds = [true]
+  // CHECK-NOT: vector.transfer
+  // CHECK-NOT: tensor.pad
+  // CHECK: return
+  func.func @partial(%a: tensor<?x?xf32>, %d: tensor<3x5x8xf32>, %h: index, %w: index) -> tensor<3x5x8xf32> {
+    %z = arith.constant 0.0 : f32
+    %p = tensor.pad %a nofold low[0, 0] high[%h, %w] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %z : f32
+    } : tensor<?x?xf32> to tensor<5x8xf32>
+    %r = tensor.insert_slice %p into %d[1, 0, 0] [1, 5, 8] [1, 1, 1] : tensor<5x8xf32> into tensor<3x5x8xf32>
+    return %r : tensor<3x5x8xf32>
+  }
+
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %pads = transform.structured.match ops{["tensor.pad"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.tilewright.vectorize_pad %pads lanes 4 : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+module attributes {transform.with_named_sequence} {
+  // A source that is known to fill its columns takes one loop and no mask; rows of more than four vectors take a loop
+  // over vectors. f64, and lanes that do not divide the row: what is left is one narrower vector.
+
+  // CHECK-LABEL: func.func @full
+  // CHECK-NOT: scf.if
+  // CHECK-COUNT-2: scf.for
+  // CHECK: vector.transfer_read {{.*}}in_bounds = [true]{{.*}}vector<3xf64>
+  // CHECK: vector.transfer_read {{.*}}in_bounds = [true]{{.*}}vector<2xf64>
+  // CHECK-NOT: vector.transfer_read
+  // CHECK: return
+  func.func @full(%a: tensor<4x17xf64>) -> tensor<4x17xf64> {
+    %z = arith.constant 0.0 : f64
+    %p = tensor.pad %a nofold low[0, 0] high[0, 0] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %z : f64
+    } : tensor<4x17xf64> to tensor<4x17xf64>
+    return %p : tensor<4x17xf64>
+  }
+
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %pads = transform.structured.match ops{["tensor.pad"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.tilewright.vectorize_pad %pads lanes 3 : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+module attributes {transform.with_named_sequence} {
+  // Fewer columns than lanes; the padding value is a constant of the region, or comes from outside.
+
+  // CHECK-LABEL: func.func @narrow
+  // CHECK-SAME: %[[VALUE:[a-z0-9]+]]: i8
+  // CHECK: %[[ONE:[a-z0-9_]+]] = arith.constant dense<1.{{.*}}> : vector<2xf32>
+  // CHECK-COUNT-2: vector.transfer_read {{.*}}, %[[VALUE]]{{.*}}vector<2xi8>
+  // CHECK: vector.transfer_write %[[ONE]]
+  func.func @narrow(%a: tensor<2x?xi8>, %b: tensor<1x2xf32>, %v: i8, %w: index) -> (tensor<2x2xi8>, tensor<2x2xf32>) {
+    %p = tensor.pad %a low[0, 0] high[0, %w] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %v : i8
+    } : tensor<2x?xi8> to tensor<2x2xi8>
+    %q = tensor.pad %b low[0, 0] high[1, 0] {
+    ^bb0(%i: index, %j: index):
+      %one = arith.constant 1.0 : f32
+      tensor.yield %one : f32
+    } : tensor<1x2xf32> to tensor<2x2xf32>
+    return %p, %q : tensor<2x2xi8>, tensor<2x2xf32>
+  }
+
+  // A tile inserted into the padded tensor is no destination for it.
+
+  // CHECK-LABEL: func.func @inserted_into
+  // CHECK: tensor.empty
+  // CHECK: vector.transfer_read
+  // CHECK: tensor.insert_slice %{{.*}} into %{{.*}}[0, 0] [1, 1]
+  func.func @inserted_into(%a: tensor<1x2xf32>, %t: tensor<1x1xf32>) -> tensor<2x2xf32> {
+    %z = arith.constant 0.0 : f32
+    %p = tensor.pad %a low[0, 0] high[1, 0] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %z : f32
+    } : tensor<1x2xf32> to tensor<2x2xf32>
+    %r = tensor.insert_slice %t into %p[0, 0] [1, 1] [1, 1] : tensor<1x1xf32> into tensor<2x2xf32>
+    return %r : tensor<2x2xf32>
+  }
+
+  // Nothing to copy from, and nothing to copy to.
+
+  // CHECK-LABEL: func.func @empty
+  // CHECK-NOT: vector.transfer_read
+  // CHECK: vector.transfer_write %{{.*}} : vector<4xf64>
+  // CHECK-NOT: vector.transfer
+  // CHECK: return
+  func.func @empty(%a: tensor<0x4xf64>, %b: tensor<3x0xf64>) -> (tensor<2x4xf64>, tensor<4x0xf64>) {
+    %z = arith.constant 0.0 : f64
+    %p = tensor.pad %a low[0, 0] high[2, 0] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %z : f64
+    } : tensor<0x4xf64> to tensor<2x4xf64>
+    %q = tensor.pad %b low[0, 0] high[1, 0] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %z : f64
+    } : tensor<3x0xf64> to tensor<4x0xf64>
+    return %p, %q : tensor<2x4xf64>, tensor<4x0xf64>
+  }
+
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %pads = transform.structured.match ops{["tensor.pad"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.tilewright.vectorize_pad %pads lanes 4 : !transform.any_op
+    transform.yield
+  }
+}

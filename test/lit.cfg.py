@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tests that are one file each with its command in it: `.venv/bin/lit test` after `make setup`."""
+
+import json
+import sys
+from pathlib import Path
+
+import lit.formats
+
+# lit defines these two before it runs this file.
+config = config  # type: ignore[name-defined]  # noqa: F821
+lit_config = lit_config  # type: ignore[name-defined]  # noqa: F821
+
+test = Path(__file__).parent
+root = test.parent
+toolchain = root / "build" / "toolchain.json"
+if not toolchain.exists():
+    lit_config.fatal(f"{toolchain} does not exist: run `make setup`")
+llvm_tools = json.loads(toolchain.read_text(encoding="utf-8"))["llvm_tools"]
+
+config.name = "tilewright"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".py", ".test"]
+# python/ and integration/ are pytest's.
+config.excludes = ["lit.cfg.py", "python", "integration", "Inputs", "conftest.py"]
+config.test_source_root = str(test)
+config.test_exec_root = str(root / "build" / "test")
+config.environment["PATH"] = ":".join(
+    [str(root / "python" / "tilewright" / "bin"), llvm_tools, str(Path(sys.executable).parent), "/usr/bin", "/bin"]
+)
+config.substitutions.append(("%python", sys.executable))
+# One compilation, each stage a file: test/Inputs/stages.py says how it is called.
+config.substitutions.append(("%stages", f"{sys.executable} {test / 'Inputs' / 'stages.py'}"))
+config.substitutions.append(("%hot_loop", f"{sys.executable} {test / 'Inputs' / 'hot_loop.py'}"))
+# The schedule of a folder of stages, applied to its payload with the opt tool.
+config.substitutions.append(
+    (
+        "%apply",
+        "tilewright-opt %t/payload.mlir --transform-preload-library=transform-library-paths=%t/schedule.mlir "
+        "--transform-interpreter",
+    )
+)

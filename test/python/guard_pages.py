@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs kernels on operands that end, or begin, where memory does. A program: a kernel that strays ends it with SIGSEGV.
+
+Usage: guard_pages.py TARGET SCHEDULE MxNxK… (SCHEDULE "-": the one chosen). Each product is announced before it runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import mmap
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import products
+import tilewright as tw
+
+PAGE = mmap.PAGESIZE
+_NONE, _READ = 0, mmap.PROT_READ
+_mprotect = ctypes.CDLL(None, use_errno=True).mprotect
+_mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Where the elements of a matrix lie.
+
+    Attributes:
+        at_end: Each row, or the last one, ends right before a page that cannot be read; otherwise the first begins right
+            after one.
+        fenced: Each row has pages of its own, with such a page after it; otherwise rows follow one another.
+        gap: Elements between the end of a row and the beginning of the next, where rows follow one another.
+    """
+
+    at_end: bool
+    fenced: bool
+    gap: int
+
+
+PLACINGS = [
+    *(Placing(at_end, fenced=False, gap=gap) for at_end, gap in itertools.product((False, True), (0, 5))),
+    *(Placing(at_end, fenced=True, gap=0) for at_end in (False, True)),
+]
+
+
+class Guarded:
+    """A matrix between pages that nobody may touch."""
+
+    def __init__(self, values: np.ndarray, placing: Placing) -> None:
+        rows, columns = values.shape
+        size = values.itemsize
+        row_bytes = columns * size
+        own_pages = -(-row_bytes // PAGE) * PAGE
+        leading = (own_pages + PAGE if placing.fenced else row_bytes + placing.gap * size) // size
+        used = ((rows - 1) * leading + columns) * size
+        inside = (rows * (own_pages + PAGE) - PAGE) if placing.fenced else -(-used // PAGE) * PAGE
+        self._memory = mmap.mmap(-1, inside + 2 * PAGE)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        offset = PAGE + ((own_pages - row_bytes if placing.fenced else inside - used) if placing.at_end else 0)
+        self._inside = start + PAGE, inside
+        guards = [start, start + PAGE + inside]
+        if placing.fenced:
+            guards += [start + PAGE + row * (own_pages + PAGE) + own_pages for row in range(rows - 1)]
+        whole = np.frombuffer(self._memory, values.dtype)
+        whole[...] = np.nan
+        self.matrix = np.lib.stride_tricks.as_strided(whole[offset // size :], (rows, columns), (leading * size, size))
+        self.matrix[...] = values
+        self._guards = guards
+        for guard in guards:
+            self._protect(guard, PAGE, _NONE)
+
+    def make_read_only(self) -> None:
+        """Lets every write to it fault."""
+        start, size = self._inside
+        self._protect(start, size, _READ)
+        for guard in self._guards:
+            self._protect(guard, PAGE, _NONE)
+
+    @staticmethod
+    def _protect(start: int, size: int, how: int) -> None:
+        if _mprotect(start, size, how) != 0:
+            raise OSError(ctypes.get_errno(), "mprotect")
+
+
+def run(kernel: tw.Kernel, placings: tuple[Placing, Placing, Placing]) -> None:
+    """Runs and checks `kernel` with A, B and C placed so."""
+    operands = products.uniform(kernel.spec)
+    former = operands[2] if kernel.spec.beta else np.full_like(operands[2], np.nan)
+    guarded = [Guarded(each, placing) for each, placing in zip((*operands[:2], former), placings, strict=True)]
+    a, b, c = (each.matrix for each in guarded)
+    for each in guarded[:2]:
+        each.make_read_only()
+    kernel(a, b, out=c)
+    products.assert_right(kernel.spec, operands, c)
+
+
+def main(target: str, schedule: str, shapes: list[str]) -> None:
+    """Runs each shape with both betas and all placings."""
+    for number, shape in enumerate(shapes):
+        m, n, k = map(int, shape.split("x"))
+        # Alternating, so that half the kernels are enough.
+        spec = tw.MatmulSpec(m, n, k, a=("f32", "f64")[number % 2], beta=number // 2 % 2)
+        kernel = tw.compile(spec, target=target, schedule=None if schedule == "-" else schedule, cache=False)
+        for turn, placing in enumerate(PLACINGS):
+            others = PLACINGS[(turn + 1) % len(PLACINGS)], PLACINGS[(turn + 2) % len(PLACINGS)]
+            for placings in ((placing, placing, placing), (placing, *others)):
+                sys.stdout.write(f"{spec} {placings}\n")
+                sys.stdout.flush()
+                run(kernel, placings)
+    sys.stdout.write("done\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])

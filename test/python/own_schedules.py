@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Schedules of a user, for tests, and the errors that compiling under them gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tilewright as tw
+
+SPEC = tw.MatmulSpec(16, 32, 8)
+MATCH = '%m = transform.structured.match ops{["linalg.matmul"]} in %root : (!transform.any_op) -> !transform.any_op'
+TILED = ": (!transform.any_op) -> (!transform.any_op, !transform.any_op)"
+
+
+def written(path: Path, *ops: str) -> Path:
+    """A file with a schedule of these transform ops, the first of them on line 3."""
+    lines = [
+        "module attributes {transform.with_named_sequence} {",
+        "transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {",
+        *ops,
+        "transform.yield } }",
+    ]
+    path.write_text("\n".join(lines))
+    return path
+
+
+def failure(kind: type[tw.TilewrightError], schedule, spec: tw.MatmulSpec = SPEC) -> tw.TilewrightError:
+    """The error of compiling `spec` under `schedule`: of exactly this kind, and on one line."""
+    with pytest.raises(tw.TilewrightError) as caught:
+        tw.compile(spec, schedule=schedule, cache=False)
+    error = caught.value
+    assert type(error) is kind, error
+    assert "\n" not in str(error)
+    assert error.what
+    return error
+
+
+def schedule_failure(schedule, spec: tw.MatmulSpec = SPEC) -> tw.ScheduleError:
+    error = failure(tw.ScheduleError, schedule, spec)
+    assert isinstance(error, tw.ScheduleError)
+    return error

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Bad usage and bad input: status 2 and one line that says what is wrong and what would be right."""
+
+import errno
+import os
+
+import pytest
+from tilewright.cli import app, main
+from tilewright.errors import TilewrightError
+
+SHAPE = ("--shape", "8x8x8")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """Every test works in a folder of its own, with a few things that are in the way."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv(app.TRACEBACK, raising=False)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("precious")
+    (tmp_path / "bytes.mlir").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "broken.mlir").write_text("module {")
+    (tmp_path / "empty.mlir").write_text("module {}\n")
+    (tmp_path / "three.py").write_text("def schedule(spec, target, parameters):\n    return 3\n")
+    (tmp_path / "raises.py").write_text("def schedule(spec, target, parameters):\n    raise KeyError('x')\n")
+    return tmp_path
+
+
+def refused(capsys, *arguments):
+    """The one line on standard error of a command that ends with status 2 and prints nothing else."""
+    assert main(list(arguments)) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("tilewright: ")
+    assert printed.err.count("\n") == 1
+    assert "Traceback" not in printed.err
+    return printed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "Missing command. See tilewright --help"),
+        (("nosuch",), "No such command 'nosuch'"),
+        (("run",), "Missing option '--shape'. See tilewright run --help"),
+        (("run", "--shape"), "requires an argument"),
+        (("run", "--shape", "3x3"), "'3x3' is no shape; expected MxNxK"),
+        (("run", "--shape", "axbxc"), "expected MxNxK"),
+        (("run", "--shape", "4xNonex4"), "expected MxNxK"),
+        (("run", "--shape", "4x4x"), "expected MxNxK"),
+        (("run", "--shape", "1_0x4x4"), "expected MxNxK"),
+        (("run", "--shape", "+1x4x4"), "expected MxNxK"),
+        (("run", "--shape", "٣x4x4"), "expected MxNxK"),
+        (("run", "--shape", f"{'9' * 5000}x1x1"), "expected MxNxK"),
+        (("run", "--shape=-1x2x3"), "expected MxNxK"),
+        (("run", "--shape", "99999999999x1x1"), "expected an extent from 0 to"),
+        (("run", "--shape", "2000000x2000000x2"), "the memory that is free"),
+        (("run", *SHAPE, "--nosuch"), "No such option '--nosuch'"),
+        (("run", *SHAPE, "extra"), "unexpected extra argument"),
+        (("run", *SHAPE, "--dtype", "f99"), "unknown element type 'f99'; expected one of f32, f64"),
+        (("run", *SHAPE, "--dtype", "f32,f32"), "expected one type"),
+        (("run", *SHAPE, "--dtype", "f32,f32,f64"), "not supported yet"),
+        (("run", *SHAPE, "--threads", "2"), "--threads is 2; expected 1"),
+        (("run", *SHAPE, "--threads", "0"), "--threads is 0; expected 1"),
+        (("run", *SHAPE, "--threads", "many"), "not a valid integer"),
+        (("run", *SHAPE, "--target", "vax"), "unknown target 'vax'; expected one of host, x86-64"),
+        (("run", *SHAPE, "--schedule", "nosuch"), "unknown strategy 'nosuch'; expected one of packed"),
+        (("run", *SHAPE, "--schedule", "absent.py"), "absent.py: cannot read"),
+        (("run", *SHAPE, "--schedule", "absent.mlir"), "absent.mlir: cannot read"),
+        (("run", *SHAPE, "--schedule", "bytes.mlir"), "not UTF-8"),
+        (("run", *SHAPE, "--schedule", "three.py"), "expected a transform module"),
+        (("run", *SHAPE, "--schedule", "raises.py"), "raises.py:2: KeyError"),
+        (("run", *SHAPE, "--schedule", "empty.mlir"), "__transform_main"),
+        (("run", *SHAPE, "--set", "kc"), "expected NAME=SIZE, such as kc=128"),
+        (("run", *SHAPE, "--set", "kc=much"), "expected NAME=SIZE"),
+        (("run", *SHAPE, "--set", f"kc={'9' * 5000}"), "expected NAME=SIZE"),
+        (("run", *SHAPE, "--set", "kc=0"), "kc is 0; expected an int from 1 to 2147483647"),
+        (("run", *SHAPE, "--set", "zz=3"), "unknown parameter 'zz'; expected one of mr"),
+        (("run", *SHAPE, "--set", "kc=1", "--set", "kc=2"), "kc is set twice"),
+        (("run", *SHAPE, "--seed", "-1"), "not in the range"),
+        (("run", *SHAPE, "--beta", "2"), "'2' is not one of '0', '1'"),
+        (("compile", *SHAPE), "nowhere to write; expected -o FILE"),
+        (("compile", "-o", "k.o"), "neither FILE.mlir nor --shape given; expected one"),
+        (("compile", *SHAPE, "-o", "k"), "expected one of .mlir .ll .s .o .so .h"),
+        (("compile", *SHAPE, "-o", "k.foo"), "expected one of .mlir"),
+        (("compile", *SHAPE, "-o", ""), "expected one of .mlir"),
+        (("compile", *SHAPE, "-o", "-"), "--emit STAGE"),
+        (("compile", *SHAPE, "-o", "absent/k.o"), "does not exist; expected a file in a folder that exists"),
+        (("compile", *SHAPE, "-o", "file/k.o"), "is no folder"),
+        (("compile", *SHAPE, "--emit", "asm", "-o", "folder"), "it is a folder"),
+        (("compile", *SHAPE, "--shape", "1x1x1", "-o", "k.o"), "2 shapes given; expected one"),
+        (("compile", *SHAPE, "empty.mlir", "-o", "k.o"), "both FILE.mlir and --shape"),
+        (("compile", *SHAPE, "--emit", "asm", "-o", "k.o"), "--emit asm does not go into a .o file"),
+        (("compile", *SHAPE, "--emit", "nosuch"), "'nosuch' is not one of 'payload'"),
+        (("compile", "absent.mlir", "-o", "k.o"), "absent.mlir: cannot read it: No such file"),
+        (("compile", "folder", "-o", "k.o"), "Is a directory"),
+        (("compile", "bytes.mlir", "-o", "k.o"), "no UTF-8 text"),
+        (("compile", "broken.mlir", "-o", "k.o"), "broken.mlir:1:"),
+        (("compile", "empty.mlir", "-o", "k.o"), "expected one func.func with one linalg.matmul"),
+        (("compile", "empty.mlir", "-o", "./empty.mlir"), "is also the source"),
+        (("compile", *SHAPE, "-o", "k.o", "--header", "k.o"), "k.o is also -o"),
+        (("compile", *SHAPE, "-o", "k.o", "--header", "-"), "expected the name of a file"),
+        (("compile", *SHAPE, "-o", "k.o", "--header", "absent/k.h"), "does not exist"),
+        (("explain", *SHAPE), "Missing option '-o'"),
+        (("explain", *SHAPE, "-o", ""), "-o is empty"),
+        (("explain", *SHAPE, "-o", "file"), "it is no folder; expected a new or an empty folder"),
+        (("explain", *SHAPE, "-o", "file/sub"), "is no folder"),
+        (("explain", *SHAPE, "-o", "."), "it has files that no earlier explain wrote"),
+        (("bench",), "nothing to measure; expected --shape MxNxK or --suite NAME"),
+        (("bench", "--suite", "nosuch"), "unknown suite 'nosuch'; expected one of square"),
+        (("bench", "--shape", "0x1x1"), "extent of 0"),
+        (("bench", *SHAPE, "--rounds", "0"), "not in the range"),
+        (("bench", *SHAPE, "--peers", "nosuch"), "unknown peer 'nosuch'; expected"),
+        (("bench", *SHAPE, "--json", "absent/b.json"), "does not exist"),
+        (("bench", *SHAPE, "--json", "folder"), "it is a folder"),
+        (("bench", *SHAPE, "--plot", "b.gif"), "ending in .png or .svg"),
+        (("bench", *SHAPE, "--plot", "-"), "ending in .png or .svg"),
+        (("bench", *SHAPE, "--plot", "absent/b.png"), "does not exist"),
+        (("bench", *SHAPE, "--compare", "absent.json"), "cannot read absent.json"),
+        (("bench", *SHAPE, "--compare", "file"), "it is no JSON; expected what bench --json wrote"),
+        (("targets", "extra"), "unexpected extra argument"),
+    ],
+)
+def test_one_line_says_what_is_wrong(capsys, place, arguments, says):
+    before = sorted(path.name for path in place.iterdir())
+    assert says in refused(capsys, *arguments)
+    assert [name for name in sorted(path.name for path in place.iterdir()) if name != "cache"] == before
+    assert (place / "file").read_text() == "precious"
+
+
+def test_an_unusable_cache_is_named(capsys, monkeypatch, place):
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(place / "file"))
+    assert "TILEWRIGHT_CACHE_DIR" in refused(capsys, "run", *SHAPE)
+
+
+def test_a_target_that_this_machine_cannot_run_is_refused_by_run_only(capsys, monkeypatch):
+    def refuse(target, features=None):
+        raise TilewrightError("this machine cannot run code for it: it lacks avx512f", remedy="Use host")
+
+    monkeypatch.setattr("tilewright.targets.require_runnable", refuse)
+    assert "it lacks avx512f" in refused(capsys, "run", *SHAPE, "--target", "x86-64-v4")
+    assert main(["compile", *SHAPE, "--target", "x86-64-v4", "--emit", "payload"]) == 0
+
+
+@pytest.mark.parametrize("verb", [[], ["run"], ["compile"], ["bench"], ["explain"], ["targets"]])
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help(capsys, verb, option):
+    assert main([*verb, option]) == 0
+    assert capsys.readouterr().out.startswith(f"Usage: {' '.join(['tilewright', *verb])}")
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    name, version = capsys.readouterr().out.split()
+    assert name == "tilewright"
+    assert version[0].isdigit()
+
+
+def fails_with(monkeypatch, error):
+    def fail():
+        raise error
+
+    monkeypatch.setattr("tilewright.targets._survey", fail)
+
+
+def test_a_bug_is_one_line_with_status_70(capsys, monkeypatch):
+    fails_with(monkeypatch, RuntimeError("two\nlines"))
+    assert main(["targets"]) == 70
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert "a bug in tilewright: RuntimeError: two lines." in printed
+    assert app.TRACEBACK in printed
+
+
+@pytest.mark.parametrize("error", [RuntimeError("deep"), TilewrightError("deep")])
+def test_the_traceback_can_be_asked_for(capsys, monkeypatch, error):
+    monkeypatch.setenv(app.TRACEBACK, "1")
+    fails_with(monkeypatch, error)
+    assert main(["targets"]) in (2, 70)
+    printed = capsys.readouterr().err
+    assert "Traceback (most recent call last)" in printed
+    assert "in fail" in printed
+    assert printed.splitlines()[-1].startswith("tilewright: ")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "says"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (MemoryError("Unable to allocate 3 TiB"), 2, "out of memory: Unable to allocate 3 TiB"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.json"), 2, "x.json: No space left on device"),
+        (PermissionError(errno.EACCES, os.strerror(errno.EACCES)), 2, "Permission denied"),
+    ],
+)
+def test_other_ends(capsys, monkeypatch, error, status, says):
+    fails_with(monkeypatch, error)
+    assert main(["targets"]) == status
+    assert says in capsys.readouterr().err
+
+
+def test_a_reader_that_has_gone_is_no_error(capsys, monkeypatch):
+    fails_with(monkeypatch, BrokenPipeError(errno.EPIPE, "Broken pipe"))
+    assert main(["targets"]) == 141
+    assert capsys.readouterr().err == ""

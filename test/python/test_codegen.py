@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""LLVM's optimiser and code generators, and that what they refuse is a ValueError."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tilewright import _codegen
+
+V3: dict[str, Any] = {"triple": "x86_64-unknown-linux-gnu", "cpu": "x86-64-v3", "features": "+avx2,+fma"}
+MULTIPLY_ADD = """
+define double @f(double %a, double %b, double %c) {{
+  %m = fmul {0} double %a, %b
+  %s = fadd {0} double %m, %c
+  ret double %s
+}}
+"""
+
+
+def test_assembly_fuses_only_where_the_ir_says_so():
+    fused = _codegen.emit(MULTIPLY_ADD.format("contract"), kind="asm", **V3).decode()
+    separate = _codegen.emit(MULTIPLY_ADD.format(""), kind="asm", **V3).decode()
+    assert "vfmadd" in fused
+    assert "vfmadd" not in separate
+    assert "vmulsd" in separate
+
+
+def test_object_is_elf():
+    assert _codegen.emit(MULTIPLY_ADD.format(""), kind="obj", **V3).startswith(b"\x7fELF")
+
+
+def test_optimize_optimises():
+    ir = "define i32 @f(i32 %a) { %p = alloca i32\n store i32 %a, ptr %p\n %v = load i32, ptr %p\n ret i32 %v }"
+    assert "alloca" not in _codegen.optimize(ir, **V3)
+    assert "alloca" in _codegen.optimize(ir, level=0, **V3)
+
+
+@pytest.mark.parametrize(
+    ("triple", "cpu", "features", "mnemonic"),
+    [
+        ("aarch64-unknown-linux-gnu", "neoverse-v2", "+sve2", "fmadd"),
+        ("nvptx64-nvidia-cuda", "sm_90", "+ptx80", "fma.rn.f64"),
+        ("amdgcn-amd-amdhsa", "gfx942", "", "v_fma"),
+        ("x86_64-unknown-linux-gnu", "", "", "mulsd"),
+    ],
+)
+def test_every_family_of_targets_is_there(triple, cpu, features, mnemonic):
+    code = _codegen.emit(MULTIPLY_ADD.format("contract"), triple=triple, cpu=cpu, features=features, kind="asm")
+    assert mnemonic in code.decode()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"cpu": "rocketcastle"}, 'unknown CPU "rocketcastle"'),
+        ({"features": "+avx2,+nope"}, r'unknown feature "\+nope"'),
+        ({"features": "avx2"}, 'unknown feature "avx2"'),
+        ({"triple": "zork"}, 'unknown triple "zork"'),
+        ({"triple": ""}, 'unknown triple ""'),
+        ({"kind": "exe"}, 'kind "exe"'),
+        ({"llvmir": "nonsense"}, "expected top-level entity"),
+        ({"llvmir": "define i32 @f() { ret i64 0 }"}, "doesn't match function result"),
+        (
+            {"llvmir": "define i32 @f(i32 %a) { %b = add i32 %a, %c\n %c = add i32 %b, 1\n ret i32 %c }"},
+            "does not dominate",
+        ),
+        ({"llvmir": 'target datalayout = "e-p:32:32"\ndefine void @f() { ret void }'}, "data layout"),
+        ({"llvmir": 'define void @f() { call void asm sideeffect "bogus", ""()\n ret void }', "kind": "obj"}, "bogus"),
+    ],
+)
+def test_what_is_wrong_is_a_value_error(wrong, reason):
+    arguments: dict[str, Any] = {"llvmir": MULTIPLY_ADD.format(""), "kind": "asm", **V3, **wrong}
+    with pytest.raises(ValueError, match=reason):
+        _codegen.emit(**arguments)
+
+
+def test_optimize_refuses_too():
+    with pytest.raises(ValueError, match="optimisation level 4"):
+        _codegen.optimize(MULTIPLY_ADD.format(""), level=4, **V3)
+    with pytest.raises(ValueError, match="unknown CPU"):
+        _codegen.optimize(MULTIPLY_ADD.format(""), **{**V3, "cpu": "rocketcastle"})
+
+
+UNSELECTABLE = """
+declare <16 x float> @llvm.x86.avx512.add.ps.512(<16 x float>, <16 x float>, i32)
+define <16 x float> @f(<16 x float> %a) {
+  %b = call <16 x float> @llvm.x86.avx512.add.ps.512(<16 x float> %a, <16 x float> %a, i32 4)
+  ret <16 x float> %b
+}
+"""
+
+
+def test_a_fatal_error_of_llvm_does_not_end_the_process():
+    """An intrinsic that the features do not allow is a fatal error in LLVM; here it is an exception, also twice."""
+    for _ in range(2):
+        with pytest.raises(ValueError, match="LLVM cannot compile this"):
+            _codegen.emit(UNSELECTABLE, kind="obj", **V3)
+    assert _codegen.emit(MULTIPLY_ADD.format(""), kind="obj", **V3)
+
+
+def test_threads_compile_at_once():
+    with ThreadPoolExecutor(8) as pool:
+        texts = [MULTIPLY_ADD.format("contract"), UNSELECTABLE] * 16
+        futures = [pool.submit(_codegen.emit, text, kind="obj", **V3) for text in texts]
+        outcomes = [future.exception() for future in futures]
+    assert outcomes[::2] == [None] * 16
+    assert all(isinstance(outcome, ValueError) for outcome in outcomes[1::2])
+
+
+def test_nothing_goes_to_stderr(tmp_path: Path):
+    program = (
+        "from tilewright import _codegen\n"
+        "try: _codegen.emit('define void @f() { ret void }', triple='x86_64-linux-gnu', cpu='no', features='', kind='asm')\n"
+        "except ValueError: pass\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stderr == ""

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The documentation is true: its code runs and prints what it says, its links lead somewhere, its lists are complete."""
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FENCE = re.compile(r"^```(\w*)( measured)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+# Written by `make docs`, and not tracked.
+GENERATED = ("docs/reference/dialect.md",)
+
+
+def pages() -> list[Path]:
+    """Every page of documentation."""
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code, and the text right after it: what it prints.
+
+    After ```text measured, the text has the figures of one machine, and only the first word of each line is compared.
+    """
+
+    where: str
+    line: int
+    language: str
+    code: str
+    output: str | None
+    measured: bool
+
+    def assert_prints(self, got: str) -> None:
+        """Compares as doctest does: `...` stands for anything, and any space for any other."""
+        wanted = self.output
+        if wanted is not None and self.measured:
+            got, wanted = ("\n".join(line.split()[0] for line in text.splitlines()) for text in (got, wanted))
+        options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        if wanted is not None and not doctest.OutputChecker().check_output(wanted, got, options):
+            pytest.fail(f"{self.where} prints\n{got}\nand not\n{wanted}", pytrace=False)
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """The blocks of a page."""
+    text = page.read_text(encoding="utf-8")
+    found = list(FENCE.finditer(text))
+    for block, after in zip(found, [*found[1:], None], strict=True):
+        printed = after if after and after[1] == "text" and not text[block.end() : after.start()].strip() else None
+        line = text.count("\n", 0, block.start(3)) + 1
+        output, measured = (printed[3], bool(printed[2])) if printed else (None, False)
+        yield Block(f"{page.name}:{line}", line, block[1], block[3], output, measured)
+
+
+@pytest.fixture
+def environment(tmp_path, monkeypatch):
+    """A folder to work in, the environment's programs on the path, a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+
+
+RUN = ("docs/tutorials/first_kernel.md", "docs/reference/python.md", "docs/explanation/packed.md", "README.md")
+"""The pages whose Python and shell blocks are run; text right after a block is what it prints."""
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("name", RUN)
+def test_the_code_runs_and_prints_what_the_page_says(name):
+    from tilewright import targets
+
+    page = ROOT / name
+    if "x86-64-v3" in page.read_text(encoding="utf-8") and targets.runnable(targets.get("x86-64-v3")):
+        pytest.skip("this machine does not run x86-64-v3")
+    names: dict[str, object] = {"__name__": page.stem}
+    for block in blocks(page):
+        if block.language == "python":
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), names)
+            block.assert_prints(printed.getvalue())
+        elif block.language == "sh":
+            done = subprocess.run(
+                ["sh", "-euc", block.code],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            assert done.returncode == 0, f"{block.where}: {done.stdout}"
+            block.assert_prints(done.stdout)
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path = (page.parent / target).resolve()
+        assert path.exists() or path.relative_to(ROOT).as_posix() in GENERATED, f"{page.name} links to {target}"
+
+
+def test_every_page_can_be_reached():
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached or page.suffix != ".md" or not page.exists():
+            continue
+        reached.add(page)
+        waiting += [(page.parent / target).resolve() for target in LINK.findall(page.read_text(encoding="utf-8"))]
+    assert set(pages()) <= reached | {ROOT / name for name in GENERATED}
+
+
+def test_every_option_of_the_command_line_is_in_its_reference():
+    from tilewright.cli.app import command
+
+    reference = (ROOT / "docs" / "reference" / "command_line.md").read_text(encoding="utf-8")
+    for verb, subcommand in command.commands.items():
+        assert f"tilewright {verb}" in reference
+        for parameter in subcommand.params:
+            for option in parameter.opts:
+                assert not option.startswith("-") or f"`{option}" in reference, f"{verb} {option}"
+
+
+def test_every_public_name_is_in_the_reference():
+    import tilewright
+
+    reference = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    assert [name for name in tilewright.__all__ if f"`{name}" not in reference and f"`tw.{name}" not in reference] == []
+
+
+def test_every_environment_variable_is_in_the_reference():
+    reference = (ROOT / "docs" / "reference" / "environment.md").read_text(encoding="utf-8")
+    sources = [*(ROOT / "python" / "tilewright").rglob("*.py"), *(ROOT / "dialect").rglob("*.cpp")]
+    used = {
+        name
+        for source in sources
+        if "mlir" not in source.relative_to(ROOT).parts[2:3]
+        for name in re.findall(r"\"(TILEWRIGHT_[A-Z_]+)\"", source.read_text(encoding="utf-8"))
+    }
+    assert used
+    assert sorted(name for name in used if f"`{name}`" not in reference) == []
+    assert sorted(name for name in re.findall(r"`(TILEWRIGHT_[A-Z_]+)`", reference) if name not in used) == []
+
+
+def test_the_recipes_name_files_that_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:python|test|dialect|tools|docs|examples|cmake)/[\w./-]+)`", text)
+    assert len(named) > 20
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
+
+
+def test_the_readme_says_the_two_commands():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "make demo" in text
+    assert "make check" in text

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Element types: the rows are consistent with numpy and with each other, and unknown names are told apart."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tilewright.dtypes import DTYPES, DType, dtype, from_numpy
+from tilewright.errors import SpecError
+
+ROWS = list(DTYPES.values())
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_row_agrees_with_numpy(row):
+    numpy_type = np.dtype(row.numpy)
+    assert numpy_type.itemsize == row.bytes
+    assert from_numpy(numpy_type) is row
+    if row.kind == "float":
+        assert row.roundoff == float(np.finfo(numpy_type).eps) / 2
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_row_is_found_by_name_and_sums_in_a_known_type_at_least_as_wide(row):
+    assert dtype(row.name) is row
+    assert str(row) == row.name
+    assert dtype(row.accumulator).bits >= row.bits
+
+
+def test_table_and_rows_are_read_only():
+    with pytest.raises(TypeError):
+        DTYPES["f8"] = DTYPES["f32"]  # type: ignore[index]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        DTYPES["f32"].bits = 16  # type: ignore[misc]
+    assert hash(DTYPES["f32"]) == hash(dataclasses.replace(DTYPES["f32"]))
+
+
+@pytest.mark.parametrize("name", ["f8", "F32", "", None, 32, np.float32, ["f32"]])
+def test_unknown_name_lists_the_known_ones(name):
+    with pytest.raises(SpecError, match="one of f32, f64"):
+        dtype(name)
+
+
+def test_numpys_spelling_is_explained():
+    with pytest.raises(SpecError, match="Write 'f32'"):
+        dtype("float32")
+
+
+def test_foreign_and_swapped_numpy_types_are_refused():
+    with pytest.raises(SpecError, match="complex64"):
+        from_numpy(np.dtype(np.complex64))
+    with pytest.raises(SpecError, match="bytes swapped"):
+        from_numpy(np.dtype(np.float32).newbyteorder())
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"bits": 0}, "0 bits"),
+        ({"roundoff": None}, "roundoff None"),
+        ({"roundoff": 1.5}, "roundoff 1.5"),
+        ({"kind": "int"}, "expected None"),
+    ],
+)
+def test_rows_check_themselves(change, match):
+    with pytest.raises(SpecError, match=match):
+        dataclasses.replace(DTYPES["f32"], **change)
+
+
+def test_bytes_round_up():
+    assert DType("i4", 4, "int", mlir="i4", numpy="int4", roundoff=None, accumulator="i32").bytes == 1
+
+
+def test_module_does_not_import_numpy():
+    code = "import sys, tilewright.dtypes; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

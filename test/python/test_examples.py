@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Every example runs, as a reader would run it."""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+CC = shutil.which(os.environ.get("CC", "cc"))
+needs_a_c_compiler = pytest.mark.skipif(CC is None, reason="no C compiler: neither CC nor cc names one")
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs a command with the environment's programs on the path and a cache of its own; returns what it prints."""
+
+    def run(*command: object) -> str:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "TILEWRIGHT_CACHE_DIR": str(tmp_path / "cache")}
+        done = subprocess.run(
+            [str(word) for word in command],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_every_example_is_run_here():
+    assert sorted(path.name for path in EXAMPLES.iterdir() if not path.name.startswith((".", "__"))) == [
+        "01_matmul.py",
+        "02_own_schedule.py",
+        "03_mlir_file.mlir",
+        "04_link_from_c",
+    ]
+
+
+def test_matmul(run):
+    first = run(sys.executable, EXAMPLES / "01_matmul.py")
+    assert "384x1024x1024 f32 nn: compiled in" in first
+    assert "right: the largest error" in first
+    assert first.count("GFLOP/s") == 2
+    assert "1x2x3 f32 nn: compiled" in run(sys.executable, EXAMPLES / "01_matmul.py", 1, 2, 3)
+    assert "1x2x3 f32 nn: loaded from the cache" in run(sys.executable, EXAMPLES / "01_matmul.py", 1, 2, 3)
+
+
+def test_own_schedule(run):
+    printed = run(sys.executable, EXAMPLES / "02_own_schedule.py")
+    assert printed.count("GFLOP/s") == 2
+    assert "transform.structured.tile_using_for" in printed
+    assert "ok" in run("tilewright", "run", "--shape", "8x480x16", "--schedule", EXAMPLES / "02_own_schedule.py")
+
+
+def test_mlir_file(run, tmp_path):
+    run(
+        "tilewright",
+        "compile",
+        EXAMPLES / "03_mlir_file.mlir",
+        "-o",
+        tmp_path / "project.so",
+        "--header",
+        tmp_path / "p.h",
+    )
+    assert "int32_t project(" in (tmp_path / "p.h").read_text()
+    rng = np.random.default_rng(0)
+    wide = rng.uniform(-1, 1, (96, 80)).astype(np.float32)
+    x, w = wide[:, :64], rng.uniform(-1, 1, (64, 128)).astype(np.float32)
+    y = np.full((96, 128), np.nan, np.float32)
+    project = ctypes.CDLL(str(tmp_path / "project.so")).project
+    sizes, matrix = [ctypes.c_int64] * 3, [ctypes.c_void_p, ctypes.c_int64]
+    project.argtypes = sizes + 3 * matrix
+    assert project(96, 128, 64, x.ctypes.data, 80, w.ctypes.data, 128, y.ctypes.data, 128) == 0
+    np.testing.assert_allclose(y, x @ w, rtol=1e-4, atol=1e-4)
+
+
+def test_the_commands_in_the_mlir_file(run):
+    lines = (EXAMPLES / "03_mlir_file.mlir").read_text().splitlines()
+    commands = [line.removeprefix("//").split() for line in lines if line.startswith("//   tilewright ")]
+    assert len(commands) == 2
+    assert "func.func @matmul" in run(*commands[1])
+
+
+@needs_a_c_compiler
+def test_link_from_c(run, tmp_path):
+    printed = run(EXAMPLES / "04_link_from_c" / "build.sh", tmp_path)
+    assert "100 x 200 x 300: right\nwith another M it returns 1\n" in printed

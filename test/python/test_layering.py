@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Imports go one way: a stage imports the stages before it and the leaves, never a later stage.
+
+The sources are parsed, not imported. Imports inside functions, under TYPE_CHECKING and through import_module count too.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "python" / "tilewright"
+GENERATED = ("mlir", "bin")  # built, not written here
+
+# What each leaf may import.
+LEAVES = {
+    "version": (),
+    "errors": (),
+    "dtypes": ("errors",),
+    "knobs": ("errors",),
+    "targets": ("errors", "dtypes", "knobs"),
+}
+# In the direction of the flow. "" is `tilewright` itself, the public names, which only what people call may import.
+STAGES = ("spec", "payload", "schedules", "lowering", "emit", "runtime", "bench", "tune", "", "cli")
+SAME_AS = {"__init__": "", "__main__": "cli", "_tools": "cli"}
+# Compiled modules, and the first stage that may import each.
+NATIVE = {"mlir": "payload", "_codegen": "emit", "_runtime": "runtime"}
+
+
+def may_import(part: str, other: str) -> bool:
+    """Whether a module of `part` may import one of `other`, both named as in the tables."""
+    if part == other:
+        return True
+    if part in LEAVES:
+        return other in LEAVES[part]
+    if other in NATIVE:
+        return STAGES.index(part) >= STAGES.index(NATIVE[other])
+    return other in LEAVES or STAGES.index(other) < STAGES.index(part)
+
+
+def is_known(part: str) -> bool:
+    """Whether the tables name `part`."""
+    return part in LEAVES or part in STAGES or part in NATIVE
+
+
+def part_of(file: Path, package: Path) -> str:
+    """The stage, leaf or other part of the package that `file` belongs to."""
+    first = file.relative_to(package).parts[0].removesuffix(".py")
+    return SAME_AS.get(first, first)
+
+
+def imported(tree: ast.AST, file: Path, package: Path) -> Iterator[tuple[int, str]]:
+    """The line and dotted name of every import in `tree`; names from ``from x import y`` come as x.y."""
+    here = ["tilewright", *file.relative_to(package).parent.parts]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = [*here[: len(here) - node.level + 1]] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{origin}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args:
+            function = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if function in ("import_module", "__import__"):
+                yield from ((node.lineno, text) for text in literal_start(node.args[0]))
+
+
+def literal_start(node: ast.expr) -> Iterator[str]:
+    """The text that a string or f-string surely starts with."""
+    first = node.values[0] if isinstance(node, ast.JoinedStr) and node.values else node
+    if isinstance(first, ast.Constant) and isinstance(first.value, str):
+        yield first.value
+
+
+def violations(package: Path) -> list[str]:
+    """What is wrong with the imports of every written module of `package`, one line each."""
+    found = []
+    for file in sorted(package.rglob("*.py")):
+        if file.relative_to(package).parts[0] in GENERATED:
+            continue
+        part = part_of(file, package)
+        where = file.relative_to(package).as_posix()
+        if not is_known(part):
+            found.append(f"{where}: {part} is in no table of test_layering.py")
+            continue
+        for line, name in imported(ast.parse(file.read_text(encoding="utf-8")), file, package):
+            root, *rest = name.split(".")
+            if root != "tilewright":
+                continue
+            # `from tilewright import compile` is an import of the package itself.
+            other = rest[0] if rest and is_known(rest[0]) else ""
+            if not may_import(part, other):
+                found.append(f"{where}:{line}: {part or 'tilewright'} imports {other or 'tilewright'} ({name})")
+    return found
+
+
+def test_imports_follow_the_flow():
+    assert violations(PACKAGE) == []
+
+
+def test_there_is_something_to_check():
+    parts = {part_of(file, PACKAGE) for file in PACKAGE.rglob("*.py")}
+    assert {"errors", "dtypes", "targets", "spec", "payload"} <= parts
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "what"),
+    [
+        ("payload/bad.py", "from tilewright.runtime.kernel import Kernel", "payload imports runtime"),
+        ("payload/bad.py", "import tilewright.runtime.kernel as kernel", "payload imports runtime"),
+        ("payload/bad.py", "from tilewright import runtime", "payload imports runtime"),
+        ("payload/bad.py", "from ..runtime import kernel", "payload imports runtime"),
+        ("payload/bad.py", "def f():\n    from tilewright import runtime", "payload imports runtime"),
+        ("payload/bad.py", "importlib.import_module('tilewright.cli')", "payload imports cli"),
+        ("payload/bad.py", "import_module(f'tilewright.runtime.{name}')", "payload imports runtime"),
+        ("payload/bad.py", "import tilewright", "payload imports tilewright"),
+        ("payload/bad.py", "from tilewright import compile", "payload imports tilewright"),
+        ("spec.py", "from .payload import matmul", "spec imports payload"),
+        ("spec.py", "from tilewright.mlir import ir", "spec imports mlir"),
+        ("errors.py", "from tilewright.dtypes import dtype", "errors imports dtypes"),
+        ("dtypes.py", "from tilewright.targets import x86", "dtypes imports targets"),
+        ("targets/x86.py", "from tilewright.spec import MatmulSpec", "targets imports spec"),
+        ("lowering/bad.py", "from tilewright import _codegen", "lowering imports _codegen"),
+        ("emit/bad.py", "from tilewright._runtime import Code", "emit imports _runtime"),
+        ("__init__.py", "from tilewright.cli import main", "tilewright imports cli"),
+        ("helpers.py", "x = 1", "helpers is in no table"),
+    ],
+)
+def test_a_planted_violation_is_found(tmp_path, file, line, what):
+    bad = tmp_path / "tilewright" / file
+    bad.parent.mkdir(parents=True)
+    bad.write_text(f"{line}\n")
+    (found,) = violations(tmp_path / "tilewright")
+    assert found.startswith(file)
+    assert what in found
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("payload/good.py", "from tilewright.spec import MatmulSpec\nfrom tilewright.mlir import ir\nimport numpy"),
+        (
+            "payload/good.py",
+            "from . import reference\nfrom .reference import error_bound\nfrom ..errors import SpecError",
+        ),
+        ("targets/host.py", "from tilewright.knobs import Knobs\nfrom tilewright.dtypes import DType"),
+        ("emit/good.py", "from tilewright import _codegen, errors\nfrom tilewright.lowering import driver"),
+        ("runtime/good.py", "import tilewright._runtime\nimport tilewright.emit.object"),
+        ("cli/run.py", "import tilewright as tw\nfrom tilewright.bench import suites"),
+        ("__init__.py", "import_module('tilewright.runtime.compile')"),
+        ("mlir/dialects/generated.py", "from tilewright.cli import main"),
+    ],
+)
+def test_what_is_allowed_is_not_found(tmp_path, file, line):
+    good = tmp_path / "tilewright" / file
+    good.parent.mkdir(parents=True)
+    good.write_text(f"{line}\n")
+    assert violations(tmp_path / "tilewright") == []

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Specs: complete after construction, values in every respect, and strict about what they are given."""
+
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tilewright.errors import SpecError
+from tilewright.spec import MatmulSpec
+
+EXTENTS = st.integers(0, 2**20)
+
+
+def test_types_follow_a():
+    assert MatmulSpec(2, 3, 4) == MatmulSpec(2, 3, 4, a="f32", b="f32", c="f32", acc="f32")
+    spec = MatmulSpec(2, 3, 4, a="f64")
+    assert (spec.a, spec.b, spec.c, spec.acc) == ("f64",) * 4
+    assert spec.a_type is spec.b_type is spec.c_type is spec.acc_type
+    assert spec.a_type.bits == 64
+
+
+@given(EXTENTS, EXTENTS, EXTENTS, st.sampled_from(["f32", "f64"]))
+def test_specs_are_values(m, n, k, a):
+    spec = MatmulSpec(m, n, k, a=a)
+    for twin in (MatmulSpec(m, n, k, a=a, c=a), pickle.loads(pickle.dumps(spec)), dataclasses.replace(spec)):
+        assert twin == spec
+        assert hash(twin) == hash(spec)
+    assert (spec.a_shape, spec.b_shape, spec.c_shape) == ((m, k), (k, n), (m, n))
+    assert spec.flops == 2 * m * n * k
+    assert str(spec) == f"{m}x{n}x{k} {a} nn"
+
+
+def test_beta_1_is_another_spec():
+    spec = MatmulSpec(2, 3, 4, beta=1)
+    assert spec != MatmulSpec(2, 3, 4)
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert str(spec) == "2x3x4 f32 nn beta=1"
+
+
+def test_specs_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        MatmulSpec(1, 2, 3).m = 4  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("number", [np.int64(7), np.uint8(7)])
+def test_integers_of_numpy_become_ints(number):
+    spec = MatmulSpec(number, number, number)
+    assert type(spec.m) is type(spec.n) is type(spec.k) is int
+    assert spec == MatmulSpec(7, 7, 7)
+
+
+@pytest.mark.parametrize("field", ["m", "n", "k"])
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        (-1, "is -1; expected an extent from 0"),
+        (2**31, "is 2147483648; expected an extent from 0 to 2147483647"),
+        (True, "is True, a bool; expected an int"),
+        (np.True_, "bool.*expected an int"),
+        (4.0, r"is 4\.0, a float; expected an int"),
+        (np.float32(4), "a float32; expected an int"),
+        ("4", "is '4', a str; expected an int"),
+        (None, "=None, a dynamic extent, is not supported yet; expected a size"),
+    ],
+)
+def test_extents_are_checked(field, value, match):
+    with pytest.raises(SpecError, match=f"^MatmulSpec: {field}.*{match}"):
+        MatmulSpec(**{"m": 1, "n": 2, "k": 3, field: value})
+
+
+def test_operands_past_64_bit_offsets_are_refused():
+    huge = 2**31 - 1
+    MatmulSpec(huge, 1, 1, a="f64")
+    with pytest.raises(SpecError, match="A of 2147483647x2147483647 f32 has more bytes"):
+        MatmulSpec(huge, 1, huge)
+    with pytest.raises(SpecError, match="B of"):
+        MatmulSpec(1, huge, huge)
+    with pytest.raises(SpecError, match=r"C of .* f64"):
+        MatmulSpec(huge, huge, 1, a="f64")
+
+
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        ({"a": "bf16"}, r"MatmulSpec, a: unknown element type 'bf16'; expected one of f32, f64"),
+        ({"a": "float32"}, "Write 'f32'"),
+        ({"a": np.float32}, "MatmulSpec, a: unknown element type"),
+        ({"b": "f16"}, "MatmulSpec, b: unknown"),
+        ({"c": ""}, "MatmulSpec, c: unknown"),
+        ({"acc": 3}, "MatmulSpec, acc: unknown"),
+        ({"b": "f64"}, "A of f32, B of f64 summed in f32 to C of f32 is not supported yet; expected one element type"),
+        ({"c": "f64"}, "C of f64 is not supported yet"),
+        ({"acc": "f64"}, "summed in f64 to C of f64 is not supported yet"),
+        ({"layout": "nx"}, "layout is 'nx'; expected one of nn, nt, tn, tt"),
+        ({"layout": None}, "layout is None"),
+        ({"layout": "nt"}, "layout 'nt' is not supported yet; expected 'nn'. Store"),
+        ({"batch": [2]}, r"batch is \[2\]; expected a tuple"),
+        ({"batch": (2,)}, r"batch \(2,\) is not supported yet"),
+        ({"beta": 2}, "beta is 2; expected 0 or 1"),
+        ({"beta": 1.0}, r"beta is 1\.0"),
+        ({"beta": False}, "beta is False"),
+        ({"beta": -1}, "beta is -1"),
+        ({"beta": None}, "beta is None"),
+        ({"b_packed": 1}, "b_packed is 1; expected False or True"),
+        ({"b_packed": True}, "b_packed=True is not supported yet"),
+        ({"epilogue": "gelu"}, "epilogue is 'gelu'; expected a tuple"),
+        ({"epilogue": ("gelu",)}, "an epilogue is not supported yet"),
+    ],
+)
+def test_other_fields_are_checked(fields, match):
+    with pytest.raises(SpecError, match=match) as caught:
+        MatmulSpec(1, 2, 3, **fields)
+    assert str(caught.value).startswith("MatmulSpec")
+
+
+def test_from_dtypes():
+    assert MatmulSpec.from_dtypes(1, 2, 3) == MatmulSpec(1, 2, 3)
+    assert MatmulSpec.from_dtypes(1, 2, 3, "f64") == MatmulSpec(1, 2, 3, a="f64")
+    assert MatmulSpec.from_dtypes(1, 2, 3, "f64,f64,f64", layout="nn") == MatmulSpec(1, 2, 3, a="f64")
+
+
+@pytest.mark.parametrize("dtypes", ["f32,f32", "f32,f32,f32,f32", None])
+def test_from_dtypes_takes_one_or_three(dtypes):
+    with pytest.raises(SpecError, match=r"expected one type \('f32'\), or those of A, B and C"):
+        MatmulSpec.from_dtypes(1, 2, 3, dtypes)
+
+
+@pytest.mark.parametrize("dtypes", ["", "f32,f32,bf16", "f32, f32, f32"])
+def test_from_dtypes_names_the_unknown_type(dtypes):
+    with pytest.raises(SpecError, match="unknown element type"):
+        MatmulSpec.from_dtypes(1, 2, 3, dtypes)

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Targets: the rows are consistent with each other and with LLVM, and check themselves."""
+
+import dataclasses
+import shutil
+import subprocess
+
+import pytest
+from tilewright import targets
+from tilewright.dtypes import DTYPES
+from tilewright.errors import TargetError
+from tilewright.targets import Cache, Family, Target, registry, x86
+
+ROWS = targets.all()
+LLC = shutil.which("llc-22") or shutil.which("llc")
+needs_llc = pytest.mark.skipif(LLC is None, reason="llc is not on PATH")
+
+
+def llc(*options: str, ir: str = "") -> str:
+    """What llc prints, assembly first, then messages."""
+    done = subprocess.run([str(LLC), *options, "-o", "-"], input=ir, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def llvm_names() -> tuple[set[str], set[str]]:
+    """LLVM's x86 processors and features."""
+    text = llc("-march=x86-64", "-mcpu=help")
+    cpus, _, rest = text.partition("Available features")
+    return (
+        {line.split()[0] for line in cpus.splitlines() if " - " in line},
+        {line.split()[0] for line in rest.splitlines() if " - " in line},
+    )
+
+
+def test_rows_of_the_issue_are_there_and_found_by_name():
+    assert [row.name for row in ROWS] == ["x86-64", "x86-64-v3", "x86-64-v4"]
+    for row in ROWS:
+        assert targets.get(row.name) is row
+        assert targets.resolve(row.name) is row
+        assert targets.resolve(row) is row
+
+
+def test_registers_of_the_levels():
+    shape = {row.name: (row.vector_registers, row.vector_bits, row.masked) for row in ROWS}
+    assert shape == {"x86-64": (16, 128, False), "x86-64-v3": (16, 256, False), "x86-64-v4": (32, 512, True)}
+
+
+def test_levels_nest_and_only_v3_and_later_fuse():
+    v1, v3, v4 = ROWS
+    assert v1.features < v3.features < v4.features
+    assert "fma" not in v1.features
+    assert {"avx2", "fma"} <= v3.features
+    assert not any(feature.startswith("avx512") for feature in v3.features)
+    assert v4.features - v3.features == {"avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd"}
+
+
+@pytest.mark.parametrize("name", ["x86-64-v9", "", "host "])
+def test_unknown_name_lists_the_known_ones(name):
+    with pytest.raises(TargetError, match="one of host, x86-64, x86-64-v3, x86-64-v4"):
+        targets.resolve(name)
+
+
+@pytest.mark.parametrize("thing", [None, 3, b"x86-64"])
+def test_what_is_neither_name_nor_target_is_refused(thing):
+    with pytest.raises(TargetError, match=type(thing).__name__):
+        targets.resolve(thing)
+
+
+def test_unknown_architecture_has_no_row():
+    with pytest.raises(TargetError, match="no row for aarch64 machines"):
+        registry.family_of("aarch64")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_row_is_hashable_and_replaceable(row):
+    twin = dataclasses.replace(row)
+    assert twin == row
+    assert hash(twin) == hash(row)
+    mine = dataclasses.replace(row, name="mine", l2=Cache(4 << 20, ways=16))
+    assert mine.l2.sets == 4096
+    assert mine != row
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        row.name = "other"
+
+
+def test_feature_string_is_sorted_and_signed():
+    row = dataclasses.replace(ROWS[0], features=frozenset({"sse2", "avx", "fma"}))
+    assert row.feature_string == "+avx,+fma,+sse2"
+    assert row.missing_from({"avx"}) == ("fma", "sse2")
+    assert row.missing_from(["avx", "fma", "sse2", "more"]) == ()
+
+
+@pytest.mark.parametrize(("name", "f32", "f64"), [("x86-64", 4, 2), ("x86-64-v3", 8, 4), ("x86-64-v4", 16, 8)])
+def test_lanes(name, f32, f64):
+    row = targets.get(name)
+    assert (row.lanes(DTYPES["f32"]), row.lanes(DTYPES["f64"])) == (f32, f64)
+
+
+def test_lanes_of_what_does_not_fit():
+    with pytest.raises(TargetError, match="does not divide"):
+        ROWS[0].lanes(dataclasses.replace(DTYPES["f32"], bits=24))
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"name": ""}, "name is ''"),
+        ({"triple": None}, "triple is None"),
+        ({"vector_bits": 0}, "vector_bits is 0; expected an int above zero"),
+        ({"vector_bits": 384}, "power of two"),
+        ({"vector_registers": -16}, "vector_registers is -16"),
+        ({"vector_registers": 3}, "vector_registers is 3; expected at least 4"),
+        ({"fma_latency": 4.0}, "fma_latency is 4.0"),
+        ({"loads_per_cycle": True}, "loads_per_cycle is True"),
+        ({"features": {"avx"}}, r"frozenset\(\{"),
+        ({"features": frozenset({"+avx"})}, "without sign"),
+        ({"features": frozenset({"avx,fma"})}, "LLVM feature name"),
+        ({"features": frozenset({""})}, "LLVM feature name"),
+        ({"l1": Cache(1 << 24, ways=8)}, "no larger than the L2"),
+    ],
+)
+def test_rows_check_themselves(change, match):
+    with pytest.raises(TargetError, match=match) as caught:
+        dataclasses.replace(ROWS[1], **change)
+    assert str(caught.value).startswith("target ")
+
+
+@pytest.mark.parametrize(
+    ("cache", "match"),
+    [
+        ({"bytes": 0, "ways": 8}, "bytes is 0"),
+        ({"bytes": 32768, "ways": 0}, "ways is 0"),
+        ({"bytes": 32768, "ways": 8, "line": 48}, "power of two"),
+        ({"bytes": 256, "ways": 8}, "exceeds"),
+        ({"bytes": 32768, "ways": 8, "cpus": 0}, "cpus is 0"),
+    ],
+)
+def test_caches_check_themselves(cache, match):
+    with pytest.raises(TargetError, match=match):
+        Cache(**cache)
+
+
+def test_family_refuses_rows_out_of_order_twice_or_of_another_family():
+    def family(*rows: Target) -> Family:
+        return Family("x86", architectures=("x86_64",), rows=rows, flags={})
+
+    with pytest.raises(TargetError, match="most specific row last"):
+        family(*reversed(ROWS))
+    with pytest.raises(TargetError, match="names repeat"):
+        family(ROWS[0], ROWS[0])
+    with pytest.raises(TargetError, match="says family 'arm'"):
+        family(dataclasses.replace(ROWS[0], family="arm"))
+
+
+@needs_llc
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_llvm_knows_the_names_of_a_row(row, llvm_names):
+    processors, features = llvm_names
+    assert {row.cpu, row.tune_cpu} <= processors
+    assert row.features <= features
+
+
+@needs_llc
+def test_llvm_knows_every_feature_of_the_flags(llvm_names):
+    named = {feature for features in x86.FAMILY.flags.values() for feature in features}
+    assert named <= llvm_names[1]
+
+
+def test_every_feature_of_a_row_can_be_read_from_a_flag():
+    named = {feature for features in x86.FAMILY.flags.values() for feature in features}
+    for row in x86.FAMILY.rows:
+        assert row.features <= named
+
+
+def _function(row: Target, body: str, more: str = "") -> str:
+    """A function @f(ptr %p, ptr %q) compiled as this row says."""
+    return f"""
+define void @f(ptr %p, ptr %q) #0 {{
+{body}
+  ret void
+}}
+{more}
+attributes #0 = {{ "target-cpu"="{row.cpu}" "tune-cpu"="{row.tune_cpu}" "target-features"="{row.feature_string}"
+                   "prefer-vector-width"="{row.prefer_vector_width}" }}
+"""
+
+
+@needs_llc
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_llvm_uses_the_whole_vector_and_no_more(row):
+    ir = _function(
+        row,
+        "  call void @llvm.memcpy.p0.p0.i64(ptr align 64 %p, ptr align 64 %q, i64 64, i1 false)",
+        "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+    )
+    assembly = llc(f"-mtriple={row.triple}", ir=ir)
+    wide = {128: "xmm", 256: "ymm", 512: "zmm"}
+    for bits, register in wide.items():
+        assert (f"%{register}" in assembly) == (bits == row.vector_bits), assembly
+
+
+@needs_llc
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_the_tuning_processor_brings_no_instructions(row):
+    vector = f"<{row.vector_bits // 32} x float>"
+    ir = _function(
+        row,
+        f"""  %a = load {vector}, ptr %p
+  %b = load {vector}, ptr %q
+  %m = fmul contract {vector} %a, %b
+  %s = fadd contract {vector} %m, %a
+  store {vector} %s, ptr %p""",
+    )
+    assembly = llc(f"-mtriple={row.triple}", ir=ir)
+    assert ("vfmadd" in assembly) == ("fma" in row.features), assembly
+    assert ("mulps" in assembly) != ("fma" in row.features), assembly

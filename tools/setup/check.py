@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs the project's checks: `check.py STEP…`, with the steps lint, lit, pytest and format.
+
+Every step runs, also after one that failed. pytest's summary is the last line when it is the last step. The exit status is
+0 when all passed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import llvm
+import packages
+from common import LLVM_MAJOR, ROOT, VENV_PYTHON, SetupError
+
+BIN = VENV_PYTHON.parent
+
+
+def main(steps: list[str]) -> int:
+    """Runs the named steps in order; 0 when all passed, 2 for an unknown name."""
+    unknown = [step for step in steps if step not in STEPS]
+    if unknown or not steps:
+        print(f"check: unknown step {' '.join(unknown) or '(none)'}; expected {', '.join(STEPS)}", file=sys.stderr)
+        return 2
+    passed = [STEPS[step]() for step in steps]
+    return 0 if all(passed) else 1
+
+
+def lint() -> bool:
+    """Lint, formatting and types of every source."""
+    return all(
+        [
+            _passes("ruff check", [BIN / "ruff", "check", "--quiet", "."]),
+            _passes("ruff format", [BIN / "ruff", "format", "--quiet", "--check", "."]),
+            _passes("clang-format", [_clang_format(), "--dry-run", "-Werror", *_cpp_files()]),
+            _passes("types", [BIN / "basedpyright", "--warnings"]),
+        ]
+    )
+
+
+def reformat() -> bool:
+    """Formats every source in place, and mends what ruff can mend."""
+    return all(
+        [
+            _passes("ruff check --fix", [BIN / "ruff", "check", "--fix", "."]),
+            _passes("ruff format", [BIN / "ruff", "format", "."]),
+            _passes("clang-format", [_clang_format(), "-i", *_cpp_files()]),
+        ]
+    )
+
+
+def lit() -> bool:
+    """The tests of IR, each one a file with its command in it."""
+    return _passes("lit", [BIN / "lit", "--quiet", "--order=lexical", ROOT / "test"])
+
+
+def pytest() -> bool:
+    """The tests in Python."""
+    print("check: pytest", flush=True)
+    return _run([VENV_PYTHON, "-m", "pytest"])
+
+
+STEPS: dict[str, Callable[[], bool]] = {"lint": lint, "lit": lit, "pytest": pytest, "format": reformat}
+
+
+def _passes(name: str, command: list[str | Path]) -> bool:
+    """Runs one tool and prints how it went in one line, after what it printed itself."""
+    passed = _run(command)
+    print(f"check: {name}: {'ok' if passed else 'FAILED'}", flush=True)
+    return passed
+
+
+def _run(command: list[str | Path]) -> bool:
+    """Whether a command succeeds; the virtual environment's programs come first on its path."""
+    path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
+    words = [str(word) for word in command]
+    return subprocess.run(words, cwd=ROOT, env={**os.environ, "PATH": path}, stdin=subprocess.DEVNULL).returncode == 0
+
+
+def _clang_format() -> str:
+    """The clang-format to use.
+
+    Raises:
+        SetupError: There is none.
+    """
+    found = packages.clang_format(llvm.select())
+    if found is None:
+        raise SetupError(f"no clang-format of LLVM {LLVM_MAJOR}: install clang-format-{LLVM_MAJOR}")
+    return found
+
+
+def _cpp_files() -> list[str | Path]:
+    """The C++ sources and headers."""
+    found = (path for folder in ("dialect", "tools") for path in (ROOT / folder).rglob("*"))
+    return sorted(path for path in found if path.suffix in {".cpp", ".h"})
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except SetupError as error:
+        sys.exit(f"check: error: {error}")
