@@ -34,7 +34,9 @@ def llvm_names() -> tuple[set[str], set[str]]:
 
 
 def test_rows_of_the_issue_are_there_and_found_by_name():
-    assert [row.name for row in ROWS] == ["x86-64", "x86-64-v3", "x86-64-v4"]
+    levels = ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
+    cores = ["cascadelake", "icelake-server", "znver4", "znver5", "sapphirerapids", "graniterapids"]
+    assert [row.name for row in ROWS] == levels + cores
     for row in ROWS:
         assert targets.get(row.name) is row
         assert targets.resolve(row.name) is row
@@ -42,22 +44,52 @@ def test_rows_of_the_issue_are_there_and_found_by_name():
 
 
 def test_registers_of_the_levels():
-    shape = {row.name: (row.vector_registers, row.vector_bits, row.masked) for row in ROWS}
-    assert shape == {"x86-64": (16, 128, False), "x86-64-v3": (16, 256, False), "x86-64-v4": (32, 512, True)}
+    for row in ROWS:
+        shape = (row.vector_registers, row.vector_bits, row.masked)
+        if "avx512f" in row.features:
+            assert shape == (32, 512, True)
+        else:
+            assert shape == (16, 256 if "avx2" in row.features else 128, False)
 
 
 def test_levels_nest_and_only_v3_and_later_fuse():
-    v1, v3, v4 = ROWS
-    assert v1.features < v3.features < v4.features
-    assert "fma" not in v1.features
+    v1, v2, v3, v4 = ROWS[:4]
+    assert v1.features < v2.features < v3.features < v4.features
+    assert "ssse3" in v2.features - v1.features
+    assert "fma" not in v2.features
     assert {"avx2", "fma"} <= v3.features
     assert not any(feature.startswith("avx512") for feature in v3.features)
     assert v4.features - v3.features == {"avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd"}
 
 
+@pytest.mark.parametrize(
+    ("name", "older", "new"),
+    [
+        ("cascadelake", "x86-64-v4", {"avx512vnni"}),
+        ("icelake-server", "cascadelake", {"avx512vbmi"}),
+        ("znver4", "icelake-server", {"avx512bf16"}),
+        ("znver5", "znver4", {"avxvnni"}),
+        ("sapphirerapids", "icelake-server", {"avx512bf16", "avx512fp16", "amx-tile", "amx-int8", "amx-bf16"}),
+        ("graniterapids", "sapphirerapids", {"amx-fp16"}),
+    ],
+)
+def test_cores_have_what_the_one_before_has_and_dot_products_of_small_types(name, older, new):
+    row, before = targets.get(name), targets.get(older)
+    assert row.features > before.features
+    assert new <= row.features - before.features
+    assert (row.fma_per_cycle, row.fma_latency, row.loads_per_cycle) == (2, 4, 2)
+
+
+def test_the_makers_rows_do_not_claim_each_others_machines():
+    for amd in ("znver4", "znver5"):
+        for intel in ("sapphirerapids", "graniterapids"):
+            assert targets.get(intel).missing_from(targets.get(amd).features)
+            assert targets.get(amd).missing_from(targets.get(intel).features)
+
+
 @pytest.mark.parametrize("name", ["x86-64-v9", "", "host "])
 def test_unknown_name_lists_the_known_ones(name):
-    with pytest.raises(TargetError, match="one of host, x86-64, x86-64-v3, x86-64-v4"):
+    with pytest.raises(TargetError, match="one of host, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, cascadelake"):
         targets.resolve(name)
 
 
@@ -122,7 +154,7 @@ def test_lanes_of_what_does_not_fit():
 )
 def test_rows_check_themselves(change, match):
     with pytest.raises(TargetError, match=match) as caught:
-        dataclasses.replace(ROWS[1], **change)
+        dataclasses.replace(targets.get("x86-64-v3"), **change)
     assert str(caught.value).startswith("target ")
 
 

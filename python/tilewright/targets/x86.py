@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The x86-64 targets: the levels of the psABI, from the oldest to the most specific.
+"""The x86-64 targets: the levels of the psABI, then cores that have more, from the oldest to the most specific.
 
 Features: System V ABI, AMD64 architecture processor supplement (x86-64 psABI), table "Micro-Architecture Levels", in
 LLVM's spelling. Its OSFXSR, SCE and OSXSAVE say what the operating system does, and have no LLVM feature but ``xsave``;
@@ -14,7 +14,12 @@ Smith, Quintana-Ortí, "Analytical Modeling Is Enough for High-Performance BLIS"
 The tuning processors were chosen by compiling the f32 microkernels that the registers allow with LLVM 22 (a k loop with
 MR x NR vectors of sums): their scheduling models keep all of them in registers, where others spill. At 14 x 2 vectors
 of 512 bits, "x86-64-v4" and "skylake-avx512" spill 10, "znver4" and "znver5" 6, "sapphirerapids" none; at 9 x 3,
-"x86-64" spills 5, "sapphirerapids" none. At 4 x 3 vectors of 256 bits, "x86-64" spills 3, "x86-64-v3" none.
+"x86-64" spills 5, "sapphirerapids" none. At 4 x 3 vectors of 256 bits, "x86-64" spills 3, "x86-64-v3" none. So every row
+with AVX-512 is tuned as "sapphirerapids", AMD's too.
+
+A core's row lists the features that kernels can use, not its ciphers or its system instructions: a virtual machine that
+hides those is still told from its features. AMD's rows have `sse4a`, which only AMD's cores have, so the two makers' rows
+never claim each other's machines.
 """
 
 from __future__ import annotations
@@ -32,6 +37,43 @@ _V1 = frozenset({"cmov", "cx8", "fxsr", "mmx", "sse", "sse2", "x87"})
 _V2 = _V1 | {"crc32", "cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"}
 _V3 = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}
 _V4 = _V3 | {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"}
+_CASCADE_LAKE = _V4 | {"avx512vnni"}
+_ICE_LAKE = _CASCADE_LAKE | {
+    *("avx512bitalg", "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512vpopcntdq", "gfni"),
+}
+_ZEN_4 = _ICE_LAKE | {"avx512bf16", "sse4a"}
+_ZEN_5 = _ZEN_4 | {"avx512vp2intersect", "avxvnni"}
+_SAPPHIRE_RAPIDS = _ICE_LAKE | {"amx-bf16", "amx-int8", "amx-tile", "avx512bf16", "avx512fp16", "avxvnni"}
+_GRANITE_RAPIDS = _SAPPHIRE_RAPIDS | {"amx-fp16"}
+
+
+def _avx512(name: str, features: frozenset[str], *, l1: Cache, l2: Cache, l3: Cache, source: str) -> Target:
+    """A row with AVX-512: they differ in features and caches only, see the module's docstring.
+
+    Intel's cores with two 512-bit units and Zen 5 start two multiply-adds and two loads of 512 bits a cycle. Zen 4 starts
+    one of each, yet has their row's figures: sums enough for two units cost it nothing, and a Zen 5 whose hypervisor hides
+    its newer flags, which has been met, looks like one.
+    """
+    return Target(
+        name=name,
+        family="x86",
+        triple=_TRIPLE,
+        features=features,
+        cpu="x86-64",
+        tune_cpu="sapphirerapids",
+        vector_bits=512,
+        vector_registers=32,
+        fma_per_cycle=2,
+        fma_latency=4,
+        loads_per_cycle=2,
+        l1=l1,
+        l2=l2,
+        l3=l3,
+        prefer_vector_width=512,
+        masked=True,
+        source=source,
+    )
+
 
 _ROWS = (
     # No FMA: a multiply and an add. Two of each in a cycle on Zen, one of each on Nehalem to Haswell.
@@ -54,6 +96,26 @@ _ROWS = (
         masked=False,
         source="x86-64 psABI baseline; caches of Nehalem; add latency 3 to 4 and issue of Nehalem to Zen (Agner Fog)",
     ),
+    # Still no FMA; what it adds to the baseline is SSE4.1's conversions, which small integers are widened with.
+    Target(
+        name="x86-64-v2",
+        family="x86",
+        triple=_TRIPLE,
+        features=_V2,
+        cpu="x86-64",
+        tune_cpu="x86-64",
+        vector_bits=128,
+        vector_registers=16,
+        fma_per_cycle=2,
+        fma_latency=4,
+        loads_per_cycle=2,
+        l1=Cache(32 * _KIB, ways=8),
+        l2=Cache(256 * _KIB, ways=8),
+        l3=Cache(8 * _MIB, ways=16, cpus=8),
+        prefer_vector_width=128,
+        masked=False,
+        source="x86-64 psABI level v2; caches of Nehalem; add latency 3 to 4 and issue of Nehalem to Zen (Agner Fog)",
+    ),
     # Haswell's FMA takes 5 cycles, Skylake's and Zen's 4; the registers leave room for either.
     Target(
         name="x86-64-v3",
@@ -74,24 +136,64 @@ _ROWS = (
         masked=False,
         source="x86-64 psABI level v3; caches, FMA latency and issue of Haswell (Intel 248966)",
     ),
-    Target(
-        name="x86-64-v4",
-        family="x86",
-        triple=_TRIPLE,
-        features=_V4,
-        cpu="x86-64",
-        tune_cpu="sapphirerapids",
-        vector_bits=512,
-        vector_registers=32,
-        fma_per_cycle=2,
-        fma_latency=4,
-        loads_per_cycle=2,
+    _avx512(
+        "x86-64-v4",
+        _V4,
         l1=Cache(32 * _KIB, ways=8),
         l2=Cache(1 * _MIB, ways=16),
         l3=Cache(11 * _MIB, ways=11, cpus=16),
-        prefer_vector_width=512,
-        masked=True,
         source="x86-64 psABI level v4; caches, FMA latency and issue of Skylake Server (Intel 248966), L3 of 8 cores",
+    ),
+    # vpdpbusd and vpdpwssd: dot products of 8-bit and 16-bit integers.
+    _avx512(
+        "cascadelake",
+        _CASCADE_LAKE,
+        l1=Cache(32 * _KIB, ways=8),
+        l2=Cache(1 * _MIB, ways=16),
+        l3=Cache(11 * _MIB, ways=11, cpus=16),
+        source="caches, FMA latency and issue of Skylake Server (Intel 248966), which it shares; L3 of 8 cores",
+    ),
+    _avx512(
+        "icelake-server",
+        _ICE_LAKE,
+        l1=Cache(48 * _KIB, ways=12),
+        l2=Cache(1280 * _KIB, ways=20),
+        l3=Cache(12 * _MIB, ways=12, cpus=16),
+        source="Intel 248966: Sunny Cove and Ice Lake Server, 1.5 MiB of L3 a core, of 8 cores; latencies as uops.info has",
+    ),
+    # vdpbf16ps: dot products of bf16.
+    _avx512(
+        "znver4",
+        _ZEN_4,
+        l1=Cache(32 * _KIB, ways=8),
+        l2=Cache(1 * _MIB, ways=8),
+        l3=Cache(32 * _MIB, ways=16, cpus=16),
+        source="AMD 57647, Software Optimization Guide for the AMD Zen4 Microarchitecture; L3 of one complex of 8 cores",
+    ),
+    _avx512(
+        "znver5",
+        _ZEN_5,
+        l1=Cache(48 * _KIB, ways=12),
+        l2=Cache(1 * _MIB, ways=16),
+        l3=Cache(32 * _MIB, ways=16, cpus=16),
+        source="AMD 58455, Software Optimization Guide for the AMD Zen5 Microarchitecture; L3 of one complex of 8 cores",
+    ),
+    # AMX: eight tile registers of 16 rows of 64 bytes; a dot product of two takes 16 cycles.
+    _avx512(
+        "sapphirerapids",
+        _SAPPHIRE_RAPIDS,
+        l1=Cache(48 * _KIB, ways=12),
+        l2=Cache(2 * _MIB, ways=16),
+        l3=Cache(15 * _MIB, ways=15, cpus=16),
+        source="Intel 248966: Golden Cove, Intel AMX; 1.875 MiB of L3 a core, of 8 cores; latencies as uops.info has them",
+    ),
+    _avx512(
+        "graniterapids",
+        _GRANITE_RAPIDS,
+        l1=Cache(48 * _KIB, ways=12),
+        l2=Cache(2 * _MIB, ways=16),
+        l3=Cache(32 * _MIB, ways=16, cpus=16),
+        source="Intel 248966: Redwood Cove as Golden Cove, and AMX-FP16; 4 MiB of L3 a core, of 8 cores",
     ),
 )
 
