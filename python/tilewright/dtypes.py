@@ -2,12 +2,15 @@
 """The element types: one row each, so that a new type is a new row.
 
 Names are MLIR's, with ``u8`` for unsigned. This module does not import numpy: a row names its numpy type by text.
+
+Which types go together is a table too, `COMBINATIONS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,9 +31,10 @@ class DType:
         bits: Width of one element in bits.
         kind: "float", "int" (signed) or "uint".
         mlir: The type in MLIR's syntax; MLIR's integers carry no sign, so "u8" is ``i8`` there.
-        numpy: The name of the numpy type (``np.dtype(x).name``).
+        numpy: The name of the numpy type (``np.dtype(x).name``); see `to_numpy`.
         roundoff: Unit roundoff u of round-to-nearest, half the distance from 1 to the next number; None for integers.
         accumulator: Name of the type in which products of this type are summed.
+        numpy_module: The package that brings the numpy type, where numpy itself does not; otherwise None.
     """
 
     name: str
@@ -40,6 +44,7 @@ class DType:
     numpy: str
     roundoff: float | None
     accumulator: str
+    numpy_module: str | None = None
 
     def __post_init__(self) -> None:
         """Checks the row against itself.
@@ -64,14 +69,64 @@ class DType:
         return self.name
 
 
-# Unit roundoffs: IEEE 754-2019, table 3.5 (precision p is 24 and 53 bits; u = 2**-p).
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """Element types that go together in one product, by name.
+
+    Attributes:
+        a: Of A.
+        b: Of B.
+        acc: In which products are summed.
+        c: Of the result: what is summed is rounded to it once.
+    """
+
+    a: str
+    b: str
+    acc: str
+    c: str
+
+    def __str__(self) -> str:
+        """What the product maps, and what it sums in where that is not the result's: "bf16×bf16→bf16 (summed in f32)"."""
+        return f"{self.a}×{self.b}→{self.c}{'' if self.acc == self.c else f' (summed in {self.acc})'}"
+
+
+# Unit roundoffs u = 2**-p. Precision p: IEEE 754-2019, table 3.5, binary16 11, binary32 24, binary64 53; bfloat16 8 (Intel,
+# "BFLOAT16 - Hardware Numerics Definition", 2018).
 _ROWS = (
     DType("f32", 32, "float", mlir="f32", numpy="float32", roundoff=2.0**-24, accumulator="f32"),
     DType("f64", 64, "float", mlir="f64", numpy="float64", roundoff=2.0**-53, accumulator="f64"),
+    DType("f16", 16, "float", mlir="f16", numpy="float16", roundoff=2.0**-11, accumulator="f32"),
+    DType(
+        "bf16",
+        16,
+        "float",
+        mlir="bf16",
+        numpy="bfloat16",
+        roundoff=2.0**-8,
+        accumulator="f32",
+        numpy_module="ml_dtypes",
+    ),
+    DType("i8", 8, "int", mlir="i8", numpy="int8", roundoff=None, accumulator="i32"),
+    DType("u8", 8, "uint", mlir="i8", numpy="uint8", roundoff=None, accumulator="i32"),
+    DType("i32", 32, "int", mlir="i32", numpy="int32", roundoff=None, accumulator="i32"),
 )
 
 DTYPES: Mapping[str, DType] = MappingProxyType({row.name: row for row in _ROWS})
-"""Every element type that this release computes with, by name."""
+"""Every element type that this release knows, by name."""
+
+COMBINATIONS = (
+    Combination("f32", "f32", "f32", "f32"),
+    Combination("f64", "f64", "f64", "f64"),
+    Combination("f16", "f16", "f32", "f32"),
+    Combination("f16", "f16", "f32", "f16"),
+    Combination("bf16", "bf16", "f32", "f32"),
+    Combination("bf16", "bf16", "f32", "bf16"),
+    Combination("i8", "i8", "i32", "i32"),
+    Combination("u8", "i8", "i32", "i32"),
+    Combination("i8", "u8", "i32", "i32"),
+    Combination("u8", "u8", "i32", "i32"),
+)
+"""What this release computes with."""
 
 _BY_NUMPY: Mapping[str, DType] = MappingProxyType({row.numpy: row for row in _ROWS})
 
@@ -111,3 +166,12 @@ def from_numpy(numpy_dtype: np.dtype[Any]) -> DType:
         expected=f"one of {', '.join(_BY_NUMPY)}",
         remedy="Convert the array with x.astype(...)",
     )
+
+
+def to_numpy(element: DType) -> np.dtype[Any]:
+    """The numpy type in which elements of that type are stored; what brings it is imported."""
+    import numpy
+
+    if element.numpy_module is None:
+        return numpy.dtype(element.numpy)
+    return numpy.dtype(getattr(import_module(element.numpy_module), element.numpy))

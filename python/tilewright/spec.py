@@ -7,7 +7,7 @@ import operator
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.dtypes import DTYPES, DType, dtype
+from tilewright.dtypes import COMBINATIONS, Combination, DType, dtype
 from tilewright.errors import SpecError
 
 _LAYOUTS = ("nn", "nt", "tn", "tt")
@@ -29,15 +29,16 @@ class MatmulSpec:
         a: Element type of A.
         b: Element type of B; by default that of A.
         c: Element type of C; by default the accumulator's.
-        acc: Element type in which products are summed; by default the accumulator of `a`.
+        acc: Element type in which products are summed: the accumulator of `a`.
         layout: "nn". In "nt", "tn" and "tt", t means that A (first) or B (second) is stored transposed.
         batch: Leading batch extents: ().
         beta: 0: C = A·B, and C's former elements are never read. 1: C += A·B.
         b_packed: False. True would mean that B comes packed ahead of time.
         epilogue: What is fused onto C: ().
 
-    This release computes f32 and f64, each throughout, with static extents, layout "nn", no batch, B unpacked and no
-    epilogue.
+    This release computes the combinations of element types in `tilewright.dtypes.COMBINATIONS`, with static extents,
+    layout "nn", no batch, B unpacked and no epilogue. A `c` narrower than `acc` is rounded to once, when the sum is
+    complete; with `beta` 1 the former C is one of its terms. Integers that overflow i32 wrap around, modulo 2**32.
 
     Raises:
         SpecError: A field is wrong, or asks for what this release does not do; the message says which.
@@ -70,11 +71,11 @@ class MatmulSpec:
         acc = _type("acc", a.accumulator if self.acc is None else self.acc)
         b = _type("b", a.name if self.b is None else self.b)
         c = _type("c", acc.name if self.c is None else self.c)
-        if not a.name == b.name == c.name == acc.name:
+        if Combination(a.name, b.name, acc.name, c.name) not in COMBINATIONS:
             raise SpecError(
                 f"A of {a}, B of {b} summed in {acc} to C of {c} is not supported yet",
                 where="MatmulSpec",
-                expected=f"one element type throughout: {' or '.join(DTYPES)}",
+                expected=f"one of {', '.join(map(str, COMBINATIONS))}",
             )
         object.__setattr__(self, "b", b.name)
         object.__setattr__(self, "c", c.name)
@@ -118,13 +119,14 @@ class MatmulSpec:
 
     @classmethod
     def from_dtypes(cls, m: int, n: int, k: int, dtypes: str = "f32", **fields: Any) -> MatmulSpec:  # noqa: ANN401
-        """The spec with element types as the command line writes them: "f32", or "a,b,c" ("f32,f32,f32").
+        """The spec with element types as the command line writes them: "bf16", or "a,b,c" ("u8,i8,i32").
 
         Args:
             m: As in `MatmulSpec`.
             n: As in `MatmulSpec`.
             k: As in `MatmulSpec`.
-            dtypes: One element type for A and B, or those of A, B and C separated by commas.
+            dtypes: One element type for A and B, C being of their accumulator's, or those of A, B and C separated by
+                commas.
             **fields: Further fields of `MatmulSpec`.
 
         Raises:
@@ -138,7 +140,7 @@ class MatmulSpec:
         raise SpecError(
             f"element types are {dtypes!r}",
             where="MatmulSpec",
-            expected="one type ('f32'), or those of A, B and C ('f32,f32,f32')",
+            expected="one type ('f32'), or those of A, B and C ('u8,i8,i32')",
         )
 
     @property

@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from tilewright.dtypes import DType
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, func, linalg
+from tilewright.mlir.dialects import arith, func, linalg, tensor
 from tilewright.payload.abi import ENTRY
 from tilewright.spec import MatmulSpec
+
+_WIDEN = {"float": arith.extf, "int": arith.extsi, "uint": arith.extui}
+"""The op that takes an element to a wider type, by kind; MLIR's integers carry no sign, so that it lives here."""
 
 
 def _operand_attributes(*, writable: bool) -> ir.DictAttr:
@@ -29,8 +35,13 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
     """Builds the payload of `spec` in `context`.
 
     The module has one function, ``@matmul(%a: tensor<MxK>, %b: tensor<KxN>, %c: tensor<MxN>) -> tensor<MxN>``, in which
-    a ``linalg.matmul`` accumulates into ``%c``: with `beta` 0 into ``%c`` filled with zeros, whose former elements are
-    then never read, with `beta` 1 into ``%c`` as it comes.
+    a contraction accumulates into ``%c``: with `beta` 0 into ``%c`` filled with zeros, whose former elements are
+    then never read, with `beta` 1 into ``%c`` as it comes. The contraction is a ``linalg.matmul``, which widens signed
+    integers, or unsigned ones where its ``cast`` says so; where A has a sign and B has none, or the other way round, it is
+    a ``linalg.generic`` that widens each by its own rule.
+
+    Where C is narrower than the accumulator, the contraction accumulates into a ``tensor.empty`` of the accumulator's type,
+    filled with zeros or, with `beta` 1, with C widened; one elementwise ``linalg.generic`` rounds the sums into ``%c``.
     """
     with context, ir.Location.name(str(spec)):
         shapes = (spec.a_shape, spec.b_shape, spec.c_shape)
@@ -44,11 +55,76 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
             function.arg_attrs = [_operand_attributes(writable=w) for w in (False, False, True)]
             with ir.InsertionPoint(function.add_entry_block()):
                 a, b, c = function.arguments
-                if spec.beta == 0:
-                    zero = arith.constant(types[2].element_type, 0.0)
-                    with _named("linalg.fill", spec):
-                        c = linalg.fill(zero, outs=[c])
-                with _named("linalg.matmul", spec):
-                    product = linalg.matmul(a, b, outs=[c])
-                func.return_([product])
+                sums = _product(a, b, _former(c, spec), spec)
+                with _named("linalg.generic", spec):
+                    result = sums if spec.c == spec.acc else _elementwise(arith.truncf, sums, c)
+                func.return_([result])
     return module
+
+
+def _former(c: ir.Value, spec: MatmulSpec) -> ir.Value:
+    """What products are added to: zeros or the former C, in the accumulator's type."""
+    element = ir.Type.parse(spec.acc_type.mlir)
+    target = c if spec.c == spec.acc else tensor.empty(spec.c_shape, element)
+    if spec.beta == 0:
+        zero = arith.constant(element, 0.0 if spec.acc_type.kind == "float" else 0)
+        with _named("linalg.fill", spec):
+            return linalg.fill(zero, outs=[target])
+    with _named("linalg.generic", spec):
+        return c if spec.c == spec.acc else _elementwise(arith.extf, c, target)
+
+
+def _product(a: ir.Value, b: ir.Value, c: ir.Value, spec: MatmulSpec) -> ir.Value:
+    """A·B added to `c`."""
+    if spec.a_type.kind == spec.b_type.kind:
+        cast = linalg.TypeFn.cast_unsigned if spec.a_type.kind == "uint" else None
+        with _named("linalg.matmul", spec):
+            return linalg.matmul(a, b, outs=[c], cast=cast)
+    with _named("linalg.generic", spec):
+        return _mixed_product(a, b, c, spec)
+
+
+def _mixed_product(a: ir.Value, b: ir.Value, c: ir.Value, spec: MatmulSpec) -> ir.Value:
+    """A·B added to `c`, for integers of which one operand has a sign."""
+    m, n, k = (ir.AffineDimExpr.get(position) for position in range(3))
+    parallel, reduction = (ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in ("parallel", "reduction"))
+
+    def body(x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
+        wide = [_widened(value, element, total.type) for value, element in ((x, spec.a_type), (y, spec.b_type))]
+        return arith.addi(total, arith.muli(*wide))
+
+    maps = [ir.AffineMap.get(3, 0, results) for results in ([m, k], [k, n], [m, n])]
+    return _generic([a, b], c, maps, [parallel, parallel, reduction], body)
+
+
+def _widened(value: ir.Value, element: DType, wide: ir.Type) -> ir.Value:
+    return _WIDEN[element.kind](wide, value)
+
+
+def _elementwise(cast: Callable[[ir.Type, ir.Value], ir.Value], source: ir.Value, into: ir.Value) -> ir.Value:
+    """`cast` applied to each element of `source`, written into `into`."""
+    identity = ir.AffineMap.get_identity(2)
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    return _generic([source], into, [identity] * 2, [parallel] * 2, lambda x, former: cast(former.type, x))
+
+
+def _generic(
+    inputs: list[ir.Value],
+    output: ir.Value,
+    maps: list[ir.AffineMap],
+    iterators: list[ir.Attribute],
+    body: Callable[..., ir.Value],
+) -> ir.Value:
+    """A ``linalg.generic`` whose region yields what `body` makes of one element of each operand."""
+    operation = linalg.GenericOp(
+        [output.type],
+        inputs,
+        [output],
+        ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
+        ir.ArrayAttr.get(iterators),
+    )
+    elements = [ir.ShapedType(value.type).element_type for value in (*inputs, output)]
+    block = ir.Block.create_at_start(operation.regions[0], elements)
+    with ir.InsertionPoint(block):
+        linalg.YieldOp([body(*block.arguments)])
+    return operation.results[0]

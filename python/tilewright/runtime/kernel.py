@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from tilewright._runtime import Code, MatmulCall
+from tilewright.dtypes import to_numpy
 from tilewright.errors import TilewrightError
 from tilewright.payload.abi import PROTOTYPE
 from tilewright.spec import MatmulSpec
@@ -110,8 +111,7 @@ class Kernel(MatmulCall):
             metadata: How it came about.
             stages: The text of each stage by name, in order; or a function that makes the text when it is first asked for.
         """
-        types = (spec.a_type, spec.b_type, spec.c_type)
-        a, b, c = (np.dtype(element.numpy) for element in types)
+        a, b, c = (to_numpy(element) for element in (spec.a_type, spec.b_type, spec.c_type))
         super().__init__(code, spec.m, spec.n, spec.k, a=a, b=b, c=c, accumulate=bool(spec.beta))
         self._code = code
         self._spec = spec
