@@ -30,8 +30,7 @@ def gather(function: func.FuncOp) -> int:
     offsets, total = [], 0
     for _, kind in allocations:
         offsets.append(total)
-        # Every element type so far is a float; ir.Type itself has no width.
-        bytes_needed = prod(kind.shape) * ir.FloatType(kind.element_type).width // 8
+        bytes_needed = prod(kind.shape) * _width(kind.element_type) // 8
         total += -(-bytes_needed // _ALIGNMENT) * _ALIGNMENT + _STAGGER
     with function.context, function.location:
         workspace_type = ir.MemRefType.get([total], ir.IntegerType.get_signless(8))
@@ -47,3 +46,9 @@ def gather(function: func.FuncOp) -> int:
             op.memref.replace_all_uses_with(view)
             op.erase()
     return total
+
+
+def _width(element: ir.Type) -> int:
+    """Bits of a number; `ir.Type` itself has no width."""
+    kind = ir.IntegerType if isinstance(element, ir.IntegerType) else ir.FloatType
+    return kind(element).width

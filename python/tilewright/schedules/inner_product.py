@@ -35,7 +35,7 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
     lanes = target.lanes(spec.acc_type)
     with steps.script() as script:
         steps.record(script.functions, inner_product, blocking, target)
-        tile = steps.match(script.root, "linalg.matmul")
+        tile = steps.match_product(script.root, spec)
         rows = None
         if blocking.mr < spec.m:
             tile, rows = steps.tile(tile, [blocking.mr, 0, 0])

@@ -44,12 +44,12 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     }
     with steps.script() as script:
         steps.record(script.functions, packed, p, target)
-        tile = steps.match(script.root, "linalg.matmul")
+        tile = steps.match_product(script.root, spec)
         for sizes, wanted in loops.values():
             if wanted:
                 tile, _ = steps.tile(tile, sizes)
         steps.merge_slices(script.functions)
-        tile = steps.pad(tile, element, sizes=[p.mr, p.nr, p.kc], pack=[True, True, False])
+        tile = steps.pad(tile, spec, sizes=[p.mr, p.nr, p.kc], pack=[True, True, False])
         # A's panels are made inside the ic loop, over jr and ir, B's outside of it.
         for operand, (own, over) in enumerate((("ir", ("jr", "ir")), ("jr", ("ic", "jr", "ir")))):
             if loops[own][1]:
@@ -59,11 +59,11 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         pack_b, pack_a, _ = steps.split(steps.match(script.functions, "tensor.pad"), 3)
         steps.vectorize_packing(pack_b, lanes)
         steps.vectorize_packing(pack_a, lanes)
-        tile = steps.match(script.functions, "linalg.matmul")
+        tile = steps.match_product(script.functions, spec)
         looped = p.kc > 1
         if looped:
             tile, _ = steps.tile(tile, [0, 0, 1])
-        steps.vectorize(tile)
+        steps.vectorize_product(tile, script.functions, spec)
         steps.keep_accumulators(script.functions, looped=looped)
         if spec.beta == 0:
             steps.start_from_zero(script.functions)

@@ -20,6 +20,7 @@ from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import loop, structured, tensor, vector
 from tilewright.mlir.dialects.transform import tilewright as ours
 from tilewright.schedules.blocking import Blocking
+from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 Handle = ir.Value
@@ -98,6 +99,14 @@ def match(root: Handle, name: str, *, result_type: ir.Type | None = None) -> Han
     )
 
 
+def match_product(root: Handle, spec: MatmulSpec) -> Handle:
+    """Finds the ops below `root` that multiply and add.
+
+    They are called ``linalg.matmul``; where one operand of integers has a sign and the other has none, ``linalg.generic``.
+    """
+    return match(root, "linalg.matmul" if spec.a_type.kind == spec.b_type.kind else "linalg.generic")
+
+
 def producer(op: Handle, operand: int) -> Handle:
     """The op that defines operand number `operand` of `op`."""
     return transform.GetProducerOfOperand(transform.AnyOpType.get(), op, operand).result
@@ -170,7 +179,7 @@ def merge_slices(functions: Handle) -> None:
     apply(functions, patterns)
 
 
-def pad(op: Handle, element: ir.Type, *, sizes: Sequence[int], pack: Sequence[bool]) -> Handle:
+def pad(op: Handle, spec: MatmulSpec, *, sizes: Sequence[int], pack: Sequence[bool]) -> Handle:
     """Pads the operands of a tile of a matmul to multiples of `sizes` (m, n, k; 0 leaves a dimension) with zeros.
 
     `pack` says for A, B and C whether a copy is made even where no padding is needed, as packing wants. Returns the
@@ -182,16 +191,21 @@ def pad(op: Handle, element: ir.Type, *, sizes: Sequence[int], pack: Sequence[bo
         c += a * b
         C[i:i+r, j:j+s] = c[:r, :s]
     """
-    zero = ir.FloatAttr.get(element, 0.0)
+    elements = [ir.Type.parse(each.mlir) for each in (spec.a_type, spec.b_type, spec.acc_type)]
     dimensions = [d for d, size in enumerate(sizes) if size]
     return structured.PadOp(
         op,
         pad_to_multiple_of=[sizes[d] for d in dimensions],
-        padding_values=[zero] * 3,
+        padding_values=[_zero(element) for element in elements],
         padding_dimensions=dimensions,
         nofold_flags=[int(p) for p in pack],
         copy_back_op="none",
     ).results[0]
+
+
+def _zero(element: ir.Type) -> ir.Attribute:
+    """Zero of an element type."""
+    return ir.Attribute.parse(f"{'0' if isinstance(element, ir.IntegerType) else '0.0'} : {element}")
 
 
 def hoist_packing(op: Handle, operand: int, loops: int) -> None:
@@ -232,6 +246,28 @@ def vectorize(op: Handle) -> None:
         write c <- contract(va, vb, vc)
     """
     structured.structured_vectorize(op, [], create_named_contraction=True)
+
+
+def vectorize_product(op: Handle, functions: Handle, spec: MatmulSpec) -> None:
+    """Vectorises a tile of a product; elements narrower than the sum are extended first, each operand's by its own sign.
+
+    Before: ``c[0:6, 0:64] += ext(a[0:6, 0:1]) * ext(b[0:1, 0:64])``. After::
+
+        va = ext(read a); vb = ext(read b); vc = read c
+        write c <- contract(va, vb, vc)
+    """
+    if spec.a == spec.acc:
+        vectorize(op)
+        return
+    kind = transform.AnyOpType.get()
+    structured.structured_vectorize(structured.structured_generalize(kind, op), [])
+
+    def patterns() -> None:
+        vector.apply_patterns_vector_transfer_permutation_patterns()
+        vector.apply_patterns_vector_reduction_to_contract()
+        vector.apply_patterns_vector_sink_ops()
+
+    apply(functions, patterns)
 
 
 def drop_unit_dimensions(functions: Handle) -> None:

@@ -27,11 +27,10 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
               C[ir:ir+mr, jr:jr+nr] = acc
     """
     p = blocking
-    element = ir.Type.parse(spec.acc_type.mlir)
     lanes = target.lanes(spec.acc_type)
     with steps.script() as script:
         steps.record(script.functions, unpacked, p, target)
-        tile = steps.match(script.root, "linalg.matmul")
+        tile = steps.match_product(script.root, spec)
         if p.kc < spec.k:
             tile, _ = steps.tile(tile, [0, 0, p.kc])
         short: list[steps.Handle] = []
@@ -43,15 +42,15 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         for loop in reversed(short):
             steps.peel(loop)
         steps.clean(script.functions)
-        tile = steps.match(script.functions, "linalg.matmul")
+        tile = steps.match_product(script.functions, spec)
         looped = min(p.kc, spec.k) > 1
         if looped:
             tile, _ = steps.tile(tile, [0, 0, 1])
         steps.clean(script.functions)
-        tile = steps.match(script.functions, "linalg.matmul")
+        tile = steps.match_product(script.functions, spec)
         if spec.n % lanes:
-            tile = steps.pad(tile, element, sizes=[0, lanes, 0], pack=[False] * 3)
-        steps.vectorize(tile)
+            tile = steps.pad(tile, spec, sizes=[0, lanes, 0], pack=[False] * 3)
+        steps.vectorize_product(tile, script.functions, spec)
         steps.keep_accumulators(script.functions, looped=looped)
         if spec.beta == 0:
             steps.start_from_zero(script.functions)
