@@ -33,11 +33,11 @@ class MatmulSpec:
         layout: "nn". In "nt", "tn" and "tt", t means that A (first) or B (second) is stored transposed.
         batch: Leading batch extents: ().
         beta: 0: C = A·B, and C's former elements are never read. 1: C += A·B.
-        b_packed: False. True would mean that B comes packed ahead of time.
+        b_packed: False. True: calls take B as `Kernel.pack_b` packed it.
         epilogue: What is fused onto C: ().
 
     This release computes the combinations of element types in `tilewright.dtypes.COMBINATIONS`, with static extents,
-    layout "nn", no batch, B unpacked and no epilogue. A `c` narrower than `acc` is rounded to once, when the sum is
+    layout "nn", no batch and no epilogue. A `c` narrower than `acc` is rounded to once, when the sum is
     complete; with `beta` 1 the former C is one of its terms. Integers that overflow i32 wrap around, modulo 2**32.
 
     Raises:
@@ -110,8 +110,6 @@ class MatmulSpec:
             raise SpecError(f"beta is {self.beta!r}", where="MatmulSpec", expected="0 or 1")
         if not isinstance(self.b_packed, bool):
             raise SpecError(f"b_packed is {self.b_packed!r}", where="MatmulSpec", expected="False or True")
-        if self.b_packed:
-            raise _not_yet("b_packed=True", "False", "Pass B in row-major order; the kernel packs it")
         if not isinstance(self.epilogue, tuple):
             raise SpecError(f"epilogue is {self.epilogue!r}", where="MatmulSpec", expected="a tuple")
         if self.epilogue:
@@ -184,10 +182,11 @@ class MatmulSpec:
         return 2 * self.m * self.n * self.k
 
     def __str__(self) -> str:
-        """MxNxK, element types and layout: "384x1024x1024 f32 nn"; differing types are all written, "a,b,c", and beta 1."""
+        """MxNxK, element types and layout: "384x1024x1024 f32 nn"; differing types all, "a,b,c"; beta 1; a packed B."""
         names = [self.a_type.name, self.b_type.name, self.c_type.name]
         types = names[0] if len(set(names)) == 1 else ",".join(names)
-        return f"{self.m}x{self.n}x{self.k} {types} {self.layout}{' beta=1' if self.beta else ''}"
+        further = f"{' beta=1' if self.beta else ''}{' b_packed' if self.b_packed else ''}"
+        return f"{self.m}x{self.n}x{self.k} {types} {self.layout}{further}"
 
 
 def _extent(field: str, value: Any) -> int:  # noqa: ANN401

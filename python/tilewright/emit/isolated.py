@@ -19,6 +19,7 @@ from pathlib import Path
 from tilewright.emit.stages import Stages
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.mlir import ir
+from tilewright.payload.packing import PackedFormat
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -92,6 +93,7 @@ def build(
         seconds=answer["seconds"],
         object=base64.b64decode(answer["object"]),
         workspace=answer["workspace"],
+        packed=PackedFormat.from_header(bytes.fromhex(answer["packed"])) if answer["packed"] else None,
     )
 
 

@@ -15,6 +15,7 @@ from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.payload import matmul
 from tilewright.payload.abi import ENTRY
+from tilewright.payload.packing import PackedFormat
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -32,6 +33,7 @@ class Stages:
         seconds: The time each stage took, in order.
         object: The ELF object; empty when `build` stopped before.
         workspace: Bytes of scratch memory that a call needs.
+        packed: The format of B when it comes packed; otherwise None.
     """
 
     spec: MatmulSpec
@@ -41,6 +43,7 @@ class Stages:
     seconds: dict[str, float] = field(default_factory=dict)
     object: bytes = b""
     workspace: int = 0
+    packed: PackedFormat | None = None
 
 
 def build(
@@ -92,12 +95,13 @@ def build(
         if steps.done:
             return stages
         with steps("bufferized"):
-            stages.workspace = driver.bufferize(module)
+            ours = plan.name if plan.trusted and plan.text is None else None
+            stages.workspace, stages.packed = driver.bufferize(module, spec, ours)
             stages.texts["bufferized"] = _text(module)
         if steps.done:
             return stages
         with steps("llvm"):
-            module = driver.to_llvm(module, spec, target, stages.workspace, allocator, symbol)
+            module = driver.to_llvm(module, spec, target, stages.workspace, allocator, symbol, stages.packed)
             stages.texts["llvm"] = _text(module)
         if steps.done:
             return stages

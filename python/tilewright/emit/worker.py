@@ -38,6 +38,7 @@ def answer(request: dict) -> dict:
         "seconds": built.seconds,
         "object": base64.b64encode(built.object).decode(),
         "workspace": built.workspace,
+        "packed": None if built.packed is None else built.packed.header.hex(),
     }
 
 

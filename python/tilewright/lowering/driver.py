@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.errors import LoweringError, ScheduleError
-from tilewright.lowering import culprit, entry, pipelines, workspace
+from tilewright.lowering import culprit, entry, pipelines, prepack, workspace
 from tilewright.lowering.diagnostics import DUMP, Collected, Message, collect, payload_op, source_line
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import func, linalg
 from tilewright.mlir.passmanager import PassManager
 from tilewright.payload.abi import ENTRY
+from tilewright.payload.packing import PackedFormat
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -163,22 +164,32 @@ def _lowering_error(collected: Collected, stage: str, failure: Exception) -> Low
     return LoweringError(collected.text() or str(failure), stage=stage)
 
 
-def bufferize(module: ir.Module) -> int:
-    """Takes a scheduled module from tensors to memrefs. Returns the bytes of workspace that its function then needs.
+def bufferize(module: ir.Module, spec: MatmulSpec, strategy: str | None = None) -> tuple[int, PackedFormat | None]:
+    """Takes a scheduled module from tensors to memrefs.
+
+    Args:
+        module: The module, which is changed.
+        spec: What it computes.
+        strategy: The strategy of ours that scheduled it; None for a schedule of the user's.
+
+    Returns:
+        The bytes of workspace that its function then needs, and the format of B when it comes packed.
 
     Raises:
         LoweringError: Bufferisation failed, or a copy of a whole tensor was needed.
+        ScheduleError: B is to come packed, and the schedule does not pack it.
     """
     _make_private(_payload_function(module, "bufferized"))
     _run_own_script(module, pipelines.bufferize(), "bufferized")
     run_passes(module, pipelines.DROP_RESULT, "bufferized")
     _return_through_c(_payload_function(module, "bufferized"))
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
+    packed = prepack.separate(module, spec, strategy=strategy) if spec.b_packed else None
     function = _payload_function(module, "bufferized")
     size = workspace.gather(function)
     if _first(module, lambda op: op.name == "memref.alloc") is not None:
         run_passes(module, pipelines.DEALLOCATE, "bufferized")
-    return size
+    return size, packed
 
 
 def _make_private(function: func.FuncOp) -> None:
@@ -215,8 +226,11 @@ def to_llvm(
     workspace_bytes: int,
     allocator: tuple[str, str],
     symbol: str = ENTRY,
+    packed: PackedFormat | None = None,
 ) -> ir.Module:
     """Takes a bufferised module to the LLVM dialect. Returns the module with the C entry added, under the name `symbol`.
+
+    With `packed`, the format of a B that comes packed, the entries that pack it are added too.
 
     Raises:
         LoweringError: A pass failed.
@@ -224,13 +238,14 @@ def to_llvm(
     run_passes(module, pipelines.PREFETCH.format(line=target.l1.line), "llvm")
     script = pipelines.lower_vectors(target.lanes(spec.acc_type))
     _run_own_script(module, script, "llvm")
-    entry.prepare_body(_payload_function(module, "llvm"), target)
+    for function in (ENTRY, prepack.PACK)[: 1 if packed is None else 2]:
+        entry.prepare_body(_payload_function(module, "llvm", function), target)
     run_passes(module, pipelines.TO_LLVM, "llvm")
-    return entry.add_entry(module, spec, target, workspace_bytes, allocator, symbol)
+    return entry.add_entry(module, spec, target, workspace_bytes, allocator, symbol, packed)
 
 
-def _payload_function(module: ir.Module, stage: str) -> func.FuncOp:
+def _payload_function(module: ir.Module, stage: str, name: str = ENTRY) -> func.FuncOp:
     for op in module.body:
-        if isinstance(op, func.FuncOp) and op.name.value == ENTRY:
+        if isinstance(op, func.FuncOp) and op.name.value == name:
             return op
     raise LoweringError(f"no function @{ENTRY}", stage=stage, remedy="A schedule must keep the payload's function")

@@ -3,27 +3,37 @@
 
 from __future__ import annotations
 
+from tilewright.lowering import pack_entry, prepack
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import func
-from tilewright.payload.abi import ENTRY, OK, OUT_OF_MEMORY, WRONG_EXTENTS
+from tilewright.payload.abi import ENTRY, OK, OUT_OF_MEMORY, WRONG_EXTENTS, WRONG_PACKING
+from tilewright.payload.packing import HEADER_BYTES, PackedFormat
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 BODY = f"{ENTRY}_body"
+PACK_BODY = f"{prepack.PACK}_body"
 ALIGNMENT = 4096
 """Bytes, a page, of the workspace."""
 
 
 def prepare_body(function: func.FuncOp, target: Target) -> None:
-    """Gives the payload's function, before it is lowered, the body's name and linkage, and the target's attributes."""
-    attributes = {"sym_name": f'"{BODY}"', "llvm.linkage": "#llvm.linkage<internal>", **target_attributes(target)}
+    """Gives the payload's function, before it is lowered, a body's name and linkage, and the target's attributes."""
+    body = PACK_BODY if function.name.value == prepack.PACK else BODY
+    attributes = {"sym_name": f'"{body}"', "llvm.linkage": "#llvm.linkage<internal>", **target_attributes(target)}
     for name, text in attributes.items():
         _tilewright.set_attribute(function.operation, name, text)
 
 
 def add_entry(
-    module: ir.Module, spec: MatmulSpec, target: Target, workspace: int, allocator: tuple[str, str], symbol: str
+    module: ir.Module,
+    spec: MatmulSpec,
+    target: Target,
+    workspace: int,
+    allocator: tuple[str, str],
+    symbol: str,
+    packed: PackedFormat | None = None,
 ) -> ir.Module:
     """Returns a module with the lowered body and the C entry beside it, in the LLVM dialect.
 
@@ -36,11 +46,13 @@ def add_entry(
         workspace: Bytes of scratch memory that the body takes as its last argument; 0 for none.
         allocator: Names of the functions that get (``ptr(i64 alignment, i64 bytes)``) and release (``void(ptr)``) it.
         symbol: The C entry's name.
+        packed: The format of B when it comes packed.
     """
     body = str(module).rstrip()
-    return ir.Module.parse(
-        body[: body.rindex("}")] + _entry_text(spec, target, workspace, allocator, symbol) + "}", module.context
-    )
+    entries = _entry_text(spec, target, workspace, allocator, symbol, packed)
+    if packed is not None:
+        entries += pack_entry.text(packed, PACK_BODY, symbol, _attributes_text(target))
+    return ir.Module.parse(body[: body.rindex("}")] + entries + "}", module.context)
 
 
 def target_attributes(target: Target) -> dict[str, str]:
@@ -54,21 +66,32 @@ def target_attributes(target: Target) -> dict[str, str]:
     }
 
 
+def _attributes_text(target: Target) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in target_attributes(target).items())
+
+
 def _descriptor(pointer: str, rows: str, columns: str, leading: str) -> str:
     """The arguments into which a two-dimensional memref is expanded: allocated, aligned, offset, sizes, strides."""
     return f"{pointer}, {pointer}, %zero, {rows}, {columns}, {leading}, %one"
 
 
-def _entry_text(spec: MatmulSpec, target: Target, workspace: int, allocator: tuple[str, str], symbol: str) -> str:
+def _entry_text(
+    spec: MatmulSpec,
+    target: Target,
+    workspace: int,
+    allocator: tuple[str, str],
+    symbol: str,
+    packed: PackedFormat | None,
+) -> str:
     get, release = allocator
     memref = "!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64"
     scratch = "!llvm.ptr, !llvm.ptr, i64, i64, i64"
-    types = ", ".join([memref] * 3 + [scratch] * bool(workspace))
-    operands = [
-        _descriptor("%a", "%m", "%k", "%lda"),
-        _descriptor("%b", "%k", "%n", "%ldb"),
-        _descriptor("%c", "%m", "%n", "%ldc"),
-    ]
+    b_type, b = memref, _descriptor("%b", "%k", "%n", "%ldb")
+    # An empty B is never read, and stays what it was.
+    if packed is not None and packed.nbytes > HEADER_BYTES:
+        b_type, b = pack_entry.MEMREF, "%payload, %payload, %zero, %payload_bytes, %one"
+    types = ", ".join([memref, b_type, memref] + [scratch] * bool(workspace))
+    operands = [_descriptor("%a", "%m", "%k", "%lda"), b, _descriptor("%c", "%m", "%n", "%ldc")]
     if workspace:
         operands.append("%w, %w, %zero, %bytes, %one")
     call = f"llvm.call @{BODY}({', '.join(operands)}) : ({types}) -> ()"
@@ -95,11 +118,17 @@ def _entry_text(spec: MatmulSpec, target: Target, workspace: int, allocator: tup
         if workspace
         else ""
     )
-    attributes = ", ".join(f"{name} = {value}" for name, value in target_attributes(target).items())
+    if packed is not None:
+        run = f"""{pack_entry.check(packed, "%b", "^alike", "^unlike")}
+  ^unlike:
+    %wrong_packing = llvm.mlir.constant({WRONG_PACKING} : i32) : i32
+    llvm.return %wrong_packing : i32
+  ^alike:
+    {run}"""
     return f"""
   {declarations}
   llvm.func @{symbol}(%m: i64, %n: i64, %k: i64, %a: !llvm.ptr, %lda: i64, %b: !llvm.ptr, %ldb: i64,
-                      %c: !llvm.ptr, %ldc: i64) -> i32 attributes {{{attributes}}} {{
+                      %c: !llvm.ptr, %ldc: i64) -> i32 attributes {{{_attributes_text(target)}}} {{
     %zero = llvm.mlir.constant(0 : i64) : i64
     %one = llvm.mlir.constant(1 : i64) : i64
     %ok = llvm.mlir.constant({OK} : i32) : i32

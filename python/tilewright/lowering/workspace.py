@@ -30,8 +30,7 @@ def gather(function: func.FuncOp) -> int:
     offsets, total = [], 0
     for _, kind in allocations:
         offsets.append(total)
-        bytes_needed = prod(kind.shape) * _width(kind.element_type) // 8
-        total += -(-bytes_needed // _ALIGNMENT) * _ALIGNMENT + _STAGGER
+        total += -(-bytes_of(kind) // _ALIGNMENT) * _ALIGNMENT + _STAGGER
     with function.context, function.location:
         workspace_type = ir.MemRefType.get([total], ir.IntegerType.get_signless(8))
         inputs, results = function.type.inputs, function.type.results
@@ -48,7 +47,8 @@ def gather(function: func.FuncOp) -> int:
     return total
 
 
-def _width(element: ir.Type) -> int:
-    """Bits of a number; `ir.Type` itself has no width."""
-    kind = ir.IntegerType if isinstance(element, ir.IntegerType) else ir.FloatType
-    return kind(element).width
+def bytes_of(kind: ir.MemRefType) -> int:
+    """Bytes of a memref of static shape without gaps."""
+    # `ir.Type` itself has no width.
+    element = ir.IntegerType if isinstance(kind.element_type, ir.IntegerType) else ir.FloatType
+    return prod(kind.shape) * element(kind.element_type).width // 8
