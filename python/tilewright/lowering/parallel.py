@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Shares the loops of a bufferised function between threads, by OpenMP.
+
+Outermost loops whose race is impossible (`races`) become parallel regions of upstream's ``omp`` dialect; everything
+between them stays on the calling thread. So of the nest of strategy `packed` the packing of B's panels is one region, the
+packing of A's panels another, and the tiles of a block of C, over the rows and the columns, a third; the packed panels are
+shared. Upstream's own way, ``scf.parallel`` and ``convert-scf-to-openmp``, deals out flattened iterations, without regard to
+rows and columns, and takes the number of threads as a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.lowering import races
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, func, memref, openmp, scf
+
+MOST_THREADS_SYMBOL = "omp_get_max_threads"
+"""OpenMP's limit for the next region of the calling thread: the environment, omp_set_num_threads, threadpoolctl."""
+
+_LEAST_WORK = 1 << 18
+"""Elements that a loop multiplies or moves, at least, for a parallel region: some 3 µs, when opening and closing a region
+takes 0.4 µs (two cores of a Zen 5, whose threads wait in a loop)."""
+_MOVING = 4
+"""What moving an element costs, in multiply-adds of one: a vector moved comes from L2 or beyond."""
+_MOST_PRIVATE_BYTES = 16 << 10
+"""Bytes of scratch that each thread may keep on its stack."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How many parts the iterations of an outer and an inner loop are split into.
+
+    Attributes:
+        outer: Parts of the outer loop.
+        inner: Parts of the inner loop.
+    """
+
+    outer: int
+    inner: int
+
+
+def grid(outer: int, inner: int, threads: int) -> Grid:
+    """The split of `outer` times `inner` iterations into `threads` parts at most whose largest part is smallest.
+
+    Of equal ones that which splits the inner loop, over rows, most: each thread then keeps its own rows of A in its L2.
+    """
+    splits = (
+        Grid(columns, rows)
+        for columns in range(1, min(outer, threads) + 1)
+        for rows in range(1, min(inner, threads // columns) + 1)
+    )
+    return min(splits, key=lambda g: (-(-outer // g.outer) * -(-inner // g.inner), g.outer * g.inner, -g.inner))
+
+
+def share(function: func.FuncOp, threads: int) -> int:
+    """Shares the loops of `function`, in place, between `threads` threads at most. Returns the number of regions made.
+
+    Before::
+
+        for jr in 0..n step nr: for ir in 0..m step mr: ...
+
+    After, with a grid of 1 x 2::
+
+        cap = min(2, omp_get_max_threads())
+        omp.parallel num_threads(cap): omp.wsloop: for part in 0..2:
+          for jr in 0..n step nr: for ir in m * part / 2..m * (part + 1) / 2 step mr: ...
+    """
+    found = list(_candidates(function.entry_block)) if threads > 1 else []
+    if not found:
+        return 0
+    with function.context, function.location:
+        with ir.InsertionPoint(function.operation):
+            i32 = ir.IntegerType.get_signless(32)
+            func.FuncOp(MOST_THREADS_SYMBOL, ([], [i32]), visibility="private")
+        with ir.InsertionPoint.at_block_begin(function.entry_block):
+            limit = func.CallOp([i32], MOST_THREADS_SYMBOL, []).results[0]
+            cap = arith.minsi(limit, arith.constant(i32, threads))
+        for loop in found:
+            _share_loop(loop, threads, cap)
+    return len(found)
+
+
+def _candidates(block: ir.Block) -> Iterator[ir.Operation]:
+    """The outermost loops in a block that are parallel and do enough work."""
+    for each in block:
+        op = each.operation
+        if op.name not in ("scf.for", "scf.if") or _work(op) < _LEAST_WORK:
+            continue
+        if op.name == "scf.for" and _can_share(op):
+            yield op
+            continue
+        for region in op.regions:
+            for inner in region:
+                yield from _candidates(inner)
+
+
+def _can_share(loop: ir.Operation) -> bool:
+    if not races.is_parallel(loop):
+        return False
+    private = sum(_bytes(op) for op in races.private_buffers(loop))
+    return private <= _MOST_PRIVATE_BYTES
+
+
+def _bytes(alloc: ir.Operation) -> int:
+    kind = ir.MemRefType(alloc.results[0].type)
+    # At most eight bytes an element: a bound is all that is wanted.
+    return 8 * prod(kind.shape) if kind.has_static_shape else _MOST_PRIVATE_BYTES + 1
+
+
+def _share_loop(loop: ir.Operation, threads: int, cap: ir.Value) -> None:
+    """Makes one loop, with the loop right inside it where that is parallel too, a parallel region."""
+    inner = _inner_loop(loop)
+    parts = grid(_trips(loop), 1 if inner is None else _trips(inner), threads)
+    private = races.private_buffers(loop)
+    with ir.InsertionPoint(loop):
+        index = ir.IndexType.get()
+        zero, one = arith.constant(index, 0), arith.constant(index, 1)
+        count = arith.constant(index, parts.outer * parts.inner)
+        region = openmp.ParallelOp([], [], [], [], num_threads=cap)
+    with ir.InsertionPoint(region.region.blocks.append()) as outside:
+        share_ = openmp.WsloopOp([], [], [], [], [], nowait=True)  # the region's end waits
+        openmp.TerminatorOp()
+    with ir.InsertionPoint(share_.region.blocks.append()):
+        nest = openmp.LoopNestOp([zero], [count], [one])
+    body = nest.region.blocks.append(index)
+    with ir.InsertionPoint(body):
+        end = openmp.YieldOp([])
+    loop.move_before(end)
+    with ir.InsertionPoint(loop):
+        rows = arith.constant(index, parts.inner)
+        row = arith.remui(body.arguments[0], rows)
+        _restrict(loop, arith.divui(body.arguments[0], rows), parts.outer)
+        if inner is not None:
+            _restrict(inner, row, parts.inner)
+    if inner is not None and parts.inner > 1:
+        _guard_rest(inner, row, parts.inner)
+    for alloc in private:
+        with ir.InsertionPoint.at_block_begin(outside.block):
+            own = memref.alloca(alloc.results[0].type, [], [])
+        alloc.results[0].replace_all_uses_with(own)
+        alloc.erase()
+
+
+def _inner_loop(loop: ir.Operation) -> ir.Operation | None:
+    """The loop right inside a parallel one that can be split as well.
+
+    Before it nothing touches memory, and what comes after it touches other elements, so that its last part can do that.
+    """
+    body = [op.operation for op in loop.regions[0].blocks[0]]
+    at = next((i for i, op in enumerate(body) if op.name == "scf.for"), None)
+    if at is None or not races.is_parallel(body[at]) or races.private_buffers(loop):
+        return None
+    if any(races.accesses(op) != [] for op in body[:at]) or any(_depends_on(loop, body[at])):
+        return None
+    rest = [op for op in body[at + 1 : -1] if races.accesses(op) != []]
+    return body[at] if races.are_apart(body[at], rest) else None
+
+
+def _depends_on(loop: ir.Operation, inner: ir.Operation) -> Iterator[bool]:
+    """Whether bounds of the inner loop are made inside the outer one: then the iterations are no rectangle."""
+    for bound in list(inner.operands)[:3]:
+        yield races.is_inside(bound, loop)
+
+
+def _restrict(loop: ir.Operation, part: ir.Value, parts: int) -> None:
+    """Lets a loop run its iterations number ``trips * part / parts`` to ``trips * (part + 1) / parts`` only."""
+    if parts == 1:
+        return
+    index = ir.IndexType.get()
+    start, end, step = list(loop.operands)[:3]
+    one, count = arith.constant(index, 1), arith.constant(index, parts)
+    trips = arith.ceildivui(arith.subi(end, start), step)
+
+    def bound(at: ir.Value) -> ir.Value:
+        return arith.addi(start, arith.muli(step, arith.divui(arith.muli(trips, at), count)))
+
+    loop.operands[0] = bound(part)
+    loop.operands[1] = arith.minui(end, bound(arith.addi(part, one)))
+
+
+def _guard_rest(inner: ir.Operation, row: ir.Value, rows: int) -> None:
+    """Leaves what comes after the inner loop to its last part."""
+    body = [op.operation for op in inner.parent.regions[0].blocks[0]]
+    rest = body[body.index(inner) + 1 : -1]
+    if not rest:
+        return
+    with ir.InsertionPoint(rest[0]):
+        last = arith.constant(ir.IndexType.get(), rows - 1)
+        branch = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, row, last))
+    with ir.InsertionPoint(branch.then_block):
+        end = scf.YieldOp([])
+    for op in rest:
+        op.move_before(end)
+
+
+def _trips(loop: ir.Operation) -> int:
+    """How often a loop runs at most, as far as it can be told."""
+    start, end, step = (races.at_most(bound) for bound in list(loop.operands)[:3])
+    if end is None or not step:
+        return 1
+    return max(0, -(-(end - (start or 0)) // step))
+
+
+def _work(op: ir.Operation) -> int:
+    """Multiply-adds of elements in an op, with what is moved counted as `_MOVING` of them."""
+    if op.name == "vector.contract":
+        left, right, result = (ir.VectorType(v.type).shape for v in (*list(op.operands)[:2], op.results[0]))
+        # Every dimension is in two of the three, but for batches, which there are none of.
+        return round((prod(left) * prod(right) * prod(result)) ** 0.5)
+    if op.name in ("vector.transfer_read", "vector.transfer_write"):
+        vector = op.results[0] if op.name == "vector.transfer_read" else op.operands[0]
+        return _MOVING * prod(ir.VectorType(vector.type).shape)
+    if op.name in ("memref.load", "memref.store"):
+        return _MOVING
+    inside = [sum(_work(each.operation) for block in region for each in block) for region in op.regions]
+    if op.name == "scf.for":
+        return _trips(op) * sum(inside)
+    return max(inside, default=0)
