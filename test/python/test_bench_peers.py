@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tilewright.bench import libraries, peers
+from tilewright.bench.operands import operands
 from tilewright.bench.peer_process import PeerProcess
 from tilewright.bench.suites import Shape
-from tilewright.bench.timing import operands
 from tilewright.errors import TilewrightError
 
 HERE = (max(os.sched_getaffinity(0)),)

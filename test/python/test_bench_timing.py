@@ -8,8 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from tilewright.bench.contender import Local
+from tilewright.bench.operands import operands, rotation
 from tilewright.bench.suites import Shape
-from tilewright.bench.timing import Loop, calibrate, cores, operands, pinned, rotation
+from tilewright.bench.timing import Loop, calibrate, cores, pinned
 from tilewright.errors import TargetError
 
 
@@ -85,17 +86,24 @@ def test_the_collector_rests_during_a_sample_and_runs_again_after_a_failure():
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16"])
 def test_operands_are_the_same_everywhere_and_in_range(dtype):
     first, again = operands(Shape(5, 7, 11), dtype, seed=3), operands(Shape(5, 7, 11), dtype, seed=3)
     assert (first.a.shape, first.b.shape, first.c.shape) == ((5, 11), (11, 7), (5, 7))
     for x, y in zip((first.a, first.b), (again.a, again.b), strict=True):
         np.testing.assert_array_equal(x, y)
         assert -1 <= x.min() < -0.5 < 0.5 < x.max() <= 1
-        assert x.dtype.name == {"f32": "float32", "f64": "float64"}[dtype]
+        assert x.dtype.name == {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16"}[dtype]
         assert x.ctypes.data % 64 == 0
     assert np.isnan(first.c).all()
     assert not np.array_equal(first.a, operands(Shape(5, 7, 11), dtype, seed=4).a)
+
+
+def test_integers_cover_their_range_and_types_may_differ():
+    made = operands(Shape(64, 64, 64), "u8,i8,i32")
+    assert (made.a.dtype.name, made.b.dtype.name, made.c.dtype.name) == ("uint8", "int8", "int32")
+    assert (made.a.min(), made.a.max(), made.b.min(), made.b.max()) == (0, 255, -128, 127)
+    assert (made.c == -(2**31)).all()
 
 
 def test_rotation_goes_beyond_what_is_asked_and_shares_nothing():

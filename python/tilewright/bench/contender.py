@@ -9,8 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
+from tilewright.bench.operands import Operands, operands, rotation
 from tilewright.bench.suites import Shape
-from tilewright.bench.timing import Clock, Loop, Operands, operands, rotation
+from tilewright.bench.timing import Clock, Loop
 
 
 class Contender(Protocol):

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tilewright.bench.timing import Operands
+from tilewright.bench.operands import Operands
 
 Call = Callable[[], object]
 """One product of operands that were bound ahead; calling it is all that is timed."""

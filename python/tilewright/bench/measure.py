@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.bench.contender import Contender, Local
+from tilewright.bench.operands import Operands, operands
 from tilewright.bench.peak import FmaPeak, StreamPeak
 from tilewright.bench.peer_process import PeerProcess
 from tilewright.bench.peers import choose
 from tilewright.bench.rows import PeerResult, Row
 from tilewright.bench.settings import Settings
 from tilewright.bench.suites import Shape
-from tilewright.bench.timing import Cache, Operands, cores, operands, pinned
+from tilewright.bench.timing import Cache, cores, pinned
 from tilewright.bench.turns import take_turns
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.payload.reference import error_bound, reference, relative_error, within_bound

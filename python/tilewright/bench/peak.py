@@ -16,7 +16,8 @@ from typing import Protocol
 
 import numpy as np
 
-from tilewright.bench.timing import Clock, aligned, calibrate, pinned
+from tilewright.bench.operands import aligned
+from tilewright.bench.timing import Clock, calibrate, pinned
 from tilewright.dtypes import dtype as dtype_of
 from tilewright.errors import SpecError
 from tilewright.targets import Target

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Timing one contender: operands, how many calls make a sample, one sample. The same code runs here and in each peer's process."""
+"""Timing one contender: how many calls make a sample, one sample. The same code runs here and in each peer's process."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
-
-from tilewright.bench.suites import Shape
-from tilewright.dtypes import dtype as dtype_of
 from tilewright.errors import TargetError
 
 Clock = Callable[[], int]
@@ -27,62 +22,6 @@ Cache = Literal["hot", "cold"]
 """Whether a sample repeats on the same operands, or goes through more of them than the last-level cache holds."""
 
 _LONG_CALL = 0.2  # seconds; refilling a large cache from memory takes a few milliseconds
-_ALIGNMENT = 64  # bytes: one cache line, one AVX-512 register
-
-
-@dataclass(frozen=True, slots=True)
-class Operands:
-    """The matrices of one product, C row-major and contiguous like the others.
-
-    Attributes:
-        a: M×K elements.
-        b: K×N elements.
-        c: M×N elements, filled with NaN so that an element nobody wrote is found.
-    """
-
-    a: np.ndarray
-    b: np.ndarray
-    c: np.ndarray
-
-
-def aligned(shape: tuple[int, ...], numpy_dtype: np.dtype[Any]) -> np.ndarray:
-    """An array of undefined contents that begins on a cache line, as every contender gets it."""
-    size = math.prod(shape) * numpy_dtype.itemsize
-    raw = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
-    return raw[start : start + size].view(numpy_dtype).reshape(shape)
-
-
-def operands(shape: Shape, dtype: str, seed: int = 0) -> Operands:
-    """A and B uniform in [-1, 1], the same in every process that asks with the same arguments.
-
-    Args:
-        shape: The extents; without batches.
-        dtype: A floating-point element type's name ("f32").
-        seed: Another seed, other values.
-    """
-    numpy_dtype = np.dtype(dtype_of(dtype).numpy)
-    random = np.random.default_rng((seed, shape.m, shape.n, shape.k))
-    extents = ((shape.m, shape.k), (shape.k, shape.n), (shape.m, shape.n))
-    a, b, c = (aligned(each, numpy_dtype) for each in extents)
-    for matrix in (a, b):
-        random.random(dtype=numpy_dtype.type, out=matrix)
-        matrix *= 2
-        matrix -= 1
-    c.fill(np.nan)
-    return Operands(a, b, c)
-
-
-def rotation(first: Operands, total_bytes: int) -> list[Operands]:
-    """`first` and as many copies of it as make at least `total_bytes` together; just `first` for 0."""
-    one = first.a.nbytes + first.b.nbytes + first.c.nbytes
-    count = max(1, math.ceil(total_bytes / one))
-    every = [first]
-    while len(every) < count:
-        a, b, c = (aligned(x.shape, x.dtype) for x in (first.a, first.b, first.c))
-        a[...], b[...], c[...] = first.a, first.b, np.nan
-        every.append(Operands(a, b, c))
-    return every
 
 
 def calibrate(seconds: Callable[[int], float], min_seconds: float) -> int:

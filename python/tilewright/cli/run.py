@@ -93,12 +93,13 @@ def _measure(kernel: Kernel, seed: int) -> Outcome:
     import numpy as np
 
     import tilewright as tw
+    from tilewright.bench.operands import operands
     from tilewright.bench.suites import Shape
-    from tilewright.bench.timing import Loop, operands
+    from tilewright.bench.timing import Loop
     from tilewright.payload.reference import relative_error, within_bound
 
     spec = kernel.spec
-    data = operands(Shape(spec.m, spec.n, spec.k), spec.a, seed)
+    data = operands(Shape(spec.m, spec.n, spec.k), f"{spec.a},{spec.b},{spec.c}", seed)
     former = None
     if spec.beta:
         former = np.random.default_rng((seed, 1)).uniform(-1, 1, data.c.shape).astype(data.c.dtype)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The matrices that everyone multiplies: the same values in every process that asks with the same arguments."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.bench.suites import Shape
+from tilewright.dtypes import DType, to_numpy
+from tilewright.dtypes import dtype as dtype_of
+from tilewright.errors import SpecError
+
+Types = tuple[str, str, str]
+"""The element types of A, B and C, by name."""
+
+_ALIGNMENT = 64  # bytes: one cache line, one AVX-512 register
+
+
+def types_of(dtype: str) -> Types:
+    """The three types that `dtype` means: "u8,i8,i32" spells them; "bf16" is that of A and B, C being of their accumulator's.
+
+    Raises:
+        SpecError: A name is unknown, or there is neither one nor three.
+    """
+    names = dtype.split(",")
+    if len(names) == 1:
+        return names[0], names[0], dtype_of(names[0]).accumulator
+    if len(names) == 3:
+        a, b, c = (dtype_of(name).name for name in names)
+        return a, b, c
+    raise SpecError(f"element types are {dtype!r}", where="bench", expected="one type, or those of A, B and C")
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """The matrices of one product, C row-major and contiguous like the others.
+
+    Attributes:
+        a: M×K elements.
+        b: K×N elements.
+        c: M×N elements, filled with NaN (the least integer, where there is no NaN) so that an element nobody wrote is found.
+    """
+
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all three."""
+        return self.a.nbytes + self.b.nbytes + self.c.nbytes
+
+
+def aligned(shape: tuple[int, ...], numpy_dtype: np.dtype[Any]) -> np.ndarray:
+    """An array of undefined contents that begins on a cache line, as every contender gets it."""
+    size = math.prod(shape) * numpy_dtype.itemsize
+    raw = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    return raw[start : start + size].view(numpy_dtype).reshape(shape)
+
+
+def operands(shape: Shape, dtype: str, seed: int = 0) -> Operands:
+    """A and B with floats uniform in [-1, 1], and integers over their whole range.
+
+    Args:
+        shape: The extents; without batches.
+        dtype: As for `types_of`.
+        seed: Another seed, other values.
+    """
+    a_type, b_type, c_type = map(dtype_of, types_of(dtype))
+    random = np.random.default_rng((seed, shape.m, shape.n, shape.k))
+    a = _values(random, (shape.m, shape.k), a_type)
+    b = _values(random, (shape.k, shape.n), b_type)
+    c = aligned((shape.m, shape.n), to_numpy(c_type))
+    c.fill(_unwritten(c_type))
+    return Operands(a, b, c)
+
+
+def rotation(first: Operands, total_bytes: int) -> list[Operands]:
+    """`first` and as many copies of it as make at least `total_bytes` together; just `first` for 0."""
+    count = max(1, math.ceil(total_bytes / first.bytes))
+    every = [first]
+    while len(every) < count:
+        a, b, c = (aligned(x.shape, x.dtype) for x in (first.a, first.b, first.c))
+        a[...], b[...], c[...] = first.a, first.b, first.c
+        every.append(Operands(a, b, c))
+    return every
+
+
+def _values(random: np.random.Generator, shape: tuple[int, int], kind: DType) -> np.ndarray:
+    numpy_dtype = to_numpy(kind)
+    matrix = aligned(shape, numpy_dtype)
+    if kind.kind != "float":
+        limits = np.iinfo(numpy_dtype)
+        matrix[...] = random.integers(limits.min, limits.max, shape, dtype=numpy_dtype, endpoint=True)
+        return matrix
+    # numpy draws float32 and float64 only; a narrower type gets float32's values, rounded.
+    drawn = matrix if kind.bits >= 32 else np.empty(shape, np.float32)
+    random.random(dtype=drawn.dtype.type, out=drawn)
+    drawn *= 2
+    drawn -= 1
+    if drawn is not matrix:
+        matrix[...] = drawn
+    return matrix
+
+
+def _unwritten(kind: DType) -> float | int:
+    return math.nan if kind.kind == "float" else int(np.iinfo(to_numpy(kind)).min)
