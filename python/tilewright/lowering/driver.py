@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.errors import LoweringError, ScheduleError
-from tilewright.lowering import culprit, entry, pipelines, prepack, workspace
+from tilewright.lowering import culprit, entry, parallel, pipelines, prepack, workspace
 from tilewright.lowering.diagnostics import DUMP, Collected, Message, collect, payload_op, source_line
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
@@ -164,13 +164,16 @@ def _lowering_error(collected: Collected, stage: str, failure: Exception) -> Low
     return LoweringError(collected.text() or str(failure), stage=stage)
 
 
-def bufferize(module: ir.Module, spec: MatmulSpec, strategy: str | None = None) -> tuple[int, PackedFormat | None]:
+def bufferize(
+    module: ir.Module, spec: MatmulSpec, strategy: str | None = None, threads: int = 1
+) -> tuple[int, PackedFormat | None]:
     """Takes a scheduled module from tensors to memrefs.
 
     Args:
         module: The module, which is changed.
         spec: What it computes.
         strategy: The strategy of ours that scheduled it; None for a schedule of the user's.
+        threads: Between how many threads its loops are shared at most.
 
     Returns:
         The bytes of workspace that its function then needs, and the format of B when it comes packed.
@@ -186,6 +189,7 @@ def bufferize(module: ir.Module, spec: MatmulSpec, strategy: str | None = None) 
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
     packed = prepack.separate(module, spec, strategy=strategy) if spec.b_packed else None
     function = _payload_function(module, "bufferized")
+    parallel.share(function, threads)
     size = workspace.gather(function)
     if _first(module, lambda op: op.name == "memref.alloc") is not None:
         run_passes(module, pipelines.DEALLOCATE, "bufferized")

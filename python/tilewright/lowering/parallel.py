@@ -122,7 +122,7 @@ def _share_loop(loop: ir.Operation, threads: int, cap: ir.Value) -> None:
         count = arith.constant(index, parts.outer * parts.inner)
         region = openmp.ParallelOp([], [], [], [], num_threads=cap)
     with ir.InsertionPoint(region.region.blocks.append()) as outside:
-        share_ = openmp.WsloopOp([], [], [], [], [], nowait=True)  # the region's end waits
+        share_ = openmp.WsloopOp([], [], [], [], [], [], nowait=True)  # the region's end waits
         openmp.TerminatorOp()
     with ir.InsertionPoint(share_.region.blocks.append()):
         nest = openmp.LoopNestOp([zero], [count], [one])

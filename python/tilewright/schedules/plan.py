@@ -34,6 +34,7 @@ class Plan:
         strategy: The user's function that makes the module; None for one of ours, which is found by name when it is needed.
         text: The text of a .mlir schedule; otherwise None.
         trusted: Whether it is ours, so that it may run inside this process.
+        threads: Most threads that a call uses.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Plan:
     strategy: select.Strategy | None = None
     text: str | None = None
     trusted: bool = True
+    threads: int = 1
 
     def module(self, spec: MatmulSpec, target: Target, context: ir.Context) -> ir.Module | None:
         """Makes the transform module in `context`; None when there is nothing to schedule.
