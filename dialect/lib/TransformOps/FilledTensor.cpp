@@ -3,6 +3,7 @@
 #include "FilledTensor.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
@@ -157,7 +158,8 @@ private:
     Operation *user = use.getOwner();
     if (isa<tensor::DimOp>(user))
       return true;
-    if (isa<func::ReturnOp>(user))
+    // Once something was written, an op on tensors may take the result on, to round it for example.
+    if (isa<func::ReturnOp>(user) || (isa<linalg::LinalgOp>(user) && !path.written.empty()))
       return leaves(use, path);
     if (isa<scf::YieldOp>(user)) {
       // A loop may give back what it was given. Anywhere else the filled tensor would go where it is not followed.

@@ -42,6 +42,7 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
 
     Where C is narrower than the accumulator, the contraction accumulates into a ``tensor.empty`` of the accumulator's type,
     filled with zeros or, with `beta` 1, with C widened; one elementwise ``linalg.generic`` rounds the sums into ``%c``.
+    Without products, with K = 0, ``%c`` is only filled or returned: not even rounding may change it.
     """
     with context, ir.Location.name(str(spec)):
         shapes = (spec.a_shape, spec.b_shape, spec.c_shape)
@@ -55,23 +56,26 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
             function.arg_attrs = [_operand_attributes(writable=w) for w in (False, False, True)]
             with ir.InsertionPoint(function.add_entry_block()):
                 a, b, c = function.arguments
-                sums = _product(a, b, _former(c, spec), spec)
-                with _named("linalg.generic", spec):
-                    result = sums if spec.c == spec.acc else _elementwise(arith.truncf, sums, c)
-                func.return_([result])
+                func.return_([_result(a, b, c, spec)])
     return module
 
 
-def _former(c: ir.Value, spec: MatmulSpec) -> ir.Value:
-    """What products are added to: zeros or the former C, in the accumulator's type."""
-    element = ir.Type.parse(spec.acc_type.mlir)
-    target = c if spec.c == spec.acc else tensor.empty(spec.c_shape, element)
-    if spec.beta == 0:
-        zero = arith.constant(element, 0.0 if spec.acc_type.kind == "float" else 0)
-        with _named("linalg.fill", spec):
-            return linalg.fill(zero, outs=[target])
-    with _named("linalg.generic", spec):
-        return c if spec.c == spec.acc else _elementwise(arith.extf, c, target)
+def _result(a: ir.Value, b: ir.Value, c: ir.Value, spec: MatmulSpec) -> ir.Value:
+    """The new C."""
+    if spec.c == spec.acc:
+        return _product(a, b, c if spec.beta else _zeros(c, spec), spec)
+    if spec.k == 0:
+        return c if spec.beta else _zeros(c, spec)
+    wide = tensor.empty(spec.c_shape, ir.Type.parse(spec.acc_type.mlir))
+    former = _elementwise(arith.extf, c, wide, spec) if spec.beta else _zeros(wide, spec)
+    return _elementwise(arith.truncf, _product(a, b, former, spec), c, spec)
+
+
+def _zeros(into: ir.Value, spec: MatmulSpec) -> ir.Value:
+    """`into` filled with zeros."""
+    zero = arith.constant(ir.ShapedType(into.type).element_type, 0.0 if spec.acc_type.kind == "float" else 0)
+    with _named("linalg.fill", spec):
+        return linalg.fill(zero, outs=[into])
 
 
 def _product(a: ir.Value, b: ir.Value, c: ir.Value, spec: MatmulSpec) -> ir.Value:
@@ -101,11 +105,14 @@ def _widened(value: ir.Value, element: DType, wide: ir.Type) -> ir.Value:
     return _WIDEN[element.kind](wide, value)
 
 
-def _elementwise(cast: Callable[[ir.Type, ir.Value], ir.Value], source: ir.Value, into: ir.Value) -> ir.Value:
+def _elementwise(
+    cast: Callable[[ir.Type, ir.Value], ir.Value], source: ir.Value, into: ir.Value, spec: MatmulSpec
+) -> ir.Value:
     """`cast` applied to each element of `source`, written into `into`."""
     identity = ir.AffineMap.get_identity(2)
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    return _generic([source], into, [identity] * 2, [parallel] * 2, lambda x, former: cast(former.type, x))
+    with _named("linalg.generic", spec):
+        return _generic([source], into, [identity] * 2, [parallel] * 2, lambda x, former: cast(former.type, x))
 
 
 def _generic(

@@ -1,23 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The same computation in NumPy, and how far from it a right kernel may be.
 
-The bounds are the standard ones for sums of products in any order, fused or not: N. J. Higham, "Accuracy and Stability of
-Numerical Algorithms", 2nd edition, 2002, section 3.5 and, for underflow, section 2.8. With γ_n(u) = n·u/(1 − n·u), u the
-unit roundoff of the accumulator:
+Integers are exact. For floats the bounds are the standard ones for sums of products in any order, fused or not: N. J. Higham,
+"Accuracy and Stability of Numerical Algorithms", 2nd edition, 2002, section 3.5 and, for underflow, section 2.8. With
+γ_n(u) = n·u/(1 − n·u), u the unit roundoff of the accumulator:
 
     |computed − exact| ≤ γ_K(u)·|A||B|   (+ a smallest subnormal for each product, as it may underflow)
 
-With beta 1 the former C is one more term: γ_{K+1}(u)·(|A||B| + |C|).
+With beta 1 the former C is one more term: γ_{K+1}(u)·(|A||B| + |C|). Where C is narrower than the accumulator, the sum is
+rounded once more: by half a unit in the last place of C, u(C)·|sum|.
+
+Instructions for dot products of bf16 (VDPBF16PS, TDPBF16PS: Intel SDM, volume 2) take subnormal numbers for zeros and give
+zeros for subnormal results, whatever the processor is set to. Therefore, where A is narrower than the accumulator, the bound
+has three terms more, with t = 2**-126, the smallest normal number of bf16 and of f32 both:
+
+- the sum of |a||b| over the products of which a factor is below t: such a product may be missing;
+- 2·K·t: each of K products and K sums may become zero when it is below t;
+- 2·t: so may the former C when it is read, and the result when it is rounded to bf16 (VCVTNEPS2BF16).
+
+No f16 is that small, and its sums are multiples of 2**-48, so that for f16 none of this is of weight.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, to_numpy
 from tilewright.errors import OperandError
 from tilewright.spec import MatmulSpec
 
@@ -29,16 +41,20 @@ _SMALL = 2**24
 _SUMS = 16
 
 
-def reference(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None = None) -> NDArray[np.float64]:
-    """A·B, with beta 1 C + A·B, more accurate than any kernel of `spec` may be, as float64.
+def reference(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None = None) -> NDArray[Any]:
+    """A·B, with beta 1 C + A·B, more accurate than any kernel of `spec` may be, as float64, or as int64 where it is exact.
 
     How far it can be from the exact result, elementwise, with beta 0; with beta 1 the former C is one more term:
 
-    - f32: γ_K(2**-53)·|A||B|, as its products are exact in float64.
+    - i32: not at all. A sum that overflows wraps around, modulo 2**32, as hardware does. It can from K = 33026 on for u8×u8,
+      65794 for u8×i8 and 131072 for i8×i8.
+    - f32, and f16 and bf16 summed in f32: γ_K(2**-53)·|A||B|, as their products are exact in float64.
     - f64: up to 2**24 products, everything is summed in ``np.longdouble`` and rounded to float64 once:
       γ_K(2**-64)·|A||B| + 2**-53·|A·B| with x86's. Above that, it is 16 partial sums in float64 that are added up so:
       16 times closer, γ_(K/16)(2**-53)·|A||B| + 2**-53·|A·B|, than a kernel that sums in float64, and nearly as fast.
       (Where long double is float64, on some systems, both are no better than γ_K(2**-53)·|A||B|.)
+
+    It is not rounded to C's type, but infinite where C, being narrower than the accumulator, cannot hold it.
 
     NaN and Inf in A or B follow IEEE 754: Inf·0 and Inf − Inf are NaN, and each stays in its row or column of C. With
     K = 0 the result is all zeros, with beta 1 the former C.
@@ -56,10 +72,21 @@ def reference(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any
         OperandError: A shape or an element type is not that of the spec, or C is missing or not wanted.
     """
     _check(spec, a, b, c)
+    total = _sums(spec, a, b, c)
+    if spec.acc_type.kind != "float":
+        # Exact in float64, which has 53 bits: there are less than 2**31 products of 16 bits, and C of 32.
+        return total.astype(np.int64).astype(np.int32).astype(np.int64)
+    if spec.c != spec.acc:
+        total[np.abs(total) >= _overflow(spec.c_type)] *= np.inf
+    return total
+
+
+def _sums(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None) -> NDArray[np.float64]:
+    """The sums of products, before anything is rounded to C's type."""
     with np.errstate(all="ignore"):
         if _is_exact_in_float64(spec):
             product = a.astype(np.float64) @ b.astype(np.float64)
-            return product if c is None else product + c
+            return product if c is None else product + c.astype(np.float64)
         total = np.zeros(spec.c_shape, np.longdouble) if c is None else c.astype(np.longdouble, order="C")
         if _is_small(spec):
             total += np.matmul(a.astype(np.longdouble), b.astype(np.longdouble))
@@ -76,11 +103,16 @@ def error_bound(
     """How far from `reference` a right kernel may be, elementwise: γ_K·|A||B| + output rounding + the reference's own.
 
     With beta 1, γ_{K+1}·(|A||B| + |C|) takes the place of γ_K·|A||B|. The bound holds for every order of summation, with
-    fused multiply-adds or without, and with gradual underflow. It is
+    fused multiply-adds or without, with gradual underflow and, for types narrower than their accumulator, without, as this
+    module says. It is
 
-    - 0 where the element's row of A, column of B or former C has a NaN or an Inf: the result is then the reference's;
+    - 0 for integers;
+    - 0 where the element's row of A, column of B or former C has a NaN or an Inf: the result is then the reference's
+      (but inf where an Inf meets a number that a dot instruction takes for zero, which gives NaN);
     - 0 without products: the result is then zero, or the former C;
-    - inf where a sum of magnitudes overflows the accumulator, or where K·u is 1 or more: nothing is promised there.
+    - 0 where the sum, whatever its error, is too large for a C narrower than the accumulator: the result is then Inf;
+    - inf where a sum of magnitudes overflows the accumulator, where K·u is 1 or more, or where it depends on rounding
+      errors whether C can hold the sum: nothing is promised there.
 
     `within_bound` compares by these rules.
 
@@ -97,29 +129,73 @@ def error_bound(
         OperandError: A shape or an element type is not that of the spec, or C is missing or not wanted.
     """
     _check(spec, a, b, c)
-    if spec.k == 0:
+    if spec.k == 0 or spec.acc_type.kind != "float":
         return np.zeros(spec.c_shape)
     terms = spec.k + spec.beta
-    limits = np.finfo(spec.acc_type.numpy)
     kernel = _gamma(terms, _roundoff(spec.acc_type))
     own = _reference_gamma(spec)
-    out = _roundoff(spec.c_type)
     with np.errstate(all="ignore"):
         # |A||B| + |C|, and a little more than it, for its own rounding in float64.
-        magnitude = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
-        magnitude += 0.0 if c is None else np.abs(c)
+        magnitude = _magnitudes(a) @ _magnitudes(b)
+        magnitude += 0.0 if c is None else _magnitudes(c)
         magnitude *= 1 + 2 * _gamma(terms, _U64)
-        underflow = spec.k * float(limits.smallest_subnormal)
+        underflow = spec.k * float(np.finfo(to_numpy(spec.acc_type)).smallest_subnormal)
         bound = (kernel + own) * magnitude + underflow
-        bound += out * (magnitude + bound)
-        bound[~(magnitude * (1 + kernel) + underflow <= float(limits.max))] = np.inf
+        if spec.a != spec.acc:
+            bound += _flushed(spec, a, b)
+        largest = magnitude * (1 + kernel) + underflow
+        bound = _rounded(spec, bound, magnitude) if spec.c == spec.acc else _narrowed(spec, bound, _sums(spec, a, b, c))
+        bound[~(largest <= float(np.finfo(to_numpy(spec.acc_type)).max))] = np.inf
     finite = np.isfinite(a).all(axis=1, keepdims=True) & np.isfinite(b).all(axis=0, keepdims=True)
     if c is not None:
         finite &= np.isfinite(c)
-    return np.where(finite, bound, 0.0)
+    return np.where(finite, bound, np.where(_infinite_times_tiny(spec, a, b), np.inf, 0.0))
 
 
-def within_bound(c: NDArray[Any], ref: NDArray[np.float64], bound: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _magnitudes(x: NDArray[Any]) -> NDArray[np.float64]:
+    """|X| in float64."""
+    return np.abs(x.astype(np.float64))
+
+
+def _rounded(spec: MatmulSpec, bound: NDArray[np.float64], magnitude: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The bound of the sums with one more rounding, for kernels that add up parts of the sum."""
+    return bound + _roundoff(spec.c_type) * (magnitude + bound)
+
+
+def _narrowed(spec: MatmulSpec, bound: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The bound of the sums after their rounding to a narrower C, which may overflow."""
+    exact, limit = np.abs(sums), _overflow(spec.c_type)
+    rounded = bound + _roundoff(spec.c_type) * (exact + bound) + float(_limits(spec.c_type).smallest_subnormal)
+    rounded[exact + bound >= limit] = np.inf
+    rounded[exact - bound >= limit] = 0.0
+    return rounded
+
+
+def _flushed(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+    """What may be lost where subnormal numbers count as zeros, as the module says."""
+    tiny = float(np.finfo(to_numpy(spec.acc_type)).tiny)
+    lost = np.full(spec.c_shape, (2 * spec.k + 2) * tiny)
+    a_size, b_size = _magnitudes(a), _magnitudes(b)
+    a_tiny, b_tiny = (np.where(size < tiny, size, 0.0) for size in (a_size, b_size))
+    if a_tiny.any() or b_tiny.any():
+        lost += a_tiny @ b_size + (a_size - a_tiny) @ b_tiny
+    return lost
+
+
+def _infinite_times_tiny(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where an Inf is multiplied by a number that a dot instruction may take for zero."""
+    met = np.zeros(spec.c_shape, bool)
+    if spec.a == spec.acc:
+        return met
+    tiny = float(np.finfo(to_numpy(spec.acc_type)).tiny)
+    a_size, b_size = _magnitudes(a), _magnitudes(b)
+    for x, y in ((np.isinf(a_size), (b_size > 0) & (b_size < tiny)), ((a_size > 0) & (a_size < tiny), np.isinf(b_size))):
+        if x.any() and y.any():
+            met |= x.astype(np.float64) @ y.astype(np.float64) > 0
+    return met
+
+
+def within_bound(c: NDArray[Any], ref: NDArray[Any], bound: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Where `c` is right: as close to `ref` as `bound` says, or the same NaN or Inf, or where the bound is inf.
 
     Args:
@@ -135,7 +211,7 @@ def within_bound(c: NDArray[Any], ref: NDArray[np.float64], bound: NDArray[np.fl
     return _same(c, ref) | (difference <= bound) | np.isposinf(bound)
 
 
-def relative_error(c: NDArray[Any], ref: NDArray[np.float64]) -> float:
+def relative_error(c: NDArray[Any], ref: NDArray[Any]) -> float:
     """‖C − ref‖ / ‖ref‖ in the Frobenius norm, the figure that runs and benchmarks report.
 
     Elements that are the same NaN or Inf in both count as equal, and are left out of ‖ref‖.
@@ -161,14 +237,14 @@ def relative_error(c: NDArray[Any], ref: NDArray[np.float64]) -> float:
         return float(np.linalg.norm(difference / scale) / np.linalg.norm(exact / scale))
 
 
-def _same(c: NDArray[Any], ref: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _same(c: NDArray[Any], ref: NDArray[Any]) -> NDArray[np.bool_]:
     """Where both are equal, or both NaN."""
     return (c == ref) | (np.isnan(c) & np.isnan(ref))
 
 
 def _is_exact_in_float64(spec: MatmulSpec) -> bool:
-    """Whether products of A's and B's elements have no more bits than float64's 53."""
-    return _roundoff(spec.a_type) * _roundoff(spec.b_type) >= _U64
+    """Whether products of A's and B's elements have no more bits than float64's 53, as those of integers never have."""
+    return spec.acc_type.kind != "float" or _roundoff(spec.a_type) * _roundoff(spec.b_type) >= _U64
 
 
 def _is_small(spec: MatmulSpec) -> bool:
@@ -195,6 +271,19 @@ def _gamma(n: int, u: float) -> float:
     return n * u / (1 - n * u) if n * u < 1 else float("inf")
 
 
+def _limits(element: DType) -> Any:  # noqa: ANN401 - ml_dtypes' class is none of numpy's
+    """The largest and smallest numbers of a floating-point type."""
+    if element.numpy_module is None:
+        return np.finfo(to_numpy(element))
+    return import_module(element.numpy_module).finfo(to_numpy(element))
+
+
+def _overflow(element: DType) -> float:
+    """The smallest magnitude that rounds to Inf: half a unit in the last place above the largest number."""
+    u = _roundoff(element)
+    return float(_limits(element).max) * (1 - u / 2) / (1 - u)
+
+
 def _roundoff(element: DType) -> float:
     """Unit roundoff of a type; integers do not round."""
     return element.roundoff or 0.0
@@ -216,5 +305,5 @@ def _check(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] |
             raise OperandError(f"is a {type(array).__name__}", operand=name, expected="a numpy array")
         if array.shape != shape:
             raise OperandError(f"has shape {array.shape}", operand=name, expected=f"{shape} for {spec}")
-        if array.dtype != np.dtype(element.numpy):
+        if array.dtype != to_numpy(element):
             raise OperandError(f"is of type {array.dtype.str}", operand=name, expected=f"{element.numpy} for {spec}")

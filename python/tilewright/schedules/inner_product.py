@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import steps
@@ -45,11 +47,13 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         if rows is not None and spec.m % blocking.mr:
             steps.peel(rows)
         steps.clean(script.functions)
-        for height in {min(blocking.mr, spec.m), spec.m % blocking.mr} - {0}:
-            sums = ir.RankedTensorType.get([height, 1, lanes], ir.Type.parse(spec.acc_type.mlir))
-            steps.vectorize(steps.match(script.functions, "linalg.fill", result_type=sums))
-        for name in ("linalg.generic", "linalg.reduce"):
-            steps.vectorize(steps.match(script.functions, name))
+        element = ir.Type.parse(spec.acc_type.mlir)
+        heights = {min(blocking.mr, spec.m), spec.m % blocking.mr} - {0}
+        for height, width in product(heights, {lanes, spec.k % lanes} - {0}):
+            sums = ir.RankedTensorType.get([height, 1, width], element)
+            for name in ("linalg.fill", "linalg.generic"):
+                steps.vectorize(steps.match(script.functions, name, result_type=sums))
+        steps.vectorize(steps.match(script.functions, "linalg.reduce"))
         steps.clean(script.functions)
         steps.keep_partial_sums(script.functions)
         if spec.beta == 0:
