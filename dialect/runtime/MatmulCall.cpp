@@ -73,12 +73,15 @@ void raiseStatus(Status status, const std::string &entry) {
 } // namespace
 
 MatmulCall::MatmulCall(std::shared_ptr<const ObjectCode> linked, Extents given, nb::handle aType, nb::handle bType,
-                       nb::handle cType, bool accumulate)
+                       nb::handle cType, bool accumulate, nb::object packing)
     : code(std::move(linked)), entry(reinterpret_cast<MatmulEntry *>(const_cast<void *>(code->entry()))),
       extents(given), a(makeOperand("a", extentM, extentK, /*written=*/false, aType)),
       b(makeOperand("b", extentK, extentN, /*written=*/false, bType)),
       c(makeOperand("out", extentM, extentN, /*written=*/true, cType)), accumulate(accumulate),
-      outName(nb::steal(PyUnicode_InternFromString("out"))) {
+      outName(nb::steal(PyUnicode_InternFromString("out"))), packed(std::move(packing)),
+      addressName(nb::steal(PyUnicode_InternFromString("address"))) {
+  if (!packed.is_none())
+    packedType = packed.attr("type");
   for (int64_t extent : extents)
     if (extent < openExtent)
       throw nb::value_error("an extent is negative; expected an int from 0, or None");
@@ -106,7 +109,8 @@ PyObject *MatmulCall::run(PyObject *aValue, PyObject *bValue, PyObject *out) con
   Extents actual = extents;
   Matrix aMatrix, bMatrix, cMatrix;
   nb::object result;
-  if (!readMatrix(aValue, a, actual, aMatrix) || !readMatrix(bValue, b, actual, bMatrix))
+  if (!readMatrix(aValue, a, actual, aMatrix) ||
+      !(packedType ? readPacked(bValue, bMatrix) : readMatrix(bValue, b, actual, bMatrix)))
     return nullptr;
   if (!out || out == Py_None) {
     if (accumulate) {
@@ -125,8 +129,34 @@ PyObject *MatmulCall::run(PyObject *aValue, PyObject *bValue, PyObject *out) con
   Status status = enter(actual, aMatrix, bMatrix, cMatrix);
   if (status == Status::ok)
     return result.release().ptr();
-  raiseStatus(status, code->entryName());
+  if (status != Status::wrongPacking || refusePacked(bValue))
+    raiseStatus(status, code->entryName());
   return nullptr;
+}
+
+bool MatmulCall::readPacked(PyObject *value, Matrix &matrix) const {
+  if (Py_TYPE(value) != reinterpret_cast<PyTypeObject *>(packedType.ptr())) {
+    if (refusePacked(value))
+      PyErr_SetString(PyExc_TypeError, "B is not packed");
+    return false;
+  }
+  nb::object address = nb::steal(PyObject_GetAttr(value, addressName.ptr()));
+  if (!address)
+    return false;
+  // It overlaps nothing that is written: nobody else has its memory to write to.
+  matrix = {static_cast<char *>(PyLong_AsVoidPtr(address.ptr())), 0, 0, 0};
+  return !PyErr_Occurred();
+}
+
+/// Lets Python raise the error; true when it raises none.
+bool MatmulCall::refusePacked(PyObject *value) const {
+  try {
+    packed.attr("refuse")(nb::handle(value));
+  } catch (nb::python_error &error) {
+    error.restore();
+    return false;
+  }
+  return true;
 }
 
 Status MatmulCall::enter(const Extents &actual, const Matrix &aMatrix, const Matrix &bMatrix,

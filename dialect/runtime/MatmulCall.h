@@ -17,22 +17,25 @@ using MatmulEntry = int32_t(int64_t m, int64_t n, int64_t k, const void *a, int6
                             void *c, int64_t ldc);
 
 /// What the entry returns.
-enum class Status : int32_t { ok = 0, wrongExtents = 1, outOfMemory = 2 };
+enum class Status : int32_t { ok = 0, wrongExtents = 1, outOfMemory = 2, wrongPacking = 3 };
 
 /// Immutable after construction, so that any number of threads may call it at once.
 class MatmulCall {
 public:
   /// Extents may be openExtent; `a`, `b` and `c` are anything that NumPy takes for a dtype. Code that accumulates reads
-  /// the result's former elements, so that calls have to pass `out`. Throws nanobind::python_error or
-  /// nanobind::builtin_exception.
+  /// the result's former elements, so that calls have to pass `out`. `packed` is None, or says how B comes packed: its
+  /// `type` is what is taken for B, objects with an `address`, and its `refuse` raises the error for another. Throws
+  /// nanobind::python_error or nanobind::builtin_exception.
   MatmulCall(std::shared_ptr<const ObjectCode> code, Extents extents, nanobind::handle a, nanobind::handle b,
-             nanobind::handle c, bool accumulate);
+             nanobind::handle c, bool accumulate, nanobind::object packed);
 
   /// self(a, b, *, out=None). A new reference, or null with a Python error. May throw as Operands.h says.
   PyObject *call(PyObject *positional, PyObject *keywords) const;
 
 private:
   PyObject *run(PyObject *a, PyObject *b, PyObject *out) const;
+  bool readPacked(PyObject *value, Matrix &matrix) const;
+  bool refusePacked(PyObject *value) const;
   Status enter(const Extents &actual, const Matrix &a, const Matrix &b, const Matrix &c) const noexcept;
 
   std::shared_ptr<const ObjectCode> code;
@@ -41,6 +44,8 @@ private:
   Operand a, b, c;
   bool accumulate;
   nanobind::object outName; // The interned "out".
+  nanobind::object packed, packedType;
+  nanobind::object addressName; // The interned "address".
 };
 
 } // namespace tilewright::runtime

@@ -5,6 +5,7 @@
 
 #include "ObjectCode.h"
 #include "ElfCheck.h"
+#include "OpenMP.h"
 #include "Scratch.h"
 
 #include "llvm/ExecutionEngine/JITLink/JITLink.h"
@@ -39,7 +40,8 @@ void *resolve(StringRef symbol) {
   for (const auto &[name, address] : ownSymbols)
     if (name == symbol)
       return address;
-  return dlsym(RTLD_DEFAULT, symbol.str().c_str());
+  std::string name = symbol.str();
+  return isOpenMP(name) ? findOpenMP(name) : dlsym(RTLD_DEFAULT, name.c_str());
 }
 
 Symbol *findEntry(LinkGraph &graph, StringRef name) {
@@ -51,15 +53,15 @@ Symbol *findEntry(LinkGraph &graph, StringRef name) {
 
 /// What one link leaves behind. JITLink calls back in this thread before link() returns.
 struct Outcome {
-  void *entry = nullptr;
+  std::map<std::string, void *> functions; // Those to be called, by name.
   JITLinkMemoryManager::FinalizedAlloc allocation;
   std::string failure;
 };
 
 class Context final : public JITLinkContext {
 public:
-  Context(JITLinkMemoryManager &manager, StringRef entry, Outcome &outcome)
-      : JITLinkContext(/*JD=*/nullptr), manager(manager), entry(entry), outcome(outcome) {}
+  Context(JITLinkMemoryManager &manager, Outcome &outcome)
+      : JITLinkContext(/*JD=*/nullptr), manager(manager), outcome(outcome) {}
 
   JITLinkMemoryManager &getMemoryManager() override { return manager; }
 
@@ -77,11 +79,13 @@ public:
     if (missing.empty())
       continuation->run(std::move(found));
     else
-      continuation->run(createStringError("undefined symbols: " + missing));
+      continuation->run(createStringError("undefined symbols: " + missing +
+                                          (isOpenMP(missing) ? "; expected LLVM's OpenMP runtime, libomp" : "")));
   }
 
   Error notifyResolved(LinkGraph &graph) override {
-    outcome.entry = findEntry(graph, entry)->getAddress().toPtr<void *>();
+    for (auto &[name, address] : outcome.functions)
+      address = findEntry(graph, name)->getAddress().toPtr<void *>();
     return Error::success();
   }
 
@@ -90,11 +94,12 @@ public:
   }
 
   Error modifyPassConfig(LinkGraph &, PassConfiguration &passes) override {
-    // In place of the passes that prepare unwind tables: nothing unwinds through a kernel. What the entry does not
-    // reach, these tables among it, is left out.
+    // In place of the passes that prepare unwind tables: nothing unwinds through a kernel. What the functions to
+    // be called do not reach, these tables among it, is left out.
     passes.PrePrunePasses.clear();
     passes.PrePrunePasses.push_back([this](LinkGraph &graph) {
-      findEntry(graph, entry)->setLive(true);
+      for (const auto &[name, address] : outcome.functions)
+        findEntry(graph, name)->setLive(true);
       return Error::success();
     });
     return Error::success();
@@ -102,7 +107,6 @@ public:
 
 private:
   JITLinkMemoryManager &manager;
-  StringRef entry;
   Outcome &outcome;
 };
 
@@ -129,27 +133,36 @@ struct ObjectCode::Memory {
 };
 
 ObjectCode::ObjectCode(std::string entry, std::unique_ptr<Memory> linked)
-    : name(std::move(entry)), memory(std::move(linked)), entryAddress(memory->outcome.entry) {}
+    : name(std::move(entry)), memory(std::move(linked)), entryAddress(address(name)) {}
 
 ObjectCode::~ObjectCode() = default;
 
-std::shared_ptr<const ObjectCode> ObjectCode::link(std::string_view object, const std::string &entry) {
+const void *ObjectCode::address(const std::string &function) const {
+  auto found = memory->outcome.functions.find(function);
+  return found == memory->outcome.functions.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<const ObjectCode> ObjectCode::link(std::string_view object, const std::string &entry,
+                                                   const std::vector<std::string> &further) {
   auto pool = std::make_shared<orc::SymbolStringPool>(); // Names outlive the graph while JITLink returns.
   std::unique_ptr<LinkGraph> graph = readGraph(StringRef(object.data(), object.size()), pool);
   Triple machine(sys::getProcessTriple());
   const Triple &made = graph->getTargetTriple();
   if (made.getArch() != machine.getArch() || made.getObjectFormat() != machine.getObjectFormat())
     throw InvalidObject("the object is for " + made.str() + "; expected one for this machine, " + machine.str());
-  if (!findEntry(*graph, entry))
-    throw InvalidObject("the object defines no function \"" + entry + "\"");
-
   auto memory = std::make_unique<Memory>();
+  memory->outcome.functions.emplace(entry, nullptr);
+  for (const std::string &name : further)
+    memory->outcome.functions.emplace(name, nullptr);
+  for (const auto &[name, address] : memory->outcome.functions)
+    if (!findEntry(*graph, name))
+      throw InvalidObject("the object defines no function \"" + name + "\"");
   Expected<std::unique_ptr<InProcessMemoryManager>> manager = InProcessMemoryManager::Create();
   if (!manager)
     throw LinkFailure(toString(manager.takeError()));
   memory->manager = std::move(*manager);
-  jitlink::link(std::move(graph), std::make_unique<Context>(*memory->manager, entry, memory->outcome));
-  if (!memory->outcome.failure.empty() || !memory->outcome.entry)
+  jitlink::link(std::move(graph), std::make_unique<Context>(*memory->manager, memory->outcome));
+  if (!memory->outcome.failure.empty() || !memory->outcome.functions[entry])
     throw LinkFailure("cannot link the object: " + memory->outcome.failure);
   return std::shared_ptr<const ObjectCode>(new ObjectCode(entry, std::move(memory)));
 }

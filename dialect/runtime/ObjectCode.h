@@ -6,10 +6,12 @@
 #define TILEWRIGHT_RUNTIME_OBJECTCODE_H
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tilewright::runtime {
 
@@ -29,16 +31,19 @@ public:
 /// unmapped with the last reference.
 class ObjectCode {
 public:
-  /// Links `object`, in which `entry` is the function to be called. Symbols that it does not define are, in this order,
-  /// MLIR's allocation functions (Scratch.h) and what the process exports (the C library: memcpy, fma).
-  /// Throws InvalidObject or LinkFailure.
-  static std::shared_ptr<const ObjectCode> link(std::string_view object, const std::string &entry);
+  /// Links `object`, in which `entry` is the function to be called, and `further` are others that can be. Symbols that
+  /// it does not define are, in this order, MLIR's allocation functions (Scratch.h), OpenMP's (OpenMP.h), and what the
+  /// process exports (the C library: memcpy, fma). Throws InvalidObject or LinkFailure.
+  static std::shared_ptr<const ObjectCode> link(std::string_view object, const std::string &entry,
+                                                const std::vector<std::string> &further = {});
 
   ~ObjectCode();
   ObjectCode(const ObjectCode &) = delete;
   ObjectCode &operator=(const ObjectCode &) = delete;
 
   const void *entry() const { return entryAddress; }
+  /// Where one of the functions is; null for a name that was not given.
+  const void *address(const std::string &name) const;
   const std::string &entryName() const { return name; }
 
 private:

@@ -3,12 +3,15 @@
 // tilewright._runtime: loads compiled kernels and calls them on NumPy arrays, without MLIR.
 
 #include "MatmulCall.h"
+#include "OpenMP.h"
+#include "PackCall.h"
 #include "Scratch.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 namespace nb = nanobind;
 using namespace tilewright::runtime;
@@ -18,10 +21,10 @@ struct Code {
   std::shared_ptr<const ObjectCode> linked;
 };
 
-static Code linkCode(nb::bytes object, const std::string &entry) {
+static Code linkCode(nb::bytes object, const std::string &entry, const std::vector<std::string> &further) {
   std::string_view bytes(object.c_str(), object.size());
   nb::gil_scoped_release release;
-  return {ObjectCode::link(bytes, entry)};
+  return {ObjectCode::link(bytes, entry, further)};
 }
 
 static int64_t extentOf(std::optional<int64_t> value) {
@@ -31,8 +34,9 @@ static int64_t extentOf(std::optional<int64_t> value) {
 }
 
 static void makeCall(MatmulCall *self, const Code &code, std::optional<int64_t> m, std::optional<int64_t> n,
-                     std::optional<int64_t> k, nb::handle a, nb::handle b, nb::handle c, bool accumulate) {
-  new (self) MatmulCall(code.linked, {extentOf(m), extentOf(n), extentOf(k)}, a, b, c, accumulate);
+                     std::optional<int64_t> k, nb::handle a, nb::handle b, nb::handle c, bool accumulate,
+                     nb::object packed) {
+  new (self) MatmulCall(code.linked, {extentOf(m), extentOf(n), extentOf(k)}, a, b, c, accumulate, std::move(packed));
 }
 
 /// tp_call: the dispatch of a nanobind method would take as long as a small product.
@@ -73,11 +77,13 @@ NB_MODULE(_runtime, m) {
                    "executable at once, and go when the last kernel that uses them goes.")
       .def(
           "__init__",
-          [](Code *self, nb::bytes object, const std::string &entry) { new (self) Code(linkCode(object, entry)); },
-          nb::arg("object"), nb::arg("entry"),
-          "Links `object` and finds the function `entry` in it.\n\n"
+          [](Code *self, nb::bytes object, const std::string &entry, const std::vector<std::string> &further) {
+            new (self) Code(linkCode(object, entry, further));
+          },
+          nb::arg("object"), nb::arg("entry"), nb::arg("further") = std::vector<std::string>(),
+          "Links `object` and finds the function `entry` in it, and further ones by name.\n\n"
           "Raises:\n"
-          "    ValueError: The bytes are no object for this machine, or do not define `entry`.\n"
+          "    ValueError: The bytes are no object for this machine, or do not define a function.\n"
           "    OSError: A symbol is undefined, or there is no memory.")
       .def_prop_ro(
           "address", [](const Code &self) { return reinterpret_cast<uintptr_t>(self.linked->entry()); },
@@ -88,6 +94,7 @@ NB_MODULE(_runtime, m) {
                          "A matmul that can be called: self(a, b, *, out=None), from any number of threads at once.")
       .def("__init__", &makeCall, nb::arg("code"), nb::arg("m").none(), nb::arg("n").none(), nb::arg("k").none(),
            nb::kw_only(), nb::arg("a"), nb::arg("b"), nb::arg("c"), nb::arg("accumulate") = false,
+           nb::arg("packed") = nb::none(),
            "Args:\n"
            "    code: The linked C entry.\n"
            "    m: Rows of A and of the result; None takes whatever the operands have, here and below.\n"
@@ -96,7 +103,32 @@ NB_MODULE(_runtime, m) {
            "    a: NumPy type (or its name) of A's elements.\n"
            "    b: That of B's.\n"
            "    c: That of the result's.\n"
-           "    accumulate: Whether the code adds to the result's former elements, so that calls have to pass `out`.");
+           "    accumulate: Whether the code adds to the result's former elements, so that calls have to pass `out`.\n"
+           "    packed: How B comes packed, or None: its `type` is the type of the objects that are taken, which have "
+           "an\n"
+           "        `address`, and its `refuse` raises the error for one that is not.");
+
+  nb::class_<PackCall>(m, "PackCall", "Packs B ahead of time, from any number of threads at once.")
+      .def(
+          "__init__",
+          [](PackCall *self, const Code &code, const std::string &entry, int64_t n, int64_t k, nb::handle b) {
+            new (self) PackCall(code.linked, entry, n, k, b);
+          },
+          nb::arg("code"), nb::arg("entry"), nb::arg("n"), nb::arg("k"), nb::kw_only(), nb::arg("b"),
+          "Args:\n"
+          "    code: The linked code.\n"
+          "    entry: The function in it that packs.\n"
+          "    n: Columns of B.\n"
+          "    k: Rows of B.\n"
+          "    b: NumPy type (or its name) of B's elements.")
+      .def(
+          "pack",
+          [](const PackCall &self, nb::handle b, nb::handle packed) {
+            if (!self.call(b.ptr(), packed.ptr()))
+              throw nb::python_error();
+          },
+          nb::arg("b"), nb::arg("packed"),
+          "Packs the array `b` into the buffer `packed`, which is as large as it takes.");
 
   m.def(
       "scratch_state",
@@ -106,4 +138,7 @@ NB_MODULE(_runtime, m) {
       },
       "Bytes of scratch memory that this thread keeps for kernels, and how many of them are in use now.");
   m.attr("SCRATCH_LIMIT") = scratchLimit;
+  m.def("openmp_file", &openMPFile,
+        "The file of the OpenMP runtime that kernels of several threads use, which is loaded by this; empty when there "
+        "is none.");
 }

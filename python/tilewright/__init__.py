@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tilewright.payload.reference import error_bound, reference
     from tilewright.runtime.compile import compile, matmul
     from tilewright.runtime.kernel import Kernel
+    from tilewright.runtime.packed_b import PackedB
     from tilewright.schedules.blocking import Blocking
     from tilewright.spec import MatmulSpec
     from tilewright.targets import Target
@@ -39,6 +40,7 @@ _ORIGINS = {
     "compile": "runtime.compile",
     "matmul": "runtime.compile",
     "Kernel": "runtime.kernel",
+    "PackedB": "runtime.packed_b",
     "Blocking": "schedules.blocking",
     "MatmulSpec": "spec",
     "Target": "targets",
@@ -50,6 +52,7 @@ __all__ = [
     "LoweringError",
     "MatmulSpec",
     "OperandError",
+    "PackedB",
     "ScheduleError",
     "SpecError",
     "Target",

@@ -172,7 +172,7 @@ def _keep_packing(function: func.FuncOp, size: int) -> None:
     block = function.entry_block
     _sweep(block, packing.needed | {packing.allocation, block.operations[len(block.operations) - 1].operation})
     a, b, c = block.arguments
-    assert not list(a.uses) and not list(c.uses), "reads of them are refused"
+    assert not [*a.uses, *c.uses], "reads of them are refused"
     block.erase_argument(2)
     block.erase_argument(0)
     packed = block.add_argument(_bytes_type(size), function.location)

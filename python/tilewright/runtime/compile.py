@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright import _runtime, knobs, targets
-from tilewright.dtypes import from_numpy
+from tilewright.dtypes import from_numpy, to_numpy
 from tilewright.emit import STAGES
 from tilewright.errors import LoweringError, OperandError, SpecError
-from tilewright.payload.abi import ENTRY
+from tilewright.payload.abi import ENTRY, PACK_SUFFIX
+from tilewright.payload.packing import PackedFormat
 from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.kernel import Kernel, Metadata
+from tilewright.runtime.packed_b import Packing
 from tilewright.schedules import make
 from tilewright.schedules.plan import Plan, Schedule
 from tilewright.spec import MatmulSpec
@@ -76,14 +78,18 @@ def compile(
     found = store.get(key) if store is not None and key is not None else None
     if found is not None and _are_unchanged(found.header.get("libraries")):
         object_, seconds, texts = found.object, {}, {}
+        header = found.header.get("packed")
+        packed = PackedFormat.from_header(bytes.fromhex(header)) if header else None
     else:
         found = None
         built = build(spec, row, plan)
-        object_, seconds, texts = built.object, built.seconds, built.texts
+        object_, seconds, texts, packed = built.object, built.seconds, built.texts, built.packed
         if store is not None and key is not None:
             about = {"spec": str(spec), "target": row.name, "schedule": plan.name, "libraries": _libraries()}
+            if packed is not None:
+                about["packed"] = packed.header.hex()
             store.put(key, object_, about)
-    code = _runtime.Code(object_, ENTRY)
+    code, packing = _link(object_, spec, packed)
     facts = Metadata(
         target=row.name,
         triple=row.triple,
@@ -96,7 +102,16 @@ def compile(
         cached=found is not None,
         version=VERSION,
     )
-    return Kernel(code, spec, row, facts, _Texts(spec, row, plan, texts))
+    return Kernel(code, spec, row, facts, _Texts(spec, row, plan, texts), packing)
+
+
+def _link(object_: bytes, spec: MatmulSpec, packed: PackedFormat | None) -> tuple[_runtime.Code, Packing | None]:
+    """Links an object, and with it what packs B in the format `packed`, when B comes packed."""
+    if packed is None:
+        return _runtime.Code(object_, ENTRY), None
+    packer = f"{ENTRY}{PACK_SUFFIX}"
+    code = _runtime.Code(object_, ENTRY, [packer])
+    return code, Packing(packed, _runtime.PackCall(code, packer, spec.n, spec.k, b=to_numpy(spec.b_type)))
 
 
 def build(

@@ -13,8 +13,10 @@ import numpy as np
 
 from tilewright._runtime import Code, MatmulCall
 from tilewright.dtypes import to_numpy
-from tilewright.errors import TilewrightError
+from tilewright.errors import SpecError, TilewrightError
 from tilewright.payload.abi import PROTOTYPE
+from tilewright.payload.packing import PackedFormat
+from tilewright.runtime.packed_b import PackedB, Packing
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -82,6 +84,7 @@ class Kernel(MatmulCall):
     used where they lie and never copied. They need the spec's element types and shapes (an extent of None takes any);
     elements of a row adjacent; rows any distance apart, but in order and without overlap; and natural alignment. `out` must
     be writable and share no element with `a` or `b`. With beta 1 in the spec, `out` is what is added to, and must be given.
+    With `b_packed` in the spec, `b` is what `pack_b` returned.
     A subclass of ndarray is taken for the memory that it describes.
 
     Any number of threads may call a kernel at once. Other Python threads run meanwhile, except beside very small products.
@@ -92,7 +95,7 @@ class Kernel(MatmulCall):
         MemoryError: There is no memory for the result or for packed panels.
     """
 
-    __slots__ = ("_asm", "_code", "_metadata", "_spec", "_target")
+    __slots__ = ("_asm", "_code", "_metadata", "_packing", "_spec", "_target")
 
     def __init__(
         self,
@@ -101,6 +104,7 @@ class Kernel(MatmulCall):
         target: Target,
         metadata: Metadata,
         stages: Mapping[str, str | Callable[[], str]],
+        packing: Packing | None = None,
     ) -> None:
         """Makes a kernel of linked code.
 
@@ -110,9 +114,11 @@ class Kernel(MatmulCall):
             target: What it was compiled for; this machine must be able to run it.
             metadata: How it came about.
             stages: The text of each stage by name, in order; or a function that makes the text when it is first asked for.
+            packing: How it packs B, when the spec says that B comes packed.
         """
         a, b, c = (to_numpy(element) for element in (spec.a_type, spec.b_type, spec.c_type))
-        super().__init__(code, spec.m, spec.n, spec.k, a=a, b=b, c=c, accumulate=bool(spec.beta))
+        super().__init__(code, spec.m, spec.n, spec.k, a=a, b=b, c=c, accumulate=bool(spec.beta), packed=packing)
+        self._packing = packing
         self._code = code
         self._spec = spec
         self._target = target
@@ -122,10 +128,32 @@ class Kernel(MatmulCall):
     if TYPE_CHECKING:  # The native base class has it.
 
         def __call__(
-            self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], *, out: np.ndarray[Any, Any] | None = None
+            self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any] | PackedB, *, out: np.ndarray[Any, Any] | None = None
         ) -> np.ndarray[Any, Any]:
             """Computes A·B, as the class says."""
             ...
+
+    def pack_b(self, b: np.ndarray[Any, Any]) -> PackedB:
+        """Packs `b`, an array as the call would take it, for this kernel and for every other one of an equal format.
+
+        Raises:
+            SpecError: The kernel was not compiled with `b_packed`.
+            OperandError: `b` does not fit; the error says why, and what to do.
+            MemoryError: There is no memory for it.
+        """
+        if self._packing is None:
+            raise SpecError(
+                f"{self!r} takes B as it is",
+                where="kernel.pack_b",
+                expected="a kernel of a spec with b_packed=True",
+                remedy="Pass b itself, or compile with b_packed=True",
+            )
+        return self._packing.pack(b)
+
+    @property
+    def packed_format(self) -> PackedFormat | None:
+        """The format of the packed B that the kernel takes; None when it takes B as it is."""
+        return None if self._packing is None else self._packing.format
 
     @property
     def spec(self) -> MatmulSpec:
