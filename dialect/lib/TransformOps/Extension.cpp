@@ -5,8 +5,10 @@
 #include "Tilewright/IR/Tilewright.h"
 #include "Tilewright/TransformOps/TilewrightTransformOps.h"
 
+#include "mlir/Dialect/AMX/AMXDialect.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -28,7 +30,9 @@ public:
   void init() {
     declareDependentDialect<tilewright::TilewrightDialect>();
     declareGeneratedDialect<affine::AffineDialect>();
+    declareGeneratedDialect<amx::AMXDialect>();
     declareGeneratedDialect<arith::ArithDialect>();
+    declareGeneratedDialect<LLVM::LLVMDialect>();
     declareGeneratedDialect<memref::MemRefDialect>();
     declareGeneratedDialect<scf::SCFDialect>();
     declareGeneratedDialect<tensor::TensorDialect>();

@@ -2,6 +2,7 @@
 
 #include "Tilewright/TransformOps/TilewrightTransformOps.h"
 
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -17,21 +18,21 @@ namespace {
 /// A row is copied by straight-line code up to this many vectors, by a loop beyond.
 constexpr int64_t maxUnrolledVectors = 4;
 
-/// Where a row of the padded tensor comes from.
-enum class RowSource { FullRow, PartialRow, PaddingOnly };
+/// Where rows of the padded tensor come from: the whole of those of the source, part of each, part of them, or nowhere.
+enum class RowSource { FullRow, PartialRow, PartialGroup, PaddingOnly };
 
 /// Builds the loops that replace one tensor.pad.
 class PadCopy {
 public:
-  PadCopy(RewriterBase &rewriter, tensor::PadOp pad, Value padding, int64_t lanes)
+  PadCopy(RewriterBase &rewriter, tensor::PadOp pad, Value padding, int64_t lanes, int64_t rows)
       : rewriter(rewriter), loc(pad.getLoc()), source(pad.getSource()), padding(padding),
-        columns(pad.getResultType().getDimSize(1)), lanes(lanes) {}
+        columns(pad.getResultType().getDimSize(1)), lanes(lanes), rows(rows) {}
 
   Value index(int64_t value) { return arith::ConstantIndexOp::create(rewriter, loc, value); }
 
-  /// for r in [from, to): dest[r, :] = row r
+  /// for r in [from, to) step rows: dest[r:r+rows, :] = rows from r on
   Value copyRows(Value dest, Value from, Value to, RowSource kind) {
-    return loop(dest, from, to, index(1), [&](Value row, Value carried) { return copyRow(carried, row, kind); });
+    return loop(dest, from, to, index(rows), [&](Value row, Value carried) { return copyRow(carried, row, kind); });
   }
 
 private:
@@ -59,24 +60,31 @@ private:
   }
 
   Value copyVector(Value dest, Value row, Value column, int64_t width, RowSource kind) {
-    auto type = VectorType::get({width}, cast<RankedTensorType>(source.getType()).getElementType());
-    auto map = AffineMapAttr::get(AffineMap::getMinorIdentityMap(2, 1, rewriter.getContext()));
+    SmallVector<int64_t> shape{width};
+    SmallVector<bool> readInBounds{kind == RowSource::FullRow}, writeInBounds{true};
+    if (rows > 1) {
+      shape.insert(shape.begin(), rows);
+      readInBounds.insert(readInBounds.begin(), kind != RowSource::PartialGroup);
+      writeInBounds.push_back(true);
+    }
+    auto type = VectorType::get(shape, cast<RankedTensorType>(source.getType()).getElementType());
+    auto map = AffineMapAttr::get(AffineMap::getMinorIdentityMap(2, shape.size(), rewriter.getContext()));
     Value vector;
     if (kind == RowSource::PaddingOnly)
       vector = vector::BroadcastOp::create(rewriter, loc, type, padding);
     else
       vector =
           vector::TransferReadOp::create(rewriter, loc, type, source, ValueRange{row, column}, map, padding,
-                                         /*mask=*/Value(), rewriter.getBoolArrayAttr({kind == RowSource::FullRow}));
+                                         /*mask=*/Value(), rewriter.getBoolArrayAttr(readInBounds));
     return vector::TransferWriteOp::create(rewriter, loc, vector, dest, ValueRange{row, column}, map,
-                                           rewriter.getBoolArrayAttr({true}))
+                                           rewriter.getBoolArrayAttr(writeInBounds))
         .getResult();
   }
 
   RewriterBase &rewriter;
   Location loc;
   Value source, padding;
-  int64_t columns, lanes;
+  int64_t columns, lanes, rows;
 };
 } // namespace
 
@@ -127,33 +135,46 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
     failure.attachNote(target->getLoc()) << "payload operation";
     return failure;
   }
-  Location loc = pad.getLoc();
   RankedTensorType type = pad.getResultType();
+  int64_t group = getRows();
+  if (type.getDimSize(0) % group != 0) {
+    DiagnosedSilenceableFailure failure = emitSilenceableError() << "the result has " << type.getDimSize(0)
+                                                                 << " rows, no multiple of " << group;
+    failure.attachNote(target->getLoc()) << "payload operation";
+    return failure;
+  }
+  Location loc = pad.getLoc();
   Value dest = destinationOf(rewriter, pad);
-  PadCopy copy(rewriter, pad, paddingOf(rewriter, pad), getLanes());
+  PadCopy copy(rewriter, pad, paddingOf(rewriter, pad), getLanes(), group);
   OpFoldResult rows = tensor::getMixedSize(rewriter, loc, pad.getSource(), 0);
   OpFoldResult columns = tensor::getMixedSize(rewriter, loc, pad.getSource(), 1);
-  Value rowCount = getValueOrCreateConstantIndexOp(rewriter, loc, rows);
+  AffineExpr row = rewriter.getAffineDimExpr(0);
+  auto rounded = [&](AffineExpr expr) { return affine::makeComposedFoldedAffineApply(rewriter, loc, expr, rows); };
+  OpFoldResult wholeRows = rounded(row.floorDiv(group) * group), filledRows = rounded(row.ceilDiv(group) * group);
+  auto valueOf = [&](OpFoldResult size) { return getValueOrCreateConstantIndexOp(rewriter, loc, size); };
+  Value groupedCount = valueOf(wholeRows);
   Value zero = copy.index(0), allRows = copy.index(type.getDimSize(0)), allColumns = copy.index(type.getDimSize(1));
 
   Value result;
   if (isConstantIntValue(columns, type.getDimSize(1))) {
-    result = copy.copyRows(dest, zero, rowCount, RowSource::FullRow);
+    result = copy.copyRows(dest, zero, groupedCount, RowSource::FullRow);
   } else {
-    Value columnCount = getValueOrCreateConstantIndexOp(rewriter, loc, columns);
+    Value columnCount = valueOf(columns);
     Value full = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq, columnCount, allColumns);
     auto branch = scf::IfOp::create(rewriter, loc, TypeRange{type}, full, /*withElseRegion=*/true);
     for (auto [block, kind] :
          {std::pair(branch.thenBlock(), RowSource::FullRow), std::pair(branch.elseBlock(), RowSource::PartialRow)}) {
       OpBuilder::InsertionGuard guard(rewriter);
       rewriter.setInsertionPointToStart(block);
-      Value copied = copy.copyRows(dest, zero, rowCount, kind);
+      Value copied = copy.copyRows(dest, zero, groupedCount, kind);
       scf::YieldOp::create(rewriter, loc, copied);
     }
     result = branch.getResult(0);
   }
-  if (!isConstantIntValue(rows, type.getDimSize(0)))
-    result = copy.copyRows(result, rowCount, allRows, RowSource::PaddingOnly);
+  if (wholeRows != filledRows)
+    result = copy.copyRows(result, groupedCount, valueOf(rows), RowSource::PartialGroup);
+  if (!isConstantIntValue(filledRows, type.getDimSize(0)))
+    result = copy.copyRows(result, valueOf(filledRows), allRows, RowSource::PaddingOnly);
   rewriter.replaceOp(pad, result);
   return DiagnosedSilenceableFailure::success();
 }

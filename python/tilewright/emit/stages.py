@@ -96,7 +96,7 @@ def build(
             return stages
         with steps("bufferized"):
             ours = plan.name if plan.trusted and plan.text is None else None
-            stages.workspace, stages.packed = driver.bufferize(module, spec, ours, plan.threads)
+            stages.workspace, stages.packed = driver.bufferize(module, spec, target, ours, plan.threads)
             stages.texts["bufferized"] = _text(module)
         if steps.done:
             return stages

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.errors import LoweringError, ScheduleError
-from tilewright.lowering import culprit, entry, parallel, pipelines, prepack, workspace
+from tilewright.lowering import culprit, entry, half_floats, parallel, pipelines, prepack, workspace
 from tilewright.lowering.diagnostics import DUMP, Collected, Message, collect, payload_op, source_line
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
@@ -165,13 +165,14 @@ def _lowering_error(collected: Collected, stage: str, failure: Exception) -> Low
 
 
 def bufferize(
-    module: ir.Module, spec: MatmulSpec, strategy: str | None = None, threads: int = 1
+    module: ir.Module, spec: MatmulSpec, target: Target, strategy: str | None = None, threads: int = 1
 ) -> tuple[int, PackedFormat | None]:
     """Takes a scheduled module from tensors to memrefs.
 
     Args:
         module: The module, which is changed.
         spec: What it computes.
+        target: For which target: its instructions decide the order of elements in packed panels.
         strategy: The strategy of ours that scheduled it; None for a schedule of the user's.
         threads: Between how many threads its loops are shared at most.
 
@@ -187,6 +188,9 @@ def bufferize(
     run_passes(module, pipelines.DROP_RESULT, "bufferized")
     _return_through_c(_payload_function(module, "bufferized"))
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
+    if spec.a != spec.acc:
+        products = pipelines.group_products(spec, target.dot(spec.a_type.name, spec.b_type.name))
+        _run_own_script(module, products, "bufferized")
     packed = prepack.separate(module, spec, strategy=strategy) if spec.b_packed else None
     function = _payload_function(module, "bufferized")
     parallel.share(function, threads)
@@ -240,12 +244,25 @@ def to_llvm(
         LoweringError: A pass failed.
     """
     run_passes(module, pipelines.PREFETCH.format(line=target.l1.line), "llvm")
-    script = pipelines.lower_vectors(target.lanes(spec.acc_type))
+    script = pipelines.lower_vectors(target.lanes(spec.acc_type), target.dot(spec.a_type.name, spec.b_type.name))
     _run_own_script(module, script, "llvm")
     for function in (ENTRY, prepack.PACK)[: 1 if packed is None else 2]:
         entry.prepare_body(_payload_function(module, "llvm", function), target)
+    _lower_half_floats(module, spec, target)
     run_passes(module, pipelines.TO_LLVM, "llvm")
+    if half_floats.of(spec):
+        half_floats.move_as_integers(module.operation)
     return entry.add_entry(module, spec, target, workspace_bytes, allocator, symbol, packed)
+
+
+def _lower_half_floats(module: ir.Module, spec: MatmulSpec, target: Target) -> None:
+    """Writes out the conversions of 16-bit floats that `target` has no instructions for."""
+    missing = half_floats.to_expand(spec, target)
+    if "f16" in missing:
+        with module.context:
+            half_floats.expand_f16(module.operation)
+    if "bf16" in missing:
+        run_passes(module, half_floats.EXPAND_BF16, "llvm")
 
 
 def _payload_function(module: ir.Module, stage: str, name: str = ENTRY) -> func.FuncOp:

@@ -8,6 +8,8 @@ from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import bufferization, memref, vector
 from tilewright.mlir.dialects.transform import tilewright as ours
 from tilewright.schedules import steps
+from tilewright.spec import MatmulSpec
+from tilewright.targets.dots import Dot
 
 DROP_RESULT = "builtin.module(canonicalize, cse, canonicalize, drop-equivalent-buffer-results)"
 """After `bufferize`: a result that is C's own buffer is returned no longer."""
@@ -46,8 +48,25 @@ def bufferize() -> ir.Module:
     return script.module
 
 
-def lower_vectors(lanes: int) -> ir.Module:
-    """The script that takes vectors of any rank to single registers of `lanes` elements.
+def group_products(spec: MatmulSpec, dot: Dot) -> ir.Module:
+    """The script that brings products of narrow elements into the form that `dot` multiplies.
+
+    Products are grouped by its depth, and what is done to the elements of packed panels is done while packing. On memrefs,
+    because a panel's layout is a matter of its writer and its readers. Needs an active `ir.Context`.
+    """
+    storage = ir.TypeAttr.get(ir.Type.parse(dot.storage)) if dot.storage else None
+    with steps.script() as script:
+        functions = script.functions
+        steps.apply(functions, memref.apply_patterns_memref_fold_memref_alias_ops, cse=True)
+        if dot.kind != "multiply_add":
+            element = ir.TypeAttr.get(ir.Type.parse(spec.a_type.mlir))
+            ours.tilewright_dot_form(functions, element, dot.depth, storage=storage, flip=dot.flip)
+        ours.tilewright_convert_panels(functions, dot.depth, storage=storage)
+    return script.module
+
+
+def lower_vectors(lanes: int, dot: Dot) -> ir.Module:
+    """The script that takes vectors of any rank to single registers of `lanes` elements, and products in dot form to `dot`.
 
     Upstream has these patterns as transform ops only, not as passes. Needs an active `ir.Context`.
     """
@@ -74,6 +93,11 @@ def lower_vectors(lanes: int) -> ir.Module:
             vector.apply_patterns_vector_lower_broadcast()
 
         steps.apply(functions, fold_slices, cse=True)
+        if dot.kind == "dot":
+            element = ir.TypeAttr.get(ir.Type.parse(dot.element))
+            ours.tilewright_contract_to_dot(
+                functions, element, dot.intrinsic, dot.depth, lanes, adds=dot.adds, unsigned_first=dot.unsigned_first
+            )
         ours.tilewright_unroll_vectors(functions, lanes)
         steps.clean(functions)
         steps.apply(functions, contractions)

@@ -7,11 +7,16 @@ Multiplication" (ACM TOMS 34(3), 2008), as BLIS has it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.mlir import ir
 from tilewright.schedules import steps
-from tilewright.schedules.blocking import Blocking
+from tilewright.schedules.blocking import Blocking, ceil_div
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+
+_PANELS = ("panels_of_a", "panels_of_b")
+"""Marks of the copies that make panels."""
 
 
 def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
@@ -27,13 +32,16 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
               for jr in 0..nc step nr:
                 for ir in 0..mc step mr:
                   acc = 0 if pc == 0 else C[ic+ir:, jc+jr:]       (full tiles unmasked)
-                  for k in 0..kc:
-                    acc += packed_a[ir / mr][:, k] * packed_b[jr / nr][k, :]
+                  for k in 0..kc step depth:
+                    acc += packed_a[ir / mr][:, k:k+depth] * packed_b[jr / nr][k:k+depth, :]
                   C[ic+ir:, jc+jr:] = acc
+
+    The depth is 1 but for types of which the target's instruction takes several products at once.
     """
-    p = blocking
     element = ir.Type.parse(spec.acc_type.mlir)
-    lanes = target.lanes(spec.acc_type)
+    depth = target.dot(spec.a_type.name, spec.b_type.name).step
+    # Panels hold whole groups of the elements that an instruction multiplies at once.
+    p = replace(blocking, kc=ceil_div(blocking.kc, depth) * depth)
     # A loop of one step would be folded away by the next clean-up: it is not made.
     loops = {
         "jc": ([0, p.nc, 0], p.nc < spec.n),
@@ -52,17 +60,18 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         tile = steps.pad(tile, spec, sizes=[p.mr, p.nr, p.kc], pack=[True, True, False])
         # A's panels are made inside the ic loop, over jr and ir, B's outside of it.
         for operand, (own, over) in enumerate((("ir", ("jr", "ir")), ("jr", ("ic", "jr", "ir")))):
+            steps.mark(steps.producer(tile, operand), _PANELS[operand])
             if loops[own][1]:
                 steps.hoist_packing(tile, operand, loops=sum(loops[name][1] for name in over))
         steps.hoist_invariants(script.functions)
         steps.clean(script.functions)
-        pack_b, pack_a, _ = steps.split(steps.match(script.functions, "tensor.pad"), 3)
-        steps.vectorize_packing(pack_b, lanes)
-        steps.vectorize_packing(pack_a, lanes)
+        pack_a, pack_b = (steps.match_marked(script.functions, panels) for panels in _PANELS)
+        steps.vectorize_packing(pack_a, target.lanes(spec.a_type))
+        steps.vectorize_packing(pack_b, target.lanes(spec.b_type), rows=depth)
         tile = steps.match_product(script.functions, spec)
-        looped = p.kc > 1
+        looped = p.kc > depth
         if looped:
-            tile, _ = steps.tile(tile, [0, 0, 1])
+            tile, _ = steps.tile(tile, [0, 0, depth])
         steps.vectorize_product(tile, script.functions, spec)
         steps.keep_accumulators(script.functions, looped=looped)
         if spec.beta == 0:

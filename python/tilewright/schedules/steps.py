@@ -27,6 +27,7 @@ Handle = ir.Value
 """A transform value that stands for payload operations."""
 
 _TRACEBACK_FRAMES = 16
+_MARK = "tilewright."
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,18 @@ def match(root: Handle, name: str, *, result_type: ir.Type | None = None) -> Han
         root,
         ops=ir.ArrayAttr.get([ir.StringAttr.get(name)]),
         filter_result_type=None if result_type is None else ir.TypeAttr.get(result_type),
+    )
+
+
+def mark(op: Handle, name: str) -> None:
+    """Gives `op` the attribute ``tilewright.<name>``, by which `match_marked` finds it after other steps have moved it."""
+    transform.annotate(op, f"{_MARK}{name}")
+
+
+def match_marked(root: Handle, name: str) -> Handle:
+    """Finds the ops below `root` that have a mark."""
+    return structured.structured_match(
+        transform.AnyOpType.get(), root, op_attrs=ir.DictAttr.get({f"{_MARK}{name}": ir.UnitAttr.get()})
     )
 
 
@@ -227,14 +240,16 @@ def hoist_invariants(functions: Handle) -> None:
     transform.apply_licm(match(functions, "scf.for"))
 
 
-def vectorize_packing(pads: Handle, lanes: int) -> None:
+def vectorize_packing(pads: Handle, lanes: int, *, rows: int = 1) -> None:
     """Makes each packing copy a loop over rows that moves vectors of `lanes` elements, masked where a row is short.
+
+    `rows` are moved in one step: those that an instruction multiplies at once, to be interleaved later.
 
     Before: ``packed[j] = pad(B[p:p+kc, j:j+nr])``. After::
 
         for k in 0..kc: packed[j][k, 0:lanes] = B[p+k, j:j+lanes]; ...
     """
-    ours.tilewright_vectorize_pad(pads, lanes)
+    ours.tilewright_vectorize_pad(pads, lanes, rows=rows)
 
 
 def vectorize(op: Handle) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tilewright.dtypes import DType
 from tilewright.errors import TargetError
+from tilewright.targets import dots
 
 
 def _require_positive(where: str, **sizes: int) -> None:
@@ -194,6 +195,13 @@ class Target:
                 where=f"target {self.name!r}",
             )
         return lanes
+
+    def dot(self, a: str, b: str) -> dots.Dot:
+        """How this target multiplies and sums elements of types `a` and `b`: the best way that its features allow."""
+        for row in dots.FAMILIES.get(self.family, ()):
+            if (a, b) in row.operands and row.features <= self.features and row.bits == self.vector_bits:
+                return row
+        return dots.multiply_add(a, b)
 
 
 @dataclass(frozen=True, slots=True)

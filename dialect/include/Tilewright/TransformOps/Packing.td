@@ -12,7 +12,8 @@ def Tilewright_VectorizePadOp : Tilewright_TransformEachOp<"vectorize_pad"> {
     rows, which copies vectors of `lanes` elements from the source straight into the destination (the slice into which
     the padded tensor is inserted, when that is its only use). A source that fills its columns is copied without masks;
     one that does not takes a second loop whose reads are out of bounds by declaration, so lowered to masked loads.
-    Missing rows are filled afterwards. This is the inner part of a packing loop nest as
+    Missing rows are filled afterwards. With `rows`, that many rows are copied at a time, as one vector of rank two, so that
+    they can be interleaved later; the result then has to be a multiple of `rows` high. This is the inner part of a packing loop nest as
     `transform.structured.hoist_pad` builds it.
 
     Why not upstream: `rewrite_in_destination_passing_style` writes every element twice (fill, then copy), tiling the
@@ -31,9 +32,10 @@ def Tilewright_VectorizePadOp : Tilewright_TransformEachOp<"vectorize_pad"> {
 
     The handle is consumed. A `tensor.pad` of another form is a silenceable failure.
   }];
-  let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$lanes);
+  let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$lanes,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$rows);
   let results = (outs);
-  let assemblyFormat = "$target `lanes` $lanes attr-dict `:` type($target)";
+  let assemblyFormat = "$target `lanes` $lanes (`rows` $rows^)? attr-dict `:` type($target)";
 }
 
 #endif // TILEWRIGHT_TRANSFORMOPS_PACKING_TD

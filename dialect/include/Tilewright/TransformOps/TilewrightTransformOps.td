@@ -6,7 +6,9 @@
 #define TILEWRIGHT_TRANSFORMOPS_TILEWRIGHTTRANSFORMOPS_TD
 
 include "Tilewright/TransformOps/Accumulators.td"
+include "Tilewright/TransformOps/Amx.td"
 include "Tilewright/TransformOps/Annotate.td"
+include "Tilewright/TransformOps/Dot.td"
 include "Tilewright/TransformOps/Packing.td"
 
 #endif // TILEWRIGHT_TRANSFORMOPS_TILEWRIGHTTRANSFORMOPS_TD

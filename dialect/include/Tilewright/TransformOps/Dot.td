@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Products of small types: from a tile of a matmul to instructions that multiply pairs or quads of elements and add them.
+
+#ifndef TILEWRIGHT_TRANSFORMOPS_DOT_TD
+#define TILEWRIGHT_TRANSFORMOPS_DOT_TD
+
+include "Tilewright/TransformOps/TransformOpBase.td"
+
+def Tilewright_DotFormOp : Tilewright_TransformEachOp<"dot_form"> {
+  let summary = "Groups the reduction of contractions by the depth of a dot product";
+  let description = [{
+    Rewrites each `vector.contract` of extended operands, (m, k) by (k, n), below the target into one over (m, n, ko, ki),
+    where ki has `depth` elements, which lie side by side in both operands:
+
+    ```mlir
+    %a = arith.extsi %x : vector<6x4xi8> to vector<6x4xi32>
+    %b = arith.extsi %y : vector<4x64xi8> to vector<4x64xi32>
+    vector.contract (m,k),(k,n)->(m,n) %a, %b, %c
+    // becomes, with depth 4
+    %a = arith.extsi (vector.shape_cast %x) : vector<6x1x4xi8> to vector<6x1x4xi32>
+    %b = arith.extsi (vector.transpose (vector.shape_cast %y), [0, 2, 1]) : vector<1x64x4xi8> to ...
+    vector.contract (m,ko,ki),(ko,n,ki)->(m,n) %a, %b, %c
+    ```
+
+    With `storage`, operands are first extended to that type only, so that they can be packed so. With `flip`, the sign
+    of the left operand is turned, for instructions that multiply unsigned by signed elements: the highest bit of each
+    element is inverted, which adds (to signed) or subtracts (from unsigned) 128, and 128 times the sums of B's columns
+    are taken off, or added, before the loop over k. Those sums are made in a loop of their own, as far outside as B's
+    elements stay the same.
+
+    A contraction whose k is no multiple of `depth`, or whose elements are of another type than `element`, is left alone.
+    Why not upstream: its VNNI patterns take contractions that are in this form already, from operands packed by
+    `linalg.pack`, which copies whole operands and not the panels of a block.
+  }];
+  let arguments = (ins TransformHandleTypeInterface:$target, TypeAttr:$element, ConfinedAttr<I64Attr, [IntPositive]>:$depth,
+                       OptionalAttr<TypeAttr>:$storage, UnitAttr:$flip);
+  let results = (outs);
+  let assemblyFormat = "$target `of` $element `depth` $depth (`storage` $storage^)? (`flip` $flip^)? attr-dict `:` type($target)";
+}
+
+def Tilewright_ConvertPanelsOp : Tilewright_TransformEachOp<"convert_panels"> {
+  let summary = "Moves what is done to each tile read from a packed panel into the copy that fills the panel";
+  let description = [{
+    Looks at every allocation below the target that only vector transfers use. Where every vector read from it goes
+    first through the same extension to the element type `storage`, or the same exclusive-or with a constant, that is
+    done to what is written instead, and the panel holds the result. Where every tile read is then grouped for dot
+    products of `depth` rows, as `dot_form` does to B, rows are interleaved as they are written, and a panel of
+    [KC][NR] elements becomes one of [KC / depth][NR * depth].
+
+    Packing touches each element once; the hot loop reads it once for each tile of the other operand.
+
+    ```mlir
+    vector.transfer_write %rows, %panel[%j, %k, %c] : vector<2x32xbf16>, memref<4x512x64xbf16>
+    ... vector.transpose (vector.shape_cast (vector.transfer_read %panel[%j, %k, 0])), [0, 2, 1]
+    // becomes, with depth 2
+    vector.transfer_write (vector.interleave %row0, %row1), %panel[%j, %k / 2, 2 * %c] : vector<64xbf16>, memref<4x256x128xbf16>
+    ... vector.shape_cast (vector.transfer_read %panel[%j, %k / 2, 0])
+    ```
+
+    An allocation that is used in another way is left as it is.
+
+    Why not upstream: it has no view of a packed buffer as a value with one layout for its writer and its readers.
+  }];
+  let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$depth,
+                       OptionalAttr<TypeAttr>:$storage);
+  let results = (outs);
+  let assemblyFormat = "$target `depth` $depth (`storage` $storage^)? attr-dict `:` type($target)";
+}
+
+def Tilewright_ContractToDotOp : Tilewright_TransformEachOp<"contract_to_dot"> {
+  let summary = "Lowers contractions in dot form to an instruction that multiplies groups of elements and adds them";
+  let description = [{
+    Unrolls each contraction below the target that `dot_form` made, and whose operands have elements of `element`, to calls
+    of the LLVM intrinsic `intrinsic` on registers of `lanes` sums. A group of `depth` elements of A is broadcast to
+    every lane. With `adds` the intrinsic takes the sum and both operands; without, it takes the operands, and the sum is
+    added. With `unsigned_first` its first operand is unsigned and its second signed: operands are swapped to fit.
+
+    Operands are read as the instruction wants them where the contraction is the only user of a read in bounds; otherwise
+    taken out of the vectors that were read, rows of B interleaved in registers.
+
+    Contractions that the instruction cannot do, by type, sign or shape, are left alone.
+
+    Why not upstream: of these instructions the x86vector dialect has vdpbf16ps and vpdpbssd only, and its patterns want
+    contractions of one row and one register, with operands straight from memory.
+  }];
+  let arguments = (ins TransformHandleTypeInterface:$target, TypeAttr:$element, StrAttr:$intrinsic,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$depth, ConfinedAttr<I64Attr, [IntPositive]>:$lanes,
+                       UnitAttr:$adds, UnitAttr:$unsigned_first);
+  let results = (outs);
+  let assemblyFormat = [{
+    $target `of` $element `by` $intrinsic `depth` $depth `lanes` $lanes (`adds` $adds^)? (`unsigned_first` $unsigned_first^)?
+    attr-dict `:` type($target)
+  }];
+}
+
+#endif // TILEWRIGHT_TRANSFORMOPS_DOT_TD

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Instructions that multiply groups of narrow elements and add them up: one row each.
+
+Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (order number 325383): VPDPBUSD, VPDPWSSD,
+VPMADDWD, VDPBF16PS, VPDPB[SU,UU,SS]D. Intrinsics: LLVM 22's IntrinsicsX86.td.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+Kind = Literal["multiply_add", "dot"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """How products of two element types are multiplied and summed.
+
+    Attributes:
+        name: The instruction, or "multiply-add".
+        kind: "dot": groups of `depth` elements at once, by `intrinsic`. "multiply_add": one at a time, in the type of the
+            sum, after widening.
+        operands: The element types (A, B) that it is for.
+        features: What a target must have.
+        bits: Width of the vector register.
+        depth: How many products one lane of the sum takes up at once.
+        storage: MLIR type of the elements that it multiplies and that packed panels hold, where that is not the
+            operands' own; otherwise None.
+        intrinsic: LLVM's name for it.
+        adds: Whether it adds to a sum; otherwise an addition of its own follows.
+        unsigned_first: Whether it multiplies an unsigned first by a signed second operand.
+        flip: Whether the sign of A has to be turned first, because it has that of B.
+        per_cycle: Instructions that start in a cycle for each multiply-add that does.
+    """
+
+    name: str
+    kind: Kind
+    operands: frozenset[tuple[str, str]]
+    features: frozenset[str] = frozenset()
+    bits: int = 0
+    depth: int = 1
+    storage: str | None = None
+    intrinsic: str = ""
+    adds: bool = True
+    unsigned_first: bool = False
+    flip: bool = False
+    per_cycle: float = 1.0
+
+
+    @property
+    def step(self) -> int:
+        """Elements of K that one step of the hot loop takes."""
+        return self.depth
+
+    @property
+    def element(self) -> str:
+        """MLIR type of the elements that it multiplies."""
+        return self.storage or _MLIR[next(iter(self.operands))[0]]
+
+
+_MLIR: Mapping[str, str] = MappingProxyType({"bf16": "bf16", "f16": "f16", "i8": "i8", "u8": "i8"})
+_MIXED = frozenset({("u8", "i8"), ("i8", "u8")})
+_EQUAL = frozenset({("i8", "i8"), ("u8", "u8")})
+_BYTES = _MIXED | _EQUAL
+_SIGNED = frozenset({("i8", "i8")})
+_BF16 = frozenset({("bf16", "bf16")})
+
+
+def _vnni(features: set[str], bits: int) -> tuple[Dot, ...]:
+    """The two ways to use VPDPBUSD: as it is, and with A's sign turned."""
+    return tuple(
+        Dot(
+            name="vpdpbusd",
+            kind="dot",
+            operands=operands,
+            features=frozenset(features),
+            bits=bits,
+            depth=4,
+            intrinsic=f"llvm.x86.avx512.vpdpbusd.{bits}",
+            unsigned_first=True,
+            flip=flip,
+        )
+        for operands, flip in ((_MIXED, False), (_EQUAL, True))
+    )
+
+
+def _pairs(features: set[str], bits: int, intrinsic: str) -> Dot:
+    """VPMADDWD on bytes widened to 16 bits: exact for all signs, where VPMADDUBSW would saturate."""
+    return Dot(
+        name="vpmaddwd",
+        kind="dot",
+        operands=_BYTES,
+        features=frozenset(features),
+        bits=bits,
+        depth=2,
+        storage="i16",
+        intrinsic=intrinsic,
+        adds=False,
+        per_cycle=0.5,
+    )
+
+
+X86 = (
+    Dot(
+        name="vdpbf16ps",
+        kind="dot",
+        operands=_BF16,
+        features=frozenset({"avx512bf16"}),
+        bits=512,
+        depth=2,
+        intrinsic="llvm.x86.avx512bf16.dpbf16ps.512",
+    ),
+    *_vnni({"avx512vnni"}, 512),
+    Dot(
+        name="vpdpbssd",
+        kind="dot",
+        operands=_SIGNED,
+        features=frozenset({"avxvnniint8"}),
+        bits=256,
+        depth=4,
+        intrinsic="llvm.x86.avx2.vpdpbssd.256",
+    ),
+    *_vnni({"avxvnni"}, 256),
+    _pairs({"avx512bw"}, 512, "llvm.x86.avx512.pmaddw.d.512"),
+    _pairs({"avx2"}, 256, "llvm.x86.avx2.pmadd.wd"),
+    _pairs({"sse2"}, 128, "llvm.x86.sse2.pmadd.wd"),
+)
+"""Those of x86-64, the best first."""
+
+FAMILIES: Mapping[str, tuple[Dot, ...]] = MappingProxyType({"x86": X86})
+"""By family of targets."""
+
+_WIDENED = {"bf16": "f32", "f16": "f32", "i8": "i32", "u8": "i32"}
+
+
+def multiply_add(a: str, b: str) -> Dot:
+    """The plain way, which every target has: elements are widened to the type of the sum as they are packed."""
+    return Dot(name="multiply-add", kind="multiply_add", operands=frozenset({(a, b)}), storage=_WIDENED.get(a))
