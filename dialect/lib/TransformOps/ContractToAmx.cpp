@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "AmxCarriers.h"
+#include "DotForm.h"
+#include "Tilewright/TransformOps/TilewrightTransformOps.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace tilewright;
+
+namespace {
+/// A contraction that AMX does, and how its operands are read.
+struct Product {
+  vector::ContractionOp contract;
+  vector::TransferReadOp lhs, rhs;
+  bool lhsUnsigned, rhsUnsigned;
+  TileBlock sums;
+  /// Of k, in groups of `depth` elements.
+  TileSplit groups;
+  int64_t depth;
+};
+} // namespace
+
+/// Whether AMX multiplies elements of type `element` into sums of type `sum`.
+static bool multiplies(Type element, Type sum) {
+  if (sum.isF32())
+    return element.isBF16() || element.isF16();
+  return sum.isInteger(32) && element.isInteger(8);
+}
+
+/// Whether `contract` is in dot form, of operands that are extended from a type that AMX multiplies.
+static bool isDotForm(vector::ContractionOp contract) {
+  auto sum = dyn_cast<VectorType>(contract.getAccType());
+  Operation *lhs = extensionOf(contract.getLhs()), *rhs = extensionOf(contract.getRhs());
+  if (!sum || !lhs || !rhs || contract.getKind() != vector::CombiningKind::ADD ||
+      contract.getIndexingMapsArray() != dotFormMaps(contract.getContext()))
+    return false;
+  Type element = getElementTypeOrSelf(lhs->getOperand(0).getType());
+  return multiplies(element, sum.getElementType()) && element == getElementTypeOrSelf(rhs->getOperand(0).getType());
+}
+
+/// The read in bounds of contiguous rows that `operand` is grouped and extended from; null when there is none.
+static vector::TransferReadOp readOf(Value operand) {
+  auto grouped = extensionOf(operand)->getOperand(0).getDefiningOp<vector::ShapeCastOp>();
+  auto read = grouped ? grouped.getSource().getDefiningOp<vector::TransferReadOp>() : nullptr;
+  return read && isWhole(read) ? read : nullptr;
+}
+
+/// Whether memory stays as it is from `read` to `later`, in one block.
+static bool keepsUntil(vector::TransferReadOp read, Operation *later) {
+  if (read->getBlock() != later->getBlock())
+    return false;
+  for (Operation *op = read; op != later; op = op->getNextNode())
+    if (!isMemoryEffectFree(op) && !isa<vector::TransferReadOp>(op))
+      return false;
+  return true;
+}
+
+/// What `contract`, which is in dot form, is to AMX; otherwise says in `problem` what it lacks.
+static std::optional<Product> findProduct(vector::ContractionOp contract, std::string &problem) {
+  VectorType lhsType = contract.getLhsType(), rhsType = contract.getRhsType();
+  Operation *lhs = extensionOf(contract.getLhs()), *rhs = extensionOf(contract.getRhs());
+  int64_t depth = 32 / getElementTypeOrSelf(lhs->getOperand(0).getType()).getIntOrFloatBitWidth();
+  if (lhsType.getDimSize(2) != depth) {
+    problem = llvm::formatv("expected groups of {0} elements, got {1}", depth, lhsType.getDimSize(2));
+    return std::nullopt;
+  }
+  std::optional<TileBlock> sums = TileBlock::of(cast<VectorType>(contract.getAccType()));
+  std::optional<TileSplit> groups = TileSplit::of(lhsType.getDimSize(1), amxRows);
+  if (!sums || !groups) {
+    problem = llvm::formatv("expected rows, columns and groups of k in multiples of {0}, or fewer", amxRows);
+    return std::nullopt;
+  }
+  // The tiles of the operand that has fewer stay while those of the other pass through one register.
+  int64_t registers = sums->size() + std::min(sums->rows.count, sums->columns.count) + 1;
+  if (registers > amxTiles) {
+    problem = llvm::formatv("it needs {0} tile registers, and there are {1}", registers, amxTiles);
+    return std::nullopt;
+  }
+  vector::TransferReadOp lhsRead = readOf(contract.getLhs()), rhsRead = readOf(contract.getRhs());
+  ArrayRef<int64_t> lhsShape = lhsType.getShape(), rhsShape = rhsType.getShape();
+  if (!lhsRead || !rhsRead ||
+      lhsRead.getVectorType().getShape() != ArrayRef<int64_t>{lhsShape[0], lhsShape[1] * lhsShape[2]} ||
+      rhsRead.getVectorType().getShape() != ArrayRef<int64_t>{rhsShape[0], rhsShape[1] * rhsShape[2]}) {
+    problem =
+        "expected operands that are read in bounds from contiguous rows, A as [m][k], B as [k / depth][n * depth]";
+    return std::nullopt;
+  }
+  if (!keepsUntil(lhsRead, contract) || !keepsUntil(rhsRead, contract)) {
+    problem = "expected operands that are read in the contraction's block, with no write to memory in between";
+    return std::nullopt;
+  }
+  return Product{contract, lhsRead, rhsRead, isa<arith::ExtUIOp>(lhs), isa<arith::ExtUIOp>(rhs), *sums, *groups, depth};
+}
+
+namespace {
+/// Builds the tile operations of one product.
+class Multiply {
+public:
+  Multiply(RewriterBase &rewriter, Product product) : rewriter(rewriter), p(product), loc(p.contract.getLoc()) {}
+
+  /// Adds one step over k of as many groups as a tile has to `sums`.
+  void step(int64_t number, MutableArrayRef<Value> sums) {
+    int64_t rows = p.sums.rows.count, columns = p.sums.columns.count;
+    bool keepsLhs = rows <= columns;
+    SmallVector<Value> kept;
+    for (int64_t i = 0; i < std::min(rows, columns); ++i)
+      kept.push_back(keepsLhs ? loadLhs(i, number) : loadRhs(number, i));
+    for (int64_t j = 0; j < std::max(rows, columns); ++j) {
+      Value passing = keepsLhs ? loadRhs(number, j) : loadLhs(j, number);
+      for (auto [i, stays] : llvm::enumerate(kept)) {
+        Value &sum = keepsLhs ? sums[i * columns + j] : sums[j * columns + i];
+        sum = keepsLhs ? multiply(stays, passing, sum) : multiply(passing, stays, sum);
+      }
+    }
+  }
+
+private:
+  Value loadLhs(int64_t row, int64_t step) {
+    return load(p.lhs, row * p.sums.rows.size, p.sums.rows.size, step * groupElements(), groupElements());
+  }
+
+  Value loadRhs(int64_t step, int64_t column) {
+    int64_t width = p.sums.columns.size * p.depth;
+    return load(p.rhs, step * p.groups.size, p.groups.size, column * width, width);
+  }
+
+  int64_t groupElements() const { return p.groups.size * p.depth; }
+
+  Value load(vector::TransferReadOp read, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+    TilePlace place = TilePlace{read.getBase(), SmallVector<Value>(read.getIndices())}.at(rewriter, loc, row, column);
+    auto type = amx::TileType::get({rows, columns}, read.getVectorType().getElementType());
+    return amx::TileLoadOp::create(rewriter, loc, type, place.base, place.indices);
+  }
+
+  Value multiply(Value lhs, Value rhs, Value sum) {
+    if (p.sums.vector.getElementType().isF32())
+      return amx::TileMulFOp::create(rewriter, loc, sum.getType(), lhs, rhs, sum);
+    return amx::TileMulIOp::create(rewriter, loc, sum.getType(), lhs, rhs, sum, p.lhsUnsigned, p.rhsUnsigned);
+  }
+
+  RewriterBase &rewriter;
+  Product p;
+  Location loc;
+};
+} // namespace
+
+/// Erases `value`'s operation, and then those of its operands, as far as nothing uses them.
+static void eraseUnused(RewriterBase &rewriter, Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !isOpTriviallyDead(op))
+    return;
+  SmallVector<Value> operands(op->getOperands());
+  rewriter.eraseOp(op);
+  for (Value operand : operands)
+    eraseUnused(rewriter, operand);
+}
+
+static void rewriteProduct(RewriterBase &rewriter, TileValues &values, const Product &product) {
+  vector::ContractionOp contract = product.contract;
+  rewriter.setInsertionPoint(contract);
+  SmallVector<Value> sums = values.split(contract.getAcc(), product.sums);
+  Multiply multiply(rewriter, product);
+  for (int64_t number = 0; number < product.groups.count; ++number)
+    multiply.step(number, sums);
+  SmallVector<Value> operands{contract.getLhs(), contract.getRhs()};
+  rewriter.replaceOp(contract, values.join(sums, product.sums, contract.getLoc()));
+  for (Value operand : operands)
+    eraseUnused(rewriter, operand);
+}
+
+DiagnosedSilenceableFailure ContractToAmxOp::applyToOne(transform::TransformRewriter &rewriter, Operation *target,
+                                                        transform::ApplyToEachResultList &results,
+                                                        transform::TransformState &state) {
+  SmallVector<vector::ContractionOp> contracts;
+  target->walk([&](vector::ContractionOp contract) {
+    if (isDotForm(contract))
+      contracts.push_back(contract);
+  });
+  SmallVector<Product> products;
+  for (vector::ContractionOp contract : contracts) {
+    std::string problem;
+    std::optional<Product> product = findProduct(contract, problem);
+    if (!product) {
+      DiagnosedSilenceableFailure failure = emitSilenceableError() << "the contraction is none for AMX: " << problem;
+      failure.attachNote(contract.getLoc()) << "payload operation";
+      return failure;
+    }
+    products.push_back(*product);
+  }
+  Carriers carriers = findCarriers(contracts);
+  TileValues values(rewriter);
+  for (const Product &product : products)
+    rewriteProduct(rewriter, values, product);
+  for (auto &[carrier, carried] : carriers)
+    values.carry(carrier, carried.getArrayRef());
+  values.resolve();
+  return DiagnosedSilenceableFailure::success();
+}
+
+void ContractToAmxOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  transform::onlyReadsHandle(getTargetMutable(), effects);
+  transform::modifiesPayload(effects);
+}
