@@ -38,6 +38,9 @@ _KC_RANGE = (128, 1024)
 """A short kc reads and writes C too often; a long one gains nothing more."""
 
 
+_MANY_ROWS = 720720
+"""Rows of which every tile wastes none, or next to none: a multiple of all numbers up to 16."""
+
 _MAX_SIZE = 2**31 - 1
 """As the largest extent."""
 
@@ -125,8 +128,11 @@ def tile_cycles(target: Target, mr: int, vectors: int) -> float:
     return max(busy, loads / target.loads_per_cycle, target.fma_latency) + _LOAD_COST * loads / target.loads_per_cycle
 
 
-def register_tile(target: Target, element: DType, m: int, n: int) -> tuple[int, int]:
-    """The register tile with which an m x n result takes the fewest cycles, padded tiles counted whole."""
+def register_tile(target: Target, element: DType, m: int, n: int, *, nr: int | None = None) -> tuple[int, int]:
+    """The register tile with which an m x n result takes the fewest cycles, padded tiles counted whole.
+
+    With `nr`, the best of that many columns.
+    """
     lanes = target.lanes(element)
 
     def cycles(tile: tuple[int, int]) -> tuple[float, int]:
@@ -134,15 +140,24 @@ def register_tile(target: Target, element: DType, m: int, n: int) -> tuple[int, 
         tiles = ceil_div(max(m, 1), mr) * ceil_div(max(n, 1), nr)
         return tiles * tile_cycles(target, mr, nr // lanes), -mr * nr
 
-    return min(register_tiles(target, lanes), key=cycles)
+    return min((tile for tile in register_tiles(target, lanes) if nr in (None, tile[1])), key=cycles)
 
 
 def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
-    """The sizes of strategy `packed` for `spec` on `target`."""
+    """The sizes of strategy `packed` for `spec` on `target`.
+
+    Where B comes packed, none of nr, kc and nc depends on M, so that one packed B serves products of every M.
+    """
     element = spec.acc_type
-    mr, nr = register_tile(target, element, spec.m, spec.n)
+    mr, nr = register_tile(target, element, _MANY_ROWS if spec.b_packed else spec.m, spec.n)
     shortest, longest = _KC_RANGE
     kc = even(spec.k, min(max(int(target.l2.bytes * _PANEL_SHARE) // (nr * element.bytes), shortest), longest))
+    if spec.b_packed:
+        # A panel of one row would be no loop, and its packing not to be told from the product.
+        kc = max(kc, 2)
+        mr, _ = register_tile(target, element, spec.m, spec.n, nr=nr)
+        # A padded C of one tile would take the place of a panel of B of its shape.
+        mr -= mr == kc
     last = target.l3 or target.l2
     b_bytes = min(int(last.bytes * _B_SHARE), _B_BLOCK_LIMIT)
     mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // (kc * element.bytes), mr)
