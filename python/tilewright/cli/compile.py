@@ -64,7 +64,16 @@ def compile_(
     _require_distinct(files, file)
     for option, each in files.items():
         require_writable(each, option)
-    problem = given(file, shapes, dtype=dtype, beta=beta, target=target, schedule=schedule, parameters=parameters)
+    problem = given(
+        file,
+        shapes,
+        dtype=dtype,
+        beta=beta,
+        target=target,
+        threads=threads,
+        schedule=schedule,
+        parameters=parameters,
+    )
     made = {"-o": (path, _make(problem, wanted))}
     if header:
         made["--header"] = (Path(header), _header(problem))

@@ -56,7 +56,16 @@ def explain(
         raise click.UsageError("-o is empty; expected the name of a folder")
     folder = Path(output)
     explain_folder.require_usable(folder)
-    problem = given(file, shapes, dtype=dtype, beta=beta, target=target, schedule=schedule, parameters=parameters)
+    problem = given(
+        file,
+        shapes,
+        dtype=dtype,
+        beta=beta,
+        target=target,
+        threads=threads,
+        schedule=schedule,
+        parameters=parameters,
+    )
     stages = problem.build("asm")
     loop = hotloop.hottest(stages.texts["asm"])
     analysis, note = _analysis(problem, loop)

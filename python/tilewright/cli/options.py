@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 import click
 
-from tilewright.errors import SpecError
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 Extents = tuple[int, int, int]
 """M, N and K."""
@@ -83,7 +81,12 @@ def beta(function: Command) -> Command:
 def target(function: Command) -> Command:
     """``--target`` and ``--threads``."""
     function = click.option(
-        "--threads", type=int, default=1, show_default=True, callback=_threads, help="Threads of a call."
+        "--threads",
+        type=int,
+        default=1,
+        show_default=True,
+        callback=_threads,
+        help="Most threads of a call; a small product uses fewer.",
     )(function)
     return click.option(
         "--target", default="host", show_default=True, help="What to compile for; see `tilewright targets`."
@@ -107,9 +110,9 @@ def schedule(function: Command) -> Command:
 
 def _threads(_context: click.Context, _parameter: click.Parameter, value: int) -> int:
     """Checks the number of threads before anything is compiled."""
-    if value != 1:
-        raise SpecError(f"--threads is {value}", expected="1: kernels of several threads are to come")
-    return value
+    from tilewright.schedules.threads import check
+
+    return check(value, "--threads")
 
 
 def _parameters(

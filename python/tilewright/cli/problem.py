@@ -50,7 +50,8 @@ class Problem:
         from tilewright.cli.output import sizes_text
 
         sizes = sizes_text(self.plan.sizes)
-        return f"{self.spec} for {self.target.name}, {self.plan.name}{f' ({sizes})' if sizes else ''}"
+        threads = f", {self.plan.threads} threads" if self.plan.threads > 1 else ""
+        return f"{self.spec} for {self.target.name}, {self.plan.name}{f' ({sizes})' if sizes else ''}{threads}"
 
 
 def given(
@@ -60,6 +61,7 @@ def given(
     dtype: str,
     beta: int,
     target: str,
+    threads: int,
     schedule: str | None,
     parameters: Mapping[str, int],
 ) -> Problem:
@@ -77,9 +79,10 @@ def given(
     row = resolve(target)
     if file is None:
         spec = MatmulSpec.from_dtypes(*shapes[0], dtype, beta=beta)
-        return Problem(spec, row, make.make(spec, row, schedule, parameters))
+        return Problem(spec, row, make.make(spec, row, schedule, parameters, threads))
     imported = _imported(file)
-    return Problem(imported.spec, row, make.make(imported.spec, row, schedule, parameters), symbol=imported.function)
+    plan = make.make(imported.spec, row, schedule, parameters, threads)
+    return Problem(imported.spec, row, plan, symbol=imported.function)
 
 
 def read_text(file: str) -> str:

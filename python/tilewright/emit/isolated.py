@@ -61,6 +61,7 @@ def build(
         "until": until,
         "allocator": allocator,
         "symbol": symbol,
+        "threads": plan.threads,
     }
     try:
         child = subprocess.run(

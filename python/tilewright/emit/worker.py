@@ -19,7 +19,7 @@ from tilewright.targets.base import Cache, Target
 def answer(request: dict) -> dict:
     """Compiles what `request` asks for. Errors of the schedule and of lowering are answers too."""
     spec = MatmulSpec(**_tuples(request["spec"]))
-    plan = Plan(request["name"], None, text=request["schedule"])
+    plan = Plan(request["name"], None, text=request["schedule"], threads=request["threads"])
     allocator = tuple(request["allocator"])
     try:
         built = stages.build(

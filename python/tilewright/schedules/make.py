@@ -10,6 +10,7 @@ from typing import cast
 
 from tilewright.errors import ScheduleError
 from tilewright.schedules import select
+from tilewright.schedules import threads as model
 from tilewright.schedules.plan import Plan, Schedule, is_trivial
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -19,7 +20,11 @@ FUNCTION = "schedule"
 
 
 def make(
-    spec: MatmulSpec, target: Target, schedule: Schedule = None, parameters: Mapping[str, int] | None = None
+    spec: MatmulSpec,
+    target: Target,
+    schedule: Schedule = None,
+    parameters: Mapping[str, int] | None = None,
+    threads: int = 1,
 ) -> Plan:
     """The plan for `spec` on `target`.
 
@@ -29,31 +34,34 @@ def make(
         schedule: None to have a strategy chosen; a strategy's name; a function ``(spec, target, parameters)`` that
             returns a transform module; or a .py or .mlir file with one.
         parameters: Sizes that override the model's, by name ("mr", "nr", "mc", "nc", "kc").
+        threads: How many threads a call may use; the plan says how many it does.
 
     Raises:
+        SpecError: `threads` is no number of threads.
         ScheduleError: The schedule is unknown, unreadable or of a wrong kind, or an override is wrong.
     """
+    threads = model.used(spec, target, model.check(threads, "compile"))
     if schedule is None:
         if is_trivial(spec):
             return Plan("trivial", None)
-        choice = select.choose(spec, target, parameters)
-        return Plan(choice.strategy, choice.parameters)
+        choice = select.choose(spec, target, parameters, threads)
+        return Plan(choice.strategy, choice.parameters, threads=threads)
     if isinstance(schedule, str) and schedule in select.STRATEGIES:
         if is_trivial(spec):
             return Plan(schedule, None)
-        choice = select.sized(schedule, spec, target, parameters)
-        return Plan(schedule, choice.parameters)
-    sizes = select.choose(spec, target, parameters).parameters
+        choice = select.sized(schedule, spec, target, parameters, threads)
+        return Plan(schedule, choice.parameters, threads=threads)
+    sizes = select.choose(spec, target, parameters, threads).parameters
     if callable(schedule):
-        return Plan(getattr(schedule, "__qualname__", repr(schedule)), sizes, schedule, trusted=False)
+        return Plan(getattr(schedule, "__qualname__", repr(schedule)), sizes, schedule, trusted=False, threads=threads)
     if isinstance(schedule, str | Path):
-        return _from_file(Path(schedule), sizes)
+        return _from_file(Path(schedule), sizes, threads)
     raise ScheduleError(
         f"schedule is a {type(schedule).__name__}", expected="a strategy's name, a function, or a .py or .mlir file"
     )
 
 
-def _from_file(path: Path, sizes: select.Blocking) -> Plan:
+def _from_file(path: Path, sizes: select.Blocking, threads: int) -> Plan:
     if path.suffix not in (".py", ".mlir"):
         select.row(str(path))  # raises: it is no strategy either
     try:
@@ -62,7 +70,7 @@ def _from_file(path: Path, sizes: select.Blocking) -> Plan:
         reason = e.strerror if isinstance(e, OSError) else "not UTF-8 text"
         raise ScheduleError(f"cannot read the schedule: {reason}", where=str(path), expected="a text file") from None
     if path.suffix == ".mlir":
-        return Plan(str(path), sizes, text=text, trusted=False)
+        return Plan(str(path), sizes, text=text, trusted=False, threads=threads)
     try:
         function = runpy.run_path(str(path)).get(FUNCTION)
     except (Exception, SystemExit) as e:  # whatever the user's file raises
@@ -72,7 +80,7 @@ def _from_file(path: Path, sizes: select.Blocking) -> Plan:
         raise ScheduleError(
             f"no function {FUNCTION}", where=str(path), expected=f"def {FUNCTION}(spec, target, parameters)"
         )
-    return Plan(str(path), sizes, cast("select.Strategy", function), trusted=False)
+    return Plan(str(path), sizes, cast("select.Strategy", function), trusted=False, threads=threads)
 
 
 def _place_of(error: BaseException, path: Path) -> tuple[str | Path, int | None]:

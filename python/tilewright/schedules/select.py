@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tilewright.errors import ScheduleError
 from tilewright.schedules import blocking
 from tilewright.schedules.blocking import Blocking
+from tilewright.schedules.threads import widened
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -84,30 +85,35 @@ def row(name: str) -> Row:
         ) from None
 
 
-def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None = None) -> Choice:
-    """The strategy and sizes for `spec` on `target`, the latter overridden by name.
+def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None = None, threads: int = 1) -> Choice:
+    """The strategy and sizes for `spec` on `threads` threads of `target`, the latter overridden by name.
 
-    A product with one column and at least a vector of K has nothing to vectorise but K. Otherwise packing, which reads and
-    writes each element of A and B once more than the product needs, pays when each is then read often enough, and when
-    the operands, unpacked, would not sit in L2 by themselves.
+    A B that comes packed was packed for strategy `packed`. A product with one column and at least a vector of K has
+    nothing to vectorise but K. Otherwise packing, which reads and writes each element of A and B once more than the
+    product needs, pays when each is then read often enough, and when the operands, unpacked, would not sit in L2 by
+    themselves.
 
     Raises:
         ScheduleError: An override is unknown or no int above zero.
     """
-    if spec.n == 1 and spec.k >= target.lanes(spec.acc_type):
+    if spec.b_packed:
+        name = "packed"
+    elif spec.n == 1 and spec.k >= target.lanes(spec.acc_type):
         name = "inner_product"
     else:
         name = "packed" if _packing_pays(spec, target) else "unpacked"
-    return sized(name, spec, target, overrides)
+    return sized(name, spec, target, overrides, threads)
 
 
-def sized(name: str, spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None = None) -> Choice:
+def sized(
+    name: str, spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None = None, threads: int = 1
+) -> Choice:
     """Strategy `name` with the sizes of its model, overridden by name.
 
     Raises:
         ScheduleError: The strategy or an override is unknown, or a size is no int above zero.
     """
-    sizes = row(name).sizes(spec, target)
+    sizes = widened(row(name).sizes(spec, target), spec, threads)
     return Choice(name, sizes.replaced(overrides or {}))
 
 

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How many threads a product gets of those that were asked for, and what its blocks become with them: the model.
+
+It decides while compiling. A call uses fewer threads when OpenMP has fewer to give: see `tilewright.lowering.parallel`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.errors import SpecError
+from tilewright.schedules.blocking import Blocking, even
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+MOST = 1024
+"""Threads that may be asked for: more than any machine that the targets describe has cores."""
+
+_LEAST_CYCLES = 40_000
+"""Cycles, some 10 µs, for each thread at least. On two cores of a Zen 5 a parallel region costs 0.4 µs when the other thread
+still waits for work in a loop, and some 10 µs when it has to be woken. Two threads took 0.54 of the time of one at 128³
+(37 µs on one), and 0.51 at 512³."""
+_BYTES_PER_CYCLE = 8
+"""What a core streams from memory, at most: the time of products that read much and compute little."""
+_NARROW = 32
+"""Bits of an element of which a vector multiply-add does one a lane; of narrower ones a dot product does several."""
+
+
+def check(threads: object, where: str) -> int:
+    """`threads`, if it is a number of threads.
+
+    Raises:
+        SpecError: It is no int from 1 to `MOST`.
+    """
+    if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= MOST:
+        raise SpecError(f"threads is {threads!r}", where=where, expected=f"an int from 1 to {MOST}")
+    return threads
+
+
+def cycles(spec: MatmulSpec, target: Target) -> float:
+    """About how many cycles the product takes one core at its peak, or at the speed of its memory if that is less."""
+    acc, narrowest = spec.acc_type, min(spec.a_type.bits, spec.b_type.bits)
+    products = target.lanes(acc) * target.fma_per_cycle * max(1, _NARROW // narrowest)
+    elements = spec.m * spec.k * spec.a_type.bits + spec.k * spec.n * spec.b_type.bits + spec.m * spec.n * acc.bits
+    return max(spec.m * spec.n * spec.k / products, elements / 8 / _BYTES_PER_CYCLE)
+
+
+def used(spec: MatmulSpec, target: Target, threads: int) -> int:
+    """Of `threads` threads, as many as have `_LEAST_CYCLES` of work each; a small product stays on one."""
+    return max(1, min(threads, int(cycles(spec, target) / _LEAST_CYCLES)))
+
+
+def widened(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
+    """The blocking for `threads` threads that share one block of packed A, each with its own rows of it in its own L2.
+
+    The block has `threads` times the rows, evened out. Nothing else changes, so each element of C is the same sum in the
+    same order as on one thread: the same bits.
+    """
+    if threads == 1 or blocking.mc >= spec.m:
+        return blocking
+    return replace(blocking, mc=even(spec.m, blocking.mc * threads, blocking.mr))
