@@ -31,6 +31,7 @@ _BINARY = ("obj", "so")
 @options.shape(required=False)
 @options.dtype
 @options.beta
+@options.b_packed
 @options.target
 @options.schedule
 @click.option(
@@ -43,6 +44,7 @@ def compile_(
     shapes: tuple[options.Extents, ...],
     dtype: str,
     beta: int,
+    b_packed: bool,
     target: str,
     threads: int,
     schedule: str | None,
@@ -69,6 +71,7 @@ def compile_(
         shapes,
         dtype=dtype,
         beta=beta,
+        b_packed=b_packed,
         target=target,
         threads=threads,
         schedule=schedule,
@@ -127,7 +130,7 @@ def _make(problem: Problem, wanted: str) -> bytes:
         from tilewright.emit import shared
 
         shared.linker()  # its absence is better said before the work than after
-        return shared.link(problem.build("obj", for_linking=True).object)
+        return shared.link(problem.build("obj", for_linking=True).object, _openmp(problem))
     built = problem.build(wanted, for_linking=True)
     if wanted == "obj":
         return built.object
@@ -135,8 +138,15 @@ def _make(problem: Problem, wanted: str) -> bytes:
     return built.texts.get(wanted, "// Nothing to schedule: the product has no arithmetic.\n").encode()
 
 
+def _openmp(problem: Problem) -> str:
+    """The OpenMP runtime that a shared library of several threads needs; empty for one thread."""
+    from tilewright.runtime.compile import openmp_file
+
+    return openmp_file() if problem.plan.threads > 1 else ""
+
+
 def _header(problem: Problem) -> bytes:
     """The C header."""
     from tilewright.emit.header import header
 
-    return header(problem.spec, problem.target, problem.symbol).encode()
+    return header(problem.spec, problem.target, problem.symbol, threads=problem.plan.threads).encode()

@@ -29,6 +29,7 @@ _NO_LOOP = "# No loop of this kernel does arithmetic: it is empty, or small enou
 @options.shape(required=False)
 @options.dtype
 @options.beta
+@options.b_packed
 @options.target
 @options.schedule
 @click.option("-o", "output", metavar="DIR", required=True, help="The folder to write: new, empty or an earlier one.")
@@ -37,6 +38,7 @@ def explain(
     shapes: tuple[options.Extents, ...],
     dtype: str,
     beta: int,
+    b_packed: bool,
     target: str,
     threads: int,
     schedule: str | None,
@@ -61,6 +63,7 @@ def explain(
         shapes,
         dtype=dtype,
         beta=beta,
+        b_packed=b_packed,
         target=target,
         threads=threads,
         schedule=schedule,

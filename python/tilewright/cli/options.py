@@ -78,6 +78,13 @@ def beta(function: Command) -> Command:
     )(function)
 
 
+def b_packed(function: Command) -> Command:
+    """``--b-packed``."""
+    return click.option("--b-packed", is_flag=True, help="B comes packed ahead of time: calls do not pack it.")(
+        function
+    )
+
+
 def target(function: Command) -> Command:
     """``--target`` and ``--threads``."""
     function = click.option(

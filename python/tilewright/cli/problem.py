@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,7 @@ def given(
     *,
     dtype: str,
     beta: int,
+    b_packed: bool,
     target: str,
     threads: int,
     schedule: str | None,
@@ -78,11 +79,11 @@ def given(
         raise click.UsageError(f"{found} given; expected one --shape MxNxK or one FILE.mlir")
     row = resolve(target)
     if file is None:
-        spec = MatmulSpec.from_dtypes(*shapes[0], dtype, beta=beta)
+        spec = MatmulSpec.from_dtypes(*shapes[0], dtype, beta=beta, b_packed=b_packed)
         return Problem(spec, row, make.make(spec, row, schedule, parameters, threads))
     imported = _imported(file)
-    plan = make.make(imported.spec, row, schedule, parameters, threads)
-    return Problem(imported.spec, row, plan, symbol=imported.function)
+    spec = replace(imported.spec, b_packed=b_packed)
+    return Problem(spec, row, make.make(spec, row, schedule, parameters, threads), symbol=imported.function)
 
 
 def read_text(file: str) -> str:

@@ -29,6 +29,7 @@ _MEMINFO = Path("/proc/meminfo")
 @options.shape(required=True)
 @options.dtype
 @options.beta
+@options.b_packed
 @options.target
 @options.schedule
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the random operands; a fresh one otherwise.")
@@ -36,6 +37,7 @@ def run(
     shapes: tuple[options.Extents, ...],
     dtype: str,
     beta: int,
+    b_packed: bool,
     target: str,
     threads: int,
     schedule: str | None,
@@ -50,7 +52,7 @@ def run(
     from tilewright.cli.output import console
 
     seed = secrets.randbits(32) if seed is None else seed
-    specs = [tw.MatmulSpec.from_dtypes(*shape, dtype, beta=beta) for shape in shapes]
+    specs = [tw.MatmulSpec.from_dtypes(*shape, dtype, beta=beta, b_packed=b_packed) for shape in shapes]
     for spec in specs:
         _require_memory(spec)
     out = console()
@@ -104,14 +106,15 @@ def _measure(kernel: Kernel, seed: int) -> Outcome:
     if spec.beta:
         former = np.random.default_rng((seed, 1)).uniform(-1, 1, data.c.shape).astype(data.c.dtype)
         data.c[...] = former
-    kernel(data.a, data.b, out=data.c)
+    b = kernel.pack_b(data.b) if spec.b_packed else data.b
+    kernel(data.a, b, out=data.c)
     expected = tw.reference(spec, data.a, data.b, former)
     bound = tw.error_bound(spec, data.a, data.b, former)
     wrong = int(np.count_nonzero(~within_bound(data.c, expected, bound)))
     worst = _worst(data.c, expected, bound)
     relative = relative_error(data.c, expected)
 
-    loop = Loop([lambda: kernel(data.a, data.b, out=data.c)])
+    loop = Loop([lambda: kernel(data.a, b, out=data.c)])
     count = loop.calibrate(_SAMPLE_SECONDS)
     seconds = statistics.median(loop.sample(count) for _ in range(_SAMPLES))
     return Outcome(seconds, count * _SAMPLES, wrong, worst, relative)

@@ -6,7 +6,14 @@ from __future__ import annotations
 import re
 
 from tilewright.errors import LoweringError
-from tilewright.payload.abi import OK, OUT_OF_MEMORY, PROTOTYPE, WRONG_EXTENTS
+from tilewright.payload.abi import (
+    OK,
+    OUT_OF_MEMORY,
+    PACK_PROTOTYPES,
+    PROTOTYPE,
+    WRONG_EXTENTS,
+    WRONG_PACKING,
+)
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -38,10 +45,26 @@ extern "C" {{
    Returns {OK}; {WRONG_EXTENTS} when they are not; {OUT_OF_MEMORY} when there is no memory for the packed panels.
    The processor must have: {", ".join(sorted(target.features))}. */
 {PROTOTYPE.format(name=name)};
-
+{_packing(name) if spec.b_packed else ""}
 #ifdef __cplusplus
 }}
 #endif
 
 #endif
+"""
+
+
+def _packing(name: str) -> str:
+    """The declarations of what packs B."""
+    pack, size = (prototype.format(name=name) for prototype in PACK_PROTOTYPES)
+    return f"""
+/* B comes packed: b is what the first function below wrote to packed, and ldb means nothing. The function above returns
+   {WRONG_PACKING} when it was packed in another format. */
+
+/* Packs B, whose rows lie ldb elements apart. packed has as many bytes as the second function says, best at a multiple of
+   64. Returns {OK}; {WRONG_EXTENTS} when the extents are not those above. */
+{pack};
+
+/* The bytes that a packed B takes; -1 when the extents are not those above. */
+{size};
 """
