@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Floats of 16 bits, f16 and bf16, on processors that can do no more with them than convert, or not even that.
+
+LLVM's x86 backend selects, shuffles and loads under masks vectors of such floats by widening them, and rounding them back: by
+calls of functions that need not be there, or by an instruction that flushes subnormal numbers. So what only moves them moves
+integers here (`move_as_integers`), for which upstream has no pass. And where there is no instruction that converts, it is
+written out: by upstream's ``arith-expand`` for bf16, and by `expand_f16` for f16, which upstream's pass does not know.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, llvm
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+CONVERTERS = {"f16": frozenset({"f16c", "avx512fp16"}), "bf16": frozenset({"avx512bf16"})}
+"""The features each of which brings instructions that convert from and to f32."""
+
+EXPAND_BF16 = "builtin.module(func.func(arith-expand{include-bf16=true}))"
+"""Conversions from and to bf16 as integer arithmetic."""
+
+_HALF = re.compile(r"(?:\b|(?<=x))b?f16\b")
+"""In the text of a type, such as "vector<8xbf16>"."""
+
+_MOVES = frozenset(
+    f"llvm.{name}"
+    for name in (
+        "load intr.masked.load shufflevector insertelement extractelement insertvalue extractvalue select mlir.poison "
+        "mlir.undef mlir.zero intr.vector.interleave2 intr.vector.deinterleave2 intr.vector.insert intr.vector.extract "
+        "store intr.masked.store br cond_br"
+    ).split()
+)
+"""Ops of the LLVM dialect to which elements are bits."""
+
+
+def of(spec: MatmulSpec) -> frozenset[str]:
+    """The 16-bit floats among the element types of `spec`."""
+    return frozenset(CONVERTERS) & {spec.a_type.name, spec.b_type.name, spec.c_type.name}
+
+
+def to_expand(spec: MatmulSpec, target: Target) -> frozenset[str]:
+    """Those of them for whose conversion from and to f32 `target` has no instructions."""
+    return frozenset(name for name in of(spec) if CONVERTERS[name].isdisjoint(target.features))
+
+
+def move_as_integers(function: ir.Operation) -> None:
+    """Makes all 16-bit floats in `function`, which is in the LLVM dialect, i16; ops that compute with them get bitcasts.
+
+    Before: ``%x = llvm.select %mask, %y, %z : vector<16xi1>, vector<16xbf16>``, ``%w = llvm.fpext %x``. After::
+
+        %x = llvm.select %mask, %y, %z : vector<16xi1>, vector<16xi16>
+        %w = llvm.fpext (llvm.bitcast %x : vector<16xi16> to vector<16xbf16>)
+    """
+    for op in _all(function):
+        if op.name == "llvm.mlir.constant" and _is_half(op.results[0]) and _is_zero(op.attributes["value"]):
+            with ir.InsertionPoint(op), op.location:
+                op.results[0].replace_all_uses_with(llvm.mlir_zero(op.results[0].type))
+            op.erase()
+    computing = [op for op in _all(function) if op.name not in _MOVES]
+    for op in computing:
+        _wrap_operands(op)
+    for op in computing:
+        _wrap_results(op)
+    for op in _all(function):
+        values = list(op.results) if op.name in _MOVES else []
+        values += [argument for region in op.regions for block in region.blocks for argument in block.arguments]
+        for value in values:
+            if _is_half(value):
+                value.set_type(_as_integer(value.type))
+
+
+def _all(root: ir.Operation) -> list[ir.Operation]:
+    """`root` and the operations below it."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def _wrap_operands(op: ir.Operation) -> None:
+    """Lets 16-bit floats reach `op` as integers, whatever they are elsewhere.
+
+    The first of the two bitcasts, both of whose sides are integers later, folds away then.
+    """
+    for index, operand in enumerate(op.operands):
+        if _is_half(operand):
+            with ir.InsertionPoint(op), op.location:
+                op.operands[index] = llvm.bitcast(operand.type, llvm.bitcast(_as_integer(operand.type), operand))
+
+
+def _wrap_results(op: ir.Operation) -> None:
+    """Lets 16-bit floats leave `op` as integers."""
+    for result in op.results:
+        if _is_half(result):
+            with ir.InsertionPoint.after(op), op.location:
+                moved = llvm.BitcastOp(_as_integer(result.type), result)
+            result.replace_all_uses_except(moved.res, moved.operation)
+
+
+def _is_zero(value: ir.Attribute) -> bool:
+    """Whether a constant is +0.0, everywhere; one that fills an array of vectors has no bitcast."""
+    return re.fullmatch(r"(dense<)?0\.0+e\+00\b.*", str(value)) is not None
+
+
+def _is_half(value: ir.Value) -> bool:
+    return bool(_HALF.search(str(value.type)))
+
+
+def _as_integer(kind: ir.Type) -> ir.Type:
+    """The type with i16 in place of 16-bit floats."""
+    return ir.Type.parse(_HALF.sub("i16", str(kind)), kind.context)
+
+
+def expand_f16(function: ir.Operation) -> None:
+    """Writes out the conversions from and to f16 in `function`, as integer arithmetic; they round to nearest even.
+
+    Before: ``%y = arith.extf %x : vector<16xf16> to vector<16xf32>``. After: shifts, additions and selects of
+    ``vector<16xi32>``.
+    """
+    f16 = ir.F16Type.get(function.context)
+    for op in _all(function):
+        if op.name == "arith.extf" and _element(op.operands[0]) == f16:
+            convert = _from_f16
+        elif op.name == "arith.truncf" and _element(op.results[0]) == f16:
+            convert = _to_f16
+        else:
+            continue
+        with ir.InsertionPoint(op), op.location:
+            op.results[0].replace_all_uses_with(convert(op.operands[0]))
+        op.erase()
+
+
+def _element(value: ir.Value) -> ir.Type:
+    return ir.VectorType(value.type).element_type if isinstance(value.type, ir.VectorType) else value.type
+
+
+def _from_f16(half: ir.Value) -> ir.Value:
+    """The f32 of an f16, or of each in a vector."""
+    i16, i32, f32 = (_like(half.type, element) for element in ("i16", "i32", "f32"))
+    bits = arith.extui(i32, arith.bitcast(i16, half))
+    sign = arith.shli(arith.andi(bits, _constant(i32, 0x8000)), _constant(i32, 16))
+    size = arith.andi(bits, _constant(i32, 0x7FFF))
+    # A mantissa of 23 bits for one of 10, and an exponent biased by 127 for one biased by 15; Inf and NaN have the largest.
+    normal = arith.addi(arith.shli(size, _constant(i32, 13)), _constant(i32, (127 - 15) << 23))
+    largest = arith.addi(normal, _constant(i32, (127 - 15 + 1) << 23))
+    # A subnormal number counts steps of 2**-24.
+    steps = arith.mulf(arith.sitofp(f32, size), _constant(f32, 2.0**-24))
+    is_largest = arith.cmpi(arith.CmpIPredicate.uge, size, _constant(i32, 0x7C00))
+    is_subnormal = arith.cmpi(arith.CmpIPredicate.ult, size, _constant(i32, 0x0400))
+    magnitude = arith.select(is_subnormal, arith.bitcast(i32, steps), arith.select(is_largest, largest, normal))
+    return arith.bitcast(f32, arith.ori(magnitude, sign))
+
+
+def _to_f16(single: ir.Value) -> ir.Value:
+    """The f16 nearest to an f32, or to each in a vector."""
+    i16, i32, f32, f16 = (_like(single.type, element) for element in ("i16", "i32", "f32", "f16"))
+    bits = arith.bitcast(i32, single)
+    sign = arith.shrui(arith.andi(bits, _constant(i32, -0x80000000)), _constant(i32, 16))
+    size = arith.andi(bits, _constant(i32, 0x7FFFFFFF))
+    # Half of what is cut off, less one where the last bit that stays is even, carries into that bit.
+    odd = arith.andi(arith.shrui(size, _constant(i32, 13)), _constant(i32, 1))
+    rebiased = arith.subi(arith.addi(size, _constant(i32, 0x0FFF)), _constant(i32, (127 - 15) << 23))
+    normal = arith.shrui(arith.addi(rebiased, odd), _constant(i32, 13))
+    # In a sum with 1/2, whose last bit is worth 2**-24, a number below 2**-14 is rounded to steps of f16's subnormal ones.
+    summed = arith.addf(arith.bitcast(f32, size), _constant(f32, 0.5))
+    steps = arith.subi(arith.bitcast(i32, summed), _constant(i32, 0x3F000000))
+    special = arith.select(
+        arith.cmpi(arith.CmpIPredicate.ugt, size, _constant(i32, 0x7F800000)),
+        _constant(i32, 0x7E00),
+        _constant(i32, 0x7C00),
+    )
+    is_large = arith.cmpi(arith.CmpIPredicate.uge, size, _constant(i32, (127 + 16) << 23))
+    is_small = arith.cmpi(arith.CmpIPredicate.ult, size, _constant(i32, (127 - 14) << 23))
+    magnitude = arith.select(is_large, special, arith.select(is_small, steps, normal))
+    return arith.bitcast(f16, arith.trunci(i16, arith.ori(magnitude, sign)))
+
+
+def _like(kind: ir.Type, element: str) -> ir.Type:
+    """`element`, or a vector of it as long as the vector `kind`."""
+    scalar = ir.Type.parse(element)
+    return ir.VectorType.get(ir.VectorType(kind).shape, scalar) if isinstance(kind, ir.VectorType) else scalar
+
+
+def _constant(kind: ir.Type, value: float) -> ir.Value:
+    """A constant, in each element where `kind` is a vector."""
+    scalar = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
+    number = ir.FloatAttr.get(scalar, value) if isinstance(value, float) else ir.IntegerAttr.get(scalar, value)
+    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, number) if scalar != kind else number)
