@@ -29,6 +29,7 @@ def kernel(spec: MatmulSpec, object_: bytes | None = None, stages: dict[str, Any
         triple=target.triple,
         features=target.feature_string,
         schedule="handmade",
+        threads=1,
         parameters={"mr": 1},
         seconds={},
         compile_seconds=0.0,

@@ -29,8 +29,11 @@ def linker() -> str:
     )
 
 
-def link(object_: bytes) -> bytes:
+def link(object_: bytes, openmp: str = "") -> bytes:
     """The shared library of an object that was compiled with `driver.LIBC_ALLOCATOR`.
+
+    With `openmp`, the file of an OpenMP runtime, the library needs that and finds it where it lies now: for kernels of
+    several threads.
 
     Raises:
         TargetError: There is no linker.
@@ -40,9 +43,16 @@ def link(object_: bytes) -> bytes:
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         source, result = Path(folder, "kernel.o"), Path(folder, "kernel.so")
         source.write_bytes(object_)
-        run = subprocess.run(
-            [program, "-shared", "-o", str(result), str(source)], capture_output=True, text=True, check=False
-        )
+        needed = [openmp, *_run_path(program, Path(openmp).parent)] if openmp else []
+        command = [program, "-shared", "-o", str(result), str(source), *needed]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
         if run.returncode != 0:
             raise LoweringError(f"{Path(program).name} failed: {run.stderr.strip()}", stage="so")
         return result.read_bytes()
+
+
+def _run_path(program: str, folder: Path) -> list[str]:
+    """The arguments by which a library looks for others in `folder`, for a linker or for a compiler that calls one."""
+    if Path(program).name.startswith(("ld", "lld")):
+        return ["-rpath", str(folder)]
+    return [f"-Wl,-rpath,{folder}"]

@@ -17,7 +17,7 @@ import numpy as np
 from tilewright import _runtime, knobs, targets
 from tilewright.dtypes import from_numpy, to_numpy
 from tilewright.emit import STAGES
-from tilewright.errors import LoweringError, OperandError, SpecError
+from tilewright.errors import LoweringError, OperandError, SpecError, TilewrightError
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX
 from tilewright.payload.packing import PackedFormat
 from tilewright.runtime.cache import KernelCache
@@ -25,6 +25,7 @@ from tilewright.runtime.kernel import Kernel, Metadata
 from tilewright.runtime.packed_b import Packing
 from tilewright.schedules import make
 from tilewright.schedules.plan import Plan, Schedule
+from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
 from tilewright.targets import Target
 from tilewright.version import VERSION
@@ -51,14 +52,16 @@ def compile(
     Args:
         spec: What to compute.
         target: "host", a row's name, or a Target.
-        threads: How many threads a call uses: 1.
+        threads: Most threads that a call uses, through LLVM's OpenMP runtime. A small product uses fewer, as
+            `Kernel.metadata` says; and a call no more than OpenMP then grants its caller.
         schedule: None to have a strategy chosen; a strategy's name; a function ``(spec, target, parameters)`` that returns
             a transform module; or a .py or .mlir file. What a user gives is compiled in a child process.
         parameters: Sizes of the schedule that override the model's, by name ("mr", "nr", "mc", "nc", "kc").
         cache: Whether the disk cache is read and written.
 
     Raises:
-        SpecError: `spec` is no MatmulSpec, or `threads` is not supported.
+        SpecError: `spec` is no MatmulSpec, or `threads` is no int from 1 to 1024.
+        TilewrightError: Several threads are asked for, and there is no OpenMP runtime.
         TargetError: The target is unknown, or this machine cannot run it.
         ScheduleError: The schedule is unknown or does not fit.
         LoweringError: A later stage failed.
@@ -66,13 +69,11 @@ def compile(
     start = time.perf_counter()
     if not isinstance(spec, MatmulSpec):
         raise SpecError(f"spec is a {type(spec).__name__}", where="compile", expected="a tilewright.MatmulSpec")
-    if threads != 1 or isinstance(threads, bool):
-        raise SpecError(
-            f"threads is {threads!r}", where="compile", expected="1: kernels of several threads are to come"
-        )
     row = targets.resolve(target)
     targets.require_runnable(row)
-    plan = make.make(spec, row, schedule, parameters)
+    plan = make.make(spec, row, schedule, parameters, threads)
+    if plan.threads > 1:
+        openmp_file()  # its absence is better said before the work than after
     store = KernelCache.from_knobs(knobs.load()) if cache else None
     key = _key(spec, row, plan) if store is not None else None
     found = store.get(key) if store is not None and key is not None else None
@@ -96,6 +97,7 @@ def compile(
         features=row.feature_string,
         schedule=plan.name,
         parameters=plan.sizes,
+        threads=plan.threads,
         seconds=dict(seconds),
         compile_seconds=time.perf_counter() - start,
         object_bytes=len(object_),
@@ -112,6 +114,22 @@ def _link(object_: bytes, spec: MatmulSpec, packed: PackedFormat | None) -> tupl
     packer = f"{ENTRY}{PACK_SUFFIX}"
     code = _runtime.Code(object_, ENTRY, [packer])
     return code, Packing(packed, _runtime.PackCall(code, packer, spec.n, spec.k, b=to_numpy(spec.b_type)))
+
+
+def openmp_file() -> str:
+    """The file of the OpenMP runtime for kernels of several threads, which this loads.
+
+    Raises:
+        TilewrightError: There is none.
+    """
+    file = _runtime.openmp_file()
+    if not file:
+        raise TilewrightError(
+            "no OpenMP runtime",
+            expected="libomp of LLVM, for more than one thread",
+            remedy="Install libomp-22-dev and build again, or ask for one thread",
+        )
+    return file
 
 
 def build(
@@ -166,28 +184,31 @@ class _Texts(Mapping[str, str]):
         return len(STAGES)
 
 
-def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def matmul(a: np.ndarray, b: np.ndarray, *, threads: int = 1) -> np.ndarray:
     """A·B for two matrices, with the spec inferred, compiled once for each pair of shapes and types, and kept.
+
+    `threads` is as for `compile`.
 
     Raises:
         OperandError: An operand is no two-dimensional array, or the shapes or types do not fit.
-        SpecError: The element type is not supported.
+        SpecError: The element type is not supported, or `threads` is no int from 1 to 1024.
     """
     for name, operand in (("a", a), ("b", b)):
         if not isinstance(operand, np.ndarray):
             raise OperandError(f"is a {type(operand).__name__}", operand=name, expected="a two-dimensional numpy array")
-    return _kept(a.shape, b.shape, a.dtype, b.dtype)(a, b)
+    return _kept(a.shape, b.shape, a.dtype, b.dtype, check(threads, "matmul"))(a, b)
 
 
 @lru_cache(maxsize=1024)
-def _kept(a: tuple[int, ...], b: tuple[int, ...], a_type: np.dtype, b_type: np.dtype) -> Kernel:
+def _kept(a: tuple[int, ...], b: tuple[int, ...], a_type: np.dtype, b_type: np.dtype, threads: int) -> Kernel:
     """The kernel for operands of these shapes and types."""
     for name, shape in (("a", a), ("b", b)):
         if len(shape) != 2:
             raise OperandError(f"is of shape {shape}", operand=name, expected="a two-dimensional numpy array")
     if a[1] != b[0]:
         raise OperandError(f"has {b[0]} rows", operand="b", expected=f"{a[1]}, the columns of a")
-    return compile(MatmulSpec(m=a[0], n=b[1], k=a[1], a=from_numpy(a_type).name, b=from_numpy(b_type).name))
+    spec = MatmulSpec(m=a[0], n=b[1], k=a[1], a=from_numpy(a_type).name, b=from_numpy(b_type).name)
+    return compile(spec, threads=threads)
 
 
 def _key(spec: MatmulSpec, target: Target, plan: Plan) -> dict[str, str] | None:
@@ -199,6 +220,7 @@ def _key(spec: MatmulSpec, target: Target, plan: Plan) -> dict[str, str] | None:
         "target": f"{replace(target, features=frozenset())!r} {target.feature_string}",
         "schedule": plan.name if plan.text is None else plan.text,
         "parameters": repr(sorted(plan.sizes.items())),
+        "threads": str(plan.threads),
         "compiler": _fingerprint(),
     }
 

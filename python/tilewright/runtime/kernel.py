@@ -35,6 +35,7 @@ class Metadata:
         features: Instruction-set features in LLVM's spelling, "+avx2,+fma".
         schedule: The strategy's name, or the user's function or file.
         parameters: The schedule's sizes by name ("mr", "kc").
+        threads: Most threads that a call uses: of those asked for, as many as the product fills.
         seconds: Time of each stage of the compilation, by name; empty when the object came from the cache.
         compile_seconds: Time of the whole compilation, or of the loading from the cache.
         object_bytes: Size of the ELF object.
@@ -47,6 +48,7 @@ class Metadata:
     features: str
     schedule: str
     parameters: Mapping[str, Any]
+    threads: int
     seconds: Mapping[str, float]
     compile_seconds: float
     object_bytes: int
@@ -186,7 +188,8 @@ class Kernel(MatmulCall):
 
     def __repr__(self) -> str:
         """What it computes, for which target and by which schedule."""
-        return f"<tilewright.Kernel {self._spec} for {self._target.name}, schedule {self._metadata.schedule}>"
+        threads = f", {self._metadata.threads} threads" if self._metadata.threads > 1 else ""
+        return f"<tilewright.Kernel {self._spec} for {self._target.name}, schedule {self._metadata.schedule}{threads}>"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:  # noqa: ANN401 - as in object
         """Refuses: a kernel is machine code in this process.
