@@ -241,7 +241,12 @@ static void bringToDotForm(RewriterBase &rewriter, vector::ContractionOp contrac
     lhs->source = flipSign(rewriter, contract.getLoc(), lhs->source);
   }
   Value left = grouping.groupLhs(*lhs), right = grouping.groupRhs(*rhs);
+  Operation *extensions[] = {extensionOf(contract.getLhs()), extensionOf(contract.getRhs())};
   rewriter.replaceOp(contract, grouping.product(left, right, contract.getAcc()));
+  // They would be further users of what is read.
+  for (Operation *extension : extensions)
+    if (extension->use_empty())
+      rewriter.eraseOp(extension);
 }
 
 DiagnosedSilenceableFailure DotFormOp::applyToOne(transform::TransformRewriter &rewriter, Operation *target,
