@@ -73,8 +73,8 @@ def operands(shape: Shape, dtype: str, seed: int = 0) -> Operands:
     """
     a_type, b_type, c_type = map(dtype_of, types_of(dtype))
     random = np.random.default_rng((seed, shape.m, shape.n, shape.k))
-    a = _values(random, (shape.m, shape.k), a_type)
-    b = _values(random, (shape.k, shape.n), b_type)
+    a = values(random, (shape.m, shape.k), a_type)
+    b = values(random, (shape.k, shape.n), b_type)
     c = aligned((shape.m, shape.n), to_numpy(c_type))
     c.fill(_unwritten(c_type))
     return Operands(a, b, c)
@@ -91,7 +91,8 @@ def rotation(first: Operands, total_bytes: int) -> list[Operands]:
     return every
 
 
-def _values(random: np.random.Generator, shape: tuple[int, int], kind: DType) -> np.ndarray:
+def values(random: np.random.Generator, shape: tuple[int, int], kind: DType) -> np.ndarray:
+    """A matrix of floats uniform in [-1, 1], or of integers over their whole range."""
     numpy_dtype = to_numpy(kind)
     matrix = aligned(shape, numpy_dtype)
     if kind.kind != "float":

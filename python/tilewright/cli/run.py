@@ -95,7 +95,7 @@ def _measure(kernel: Kernel, seed: int) -> Outcome:
     import numpy as np
 
     import tilewright as tw
-    from tilewright.bench.operands import operands
+    from tilewright.bench.operands import operands, values
     from tilewright.bench.suites import Shape
     from tilewright.bench.timing import Loop
     from tilewright.payload.reference import relative_error, within_bound
@@ -104,7 +104,7 @@ def _measure(kernel: Kernel, seed: int) -> Outcome:
     data = operands(Shape(spec.m, spec.n, spec.k), f"{spec.a},{spec.b},{spec.c}", seed)
     former = None
     if spec.beta:
-        former = np.random.default_rng((seed, 1)).uniform(-1, 1, data.c.shape).astype(data.c.dtype)
+        former = values(np.random.default_rng((seed, 1)), data.c.shape, spec.c_type)
         data.c[...] = former
     b = kernel.pack_b(data.b) if spec.b_packed else data.b
     kernel(data.a, b, out=data.c)

@@ -26,12 +26,27 @@ _HALF = re.compile(r"(?:\b|(?<=x))b?f16\b")
 """In the text of a type, such as "vector<8xbf16>"."""
 
 _MOVES = frozenset(
-    f"llvm.{name}"
-    for name in (
-        "load intr.masked.load shufflevector insertelement extractelement insertvalue extractvalue select mlir.poison "
-        "mlir.undef mlir.zero intr.vector.interleave2 intr.vector.deinterleave2 intr.vector.insert intr.vector.extract "
-        "store intr.masked.store br cond_br"
-    ).split()
+    {
+        "llvm.br",
+        "llvm.cond_br",
+        "llvm.extractelement",
+        "llvm.extractvalue",
+        "llvm.insertelement",
+        "llvm.insertvalue",
+        "llvm.intr.masked.load",
+        "llvm.intr.masked.store",
+        "llvm.intr.vector.deinterleave2",
+        "llvm.intr.vector.extract",
+        "llvm.intr.vector.insert",
+        "llvm.intr.vector.interleave2",
+        "llvm.load",
+        "llvm.mlir.poison",
+        "llvm.mlir.undef",
+        "llvm.mlir.zero",
+        "llvm.select",
+        "llvm.shufflevector",
+        "llvm.store",
+    }
 )
 """Ops of the LLVM dialect to which elements are bits."""
 

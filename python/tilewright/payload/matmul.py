@@ -81,7 +81,7 @@ def _zeros(into: ir.Value, spec: MatmulSpec) -> ir.Value:
 def _product(a: ir.Value, b: ir.Value, c: ir.Value, spec: MatmulSpec) -> ir.Value:
     """A·B added to `c`."""
     if spec.a_type.kind == spec.b_type.kind:
-        cast = linalg.TypeFn.cast_unsigned if spec.a_type.kind == "uint" else None
+        cast = ir.Attribute.parse("#linalg.type_fn<cast_unsigned>") if spec.a_type.kind == "uint" else None
         with _named("linalg.matmul", spec):
             return linalg.matmul(a, b, outs=[c], cast=cast)
     with _named("linalg.generic", spec):

@@ -189,7 +189,10 @@ def _infinite_times_tiny(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> 
         return met
     tiny = float(np.finfo(to_numpy(spec.acc_type)).tiny)
     a_size, b_size = _magnitudes(a), _magnitudes(b)
-    for x, y in ((np.isinf(a_size), (b_size > 0) & (b_size < tiny)), ((a_size > 0) & (a_size < tiny), np.isinf(b_size))):
+    for x, y in (
+        (np.isinf(a_size), (b_size > 0) & (b_size < tiny)),
+        ((a_size > 0) & (a_size < tiny), np.isinf(b_size)),
+    ):
         if x.any() and y.any():
             met |= x.astype(np.float64) @ y.astype(np.float64) > 0
     return met
