@@ -106,14 +106,18 @@ public:
   void step(int64_t number, MutableArrayRef<Value> sums) {
     int64_t rows = p.sums.rows.count, columns = p.sums.columns.count;
     bool keepsLhs = rows <= columns;
-    SmallVector<Value> kept;
-    for (int64_t i = 0; i < std::min(rows, columns); ++i)
+    int64_t stay = std::min(rows, columns), pass = std::max(rows, columns);
+    // Each tile that passes has a register of its own where there are enough, so that no load waits for a product.
+    int64_t ahead = p.sums.size() + stay + pass <= amxTiles ? pass : 1;
+    SmallVector<Value> kept, passing;
+    for (int64_t i = 0; i < stay; ++i)
       kept.push_back(keepsLhs ? loadLhs(i, number) : loadRhs(number, i));
-    for (int64_t j = 0; j < std::max(rows, columns); ++j) {
-      Value passing = keepsLhs ? loadRhs(number, j) : loadLhs(j, number);
+    for (int64_t j = 0; j < pass; ++j) {
+      while (static_cast<int64_t>(passing.size()) < std::min(j + ahead, pass))
+        passing.push_back(keepsLhs ? loadRhs(number, passing.size()) : loadLhs(passing.size(), number));
       for (auto [i, stays] : llvm::enumerate(kept)) {
         Value &sum = keepsLhs ? sums[i * columns + j] : sums[j * columns + i];
-        sum = keepsLhs ? multiply(stays, passing, sum) : multiply(passing, stays, sum);
+        sum = keepsLhs ? multiply(stays, passing[j], sum) : multiply(passing[j], stays, sum);
       }
     }
   }

@@ -98,6 +98,8 @@ def lower_vectors(lanes: int, dot: Dot) -> ir.Module:
             ours.tilewright_contract_to_dot(
                 functions, element, dot.intrinsic, dot.depth, lanes, adds=dot.adds, unsigned_first=dot.unsigned_first
             )
+        if dot.kind == "amx":
+            ours.tilewright_contract_to_amx(functions)
         ours.tilewright_unroll_vectors(functions, lanes)
         steps.clean(functions)
         steps.apply(functions, contractions)

@@ -32,16 +32,16 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
               for jr in 0..nc step nr:
                 for ir in 0..mc step mr:
                   acc = 0 if pc == 0 else C[ic+ir:, jc+jr:]       (full tiles unmasked)
-                  for k in 0..kc step depth:
-                    acc += packed_a[ir / mr][:, k:k+depth] * packed_b[jr / nr][k:k+depth, :]
+                  for k in 0..kc step t:
+                    acc += packed_a[ir / mr][:, k:k+t] * packed_b[jr / nr][k:k+t, :]
                   C[ic+ir:, jc+jr:] = acc
 
-    The depth is 1 but for types of which the target's instruction takes several products at once.
+    The step t is 1 but for types of which the target's instruction takes several products at once.
     """
     element = ir.Type.parse(spec.acc_type.mlir)
-    depth = target.dot(spec.a_type.name, spec.b_type.name).step
+    dot = target.dot(spec.a_type.name, spec.b_type.name)
     # Panels hold whole groups of the elements that an instruction multiplies at once.
-    p = replace(blocking, kc=ceil_div(blocking.kc, depth) * depth)
+    p = replace(blocking, kc=ceil_div(blocking.kc, dot.step) * dot.step)
     # A loop of one step would be folded away by the next clean-up: it is not made.
     loops = {
         "jc": ([0, p.nc, 0], p.nc < spec.n),
@@ -67,11 +67,11 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         steps.clean(script.functions)
         pack_a, pack_b = (steps.match_marked(script.functions, panels) for panels in _PANELS)
         steps.vectorize_packing(pack_a, target.lanes(spec.a_type))
-        steps.vectorize_packing(pack_b, target.lanes(spec.b_type), rows=depth)
+        steps.vectorize_packing(pack_b, target.lanes(spec.b_type), rows=dot.depth)
         tile = steps.match_product(script.functions, spec)
-        looped = p.kc > depth
+        looped = p.kc > dot.step
         if looped:
-            tile, _ = steps.tile(tile, [0, 0, depth])
+            tile, _ = steps.tile(tile, [0, 0, dot.step])
         steps.vectorize_product(tile, script.functions, spec)
         steps.keep_accumulators(script.functions, looped=looped)
         if spec.beta == 0:

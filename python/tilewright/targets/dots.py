@@ -2,7 +2,7 @@
 """Instructions that multiply groups of narrow elements and add them up: one row each.
 
 Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (order number 325383): VPDPBUSD, VPDPWSSD,
-VPMADDWD, VDPBF16PS, VPDPB[SU,UU,SS]D. Intrinsics: LLVM 22's IntrinsicsX86.td.
+VPMADDWD, VDPBF16PS, VPDPB[SU,UU,SS]D, TDPBF16PS, TDPFP16PS, TDPB[SU,US,UU,SS]D. Intrinsics: LLVM 22's IntrinsicsX86.td.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-Kind = Literal["multiply_add", "dot"]
+Kind = Literal["multiply_add", "dot", "amx"]
+
+AMX_ROWS = 16
+"""Rows of a tile register: of A and of the sums, and of B the groups of `depth` elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +24,8 @@ class Dot:
 
     Attributes:
         name: The instruction, or "multiply-add".
-        kind: "dot": groups of `depth` elements at once, by `intrinsic`. "multiply_add": one at a time, in the type of the
-            sum, after widening.
+        kind: "dot": groups of `depth` elements at once, by `intrinsic`. "amx": `AMX_ROWS` such groups at once, of as many
+            rows of A by columns of B. "multiply_add": one at a time, in the type of the sum, after widening.
         operands: The element types (A, B) that it is for.
         features: What a target must have.
         bits: Width of the vector register.
@@ -49,11 +52,10 @@ class Dot:
     flip: bool = False
     per_cycle: float = 1.0
 
-
     @property
     def step(self) -> int:
         """Elements of K that one step of the hot loop takes."""
-        return self.depth
+        return self.depth * (AMX_ROWS if self.kind == "amx" else 1)
 
     @property
     def element(self) -> str:
@@ -103,7 +105,16 @@ def _pairs(features: set[str], bits: int, intrinsic: str) -> Dot:
     )
 
 
+def _amx(name: str, operands: frozenset[tuple[str, str]], feature: str, depth: int) -> Dot:
+    """A dot product of AMX's tiles, which takes operands of any sign and rounds nothing before it adds."""
+    features = frozenset({"amx-tile", feature})
+    return Dot(name=name, kind="amx", operands=operands, features=features, bits=512, depth=depth)
+
+
 X86 = (
+    _amx("tdpbf16ps", _BF16, "amx-bf16", 2),
+    _amx("tdpfp16ps", frozenset({("f16", "f16")}), "amx-fp16", 2),
+    _amx("tdpb[su][su]d", _BYTES, "amx-int8", 4),
     Dot(
         name="vdpbf16ps",
         kind="dot",

@@ -19,9 +19,9 @@ module attributes {transform.with_named_sequence} {
   // CHECK: %[[A0:.*]] = amx.tile_load %[[PA]][%[[I]], %c0, %[[K]]] : memref<?x32x512xbf16> into !amx.tile<16x32xbf16>
   // CHECK: %[[A1:.*]] = amx.tile_load %[[PA]][%[[I]], %c16, %[[K]]]
   // CHECK: %[[B0:.*]] = amx.tile_load %[[PB]][%[[J]], %[[KF]], %c0] : memref<?x256x64xbf16> into !amx.tile<16x32xbf16>
+  // CHECK: %[[B1:.*]] = amx.tile_load %[[PB]][%[[J]], %[[KF]], %c32]
   // CHECK: %[[D00:.*]] = amx.tile_mulf %[[A0]], %[[B0]], %[[S00]]
   // CHECK: %[[D10:.*]] = amx.tile_mulf %[[A1]], %[[B0]], %[[S10]]
-  // CHECK: %[[B1:.*]] = amx.tile_load %[[PB]][%[[J]], %[[KF]], %c32]
   // CHECK: %[[D01:.*]] = amx.tile_mulf %[[A0]], %[[B1]], %[[S01]]
   // CHECK: %[[D11:.*]] = amx.tile_mulf %[[A1]], %[[B1]], %[[S11]]
   // CHECK: scf.yield %[[D00]], %[[D01]], %[[D10]], %[[D11]]
