@@ -243,7 +243,8 @@ def to_llvm(
     Raises:
         LoweringError: A pass failed.
     """
-    run_passes(module, pipelines.PREFETCH.format(line=target.l1.line), "llvm")
+    last = (target.l3 or target.l2).bytes
+    run_passes(module, pipelines.PREFETCH.format(line=target.l1.line, l2=target.l2.bytes, last=last), "llvm")
     script = pipelines.lower_vectors(target.lanes(spec.acc_type), target.dot(spec.a_type.name, spec.b_type.name))
     _run_own_script(module, script, "llvm")
     for function in (ENTRY, prepack.PACK)[: 1 if packed is None else 2]:

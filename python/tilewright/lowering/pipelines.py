@@ -23,8 +23,11 @@ DEALLOCATE = """builtin.module(
 )"""
 """Frees what a schedule allocates beyond the panels that `workspace` gathers."""
 
-PREFETCH = "builtin.module(tilewright-prefetch-tiles{{line-bytes={line}}})"
-"""C's tiles of the next step, whose rows lie too far apart for the hardware to foresee them."""
+PREFETCH = """builtin.module(
+    tilewright-prefetch-tiles{{line-bytes={line}}},
+    tilewright-prefetch-streams{{line-bytes={line} cache-bytes={l2} last-level-bytes={last}}}
+)"""
+"""C's tiles of the next step, whose rows lie too far apart for the hardware to foresee them, and what is read once only."""
 
 TO_LLVM = """builtin.module(
     tilewright-strip-provenance{target=true}, func.func(loop-invariant-code-motion),

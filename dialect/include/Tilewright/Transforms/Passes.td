@@ -32,4 +32,23 @@ def PrefetchTiles : Pass<"tilewright-prefetch-tiles"> {
   ];
 }
 
+def PrefetchStreams : Pass<"tilewright-prefetch-streams"> {
+  let summary = "Prefetches into L2 what a loop nest reads of an operand that is larger than L2 and of which it reads each element once";
+  let description = [{
+    A read of an operand that every loop around it moves on finds nothing in the caches that an earlier step brought there.
+    The hardware foresees such a stream only within a page. The same lines a few steps later are prefetched before the read:
+    a step of the outermost loop of which a step reads no more than a quarter of L2. Along a row that is enough unless the
+    operand exceeds half of the last-level cache too. Copies are left alone. Runs after bufferization and before vectors are
+    unrolled. A prefetch beyond the memref is harmless.
+
+    Upstream has the operation, and no pass that places it.
+  }];
+  let dependentDialects = ["::mlir::affine::AffineDialect", "::mlir::memref::MemRefDialect"];
+  let options = [
+    Option<"cacheBytes", "cache-bytes", "int64_t", /*default=*/"1048576", "Bytes of L2">,
+    Option<"lastLevelBytes", "last-level-bytes", "int64_t", /*default=*/"33554432", "Bytes of the last-level cache">,
+    Option<"lineBytes", "line-bytes", "int64_t", /*default=*/"64", "Bytes of a cache line">
+  ];
+}
+
 #endif // TILEWRIGHT_TRANSFORMS_PASSES_TD

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "Tilewright/Transforms/Passes.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace tilewright {
+#define GEN_PASS_DEF_PREFETCHSTREAMS
+#include "Tilewright/Transforms/Passes.h.inc"
+
+namespace {
+/// The part of the cache that what was prefetched may fill until it is used.
+constexpr int64_t kCacheShare = 4;
+/// Bytes to be ahead at least: what memory delivers within its latency, about 30 GB/s times 100 ns, twice.
+constexpr int64_t kLeastAhead = 6 << 10;
+
+/// The operand of the function that `base` is a part of; null when it is none, or of dynamic shape.
+BlockArgument operandOf(Value base) {
+  while (auto slice = base.getDefiningOp<memref::SubViewOp>())
+    base = slice.getSource();
+  auto argument = dyn_cast<BlockArgument>(base);
+  bool isOperand = argument && isa<func::FuncOp>(argument.getOwner()->getParentOp());
+  return isOperand && cast<MemRefType>(argument.getType()).hasStaticShape() ? argument : nullptr;
+}
+
+int64_t bytesOf(ShapedType type) { return type.getNumElements() * type.getElementTypeBitWidth() / 8; }
+
+bool dependsOn(Value value, Value variable) {
+  if (value == variable)
+    return true;
+  Operation *op = value.getDefiningOp();
+  return op && llvm::any_of(op->getOperands(), [&](Value operand) { return dependsOn(operand, variable); });
+}
+
+/// `value` as it is where the variables have what `map` maps them to: what computes it is cloned at the builder's place.
+Value recomputed(OpBuilder &builder, Value value, Value variable, IRMapping &map) {
+  if (Value known = map.lookupOrNull(value))
+    return known;
+  if (!dependsOn(value, variable))
+    return value;
+  Operation *op = value.getDefiningOp();
+  for (Value operand : op->getOperands())
+    map.map(operand, recomputed(builder, operand, variable, map));
+  builder.clone(*op, map);
+  return map.lookup(value);
+}
+
+/// The elements that `read` reads along each of the two dimensions of its memref.
+std::array<int64_t, 2> extents(vector::TransferReadOp read) {
+  std::array<int64_t, 2> extent = {1, 1};
+  for (auto [size, expr] : llvm::zip(read.getVectorType().getShape(), read.getPermutationMap().getResults()))
+    if (auto dim = dyn_cast<AffineDimExpr>(expr))
+      extent[dim.getPosition()] = size;
+  return extent;
+}
+
+/// Whether `variable` chooses the row at which `read` reads.
+bool choosesRow(Value variable, vector::TransferReadOp read) {
+  if (dependsOn(read.getIndices()[0], variable))
+    return true;
+  for (auto slice = read.getBase().getDefiningOp<memref::SubViewOp>(); slice;
+       slice = slice.getSource().getDefiningOp<memref::SubViewOp>())
+    if (auto offset = dyn_cast<Value>(slice.getMixedOffsets()[0]); offset && dependsOn(offset, variable))
+      return true;
+  return false;
+}
+
+/// The loop a few steps ahead of which to prefetch.
+struct Ahead {
+  scf::ForOp loop;
+  int64_t steps;
+};
+
+struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
+  using PrefetchStreamsBase::PrefetchStreamsBase;
+
+  void runOnOperation() override {
+    SmallVector<vector::TransferReadOp> reads;
+    getOperation()->walk([&](vector::TransferReadOp read) {
+      if (isStream(read))
+        reads.push_back(read);
+    });
+    for (vector::TransferReadOp read : reads)
+      if (std::optional<Ahead> ahead = findAhead(read))
+        prefetch(read, *ahead);
+  }
+
+  /// Whether `read` takes part in a computation and goes through a large operand, each element once.
+  bool isStream(vector::TransferReadOp read) {
+    if (!isa<MemRefType>(read.getShapedType()) || read.getShapedType().getRank() != 2 ||
+        llvm::any_of(read->getUsers(), llvm::IsaPred<vector::TransferWriteOp>))
+      return false;
+    auto loop = read->getParentOfType<scf::ForOp>();
+    BlockArgument operand = operandOf(read.getBase());
+    if (!loop || !operand)
+      return false;
+    // Along a row, the hardware foresees enough where the last-level cache answers.
+    bool downRows = choosesRow(loop.getInductionVar(), read);
+    int64_t held = downRows ? int64_t(cacheBytes) : std::max<int64_t>(cacheBytes, lastLevelBytes / 2);
+    if (bytesOf(cast<MemRefType>(operand.getType())) <= held)
+      return false;
+    for (auto each = loop; each; each = each->getParentOfType<scf::ForOp>()) {
+      auto chooses = [&](Value value) { return dependsOn(value, each.getInductionVar()); };
+      if (!chooses(read.getBase()) && llvm::none_of(read.getIndices(), chooses))
+        return false;
+    }
+    return true;
+  }
+
+  /// The outermost loop of which one step reads no more than may wait in the cache.
+  std::optional<Ahead> findAhead(vector::TransferReadOp read) {
+    std::optional<Ahead> ahead;
+    int64_t bytes = bytesOf(read.getVectorType()), limit = cacheBytes / kCacheShare;
+    for (auto loop = read->getParentOfType<scf::ForOp>(); loop; loop = loop->getParentOfType<scf::ForOp>()) {
+      int64_t steps = std::max<int64_t>(1, llvm::divideCeil(kLeastAhead, bytes));
+      if (steps * bytes > limit)
+        break;
+      ahead = Ahead{loop, steps};
+      std::optional<APInt> count = loop.getStaticTripCount();
+      if (!count)
+        break;
+      bytes *= std::max<int64_t>(1, count->getSExtValue());
+    }
+    return ahead;
+  }
+
+  /// Prefetches, before `read`, the lines that it reads some steps later.
+  void prefetch(vector::TransferReadOp read, Ahead ahead) {
+    OpBuilder builder(read);
+    Location loc = read.getLoc();
+    AffineExpr base, step;
+    bindSymbols(builder.getContext(), base, step);
+    auto applied = [&](AffineExpr expr, ArrayRef<OpFoldResult> symbols) -> Value {
+      return affine::makeComposedAffineApply(builder, loc, expr, symbols);
+    };
+    scf::ForOp loop = ahead.loop;
+    Value variable = loop.getInductionVar();
+    IRMapping map;
+    map.map(variable, applied(base + step * ahead.steps, {variable, getAsOpFoldResult(loop.getStep())}));
+    Value source = recomputed(builder, read.getBase(), variable, map);
+    SmallVector<Value> start;
+    for (Value index : read.getIndices())
+      start.push_back(recomputed(builder, index, variable, map));
+    auto [rows, columns] = extents(read);
+    int64_t line = std::max<int64_t>(1, lineBytes * 8 / read.getVectorType().getElementTypeBitWidth());
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < columns; column += line)
+        memref::PrefetchOp::create(builder, loc, source,
+                                   {applied(base + row, {start[0]}), applied(base + column, {start[1]})},
+                                   /*isWrite=*/false, /*localityHint=*/2, /*isDataCache=*/true);
+  }
+};
+} // namespace
+} // namespace tilewright

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: tilewright-opt %s -pass-pipeline='builtin.module(func.func(tilewright-prefetch-streams{cache-bytes=65536 last-level-bytes=262144}))' -split-input-file | FileCheck %s
+
+// The next step of the outer loop reads eight rows of 1 KiB: they fit, and are more than six KiB ahead.
+// CHECK: #[[EIGHT:.*]] = affine_map<()[s0] -> (s0 + 8)>
+// CHECK-LABEL: func @rows
+//  CHECK-SAME:   (%[[B:[a-z0-9]+]]: memref<256x256xf32>
+//       CHECK:   scf.for %[[P:[a-z0-9]+]] =
+//       CHECK:     scf.for %[[J:[a-z0-9]+]] =
+//       CHECK:       scf.for %[[K:[a-z0-9]+]] =
+//       CHECK:         %[[NEXT:.*]] = affine.apply #[[EIGHT]]()[%[[P]]]
+//       CHECK:         %[[SLICE:.*]] = memref.subview %[[B]][%[[NEXT]], %[[J]]]
+// CHECK-COUNT-2:       memref.prefetch %[[SLICE]][{{.*}}], read, locality<2>, data
+//   CHECK-NOT:         memref.prefetch
+//       CHECK:         vector.transfer_read
+func.func @rows(%b: memref<256x256xf32>, %acc: vector<1x32xf32>) -> vector<1x32xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c32 = arith.constant 32 : index
+  %c256 = arith.constant 256 : index
+  %pad = arith.constant 0.0 : f32
+  %sum = scf.for %p = %c0 to %c256 step %c8 iter_args(%x = %acc) -> vector<1x32xf32> {
+    %s = scf.for %j = %c0 to %c256 step %c32 iter_args(%y = %x) -> vector<1x32xf32> {
+      %slice = memref.subview %b[%p, %j] [8, 32] [1, 1] : memref<256x256xf32> to memref<8x32xf32, strided<[256, 1], offset: ?>>
+      %t = scf.for %k = %c0 to %c8 step %c1 iter_args(%z = %y) -> vector<1x32xf32> {
+        %row = vector.transfer_read %slice[%k, %c0], %pad {in_bounds = [true, true]} : memref<8x32xf32, strided<[256, 1], offset: ?>>, vector<1x32xf32>
+        %next = arith.addf %z, %row : vector<1x32xf32>
+        scf.yield %next : vector<1x32xf32>
+      }
+      scf.yield %t : vector<1x32xf32>
+    }
+    scf.yield %s : vector<1x32xf32>
+  }
+  return %sum : vector<1x32xf32>
+}
+
+// -----
+
+// A loop that reads the same again, an operand that fits, a copy, and a stream along a row of one that the last level holds.
+// CHECK-LABEL: func @others
+//   CHECK-NOT:   memref.prefetch
+//       CHECK:   return
+func.func @others(%again: memref<256x256xf32>, %small: memref<64x256xf32>, %copy: memref<256x256xf32>, %along: memref<1x32768xf32>, %acc: vector<1x32xf32>) -> vector<1x32xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %pad = arith.constant 0.0 : f32
+  %sum = scf.for %i = %c0 to %c64 step %c1 iter_args(%x = %acc) -> vector<1x32xf32> {
+    %s = scf.for %k = %c0 to %c64 step %c1 iter_args(%y = %x) -> vector<1x32xf32> {
+      %a = vector.transfer_read %again[%k, %c0], %pad {in_bounds = [true, true]} : memref<256x256xf32>, vector<1x32xf32>
+      %s0 = arith.addf %y, %a : vector<1x32xf32>
+      %c = vector.transfer_read %copy[%i, %k], %pad {in_bounds = [true, true]} : memref<256x256xf32>, vector<1x32xf32>
+      vector.transfer_write %c, %copy[%k, %i] {in_bounds = [true, true]} : vector<1x32xf32>, memref<256x256xf32>
+      scf.yield %s0 : vector<1x32xf32>
+    }
+    %b = vector.transfer_read %small[%i, %c0], %pad {in_bounds = [true, true]} : memref<64x256xf32>, vector<1x32xf32>
+    %s1 = arith.addf %s, %b : vector<1x32xf32>
+    scf.yield %s1 : vector<1x32xf32>
+  }
+  %row = scf.for %j = %c0 to %c64 step %c32 iter_args(%y = %sum) -> vector<1x32xf32> {
+    %d = vector.transfer_read %along[%c0, %j], %pad {in_bounds = [true, true]} : memref<1x32768xf32>, vector<1x32xf32>
+    %s2 = arith.addf %y, %d : vector<1x32xf32>
+    scf.yield %s2 : vector<1x32xf32>
+  }
+  return %row : vector<1x32xf32>
+}
