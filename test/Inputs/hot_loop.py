@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles one product for the lit tests, and prints what its hot loop is made of, one fact a line.
 
-Usage: hot_loop.py MxNxK DTYPE TARGET STRATEGY [NAME=SIZE]… [cpu=MODEL]
+Usage: hot_loop.py MxNxK DTYPE TARGET STRATEGY [NAME=SIZE]… [cpu=MODEL] [threads=N]
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ def main(shape: str, element: str, target_name: str, strategy: str, *settings: s
     m, n, k = (int(extent) for extent in shape.split("x"))
     given = dict(setting.split("=") for setting in settings)
     cpu = given.pop("cpu", None)
+    threads = int(given.pop("threads", "1"))
     target = registry.get(target_name)
     spec = MatmulSpec(m=m, n=n, k=k, a=element)
-    plan = make.make(spec, target, strategy, {name: int(size) for name, size in given.items()})
+    plan = make.make(spec, target, strategy, {name: int(size) for name, size in given.items()}, threads)
     asm = stages.build(spec, target, plan, until="asm").texts["asm"]
     loop = hotloop.hottest(asm)
     assert loop is not None, "no loop multiplies"

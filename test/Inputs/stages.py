@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles one product for the lit tests, and writes what each stage made into a folder: FOLDER/payload.mlir, …, asm.s.
 
-Usage: stages.py MxNxK DTYPE TARGET STRATEGY UNTIL FOLDER [NAME=SIZE]… [beta=1]
+Usage: stages.py MxNxK DTYPE TARGET STRATEGY UNTIL FOLDER [NAME=SIZE]… [beta=1] [threads=N]
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def main(shape: str, dtype: str, target_name: str, strategy: str, until: str, fo
     sizes = {name: int(size) for name, size in (setting.split("=") for setting in settings)}
     spec = MatmulSpec(m=m, n=n, k=k, a=dtype, beta=sizes.pop("beta", 0))
     target = registry.get(target_name)
-    plan = make.make(spec, target, strategy, sizes)
+    threads = sizes.pop("threads", 1)
+    plan = make.make(spec, target, strategy, sizes, threads)
     texts = stages.build(spec, target, plan, until=until).texts
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
