@@ -7,6 +7,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 
 using namespace mlir;
@@ -191,13 +192,15 @@ static Value flipExcess(RewriterBase &rewriter, Grouping &grouping, vector::Cont
     Value ones = arith::ConstantOp::create(rewriter, loc, DenseElementsAttr::get(type, Attribute(bits)));
     return grouping.product(grouping.groupLhs({ones, lhs.op}), grouping.groupRhs({source, rhs.op}), carried);
   };
-  auto zeros = [&] { return arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(rowType)).getResult(); };
-  scf::ForOp loop = carrier(contract);
-  if (!loop)
-    return rowOf(rhs.source, zeros());
   OpBuilder::InsertionGuard guard(rewriter);
-  rewriter.setInsertionPoint(loop);
-  auto sumLoop = scf::ForOp::create(rewriter, loc, loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), zeros());
+  // At the top, where it keeps no loop from moving out.
+  rewriter.setInsertionPointToStart(&contract->getParentOfType<FunctionOpInterface>().getFunctionBody().front());
+  Value zeros = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(rowType));
+  scf::ForOp loop = carrier(contract);
+  rewriter.setInsertionPoint(loop ? loop.getOperation() : contract.getOperation());
+  if (!loop)
+    return rowOf(rhs.source, zeros);
+  auto sumLoop = scf::ForOp::create(rewriter, loc, loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), zeros);
   rewriter.setInsertionPointToStart(sumLoop.getBody());
   IRMapping map;
   map.map(loop.getInductionVar(), sumLoop.getInductionVar());
