@@ -3,8 +3,10 @@
 
 import random
 import re
+from dataclasses import asdict
 
 import pytest
+from tilewright.dtypes import COMBINATIONS
 from tilewright.errors import SpecError
 from tilewright.mlir import ir
 from tilewright.payload import importer, matmul
@@ -105,11 +107,82 @@ def test_rows_may_be_apart(layout):
 
 
 @pytest.mark.parametrize("beta", [0, 1])
-def test_what_we_print_is_read_again(beta):
-    spec = MatmulSpec(4, 16, 8, a="f64", beta=beta)
+@pytest.mark.parametrize("types", COMBINATIONS, ids=str)
+def test_what_we_print_is_read_again(types, beta):
+    spec = MatmulSpec(4, 16, 8, **asdict(types), beta=beta)
     text = str(matmul.build(spec, ir.Context()))
     imported = importer.load(text, "payload.mlir")
     assert (imported.spec, imported.function) == (spec, "matmul")
+
+
+def of_integers(extend_a: str, extend_b: str) -> str:
+    """A product of 8-bit integers as a ``linalg.generic``, in other orders than ours."""
+    return f"""func.func @mm(%a: memref<4x8xi8>, %b: memref<8x16xi8>, %c: memref<4x16xi32>) {{
+  linalg.generic {{indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+                                    affine_map<(m, n, k) -> (m, n)>],
+                   iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%a, %b : memref<4x8xi8>, memref<8x16xi8>) outs(%c : memref<4x16xi32>) {{
+  ^bb0(%x: i8, %y: i8, %sum: i32):
+    %v = arith.{extend_b} %y : i8 to i32
+    %u = arith.{extend_a} %x : i8 to i32
+    %p = arith.muli %v, %u : i32
+    %s = arith.addi %p, %sum : i32
+    linalg.yield %s : i32
+  }}
+  return
+}}
+"""
+
+
+SIGNS = {"extsi": "i8", "extui": "u8"}
+
+
+@pytest.mark.parametrize("extend_a", SIGNS)
+@pytest.mark.parametrize("extend_b", SIGNS)
+def test_how_integers_are_extended_tells_their_signs(extend_a, extend_b):
+    spec = MatmulSpec(4, 16, 8, a=SIGNS[extend_a], b=SIGNS[extend_b], beta=1)
+    assert importer.load(of_integers(extend_a, extend_b), "mm.mlir").spec == spec
+
+
+def test_matmul_of_integers_says_unsigned_by_its_cast():
+    text = replaced(MEMREFS, ("4x8xf32", "4x8xi8"), ("8x16xf32", "8x16xi8"), ("f32", "i32"))
+    assert importer.load(text, "mm.mlir").spec == MatmulSpec(4, 16, 8, a="i8", beta=1)
+    text = replaced(text, ("linalg.matmul", "linalg.matmul {cast = #linalg.type_fn<cast_unsigned>}"))
+    assert importer.load(text, "mm.mlir").spec == MatmulSpec(4, 16, 8, a="u8", beta=1)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_sums_of_16_bits_are_rounded_once(dtype):
+    assert importer.load(replaced(TENSORS, ("f32", dtype)), "mm.mlir").spec == MatmulSpec(4, 16, 8, a=dtype, c=dtype)
+
+
+ROUNDED = str(matmul.build(MatmulSpec(4, 16, 8, a="bf16", c="bf16", beta=1), ir.Context()))
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        (replaced(of_integers("extsi", "extsi"), ("muli %v, %u", "muli %v, %v")), "does not multiply and add"),
+        (replaced(of_integers("extsi", "extsi"), ("addi %p, %sum", "addi %p, %p")), "does not multiply and add"),
+        (replaced(of_integers("extsi", "extsi"), ("arith.addi", "arith.subi")), "does not multiply and add"),
+        (
+            replaced(of_integers("extsi", "extsi"), ("-> (m, k)", "-> (k, m)"), ("4x8xi8", "8x4xi8")),
+            "with indexing_maps",
+        ),
+        (
+            replaced(
+                ROUNDED, ("ins(%arg2 :", "ins(%e :"), ("  %0 =", "  %e = tensor.empty() : tensor<4x16xbf16>\n  %0 =")
+            ),
+            "not C that is extended",
+        ),
+        (replaced(ROUNDED, ("outs(%1 :", "outs(%0 :")), "linalg.generic neither multiplies nor converts C"),
+        (replaced(ROUNDED, ("ins(%2 :", "ins(%1 :")), "linalg.generic neither multiplies nor converts C"),
+        (replaced(ROUNDED, ("return %3", "return %arg2")), "does not return its product"),
+    ],
+)
+def test_other_regions_and_conversions_are_refused(text, match):
+    with pytest.raises(SpecError, match=match):
+        importer.load(text, "mm.mlir")
 
 
 def test_the_generic_form_is_the_same():
@@ -167,7 +240,7 @@ REFUSED = {
     "two fills": (filled_memrefs(FILL + FILL.splitlines()[1] + "\n"), r"mm\.mlir:4:3: 2 ops linalg\.fill"),
     "an elementwise op": (
         replaced(TENSORS, ("  return %0", GENERIC + "  return %1")),
-        r"mm\.mlir:6:8: linalg\.generic is not supported yet",
+        r"mm\.mlir:6:8: linalg\.generic neither multiplies nor converts C",
     ),
     "another product": (
         "func.func @mm(%a: memref<4x8xf32>, %x: memref<8xf32>, %y: memref<4xf32>) {\n"
@@ -183,8 +256,14 @@ REFUSED = {
         replaced(MEMREFS, ("4x8", "?x8")),
         r"mm\.mlir:2:3: a memref<\?x8xf32>, with a dynamic extent, is not supported yet; expected sizes",
     ),
-    "bf16": (replaced(MEMREFS, ("f32", "bf16")), r"2:3: elements of bf16 are not supported yet; expected f32 or f64"),
-    "integers": (replaced(MEMREFS, ("f32", "i32")), r"2:3: elements of i32 are not supported yet"),
+    "wide integers": (
+        replaced(MEMREFS, ("f32", "i64")),
+        r"2:3: elements of i64 are not supported yet; expected one of f32, f64, f16, bf16, i8, i32",
+    ),
+    "integers not extended": (
+        replaced(MEMREFS, ("f32", "i8")),
+        r"2:3: A of i8, B of i8 .* to C of i8 is not supported",
+    ),
     "mixed types": (
         replaced(MEMREFS, ("16xf32>) {", "16xf64>) {"), ("outs(%c : memref<4x16xf32", "outs(%c : memref<4x16xf64")),
         r"mm\.mlir:2:3: A of f32, B of f32 summed in f32 to C of f64 is not supported yet",

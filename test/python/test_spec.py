@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tilewright.dtypes import COMBINATIONS
 from tilewright.errors import SpecError
 from tilewright.spec import MatmulSpec
 
@@ -20,6 +21,15 @@ def test_types_follow_a():
     assert (spec.a, spec.b, spec.c, spec.acc) == ("f64",) * 4
     assert spec.a_type is spec.b_type is spec.c_type is spec.acc_type
     assert spec.a_type.bits == 64
+
+
+@pytest.mark.parametrize("types", COMBINATIONS, ids=str)
+def test_every_combination_is_a_spec(types):
+    spec = MatmulSpec(2, 3, 4, **dataclasses.asdict(types))
+    assert (spec.a, spec.b, spec.acc, spec.c) == (types.a, types.b, types.acc, types.c)
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    if types.c == types.acc:
+        assert MatmulSpec(2, 3, 4, a=types.a, b=types.b) == spec
 
 
 @given(EXTENTS, EXTENTS, EXTENTS, st.sampled_from(["f32", "f64"]))
@@ -85,13 +95,20 @@ def test_operands_past_64_bit_offsets_are_refused():
 @pytest.mark.parametrize(
     ("fields", "match"),
     [
-        ({"a": "bf16"}, r"MatmulSpec, a: unknown element type 'bf16'; expected one of f32, f64"),
+        ({"a": "s8"}, r"MatmulSpec, a: unknown element type 's8'; expected one of f32, f64, f16, bf16, i8, u8, i32"),
         ({"a": "float32"}, "Write 'f32'"),
         ({"a": np.float32}, "MatmulSpec, a: unknown element type"),
-        ({"b": "f16"}, "MatmulSpec, b: unknown"),
+        ({"b": "f8"}, "MatmulSpec, b: unknown"),
         ({"c": ""}, "MatmulSpec, c: unknown"),
         ({"acc": 3}, "MatmulSpec, acc: unknown"),
-        ({"b": "f64"}, "A of f32, B of f64 summed in f32 to C of f32 is not supported yet; expected one element type"),
+        (
+            {"b": "f64"},
+            "A of f32, B of f64 summed in f32 to C of f32 is not supported yet; expected one of f32×f32→f32, ",
+        ),
+        ({"a": "i32"}, "A of i32, B of i32 summed in i32 to C of i32 is not supported yet"),
+        ({"a": "i8", "b": "bf16"}, "A of i8, B of bf16 summed in i32 to C of i32 is not supported yet"),
+        ({"a": "bf16", "acc": "bf16"}, "summed in bf16 to C of bf16 is not supported yet"),
+        ({"a": "bf16", "c": "f16"}, r"C of f16 is not supported yet; .* bf16×bf16→bf16 \(summed in f32\), "),
         ({"c": "f64"}, "C of f64 is not supported yet"),
         ({"acc": "f64"}, "summed in f64 to C of f64 is not supported yet"),
         ({"layout": "nx"}, "layout is 'nx'; expected one of nn, nt, tn, tt"),
@@ -105,7 +122,6 @@ def test_operands_past_64_bit_offsets_are_refused():
         ({"beta": -1}, "beta is -1"),
         ({"beta": None}, "beta is None"),
         ({"b_packed": 1}, "b_packed is 1; expected False or True"),
-        ({"b_packed": True}, "b_packed=True is not supported yet"),
         ({"epilogue": "gelu"}, "epilogue is 'gelu'; expected a tuple"),
         ({"epilogue": ("gelu",)}, "an epilogue is not supported yet"),
     ],
@@ -120,6 +136,9 @@ def test_from_dtypes():
     assert MatmulSpec.from_dtypes(1, 2, 3) == MatmulSpec(1, 2, 3)
     assert MatmulSpec.from_dtypes(1, 2, 3, "f64") == MatmulSpec(1, 2, 3, a="f64")
     assert MatmulSpec.from_dtypes(1, 2, 3, "f64,f64,f64", layout="nn") == MatmulSpec(1, 2, 3, a="f64")
+    assert MatmulSpec.from_dtypes(1, 2, 3, "u8") == MatmulSpec(1, 2, 3, a="u8", b="u8", c="i32")
+    assert MatmulSpec.from_dtypes(1, 2, 3, "u8,i8,i32") == MatmulSpec(1, 2, 3, a="u8", b="i8")
+    assert str(MatmulSpec.from_dtypes(1, 2, 3, "bf16")) == "1x2x3 bf16,bf16,f32 nn"
 
 
 @pytest.mark.parametrize("dtypes", ["f32,f32", "f32,f32,f32,f32", None])
@@ -128,7 +147,7 @@ def test_from_dtypes_takes_one_or_three(dtypes):
         MatmulSpec.from_dtypes(1, 2, 3, dtypes)
 
 
-@pytest.mark.parametrize("dtypes", ["", "f32,f32,bf16", "f32, f32, f32"])
+@pytest.mark.parametrize("dtypes", ["", "f32,f32,s8", "f32, f32, f32"])
 def test_from_dtypes_names_the_unknown_type(dtypes):
     with pytest.raises(SpecError, match="unknown element type"):
         MatmulSpec.from_dtypes(1, 2, 3, dtypes)

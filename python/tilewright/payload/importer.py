@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Reads a user's .mlir file: one function with one ``linalg.matmul``, to the spec of what it computes.
+"""Reads a user's .mlir file: one function with one matrix product, to the spec of what it computes.
 
 The file's ops are looked at, one by one, and nothing is run on them. What goes on to be compiled is the payload that
 `payload.matmul` builds for the spec.
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tilewright.dtypes import DTYPES
 from tilewright.errors import SpecError
 from tilewright.mlir import ir
+from tilewright.payload import forms
 from tilewright.payload.text import parse, place
 from tilewright.spec import MatmulSpec
 
@@ -49,11 +50,16 @@ class Imported:
 
 
 def load(text: str, filename: str) -> Imported:
-    """Reads a .mlir file with one function that holds one ``linalg.matmul``, on tensors or on memrefs.
+    """Reads a .mlir file with one function that holds one matrix product, on tensors or on memrefs.
 
-    A ``linalg.fill`` of zero into C before it gives beta 0; without it, C is added to: beta 1. On tensors, C is an
-    argument or a filled ``tensor.empty``, and the product is returned. Element types are f32 or f64, extents static;
-    memrefs are row-major, with rows any distance apart.
+    The product is a ``linalg.matmul``, or a ``linalg.generic`` over (m, n, k) that extends elements of A and B, multiplies
+    and adds; how elements are extended tells whether 8-bit integers have a sign. A ``linalg.fill`` of zero into C before it
+    gives beta 0; without it, C is added to: beta 1. On tensors, C is an argument or a filled ``tensor.empty``, and the
+    product is returned; it may be rounded first by an elementwise ``linalg.generic``, as `payload.matmul` writes it, and
+    with beta 1 C is then extended by another one. Without that, a product of bf16 or f16 that adds to C of the same type is
+    taken for one that is rounded once, when the sum, in f32, is complete.
+
+    Element types are those of `MatmulSpec`, extents static; memrefs are row-major, with rows any distance apart.
 
     Args:
         text: The file's text.
@@ -82,15 +88,16 @@ class _Reader:
         function = self._only_function(module)
         name = self._name(function)
         body = self._body(function)
-        matmul = self._only_matmul(body, function)
+        product = self._only_product(body, function)
         fill = next((op for op in body if op.name == "linalg.fill"), None)
-        spec = self._spec(matmul, beta=0 if fill else 1)
-        self._check_matmul(matmul)
-        c = matmul.operands[2]
-        if fill:
-            c = self._check_fill(fill, matmul, body)
-        self._check_return(body[-1], matmul)
-        return spec, name, self._roles(function, matmul, c)
+        widening, rounding = self._conversions(body, product)
+        spec = self._spec(product, rounding, beta=0 if fill else 1)
+        self._check_product(product)
+        c = self._check_fill(fill, product, body) if fill else product.operands[2]
+        if rounding:
+            c = self._check_rounding(rounding, widening, product, c)
+        self._check_return(body[-1], rounding or product)
+        return spec, name, self._roles(function, product, c)
 
     def _error(
         self, what: str, at: ir.Operation, *, expected: str | None = None, remedy: str | None = None
@@ -133,28 +140,50 @@ class _Reader:
             raise self._error("the function has no body", function, expected="one linalg.matmul in it")
         body = [op.operation for block in blocks for op in block.operations]
         for op in body:
-            if op.name not in ("arith.constant", "tensor.empty", "linalg.fill", "linalg.matmul", "func.return"):
+            if op.name not in _BODY:
                 raise self._error(f"{op.name} is not supported yet", op, expected=_EXPECTED)
         if len(blocks) > 1:
             raise self._error("the function has several blocks", function, expected=_EXPECTED)
         return body
 
-    def _only_matmul(self, body: list[ir.Operation], function: ir.Operation) -> ir.Operation:
-        for kind, least in (("linalg.matmul", 1), ("linalg.fill", 0)):
-            found = [op for op in body if op.name == kind]
-            if len(found) < least:
-                raise self._error(f"no {kind}", function, expected=_EXPECTED)
+    def _only_product(self, body: list[ir.Operation], function: ir.Operation) -> ir.Operation:
+        products = [op for op in body if op.name in ("linalg.matmul", "linalg.generic") and forms.reduces(op)]
+        if not products:
+            raise self._error("no linalg.matmul", function, expected=_EXPECTED)
+        for name, found in (
+            ("linalg.matmul", products),
+            ("linalg.fill", [op for op in body if op.name == "linalg.fill"]),
+        ):
             if len(found) > 1:
-                raise self._error(f"{len(found)} ops {kind}; this is the second", found[1], expected=_EXPECTED)
-        return next(op for op in body if op.name == "linalg.matmul")
+                raise self._error(f"{len(found)} ops {name}; this is the second", found[1], expected=_EXPECTED)
+        return products[0]
 
-    def _spec(self, matmul: ir.Operation, beta: int) -> MatmulSpec:
-        (m, k), (_, n), _ = (self._shape(value, matmul) for value in matmul.operands)
-        a, b, c = (self._element(value, matmul) for value in matmul.operands)
+    def _conversions(
+        self, body: list[ir.Operation], product: ir.Operation
+    ) -> tuple[ir.Operation | None, ir.Operation | None]:
+        """The op that extends C before the product, and the one that rounds to C after it, if they are there."""
+        found: dict[str, ir.Operation] = {}
+        for op in body:
+            if op.name != "linalg.generic" or op == product:
+                continue
+            self._refuse_attributes(op, ("operandSegmentSizes", "indexing_maps", "iterator_types"))
+            kind = forms.conversion(op)
+            rounds = kind == "arith.truncf" and list(op.operands[:1]) == list(product.results)
+            extends = kind == "arith.extf" and list(op.results) == [product.operands[2]]
+            if kind is None or kind in found or not (rounds or extends):
+                raise self._error("linalg.generic neither multiplies nor converts C", op, expected=_EXPECTED)
+            found[kind] = op
+        return found.get("arith.extf"), found.get("arith.truncf")
+
+    def _spec(self, product: ir.Operation, rounding: ir.Operation | None, beta: int) -> MatmulSpec:
+        (m, k), (_, n), _ = (self._shape(value, product) for value in product.operands)
+        extended = forms.extensions(product) or (None, None)
+        a, b = (self._element(value, product, how) for value, how in zip(product.operands, extended, strict=False))
+        c = self._element(rounding.operands[1] if rounding else product.operands[2], product)
         try:
             return MatmulSpec(m=m, n=n, k=k, a=a, b=b, c=c, beta=beta)
         except SpecError as error:
-            raise self._error(error.what, matmul, expected=error.expected, remedy=error.remedy) from None
+            raise self._error(error.what, product, expected=error.expected, remedy=error.remedy) from None
 
     def _shape(self, value: ir.Value, matmul: ir.Operation) -> tuple[int, int]:
         """The extents of an operand, whose type, a matrix in row-major order, is checked."""
@@ -176,29 +205,44 @@ class _Reader:
             raise self._error(f"a {kind} is not supported yet", matmul, expected=_ROW_MAJOR)
         return rows, columns
 
-    def _element(self, value: ir.Value, matmul: ir.Operation) -> str:
-        """The name in `dtypes` of an operand's element type."""
+    def _element(self, value: ir.Value, product: ir.Operation, extension: str | None = None) -> str:
+        """The name in `dtypes` of an operand's element type; an unsigned integer is told by how it is extended."""
         element = str(ir.ShapedType(value.type).element_type)
+        unsigned = extension == "arith.extui"
         for row in DTYPES.values():
-            if row.mlir == element:
+            if row.mlir == element and (row.kind == "uint") == unsigned:
                 return row.name
-        raise self._error(f"elements of {element} are not supported yet", matmul, expected=f"{' or '.join(DTYPES)}")
+        known = ", ".join(dict.fromkeys(row.mlir for row in DTYPES.values()))
+        raise self._error(f"elements of {element} are not supported yet", product, expected=f"one of {known}")
 
-    def _check_matmul(self, matmul: ir.Operation) -> None:
+    def _check_product(self, product: ir.Operation) -> None:
         """Checks that it multiplies A by B as they are stored, and adds, and does nothing else."""
-        self._refuse_attributes(matmul, ("operandSegmentSizes", "indexing_maps", "cast"))
-        maps = [
-            str(ir.AffineMapAttr(attribute).value) for attribute in ir.ArrayAttr(matmul.attributes["indexing_maps"])
-        ]
-        if maps != ["(d0, d1, d2) -> (d0, d2)", "(d0, d1, d2) -> (d2, d1)", "(d0, d1, d2) -> (d0, d1)"]:
+        self._refuse_attributes(product, ("operandSegmentSizes", "indexing_maps", "iterator_types", "cast"))
+        if forms.maps(product) != forms.PRODUCT_MAPS or not forms.is_over_mnk(product):
             raise self._error(
-                "linalg.matmul with indexing_maps is not supported yet",
-                matmul,
+                f"{product.name} with indexing_maps is not supported yet",
+                product,
                 expected="A of M×K and B of K×N",
                 remedy="Store a transposed operand in row-major order first",
             )
-        if not _is_sum_of_products(matmul):
-            raise self._error("the region of linalg.matmul does not multiply and add", matmul, expected="no region")
+        if forms.extensions(product) is None:
+            expected = "no region" if product.name == "linalg.matmul" else "c + a * b, with a and b extended or not"
+            raise self._error(f"the region of {product.name} does not multiply and add", product, expected=expected)
+
+    def _check_rounding(
+        self, rounding: ir.Operation, widening: ir.Operation | None, product: ir.Operation, sums: ir.Value
+    ) -> ir.Value:
+        """Checks that a rounded product is of nothing, or of C extended, in a tensor of its own; returns C."""
+        c = rounding.operands[1]
+        if widening:
+            if widening.operands[0] != c:
+                raise self._error("it is not C that is extended and added to", widening, expected=_EXPECTED)
+            sums = widening.operands[1]
+        elif product.operands[2] == sums:
+            raise self._error("the sums start from something else than C or zero", product, expected=_EXPECTED)
+        if not forms.is_defined_by(sums, "tensor.empty"):
+            raise self._error("the sums before rounding are not in a tensor.empty", product, expected=_EXPECTED)
+        return c
 
     def _check_fill(self, fill: ir.Operation, matmul: ir.Operation, body: list[ir.Operation]) -> ir.Value:
         """Checks that it clears C before the product; returns C before that."""
@@ -207,7 +251,7 @@ class _Reader:
         block = fill.regions[0].blocks[0]
         if [op.operation.name for op in block.operations] != ["linalg.yield"]:
             raise self._error("the region of linalg.fill does not just fill", fill, expected="no region")
-        if not _is_zero(value):
+        if not forms.is_zero(value):
             raise self._error("linalg.fill with something else than the constant 0.0 is not supported yet", fill)
         filled = fill.results[0] if len(fill.results) else c
         if matmul.operands[2] != filled or body.index(fill) > body.index(matmul):
@@ -224,7 +268,7 @@ class _Reader:
         """Which operand each argument is."""
         arguments = list(function.regions[0].blocks[0].arguments)
         operands = dict(zip(_ROLES, (matmul.operands[0], matmul.operands[1], c), strict=True))
-        if _defined_by(c, "tensor.empty"):
+        if forms.is_defined_by(c, "tensor.empty"):
             if matmul.operands[2] == c:
                 raise self._error("linalg.matmul adds to a tensor.empty", matmul, remedy="Fill it with zero first")
             del operands["c"]
@@ -258,6 +302,7 @@ class _Reader:
                     )
 
 
+_BODY = ("arith.constant", "tensor.empty", "linalg.fill", "linalg.matmul", "linalg.generic", "func.return")
 _EXPECTED = "one linalg.matmul of the function's arguments, and before it at most a linalg.fill of C with zero"
 _ROW_MAJOR = "row-major order in the default memory space, with the elements of a row beside one another"
 
@@ -272,23 +317,3 @@ def _is_row_major(kind: ir.MemRefType) -> bool:
 
 def _is_row_layout(attribute: ir.Attribute) -> bool:
     return bool(re.fullmatch(r"strided<\[(\?|\d+), 1\](, offset: \?)?>", str(attribute)))
-
-
-def _is_sum_of_products(matmul: ir.Operation) -> bool:
-    """Whether the region, which the generic form can write out, is a plain product; MLIR checks that its ops are joined so."""
-    ops = [op.operation for op in matmul.regions[0].blocks[0].operations]
-    return [op.name for op in ops] == ["arith.mulf", "arith.addf", "linalg.yield"] and all(
-        str(op.attributes["fastmath"]) == "#arith.fastmath<none>" for op in ops if "fastmath" in op.attributes
-    )
-
-
-def _is_zero(value: ir.Value) -> bool:
-    """Whether it is the constant +0.0."""
-    if not _defined_by(value, "arith.constant"):
-        return False
-    constant = ir.OpResult(value).owner.attributes["value"]
-    return isinstance(constant, ir.FloatAttr) and str(constant.value) == "0.0"
-
-
-def _defined_by(value: ir.Value, name: str) -> bool:
-    return isinstance(value, ir.OpResult) and value.owner.name == name
