@@ -3,7 +3,8 @@
 
 ``TILEWRIGHT_CACHE_DIR`` names the folder of compiled kernels; without it that is ``tilewright/kernels`` in
 ``XDG_CACHE_HOME`` or in ``~/.cache``. ``TILEWRIGHT_CACHE_LIMIT_MB`` bounds its size. ``TILEWRIGHT_NO_CACHE=1`` does without.
-``TILEWRIGHT_COMPILE_TIMEOUT_S`` bounds the compilation of a schedule that came from a user.
+``TILEWRIGHT_COMPILE_TIMEOUT_S`` bounds the compilation of a schedule that came from a user. ``TILEWRIGHT_PEERS_DIR`` names the folder
+of the benchmark's peers; without it that is ``tilewright/peers`` beside the kernels' default folder.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Knobs:
         cache_limit_mb: Most MiB that the cache may hold.
         no_cache: Whether the disk cache is left alone.
         compile_timeout_s: Most seconds that compiling a user's schedule may take.
+        peers_dir: Folder of the benchmark's Python environments; None when there is no home folder to put it in.
     """
 
     cache_dir: Path | None
@@ -39,6 +41,7 @@ class Knobs:
     cache_limit_mb: int = _CACHE_LIMIT_MB
     no_cache: bool = False
     compile_timeout_s: float = _COMPILE_TIMEOUT_S
+    peers_dir: Path | None = None
 
 
 def load(environ: Mapping[str, str] | None = None) -> Knobs:
@@ -48,13 +51,14 @@ def load(environ: Mapping[str, str] | None = None) -> Knobs:
         TilewrightError: A variable has a value that means nothing; the error names the variable.
     """
     environ = os.environ if environ is None else environ
-    named = environ.get("TILEWRIGHT_CACHE_DIR")
+    named, peers = environ.get("TILEWRIGHT_CACHE_DIR"), environ.get("TILEWRIGHT_PEERS_DIR")
     return Knobs(
-        cache_dir=_named_folder(named) if named else _default_folder(environ),
+        cache_dir=_named_folder(named) if named else _default_folder(environ, "kernels"),
         cache_dir_named=bool(named),
         cache_limit_mb=int(_number(environ, "TILEWRIGHT_CACHE_LIMIT_MB", _CACHE_LIMIT_MB, whole=True)),
         no_cache=_flag(environ, "TILEWRIGHT_NO_CACHE"),
         compile_timeout_s=_number(environ, "TILEWRIGHT_COMPILE_TIMEOUT_S", _COMPILE_TIMEOUT_S),
+        peers_dir=_named_folder(peers) if peers else _default_folder(environ, "peers"),
     )
 
 
@@ -65,7 +69,7 @@ def _named_folder(text: str) -> Path:
         return Path(text).absolute()
 
 
-def _default_folder(environ: Mapping[str, str]) -> Path | None:
+def _default_folder(environ: Mapping[str, str], name: str) -> Path | None:
     """As the XDG base directory specification says: relative paths do not count."""
     caches = Path(environ.get("XDG_CACHE_HOME", ""))
     if not caches.is_absolute():
@@ -73,7 +77,7 @@ def _default_folder(environ: Mapping[str, str]) -> Path | None:
         if not home.is_absolute():
             return None
         caches = home / ".cache"
-    return caches / "tilewright" / "kernels"
+    return caches / "tilewright" / name
 
 
 def _number(environ: Mapping[str, str], name: str, default: float, *, whole: bool = False) -> float:

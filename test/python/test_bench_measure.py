@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 from tilewright.bench import CheckError, Shape, run_suite
-from tilewright.bench.measure import check
+from tilewright.bench.checks import check
 from tilewright.bench.turns import take_turns
 from tilewright.errors import SpecError, TargetError, TilewrightError
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 from tilewright import bench
-from tilewright.bench.measure import CheckError, Event
+from tilewright.bench.checks import CheckError
+from tilewright.bench.measure import Event
 from tilewright.bench.rows import PeerResult, Rates, Row
 from tilewright.cli import bench as bench_module
 from tilewright.cli import main

@@ -35,7 +35,8 @@ How it measures is in docs/how-to/benchmark.md.
 from __future__ import annotations
 
 from tilewright.bench import peers, plot, report
-from tilewright.bench.measure import CheckError, Event, run_suite
+from tilewright.bench.checks import CheckError
+from tilewright.bench.measure import Event, run_suite
 from tilewright.bench.rows import PeerResult, Rates, Row
 from tilewright.bench.suites import SUITES, Shape, Suite, parse_shape, suite
 

@@ -27,8 +27,11 @@ class Contender(Protocol):
         """What is measured, exactly."""
         ...
 
-    def load(self, shape: Shape, dtype: str, seed: int, total_bytes: int) -> None:
-        """Makes the operands: those of `timing.operands`, and copies of them up to `total_bytes` to rotate through."""
+    def load(self, shape: Shape, dtype: str, seed: int, total_bytes: int, packed: bool = False) -> None:
+        """Makes the operands: those of `operands.operands`, and copies of them up to `total_bytes` to rotate through.
+
+        With `packed`, B is packed ahead of time.
+        """
         ...
 
     def result(self) -> np.ndarray:
@@ -57,25 +60,46 @@ class Local:
         version: str,
         bind: Callable[[Operands], Callable[[], object]],
         clock: Clock = time.perf_counter_ns,
+        *,
+        bind_packed: Callable[[Operands], Callable[[], object]] | None = None,
+        fetch: Callable[[object, Operands], np.ndarray] = lambda returned, operands: operands.c,
     ) -> None:
-        """Takes the function that makes the timed call out of operands, and the clock."""
+        """Takes what makes the timed call out of operands, and the clock.
+
+        Args:
+            name: See `Contender`.
+            version: See `Contender`.
+            bind: Makes the call.
+            clock: The clock.
+            bind_packed: Makes the call, and packs B ahead of it; None: there is no such call.
+            fetch: The product, from what the call returned or from the operands' C.
+        """
         self.name = name
         self.version = version
         self._bind = bind
+        self._bind_packed = bind_packed
+        self._fetch = fetch
         self._clock = clock
         self._every: list[Operands] = []
+        self._calls: list[Callable[[], object]] = []
         self._loop: Loop | None = None
 
-    def load(self, shape: Shape, dtype: str, seed: int, total_bytes: int) -> None:
+    def load(self, shape: Shape, dtype: str, seed: int, total_bytes: int, packed: bool = False) -> None:
         """See `Contender.load`."""
         self.unload()
+        bind = self._bind_packed if packed else self._bind
+        if bind is None:
+            raise ValueError(f"{self.name} does not take B packed ahead of time")
         self._every = rotation(operands(shape, dtype, seed), total_bytes)
-        self._loop = Loop([self._bind(each) for each in self._every], self._clock)
+        self._calls = [bind(each) for each in self._every]
+        self._loop = Loop(self._calls, self._clock)
 
     def result(self) -> np.ndarray:
         """See `Contender.result`. Every copy of the operands is gone through, so no page is touched first when timed."""
-        self._loaded().seconds(len(self._every))
-        return self._every[0].c
+        self._loaded()
+        for call in self._calls[1:]:
+            call()
+        return self._fetch(self._calls[0](), self._every[0])
 
     def calibrate(self, min_seconds: float) -> int:
         """See `Contender.calibrate`."""
@@ -88,6 +112,7 @@ class Local:
     def unload(self) -> None:
         """See `Contender.unload`."""
         self._loop = None
+        self._calls = []
         self._every = []
 
     def _loaded(self) -> Loop:

@@ -3,27 +3,30 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from tilewright.bench import machine
+from tilewright.bench.bandwidth import by_level
+from tilewright.bench.checks import Expected, check, expect
 from tilewright.bench.contender import Contender, Local
 from tilewright.bench.operands import Operands, operands
-from tilewright.bench.peak import FmaPeak, StreamPeak
-from tilewright.bench.peer_process import PeerProcess
-from tilewright.bench.peers import choose
+from tilewright.bench.peak import Peak, StreamPeak
+from tilewright.bench.peers import choose, process_environment
 from tilewright.bench.rows import PeerResult, Row
 from tilewright.bench.settings import Settings
 from tilewright.bench.suites import Shape
+from tilewright.bench.team import Team
 from tilewright.bench.timing import Cache, cores, pinned
 from tilewright.bench.turns import take_turns
 from tilewright.errors import SpecError, TilewrightError
-from tilewright.payload.reference import error_bound, reference, relative_error, within_bound
+from tilewright.payload.reference import relative_error
 from tilewright.spec import MatmulSpec
 from tilewright.targets import Target, require_runnable, resolve
 from tilewright.targets.host import host
@@ -35,10 +38,6 @@ OURS = "tilewright"
 """Our own name among the contenders."""
 
 _STEPS_BEFORE = 3  # compile, check and calibrate; then one step a round
-
-
-class CheckError(TilewrightError):
-    """A contender's numbers are wrong, so nothing was timed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +70,7 @@ def run_suite(
     schedule: Any = None,  # noqa: ANN401 (whatever tilewright.compile takes)
     parameters: Mapping[str, int] | None = None,
     cache: Cache = "hot",
+    packed: bool = False,
     min_seconds: float = 0.03,
     on_cores: Iterable[int] | None = None,
     seed: int = 0,
@@ -83,11 +83,13 @@ def run_suite(
         dtype: One element type for A, B and C ("f32"), or the three separated by commas.
         threads: For us and for each peer alike.
         target: What our kernels and the peak loop are compiled for; this machine must be able to run it.
-        peers: Those that must take part; None: all that are installed.
+        peers: Those that must take part; None: all that are installed, and one that fails or computes wrong numbers is left
+            out, with the reason in `Row.absent`.
         rounds: How often each contender is sampled, at least 1; publish nothing from fewer than 7.
         schedule: As for `tilewright.compile`.
         parameters: As for `tilewright.compile`.
         cache: "hot": the same operands in every call. "cold": operands rotate through twice the last-level cache.
+        packed: Whether B is packed ahead of time, by us and by each peer; peers that cannot are left out.
         min_seconds: What a sample lasts at least.
         on_cores: Processors to pin everyone to, one a thread; None: chosen by `timing.cores`.
         seed: Of the operands' values.
@@ -99,8 +101,8 @@ def run_suite(
     Raises:
         SpecError: A shape, the element type or a number here cannot be.
         TargetError: This machine cannot run `target`, or has too few cores.
-        CheckError: A contender, ours or a peer, computed wrong numbers.
-        TilewrightError: A demanded peer is absent, or a peer's process failed.
+        CheckError: Ours, or a demanded peer, computed wrong numbers.
+        TilewrightError: A demanded peer is absent, or its process failed.
     """
     settings = Settings(
         dtype=dtype,
@@ -115,7 +117,7 @@ def run_suite(
         on_cores=None if on_cores is None else tuple(on_cores),
         seed=seed,
     )
-    every = [(shape, _spec(shape, dtype)) for shape in shapes]
+    every = [(shape, problem(shape, dtype, packed)) for shape in shapes]
     steps = _STEPS_BEFORE + rounds
     total = steps * len(every)
     tell = progress or (lambda event: None)
@@ -141,15 +143,20 @@ class Session:
         self._settings = settings
         self._target = resolve(settings.target)
         require_runnable(self._target)
-        element = _spec(Shape(1, 1, 1), settings.dtype).a
-        present, self._absent = choose(settings.peers, element)
+        spec = problem(Shape(1, 1, 1), settings.dtype)
+        self._dtype = types_text(spec)
+        present, self._absent = choose(settings.peers, settings.dtype)
         self._cores = cores(settings.threads, settings.on_cores)
         self._rotating = 2 * _last_level_cache() if settings.cache == "cold" else 0
+        self._machine = machine.describe()
+        self._expected: tuple[Shape, Expected] | None = None
+        if settings.threads > 1:
+            _wait_like_the_peers(settings.threads)
         with ExitStack() as stack:
-            self._peak = stack.enter_context(closing(FmaPeak(self._target, element, self._cores)))
-            self._peers: list[Contender] = [
-                stack.enter_context(PeerProcess(peer, settings.threads, self._cores)) for peer in present
-            ]
+            self._peak = stack.enter_context(closing(Peak(self._target, (spec.a, spec.b or spec.a), self._cores)))
+            self._bandwidth = by_level(self._target, self._cores)
+            team = Team(present, settings.threads, self._cores, demanded=settings.peers is not None)
+            self._team = stack.enter_context(closing(team))
             self._resources = stack.pop_all()
 
     def __enter__(self) -> Session:
@@ -166,13 +173,21 @@ class Session:
         report("compile", 0)
         kernel, cached_seconds = self._compile(spec)
         report("check", 1)
-        contenders: list[Contender] = [Local(OURS, kernel.metadata.version, partial(_bind, kernel)), *self._peers]
-        errors = self._check(contenders, shape, spec)
+        members, left_out = self._team.members(shape, settings.dtype, spec.b_packed)
+        ours = Local(OURS, kernel.metadata.version, partial(_bind_packed if spec.b_packed else _bind, kernel))
+        errors = {OURS: self._check(ours, shape, spec, types_text(spec, whole=True))}
+        contenders: dict[str, Contender] = {OURS: ours}
+        for name, (peer, types) in members.items():
+            try:
+                errors[name] = self._check(peer, shape, spec, types)
+                contenders[name] = peer
+            except TilewrightError as error:
+                left_out[name] = self._team.fail(name, error)
         report("calibrate", 2)
         moved = sum(rows * columns * kind.bytes for (rows, columns), kind in _matrices(spec))
         with closing(StreamPeak(self._target, max(moved, self._rotating), self._cores)) as stream:
             rates = take_turns(
-                {each.name: each for each in contenders},
+                contenders,
                 {"peak": self._peak, "stream": stream},
                 flops=shape.flops,
                 rounds=settings.rounds,
@@ -180,21 +195,29 @@ class Session:
                 on_cores=self._cores,
                 after_round=lambda done: report("round", _STEPS_BEFORE + done),
             )
-        for each in contenders:
+        peers: dict[str, PeerResult] = {}
+        for name, each in contenders.items():
             each.unload()
+            if name != OURS:
+                peers[name] = PeerResult(rates[name], each.version, errors[name])
+                self._team.remember(name, rates[name], rates[OURS])
         return Row(
             shape=shape,
-            dtype=settings.dtype,
+            dtype=self._dtype,
+            date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            machine=self._machine,
             layout=spec.layout,
             threads=settings.threads,
             target=self._target.name,
+            packed=spec.b_packed,
             cache=settings.cache,
             ours=rates[OURS],
             peak=rates["peak"],
             stream=rates["stream"],
             bytes_moved=moved,
-            peers={each.name: PeerResult(rates[each.name], each.version, errors[each.name]) for each in self._peers},
-            absent=self._absent,
+            bandwidth=self._bandwidth,
+            peers=peers,
+            absent={**self._absent, **left_out},
             rel_error=errors[OURS],
             compile_seconds=kernel.metadata.compile_seconds,
             cached_seconds=cached_seconds,
@@ -221,54 +244,46 @@ class Session:
         cached = again(cache=True)
         return kernel, time.perf_counter() - start if cached.metadata.cached else None
 
-    def _check(self, contenders: Sequence[Contender], shape: Shape, spec: MatmulSpec) -> dict[str, float]:
-        """The relative error of each contender.
+    def _check(self, contender: Contender, shape: Shape, spec: MatmulSpec, types: str) -> float:
+        """Loads a contender and returns the relative error of its product.
 
         Raises:
-            CheckError: An element of one is further from float64 than measuring.md's bound.
+            CheckError: An element is further from the reference than measuring.md's bound.
         """
         settings = self._settings
-        ours = operands(shape, spec.a, settings.seed)
-        expected = reference(spec, ours.a, ours.b)
-        bound = error_bound(spec, ours.a, ours.b)
-        del ours
-        errors: dict[str, float] = {}
-        for each in contenders:
-            with pinned(self._cores):
-                each.load(shape, spec.a, settings.seed, self._rotating)
-                got = each.result()
-            check(each.name, got, expected, bound)
-            errors[each.name] = relative_error(got, expected)
-        return errors
+        if self._expected is None or self._expected[0] != shape:
+            self._expected = (shape, expect(spec, operands(shape, types_text(spec, whole=True), settings.seed)))
+        expected = self._expected[1]
+        with pinned(self._cores):
+            contender.load(shape, types, settings.seed, self._rotating, contender.name != OURS and spec.b_packed)
+            got = contender.result()
+        check(contender.name, got, expected.product, expected.bound(types.split(",")[2]))
+        return relative_error(got, expected.product)
 
 
-def check(name: str, got: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> None:
-    """Compares a product with its reference, element by element; all are M×N.
+def problem(shape: Shape, dtype: str, packed: bool = False) -> MatmulSpec:
+    """The spec of a shape, or why it cannot be measured.
 
     Raises:
-        CheckError: An element is not a number, or further off than `bound`; the message names the worst.
+        SpecError: It is batched or no work, or the element types do not go together.
     """
-    bad = ~within_bound(got, expected, bound)
-    if not bad.any():
-        return
-    with np.errstate(all="ignore"):
-        excess = np.where(bad, np.abs(got.astype(np.float64) - expected) - bound, -np.inf)
-    worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
-    row, column = divmod(worst, got.shape[1])
-    raise CheckError(
-        f"{np.count_nonzero(bad)} of {bad.size} elements are wrong, the worst C[{row}, {column}] = {got[row, column]:.9g}",
-        where=name,
-        expected=f"{expected[row, column]:.9g} ± {bound[row, column]:.3g}",
-        remedy="Nothing was timed",
-    )
-
-
-def _spec(shape: Shape, dtype: str) -> MatmulSpec:
     if shape.batch:
         raise SpecError(f"{shape} is batched", where="bench", expected="one product; batches are not done yet")
     if shape.flops == 0:
         raise SpecError(f"{shape} is no work", where="bench", expected="extents of at least 1")
-    return MatmulSpec.from_dtypes(shape.m, shape.n, shape.k, dtype)
+    return MatmulSpec.from_dtypes(shape.m, shape.n, shape.k, dtype, b_packed=packed)
+
+
+def types_text(spec: MatmulSpec, *, whole: bool = False) -> str:
+    """The element types as the command line writes them: "bf16" where that says all, else (or when `whole`) "a,b,c"."""
+    short = spec.b == spec.a and spec.c == spec.a_type.accumulator
+    return spec.a if short and not whole else f"{spec.a},{spec.b},{spec.c}"
+
+
+def _wait_like_the_peers(threads: int) -> None:
+    """Lets our own OpenMP threads end their busy waiting as soon as those of the peers must; a user's setting stays."""
+    name = "KMP_BLOCKTIME"
+    os.environ.setdefault(name, process_environment(threads)[name])
 
 
 def _matrices(spec: MatmulSpec) -> tuple[tuple[tuple[int, int], Any], ...]:
@@ -277,6 +292,10 @@ def _matrices(spec: MatmulSpec) -> tuple[tuple[tuple[int, int], Any], ...]:
 
 def _bind(kernel: Kernel, each: Operands) -> Callable[[], object]:
     return partial(kernel, each.a, each.b, out=each.c)
+
+
+def _bind_packed(kernel: Kernel, each: Operands) -> Callable[[], object]:
+    return partial(kernel, each.a, kernel.pack_b(each.b), out=each.c)
 
 
 def _describe(kernel: Kernel) -> str:

@@ -9,15 +9,25 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tilewright.bench.peers import Peer, threads_environment
+from tilewright.bench.peers import Peer, process_environment
 from tilewright.bench.suites import Shape
 from tilewright.errors import TilewrightError
 
 _WORKER = "tilewright.bench.peer_worker"
+_PACKAGE = str(Path(__file__).resolve().parents[2])
+# The peer's own packages come first on its path, ours last: ours are there for this package only.
+_START = """
+import os, runpy, sys
+paths, worker = sys.argv[1:3]
+del sys.argv[1:3]
+sys.path += paths.split(os.pathsep)
+runpy.run_module(worker, run_name="__main__", alter_sys=True)
+"""
 
 
 class PeerProcess:
@@ -44,8 +54,8 @@ class PeerProcess:
         self._connection, theirs = multiprocessing.Pipe()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", worker, str(theirs.fileno()), peer.name, ",".join(map(str, cores))],
-                env=_environment({**threads_environment(threads), **peer.environment(threads)}),
+                [*_command(peer.python(), worker), str(theirs.fileno()), peer.name, ",".join(map(str, cores))],
+                env={**os.environ, **process_environment(threads), **peer.variables(threads)},
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=self._errors,
@@ -65,9 +75,9 @@ class PeerProcess:
         """Ends the process."""
         self.close()
 
-    def load(self, shape: Shape, dtype: str, seed: int, total_bytes: int) -> None:
+    def load(self, shape: Shape, dtype: str, seed: int, total_bytes: int, packed: bool = False) -> None:
         """See `Contender.load`."""
-        self._ask("load", shape, dtype, seed, total_bytes)
+        self._ask("load", shape, dtype, seed, total_bytes, packed)
 
     def result(self) -> np.ndarray:
         """See `Contender.result`."""
@@ -133,7 +143,11 @@ class PeerProcess:
         )
 
 
-def _environment(extra: dict[str, str]) -> dict[str, str]:
-    """This process's environment with `extra`, and our module path, so that the peer imports the same files as we do."""
-    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
-    return {**os.environ, **extra, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+def _command(python: Path, worker: str) -> list[str]:
+    """The start of a command that runs the module `worker` in a peer's environment, or in ours with all that we import from.
+
+    Isolated (-I): neither PYTHONPATH nor the folder where somebody stands brings another package in.
+    """
+    ours = python == Path(sys.executable)
+    paths = [os.path.abspath(entry) for entry in sys.path if entry] if ours else [_PACKAGE]
+    return [str(python), "-I", "-c", _START, os.pathsep.join(paths), worker]

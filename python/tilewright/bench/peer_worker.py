@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The process of one peer: pins itself, loads the library, and does what the parent asks over a connection.
 
-Started by peer_process.py as ``python -m tilewright.bench.peer_worker FD NAME CORES``. The environment has the number of
+Started by peer_process.py with the arguments ``FD NAME CORES``. The environment has the number of
 threads already, and the affinity is set before the library is loaded, so that the library's threads inherit it.
 
 A request is ``(method, arguments)`` for a method of `Local`; the answer is ``(True, result)`` or ``(False, message)``. The first
@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
             from tilewright.bench.peers import PEERS
 
             library = PEERS[name].make()
-            contender = Local(name, library.version, library.bind)
+            contender = Local(name, library.version, library.bind, bind_packed=library.bind_packed, fetch=library.fetch)
             parent.send((True, contender.version))
         except Exception as error:
             parent.send((False, _message(error)))

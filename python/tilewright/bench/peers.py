@@ -1,21 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The libraries that we are compared with: one row each. A new peer is a class in libraries.py and a row here."""
+"""The libraries that we are compared with: one row each. A new peer is a class in libraries/ and a row here."""
 
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 
-from tilewright.bench.libraries import Library, Mkl, Numpy, mkl_path, openblas_core
+from tilewright.bench import environments
+from tilewright.bench.libraries import (
+    Iree,
+    Library,
+    Mkl,
+    Numpy,
+    OneDnn,
+    OnnxRuntime,
+    TorchMm,
+    Xla,
+    mkl_path,
+    openblas_core,
+)
+from tilewright.bench.operands import Types, types_of
 from tilewright.errors import TilewrightError
 from tilewright.targets.host import machine
 
 EXTRA = "bench"
-"""The optional dependency group of the package that brings the peers and matplotlib."""
+"""The optional dependency group of the package that brings MKL and matplotlib."""
 
 _AVX512_CORES = frozenset({"SkylakeX", "Cooperlake", "Sapphirerapids"})  # OpenBLAS's names, its DYNAMIC_ARCH list
+
+Products = Mapping[tuple[str, str], str]
+"""From the types of A and B to the type in which a library gives their product."""
+
+_F32_F64: Products = MappingProxyType({("f32", "f32"): "f32", ("f64", "f64"): "f64"})
+_EVERY_SIGN: Products = MappingProxyType({(a, b): "i32" for a in ("i8", "u8") for b in ("i8", "u8")})
+_EVERYTHING: Products = MappingProxyType({**_F32_F64, ("bf16", "bf16"): "f32", ("f16", "f16"): "f32", **_EVERY_SIGN})
+_NOTHING: Products = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +48,38 @@ class Peer:
     Attributes:
         name: What `--peers` and the JSON call it.
         library: What it is, for people.
-        distribution: The package that brings it.
+        environment: The Python environment that it is measured in.
         make: Loads it; called in the peer's own process.
-        missing: None when it can be loaded, else what is missing; looked up without loading it.
-        dtypes: The element types that it multiplies.
-        environment: From the number of threads to the variables its process needs, on top of `threads_environment`.
+        here: None when the running environment has it too, else what is missing there; looked up without loading it.
+        products: What it multiplies when B comes in row-major order.
+        packed: What it multiplies when it may pack B ahead of time.
+        variables: From the number of threads to the variables its process needs, on top of `process_environment`.
         applies: Whether it has anything to say on this machine; a row that does not apply is not listed.
     """
 
     name: str
     library: str
-    distribution: str
+    environment: str
     make: Callable[[], Library]
-    missing: Callable[[], str | None]
-    dtypes: frozenset[str]
-    environment: Callable[[int], Mapping[str, str]] = field(default=lambda threads: {})
+    here: Callable[[], str | None]
+    products: Products
+    packed: Products = field(default_factory=lambda: _NOTHING)
+    variables: Callable[[int], Mapping[str, str]] = field(default=lambda threads: {})
     applies: Callable[[], bool] = field(default=lambda: True)
+
+    def python(self) -> Path:
+        """The interpreter that it is measured with: its own environment's when that is set up, else the running one."""
+        return environments.python(self.environment) or Path(sys.executable)
+
+    def missing(self) -> str | None:
+        """None when it can be loaded, else what is missing and how to install it."""
+        return None if environments.python(self.environment) else self.here()
+
+    def types(self, dtype: str, *, packed: bool) -> Types | None:
+        """The types of A, B and its product for what `dtype` asks; None when it has no such product."""
+        a, b, _ = types_of(dtype)
+        c = (self.packed if packed else self.products).get((a, b))
+        return None if c is None else (a, b, c)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +97,13 @@ class Availability:
     missing: str | None
 
 
-def threads_environment(threads: int) -> dict[str, str]:
-    """The variables by which OpenMP, OpenBLAS and MKL take their number of threads, and keep it."""
+def process_environment(threads: int) -> dict[str, str]:
+    """The variables that every peer's process gets.
+
+    They are those by which OpenMP, OpenBLAS and MKL take their number of threads and keep it; those that end a thread's busy
+    waiting after a millisecond or so, as it would take time from whoever comes next; and those that let the C library
+    keep the memory of large results in huge pages, instead of having it cleared by the system anew in each call.
+    """
     count = str(threads)
     return {
         "OMP_NUM_THREADS": count,
@@ -67,19 +111,26 @@ def threads_environment(threads: int) -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": count,
         "MKL_NUM_THREADS": count,
         "MKL_DYNAMIC": "FALSE",
+        "KMP_BLOCKTIME": "1",
+        "OPENBLAS_THREAD_TIMEOUT": "20",
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": str(2**40),
+        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
     }
 
 
-def _missing_mkl() -> str | None:
-    return None if mkl_path() else _install("no libmkl_rt in this Python environment")
+def _needs(module: str) -> Callable[[], str | None]:
+    """A look for a module in the running environment."""
+    return lambda: None if importlib.util.find_spec(module) else _install(f"no {module} in this Python environment")
 
 
-def _missing_numpy() -> str | None:
-    return None if importlib.util.find_spec("numpy") else _install("no numpy in this Python environment")
+def _needs_mkl() -> str | None:
+    return None if mkl_path() else _install("no libmkl_rt in this Python environment", extra=True)
 
 
-def _install(what: str) -> str:
-    return f"{what}; install it with: pip install 'tilewright[{EXTRA}]'"
+def _install(what: str, extra: bool = False) -> str:
+    pip = f"pip install 'tilewright[{EXTRA}]', or every peer with: " if extra else ""
+    return f"{what}; install it with: {pip}tilewright bench --setup"
 
 
 def _openblas_overlooks_avx512() -> bool:
@@ -88,36 +139,52 @@ def _openblas_overlooks_avx512() -> bool:
     return openblas_core() not in {None, *_AVX512_CORES} and "avx512f" in flags
 
 
+def _mkl_variables(threads: int) -> dict[str, str]:
+    return {"MKL_INTERFACE_LAYER": "LP64", "MKL_THREADING_LAYER": "SEQUENTIAL" if threads == 1 else "INTEL"}
+
+
+_NUMPY = _needs("numpy")
+_MKL: Products = MappingProxyType({**_F32_F64, ("bf16", "bf16"): "f32", ("f16", "f16"): "f32", ("u8", "i8"): "i32"})
 _ROWS = (
-    Peer(
-        "numpy",
-        "numpy.matmul, with the BLAS that numpy brings",
-        "numpy",
-        Numpy,
-        _missing_numpy,
-        frozenset({"f32", "f64"}),
-    ),
+    Peer("numpy", "numpy.matmul, with the BLAS that numpy brings", "numpy", Numpy, _NUMPY, _F32_F64),
     Peer(
         "numpy-avx512",
         "numpy.matmul, its OpenBLAS told to use AVX-512 where it does not by itself",
         "numpy",
         Numpy,
-        _missing_numpy,
-        frozenset({"f32", "f64"}),
-        environment=lambda threads: {"OPENBLAS_CORETYPE": "SkylakeX"},
+        _NUMPY,
+        _F32_F64,
+        variables=lambda threads: {"OPENBLAS_CORETYPE": "SkylakeX"},
         applies=_openblas_overlooks_avx512,
     ),
+    Peer("mkl", "MKL's cblas_?gemm", "mkl", Mkl, _needs_mkl, _MKL, packed=_MKL, variables=_mkl_variables),
     Peer(
-        "mkl",
-        "MKL's cblas_?gemm",
-        "mkl",
-        Mkl,
-        _missing_mkl,
-        frozenset({"f32", "f64"}),
-        environment=lambda threads: {
-            "MKL_INTERFACE_LAYER": "LP64",
-            "MKL_THREADING_LAYER": "SEQUENTIAL" if threads == 1 else "INTEL",
-        },
+        "onednn",
+        "oneDNN, through torch",
+        "torch",
+        OneDnn,
+        _needs("torch"),
+        MappingProxyType({("f32", "f32"): "f32", ("bf16", "bf16"): "bf16", ("u8", "i8"): "i32", ("i8", "i8"): "i32"}),
+        packed=MappingProxyType({("f32", "f32"): "f32", ("bf16", "bf16"): "bf16", ("u8", "i8"): "f32"}),
+    ),
+    Peer(
+        "torch",
+        "torch.mm: MKL in torch's own builds, its own loops for f16",
+        "torch",
+        TorchMm,
+        _needs("torch"),
+        MappingProxyType({**_F32_F64, ("f16", "f16"): "f16"}),
+    ),
+    Peer("xla", "XLA's dot on the CPU, through JAX", "jax", Xla, _needs("jax"), _EVERYTHING),
+    Peer("iree", "IREE's compiler for the CPU", "iree", Iree, _needs("iree"), _EVERYTHING),
+    Peer(
+        "onnxruntime",
+        "onnxruntime's MatMul and MatMulInteger",
+        "onnxruntime",
+        OnnxRuntime,
+        _needs("onnxruntime"),
+        MappingProxyType({**_F32_F64, ("f16", "f16"): "f16", **_EVERY_SIGN}),
+        packed=MappingProxyType({**_F32_F64, ("f16", "f16"): "f16", **_EVERY_SIGN}),
     ),
 )
 
@@ -135,7 +202,7 @@ def choose(names: Iterable[str] | None, dtype: str) -> tuple[list[Peer], dict[st
 
     Args:
         names: Those demanded; None: whatever is there.
-        dtype: The element type to be measured.
+        dtype: The element type to be measured, or those of A, B and C.
 
     Returns:
         The peers in the order of the names (or of the table), and from the name of each absent one to what is missing.
@@ -164,4 +231,5 @@ def choose(names: Iterable[str] | None, dtype: str) -> tuple[list[Peer], dict[st
 
 
 def _why_not(peer: Peer, dtype: str) -> str | None:
-    return peer.missing() or (None if dtype in peer.dtypes else f"it has no product of {dtype}")
+    a, b, _ = types_of(dtype)
+    return peer.missing() or (None if (a, b) in peer.products else f"it has no product of {a} and {b}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from tilewright.bench.suites import Shape
 from tilewright.bench.timing import Cache
@@ -37,8 +37,27 @@ class Rates:
         return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
     def over(self, other: Rates) -> float:
-        """How many times the other's rate this is: the ratio in each round, then the median, so that drift cancels out."""
+        """How many times the other's rate this is: the ratio in each round, then the median, so that drift cancels out.
+
+        One of them can have been sampled less often, because it is slow; then it is the ratio of the medians.
+        """
+        if len(self.rounds) != len(other.rounds):
+            return self.median / other.median
         return statistics.median(mine / its for mine, its in zip(self.rounds, other.rounds, strict=True))
+
+
+class Key(NamedTuple):
+    """What names a measurement: no two rows of a file have the same."""
+
+    m: int
+    n: int
+    k: int
+    dtype: str
+    layout: str
+    threads: int
+    target: str
+    packed: bool
+    cold: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +82,8 @@ class Row:
     Attributes:
         shape: The extents.
         dtype: Element type, or "a,b,c".
+        date: When it was measured, ISO 8601 with seconds, in UTC.
+        machine: What the machine is, in a line.
         layout: "nn".
         threads: How many threads each contender had.
         target: The target's name.
@@ -72,8 +93,9 @@ class Row:
         peak: Operations a second of the register-only loop.
         stream: Bytes a second read from a working set as large as the operands (hot) or as all that rotate (cold).
         bytes_moved: Bytes of A, B and C, each once.
+        bandwidth: By level of the memory ("L1" … "memory"), bytes a second that the cores read from there.
         peers: By name, in the order of measurement.
-        absent: From the name of each peer that was not there to what is missing.
+        absent: From the name of each peer that was not measured to why.
         rel_error: Our relative Frobenius error against float64.
         compile_seconds: Time to compile the kernel, nothing cached.
         cached_seconds: Time to get it from the disk cache; None when there is no cache.
@@ -83,6 +105,8 @@ class Row:
 
     shape: Shape
     dtype: str
+    date: str = ""
+    machine: str = ""
     layout: str = "nn"
     threads: int
     target: str
@@ -92,6 +116,7 @@ class Row:
     peak: Rates
     stream: Rates
     bytes_moved: int
+    bandwidth: Mapping[str, float] = field(default_factory=dict)
     peers: Mapping[str, PeerResult]
     absent: Mapping[str, str]
     rel_error: float
@@ -143,17 +168,25 @@ class Row:
         best = self.best_peer
         return None if best is None else self.ratio(best)
 
-    def as_json(self, details: bool = False) -> dict[str, Any]:
-        """The row as an object of `bench --json`; `details` adds one more key of that name, with what has no field there."""
-        row: dict[str, Any] = {
-            "m": self.shape.m,
-            "n": self.shape.n,
-            "k": self.shape.k,
-            "dtype": self.dtype,
-            "layout": self.layout,
-            "threads": self.threads,
-            "target": self.target,
-            "packed": self.packed,
+    @property
+    def key(self) -> Key:
+        """What was measured, as against how it went."""
+        return Key(
+            self.shape.m,
+            self.shape.n,
+            self.shape.k,
+            self.dtype,
+            self.layout,
+            self.threads,
+            self.target,
+            self.packed,
+            self.cache == "cold",
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as an object of `bench --json`; `from_json` reads it."""
+        return {
+            **{name: value for name, value in self.key._asdict().items() if name != "cold"},
             "gflops": self.gflops,
             "gflops_p20": self.ours.percentile(20),
             "gflops_p80": self.ours.percentile(80),
@@ -163,22 +196,78 @@ class Row:
             "compile_seconds": self.compile_seconds,
             "object_bytes": self.object_bytes,
             "schedule": self.schedule,
-            "peers": {
-                name: {"gflops": peer.rates.median, "version": peer.version} for name, peer in self.peers.items()
+            "peers": {name: _peer_json(peer) for name, peer in self.peers.items()},
+            "cold": self.cache == "cold",
+            "percent_of_roofline": self.percent_of_roofline,
+            "ratios": {name: self.ratio(name) for name in self.peers},
+            "gbytes_per_second": self.stream.median,
+            "bandwidth": dict(self.bandwidth),
+            "bytes_moved": self.bytes_moved,
+            "cached_seconds": self.cached_seconds,
+            "absent": dict(self.absent),
+            "date": self.date,
+            "machine": self.machine,
+            "rounds": {
+                "tilewright": _short(self.ours),
+                "peak": _short(self.peak),
+                "stream": _short(self.stream),
+                **{name: _short(peer.rates) for name, peer in self.peers.items()},
             },
         }
-        if details:
-            row["details"] = {
-                "cache": self.cache,
-                "cached_seconds": self.cached_seconds,
-                "percent_of_roofline": self.percent_of_roofline,
-                "gbytes_per_second": self.stream.median,
-                "ratios": {name: self.ratio(name) for name in self.peers},
-                "rounds": {
-                    "tilewright": list(self.ours.rounds),
-                    "peak": list(self.peak.rounds),
-                    **{name: list(peer.rates.rounds) for name, peer in self.peers.items()},
+
+    @classmethod
+    def from_json(cls, made: Mapping[str, Any]) -> Row:
+        """The row that `as_json` made the object of.
+
+        Raises:
+            TilewrightError: A field is missing, or of another kind.
+        """
+        try:
+            rounds = {name: Rates(tuple(map(float, every))) for name, every in made["rounds"].items()}
+            return cls(
+                shape=Shape(made["m"], made["n"], made["k"]),
+                dtype=made["dtype"],
+                date=made["date"],
+                machine=made["machine"],
+                layout=made["layout"],
+                threads=made["threads"],
+                target=made["target"],
+                packed=made["packed"],
+                cache="cold" if made["cold"] else "hot",
+                ours=rounds["tilewright"],
+                peak=rounds["peak"],
+                stream=rounds["stream"],
+                bytes_moved=made["bytes_moved"],
+                bandwidth=made["bandwidth"],
+                peers={
+                    name: PeerResult(rounds[name], peer["version"], peer["rel_error"])
+                    for name, peer in made["peers"].items()
                 },
-                "absent": dict(self.absent),
-            }
-        return row
+                absent=made["absent"],
+                rel_error=made["rel_error"],
+                compile_seconds=made["compile_seconds"],
+                cached_seconds=made["cached_seconds"],
+                object_bytes=made["object_bytes"],
+                schedule=made["schedule"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise TilewrightError(
+                f"an object is no row ({type(error).__name__}: {error})",
+                where="bench",
+                expected="what bench --json wrote",
+            ) from None
+
+
+def _peer_json(peer: PeerResult) -> dict[str, Any]:
+    return {
+        "gflops": peer.rates.median,
+        "version": peer.version,
+        "gflops_p20": peer.rates.percentile(20),
+        "gflops_p80": peer.rates.percentile(80),
+        "rel_error": peer.rel_error,
+    }
+
+
+def _short(rates: Rates) -> list[float]:
+    """The rounds with six digits: more is noise."""
+    return [float(f"{rate:.6g}") for rate in rates.rounds]

@@ -104,8 +104,8 @@ def _status(value: object) -> int:
 
 def _is_failed_check(error: TilewrightError) -> bool:
     """Whether the error says that a kernel computed wrong numbers."""
-    measure = sys.modules.get("tilewright.bench.measure")  # if it is not loaded, it has raised nothing
-    return measure is not None and isinstance(error, measure.CheckError)
+    checks = sys.modules.get("tilewright.bench.checks")  # if it is not loaded, it has raised nothing
+    return checks is not None and isinstance(error, checks.CheckError)
 
 
 def _fail(status: int, message: str) -> int:

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Whether a contender's product is right. Nobody is timed before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tilewright.bench.operands import Operands
+from tilewright.dtypes import dtype as dtype_of
+from tilewright.errors import TilewrightError
+from tilewright.payload.reference import error_bound, reference, within_bound
+from tilewright.spec import MatmulSpec
+
+
+class CheckError(TilewrightError):
+    """A contender's numbers are wrong, so it is not timed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The product of some operands.
+
+    Attributes:
+        product: M×N elements, as float64, or as int64 where it is exact.
+        sums: How far a contender's sums may be from it, before they are rounded to a narrower type; M×N elements.
+    """
+
+    product: np.ndarray
+    sums: np.ndarray
+    acc: str
+
+    def bound(self, c: str) -> np.ndarray:
+        """How far the product may be when it is given in the type `c`, which can be narrower than the sums or a float of integers."""
+        kind = dtype_of(c)
+        if c == self.acc or kind.roundoff is None:
+            return self.sums
+        return self.sums + kind.roundoff * (np.abs(self.product) + self.sums)
+
+
+def expect(spec: MatmulSpec, given: Operands) -> Expected:
+    """The product of operands of the spec's types, and the bound of measuring.md: γ_K·|A||B| and the rounding of the result."""
+    wide = replace(spec, c=spec.acc, b_packed=False)
+    return Expected(reference(wide, given.a, given.b), error_bound(wide, given.a, given.b), str(spec.acc))
+
+
+def check(name: str, got: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> None:
+    """Compares a product with its reference, element by element; all are M×N.
+
+    Raises:
+        CheckError: An element is not a number, or further off than `bound`; the message names the worst.
+    """
+    bad = ~within_bound(got, expected, bound)
+    if not bad.any():
+        return
+    with np.errstate(all="ignore"):
+        excess = np.where(bad, np.abs(got.astype(np.float64) - expected) - bound, -np.inf)
+    worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
+    row, column = divmod(worst, got.shape[1])
+    raise CheckError(
+        f"{np.count_nonzero(bad)} of {bad.size} elements are wrong, the worst C[{row}, {column}] = {_number(got[row, column])}",
+        where=name,
+        expected=f"{_number(expected[row, column])} ± {bound[row, column]:.3g}",
+        remedy="It was not timed",
+    )
+
+
+def _number(value: Any) -> str:  # noqa: ANN401 (a scalar of any numpy type)
+    return f"{float(value):.9g}"

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The Python environments of the peers: one each, so that no library brings another one's numpy, MKL or OpenMP.
+
+They lie in the folder that `knobs` names, and are made by `tilewright bench --setup` with venv and pip.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from tilewright import knobs
+from tilewright.errors import TilewrightError
+
+_STAMP = "tilewright.json"
+_COMMON = ("numpy>=1.24", "ml_dtypes>=0.5")  # what a peer's process needs of ours
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What one environment holds.
+
+    Attributes:
+        name: Its folder's name.
+        requirements: What pip installs, besides what every peer's process needs.
+        imports: A module that can be imported when all is well.
+    """
+
+    name: str
+    requirements: tuple[str, ...]
+    imports: str
+
+    @property
+    def stamp(self) -> str:
+        """What a finished environment says about itself: another list of requirements makes it anew."""
+        return json.dumps([*_COMMON, *self.requirements])
+
+
+_ROWS = (
+    Environment("numpy", (), "numpy"),
+    Environment("mkl", ("mkl", "intel-openmp"), "numpy"),
+    Environment("torch", ("torch==2.13.0",), "torch"),
+    Environment("jax", ("jax>=0.4.34",), "jax"),
+    Environment("iree", ("iree-base-compiler>=3.1", "iree-base-runtime>=3.1"), "iree.runtime"),
+    Environment("onnxruntime", ("onnxruntime>=1.18", "onnx>=1.16"), "onnxruntime"),
+)
+
+ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType({row.name: row for row in _ROWS})
+"""Every environment, by name."""
+
+
+def folder() -> Path | None:
+    """Where the environments lie, or None when there is no home folder to put them in."""
+    return knobs.load().peers_dir
+
+
+def python(name: str) -> Path | None:
+    """The interpreter of a finished environment, or None."""
+    place = folder()
+    if place is None:
+        return None
+    interpreter = place / name / "bin" / "python"
+    try:
+        ready = (place / name / _STAMP).read_text(encoding="utf-8") == ENVIRONMENTS[name].stamp
+    except OSError:
+        return None
+    return interpreter if ready and interpreter.exists() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What became of one environment.
+
+    Attributes:
+        name: Which one.
+        problem: None when it is ready, else why not.
+        megabytes: What it takes on disk, in 10⁶ bytes; 0 when it is not there.
+        new: Whether it was made now.
+    """
+
+    name: str
+    problem: str | None
+    megabytes: float
+    new: bool
+
+
+def setup(
+    name: str,
+    run: Callable[[list[str]], subprocess.CompletedProcess[str]] | None = None,
+) -> Made:
+    """Makes an environment, unless it is there already; a failure leaves nothing behind.
+
+    Args:
+        name: Which one.
+        run: Runs a command and captures what it says; None: `subprocess.run`.
+
+    Raises:
+        TilewrightError: There is no folder to put it in.
+    """
+    place = folder()
+    if place is None:
+        raise TilewrightError(
+            "no folder for the peers", where="bench", remedy="Set TILEWRIGHT_PEERS_DIR to a folder that can be written"
+        )
+    if python(name) is not None:
+        return Made(name, None, _megabytes(place / name), new=False)
+    row = ENVIRONMENTS[name]
+    target = place / name
+    shutil.rmtree(target, ignore_errors=True)
+    interpreter = str(target / "bin" / "python")
+    commands = (
+        [sys.executable, "-m", "venv", str(target)],
+        [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *_COMMON, *row.requirements],
+        [interpreter, "-c", f"import numpy, ml_dtypes, {row.imports}"],
+    )
+    for command in commands:
+        done = (run or _run)(command)
+        if done.returncode:
+            shutil.rmtree(target, ignore_errors=True)
+            return Made(name, _reason(done), 0.0, new=False)
+    (target / _STAMP).write_text(row.stamp, encoding="utf-8")
+    return Made(name, None, _megabytes(target), new=True)
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _reason(done: subprocess.CompletedProcess[str]) -> str:
+    """The line of a failed command's words that says most: the last that names an error, else the last one."""
+    lines = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or [f"status {done.returncode}"])[-1]
+
+
+def _megabytes(directory: Path) -> float:
+    return sum(file.lstat().st_size for file in directory.rglob("*") if not file.is_dir()) * 1e-6

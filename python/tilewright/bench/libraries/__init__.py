@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How the libraries that we are compared with are called: a module each. None is loaded before its class is made."""
+
+from __future__ import annotations
+
+from tilewright.bench.libraries.base import Call, Library
+from tilewright.bench.libraries.iree import Iree
+from tilewright.bench.libraries.mkl import Mkl, mkl_path
+from tilewright.bench.libraries.onnx_runtime import OnnxRuntime
+from tilewright.bench.libraries.openblas import Numpy, openblas_core
+from tilewright.bench.libraries.torch_cpu import OneDnn, TorchMm
+from tilewright.bench.libraries.xla import Xla
+
+__all__ = [
+    "Call",
+    "Iree",
+    "Library",
+    "Mkl",
+    "Numpy",
+    "OneDnn",
+    "OnnxRuntime",
+    "TorchMm",
+    "Xla",
+    "mkl_path",
+    "openblas_core",
+]

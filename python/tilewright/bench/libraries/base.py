@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a library has to offer to be a peer. Its module is loaded in the peer's own process, so the environment is set already."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from tilewright.bench.operands import Operands
+from tilewright.errors import TilewrightError
+
+Call = Callable[[], object]
+"""One product of operands that were bound ahead; calling it is all that is timed. It returns when the product is complete."""
+
+
+class Library(Protocol):
+    """A library that multiplies matrices."""
+
+    @property
+    def version(self) -> str:
+        """What is measured, exactly: versions, and the kernels chosen where the library tells."""
+        ...
+
+    def bind(self, operands: Operands) -> Call:
+        """A call that computes ``a·b``, with nothing left to convert, and nothing allocated by the caller."""
+        ...
+
+    def bind_packed(self, operands: Operands) -> Call:
+        """The same, with B put ahead of time into whatever order the library likes best.
+
+        Raises:
+            TilewrightError: The library offers nothing of the kind.
+        """
+        ...
+
+    def fetch(self, returned: object, operands: Operands) -> np.ndarray:
+        """The product, out of what the call returned, or out of C where the call writes that."""
+        ...
+
+
+class WritesC:
+    """The part of a library whose calls write C."""
+
+    def fetch(self, returned: object, operands: Operands) -> np.ndarray:
+        """See `Library.fetch`."""
+        return operands.c
+
+
+class NeverPacked:
+    """The part of a library that takes B in row-major order only."""
+
+    def bind_packed(self, operands: Operands) -> Call:
+        """See `Library.bind_packed`."""
+        raise TilewrightError("it does not take B packed ahead of time")
+
+
+def installed(distribution: str, pattern: str) -> Iterator[Path]:
+    """The files of an installed distribution whose names match, wherever its wheel put them."""
+    try:
+        files = importlib.metadata.files(distribution) or []
+    except importlib.metadata.PackageNotFoundError:
+        return
+    for file in files:
+        path = Path(str(file.locate()))
+        if re.fullmatch(pattern, file.name) and path.is_file():
+            yield path.resolve()

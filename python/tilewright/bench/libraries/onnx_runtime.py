@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""onnxruntime on the CPU: a model of one product."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tilewright.bench.libraries.base import Call, WritesC
+from tilewright.bench.operands import Operands
+
+_OPSET, _IR_VERSION = 21, 10  # onnx 1.16, which every onnxruntime from 1.18 on reads
+
+
+class OnnxRuntime(WritesC):
+    """MatMul with floats, MatMulInteger with 8-bit integers, operands and result bound ahead of time.
+
+    What is timed includes a run of onnxruntime's session, some microseconds. B packed ahead of time is a constant of the model.
+    """
+
+    def __init__(self) -> None:
+        """Loads onnxruntime."""
+        import onnxruntime  # type: ignore[import-not-found]
+
+        onnxruntime.set_default_logger_severity(3)
+        self._runtime: Any = onnxruntime
+
+    @property
+    def version(self) -> str:
+        """Onnxruntime's version."""
+        return str(self._runtime.__version__)
+
+    def bind(self, operands: Operands) -> Call:
+        """See `Library.bind`."""
+        return self._bind(operands, constant=False)
+
+    def bind_packed(self, operands: Operands) -> Call:
+        """See `Library.bind_packed`."""
+        return self._bind(operands, constant=True)
+
+    def _bind(self, operands: Operands, *, constant: bool) -> Call:
+        runtime = self._runtime
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = len(os.sched_getaffinity(0))
+        options.inter_op_num_threads = 1
+        session = runtime.InferenceSession(model(operands, constant), options, providers=["CPUExecutionProvider"])
+        binding = session.io_binding()
+        for name, array in (("a", operands.a), *(() if constant else (("b", operands.b),))):
+            binding.bind_ortvalue_input(name, runtime.OrtValue.ortvalue_from_numpy(array))
+        c = operands.c
+        binding.bind_output("c", "cpu", 0, c.dtype, list(c.shape), c.ctypes.data)
+        return partial(session.run_with_iobinding, binding)
+
+
+def model(operands: Operands, constant: bool) -> bytes:
+    """A serialised model of ``c = a·b``, with B as an input or as a constant."""
+    from onnx import helper, numpy_helper  # type: ignore[import-not-found]
+
+    def info(name: str, array: np.ndarray) -> Any:  # noqa: ANN401
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        return helper.make_tensor_value_info(name, kind, list(array.shape))
+
+    operation = "MatMulInteger" if operands.a.dtype.kind in "iu" else "MatMul"
+    inputs = [info("a", operands.a)] + ([] if constant else [info("b", operands.b)])
+    weights = [numpy_helper.from_array(operands.b, "b")] if constant else []
+    node = helper.make_node(operation, ["a", "b"], ["c"])
+    graph = helper.make_graph([node], "product", inputs, [info("c", operands.c)], weights)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
+    return made.SerializeToString()
