@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which loops may be shared between threads: what is proven, and what is refused."""
+
+import pytest
+from tilewright.lowering import parallel, races
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import func
+
+MAPS = """
+#panel = affine_map<(d0) -> (d0 ceildiv 8)>
+#sum = affine_map<()[s0, s1] -> (s0 + s1)>
+#short = affine_map<(d0)[s0] -> (-d0 + s0, 8)>
+"""
+HEAD = """
+  func.func @f(%a: memref<64x64xf32>, %c: memref<64x64xf32>, %n: index, %v: vector<8xf32>, %i: index) {
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %four = arith.constant 4 : index
+    %eight = arith.constant 8 : index
+    %end = arith.constant 64 : index
+    %pad = arith.constant 0.0 : f32
+    %p = memref.alloc() : memref<8x64xf32>
+"""
+
+
+@pytest.fixture
+def loops():
+    """A function that makes the loops, outermost first, of a function with a given body; its modules live with the test."""
+    modules = []
+
+    def make(body: str) -> list[ir.Operation]:
+        module = ir.Module.parse(MAPS + HEAD + body + "return }")
+        modules.append(module)
+        found: list[ir.Operation] = []
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            if op.name == "scf.for":
+                found.append(op)
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+        return found
+
+    with ir.Context(), ir.Location.unknown():
+        yield make
+
+
+def step(start: str, size: str) -> str:
+    """A loop in steps of eight that writes `size` elements of a row from `start`."""
+    return f"""
+    scf.for %j = %zero to %end step %eight {{
+      %x = affine.apply #panel(%j)
+      %y = affine.apply #sum()[%j, %i]
+      %s = memref.subview %c[%i, {start}] [1, {size}] [1, 1]
+        : memref<64x64xf32> to memref<1x{size}xf32, strided<[64, 1], offset: ?>>
+      %w = arith.constant dense<1.0> : vector<{size}xf32>
+      vector.transfer_write %w, %s[%zero, %zero] : vector<{size}xf32>, memref<1x{size}xf32, strided<[64, 1], offset: ?>>
+    }}
+    """
+
+
+@pytest.mark.parametrize(("start", "size", "expected"), [
+    ("%j", 8, True),  # each iteration its own eight
+    ("%y", 8, True),  # moved by something that does not change
+    ("%x", 1, True),  # each its own panel
+    ("%j", 9, False),  # reaches into the next iteration's
+    ("%x", 2, False),
+    ("%i", 8, False),  # all the same
+])  # fmt: skip
+def test_slices(loops, start, size, expected):
+    (loop,) = loops(step(start, str(size)))
+    assert races.is_parallel(loop) is expected
+
+
+def test_a_short_last_slice_is_bounded(loops):
+    (loop,) = loops("""
+    scf.for %j = %zero to %n step %eight {
+      %size = affine.min #short(%j)[%n]
+      %s = memref.subview %c[0, %j] [64, %size] [1, 1]
+        : memref<64x64xf32> to memref<64x?xf32, strided<[64, 1], offset: ?>>
+      vector.transfer_write %v, %s[%i, %zero] : vector<8xf32>, memref<64x?xf32, strided<[64, 1], offset: ?>>
+    }
+    """)
+    assert races.is_parallel(loop)
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"), [("%c[%i, %j]", True), ("%c[%i, %zero]", False), ("%a[%i, %zero]", True)]
+)
+def test_what_is_written_may_not_be_read_elsewhere(loops, read, expected):
+    (loop,) = loops(f"""
+    scf.for %j = %zero to %end step %eight {{
+      %r = vector.transfer_read {read}, %pad {{in_bounds = [true]}} : memref<64x64xf32>, vector<8xf32>
+      vector.transfer_write %r, %c[%i, %j] {{in_bounds = [true]}} : vector<8xf32>, memref<64x64xf32>
+    }}
+    """)
+    assert races.is_parallel(loop) is expected
+
+
+@pytest.mark.parametrize("body", [
+    "%s = memref.load %a[%i, %i] : memref<64x64xf32>\n memref.store %s, %c[%i, %i] : memref<64x64xf32>",
+    "func.call @f(%a, %c, %n, %v, %i) : (memref<64x64xf32>, memref<64x64xf32>, index, vector<8xf32>, index) -> ()",
+    "%w = scf.if %t -> memref<64x64xf32> { scf.yield %a : memref<64x64xf32> } else { scf.yield %c : memref<64x64xf32> }\n"
+    "%s = memref.load %a[%i, %i] : memref<64x64xf32>\n memref.store %s, %w[%i, %j] : memref<64x64xf32>",
+])  # fmt: skip
+def test_what_is_not_understood_is_refused(loops, body):
+    (loop,) = loops(f"%t = arith.cmpi eq, %i, %zero : index\n scf.for %j = %zero to %end step %one {{ {body} }}")
+    assert not races.is_parallel(loop)
+
+
+def test_a_sum_is_refused(loops):
+    (loop,) = loops("""
+    %sum = scf.for %j = %zero to %end step %one iter_args(%s = %v) -> (vector<8xf32>) {
+      %t = arith.addf %s, %v : vector<8xf32>
+      scf.yield %t : vector<8xf32>
+    }
+    vector.transfer_write %sum, %c[%i, %i] : vector<8xf32>, memref<64x64xf32>
+    """)
+    assert not races.is_parallel(loop)
+
+
+def test_a_division_of_a_loop_that_starts_elsewhere_is_refused(loops):
+    # 4 and 12, 20, …: the panels of 5 to 8 are those of 8.
+    (loop,) = loops(step("%x", "1").replace("%zero to", "%four to"))
+    assert not races.is_parallel(loop)
+
+
+PRIVATE = """
+    scf.for %j = %zero to %end step %one {{
+      {before}
+      vector.transfer_write %w, %p[%zero, %zero] {{in_bounds = [true, true]}} : vector<8x64xf32>, memref<8x64xf32>
+      %r = memref.load %p[%i, %i] : memref<8x64xf32>
+      memref.store %r, %c[%j, %i] : memref<64x64xf32>
+    }}
+    {after}
+"""
+WIDE = "%w = arith.constant dense<1.0> : vector<8x64xf32>\n"
+READ = "%q = memref.load %p[%i, %i] : memref<8x64xf32>"
+
+
+@pytest.mark.parametrize(("before", "after", "expected"), [("", "", True), (READ, "", False), ("", READ, False)])
+def test_private_buffers_are_written_first_and_used_nowhere_else(loops, before, after, expected):
+    (loop,) = loops(WIDE + PRIVATE.format(before=before, after=after))
+    assert bool(races.private_buffers(loop)) is expected
+    assert races.is_parallel(loop) is expected
+
+
+@pytest.mark.parametrize(("row", "expected"), [(56, True), (55, False), (48, False)])
+def test_the_rest_after_a_loop(loops, row, expected):
+    loop, rest = loops(f"""
+    %last = arith.constant {row} : index
+    %stop = arith.constant 50 : index
+    scf.for %j = %zero to %stop step %eight {{
+      scf.for %k = %zero to %eight step %one {{
+        %row = affine.apply #sum()[%j, %k]
+        %s = memref.subview %c[%j, 0] [8, 64] [1, 1] : memref<64x64xf32> to memref<8x64xf32, strided<[64, 1], offset: ?>>
+        vector.transfer_write %v, %s[%k, %zero] : vector<8xf32>, memref<8x64xf32, strided<[64, 1], offset: ?>>
+      }}
+    }}
+    scf.for %k = %zero to %one step %one {{
+      vector.transfer_write %v, %c[%last, %zero] : vector<8xf32>, memref<64x64xf32>
+    }}
+    """)[::2]
+    assert races.are_apart(loop, [rest]) is expected
+
+
+@pytest.mark.parametrize(("outer", "inner", "threads", "expected"), [
+    (10, 100, 1, (1, 1)),
+    (10, 100, 2, (1, 2)),  # rows, where both are even
+    (7, 3, 2, (2, 1)),  # 12 tiles of 21 and not 14
+    (6, 3, 2, (2, 1)),  # 9 tiles, not 12
+    (1, 5, 16, (1, 5)),  # no part without work
+    (4, 4, 16, (4, 4)),
+    (3, 1000, 7, (1, 7)),
+])  # fmt: skip
+def test_grid(outer, inner, threads, expected):
+    split = parallel.grid(outer, inner, threads)
+    assert (split.outer, split.inner) == expected
+
+
+def test_nothing_to_share_changes_nothing(loops):
+    (loop,) = loops(step("%j", "8"))  # too little work
+    function = loop.parent.opview
+    assert isinstance(function, func.FuncOp)
+    before = str(function)
+    assert parallel.share(function, 4) == 0
+    assert str(function) == before
