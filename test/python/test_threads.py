@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Kernels of several threads: the numbers, the same bits, how many threads there are, and what the model decides."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import tilewright as tw
+from processes import in_new_process
+from products import check, uniform
+from threadpoolctl import threadpool_limits
+from tilewright.emit import stages
+from tilewright.schedules import make, select
+from tilewright.schedules.threads import MOST, used, widened
+from tilewright.schedules.unpacked import unpacked
+from tilewright.targets import registry
+
+MANY = 5
+"""More than most machines that run the tests have, and no divisor of much."""
+
+
+def kernel_of(m, n, k, threads, strategy=None, dtype="f32", beta=0, **sizes):
+    spec = tw.MatmulSpec(m=m, n=n, k=k, a=dtype, beta=beta)
+    return tw.compile(spec, threads=threads, schedule=strategy, parameters=sizes)
+
+
+@pytest.fixture
+def many():
+    """Lets OpenMP have as many threads as the tests want, whatever the machine."""
+    with threadpool_limits(limits=MANY, user_api="openmp"):
+        yield
+
+
+SHAPES = [
+    ("packed", 301, 403, 205, {}),
+    ("packed", 301, 403, 205, {"mc": 60, "nc": 160, "kc": 64}),
+    ("packed", 64, 2000, 64, {}),
+    ("packed", 2000, 33, 65, {}),
+    ("packed", 5, 3000, 300, {}),
+    ("unpacked", 301, 403, 205, {}),
+    ("unpacked", 301, 403, 205, {"kc": 100}),
+    ("unpacked", 1, 3000, 1000, {}),
+    ("inner_product", 3001, 1, 1000, {}),
+]
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("beta", [0, 1])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize(("strategy", "m", "n", "k", "sizes"), SHAPES)
+def test_numbers_and_the_bits_of_one_thread(strategy, m, n, k, sizes, dtype, beta):
+    # Several sizes of blocks, and tails everywhere. The sums are those of one thread, in their order.
+    one = kernel_of(m, n, k, 1, strategy, dtype, beta, **sizes)
+    operands = uniform(one.spec)
+    expected = check(one, operands)
+    for threads in (2, MANY):
+        shared = kernel_of(m, n, k, threads, strategy, dtype, beta, **sizes)
+        assert shared.metadata.threads > 1
+        assert (check(shared, operands) == expected).all()
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize(("strategy", "m", "n", "k", "sizes"), SHAPES)
+def test_loops_are_shared(strategy, m, n, k, sizes):
+    assert "omp.parallel" in kernel_of(m, n, k, 2, strategy, **sizes).asm["bufferized"]
+
+
+def test_the_same_bits_from_run_to_run_whatever_openmp_grants():
+    kernel = kernel_of(300, 310, 320, MANY)
+    a, b, _ = uniform(kernel.spec)
+    first = kernel(a, b)
+    for granted in (1, 2, 3, MANY):
+        with threadpool_limits(limits=granted, user_api="openmp"):
+            for _ in range(20):
+                assert (kernel(a, b) == first).all()
+
+
+@pytest.mark.parametrize("threads", [0, -1, "x", "2", True, 2.0, None, MOST + 1, [2]])
+def test_wrong_numbers_of_threads(threads):
+    ones = np.ones((3, 3), np.float32)
+    with pytest.raises(tw.SpecError, match=f"threads is .* 1 to {MOST}"):
+        tw.compile(tw.MatmulSpec(m=3, n=3, k=3, a="f32"), threads=threads)
+    with pytest.raises(tw.SpecError, match=f"threads is .* 1 to {MOST}"):
+        tw.matmul(ones, ones, threads=threads)
+
+
+def test_small_products_stay_on_one_thread():
+    row = registry.get("x86-64-v4")
+    small, large = (tw.MatmulSpec(m=n, n=n, k=n, a="f32") for n in (64, 512))
+    assert used(small, row, 8) == 1
+    assert used(large, row, 8) == 8
+    # No more than the work fills, and never fewer for more work.
+    counts = [used(tw.MatmulSpec(m=n, n=n, k=n, a="f32"), row, MOST) for n in (64, 128, 256, 512, 1024)]
+    assert counts == sorted(counts)
+    assert counts[2] < MOST
+    kernel = kernel_of(64, 64, 64, 8)
+    assert kernel.metadata.threads == 1
+    assert "omp" not in kernel.asm["bufferized"]
+    assert "threads" not in repr(kernel)
+
+
+@pytest.mark.parametrize("extents", [(0, 500, 500), (500, 500, 0), (1, 1, 1)])
+def test_products_with_nothing_to_share(extents):
+    kernel = kernel_of(*extents, 4)
+    check(kernel, uniform(kernel.spec))
+    assert kernel.metadata.threads == 1
+
+
+def test_metadata_and_repr():
+    kernel = kernel_of(300, 310, 320, 2)
+    assert kernel.metadata.threads == 2
+    assert "2 threads" in repr(kernel)
+
+
+def test_the_cache_keeps_kernels_of_other_threads_apart(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    made = [kernel_of(300, 310, 320, threads).metadata for threads in (1, 2, 3, 1, 2, 3)]
+    assert [each.cached for each in made] == [False] * 3 + [True] * 3
+    assert [each.threads for each in made] == [1, 2, 3] * 2
+
+
+def test_scratch_memory_is_bounded():
+    # Packed A has the rows of each thread, packed B what it has on one.
+    row = registry.get("x86-64-v4")
+    for m, n, k in ((1000, 1000, 1000), (8000, 3000, 3000), (20000, 9000, 9000)):
+        spec = tw.MatmulSpec(m=m, n=n, k=k, a="f32")
+        bytes_of = {}
+        for threads in (1, 2, 8):
+            plan = make.make(spec, row, "packed", threads=threads)
+            bytes_of[threads] = stages.build(spec, row, plan, until="bufferized").workspace
+        one = select.sized("packed", spec, row).parameters
+        block_of_a = (one.mc + one.mr) * one.kc * 4
+        for threads in (2, 8):
+            assert bytes_of[threads] <= bytes_of[1] + threads * block_of_a
+
+
+def test_more_threads_never_change_the_order_of_a_sum():
+    row = registry.get("x86-64-v4")
+    for extent in (100, 300, 1000, 5000):
+        spec = tw.MatmulSpec(m=extent, n=extent, k=extent, a="f32")
+        one = select.sized("packed", spec, row).parameters
+        for threads in (2, 7, 64):
+            more = widened(one, spec, threads)
+            assert (more.mr, more.nr, more.nc, more.kc) == (one.mr, one.nr, one.nc, one.kc)
+            assert more.mc >= one.mc
+
+
+@pytest.mark.usefixtures("many")
+def test_a_users_schedule_is_shared_too():
+    spec = tw.MatmulSpec(m=300, n=320, k=300, a="f32")
+
+    def mine(spec, target, sizes):
+        return unpacked(spec, target, sizes)
+
+    kernel = tw.compile(spec, threads=2, schedule=mine)
+    assert "omp.parallel" in kernel.asm["bufferized"]
+    check(kernel, uniform(spec))
+
+
+def test_matmul_takes_threads():
+    a, b = np.ones((300, 200), np.float32), np.ones((200, 310), np.float32)
+    assert (tw.matmul(a, b, threads=2) == 200).all()
+
+
+@pytest.mark.usefixtures("many")
+def test_python_threads_that_call_at_once():
+    kernel = kernel_of(200, 210, 220, 2, "packed")
+    operands = [uniform(kernel.spec, seed)[:2] for seed in range(4)]
+    expected = [kernel(*each) for each in operands]
+    with ThreadPoolExecutor(4) as pool:
+        results = pool.map(lambda i: (i % 4, kernel(*operands[i % 4])), range(100))
+        assert all((result == expected[i]).all() for i, result in results)
+
+
+def test_one_thread_loads_no_openmp():
+    in_new_process("""
+        import tilewright as tw
+        spec = tw.MatmulSpec(m=300, n=300, k=300, a="f32")
+        tw.compile(spec)
+        tw.compile(tw.MatmulSpec(m=8, n=8, k=8, a="f32"), threads=8)
+        assert "libomp" not in open("/proc/self/maps").read()
+        tw.compile(spec, threads=2)
+        assert "libomp" in open("/proc/self/maps").read()
+    """)
+
+
+TASKS = """
+    import os
+    import numpy as np
+    import tilewright as tw
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    spec = tw.MatmulSpec(m=300, n=310, k=320, a="f32")
+    kernel = tw.compile(spec, threads=3)
+    a, b = np.ones((300, 320), np.float32), np.ones((320, 310), np.float32)
+
+    def tasks():
+        before = len(os.listdir("/proc/self/task"))
+        assert (kernel(a, b) == 320).all()
+        return len(os.listdir("/proc/self/task")) - before
+"""
+
+
+def test_openmp_says_how_many_threads_there_are():
+    in_new_process(
+        TASKS
+        + """
+    assert any(each["prefix"] == "libomp" for each in threadpool_info())
+    with threadpool_limits(limits=1, user_api="openmp"):
+        assert tasks() == 0
+    with threadpool_limits(limits=8, user_api="openmp"):
+        assert tasks() == 2, "as many as asked for, and no more"
+    """
+    )
+
+
+def test_the_environment_says_how_many_threads_there_are(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    in_new_process(TASKS + "    assert tasks() == 0\n")
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_fork_before_and_after(limit):
+    # The parent's threads are not in the child, which makes its own.
+    in_new_process(
+        TASKS
+        + f"""
+    def call_in_child(depth=1):
+        child = os.fork()
+        if child == 0:
+            wrong = not (kernel(a, b) == 320).all()
+            if depth:
+                call_in_child(depth - 1)
+            os._exit(wrong)
+        assert os.waitpid(child, 0)[1] == 0
+
+    with threadpool_limits(limits={limit}, user_api="openmp"):
+        call_in_child()
+        tasks()
+        call_in_child()
+        assert (kernel(a, b) == 320).all()
+    """
+    )
+
+
+def test_processes_of_multiprocessing():
+    in_new_process(
+        TASKS
+        + """
+    import multiprocessing
+
+    def call(seed):
+        return float(kernel(a, b)[seed, seed])
+
+    with threadpool_limits(limits=3, user_api="openmp"):
+        tasks()
+        with multiprocessing.get_context("fork").Pool(3) as pool:
+            assert pool.map(call, range(12)) == [320.0] * 12
+    """
+    )
+
+
+def test_no_openmp_runtime(monkeypatch):
+    from tilewright.runtime import compile as compilation
+
+    class Runtime:
+        openmp_file = staticmethod(str)
+
+    monkeypatch.setattr(compilation, "_runtime", Runtime)
+    with pytest.raises(tw.TilewrightError, match="no OpenMP runtime"):
+        kernel_of(300, 310, 320, 2)
+
+
+def test_the_model_runs_what_the_machine_has():
+    cores = len(os.sched_getaffinity(0))
+    kernel = kernel_of(300, 310, 320, cores)
+    check(kernel, uniform(kernel.spec))
+    assert 1 <= kernel.metadata.threads <= cores
