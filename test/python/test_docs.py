@@ -69,7 +69,13 @@ def environment(tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
 
 
-RUN = ("docs/tutorials/first_kernel.md", "docs/reference/python.md", "docs/explanation/packed.md", "README.md")
+RUN = (
+    "docs/tutorials/first_kernel.md",
+    "docs/reference/python.md",
+    "docs/explanation/packed.md",
+    "docs/reference/packed_b.md",
+    "README.md",
+)
 """The pages whose Python and shell blocks are run; text right after a block is what it prints."""
 
 

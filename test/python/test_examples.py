@@ -45,6 +45,7 @@ def test_every_example_is_run_here():
         "02_own_schedule.py",
         "03_mlir_file.mlir",
         "04_link_from_c",
+        "05_packed_weights.py",
     ]
 
 
@@ -97,3 +98,9 @@ def test_the_commands_in_the_mlir_file(run):
 def test_link_from_c(run, tmp_path):
     printed = run(EXAMPLES / "04_link_from_c" / "build.sh", tmp_path)
     assert "100 x 200 x 300: right\nwith another M it returns 1\n" in printed
+
+
+def test_packed_weights(run):
+    printed = run(sys.executable, EXAMPLES / "05_packed_weights.py", 100, 200)
+    assert printed.count("rows: right") == 4
+    assert "refused: operand b: it is packed in another format: B of 200x100 f32" in printed

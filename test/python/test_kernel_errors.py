@@ -128,7 +128,7 @@ def test_a_wrong_extent(field, value):
         {"batch": [2]},
         {"beta": 2},
         {"beta": 1.0},
-        {"b_packed": True},
+        {"b_packed": 1},
         {"epilogue": ("relu",)},
     ],
     ids=str,

@@ -18,6 +18,7 @@ NAMES = [
     "LoweringError",
     "MatmulSpec",
     "OperandError",
+    "PackedB",
     "ScheduleError",
     "SpecError",
     "Target",

@@ -374,5 +374,5 @@ def _refusal(what: str) -> ScheduleError:
         f"the schedule {what}",
         where="b_packed=True",
         expected="one loop nest that packs B, alone and into one buffer, before the buffer is read",
-        remedy="Use strategy packed, or b_packed=False",
+        remedy="Use strategy packed with the sizes that its model gives, or b_packed=False",
     )
