@@ -10,6 +10,8 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace tilewright;
 
@@ -230,9 +232,10 @@ static void subtractFromStart(RewriterBase &rewriter, vector::ContractionOp cont
 static void bringToDotForm(RewriterBase &rewriter, vector::ContractionOp contract, DotFormOp options) {
   std::optional<Extended> lhs = extendedFrom(contract.getLhs(), options.getElement());
   std::optional<Extended> rhs = extendedFrom(contract.getRhs(), options.getElement());
+  int64_t multiple = std::lcm<int64_t>(options.getDepth(), options.getMultiple().value_or(1));
   if (!lhs || !rhs || contract.getKind() != vector::CombiningKind::ADD ||
       contract.getIndexingMapsArray() != productMaps(rewriter.getContext()) ||
-      contract.getLhsType().getDimSize(1) % static_cast<int64_t>(options.getDepth()) != 0)
+      contract.getLhsType().getDimSize(1) % multiple != 0)
     return;
   Grouping grouping(rewriter, contract, options);
   rewriter.setInsertionPoint(contract);

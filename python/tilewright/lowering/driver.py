@@ -189,7 +189,7 @@ def bufferize(
     _return_through_c(_payload_function(module, "bufferized"))
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
     if spec.a != spec.acc:
-        products = pipelines.group_products(spec, target.dot(spec.a_type.name, spec.b_type.name))
+        products = pipelines.group_products(spec, target.dots(spec.a_type.name, spec.b_type.name))
         _run_own_script(module, products, "bufferized")
     packed = prepack.separate(module, spec, strategy=strategy) if spec.b_packed else None
     function = _payload_function(module, "bufferized")
@@ -245,7 +245,7 @@ def to_llvm(
     """
     last = (target.l3 or target.l2).bytes
     run_passes(module, pipelines.PREFETCH.format(line=target.l1.line, l2=target.l2.bytes, last=last), "llvm")
-    script = pipelines.lower_vectors(target.lanes(spec.acc_type), target.dot(spec.a_type.name, spec.b_type.name))
+    script = pipelines.lower_vectors(target.lanes(spec.acc_type), target.dots(spec.a_type.name, spec.b_type.name))
     _run_own_script(module, script, "llvm")
     for function in (ENTRY, prepack.PACK)[: 1 if packed is None else 2]:
         entry.prepare_body(_payload_function(module, "llvm", function), target)

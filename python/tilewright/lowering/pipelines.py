@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import bufferization, memref, vector
@@ -51,25 +53,28 @@ def bufferize() -> ir.Module:
     return script.module
 
 
-def group_products(spec: MatmulSpec, dot: Dot) -> ir.Module:
-    """The script that brings products of narrow elements into the form that `dot` multiplies.
+def group_products(spec: MatmulSpec, dots: Sequence[Dot]) -> ir.Module:
+    """The script that brings products of narrow elements into the form that the first of `dots` that can multiplies.
 
     Products are grouped by its depth, and what is done to the elements of packed panels is done while packing. On memrefs,
     because a panel's layout is a matter of its writer and its readers. Needs an active `ir.Context`.
     """
-    storage = ir.TypeAttr.get(ir.Type.parse(dot.storage)) if dot.storage else None
+    element = ir.TypeAttr.get(ir.Type.parse(spec.a_type.mlir))
     with steps.script() as script:
         functions = script.functions
         steps.apply(functions, memref.apply_patterns_memref_fold_memref_alias_ops, cse=True)
-        if dot.kind != "multiply_add":
-            element = ir.TypeAttr.get(ir.Type.parse(spec.a_type.mlir))
-            ours.tilewright_dot_form(functions, element, dot.depth, storage=storage, flip=dot.flip)
-        ours.tilewright_convert_panels(functions, dot.depth, storage=storage)
+        for dot in dots:
+            storage = ir.TypeAttr.get(ir.Type.parse(dot.storage)) if dot.storage else None
+            if dot.kind != "multiply_add":
+                ours.tilewright_dot_form(
+                    functions, element, dot.depth, multiple=dot.step, storage=storage, flip=dot.flip
+                )
+            ours.tilewright_convert_panels(functions, dot.depth, storage=storage)
     return script.module
 
 
-def lower_vectors(lanes: int, dot: Dot) -> ir.Module:
-    """The script that takes vectors of any rank to single registers of `lanes` elements, and products in dot form to `dot`.
+def lower_vectors(lanes: int, dots: Sequence[Dot]) -> ir.Module:
+    """The script that takes vectors of any rank to single registers of `lanes` elements, and products in dot form to `dots`.
 
     Upstream has these patterns as transform ops only, not as passes. Needs an active `ir.Context`.
     """
@@ -96,13 +101,14 @@ def lower_vectors(lanes: int, dot: Dot) -> ir.Module:
             vector.apply_patterns_vector_lower_broadcast()
 
         steps.apply(functions, fold_slices, cse=True)
-        if dot.kind == "dot":
-            element = ir.TypeAttr.get(ir.Type.parse(dot.element))
-            ours.tilewright_contract_to_dot(
-                functions, element, dot.intrinsic, dot.depth, lanes, adds=dot.adds, unsigned_first=dot.unsigned_first
-            )
-        if dot.kind == "amx":
-            ours.tilewright_contract_to_amx(functions)
+        for dot in dots:
+            if dot.kind == "amx":
+                ours.tilewright_contract_to_amx(functions)
+            elif dot.kind == "dot":
+                element = ir.TypeAttr.get(ir.Type.parse(dot.element))
+                ours.tilewright_contract_to_dot(
+                    functions, element, dot.intrinsic, dot.depth, lanes, adds=dot.adds, unsigned_first=dot.unsigned_first
+                )
         ours.tilewright_unroll_vectors(functions, lanes)
         steps.clean(functions)
         steps.apply(functions, contractions)

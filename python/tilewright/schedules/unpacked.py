@@ -22,12 +22,18 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
           for jr in 0..N step nr:
             for ir in 0..M step mr:
               acc = 0 if pc == 0 else C[ir:ir+mr, jr:jr+nr]
-              for k in pc..pc+kc:
-                acc += A[ir:ir+mr, k] * B[k, jr:jr+nr]
+              for k in pc..pc+kc step t:
+                acc += A[ir:ir+mr, k:k+t] * B[k:k+t, jr:jr+nr]
               C[ir:ir+mr, jr:jr+nr] = acc
+
+    The step t is 1 but for types of which the target's instruction takes several products at once, when K has whole steps.
     """
     p = blocking
     lanes = target.lanes(spec.acc_type)
+    # Tiles of registers want packed panels; instructions that take several products at once, whole groups of them.
+    step = target.dots(spec.a_type.name, spec.b_type.name)[-1].step
+    if spec.k % step or p.kc % step:
+        step = 1
     with steps.script() as script:
         steps.record(script.functions, unpacked, p, target)
         tile = steps.match_product(script.root, spec)
@@ -43,9 +49,9 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             steps.peel(loop)
         steps.clean(script.functions)
         tile = steps.match_product(script.functions, spec)
-        looped = min(p.kc, spec.k) > 1
+        looped = min(p.kc, spec.k) > step
         if looped:
-            tile, _ = steps.tile(tile, [0, 0, 1])
+            tile, _ = steps.tile(tile, [0, 0, step])
         steps.clean(script.functions)
         tile = steps.match_product(script.functions, spec)
         if spec.n % lanes:

@@ -196,12 +196,20 @@ class Target:
             )
         return lanes
 
+    def dots(self, a: str, b: str) -> tuple[dots.Dot, ...]:
+        """How this target multiplies and sums elements of types `a` and `b`: tiles, if it has them, and the best of the rest."""
+        rows = [
+            row
+            for row in dots.FAMILIES.get(self.family, ())
+            if (a, b) in row.operands and row.features <= self.features and row.bits == self.vector_bits
+        ]
+        tiles = [row for row in rows if row.kind == "amx"]
+        rest = [row for row in rows if row.kind != "amx"]
+        return (*tiles[:1], *(rest[:1] or [dots.multiply_add(a, b)]))
+
     def dot(self, a: str, b: str) -> dots.Dot:
-        """How this target multiplies and sums elements of types `a` and `b`: the best way that its features allow."""
-        for row in dots.FAMILIES.get(self.family, ()):
-            if (a, b) in row.operands and row.features <= self.features and row.bits == self.vector_bits:
-                return row
-        return dots.multiply_add(a, b)
+        """The best of `dots`."""
+        return self.dots(a, b)[0]
 
 
 @dataclass(frozen=True, slots=True)

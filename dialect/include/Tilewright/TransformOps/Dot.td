@@ -29,14 +29,18 @@ def Tilewright_DotFormOp : Tilewright_TransformEachOp<"dot_form"> {
     are taken off, or added, before the loop over k. Those sums are made in a loop of their own, as far outside as B's
     elements stay the same.
 
-    A contraction whose k is no multiple of `depth`, or whose elements are of another type than `element`, is left alone.
+    A contraction whose k is no multiple of `multiple` (by default of `depth`), or whose elements are of another type than `element`, is left alone.
     Why not upstream: its VNNI patterns take contractions that are in this form already, from operands packed by
     `linalg.pack`, which copies whole operands and not the panels of a block.
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, TypeAttr:$element, ConfinedAttr<I64Attr, [IntPositive]>:$depth,
-                       OptionalAttr<TypeAttr>:$storage, UnitAttr:$flip);
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$multiple, OptionalAttr<TypeAttr>:$storage,
+                       UnitAttr:$flip);
   let results = (outs);
-  let assemblyFormat = "$target `of` $element `depth` $depth (`storage` $storage^)? (`flip` $flip^)? attr-dict `:` type($target)";
+  let assemblyFormat = [{
+    $target `of` $element `depth` $depth (`multiple` $multiple^)? (`storage` $storage^)? (`flip` $flip^)?
+    attr-dict `:` type($target)
+  }];
 }
 
 def Tilewright_ConvertPanelsOp : Tilewright_TransformEachOp<"convert_panels"> {
