@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles one product for the lit tests, and writes what each stage made into a folder: FOLDER/payload.mlir, …, asm.s.
 
-Usage: stages.py MxNxK DTYPE TARGET STRATEGY UNTIL FOLDER [NAME=SIZE]… [beta=1] [threads=N]
+Usage: stages.py MxNxK DTYPE TARGET STRATEGY UNTIL FOLDER [NAME=SIZE]… [beta=1] [b_packed=1] [threads=N]
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SUFFIXES = {"llvmir": "ll", "asm": "s"}
 def main(shape: str, dtype: str, target_name: str, strategy: str, until: str, folder: str, *settings: str) -> None:
     m, n, k = (int(extent) for extent in shape.split("x"))
     sizes = {name: int(size) for name, size in (setting.split("=") for setting in settings)}
-    spec = MatmulSpec(m=m, n=n, k=k, a=dtype, beta=sizes.pop("beta", 0))
+    spec = MatmulSpec(m=m, n=n, k=k, a=dtype, beta=sizes.pop("beta", 0), b_packed=bool(sizes.pop("b_packed", 0)))
     target = registry.get(target_name)
     threads = sizes.pop("threads", 1)
     plan = make.make(spec, target, strategy, sizes, threads)
