@@ -18,9 +18,12 @@ struct Product {
   vector::TransferReadOp lhs, rhs;
   bool lhsUnsigned, rhsUnsigned;
   TileBlock sums;
-  /// Of k, in groups of `depth` elements.
-  TileSplit groups;
   int64_t depth;
+
+  /// Over k, each of `amxRows` groups of `depth` elements.
+  int64_t steps;
+
+  int64_t stepElements() const { return amxRows * depth; }
 };
 } // namespace
 
@@ -31,12 +34,14 @@ static bool multiplies(Type element, Type sum) {
   return sum.isInteger(32) && element.isInteger(8);
 }
 
-/// Whether `contract` is in dot form, of operands that are extended from a type that AMX multiplies.
+/// Whether `contract` is in dot form, of operands that are extended from a type that AMX multiplies, and of whole steps
+/// over k: groups for one dot product only are left to instructions on vectors.
 static bool isDotForm(vector::ContractionOp contract) {
   auto sum = dyn_cast<VectorType>(contract.getAccType());
   Operation *lhs = extensionOf(contract.getLhs()), *rhs = extensionOf(contract.getRhs());
   if (!sum || !lhs || !rhs || contract.getKind() != vector::CombiningKind::ADD ||
-      contract.getIndexingMapsArray() != dotFormMaps(contract.getContext()))
+      contract.getIndexingMapsArray() != dotFormMaps(contract.getContext()) ||
+      contract.getLhsType().getDimSize(1) % amxRows != 0)
     return false;
   Type element = getElementTypeOrSelf(lhs->getOperand(0).getType());
   return multiplies(element, sum.getElementType()) && element == getElementTypeOrSelf(rhs->getOperand(0).getType());
@@ -69,9 +74,8 @@ static std::optional<Product> findProduct(vector::ContractionOp contract, std::s
     return std::nullopt;
   }
   std::optional<TileBlock> sums = TileBlock::of(cast<VectorType>(contract.getAccType()));
-  std::optional<TileSplit> groups = TileSplit::of(lhsType.getDimSize(1), amxRows);
-  if (!sums || !groups) {
-    problem = llvm::formatv("expected rows, columns and groups of k in multiples of {0}, or fewer", amxRows);
+  if (!sums) {
+    problem = llvm::formatv("expected rows and columns in multiples of {0}, or fewer", amxRows);
     return std::nullopt;
   }
   // The tiles of the operand that has fewer stay while those of the other pass through one register.
@@ -93,7 +97,14 @@ static std::optional<Product> findProduct(vector::ContractionOp contract, std::s
     problem = "expected operands that are read in the contraction's block, with no write to memory in between";
     return std::nullopt;
   }
-  return Product{contract, lhsRead, rhsRead, isa<arith::ExtUIOp>(lhs), isa<arith::ExtUIOp>(rhs), *sums, *groups, depth};
+  return Product{contract,
+                 lhsRead,
+                 rhsRead,
+                 isa<arith::ExtUIOp>(lhs),
+                 isa<arith::ExtUIOp>(rhs),
+                 *sums,
+                 depth,
+                 lhsShape[1] / amxRows};
 }
 
 namespace {
@@ -107,8 +118,8 @@ public:
     int64_t rows = p.sums.rows.count, columns = p.sums.columns.count;
     bool keepsLhs = rows <= columns;
     int64_t stay = std::min(rows, columns), pass = std::max(rows, columns);
-    // Each tile that passes has a register of its own where there are enough, so that no load waits for a product.
-    int64_t ahead = p.sums.size() + stay + pass <= amxTiles ? pass : 1;
+    // Tiles that pass are loaded ahead into the registers that are left, so that loads wait for no product.
+    int64_t ahead = std::min(pass, amxTiles - p.sums.size() - stay);
     SmallVector<Value> kept, passing;
     for (int64_t i = 0; i < stay; ++i)
       kept.push_back(keepsLhs ? loadLhs(i, number) : loadRhs(number, i));
@@ -124,15 +135,13 @@ public:
 
 private:
   Value loadLhs(int64_t row, int64_t step) {
-    return load(p.lhs, row * p.sums.rows.size, p.sums.rows.size, step * groupElements(), groupElements());
+    return load(p.lhs, row * p.sums.rows.size, p.sums.rows.size, step * p.stepElements(), p.stepElements());
   }
 
   Value loadRhs(int64_t step, int64_t column) {
     int64_t width = p.sums.columns.size * p.depth;
-    return load(p.rhs, step * p.groups.size, p.groups.size, column * width, width);
+    return load(p.rhs, step * amxRows, amxRows, column * width, width);
   }
-
-  int64_t groupElements() const { return p.groups.size * p.depth; }
 
   Value load(vector::TransferReadOp read, int64_t row, int64_t rows, int64_t column, int64_t columns) {
     TilePlace place = TilePlace{read.getBase(), SmallVector<Value>(read.getIndices())}.at(rewriter, loc, row, column);
@@ -168,7 +177,7 @@ static void rewriteProduct(RewriterBase &rewriter, TileValues &values, const Pro
   rewriter.setInsertionPoint(contract);
   SmallVector<Value> sums = values.split(contract.getAcc(), product.sums);
   Multiply multiply(rewriter, product);
-  for (int64_t number = 0; number < product.groups.count; ++number)
+  for (int64_t number = 0; number < product.steps; ++number)
     multiply.step(number, sums);
   SmallVector<Value> operands{contract.getLhs(), contract.getRhs()};
   rewriter.replaceOp(contract, values.join(sums, product.sums, contract.getLoc()));

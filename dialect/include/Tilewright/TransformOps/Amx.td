@@ -35,10 +35,10 @@ def Tilewright_ContractToAmxOp : Tilewright_TransformEachOp<"contract_to_amx"> {
     amx.tile_store %c[%x, %y], %r#0 ; ...
     ```
 
-    Other contractions are left alone. A contraction in dot form of types that AMX multiplies is a silenceable failure
-    when its operands are not read in bounds from contiguous rows, right before it, when an extent is neither a multiple
-    of a tile's nor less than one, or when the accumulators and the operands do not fit eight tile registers. Nothing
-    has been changed then.
+    Other contractions are left alone, and so are those with fewer than 16 groups of k, or a part of 16. One of types
+    that AMX multiplies is a silenceable failure when its operands are not read in bounds from contiguous rows, right
+    before it, when its rows or columns are neither a multiple of 16 nor fewer, or when the accumulators and the operands
+    do not fit eight tile registers. Nothing has been changed then.
 
     Why not upstream: `convert-vector-to-amx` makes one tile of a contraction, so a block of them has to be unrolled
     before, and copies the accumulator through the stack in every step of the loop that carries it. It takes signed bytes
