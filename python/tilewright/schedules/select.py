@@ -46,6 +46,8 @@ STRATEGIES: Mapping[str, Row] = {
 
 _ROWS_TO_PACK = 32
 """Rows of A below which packing B, a read and a write of it, is not repaid."""
+_NARROW_ROWS_TO_PACK = 8
+"""The same where the elements are narrower than the sum: unpacked, they are widened or interleaved for every tile of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,5 +126,9 @@ def _packing_pays(spec: MatmulSpec, target: Target) -> bool:
     of 4 MiB at 80 and 90.
     """
     element = spec.acc_type
+    if spec.n < target.lanes(element):
+        return False
+    if spec.a != spec.acc:
+        return spec.m >= _NARROW_ROWS_TO_PACK
     b_bytes = spec.k * spec.n * element.bytes
-    return spec.m >= _ROWS_TO_PACK and spec.n >= target.lanes(element) and b_bytes > 2 * target.l2.bytes
+    return spec.m >= _ROWS_TO_PACK and b_bytes > 2 * target.l2.bytes
