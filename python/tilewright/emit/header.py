@@ -22,7 +22,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 _OPENMP = """
    Uses up to {threads} threads of LLVM's OpenMP runtime, and no more than omp_get_max_threads() says: link the object with
-   libomp (clang: -fopenmp). From inside a parallel region it uses the calling thread only, unless regions may be nested."""
+   libomp (clang: -fopenmp). From inside a parallel region of the caller it uses the calling thread only."""
 
 
 def header(spec: MatmulSpec, target: Target, name: str, *, threads: int = 1) -> str:

@@ -18,8 +18,10 @@ from tilewright.lowering import races
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, openmp, scf
 
-MOST_THREADS_SYMBOL = "omp_get_max_threads"
+_MOST_THREADS = "omp_get_max_threads"
 """OpenMP's limit for the next region of the calling thread: the environment, omp_set_num_threads, threadpoolctl."""
+_IN_PARALLEL = "omp_in_parallel"
+"""Whether the calling thread is one of several in a parallel region already: a caller's, who has given the others work."""
 
 _LEAST_WORK = 1 << 18
 """Elements that a loop multiplies or moves, at least, for a parallel region: some 3 µs, when opening and closing a region
@@ -65,7 +67,7 @@ def share(function: func.FuncOp, threads: int) -> int:
 
     After, with a grid of 1 x 2::
 
-        cap = min(2, omp_get_max_threads())
+        cap = omp_in_parallel() ? 1 : min(2, omp_get_max_threads())
         omp.parallel num_threads(cap): omp.wsloop: for part in 0..2:
           for jr in 0..n step nr: for ir in m * part / 2..m * (part + 1) / 2 step mr: ...
     """
@@ -73,15 +75,23 @@ def share(function: func.FuncOp, threads: int) -> int:
     if not found:
         return 0
     with function.context, function.location:
-        with ir.InsertionPoint(function.operation):
-            i32 = ir.IntegerType.get_signless(32)
-            func.FuncOp(MOST_THREADS_SYMBOL, ([], [i32]), visibility="private")
-        with ir.InsertionPoint.at_block_begin(function.entry_block):
-            limit = func.CallOp([i32], MOST_THREADS_SYMBOL, []).results[0]
-            cap = arith.minsi(limit, arith.constant(i32, threads))
+        cap = _cap(function, threads)
         for loop in found:
             _share_loop(loop, threads, cap)
     return len(found)
+
+
+def _cap(function: func.FuncOp, threads: int) -> ir.Value:
+    """How many threads a call uses, asked of OpenMP at its beginning."""
+    i32 = ir.IntegerType.get_signless(32)
+    with ir.InsertionPoint(function.operation):
+        for name in (_MOST_THREADS, _IN_PARALLEL):
+            func.FuncOp(name, ([], [i32]), visibility="private")
+    with ir.InsertionPoint.at_block_begin(function.entry_block):
+        limit = func.CallOp([i32], _MOST_THREADS, []).results[0]
+        inside = func.CallOp([i32], _IN_PARALLEL, []).results[0]
+        alone = arith.cmpi(arith.CmpIPredicate.ne, inside, arith.constant(i32, 0))
+        return arith.select(alone, arith.constant(i32, 1), arith.minsi(limit, arith.constant(i32, threads)))
 
 
 def _candidates(block: ir.Block) -> Iterator[ir.Operation]:
