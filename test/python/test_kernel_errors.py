@@ -142,7 +142,7 @@ def test_a_wrong_spec(fields):
     ("spec", "how", "what"),
     [
         ((3, 5, 7), {}, "spec is a tuple"),
-        (SPEC, {"threads": 2}, "threads is 2"),
+        (SPEC, {"threads": -2}, "threads is -2"),
         (SPEC, {"threads": 0}, "threads is 0"),
         (SPEC, {"threads": True}, "threads is True"),
     ],
