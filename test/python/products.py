@@ -7,17 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 import tilewright as tw
+from tilewright.bench.operands import values
 from tilewright.payload.reference import within_bound
 
 TARGETS = [each.target.name for each in tw.targets() if each.runs]
 """Every target whose code this machine runs, the host first."""
 NUMPY = {"f32": np.float32, "f64": np.float64}
-_BITS = {np.dtype(np.float32): np.uint32, np.dtype(np.float64): np.uint64}
+"""The types that take the same path through the compiler whatever the target: those that are not extended."""
+_BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 @dataclass(frozen=True)
 class Bordered:
-    """A matrix within a larger array of NaN: rows before and after it, and elements beside it."""
+    """A matrix within a larger array of NaN, or of 77: rows before and after it, and elements beside it."""
 
     whole: np.ndarray
     inner: np.ndarray
@@ -27,7 +29,7 @@ class Bordered:
     def of(cls, values: np.ndarray, gap: int = 3) -> Bordered:
         """Puts `values` into rows that are `gap` elements longer, the first few of them before the matrix."""
         rows, columns = values.shape
-        whole = np.full((rows + 2, columns + gap), np.nan, values.dtype)
+        whole = np.full((rows + 2, columns + gap), foreign(values.dtype), values.dtype)
         inner = whole[1 : rows + 1, gap // 2 : gap // 2 + columns]
         inner[...] = values
         return cls(whole, inner, whole.copy())
@@ -36,22 +38,27 @@ class Bordered:
         """Whether every bit around the matrix is as it was."""
         rows, columns = self.inner.shape
         offset = (self.whole.shape[1] - columns) // 2
-        now, before = (each.view(_BITS[each.dtype]).copy() for each in (self.whole, self._before))
+        now, before = (each.view(_BITS[each.itemsize]).copy() for each in (self.whole, self._before))
         for bits in (now, before):
             bits[1 : rows + 1, offset : offset + columns] = 0
         return bool((now == before).all())
 
     def is_untouched(self) -> bool:
         """Whether every bit is as it was."""
-        bits = _BITS[self.whole.dtype]
+        bits = _BITS[self.whole.itemsize]
         return bool((self.whole.view(bits) == self._before.view(bits)).all())
 
 
+def foreign(dtype: np.dtype) -> float:
+    """What stands where a kernel has no business: what a sum shows."""
+    return 77 if dtype.kind in "iu" else np.nan
+
+
 def uniform(spec: tw.MatmulSpec, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A, B and the former C of `spec`, uniform in [-1, 1]."""
+    """A, B and the former C of `spec`: floats uniform in [-1, 1], integers over their whole range."""
     random = np.random.default_rng(seed)
-    a, b, c = (random.uniform(-1, 1, shape) for shape in (spec.a_shape, spec.b_shape, spec.c_shape))
-    return tuple(each.astype(NUMPY[spec.a]) for each in (a, b, c))  # type: ignore[return-value]
+    shapes, types = (spec.a_shape, spec.b_shape, spec.c_shape), (spec.a_type, spec.b_type, spec.c_type)
+    return tuple(values(random, shape, element) for shape, element in zip(shapes, types, strict=True))  # type: ignore[return-value]
 
 
 def check(
@@ -62,10 +69,11 @@ def check(
 ) -> np.ndarray:
     """Runs `kernel` on (A, B, former C) and checks each element, and all around it. Returns the new C.
 
-    Rows of A, B and C are `gaps` elements longer than needed, all of them NaN. With beta 0, C is NaN before the call.
+    Rows of A, B and C are `gaps` elements longer than needed, all of them NaN, or 77 where there is none. With beta 0, C is
+    full of that before the call.
     """
     spec = kernel.spec
-    former = operands[2] if spec.beta else np.full_like(operands[2], np.nan)
+    former = operands[2] if spec.beta else np.full_like(operands[2], foreign(operands[2].dtype))
     a, b, c = (Bordered.of(each, gap) for each, gap in zip((*operands[:2], former), gaps, strict=True))
     assert kernel(a.inner, b.inner, out=c.inner) is c.inner
     assert a.is_untouched()

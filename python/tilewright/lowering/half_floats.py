@@ -164,7 +164,7 @@ def _from_f16(half: ir.Value) -> ir.Value:
     size = arith.andi(bits, _constant(i32, 0x7FFF))
     # A mantissa of 23 bits for one of 10, and an exponent biased by 127 for one biased by 15; Inf and NaN have the largest.
     normal = arith.addi(arith.shli(size, _constant(i32, 13)), _constant(i32, (127 - 15) << 23))
-    largest = arith.addi(normal, _constant(i32, (127 - 15 + 1) << 23))
+    largest = arith.addi(normal, _constant(i32, (127 - 15) << 23))
     # A subnormal number counts steps of 2**-24.
     steps = arith.mulf(arith.sitofp(f32, size), _constant(f32, 2.0**-24))
     is_largest = arith.cmpi(arith.CmpIPredicate.uge, size, _constant(i32, 0x7C00))

@@ -108,7 +108,7 @@ def error_bound(
 
     - 0 for integers;
     - 0 where the element's row of A, column of B or former C has a NaN or an Inf: the result is then the reference's
-      (but inf where an Inf meets a number that a dot instruction takes for zero, which gives NaN);
+      (but inf where the other terms overflow, or an Inf meets a number that a dot instruction takes for zero);
     - 0 without products: the result is then zero, or the former C;
     - 0 where the sum, whatever its error, is too large for a C narrower than the accumulator: the result is then Inf;
     - inf where a sum of magnitudes overflows the accumulator, where K·u is 1 or more, or where it depends on rounding
@@ -136,9 +136,7 @@ def error_bound(
     own = _reference_gamma(spec)
     with np.errstate(all="ignore"):
         # |A||B| + |C|, and a little more than it, for its own rounding in float64.
-        magnitude = _magnitudes(a) @ _magnitudes(b)
-        magnitude += 0.0 if c is None else _magnitudes(c)
-        magnitude *= 1 + 2 * _gamma(terms, _U64)
+        magnitude = _magnitude(a, b, c) * (1 + 2 * _gamma(terms, _U64))
         underflow = spec.k * float(np.finfo(to_numpy(spec.acc_type)).smallest_subnormal)
         bound = (kernel + own) * magnitude + underflow
         if spec.a != spec.acc:
@@ -149,7 +147,21 @@ def error_bound(
     finite = np.isfinite(a).all(axis=1, keepdims=True) & np.isfinite(b).all(axis=0, keepdims=True)
     if c is not None:
         finite &= np.isfinite(c)
-    return np.where(finite, bound, np.where(_infinite_times_tiny(spec, a, b), np.inf, 0.0))
+    return bound if finite.all() else np.where(finite, bound, _among_infinite(spec, a, b, c))
+
+
+def _among_infinite(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None) -> NDArray[np.float64]:
+    """The bound where the sum has a term that is NaN or Inf: 0, or inf where others may make another NaN or Inf of it."""
+    finite_a, finite_b = (np.where(np.isfinite(x), x, 0) for x in (a, b))
+    others = _magnitude(finite_a, finite_b, None if c is None else np.where(np.isfinite(c), c, 0))
+    others *= 1 + 2 * _gamma(spec.k + spec.beta, _roundoff(spec.acc_type))
+    overflows = others > float(np.finfo(to_numpy(spec.acc_type)).max)
+    return np.where(overflows | _infinite_times_tiny(spec, a, b), np.inf, 0.0)
+
+
+def _magnitude(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None) -> NDArray[np.float64]:
+    """|A||B| + |C|."""
+    return _magnitudes(a) @ _magnitudes(b) + (0.0 if c is None else _magnitudes(c))
 
 
 def _magnitudes(x: NDArray[Any]) -> NDArray[np.float64]:
