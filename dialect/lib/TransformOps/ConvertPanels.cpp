@@ -135,10 +135,12 @@ static Panel moveToWrites(RewriterBase &rewriter, Panel panel, Operation *first)
 
 static bool isMultipleOf(Value index, int64_t factor);
 
-/// Whether the result is a multiple of `factor` because every operand is.
+/// Whether the result is a multiple of `factor`, whatever its operands are or because each of them is.
 static bool isMultipleOf(affine::AffineApplyOp apply, int64_t factor) {
   MLIRContext *context = apply.getContext();
   AffineMap map = apply.getAffineMap();
+  if (map.getResult(0).isMultipleOf(factor))
+    return true;
   SmallVector<AffineExpr> dims, symbols;
   for (unsigned i = 0; i < map.getNumDims(); ++i)
     dims.push_back(getAffineDimExpr(i, context) * factor);
