@@ -95,7 +95,7 @@ def build(
         if steps.done:
             return stages
         with steps("bufferized"):
-            ours = plan.name if plan.trusted and plan.text is None else None
+            ours = plan if plan.trusted and plan.text is None else None
             stages.workspace, stages.packed = driver.bufferize(module, spec, target, ours, plan.threads)
             stages.texts["bufferized"] = _text(module)
         if steps.done:

@@ -14,6 +14,7 @@ from tilewright.mlir.dialects import func, linalg
 from tilewright.mlir.passmanager import PassManager
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
+from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -165,7 +166,7 @@ def _lowering_error(collected: Collected, stage: str, failure: Exception) -> Low
 
 
 def bufferize(
-    module: ir.Module, spec: MatmulSpec, target: Target, strategy: str | None = None, threads: int = 1
+    module: ir.Module, spec: MatmulSpec, target: Target, plan: Plan | None = None, threads: int = 1
 ) -> tuple[int, PackedFormat | None]:
     """Takes a scheduled module from tensors to memrefs.
 
@@ -173,7 +174,7 @@ def bufferize(
         module: The module, which is changed.
         spec: What it computes.
         target: For which target: its instructions decide the order of elements in packed panels.
-        strategy: The strategy of ours that scheduled it; None for a schedule of the user's.
+        plan: The strategy of ours that scheduled it; None for a schedule of the user's.
         threads: Between how many threads its loops are shared at most.
 
     Returns:
@@ -191,7 +192,7 @@ def bufferize(
     if spec.a != spec.acc:
         products = pipelines.group_products(spec, target.dots(spec.a_type.name, spec.b_type.name))
         _run_own_script(module, products, "bufferized")
-    packed = prepack.separate(module, spec, strategy=strategy) if spec.b_packed else None
+    packed = prepack.separate(module, spec, plan) if spec.b_packed else None
     function = _payload_function(module, "bufferized")
     parallel.share(function, threads)
     size = workspace.gather(function)

@@ -22,6 +22,7 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import affine, arith, func, memref
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import HEADER_BYTES, PackedFormat
+from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 
 PACK = f"{ENTRY}_pack_b"
@@ -39,7 +40,7 @@ _WRITES = {"vector.transfer_write": 1, "vector.store": 1, "vector.maskedstore": 
 """Ops that write to memory, and which operand says where."""
 
 
-def separate(module: ir.Module, spec: MatmulSpec, *, strategy: str | None, depth: int = 1) -> PackedFormat:
+def separate(module: ir.Module, spec: MatmulSpec, plan: Plan | None) -> PackedFormat:
     """Lets the payload's function take a packed B, and adds the function `PACK` that makes it.
 
     Before: ``matmul(A, B, C)`` with ``for jc: for pc: pack B[pc:, jc:] into P; multiply with P``. After, with block a view
@@ -51,8 +52,7 @@ def separate(module: ir.Module, spec: MatmulSpec, *, strategy: str | None, depth
     Args:
         module: A bufferised module, allocations still in place.
         spec: What it computes.
-        strategy: Our strategy that scheduled it; None for a schedule of the user's, whose layout nobody else can know.
-        depth: Rows that its panels interleave.
+        plan: The strategy of ours that scheduled it; None for a schedule of the user's, whose layout nobody else can know.
 
     Returns:
         The format of the packed B. The bytes after its header are the functions' ``memref<BYTESxi8>``.
@@ -72,14 +72,14 @@ def separate(module: ir.Module, spec: MatmulSpec, *, strategy: str | None, depth
         size = blocks.count * blocks.stride
         _keep_packing(packer, size)
         _drop_packing(kernel, packing, size)
-    shape = packing.buffer.shape
-    about = [strategy or str(packer), str(packing.buffer), depth, [(loop.count, loop.step) for loop in blocks.loops]]
+    nr, kc, nc, depth = (0,) * 4
+    if plan is not None and plan.parameters is not None:
+        *panels, groups, width = packing.buffer.shape
+        nr, depth = plan.parameters.nr, width // plan.parameters.nr
+        kc, nc = groups * depth, prod(panels) * nr
+    about = [plan.name if plan else str(packer), str(packing.buffer), depth, [(x.count, x.step) for x in blocks.loops]]
     digest = hashlib.sha256(json.dumps(about).encode()).digest()[:8]
-    nr, kc, nc = (
-        (shape[-1] // depth, shape[-2] * depth, prod(shape[:-2]) * shape[-1] // depth) if strategy else (0,) * 3
-    )
-    element = spec.b_type.name
-    return PackedFormat(element, spec.k, spec.n, nr, kc, nc, depth if strategy else 0, HEADER_BYTES + size, digest)
+    return PackedFormat(spec.b_type.name, spec.k, spec.n, nr, kc, nc, depth, HEADER_BYTES + size, digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def _drop_packing(function: func.FuncOp, packing: _Packing, size: int) -> None:
     for op in packing.writes:
         op.erase()
     for op in reversed(_in_order(function.operation)):
-        if op in packing.needed and _is_dead(op):
+        if (op in packing.needed or op.name in _READS | _VIEWS) and _is_dead(op):
             op.erase()
     block = function.entry_block
     b = block.arguments[1]
