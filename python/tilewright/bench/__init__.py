@@ -8,7 +8,7 @@ What to call, in the order of a session::
         ...                                          # missing is None, or says what to install
     rows = run_suite(
         shapes,
-        "f32",
+        "bf16",                                      # or "u8,i8,i32"
         threads=1,
         target="host",
         peers=None,                                  # None: every peer that is installed; ("mkl",): must be there, or TilewrightError
@@ -16,43 +16,57 @@ What to call, in the order of a session::
         schedule=None,                               # as in tilewright.compile
         parameters=None,                             # as in tilewright.compile
         cache="hot",                                 # or "cold": operands rotate through twice the last-level cache
-        progress=lambda event: ...,                  # Event(shape, stage, done, total, row)
-    )                                                # -> list[Row]; wrong numbers raise CheckError (exit status 1), nothing is timed
-    json.dump([row.as_json() for row in rows], file) # the fields of `tilewright bench --json`; as_json(details=True) has more
-    console.print(report.table(rows))                # rich Table: one line a shape; report.WIDTH columns, where not a terminal
-    print(report.summary(rows).text())               # geometric means of the ratios to each peer, the worst case, what is absent
-    plot.gflops(rows, Path("speed.svg"))             # PNG or SVG by the suffix; plot.require_suffix(path) checks it ahead
-    report.compare(old, new)                         # two lists read from --json files -> list[Change], the regressions first
+        packed=False,                                # True: B packed ahead of time, by everyone that can
+        progress=lambda event: ...,                  # Event(case, stage, done, total, row)
+    )                                                # -> list[Row]; wrong numbers raise CheckError (exit status 1)
+    every = cases(shapes, ["f32", "bf16"], [1, 2], ["hot", "cold"], [False, True])   # every combination
+    rows = run_cases(every, Settings(rounds=7), finished={row.key: row for row in rows}, failed=lambda case, error: ...)
+    json.dump([row.as_json() for row in rows], file) # the fields of `tilewright bench --json`; Row.from_json reads them
+    for members in report.groups(rows).values():     # one type, number of threads, cache and way to pack B each
+        console.print(report.table(members))         # rich Table: one line a shape; report.WIDTH columns, where not a terminal
+        print(report.summary(members).text())        # geometric means of the ratios to each peer, the worst case, what is absent
+        plot.gflops(members, Path("speed.svg"))      # PNG or SVG by the suffix; plot.require_suffix(path) checks it ahead
+    pictures.draw(rows, Path("pictures"))            # all of them: rates, rooflines, maps of ratios
+    page.markdown(rows)                              # text for the documentation
+    compare.compare(old, new)                        # two lists read from --json files -> list[Change], the regressions first
 
 ``Event.done`` of ``Event.total`` counts steps over the whole run, so ``progress.update(task, completed=event.done,
-total=event.total)`` is a bar; ``event.row`` is the finished Row at the end of a shape, and None before. The callback runs between
-rounds, never during one. A progress bar with a refresh thread of its own disturbs nothing as long as it was started before
-`run_suite`: only the calling thread is pinned, and it is given back its cores at the end.
+total=event.total)`` is a bar; ``event.row`` is the finished Row at the end of a case, and None before. The callback runs between
+rounds, never during one. A progress bar with a refresh thread of its own disturbs nothing as long as it was started before the
+run: only the calling thread is pinned, and it is given back its cores at the end.
 
 How it measures is in docs/how-to/benchmark.md.
 """
 
 from __future__ import annotations
 
-from tilewright.bench import peers, plot, report
+from tilewright.bench import compare, page, peers, pictures, plot, report
 from tilewright.bench.checks import CheckError
-from tilewright.bench.measure import Event, run_suite
+from tilewright.bench.measure import Case, Event, cases, run_cases, run_suite
 from tilewright.bench.rows import PeerResult, Rates, Row
+from tilewright.bench.settings import Settings
 from tilewright.bench.suites import SUITES, Shape, Suite, parse_shape, suite
 
 __all__ = [
     "SUITES",
+    "Case",
     "CheckError",
     "Event",
     "PeerResult",
     "Rates",
     "Row",
+    "Settings",
     "Shape",
     "Suite",
+    "cases",
+    "compare",
+    "page",
     "parse_shape",
     "peers",
+    "pictures",
     "plot",
     "report",
+    "run_cases",
     "run_suite",
     "suite",
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The picture: rate against size, a line for each contender, and the measured peak above them."""
+"""Rate against size: a line for each contender, and the measured peak above them. And what all pictures share."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import io
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tilewright.bench.measure import OURS
 from tilewright.bench.peers import EXTRA
-from tilewright.bench.rows import Rates, Row
+from tilewright.bench.rows import OURS, Rates, Row
 from tilewright.errors import TilewrightError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SUFFIXES = (".png", ".svg")
 """The formats, by suffix."""
@@ -33,6 +36,36 @@ def require_suffix(path: Path) -> str:
     return path.suffix.lower()[1:]
 
 
+def figure(width: float, height: float) -> Figure:
+    """An empty figure of so many inches.
+
+    Raises:
+        TilewrightError: matplotlib is absent.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise TilewrightError(
+            "matplotlib is not installed", where="plot", remedy=f"Install it with: pip install 'tilewright[{EXTRA}]'"
+        ) from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(drawn: Figure, path: Path) -> None:
+    """Writes a figure, its format by the suffix.
+
+    Raises:
+        TilewrightError: The suffix is unknown, or `path` cannot be written.
+    """
+    kind = require_suffix(path)
+    data = io.BytesIO()
+    drawn.savefig(data, format=kind, dpi=120)
+    try:
+        path.write_bytes(data.getvalue())
+    except OSError as error:
+        raise TilewrightError(f"cannot write {path}: {error.strerror or error}", where="plot") from None
+
+
 def gflops(rows: Sequence[Row], path: Path) -> None:
     """Draws the rates of one run to `path`, its format by the suffix; the bars span the 20th to the 80th percentile.
 
@@ -41,17 +74,11 @@ def gflops(rows: Sequence[Row], path: Path) -> None:
     Raises:
         TilewrightError: There is nothing to draw, the suffix is unknown, matplotlib is absent, or `path` cannot be written.
     """
-    kind = require_suffix(path)
+    require_suffix(path)
     if not rows:
         raise TilewrightError("nothing was measured", where="plot", expected="at least one shape")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise TilewrightError(
-            "matplotlib is not installed", where="plot", remedy=f"Install it with: pip install 'tilewright[{EXTRA}]'"
-        ) from None
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    axes = figure.add_subplot()
+    drawn = figure(8, 5)
+    axes = drawn.add_subplot()
     ordered = sorted(rows, key=lambda row: row.shape.size)
     axes.axhline(
         statistics.median(row.peak.median for row in ordered),
@@ -89,15 +116,21 @@ def gflops(rows: Sequence[Row], path: Path) -> None:
     axes.set_ylim(bottom=0)
     axes.set_xlabel("size, the cube root of M·N·K")
     axes.set_ylabel("GFLOP/s (median; bars p20–p80)")
-    axes.set_title(f"{first.dtype}, {first.target}, threads: {first.threads}, {first.cache}")
+    axes.set_title(title([first]))
     axes.grid(alpha=0.3)
     axes.legend()
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format=kind, dpi=150)
-    try:
-        path.write_bytes(drawn.getvalue())
-    except OSError as error:
-        raise TilewrightError(f"cannot write {path}: {error.strerror or error}", where="plot") from None
+    save(drawn, path)
+
+
+def title(rows: Sequence[Row]) -> str:
+    """What the rows of a picture have in common."""
+    parts = [
+        ", ".join(dict.fromkeys(row.dtype for row in rows)),
+        " and ".join(dict.fromkeys("1 thread" if row.threads == 1 else f"{row.threads} threads" for row in rows)),
+        " and ".join(dict.fromkeys(row.cache for row in rows)),
+        " and ".join(dict.fromkeys("B packed ahead" if row.packed else "B packed on the fly" for row in rows)),
+    ]
+    return "; ".join(parts)
 
 
 def _rates(row: Row, name: str) -> Rates | None:

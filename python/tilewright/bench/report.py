@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What people read: the table, its summary, and the comparison of two runs."""
+"""What people read on a terminal: the tables and their summaries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from tilewright.bench.rows import Row
 from tilewright.errors import TilewrightError
@@ -16,17 +16,37 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-_KEY = ("m", "n", "k", "dtype", "layout", "threads", "target", "packed")
-"""The fields of `bench --json` that say what was measured, as against how it went."""
-
-
-WIDTH = 120
-"""Columns that `table` needs with three peers."""
+WIDTH = 160
+"""Columns that `table` needs with every peer."""
 
 
 def _peer_names(rows: Iterable[Row]) -> list[str]:
     """The peers of all rows, in the order in which they first appear."""
     return list(dict.fromkeys(name for row in rows for name in row.peers))
+
+
+class Group(NamedTuple):
+    """What the rows of one table have in common."""
+
+    dtype: str
+    target: str
+    threads: int
+    cold: bool
+    packed: bool
+
+    @property
+    def slug(self) -> str:
+        """A name for files."""
+        parts = [self.dtype.replace(",", "_"), f"{self.threads}t", "cold" if self.cold else "hot"]
+        return "-".join([*parts, *(("packed",) if self.packed else ())])
+
+
+def groups(rows: Iterable[Row]) -> dict[Group, list[Row]]:
+    """The rows of each table, in the order in which they first appear."""
+    found: dict[Group, list[Row]] = {}
+    for row in rows:
+        found.setdefault(Group(row.dtype, row.target, row.threads, row.cache == "cold", row.packed), []).append(row)
+    return found
 
 
 def table(rows: Sequence[Row], *, title: str | None = None) -> Table:
@@ -69,7 +89,8 @@ def _title(rows: Sequence[Row]) -> str:
     first = rows[0]
     threads = "1 thread" if first.threads == 1 else f"{first.threads} threads"
     peak = statistics.median(row.peak.median for row in rows)
-    return f"{first.dtype}, {first.target}, {threads}, {first.cache}; measured peak {peak:.0f} GFLOP/s"
+    packed = ", B packed ahead" if first.packed else ""
+    return f"{first.dtype}, {first.target}, {threads}, {first.cache}{packed}; measured peak {peak:.0f} GFLOP/s"
 
 
 def _ratio(value: float) -> Text:
@@ -111,7 +132,7 @@ class Summary:
         worst_percent_shape: See there.
         against: One entry a peer.
         best: Against whichever peer is best on each shape; None without peers.
-        absent: From the name of each peer that was not there to what is missing.
+        absent: From the name of each peer that was left out of some shapes, or all, to why.
     """
 
     shapes: int
@@ -133,7 +154,9 @@ class Summary:
                 f"times {each.peer}: geometric mean {each.geomean:.2f}, worst {each.worst:.2f} at {each.worst_shape}"
                 + (f" ({each.version})" if each.version else "")
             )
-        lines.extend(f"{name} is absent: {missing}" for name, missing in self.absent.items())
+        for why in dict.fromkeys(self.absent.values()):
+            names = [name for name, reason in self.absent.items() if reason == why]
+            lines.append(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} absent: {why}")
         return "\n".join(lines)
 
 
@@ -157,8 +180,19 @@ def summary(rows: Sequence[Row]) -> Summary:
             _against(name, [(row, row.ratio(name)) for row in rows if name in row.peers]) for name in _peer_names(rows)
         ),
         best=_against("the best peer", best) if best else None,
-        absent=rows[0].absent,
+        absent=_absent(rows),
     )
+
+
+def _absent(rows: Sequence[Row]) -> dict[str, str]:
+    """Why a peer is not there; where it is there on other shapes, from how many it is missing."""
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(name for row in rows for name in row.absent):
+        without = [row for row in rows if name in row.absent]
+        first = without[0]
+        where = "" if len(without) == len(rows) else f"on {len(without)} shapes, the first {first.shape}: "
+        found[name] = where + first.absent[name]
+    return found
 
 
 def _against(peer: str, ratios: Sequence[tuple[Row, float]]) -> Against:
@@ -172,70 +206,3 @@ def _against(peer: str, ratios: Sequence[tuple[Row, float]]) -> Against:
         shapes=len(ratios),
         version=first.peers[peer].version if peer in first.peers else "",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """How one shape differs between two runs.
-
-    Attributes:
-        what: The fields that name the shape and how it was computed.
-        before: Percent of the peak measured in the old run.
-        after: Percent of the peak measured in the new run.
-        regression: Whether it fell by more than was tolerated.
-    """
-
-    what: Mapping[str, Any]
-    before: float
-    after: float
-    regression: bool
-
-    @property
-    def ratio(self) -> float:
-        """New over old."""
-        return self.after / self.before
-
-    def __str__(self) -> str:
-        """One line for people."""
-        name = f"{self.what['m']}x{self.what['n']}x{self.what['k']} {self.what['dtype']} {self.what['target']}"
-        return f"{name}: {self.before:.1f} % → {self.after:.1f} % of peak ({self.ratio:.2f}×)"
-
-
-def compare(
-    old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], *, tolerance: float = 0.05
-) -> list[Change]:
-    """The shapes that two lists of `bench --json` have in common, those that fell furthest first.
-
-    Percentages of the peak are compared, because rates on a shared machine drift between two runs and the peak drifts with
-    them.
-
-    Args:
-        old: The list before.
-        new: The list after.
-        tolerance: What part of the old figure may be lost before it counts as a regression.
-
-    Raises:
-        TilewrightError: A list is no result of `bench --json`, or the two have no shape in common.
-    """
-    before, after = _by_key(old, "old"), _by_key(new, "new")
-    common = [key for key in before if key in after]
-    if not common:
-        raise TilewrightError(
-            "the two runs have no shape in common", where="compare", expected="runs of the same suite"
-        )
-    changes = [
-        Change(dict(zip(_KEY, key, strict=True)), before[key], after[key], after[key] < before[key] * (1 - tolerance))
-        for key in common
-    ]
-    return sorted(changes, key=lambda change: change.ratio)
-
-
-def _by_key(rows: Sequence[Mapping[str, Any]], which: str) -> dict[tuple[Any, ...], float]:
-    try:
-        return {tuple(row[field] for field in _KEY): float(row["percent_of_peak"]) for row in rows}
-    except (KeyError, TypeError, ValueError) as error:
-        raise TilewrightError(
-            f"the {which} run is no list of rows ({type(error).__name__}: {error})",
-            where="compare",
-            expected="what bench --json wrote",
-        ) from None

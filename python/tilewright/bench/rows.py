@@ -12,6 +12,9 @@ from tilewright.bench.suites import Shape
 from tilewright.bench.timing import Cache
 from tilewright.errors import TilewrightError
 
+OURS = "tilewright"
+"""Our own name among the contenders."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rates:
@@ -234,7 +237,7 @@ class Row:
                 target=made["target"],
                 packed=made["packed"],
                 cache="cold" if made["cold"] else "hot",
-                ours=rounds["tilewright"],
+                ours=rounds[OURS],
                 peak=rounds["peak"],
                 stream=rounds["stream"],
                 bytes_moved=made["bytes_moved"],

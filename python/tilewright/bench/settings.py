@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from tilewright.bench.timing import Cache
@@ -31,6 +31,10 @@ class Settings:
     min_seconds: float = 0.03
     on_cores: tuple[int, ...] | None = None
     seed: int = 0
+
+    def having(self, *, dtype: str, threads: int, cache: Cache) -> Settings:
+        """These settings for another type, number of threads and cache."""
+        return replace(self, dtype=dtype, threads=threads, cache=cache)
 
     def __post_init__(self) -> None:
         """Checks the ranges."""

@@ -100,22 +100,30 @@ def cores(
     Raises:
         TargetError: There are not as many cores.
     """
-    share = siblings or _siblings
-    chosen: list[int] = []
-    taken: set[int] = set()
     ours = os.sched_getaffinity(0)
-    for core in sorted(ours if allowed is None else ours.intersection(allowed), reverse=True):
-        if len(chosen) == count:
-            break
-        if core not in taken:
-            chosen.append(core)
-            taken.update(share(core))
+    chosen = _one_of_each(ours if allowed is None else ours.intersection(allowed), siblings or _siblings)
     if len(chosen) < count or count < 1:
         raise TargetError(
             f"cannot measure {count} threads on {len(chosen)} free cores",
             expected=f"1 to {max(len(chosen), 1)} threads",
             remedy="Ask for fewer threads, or let this process run on more cores",
         )
+    return chosen[:count]
+
+
+def every_core() -> tuple[int, ...]:
+    """One processor of each core that this process may run on, the last first."""
+    return _one_of_each(os.sched_getaffinity(0), _siblings)
+
+
+def _one_of_each(processors: Iterable[int], siblings: Callable[[int], Iterable[int]]) -> tuple[int, ...]:
+    """The last hardware thread of each core, the last core first."""
+    chosen: list[int] = []
+    taken: set[int] = set()
+    for core in sorted(processors, reverse=True):
+        if core not in taken:
+            chosen.append(core)
+            taken.update(siblings(core))
     return tuple(chosen)
 
 

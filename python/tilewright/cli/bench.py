@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,85 +11,186 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.cli import options
-from tilewright.cli.output import console, print_whole, replacing, require_writable, write
+from tilewright.cli.bench_outputs import Outputs
+from tilewright.cli.bench_progress import progress_bar, set_up
+from tilewright.cli.output import console, print_whole
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright.bench import Event, Row, Shape
+    from tilewright.bench import Case, Row, Shape
+
+_CACHES = {"hot": ("hot",), "cold": ("cold",), "both": ("hot", "cold")}
+_PACKINGS = {"fly": (False,), "ahead": (True,), "both": (False, True)}
+
+
+class _Threads(click.ParamType):
+    """A number, or all."""
+
+    name = "N|all"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401
+        """How many; "all" is one for each core that this process may use."""
+        if value == "all":
+            from tilewright.bench.timing import every_core
+
+            return len(every_core())
+        if not str(value).isdecimal() or not 1 <= int(value) <= 4096:
+            self.fail(f"{value!r} is no number of threads; expected one from 1, or all", param, ctx)
+        return int(value)
 
 
 @click.command(short_help="Measure beside other libraries and the measured peak.")
+@click.argument("file", metavar="[FILE.json]", required=False)
 @options.shape(required=False)
-@click.option("--suite", "suites", multiple=True, help="A named list of shapes (square, bert, …); may be repeated.")
-@options.dtype
-@options.target
+@click.option(
+    "--suite", "suites", multiple=True, help="A named list of shapes (square, bert, …), or all; may be repeated."
+)
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    default=("f32",),
+    show_default=True,
+    help="Element type: one, or those of A, B and C (a,b,c); may be repeated.",
+)
+@click.option("--target", default="host", show_default=True, help="What to compile for; see `tilewright targets`.")
+@click.option(
+    "--threads",
+    type=_Threads(),
+    multiple=True,
+    default=(1,),
+    show_default=True,
+    help="Threads of each contender, or all; may be repeated.",
+)
 @options.schedule
 @click.option(
     "--peers", help="Names a,b of the libraries that must take part, or none. Otherwise all that are installed."
 )
 @click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True, help="Samples of each contender.")
-@click.option("--cold", is_flag=True, help="Rotate through operands of twice the last-level cache.")
+@click.option(
+    "--sample-ms",
+    type=click.FloatRange(min=0.01, max=10000),
+    default=30,
+    show_default=True,
+    help="Milliseconds that a sample lasts at least.",
+)
+@click.option(
+    "--cache",
+    type=click.Choice(list(_CACHES)),
+    default="hot",
+    show_default=True,
+    help="hot: the same operands again and again; cold: rotating through twice the last-level cache.",
+)
+@click.option("--cold", is_flag=True, help="The same as --cache cold.")
+@click.option(
+    "--packing",
+    type=click.Choice(list(_PACKINGS)),
+    default="fly",
+    show_default=True,
+    help="B in row-major order, packed in each call, or packed ahead of time.",
+)
 @click.option(
     "--json", "json_file", metavar="FILE", help="Write the results as JSON; - prints them instead of the table."
 )
+@click.option("--resume", is_flag=True, help="Keep what the --json file holds already, and measure only the rest.")
 @click.option("--plot", metavar="FILE", help="Draw GFLOP/s against size, as .png or .svg.")
+@click.option("--plots", metavar="DIR", help="Draw everything: rates, rooflines and maps of ratios, as .png.")
+@click.option("--report", metavar="FILE", help="Write the results as a page in Markdown.")
+@click.option("--compare", metavar="FILE", help="Compare with an earlier --json; status 1 when a shape became slower.")
 @click.option(
-    "--compare", metavar="FILE", help="Compare with an earlier --json; status 1 when a shape has lost over 5 %."
+    "--tolerance",
+    type=click.FloatRange(min=0, max=100),
+    default=5,
+    show_default=True,
+    help="Percent that a shape may lose against --compare, beyond the noise.",
 )
 @click.option(
     "--bar", type=click.FloatRange(min=0), help="Status 1 when a shape stays below this percentage of the peak."
 )
+@click.option("--setup", is_flag=True, help="Install the other libraries, each into a Python environment of its own.")
 def bench(
+    file: str | None,
     shapes: tuple[options.Extents, ...],
     suites: tuple[str, ...],
-    dtype: str,
+    dtypes: tuple[str, ...],
     target: str,
-    threads: int,
+    threads: tuple[int, ...],
     schedule: str | None,
     parameters: dict[str, int],
     peers: str | None,
     rounds: int,
+    sample_ms: float,
+    cache: str,
     cold: bool,
+    packing: str,
     json_file: str | None,
+    resume: bool,
     plot: str | None,
+    plots: str | None,
+    report: str | None,
     compare: str | None,
+    tolerance: float,
     bar: float | None,
+    setup: bool,
 ) -> int:
     """Measure products side by side with other libraries, in turn, and against the peak measured in the same run.
+
+    With FILE.json, an earlier result, nothing is measured: it is printed, drawn, written or compared as the options say.
 
     Wrong numbers, a shape below --bar and a loss against --compare end with status 1.
     """
     from tilewright import bench as measuring
 
-    every, notes = _shapes(shapes, suites)
-    before = None if compare is None else _read(Path(compare))
-    _require_outputs(json_file, plot)
-    with _progress() as progress:
-        rows = measuring.run_suite(
-            every,
-            dtype,
-            threads=threads,
+    if setup:
+        return set_up(_peers(peers))
+    outputs = Outputs(json_file, plot, plots, report)
+    before = None if compare is None else measuring.compare.read(Path(compare), "--compare")
+    failures: list[str] = []
+    notes: list[str] = []
+    if file is not None:
+        if shapes or suites or json_file or resume:
+            raise click.UsageError("FILE.json given, and something to measure; expected one of them")
+        found = measuring.compare.read(Path(file), file)
+        outputs.check()
+        if before is not None and not outputs.wanted:
+            return 0 if _kept(before, found, tolerance, partial(console().print, soft_wrap=True)) else 1
+        rows = [measuring.Row.from_json(each) for each in found]
+    else:
+        every, notes = _shapes(shapes, suites)
+        caches = _CACHES["cold" if cold else cache]
+        asked = measuring.cases(every, dict.fromkeys(dtypes), dict.fromkeys(threads), caches, _PACKINGS[packing])
+        outputs.check()
+        finished = outputs.earlier(resume)
+        settings = measuring.Settings(
             target=target,
             peers=_peers(peers),
             rounds=rounds,
             schedule=schedule,
             parameters=parameters,
-            cache="cold" if cold else "hot",
-            progress=progress,
+            min_seconds=sample_ms / 1000,
         )
-    if json_file is not None:
-        text = json.dumps([row.as_json() for row in rows], indent=1)
-        write(Path(json_file), f"{text}\n".encode(), "--json")
-    if plot is not None:
-        with replacing(Path(plot), "--plot") as temporary:
-            measuring.plot.gflops(rows, temporary)
+        with progress_bar(outputs.growing(finished)) as progress:
+            rows = measuring.run_cases(
+                asked, settings, finished=finished, progress=progress, failed=_collector(asked, failures)
+            )
+    outputs.write(rows)
     out = console(stderr=json_file == "-")
-    print_whole(out, measuring.report.table(rows))
     tell = partial(out.print, soft_wrap=True)
-    for line in (measuring.report.summary(rows).text(), *notes):
+    for members in measuring.report.groups(rows).values():
+        print_whole(out, measuring.report.table(members))
+        tell(measuring.report.summary(members).text())
+    for line in (*notes, *failures):
         tell(line)
-    passed = [_above(bar, rows, tell), before is None or _kept(before, rows, tell)]
+    objects = [row.as_json() for row in rows]
+    passed = [not failures, _above(bar, rows, tell), before is None or _kept(before, objects, tolerance, tell)]
     return 0 if all(passed) else 1
+
+
+def _collector(asked: Sequence[Case], failures: list[str]) -> Callable[[Case, TilewrightError], None] | None:
+    """What keeps a run of many cases going when one of them fails; a single one ends with its error."""
+    if len(asked) == 1:
+        return None
+    return lambda case, error: failures.append(f"FAILED {case}: {error}")
 
 
 def _shapes(shapes: Sequence[options.Extents], suites: Sequence[str]) -> tuple[list[Shape], list[str]]:
@@ -101,13 +200,13 @@ def _shapes(shapes: Sequence[options.Extents], suites: Sequence[str]) -> tuple[l
         click.UsageError: None is named.
         TilewrightError: A suite is unknown, or a shape has no work.
     """
-    from tilewright.bench import parse_shape, suite
+    from tilewright.bench import SUITES, parse_shape, suite
 
     if not shapes and not suites:
         raise click.UsageError("nothing to measure; expected --shape MxNxK or --suite NAME")
-    named = [suite(name) for name in suites]
+    named = [each for name in suites for each in (SUITES.values() if name == "all" else [suite(name)])]
     every = [parse_shape(f"{m}x{n}x{k}") for m, n, k in shapes] + [shape for each in named for shape in each.shapes]
-    return list(dict.fromkeys(every)), [each.note for each in named if each.note]
+    return list(dict.fromkeys(every)), [note for each in dict.fromkeys(named) if (note := each.note)]
 
 
 def _peers(names: str | None) -> tuple[str, ...] | None:
@@ -115,85 +214,6 @@ def _peers(names: str | None) -> tuple[str, ...] | None:
     if names is None:
         return None
     return tuple(name for each in names.split(",") if (name := each.strip()) and name != "none")
-
-
-def _require_outputs(json_file: str | None, plot: str | None) -> None:
-    """Checks, ahead of minutes of measuring, that the results can be written.
-
-    Raises:
-        TilewrightError: They cannot.
-    """
-    if json_file is not None:
-        require_writable(Path(json_file), "--json")
-    if plot is None:
-        return
-    from importlib.util import find_spec
-
-    from tilewright.bench import plot as drawing
-
-    if plot == "-":
-        raise TilewrightError("a picture is not printed", where="--plot", expected="a file ending in .png or .svg")
-    drawing.require_suffix(Path(plot))
-    require_writable(Path(plot), "--plot")
-    if json_file is not None and Path(json_file).resolve() == Path(plot).resolve():
-        raise TilewrightError(f"{plot} is also --json", where="--plot", expected="another file")
-    if find_spec("matplotlib") is None:
-        raise TilewrightError(
-            "matplotlib is not installed", where="--plot", remedy="Install it with: pip install 'tilewright[bench]'"
-        )
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[Event], None] | None]:
-    """A progress bar on a terminal's standard error; nothing where that is none."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    out = console(stderr=True)
-    if not out.is_terminal:
-        yield None
-        return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=out, transient=True) as progress:
-        task = progress.add_task("starting", total=None)
-
-        def show(event: Event) -> None:
-            """Moves the bar, and leaves a line for each finished shape."""
-            progress.update(task, description=f"{event.shape} {event.stage}", completed=event.done, total=event.total)
-            if event.row is not None:
-                row = event.row
-                progress.console.print(f"{row.shape}: {row.gflops:.1f} GFLOP/s, {row.percent_of_peak:.1f} % of peak")
-
-        yield show
-
-
-def _read(file: Path) -> list[dict[str, Any]]:
-    """An earlier result.
-
-    Raises:
-        TilewrightError: It cannot be read, or is no JSON list.
-    """
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no JSON"
-        expected = "what bench --json wrote"
-        raise TilewrightError(f"cannot read {file}: {reason}", where="--compare", expected=expected) from None
-    if not isinstance(data, list):
-        raise TilewrightError(f"{file} holds no list", where="--compare", expected="what bench --json wrote")
-    return data
 
 
 def _above(bar: float | None, rows: Sequence[Row], tell: Callable[[str], object]) -> bool:
@@ -204,11 +224,18 @@ def _above(bar: float | None, rows: Sequence[Row], tell: Callable[[str], object]
     return not below
 
 
-def _kept(before: Sequence[dict[str, Any]], rows: Sequence[Row], tell: Callable[[str], object]) -> bool:
+def _kept(
+    before: Sequence[dict[str, Any]],
+    after: Sequence[dict[str, Any]],
+    tolerance: float,
+    tell: Callable[[str], object],
+) -> bool:
     """Whether no shape lost against an earlier result; says how each changed."""
-    from tilewright.bench import report
+    from tilewright.bench import compare
 
-    changes = report.compare(before, [row.as_json() for row in rows])
+    changes = compare.compare(before, after, tolerance=tolerance / 100)
     for change in changes:
         tell(f"{'LOST ' if change.regression else '     '}{change}")
-    return not any(change.regression for change in changes)
+    lost = sum(change.regression for change in changes)
+    tell(f"{len(changes)} measurements compared, {lost} slower by more than {tolerance:g} % beyond their noise")
+    return not lost

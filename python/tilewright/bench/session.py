@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A session: everyone that takes part is started once, and then measured on one shape after another."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from datetime import datetime, timezone
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tilewright.bench import machine
+from tilewright.bench.bandwidth import by_level
+from tilewright.bench.checks import Expected, check, expect
+from tilewright.bench.contender import Contender, Local
+from tilewright.bench.operands import Operands, operands
+from tilewright.bench.peak import Peak, StreamPeak
+from tilewright.bench.peers import choose, process_environment
+from tilewright.bench.rows import OURS, PeerResult, Row
+from tilewright.bench.settings import Settings
+from tilewright.bench.suites import Shape
+from tilewright.bench.team import Team
+from tilewright.bench.timing import cores, pinned
+from tilewright.bench.turns import take_turns
+from tilewright.errors import SpecError, TilewrightError
+from tilewright.payload.reference import relative_error
+from tilewright.spec import MatmulSpec
+from tilewright.targets import require_runnable, resolve
+from tilewright.targets.host import host
+
+if TYPE_CHECKING:
+    from tilewright.runtime.kernel import Kernel
+
+STEPS_BEFORE = 3
+"""Of a shape: compile, check and calibrate; then comes one step a round."""
+
+
+class Session:
+    """The contenders and limits of a run, started once, each pinned to the same cores; a context manager that ends them."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Starts the peers' processes and compiles the peak loop; raises as `run_suite` does."""
+        self._settings = settings
+        self._target = resolve(settings.target)
+        require_runnable(self._target)
+        spec = problem(Shape(1, 1, 1), settings.dtype)
+        self._dtype = types_text(spec)
+        present, self._absent = choose(settings.peers, settings.dtype)
+        self._cores = cores(settings.threads, settings.on_cores)
+        self._rotating = 2 * _last_level_cache() if settings.cache == "cold" else 0
+        self._machine = machine.describe()
+        self._expected: tuple[Shape, Expected] | None = None
+        if settings.threads > 1:
+            _wait_like_the_peers(settings.threads)
+        with ExitStack() as stack:
+            self._peak = stack.enter_context(closing(Peak(self._target, (spec.a, spec.b or spec.a), self._cores)))
+            self._bandwidth = by_level(self._target, self._cores)
+            team = Team(present, settings.threads, self._cores, demanded=settings.peers is not None)
+            self._team = stack.enter_context(closing(team))
+            self._resources = stack.pop_all()
+
+    def __enter__(self) -> Session:
+        """The session itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the peers' processes and the threads."""
+        self._resources.close()
+
+    def measure(self, shape: Shape, spec: MatmulSpec, report: Callable[[str, int], None]) -> Row:
+        """One shape's row; `report` is told each stage and how many steps of the shape lie behind."""
+        settings = self._settings
+        report("compile", 0)
+        kernel, cached_seconds = self._compile(spec)
+        report("check", 1)
+        members, left_out = self._team.members(shape, settings.dtype, spec.b_packed)
+        ours = Local(OURS, kernel.metadata.version, partial(_bind_packed if spec.b_packed else _bind, kernel))
+        errors = {OURS: self._check(ours, shape, spec, types_text(spec, whole=True))}
+        contenders: dict[str, Contender] = {OURS: ours}
+        for name, (peer, types) in members.items():
+            try:
+                errors[name] = self._check(peer, shape, spec, types)
+                contenders[name] = peer
+            except TilewrightError as error:
+                left_out[name] = self._team.fail(name, error)
+        report("calibrate", 2)
+        moved = sum(rows * columns * kind.bytes for (rows, columns), kind in _matrices(spec))
+        with closing(StreamPeak(self._target, max(moved, self._rotating), self._cores)) as stream:
+            rates = take_turns(
+                contenders,
+                {"peak": self._peak, "stream": stream},
+                flops=shape.flops,
+                rounds=settings.rounds,
+                min_seconds=settings.min_seconds,
+                on_cores=self._cores,
+                after_round=lambda done: report("round", STEPS_BEFORE + done),
+            )
+        peers: dict[str, PeerResult] = {}
+        for name, each in contenders.items():
+            each.unload()
+            if name != OURS:
+                peers[name] = PeerResult(rates[name], each.version, errors[name])
+                self._team.remember(name, rates[name], rates[OURS])
+        return Row(
+            shape=shape,
+            dtype=self._dtype,
+            date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            machine=self._machine,
+            layout=spec.layout,
+            threads=settings.threads,
+            target=self._target.name,
+            packed=spec.b_packed,
+            cache=settings.cache,
+            ours=rates[OURS],
+            peak=rates["peak"],
+            stream=rates["stream"],
+            bytes_moved=moved,
+            bandwidth=self._bandwidth,
+            peers=peers,
+            absent={**self._absent, **left_out},
+            rel_error=errors[OURS],
+            compile_seconds=kernel.metadata.compile_seconds,
+            cached_seconds=cached_seconds,
+            object_bytes=kernel.metadata.object_bytes,
+            schedule=_describe(kernel),
+        )
+
+    def _compile(self, spec: MatmulSpec) -> tuple[Kernel, float | None]:
+        """The kernel, compiled anew, and the seconds that a second compilation takes which finds it in the cache."""
+        from tilewright.runtime.compile import compile as compile_kernel
+
+        settings = self._settings
+        again = partial(
+            compile_kernel,
+            spec,
+            target=self._target,
+            threads=settings.threads,
+            schedule=settings.schedule,
+            parameters=settings.parameters,
+        )
+        kernel = again(cache=False)
+        again(cache=True)
+        start = time.perf_counter()
+        cached = again(cache=True)
+        return kernel, time.perf_counter() - start if cached.metadata.cached else None
+
+    def _check(self, contender: Contender, shape: Shape, spec: MatmulSpec, types: str) -> float:
+        """Loads a contender and returns the relative error of its product.
+
+        Raises:
+            CheckError: An element is further from the reference than measuring.md's bound.
+        """
+        settings = self._settings
+        if self._expected is None or self._expected[0] != shape:
+            self._expected = (shape, expect(spec, operands(shape, types_text(spec, whole=True), settings.seed)))
+        expected = self._expected[1]
+        with pinned(self._cores):
+            contender.load(shape, types, settings.seed, self._rotating, contender.name != OURS and spec.b_packed)
+            got = contender.result()
+        check(contender.name, got, expected.product, expected.bound(types.split(",")[2]))
+        return relative_error(got, expected.product)
+
+
+def problem(shape: Shape, dtype: str, packed: bool = False) -> MatmulSpec:
+    """The spec of a shape, or why it cannot be measured.
+
+    Raises:
+        SpecError: It is batched or no work, or the element types do not go together.
+    """
+    if shape.batch:
+        raise SpecError(f"{shape} is batched", where="bench", expected="one product; batches are not done yet")
+    if shape.flops == 0:
+        raise SpecError(f"{shape} is no work", where="bench", expected="extents of at least 1")
+    return MatmulSpec.from_dtypes(shape.m, shape.n, shape.k, dtype, b_packed=packed)
+
+
+def types_text(spec: MatmulSpec, *, whole: bool = False) -> str:
+    """The element types as the command line writes them: "bf16" where that says all, else (or when `whole`) "a,b,c"."""
+    short = spec.b == spec.a and spec.c == spec.a_type.accumulator
+    return spec.a if short and not whole else f"{spec.a},{spec.b},{spec.c}"
+
+
+def _wait_like_the_peers(threads: int) -> None:
+    """Lets our own OpenMP threads end their busy waiting as soon as those of the peers must; a user's setting stays."""
+    name = "KMP_BLOCKTIME"
+    os.environ.setdefault(name, process_environment(threads)[name])
+
+
+def _matrices(spec: MatmulSpec) -> tuple[tuple[tuple[int, int], Any], ...]:
+    return (spec.a_shape, spec.a_type), (spec.b_shape, spec.b_type), (spec.c_shape, spec.c_type)
+
+
+def _bind(kernel: Kernel, each: Operands) -> Callable[[], object]:
+    return partial(kernel, each.a, each.b, out=each.c)
+
+
+def _bind_packed(kernel: Kernel, each: Operands) -> Callable[[], object]:
+    return partial(kernel, each.a, kernel.pack_b(each.b), out=each.c)
+
+
+def _describe(kernel: Kernel) -> str:
+    values = ", ".join(f"{name}={value}" for name, value in kernel.metadata.parameters.items())
+    return f"{kernel.metadata.schedule}({values})" if values else str(kernel.metadata.schedule)
+
+
+def _last_level_cache() -> int:
+    machine = host()
+    return (machine.l3 or machine.l2).bytes
