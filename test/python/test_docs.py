@@ -74,6 +74,7 @@ RUN = (
     "docs/reference/python.md",
     "docs/explanation/packed.md",
     "docs/reference/packed_b.md",
+    "docs/reference/types.md",
     "README.md",
 )
 """The pages whose Python and shell blocks are run; text right after a block is what it prints."""
