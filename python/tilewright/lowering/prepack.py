@@ -40,6 +40,10 @@ _WRITES = {"vector.transfer_write": 1, "vector.store": 1, "vector.maskedstore": 
 """Ops that write to memory, and which operand says where."""
 
 
+_VALUES = frozenset({"affine", "arith", "memref", "vector"})
+"""Dialects of which an op that has results does nothing but compute them."""
+
+
 def separate(module: ir.Module, spec: MatmulSpec, plan: Plan | None) -> PackedFormat:
     """Lets the payload's function take a packed B, and adds the function `PACK` that makes it.
 
@@ -185,7 +189,7 @@ def _drop_packing(function: func.FuncOp, packing: _Packing, size: int) -> None:
     for op in packing.writes:
         op.erase()
     for op in reversed(_in_order(function.operation)):
-        if (op in packing.needed or op.name in _READS | _VIEWS) and _is_dead(op):
+        if (op in packing.needed or op.name.split(".")[0] in _VALUES) and _is_dead(op):
             op.erase()
     block = function.entry_block
     b = block.arguments[1]
@@ -307,8 +311,8 @@ def _sweep(block: ir.Block, kept: set[ir.Operation]) -> None:
 
 
 def _is_dead(op: ir.Operation) -> bool:
-    """Whether nothing uses the results of `op`, and nothing is left in its regions; not for the end of a block."""
-    if op.name in ("scf.yield", "func.return"):
+    """Whether nothing uses the results of `op`, which has some, or nothing is left in its regions, of which it has some."""
+    if not op.results and not op.regions:
         return False
     empty = all(len(block.operations) == 1 for region in op.regions for block in region.blocks)
     return empty and not any(list(result.uses) for result in op.results)
