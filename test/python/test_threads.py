@@ -102,7 +102,8 @@ def test_small_products_stay_on_one_thread():
 
 @pytest.mark.parametrize("extents", [(0, 500, 500), (500, 500, 0), (1, 1, 1)])
 def test_products_with_nothing_to_share(extents):
-    kernel = kernel_of(*extents, 4)
+    m, n, k = extents
+    kernel = kernel_of(m, n, k, 4)
     check(kernel, uniform(kernel.spec))
     assert kernel.metadata.threads == 1
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.lowering import races
+from tilewright.lowering.slices import accesses, at_most, is_inside
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, openmp, scf
 
@@ -131,7 +132,8 @@ def _share_loop(loop: ir.Operation, threads: int, cap: ir.Value) -> None:
         zero, one = arith.constant(index, 0), arith.constant(index, 1)
         count = arith.constant(index, parts.outer * parts.inner)
         region = openmp.ParallelOp([], [], [], [], num_threads=cap)
-    with ir.InsertionPoint(region.region.blocks.append()) as outside:
+    outside = region.region.blocks.append()
+    with ir.InsertionPoint(outside):
         share_ = openmp.WsloopOp([], [], [], [], [], [], nowait=True)  # the region's end waits
         openmp.TerminatorOp()
     with ir.InsertionPoint(share_.region.blocks.append()):
@@ -149,7 +151,7 @@ def _share_loop(loop: ir.Operation, threads: int, cap: ir.Value) -> None:
     if inner is not None and parts.inner > 1:
         _guard_rest(inner, row, parts.inner)
     for alloc in private:
-        with ir.InsertionPoint.at_block_begin(outside.block):
+        with ir.InsertionPoint.at_block_begin(outside):
             own = memref.alloca(alloc.results[0].type, [], [])
         alloc.results[0].replace_all_uses_with(own)
         alloc.erase()
@@ -164,16 +166,16 @@ def _inner_loop(loop: ir.Operation) -> ir.Operation | None:
     at = next((i for i, op in enumerate(body) if op.name == "scf.for"), None)
     if at is None or not races.is_parallel(body[at]) or races.private_buffers(loop):
         return None
-    if any(races.accesses(op) != [] for op in body[:at]) or any(_depends_on(loop, body[at])):
+    if any(accesses(op) != [] for op in body[:at]) or any(_depends_on(loop, body[at])):
         return None
-    rest = [op for op in body[at + 1 : -1] if races.accesses(op) != []]
+    rest = [op for op in body[at + 1 : -1] if accesses(op) != []]
     return body[at] if races.are_apart(body[at], rest) else None
 
 
 def _depends_on(loop: ir.Operation, inner: ir.Operation) -> Iterator[bool]:
     """Whether bounds of the inner loop are made inside the outer one: then the iterations are no rectangle."""
     for bound in list(inner.operands)[:3]:
-        yield races.is_inside(bound, loop)
+        yield is_inside(bound, loop)
 
 
 def _restrict(loop: ir.Operation, part: ir.Value, parts: int) -> None:
@@ -194,7 +196,7 @@ def _restrict(loop: ir.Operation, part: ir.Value, parts: int) -> None:
 
 def _guard_rest(inner: ir.Operation, row: ir.Value, rows: int) -> None:
     """Leaves what comes after the inner loop to its last part."""
-    body = [op.operation for op in inner.parent.regions[0].blocks[0]]
+    body = [op.operation for op in inner.block]
     rest = body[body.index(inner) + 1 : -1]
     if not rest:
         return
@@ -209,7 +211,7 @@ def _guard_rest(inner: ir.Operation, row: ir.Value, rows: int) -> None:
 
 def _trips(loop: ir.Operation) -> int:
     """How often a loop runs at most, as far as it can be told."""
-    start, end, step = (races.at_most(bound) for bound in list(loop.operands)[:3])
+    start, end, step = (at_most(bound) for bound in list(loop.operands)[:3])
     if end is None or not step:
         return 1
     return max(0, -(-(end - (start or 0)) // step))

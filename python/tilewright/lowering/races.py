@@ -11,121 +11,20 @@ Upstream proves this for affine loops only (``affine-parallelize``), which ours,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-
-from tilewright.mlir import ir
-
-_PURE = frozenset({"affine", "arith", "math", "ub", "vector", "x86vector", "scf"})
-"""Dialects whose ops touch no memory but through a memref operand."""
-_DYNAMIC = -(2**63)
-"""How MLIR writes a size that is not static."""
-_READS = frozenset({"vector.transfer_read", "vector.load", "vector.maskedload", "memref.load", "amx.tile_load"})
-_VIEWS = frozenset(
-    {"memref.subview", "memref.cast", "memref.view", "memref.reinterpret_cast", "memref.collapse_shape"}
-    | {"memref.expand_shape", "memref.memory_space_cast", "memref.assume_alignment"}
+from tilewright.lowering.slices import (
+    Linear,
+    Quotient,
+    Slice,
+    accesses,
+    at_most,
+    buffer_of,
+    definition,
+    is_below,
+    is_inside,
+    linear,
+    walk,
 )
-_HARMLESS = frozenset({"memref.prefetch", "memref.dim"})
-
-
-@dataclass(frozen=True)
-class Linear:
-    """A sum of values, each with a factor, and a constant. A value is an `ir.Value`, or a quotient of one.
-
-    Attributes:
-        terms: From value to factor, none of which is zero.
-        constant: What is added.
-    """
-
-    terms: frozenset[tuple[object, int]] = frozenset()
-    constant: int = 0
-
-    def __add__(self, other: Linear) -> Linear:
-        """The sum."""
-        terms = dict(self.terms)
-        for atom, factor in other.terms:
-            terms[atom] = terms.get(atom, 0) + factor
-        return Linear(frozenset((a, f) for a, f in terms.items() if f), self.constant + other.constant)
-
-    def times(self, factor: int) -> Linear:
-        """The product with a constant."""
-        return Linear(frozenset((a, f * factor) for a, f in self.terms if factor), self.constant * factor)
-
-
-@dataclass(frozen=True)
-class Quotient:
-    """The first value over a constant, rounded."""
-
-    value: ir.Value
-    divisor: int
-
-
-@dataclass(frozen=True)
-class Slice:
-    """Where an access lies along one dimension of a buffer: `size` elements from `start` on."""
-
-    dimension: int
-    start: Linear
-    size: int
-
-
-@dataclass
-class Access:
-    """What one op does to one buffer.
-
-    Attributes:
-        buffer: The argument or allocation; None when that is not known.
-        writes: Whether it may write.
-        slices: The slices that it is known to lie in.
-    """
-
-    buffer: ir.Value | None
-    writes: bool
-    slices: list[Slice] = field(default_factory=list)
-
-
-def linear(value: ir.Value) -> Linear:
-    """An index as a sum, as far as it can be followed."""
-    op = _definition(value)
-    if op is None:
-        return Linear(frozenset({(value, 1)}))
-    if op.name == "arith.constant":
-        return Linear(constant=ir.IntegerAttr(op.attributes["value"]).value)
-    if op.name == "affine.apply":
-        return _applied(op, 0)
-    if op.name == "arith.addi":
-        return linear(op.operands[0]) + linear(op.operands[1])
-    return Linear(frozenset({(value, 1)}))
-
-
-def at_most(value: ir.Value) -> int | None:
-    """A constant that an index never exceeds, or None when none is known."""
-    op = _definition(value)
-    if op is not None and op.name == "affine.min":
-        results = [_applied(op, i) for i in range(len(_map(op).results))]
-        return min((r.constant for r in results if not r.terms), default=None)
-    sum_ = linear(value)
-    return None if sum_.terms else sum_.constant
-
-
-def accesses(loop: ir.Operation) -> list[Access] | None:
-    """Every access to memory in a loop or another op; None when an op may do more than its memref operands show."""
-    found: list[Access] = []
-    for op in _walk(loop):
-        memrefs = [operand for operand in op.operands if isinstance(operand.type, ir.MemRefType)]
-        if op.name in _VIEWS or op.name in _HARMLESS:
-            continue
-        if not memrefs:
-            if op.name.split(".")[0] not in _PURE and not op.name.startswith("amx.tile"):
-                return None
-            continue
-        if any(isinstance(result.type, ir.MemRefType) for result in op.results):
-            return None  # a view of which nothing is known
-        for memref in memrefs:
-            access = _located(memref, op.name not in _READS)
-            _add_own_slices(access, op, memref)
-            found.append(access)
-    return found
+from tilewright.mlir import ir
 
 
 def is_parallel(loop: ir.Operation) -> bool:
@@ -155,19 +54,19 @@ def private_buffers(loop: ir.Operation) -> list[ir.Operation]:
     """The allocations outside of a loop that are used in it only, and that each iteration first fills with one write."""
     first: dict[ir.Value, ir.Operation] = {}
     for op in loop.regions[0].blocks[0]:
-        for inner in _walk(op.operation):
+        for inner in walk(op.operation):
             for operand in inner.operands:
                 if isinstance(operand.type, ir.MemRefType):
-                    buffer = _view(operand).buffer
+                    buffer = buffer_of(operand)
                     if buffer is not None:
                         first.setdefault(buffer, inner)
     return [
         alloc
         for buffer, op in first.items()
-        if (alloc := _definition(buffer)) is not None
+        if (alloc := definition(buffer)) is not None
         and alloc.name == "memref.alloc"
         and not is_inside(buffer, loop)
-        and all(_is_below(use.owner.operation, loop) for use in buffer.uses)
+        and all(is_below(use.owner.operation, loop) for use in buffer.uses)
         and op.parent == loop
         and _fills(op, buffer)
     ]
@@ -234,172 +133,3 @@ def _key(s: Slice, variable: ir.Value, step: int, loop: ir.Operation, from_zero:
 
 def _value_of(atom: object) -> ir.Value:
     return atom.value if isinstance(atom, Quotient) else atom  # pyright: ignore[reportReturnType]
-
-
-def is_inside(value: ir.Value, op: ir.Operation) -> bool:
-    """Whether a value is made inside an op."""
-    owner = value.owner
-    return _is_below(owner.owner.operation, op, itself=True) if isinstance(owner, ir.Block) else _is_below(owner, op)
-
-
-def _is_below(inner: ir.Operation | ir.OpView, op: ir.Operation, *, itself: bool = False) -> bool:
-    """Whether an op lies in the regions of another one, or is that one when `itself` counts."""
-    parent = inner.operation if itself else inner.operation.parent
-    while parent is not None and parent.operation != op:
-        parent = parent.operation.parent
-    return parent is not None
-
-
-def _walk(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The ops below an op, or the op itself when it has no regions."""
-    if not len(op.regions):
-        yield op
-    for region in op.regions:
-        for block in region:
-            for inner in block:
-                yield from _walk(inner.operation)
-
-
-def _definition(value: ir.Value) -> ir.Operation | None:
-    owner = value.owner
-    return None if isinstance(owner, ir.Block) else owner.operation
-
-
-def _map(op: ir.Operation) -> ir.AffineMap:
-    return ir.AffineMapAttr(op.attributes["map"]).value
-
-
-def _applied(op: ir.Operation, result: int) -> Linear:
-    """One result of an affine.apply or affine.min."""
-    map_ = _map(op)
-    operands = list(op.operands)
-    whole = Linear(frozenset({(op.results[0], 1)}))
-
-    def follow(expression: ir.AffineExpr) -> Linear | None:
-        if isinstance(expression, ir.AffineConstantExpr):
-            return Linear(constant=expression.value)
-        if isinstance(expression, ir.AffineDimExpr):
-            return linear(operands[expression.position])
-        if isinstance(expression, ir.AffineSymbolExpr):
-            return linear(operands[map_.n_dims + expression.position])
-        assert isinstance(expression, ir.AffineBinaryExpr)
-        left, right = follow(expression.lhs), follow(expression.rhs)
-        if left is None or right is None:
-            return None
-        if isinstance(expression, ir.AffineAddExpr):
-            return left + right
-        if isinstance(expression, ir.AffineMulExpr) and not right.terms:
-            return left.times(right.constant)
-        if isinstance(expression, ir.AffineCeilDivExpr | ir.AffineFloorDivExpr):
-            return _divided(left, right)
-        return None
-
-    return follow(map_.results[result]) or whole
-
-
-def _divided(left: Linear, right: Linear) -> Linear | None:
-    """A lone value over a constant."""
-    if right.terms or left.constant or len(left.terms) != 1:
-        return None
-    ((atom, factor),) = left.terms
-    if factor != 1 or not isinstance(atom, ir.Value):
-        return None
-    return Linear(frozenset({(Quotient(atom, right.constant), 1)}))
-
-
-@dataclass
-class _View:
-    """What is known of a memref value: its buffer, and for each dimension the buffer's, with the offset in it."""
-
-    buffer: ir.Value | None
-    dimensions: list[tuple[int, Linear] | None]
-    slices: list[Slice]
-
-
-def _view(value: ir.Value) -> _View:
-    op = _definition(value)
-    rank = ir.MemRefType(value.type).rank
-    if op is None:
-        # A block's argument: the function's own are buffers, others can be anything.
-        owner = value.owner.owner  # pyright: ignore[reportAttributeAccessIssue]
-        known = owner.operation.name == "func.func"
-        return _View(value if known else None, [(d, Linear()) for d in range(rank)], [])
-    if op.name in ("memref.alloc", "memref.alloca"):
-        return _View(value, [(d, Linear()) for d in range(rank)], [])
-    if op.name == "memref.cast":
-        return _view(op.operands[0])
-    if op.name == "memref.subview":
-        return _subview(op)
-    if op.name in _VIEWS:
-        return _View(_view(op.operands[0]).buffer, [None] * rank, _view(op.operands[0]).slices)
-    return _View(None, [None] * rank, [])
-
-
-def _subview(op: ir.Operation) -> _View:
-    source = _view(op.operands[0])
-    strides = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
-    offsets = _mixed(op, "static_offsets", 1)
-    sizes = _mixed(op, "static_sizes", 1 + sum(1 for o in offsets if isinstance(o, ir.Value)))
-    shape = ir.MemRefType(op.results[0].type).shape
-    if any(stride != 1 for stride in strides):
-        return _View(source.buffer, [None] * len(shape), source.slices)
-    dimensions: list[tuple[int, Linear] | None] = []
-    slices = list(source.slices)
-    for place, offset, size in zip(source.dimensions, offsets, sizes, strict=True):
-        moved = None
-        if place is not None:
-            start = place[1] + (linear(offset) if isinstance(offset, ir.Value) else Linear(constant=offset))
-            moved = (place[0], start)
-            bound = at_most(size) if isinstance(size, ir.Value) else size
-            if bound is not None:
-                slices.append(Slice(place[0], start, bound))
-        dimensions.append(moved)
-    if len(shape) < len(dimensions):
-        ones = [size == 1 for size in sizes]
-        # Which of several dimensions of size one were dropped is not said.
-        dropped = len(dimensions) - len(shape)
-        dimensions = (
-            [d for d, one in zip(dimensions, ones, strict=True) if not one]
-            if sum(ones) == dropped
-            else [None] * len(shape)
-        )
-    return _View(source.buffer, dimensions, slices)
-
-
-def _mixed(op: ir.Operation, name: str, first: int) -> list[ir.Value | int]:
-    """Static and dynamic sizes of a subview in their order; the dynamic ones are its operands from `first` on."""
-    static = list(ir.DenseI64ArrayAttr(op.attributes[name]))
-    dynamic = iter(list(op.operands)[first:])
-    return [next(dynamic) if size == _DYNAMIC else size for size in static]
-
-
-def _located(memref: ir.Value, writes: bool) -> Access:
-    view = _view(memref)
-    return Access(view.buffer, writes, list(view.slices))
-
-
-def _add_own_slices(access: Access, op: ir.Operation, memref: ir.Value) -> None:
-    """Adds the slices that the indices of an op with memref[indices] say, where its vector is the innermost part."""
-    operands = list(op.operands)
-    rank = ir.MemRefType(memref.type).rank
-    at = operands.index(memref)
-    indices = operands[at + 1 : at + 1 + rank]
-    if op.name in ("memref.load", "memref.store"):
-        extents = [1] * rank
-    elif op.name in ("vector.transfer_read", "vector.transfer_write"):
-        vector = ir.VectorType((op.results[0] if op.name == "vector.transfer_read" else operands[0]).type)
-        extents = _transferred(ir.AffineMapAttr(op.attributes["permutation_map"]).value, list(vector.shape), rank)
-    else:
-        return
-    for place, index, extent in zip(_view(memref).dimensions, indices, extents, strict=True):
-        if place is not None and extent is not None:
-            access.slices.append(Slice(place[0], place[1] + linear(index), extent))
-
-
-def _transferred(map_: ir.AffineMap, shape: list[int], rank: int) -> list[int | None]:
-    """Elements along each dimension of the memref."""
-    extents: list[int | None] = [1] * rank
-    for result, size in zip(map_.results, shape, strict=True):
-        if isinstance(result, ir.AffineDimExpr):
-            extents[result.position] = size
-    return extents
