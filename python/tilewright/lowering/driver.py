@@ -246,10 +246,11 @@ def to_llvm(
     """
     last = (target.l3 or target.l2).bytes
     run_passes(module, pipelines.PREFETCH.format(line=target.l1.line, l2=target.l2.bytes, last=last), "llvm")
-    script = pipelines.lower_vectors(target.lanes(spec.acc_type), target.dots(spec.a_type.name, spec.b_type.name))
-    _run_own_script(module, script, "llvm")
+    dots = target.dots(spec.a_type.name, spec.b_type.name)
+    _run_own_script(module, pipelines.lower_vectors(target.lanes(spec.acc_type), dots), "llvm")
+    tiles = any(dot.kind == "amx" for dot in dots)
     for function in (ENTRY, prepack.PACK)[: 1 if packed is None else 2]:
-        entry.prepare_body(_payload_function(module, "llvm", function), target)
+        entry.prepare_body(_payload_function(module, "llvm", function), target, tiles=tiles)
     _lower_half_floats(module, spec, target)
     run_passes(module, pipelines.TO_LLVM, "llvm")
     if half_floats.of(spec):

@@ -18,10 +18,16 @@ ALIGNMENT = 4096
 """Bytes, a page, of the workspace."""
 
 
-def prepare_body(function: func.FuncOp, target: Target) -> None:
-    """Gives the payload's function, before it is lowered, a body's name and linkage, and the target's attributes."""
+def prepare_body(function: func.FuncOp, target: Target, *, tiles: bool = False) -> None:
+    """Gives the payload's function, before it is lowered, a body's name and linkage, and the target's attributes.
+
+    With `tiles`, LLVM makes no call of memset or memcpy out of its loops: a call loses the tiles' configuration, which
+    would be loaded again after each.
+    """
     body = PACK_BODY if function.name.value == prepack.PACK else BODY
     attributes = {"sym_name": f'"{body}"', "llvm.linkage": "#llvm.linkage<internal>", **target_attributes(target)}
+    if tiles:
+        attributes["passthrough"] = '["no-builtins"]'
     for name, text in attributes.items():
         _tilewright.set_attribute(function.operation, name, text)
 
