@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from tilewright.mlir import ir
 
 _PURE = frozenset({"affine", "arith", "math", "ub", "vector", "x86vector", "scf"})
-"""Dialects whose ops touch no memory but through a memref operand."""
+"""Dialects whose ops without a memref operand touch no memory."""
+_KNOWN = _PURE | {"amx", "memref"}
+"""Dialects whose ops touch no memory but through their memref operands."""
 _DYNAMIC = -(2**63)
 """How MLIR writes a size that is not static."""
 _READS = frozenset({"vector.transfer_read", "vector.load", "vector.maskedload", "memref.load", "amx.tile_load"})
@@ -107,12 +109,13 @@ def accesses(loop: ir.Operation) -> list[Access] | None:
         memrefs = [operand for operand in op.operands if isinstance(operand.type, ir.MemRefType)]
         if op.name in _VIEWS or op.name in _HARMLESS:
             continue
+        dialect = op.name.split(".")[0]
         if not memrefs:
-            if op.name.split(".")[0] not in _PURE and not op.name.startswith("amx.tile"):
+            if dialect not in _PURE and not op.name.startswith("amx.tile"):
                 return None
             continue
-        if any(isinstance(result.type, ir.MemRefType) for result in op.results):
-            return None  # a view of which nothing is known
+        if dialect not in _KNOWN or any(isinstance(result.type, ir.MemRefType) for result in op.results):
+            return None  # an op, or a view, of which nothing is known
         for memref in memrefs:
             access = _located(memref, op.name not in _READS)
             _add_own_slices(access, op, memref)
