@@ -48,7 +48,9 @@ def test_every_shape_is_run_and_the_seed_is_printed(capsys):
     assert len(set(re.findall(r"seed (\d+)", out))) == 1
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64", "f32,f32,f32"])
+@pytest.mark.parametrize(
+    "dtype", ["f32", "f64", "f32,f32,f32", "f16", "bf16", "bf16,bf16,bf16", "i8", "u8", "u8,i8,i32", "i8,u8,i32"]
+)
 @pytest.mark.parametrize("beta", ["0", "1"])
 def test_types_and_beta(capsys, dtype, beta):
     assert main(["run", "--shape", "9x10x11", "--dtype", dtype, "--beta", beta]) == 0

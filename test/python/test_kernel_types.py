@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What kernels of 16-bit floats and 8-bit integers compute: the right numbers on every target, at their extremes too."""
 
+import re
 from dataclasses import asdict, replace
 
 import ml_dtypes
@@ -10,8 +11,10 @@ import pytest
 import tilewright as tw
 from products import TARGETS
 from tilewright.dtypes import COMBINATIONS, Combination, to_numpy
+from tilewright.emit import stages
 from tilewright.errors import OperandError, SpecError
 from tilewright.payload.reference import within_bound
+from tilewright.schedules import make
 from tilewright.schedules.select import STRATEGIES
 
 NARROW = [types for types in COMBINATIONS if types.a != types.acc]
@@ -72,6 +75,16 @@ def test_matmul_refuses_what_does_not_go_together():
         tw.matmul(np.ones((2, 2), np.int8), np.ones((2, 2), ml_dtypes.bfloat16))
     with pytest.raises(SpecError, match="A of i32, B of i32"):
         tw.matmul(np.ones((2, 2), np.int32), np.ones((2, 2), np.int32))
+
+
+@pytest.mark.parametrize("target", [each.target.name for each in tw.targets()])
+@pytest.mark.parametrize("types", NARROW, ids=str)
+def test_nothing_is_called_to_convert_elements(types, target):
+    # Such functions, of the compiler's library, need not be there where an object is linked.
+    spec, row = spec_of(types, 5, 19, 3, beta=1), tw.targets.resolve(target)
+    plan = make.make(spec, row, "packed")
+    called = re.findall(r"\bcallq?\s+\*?(\S+)", stages.build(spec, row, plan, until="asm").texts["asm"])
+    assert not [name for name in called if name.startswith("__")]
 
 
 # Operands.
