@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, fields
 
 from tilewright.dtypes import DType
 from tilewright.errors import ScheduleError
+from tilewright.schedules import tiles
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -143,21 +144,28 @@ def register_tile(target: Target, element: DType, m: int, n: int, *, nr: int | N
     return min((tile for tile in register_tiles(target, lanes) if nr in (None, tile[1])), key=cycles)
 
 
+def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, nr: int | None = None) -> tuple[int, int]:
+    """The tile of the microkernel for m rows: of tile registers where the target has them for these types."""
+    if target.dot(spec.a_type.name, spec.b_type.name).kind == "amx":
+        return tiles.block(m, spec.n, nr=nr)
+    return register_tile(target, spec.acc_type, m, spec.n, nr=nr)
+
+
 def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     """The sizes of strategy `packed` for `spec` on `target`.
 
     Where B comes packed, none of nr, kc and nc depends on M, so that one packed B serves products of every M.
     """
-    element = spec.acc_type
-    mr, nr = register_tile(target, element, _MANY_ROWS if spec.b_packed else spec.m, spec.n)
+    element, dot = spec.acc_type, target.dot(spec.a_type.name, spec.b_type.name)
+    mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed else spec.m)
     shortest, longest = _KC_RANGE
     kc = even(spec.k, min(max(int(target.l2.bytes * _PANEL_SHARE) // (nr * element.bytes), shortest), longest))
     if spec.b_packed:
-        # A panel of one row would be no loop, and its packing not to be told from the product.
-        kc = max(kc, 2)
-        mr, _ = register_tile(target, element, spec.m, spec.n, nr=nr)
-        # A padded C of one tile would take the place of a panel of B of its shape.
-        mr -= mr == kc
+        # A panel of one group of rows would be no loop, and its packing not to be told from the product.
+        kc = max(kc, 2 * dot.depth)
+        mr, _ = _packed_tile(spec, target, spec.m, nr=nr)
+        # A padded C of one tile would take the place of a panel of B of its shape. Tile registers' are of other types.
+        mr -= mr == kc and dot.kind != "amx"
     last = target.l3 or target.l2
     b_bytes = min(int(last.bytes * _B_SHARE), _B_BLOCK_LIMIT)
     mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // (kc * element.bytes), mr)
