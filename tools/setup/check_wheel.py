@@ -20,6 +20,8 @@ import tilewright
 
 a, b = (np.arange(n, dtype=np.float32).reshape(shape) for n, shape in ((35, (5, 7)), (63, (7, 9))))
 assert np.array_equal(tilewright.matmul(a, b), a @ b)  # small integers: exact
+ones = np.ones((300, 300), np.float32)
+assert (tilewright.matmul(ones, ones, threads=2) == 300).all()
 with open("/proc/self/maps") as maps:
     print(*sorted({line.split()[-1] for line in maps if "/" in line}), sep="\\n")
 """
@@ -58,8 +60,12 @@ def check(wheel: Path, folder: Path) -> None:
     libraries = [*mapped.split(), *(word for word in linked.split() if word.startswith("/"))]
     found = [path for path in libraries if Path(path).name.startswith(FOREIGN)]
     outside = [path for path in found if not Path(path).resolve().is_relative_to(folder.resolve())]
-    if outside or not found:
-        raise SetupError(f"{wheel.name} uses {', '.join(outside) or 'no LLVM at all'}; expected its own copy")
+    absent = [name for name in FOREIGN if not any(Path(path).name.startswith(name) for path in found)]
+    if outside or absent:
+        wrong = f"uses {', '.join(outside)}" if outside else f"does without {', '.join(absent)}"
+        raise SetupError(f"{wheel.name} {wrong}; expected its own copy of {', '.join(FOREIGN)}")
+    if not list(folder.glob("tilewright-*.dist-info/**/LICENSE")):
+        raise SetupError(f"{wheel.name} has no LICENSE; expected LLVM's, under which we and the libraries stand")
 
 
 def _output(command: list[str | Path], packages: Path, text: str = "") -> str:
