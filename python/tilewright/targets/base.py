@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tilewright import dtypes
 from tilewright.dtypes import DType
 from tilewright.errors import TargetError
 from tilewright.targets import dots
@@ -92,6 +93,8 @@ class Target:
             so always give both to LLVM.
         masked: Vector loads and stores under a mask cost about as much as whole ones: tails need no scalar loop.
         source: Where the figures come from.
+        by_lane: A multiply-add can take any one element of a register as an operand, for all lanes: elements of A then are
+            loaded a register at a time.
         base: For "host": the name of the row it was made from; otherwise None.
     """
 
@@ -112,6 +115,7 @@ class Target:
     prefer_vector_width: int
     masked: bool
     source: str
+    by_lane: bool = False
     base: str | None = None
 
     def __post_init__(self) -> None:
@@ -205,7 +209,11 @@ class Target:
         ]
         tiles = [row for row in rows if row.kind == "amx"]
         rest = [row for row in rows if row.kind != "amx"]
-        return (*tiles[:1], *(rest[:1] or [dots.multiply_add(a, b)]))
+        return (*tiles[:1], *(rest[:1] or [dots.multiply_add(a, b, self._groups(a))]))
+
+    def _groups(self, a: str) -> int:
+        """Elements of A in the type of the sum that a multiply-add takes from one register, one by one."""
+        return self.lanes(dtypes.dtype(dtypes.dtype(a).accumulator)) if self.by_lane else 1
 
     def dot(self, a: str, b: str) -> dots.Dot:
         """The best of `dots`."""

@@ -37,6 +37,8 @@ class Dot:
         unsigned_first: Whether it multiplies an unsigned first by a signed second operand.
         flip: Whether the sign of A has to be turned first, because it has that of B.
         per_cycle: Instructions that start in a cycle for each multiply-add that does.
+        groups: Groups of A's elements in one register, of which the instruction takes any one for all lanes; 1 where a
+            group has to be broadcast to every lane first.
     """
 
     name: str
@@ -51,11 +53,12 @@ class Dot:
     unsigned_first: bool = False
     flip: bool = False
     per_cycle: float = 1.0
+    groups: int = 1
 
     @property
     def step(self) -> int:
         """Elements of K that one step of the hot loop takes."""
-        return self.depth * (AMX_ROWS if self.kind == "amx" else 1)
+        return self.depth * (AMX_ROWS if self.kind == "amx" else self.groups)
 
     @property
     def element(self) -> str:
@@ -147,6 +150,7 @@ FAMILIES: Mapping[str, tuple[Dot, ...]] = MappingProxyType({"x86": X86})
 _WIDENED = {"bf16": "f32", "f16": "f32", "i8": "i32", "u8": "i32"}
 
 
-def multiply_add(a: str, b: str) -> Dot:
+def multiply_add(a: str, b: str, groups: int = 1) -> Dot:
     """The plain way, which every target has: elements are widened to the type of the sum as they are packed."""
-    return Dot(name="multiply-add", kind="multiply_add", operands=frozenset({(a, b)}), storage=_WIDENED.get(a))
+    operands = frozenset({(a, b)})
+    return Dot(name="multiply-add", kind="multiply_add", operands=operands, storage=_WIDENED.get(a), groups=groups)

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from tilewright.errors import TargetError
-from tilewright.targets import x86
+from tilewright.targets import arm, x86
 from tilewright.targets.base import Family, Target
 
-FAMILIES: tuple[Family, ...] = (x86.FAMILY,)
+FAMILIES: tuple[Family, ...] = (x86.FAMILY, arm.FAMILY)
 """The families of targets."""
 
 

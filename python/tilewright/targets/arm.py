@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The AArch64 targets: the baseline of the architecture, then cores that have more, from the oldest to the most specific.
+
+Features: Arm Architecture Reference Manual for A-profile (DDI 0487), in LLVM's spelling (`llc -march=aarch64 -mattr=help`).
+Caches: each core's Technical Reference Manual; what a core may have in several sizes has here the size of the servers that it
+is sold in. Issue and latency: each core's Software Optimization Guide, as LLVM's scheduling models have it. A multiply-add's
+sum can be forwarded to the next one, which makes a chain of them faster than `fma_latency` says on Arm's own cores.
+
+Kernels use registers of 128 bits, which every target has 32 of, and take elements of A by lane. Cores with SVE list it: LLVM
+then has loads and stores under a mask, also of 128 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tilewright.targets.base import Cache, Family, Target
+
+_KIB = 1024
+_MIB = 1024 * _KIB
+
+_V8 = frozenset({"fp-armv8", "neon"})
+_A76 = _V8 | {"crc", "dotprod", "fullfp16", "lse", "rcpc", "rdm"}
+_M1 = _A76 | {"complxnum", "fp16fml"}
+_V1 = _M1 | {"bf16", "i8mm", "sve"}
+_V2 = _V1 | {"sve2"}
+
+
+def _core(
+    name: str,
+    features: frozenset[str],
+    *,
+    tune_cpu: str | None = None,
+    fma_per_cycle: int,
+    fma_latency: int = 4,
+    loads_per_cycle: int,
+    l1: Cache,
+    l2: Cache,
+    l3: Cache | None = None,
+    source: str,
+) -> Target:
+    """A row. LLVM knows most cores by the same name."""
+    return Target(
+        name=name,
+        family="arm",
+        triple="aarch64-unknown-linux-gnu",
+        features=features,
+        cpu="generic",
+        tune_cpu=tune_cpu or name,
+        vector_bits=128,
+        vector_registers=32,
+        fma_per_cycle=fma_per_cycle,
+        fma_latency=fma_latency,
+        loads_per_cycle=loads_per_cycle,
+        l1=l1,
+        l2=l2,
+        l3=l3,
+        prefer_vector_width=128,
+        masked="sve" in features,
+        by_lane=True,
+        source=source,
+    )
+
+
+_ROWS = (
+    # Sums enough for the widest cores; caches of the smallest.
+    _core(
+        "armv8-a",
+        _V8,
+        tune_cpu="cortex-a76",
+        fma_per_cycle=4,
+        loads_per_cycle=2,
+        l1=Cache(32 * _KIB, ways=2),
+        l2=Cache(512 * _KIB, ways=16),
+        source="Armv8.0-A (Arm DDI 0487); caches of Cortex-A72 (Arm 100095), 512 KiB of L2 a core; issue of Neoverse V2",
+    ),
+    _core(
+        "cortex-a76",
+        _A76,
+        fma_per_cycle=2,
+        loads_per_cycle=2,
+        l1=Cache(64 * _KIB, ways=4),
+        l2=Cache(512 * _KIB, ways=8),
+        l3=Cache(2 * _MIB, ways=16, cpus=4),
+        source="Arm 100798, Cortex-A76 Core Technical Reference Manual; its Software Optimization Guide",
+    ),
+    _core(
+        "neoverse-n1",
+        _A76,
+        fma_per_cycle=2,
+        loads_per_cycle=2,
+        l1=Cache(64 * _KIB, ways=4),
+        l2=Cache(1 * _MIB, ways=8),
+        l3=Cache(32 * _MIB, ways=16, cpus=64),
+        source="Arm 100616, Neoverse N1 Core Technical Reference Manual; its Software Optimization Guide; 32 MiB of system cache",
+    ),
+    _core(
+        "apple-m1",
+        _M1,
+        fma_per_cycle=4,
+        loads_per_cycle=3,
+        l1=Cache(128 * _KIB, ways=8),
+        l2=Cache(12 * _MIB, ways=12, line=128, cpus=4),
+        source="Apple Silicon CPU Optimization Guide: performance cores of M1, with L2 shared by four",
+    ),
+    _core(
+        "neoverse-v1",
+        _V1,
+        fma_per_cycle=4,
+        loads_per_cycle=3,
+        l1=Cache(64 * _KIB, ways=4),
+        l2=Cache(1 * _MIB, ways=8),
+        l3=Cache(32 * _MIB, ways=16, cpus=64),
+        source="Arm 101427, Neoverse V1 Core Technical Reference Manual; its Software Optimization Guide; 32 MiB of system cache",
+    ),
+    _core(
+        "neoverse-n2",
+        _V2,
+        fma_per_cycle=2,
+        loads_per_cycle=3,
+        l1=Cache(64 * _KIB, ways=4),
+        l2=Cache(1 * _MIB, ways=8),
+        l3=Cache(32 * _MIB, ways=16, cpus=64),
+        source="Arm 102099, Neoverse N2 Core Technical Reference Manual; its Software Optimization Guide; 32 MiB of system cache",
+    ),
+    _core(
+        "neoverse-v2",
+        _V2,
+        fma_per_cycle=4,
+        loads_per_cycle=3,
+        l1=Cache(64 * _KIB, ways=4),
+        l2=Cache(1 * _MIB, ways=8),
+        l3=Cache(32 * _MIB, ways=16, cpus=64),
+        source="Arm 102375, Neoverse V2 Core Technical Reference Manual; its Software Optimization Guide; 32 MiB of system cache",
+    ),
+)
+
+# Linux's names: Documentation/arch/arm64/elf_hwcaps.rst; LLVM's: `llc -march=aarch64 -mattr=help`.
+_FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "fp": ("fp-armv8",),
+        "asimd": ("neon",),
+        "crc32": ("crc",),
+        "atomics": ("lse",),
+        "lrcpc": ("rcpc",),
+        "asimdrdm": ("rdm",),
+        "asimdhp": ("fullfp16",),
+        "asimddp": ("dotprod",),
+        "asimdfhm": ("fp16fml",),
+        "fcma": ("complxnum",),
+        "bf16": ("bf16",),
+        "i8mm": ("i8mm",),
+        "sve": ("sve",),
+        "sve2": ("sve2",),
+    }
+)
+
+FAMILY = Family("arm", architectures=("aarch64", "arm64"), rows=_ROWS, flags=_FLAGS)
+"""The family, for the registry."""
