@@ -3,13 +3,19 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-BENCH_ARGS ?= --suite square --suite bert --suite odd --dtype f32 --threads 1
+# Everything that is published: every suite and type, one thread and all, hot and cold, B packed on the fly and ahead of time.
+BENCH_TYPES := --dtype f32 --dtype bf16 --dtype u8,i8,i32 --dtype f64 --dtype f16 --dtype i8 --dtype u8 --dtype i8,u8,i32
+BENCH_ARGS ?= --suite all $(BENCH_TYPES) --threads 1 --threads all --packing both --cache both
+BENCH_DIR ?= build/bench
+BENCH_OUT = --json $(BENCH_DIR)/$(1).json --plots $(BENCH_DIR)/$(1) --report $(BENCH_DIR)/$(1).md
+QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shape 128x768x768 --shape 8x4096x4096 \
+  --shape 457x514x330 --dtype f32 --dtype bf16 --dtype u8,i8,i32 --packing both --sample-ms 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check bench fmt lint docs wheel clean
+.PHONY: help setup setup-bench demo check bench bench-quick bench-docs fmt lint docs wheel clean
 
 help: ## Print the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install, fetch and build everything into .venv (seconds when nothing changed)
 	@$(PYTHON) tools/setup
@@ -17,8 +23,19 @@ setup: ## Install, fetch and build everything into .venv (seconds when nothing c
 demo: setup ## The main job on real shapes: speed, share of the peak, against numpy (OpenBLAS) and MKL
 	@$(BIN)/tilewright bench --suite square --suite bert --dtype f32 --threads 1
 
-bench: setup ## The side-by-side benchmark; BENCH_ARGS="…" replaces its arguments
-	@$(BIN)/tilewright bench $(BENCH_ARGS)
+setup-bench: setup ## Install the libraries that bench compares with, each into an environment of its own (3.5 GB)
+	@$(BIN)/tilewright bench --setup
+
+bench: setup ## Everything beside every library, for hours; goes on where it was broken off. BENCH_ARGS="…" replaces what
+	@mkdir -p $(BENCH_DIR)
+	@$(BIN)/tilewright bench $(BENCH_ARGS) --resume $(call BENCH_OUT,results)
+
+bench-quick: setup ## Six shapes in f32, bf16 and int8, in a few minutes
+	@mkdir -p $(BENCH_DIR)
+	@$(BIN)/tilewright bench $(QUICK_ARGS) $(call BENCH_OUT,quick)
+
+bench-docs: ## The results of `make bench` into docs: the page and the pictures
+	@$(BIN)/tilewright bench $(BENCH_DIR)/results.json --plots docs/images/bench --report docs/reference/benchmark_results.md
 
 check: setup ## Lint, types and every test
 	@$(BIN)/python tools/setup/check.py lint lit pytest

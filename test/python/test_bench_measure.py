@@ -6,9 +6,12 @@ import os
 import numpy as np
 import pytest
 from tilewright.bench import CheckError, Shape, run_suite
-from tilewright.bench.checks import check
+from tilewright.bench.checks import check, expect
+from tilewright.bench.operands import operands
 from tilewright.bench.turns import take_turns
+from tilewright.dtypes import dtype, to_numpy
 from tilewright.errors import SpecError, TargetError, TilewrightError
+from tilewright.spec import MatmulSpec
 
 HERE = (max(os.sched_getaffinity(0)),)
 
@@ -58,6 +61,24 @@ def test_everyone_is_sampled_once_a_round_and_no_one_is_always_first():
     assert os.sched_getaffinity(0) == before
 
 
+def test_a_contender_that_takes_long_and_is_far_behind_is_sampled_once(monkeypatch):
+    now = iter(range(0, 1000, 2))
+    monkeypatch.setattr("tilewright.bench.turns.time.perf_counter", lambda: float(next(now)))
+    turns = []
+    rates = take_turns(
+        {"ours": Fake("ours", [1e-6] * 3, turns), "slow": Fake("slow", [2e-5], turns)},  # type: ignore[dict-item]
+        {"peak": Fake("peak", [5e9] * 3, turns)},  # type: ignore[dict-item]
+        flops=8000,
+        rounds=3,
+        min_seconds=0.25,
+        on_cores=HERE,
+        after_round=lambda done: None,
+    )
+    assert turns.count("slow") == 1
+    assert rates["slow"].rounds == pytest.approx((0.4,))
+    assert rates["ours"].over(rates["slow"]) == pytest.approx(20)
+
+
 def test_right_numbers_pass_and_the_worst_wrong_one_is_named():
     expected = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     bound = np.full((2, 3), 0.01)
@@ -69,6 +90,25 @@ def test_right_numbers_pass_and_the_worst_wrong_one_is_named():
     wrong[1, 0] = np.nan
     with pytest.raises(CheckError, match=r"3 of 6 elements are wrong, the worst C\[1, 0\] = nan"):
         check("mkl", wrong, expected, bound)
+
+
+def test_the_bound_grows_with_the_rounding_of_a_narrower_product():
+    data = operands(Shape(4, 5, 6), "bf16,bf16,f32")
+    wide = expect(MatmulSpec(4, 5, 6, a="bf16"), data)
+    assert (wide.bound("bf16") > wide.bound("f32")).all()
+    rounded = wide.product.astype(np.float32).astype(to_numpy(dtype("bf16"))).astype(np.float32)
+    check("onednn", rounded, wide.product, wide.bound("bf16"))
+    with pytest.raises(CheckError, match="elements are wrong"):
+        check("onednn", rounded, wide.product, wide.bound("f32"))
+
+
+def test_integers_are_exact_also_as_floats_as_far_as_floats_can():
+    data = operands(Shape(4, 5, 6), "u8,i8,i32")
+    exact = expect(MatmulSpec(4, 5, 6, a="u8", b="i8"), data)
+    assert (exact.bound("i32") == 0).all()
+    check("onednn", exact.product.astype(np.float32), exact.product, exact.bound("f32"))
+    with pytest.raises(CheckError, match="20 of 20 elements are wrong"):
+        check("mkl", exact.product.astype(np.int32) + 1, exact.product, exact.bound("i32"))
 
 
 @pytest.mark.parametrize(

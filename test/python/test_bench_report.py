@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Rows, and what is made of them: JSON, table, summary, comparison, picture."""
+"""Rows, and what is made of them: JSON, table, summary, page, pictures."""
 
 import dataclasses
 import json
@@ -8,28 +8,30 @@ from io import StringIO
 
 import pytest
 from rich.console import Console
-from tilewright.bench import PeerResult, Rates, Row, Shape, plot, report
+from tilewright.bench import PeerResult, Rates, Row, Shape, page, pictures, plot, report
+from tilewright.bench.heat_map import ratios
+from tilewright.bench.roofline import roofline
 from tilewright.errors import TilewrightError
 
 FIELDS = [
     *("m", "n", "k", "dtype", "layout", "threads", "target", "packed"),
     *("gflops", "gflops_p20", "gflops_p80", "peak_gflops", "percent_of_peak"),
     *("rel_error", "compile_seconds", "object_bytes", "schedule", "peers"),
+    *("cold", "percent_of_roofline", "ratios", "gbytes_per_second", "bandwidth", "bytes_moved", "cached_seconds"),
+    *("absent", "date", "machine", "rounds"),
 ]
 SHAPE = Shape(64, 128, 32)
 
 
 def row(shape=SHAPE, ours=(90.0, 100.0, 110.0), peers=None, **fields):
     defaults = {"numpy": (45.0, 50.0, 55.0), "mkl": (100.0, 120.0, 110.0)} if peers is None else peers
+    kept = {"dtype": "f32", "threads": 1, "target": "host", "cache": "hot", "absent": {}}
     return Row(
         shape=shape,
-        dtype="f32",
-        threads=1,
-        target="host",
-        cache="hot",
         ours=Rates(ours),
         peak=Rates((180.0, 200.0, 220.0)[: len(ours)]),
         stream=Rates((10.0, 10.0, 10.0)[: len(ours)]),
+        bandwidth={"L1": 200.0, "memory": 10.0},
         bytes_moved=4 * (64 * 32 + 32 * 128 + 64 * 128),
         peers={name: PeerResult(Rates(rates), f"{name} 1.2", 1e-7) for name, rates in defaults.items()},
         rel_error=2e-7,
@@ -37,7 +39,7 @@ def row(shape=SHAPE, ours=(90.0, 100.0, 110.0), peers=None, **fields):
         cached_seconds=0.01,
         object_bytes=4096,
         schedule="packed(mr=6, nr=64)",
-        **{"absent": {}, **fields},
+        **{**kept, **fields},
     )
 
 
@@ -49,14 +51,23 @@ def test_json_has_the_fields_and_survives_a_round_trip():
     assert made["gflops_p80"] == pytest.approx(106)
     assert made["peak_gflops"] == 200
     assert made["percent_of_peak"] == pytest.approx(50)
-    assert made["peers"] == {
-        "numpy": {"gflops": 50, "version": "numpy 1.2"},
-        "mkl": {"gflops": 110, "version": "mkl 1.2"},
+    assert {name: (peer["gflops"], peer["version"]) for name, peer in made["peers"].items()} == {
+        "numpy": (50, "numpy 1.2"),
+        "mkl": (110, "mkl 1.2"),
     }
-    detailed = json.loads(json.dumps(row().as_json(details=True)))
-    assert list(detailed) == [*FIELDS, "details"]
-    assert detailed["details"]["cache"] == "hot"
-    assert detailed["details"]["rounds"]["mkl"] == [100, 120, 110]
+    assert made["rounds"]["mkl"] == [100, 120, 110]
+    assert (made["cold"], made["packed"], made["threads"]) == (False, False, 1)
+    assert Row.from_json(made) == row()
+    for field in ("rounds", "m", "peers"):
+        with pytest.raises(TilewrightError, match=f"an object is no row .*{field}"):
+            Row.from_json({name: value for name, value in made.items() if name != field})
+
+
+def test_rows_differ_by_what_was_measured_not_by_how_it_went():
+    others = (row(packed=True), row(cache="cold"), row(threads=2), row(dtype="f64"))
+    keys = {each.key for each in (row(), *others)}
+    assert len(keys) == 5
+    assert dataclasses.replace(row(), rel_error=1.0).key == row().key
 
 
 def test_ratios_are_taken_within_a_round_so_that_drift_cancels():
@@ -105,9 +116,71 @@ def test_summary_is_geometric_and_names_the_worst():
     text = made.text()
     assert "times mkl: geometric mean 1.00, worst 0.50 at 1x1x1 (mkl 1.2)" in text
     assert "times the best peer: geometric mean 1.00" in text
-    assert "jax is absent: install it" in text
+    assert "jax is absent: on 1 shapes, the first 1x1x1: install it" in text
     with pytest.raises(TilewrightError, match="nothing was measured"):
         report.summary([])
+
+
+def test_peers_that_are_absent_for_the_same_reason_share_a_line():
+    text = report.summary([row(absent={"xla": "not set up", "iree": "not set up", "mkl": "gone"})]).text()
+    assert "xla, iree are absent: not set up" in text
+    assert "mkl is absent: gone" in text
+
+
+def test_each_type_number_of_threads_cache_and_packing_has_its_table():
+    rows = [row(), row(packed=True), row(Shape(1, 1, 1)), row(cache="cold", threads=2, dtype="u8,i8,i32")]
+    groups = report.groups(rows)
+    assert [group.slug for group in groups] == ["f32-1t-hot", "f32-1t-hot-packed", "u8_i8_i32-2t-cold"]
+    assert [len(members) for members in groups.values()] == [2, 1, 1]
+
+
+def test_the_page_has_every_shape_the_machine_and_the_sums():
+    rows = [
+        row(machine="Some CPU, 2 CPUs", date="2026-01-02T03:04:05+00:00"),
+        row(Shape(3, 5, 7), packed=True, peers={}),
+    ]
+    text = page.markdown(rows, command="bench it")
+    for part in (
+        "# Benchmark results",
+        "`bench it`",
+        "Machine: Some CPU, 2 CPUs.",
+        "2026-01-02T03:04:05",
+        "| 64x128x32 |",
+    ):
+        assert part in text
+    assert "| f32, 1 thread, hot | 1 | 50.0 | 0.90 | 0.90 | 64x128x32 |" in text
+    assert "## f32, 1 thread, hot, B packed ahead" in text
+    for line in text.splitlines():
+        if line.startswith("| 3x5x7"):
+            assert line.count("|") == 9
+
+
+def test_all_pictures_of_a_run(tmp_path):
+    pytest.importorskip("matplotlib")
+    rows = [row(), row(Shape(3, 5, 7), peers={}), row(packed=True), row(cache="cold")]
+    made = pictures.draw(rows, tmp_path / "made" / "here")
+    assert sorted(path.name for path in made) == [
+        *("gflops-f32-1t-cold.png", "gflops-f32-1t-hot-packed.png", "gflops-f32-1t-hot.png"),
+        *("ratios-1t-cold.png", "ratios-1t-hot.png"),
+        *("roofline-f32-1t-cold.png", "roofline-f32-1t-hot-packed.png", "roofline-f32-1t-hot.png"),
+    ]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in made)
+    assert "ratios-1t-hot.png" not in [path.name for path in pictures.draw([row(peers={})], tmp_path)]
+    (tmp_path / "file").touch()
+    with pytest.raises(TilewrightError, match="cannot make"):
+        pictures.draw(rows, tmp_path / "file")
+
+
+def test_the_roofline_names_every_level_and_the_map_every_ratio(tmp_path):
+    pytest.importorskip("matplotlib")
+    roofline([row(), row(Shape(512, 512, 512))], tmp_path / "r.svg")
+    ratios([row(), row(packed=True)], tmp_path / "m.svg")
+    lines = (tmp_path / "r.svg").read_text()
+    for label in ("L1: 200 GB/s", "memory: 10 GB/s", "measured peak: 200 GFLOP/s", "tilewright", "best peer"):
+        assert label in lines
+    assert (tmp_path / "m.svg").read_text().count("<!-- 0.90 -->") == 2
+    with pytest.raises(TilewrightError, match="no peer was measured"):
+        ratios([row(peers={})], tmp_path / "m.svg")
 
 
 def test_table_shows_every_shape_also_where_a_peer_is_missing():
@@ -119,35 +192,6 @@ def test_table_shows_every_shape_also_where_a_peer_is_missing():
         assert word in text
     assert "[" not in text
     console.print(report.table([]))
-
-
-def test_comparison_finds_what_fell_behind_the_peak_not_what_drifted():
-    old = [row(Shape(8, 8, 8)).as_json(), row(Shape(9, 9, 9)).as_json(), row(Shape(7, 7, 7)).as_json()]
-    slower = dataclasses.replace(row(Shape(8, 8, 8)), ours=Rates((90.0, 90.0, 90.0)))
-    drifted = row(Shape(9, 9, 9))
-    drifted = dataclasses.replace(
-        drifted,
-        ours=Rates(tuple(x / 3 for x in drifted.ours.rounds)),
-        peak=Rates(tuple(x / 3 for x in drifted.peak.rounds)),
-    )
-    changes = report.compare(old, [drifted.as_json(), slower.as_json()])
-    assert [(change.what["m"], change.regression) for change in changes] == [(8, True), (9, False)]
-    assert changes[0].ratio == pytest.approx(0.9)
-    assert str(changes[0]) == "8x8x8 f32 host: 50.0 % → 45.0 % of peak (0.90×)"
-    assert not report.compare(old, [slower.as_json()], tolerance=0.2)[0].regression
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ([{"m": 1}], [], "the old run is no list of rows"),
-        ([row().as_json()], [3], "the new run is no list of rows"),
-        ([row().as_json()], [row(Shape(1, 2, 3)).as_json()], "no shape in common"),
-    ],
-)
-def test_what_cannot_be_compared_is_said(old, new, message):
-    with pytest.raises(TilewrightError, match=message):
-        report.compare(old, new)
 
 
 @pytest.mark.parametrize(("name", "magic"), [("p.png", b"\x89PNG"), ("p.SVG", b"<?xml")])

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tilewright.bench import CheckError, Shape, libraries, report, run_suite
+from tilewright.bench import Case, CheckError, Row, Settings, Shape, cases, report, run_cases, run_suite
 from tilewright.bench.libraries import Numpy
+from tilewright.bench.session import Session
+from tilewright.errors import TilewrightError
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "how-to" / "benchmark.md"
 
@@ -17,6 +19,8 @@ TUTORIAL = Path(__file__).parents[2] / "docs" / "how-to" / "benchmark.md"
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TILEWRIGHT_PEERS_DIR", str(tmp_path / "peers"))
+    monkeypatch.setattr("tilewright.bench.session.by_level", lambda target, cores: {"L1": 100.0, "memory": 10.0})
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
@@ -38,7 +42,11 @@ def test_a_run_gives_a_row_for_each_shape_and_tells_where_it_is(dtype):
         assert row.compile_seconds > 0
         assert row.cached_seconds is not None
         assert row.object_bytes > 0
-        json.dumps(row.as_json(details=True))
+        again = Row.from_json(json.loads(json.dumps(row.as_json())))
+        assert again.key == row.key
+        assert again.percent_of_peak == pytest.approx(row.percent_of_peak, rel=1e-4)
+        assert row.machine
+        assert row.date.endswith("+00:00")
     assert [(event.stage, event.done) for event in told[:6]] == [
         ("compile", 0),
         ("check", 1),
@@ -54,7 +62,7 @@ def test_a_run_gives_a_row_for_each_shape_and_tells_where_it_is(dtype):
 
 
 def test_a_lesser_target_and_cold_operands(monkeypatch):
-    monkeypatch.setattr("tilewright.bench.measure._last_level_cache", lambda: 50_000)
+    monkeypatch.setattr("tilewright.bench.session._last_level_cache", lambda: 50_000)
     (row,) = run_suite([Shape(16, 16, 16)], target="x86-64", peers=[], rounds=1, min_seconds=1e-4, cache="cold")
     assert row.target == "x86-64"
     assert row.cache == "cold"
@@ -70,7 +78,7 @@ def test_our_wrong_numbers_are_found_before_anything_is_timed(monkeypatch):
 
         return call
 
-    monkeypatch.setattr("tilewright.bench.measure._bind", bind)
+    monkeypatch.setattr("tilewright.bench.session._bind", bind)
     told = []
     with pytest.raises(CheckError, match=r"tilewright: 1 of 25 elements are wrong, the worst C\[1, 2\]"):
         run_suite([Shape(5, 5, 5)], peers=[], rounds=1, min_seconds=1e-4, progress=told.append)
@@ -78,13 +86,100 @@ def test_our_wrong_numbers_are_found_before_anything_is_timed(monkeypatch):
 
 
 def test_an_element_that_nobody_wrote_is_found(monkeypatch):
-    monkeypatch.setattr("tilewright.bench.measure._bind", lambda kernel, each: lambda: None)
+    monkeypatch.setattr("tilewright.bench.session._bind", lambda kernel, each: lambda: None)
     with pytest.raises(CheckError, match=r"25 of 25 elements are wrong.* = nan"):
         run_suite([Shape(5, 5, 5)], peers=[], rounds=1, min_seconds=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "u8,i8,i32", "i8"])
+def test_small_types_are_checked_and_timed(dtype):
+    (row,) = run_suite([Shape(17, 33, 40)], dtype, peers=[], rounds=1, min_seconds=1e-4)
+    assert row.dtype == dtype
+    assert row.rel_error <= 1e-5
+    assert row.gflops > 0
+
+
+def test_b_packed_ahead_is_another_row():
+    row, packed = run_cases(
+        cases([Shape(20, 30, 40)], packed=(False, True)), Settings(peers=(), rounds=1, min_seconds=1e-4)
+    )
+    assert (row.packed, packed.packed) == (False, True)
+    assert row.key != packed.key
+    assert packed.gflops > 0
+
+
+def test_finished_cases_are_not_measured_again(monkeypatch):
+    settings = Settings(peers=(), rounds=1, min_seconds=1e-4)
+    every = cases([Shape(3, 5, 7), Shape(7, 5, 3)])
+    first = run_cases(every[:1], settings)
+    told = []
+    rows = run_cases(every, settings, finished={row.key: row for row in first}, progress=told.append)
+    assert rows[0] is first[0]
+    assert {str(event.case.shape) for event in told} == {"7x5x3"}
+    assert told[-1].done == told[-1].total == 4
+
+    def start(*_args):
+        raise AssertionError("a session was started for nothing")
+
+    monkeypatch.setattr(Session, "__init__", start)
+    assert run_cases(every, settings, finished={row.key: row for row in rows}) == rows
+
+
+def test_a_case_that_fails_is_told_and_the_others_go_on(monkeypatch):
+    from tilewright.bench import session
+
+    bind = session._bind
+    monkeypatch.setattr(session, "_bind", lambda kernel, each: bind(kernel, each) if kernel.spec.m == 3 else lambda: 0)
+    failed = []
+    rows = run_cases(
+        cases([Shape(5, 5, 5), Shape(3, 5, 7)]),
+        Settings(peers=(), rounds=1, min_seconds=1e-4),
+        failed=lambda case, error: failed.append((str(case), type(error))),
+    )
+    assert [str(row.shape) for row in rows] == ["3x5x7"]
+    assert failed == [("5x5x5 f32, 1 thread, hot", CheckError)]
+
+
+def test_a_peer_with_wrong_numbers_is_left_out_unless_it_was_demanded(monkeypatch):
+    from tilewright.bench import session
+
+    check = session.check
+
+    def accuse(name, *rest):
+        if name == "numpy":
+            raise CheckError("made up", where=name)
+        check(name, *rest)
+
+    monkeypatch.setattr(session, "check", accuse)
+    monkeypatch.setattr(session, "choose", lambda names, dtype, real=session.choose: real(["numpy"], dtype))
+    (row,) = run_suite([Shape(4, 4, 4)], rounds=1, min_seconds=1e-4)
+    assert row.peers == {}
+    assert row.absent["numpy"] == "numpy: made up"
+    with pytest.raises(CheckError, match="made up"):
+        run_suite([Shape(4, 4, 4)], peers=["numpy"], rounds=1, min_seconds=1e-4)
+
+
+def test_the_order_of_cases_is_by_what_is_asked_for_most():
+    every = cases([Shape(1, 2, 3)], ["f32", "bf16"], [1, 2], ["hot", "cold"], [False, True])
+    assert len(every) == 16
+    assert [str(case) for case in every[:4]] == [
+        "1x2x3 f32, 1 thread, hot",
+        "1x2x3 f32, 1 thread, hot, packed ahead",
+        "1x2x3 bf16, 1 thread, hot",
+        "1x2x3 bf16, 1 thread, hot, packed ahead",
+    ]
+    assert str(every[4]) == "1x2x3 f32, 2 threads, hot"
+    assert str(every[8]) == "1x2x3 f32, 1 thread, cold"
+
+
+def test_two_spellings_of_a_type_are_one_key():
+    assert Case(Shape(1, 2, 3), "bf16").key("host") == Case(Shape(1, 2, 3), "bf16,bf16,f32").key("host")
+    with pytest.raises(TilewrightError, match="not supported"):
+        Case(Shape(1, 2, 3), "f32,f32,f64").key("host")
+
+
 def test_numpy_tells_its_blas(monkeypatch):
-    monkeypatch.setattr(libraries, "openblas_core", lambda: "Zen")
+    monkeypatch.setattr("tilewright.bench.libraries.openblas.openblas_core", lambda: "Zen")
     assert re.fullmatch(rf"{re.escape(np.__version__)}, \S+ \S+ \(Zen kernels\)", Numpy().version)
 
 

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`bench`: what it asks to be measured, and what it makes of the results. Nothing is measured here."""
 
+import dataclasses
 import importlib.util
 import json
+import os
 
 import pytest
 from tilewright import bench
 from tilewright.bench.checks import CheckError
 from tilewright.bench.measure import Event
 from tilewright.bench.rows import PeerResult, Rates, Row
-from tilewright.cli import bench as bench_module
-from tilewright.cli import main
+from tilewright.cli import bench_progress, main
 
 needs_matplotlib = pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="no matplotlib")
 
@@ -38,21 +39,29 @@ def row(shape, percent=80.0):
 
 @pytest.fixture
 def asked(monkeypatch, tmp_path):
-    """What `run_suite` was asked for; it answers with made-up rows."""
+    """What `run_cases` was asked for; it answers with made-up rows."""
     monkeypatch.chdir(tmp_path)
     calls = {}
 
-    def run_suite(shapes, dtype, *, progress=None, **settings):
-        calls.update(shapes=[str(shape) for shape in shapes], dtype=dtype, **settings)
-        rows = [row(shape) for shape in shapes]
-        if progress:
-            progress(Event(shapes[0], "round", 0, 2 * len(rows)))
-            for index, each in enumerate(rows, 1):
-                progress(Event(each.shape, "done", 2 * index, 2 * len(rows), each))
-        return rows
+    def run_cases(every, settings, *, finished, progress, failed):
+        calls.update(cases=[str(case) for case in every], shapes=list(dict.fromkeys(str(case.shape) for case in every)))
+        calls.update(settings=settings, finished=len(finished), goes_on=failed is not None)
+        rows = dict(finished)
+        for index, case in enumerate(every):
+            key = case.key(settings.target)
+            if key not in rows:
+                progress(Event(case, "round", 2 * index, 2 * len(every)))
+                rows[key] = row_of(case)
+                progress(Event(case, "done", 2 * index + 2, 2 * len(every), rows[key]))
+        return [rows[case.key(settings.target)] for case in every]
 
-    monkeypatch.setattr(bench, "run_suite", run_suite)
+    monkeypatch.setattr(bench, "run_cases", run_cases)
     return calls
+
+
+def row_of(case):
+    made = row(case.shape)
+    return dataclasses.replace(made, dtype=case.dtype, threads=case.threads, cache=case.cache, packed=case.packed)
 
 
 def test_table_and_summary(capsys, asked):
@@ -74,24 +83,39 @@ def test_a_narrow_terminal_cuts_nothing(capsys, asked, monkeypatch):
 
 def test_settings_are_passed_on(asked):
     arguments = ["--dtype", "f64", "--target", "x86-64-v3", "--schedule", "packed", "--set", "kc=64", "--rounds", "9"]
-    assert main(["bench", "--shape", "8x8x8", *arguments, "--peers", "numpy, mkl", "--cold"]) == 0
-    assert asked == {
-        "shapes": ["8x8x8"],
-        "dtype": "f64",
-        "threads": 1,
-        "target": "x86-64-v3",
-        "peers": ("numpy", "mkl"),
-        "rounds": 9,
-        "schedule": "packed",
-        "parameters": {"kc": 64},
-        "cache": "cold",
-    }
+    more = ["--peers", "numpy, mkl", "--cold", "--threads", "1", "--packing", "ahead", "--sample-ms", "5"]
+    assert main(["bench", "--shape", "8x8x8", *arguments, *more]) == 0
+    assert asked["cases"] == ["8x8x8 f64, 1 thread, cold, packed ahead"]
+    assert asked["settings"] == bench.Settings(
+        target="x86-64-v3",
+        peers=("numpy", "mkl"),
+        rounds=9,
+        schedule="packed",
+        parameters={"kc": 64},
+        min_seconds=0.005,
+    )
+
+
+def test_types_threads_caches_and_packings_are_combined(asked):
+    arguments = ["--dtype", "f32", "--dtype", "u8,i8,i32", "--threads", "1", "--threads", "2", "--cache", "both"]
+    assert main(["bench", "--shape", "8x8x8", *arguments, "--packing", "both"]) == 0
+    assert len(asked["cases"]) == len(set(asked["cases"])) == 16
+    assert "8x8x8 u8,i8,i32, 2 threads, cold, packed ahead" in asked["cases"]
+    assert asked["goes_on"]
+
+
+def test_all_threads_are_one_for_each_core(asked, monkeypatch):
+    monkeypatch.setattr("tilewright.bench.timing._siblings", lambda core: {core})
+    assert main(["bench", "--shape", "8x8x8", "--threads", "all"]) == 0
+    count = len(os.sched_getaffinity(0))
+    assert asked["cases"] == [f"8x8x8 f32, {count} thread{'s' if count > 1 else ''}, hot"]
+    assert main(["bench", "--shape", "8x8x8", "--threads", "0"]) == 2
 
 
 @pytest.mark.parametrize(("peers", "expected"), [([], None), (["--peers", "none"], ()), (["--peers", ""], ())])
 def test_peers(asked, peers, expected):
     assert main(["bench", "--shape", "8x8x8", *peers]) == 0
-    assert asked["peers"] == expected
+    assert asked["settings"].peers == expected
 
 
 def test_suites_are_joined_and_no_shape_is_measured_twice(capsys, asked):
@@ -101,6 +125,9 @@ def test_suites_are_joined_and_no_shape_is_measured_twice(capsys, asked):
     assert asked["shapes"][0] == "64x64x64"
     assert {str(shape) for name in ("square", "bert") for shape in bench.suite(name).shapes} == set(asked["shapes"])
     assert "left out until batches are done" in capsys.readouterr().out
+    assert main(["bench", "--suite", "all", "--suite", "bert"]) == 0
+    assert {str(shape) for each in bench.SUITES.values() for shape in each.shapes} == set(asked["shapes"])
+    assert capsys.readouterr().out.count("left out until batches are done") == 1
 
 
 def test_json_has_the_fields_that_are_promised(asked, tmp_path):
@@ -109,7 +136,7 @@ def test_json_has_the_fields_that_are_promised(asked, tmp_path):
     assert {"m", "n", "k", "dtype", "layout", "threads", "target", "packed", "gflops", "gflops_p20"} <= found.keys()
     assert {"gflops_p80", "peak_gflops", "percent_of_peak", "rel_error", "compile_seconds"} <= found.keys()
     assert {"object_bytes", "schedule", "peers"} <= found.keys()
-    assert found["peers"]["numpy"] == {"gflops": 40.0, "version": "1.0"}
+    assert {"gflops": 40.0, "version": "1.0"}.items() <= found["peers"]["numpy"].items()
     assert (found["m"], found["n"], found["k"]) == (8, 9, 10)
 
 
@@ -118,6 +145,69 @@ def test_json_on_standard_output_is_alone_there(capsys, asked):
     printed = capsys.readouterr()
     assert len(json.loads(printed.out)) == 1
     assert "8x9x10" in printed.err
+
+
+def test_a_run_that_was_broken_off_is_resumed(asked, monkeypatch, tmp_path):
+    arguments = ["bench", "--shape", "8x9x10", "--shape", "3x5x7", "--json", "b.json"]
+    going_on = bench.run_cases
+
+    def break_off(every, *rest, **more):
+        going_on(every[:1], *rest, **more)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench, "run_cases", break_off)
+    assert main(arguments) == 130
+    assert [made["m"] for made in json.loads((tmp_path / "b.json").read_text())] == [8]
+    monkeypatch.setattr(bench, "run_cases", going_on)
+    assert main([*arguments, "--resume"]) == 0
+    assert asked["finished"] == 1
+    assert [made["m"] for made in json.loads((tmp_path / "b.json").read_text())] == [8, 3]
+    assert main([*arguments, "--resume"]) == 0
+    assert asked["finished"] == 2
+    assert [made["m"] for made in json.loads((tmp_path / "b.json").read_text())] == [8, 3]
+    assert main(arguments) == 0
+    assert asked["finished"] == 0
+
+
+def test_resuming_needs_a_file(capsys, asked):
+    assert main(["bench", "--shape", "8x8x8", "--resume"]) == 2
+    assert "--resume without a file" in capsys.readouterr().err
+
+
+def test_an_earlier_result_is_printed_without_measuring(capsys, asked, tmp_path):
+    (tmp_path / "old.json").write_text(json.dumps([row(bench.Shape(8, 9, 10)).as_json()]))
+    assert main(["bench", "old.json", "--report", "page.md"]) == 0
+    assert not asked
+    assert "8x9x10" in capsys.readouterr().out
+    assert "| 8x9x10 |" in (tmp_path / "page.md").read_text()
+    assert main(["bench", "old.json", "--shape", "8x8x8"]) == 2
+    assert "expected one of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("after", "status"), [(79.0, 0), (70.0, 1)])
+def test_two_results_are_compared_without_measuring(capsys, asked, tmp_path, after, status):
+    for name, percent in (("old", 80.0), ("new", after)):
+        (tmp_path / f"{name}.json").write_text(json.dumps([row(bench.Shape(8, 8, 8), percent).as_json()]))
+    assert main(["bench", "--compare", "old.json", "new.json"]) == status
+    assert not asked
+    out = capsys.readouterr().out
+    assert f"1 measurements compared, {status} slower by more than 5 % beyond their noise" in out
+    assert main(["bench", "--compare", "old.json", "new.json", "--tolerance", "20"]) == 0
+
+
+@needs_matplotlib
+def test_pictures_of_everything(asked, tmp_path):
+    assert main(["bench", "--shape", "8x8x8", "--packing", "both", "--plots", "made"]) == 0
+    assert {path.name for path in (tmp_path / "made").iterdir()} == {
+        *("gflops-f32-1t-hot.png", "gflops-f32-1t-hot-packed.png", "ratios-1t-hot.png"),
+        *("roofline-f32-1t-hot.png", "roofline-f32-1t-hot-packed.png"),
+    }
+
+
+@needs_matplotlib
+def test_one_picture_of_several_tables_is_refused(capsys, asked):
+    assert main(["bench", "--shape", "8x8x8", "--packing", "both", "--plot", "b.png"]) == 2
+    assert "Draw all with --plots DIR" in capsys.readouterr().err
 
 
 @needs_matplotlib
@@ -160,24 +250,30 @@ def test_comparison_with_something_else_is_refused(capsys, asked, tmp_path):
 
 
 def test_wrong_numbers_are_status_1(capsys, monkeypatch):
-    def run_suite(*_args, **_kwargs):
-        raise CheckError("mkl computed wrong numbers on 8x8x8")
+    def run_cases(every, settings, *, failed, **_more):
+        error = CheckError("mkl computed wrong numbers on 8x8x8")
+        if failed is None:
+            raise error
+        failed(every[0], error)
+        return [row_of(case) for case in every[1:]]
 
-    monkeypatch.setattr(bench, "run_suite", run_suite)
+    monkeypatch.setattr(bench, "run_cases", run_cases)
     assert main(["bench", "--shape", "8x8x8"]) == 1
     assert capsys.readouterr().err == "tilewright: mkl computed wrong numbers on 8x8x8\n"
+    assert main(["bench", "--shape", "8x8x8", "--shape", "9x9x9"]) == 1
+    assert "FAILED 8x8x8 f32, 1 thread, hot: mkl computed wrong numbers on 8x8x8" in capsys.readouterr().out
 
 
 def test_progress_bar_on_a_terminal(capsys, asked, monkeypatch):
-    console = bench_module.console
+    console = bench_progress.console
 
     def terminal(*, stderr=False):
         made = console(stderr=stderr)
         made._force_terminal = stderr
         return made
 
-    monkeypatch.setattr(bench_module, "console", terminal)
+    monkeypatch.setattr(bench_progress, "console", terminal)
     assert main(["bench", "--shape", "8x8x8"]) == 0
     printed = capsys.readouterr()
-    assert "8x8x8: 80.0 GFLOP/s, 80.0 % of peak" in printed.err
+    assert "8x8x8 f32, 1 thread, hot: 80.0 GFLOP/s, 80.0 % of peak, 2.00 times numpy" in printed.err
     assert "\x1b[" not in printed.out

@@ -27,8 +27,9 @@ def roofline(rows: Sequence[Row], path: Path) -> None:
     drawn = plot.figure(8, 5)
     axes = drawn.add_subplot()
     intensity = [row.shape.flops / row.bytes_moved for row in rows]
-    least, most = min(intensity) / 2, max(intensity) * 2
     peak = statistics.median(row.peak.median for row in rows)
+    fastest = max(rows[0].bandwidth.values(), default=peak)
+    least, most = min(min(intensity) / 2, peak / fastest / 4), max(intensity) * 2  # left of every ridge
     for index, level in enumerate(rows[0].bandwidth):
         speed = statistics.median(row.bandwidth[level] for row in rows if level in row.bandwidth)
         ridge = min(max(peak / speed, least), most)

@@ -59,7 +59,7 @@ def progress_bar(keep: Callable[[Row], None]) -> Iterator[Callable[[Event], None
 
 
 def set_up(names: Sequence[str] | None) -> int:
-    """Makes the Python environments of the named peers, or of all; says what became of each. 1 when one is not there.
+    """Makes the Python environments of the named peers, or of all; says what became of each. 1 when a named one is not there.
 
     Raises:
         TilewrightError: A peer is unknown, or there is no folder for them.
@@ -86,4 +86,4 @@ def set_up(names: Sequence[str] | None) -> int:
             state = each.problem or f"{'installed' if each.new else 'there already'}, {each.megabytes:.0f} MB"
             out.print(f"{name}: {state}", soft_wrap=True)
     out.print(f"{sum(each.megabytes for each in made):.0f} MB in {folder()}", soft_wrap=True)
-    return 1 if any(each.problem for each in made) else 0
+    return 1 if names is not None and any(each.problem for each in made) else 0

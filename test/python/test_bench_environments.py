@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The peers' Python environments: made once, made anew when their list changes, and gone when something failed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tilewright.bench import environments, peers
+from tilewright.cli import main
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_PEERS_DIR", str(tmp_path / "peers"))
+    return tmp_path / "peers"
+
+
+class Runs:
+    """Notes commands, and makes the interpreter that venv would make."""
+
+    def __init__(self, fails_at=None):
+        self.commands = []
+        self._fails_at = fails_at
+
+    def __call__(self, command):
+        self.commands.append(command)
+        if "venv" in command:
+            interpreter = Path(command[-1]) / "bin" / "python"
+            interpreter.parent.mkdir(parents=True)
+            interpreter.symlink_to(sys.executable)
+            (interpreter.parent / "payload").write_bytes(b"x" * 2_000_000)
+        failed = self._fails_at is not None and len(self.commands) > self._fails_at
+        return subprocess.CompletedProcess(command, 1 if failed else 0, "", "hello\nERROR: no such wheel\nbye")
+
+
+def test_an_environment_is_made_once(place):
+    runs = Runs()
+    made = environments.setup("torch", runs)
+    assert (made.problem, made.new) == (None, True)
+    assert made.megabytes == pytest.approx(2.0, abs=0.1)
+    venv, pip, check = runs.commands
+    assert venv[:3] == [sys.executable, "-m", "venv"]
+    assert pip[0] == str(place / "torch" / "bin" / "python")
+    assert "torch==2.13.0" in pip
+    assert "import numpy, ml_dtypes, torch" in check[-1]
+    assert environments.python("torch") == place / "torch" / "bin" / "python"
+    assert environments.setup("torch", runs).new is False
+    assert len(runs.commands) == 3
+
+
+def test_another_list_of_requirements_makes_it_anew(place):
+    environments.setup("jax", Runs())
+    (place / "jax" / "tilewright.json").write_text('["jax==0.1"]')
+    assert environments.python("jax") is None
+    runs = Runs()
+    assert environments.setup("jax", runs).new
+    assert len(runs.commands) == 3
+
+
+@pytest.mark.parametrize("step", [0, 1, 2])
+def test_a_failure_says_why_and_leaves_nothing(place, step):
+    made = environments.setup("iree", Runs(fails_at=step))
+    assert made.problem == "ERROR: no such wheel"
+    assert not (place / "iree").exists()
+    assert environments.python("iree") is None
+
+
+def test_a_peer_is_measured_in_its_own_environment_when_that_is_there(place):
+    assert peers.PEERS["numpy"].python() == Path(sys.executable)
+    assert "tilewright bench --setup" in (peers.PEERS["iree"].missing() or "")
+    environments.setup("numpy", Runs())
+    environments.setup("iree", Runs())
+    assert peers.PEERS["numpy"].python() == place / "numpy" / "bin" / "python"
+    assert peers.PEERS["iree"].missing() is None
+
+
+def test_every_peer_has_an_environment():
+    assert {peer.environment for peer in peers.PEERS.values()} == set(environments.ENVIRONMENTS)
+
+
+def test_set_up_says_what_became_of_each(capsys, monkeypatch):
+    answers = {
+        "torch": environments.Made("torch", None, 950.0, True),
+        "jax": environments.Made("jax", "ERROR: no such wheel", 0.0, False),
+    }
+    monkeypatch.setattr(environments, "setup", lambda name: answers[name])
+    assert main(["bench", "--setup", "--peers", "onednn,torch"]) == 0
+    assert "torch: installed, 950 MB" in capsys.readouterr().out
+    assert main(["bench", "--setup", "--peers", "xla"]) == 1
+    assert "jax: ERROR: no such wheel" in capsys.readouterr().out
+    assert main(["bench", "--setup", "--peers", "nosuch"]) == 2
