@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from own_schedules import SPEC, schedule_failure, written
 from products import TARGETS
+from tilewright.dtypes import dtype, to_numpy
 from tilewright.payload.packing import HEADER_BYTES, PackedFormat
 from tilewright.payload.reference import within_bound
 
@@ -29,9 +30,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @cache
 def compiled(
-    m: int, n: int, k: int, a: str = "f32", beta: int = 0, target: str = "host", **parameters: int
+    m: int, n: int, k: int, types: str = "f32", beta: int = 0, target: str = "host", **parameters: int
 ) -> tw.Kernel:
-    spec = tw.MatmulSpec(m, n, k, a=a, beta=beta, b_packed=True)
+    spec = tw.MatmulSpec.from_dtypes(m, n, k, types, beta=beta, b_packed=True)
     return tw.compile(spec, target, parameters=parameters, cache=False)
 
 
@@ -46,6 +47,10 @@ def is_right(kernel: tw.Kernel, packed: tw.PackedB | None = None) -> bool:
     return right and (bool(spec.beta) or bool((kernel(a, packed) == c).all()))
 
 
+# The rows between differ in sizes only.
+LEVELS = [name for name in TARGETS if name in ("host", "x86-64-v3", "x86-64")]
+NARROW = ["bf16", "bf16,bf16,bf16", "f16", "i8", "u8,i8,i32", "i8,u8,i32", "u8"]
+
 # Each loop of the nest there and not, and tails of each.
 BLOCKS = [
     {},
@@ -57,7 +62,7 @@ BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", LEVELS)
 @pytest.mark.parametrize("parameters", BLOCKS, ids=str)
 def test_the_numbers(target, parameters):
     for (m, n, k), beta in itertools.product([(1, 40, 20), (23, 70, 31), (9, 16, 7), (5, 5, 5)], (0, 1)):
@@ -66,8 +71,16 @@ def test_the_numbers(target, parameters):
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(*[st.one_of(st.integers(1, 9), st.integers(1, 130))] * 3, st.sampled_from(["f32", "f64"]))
-def test_the_numbers_at_any_shape(m, n, k, a):
-    assert is_right(compiled(m, n, k, a))
+def test_the_numbers_at_any_shape(m, n, k, types):
+    assert is_right(compiled(m, n, k, types))
+
+
+@pytest.mark.parametrize("target", LEVELS)
+@pytest.mark.parametrize("types", NARROW)
+def test_narrow_elements(target, types):
+    for m, n, k in [(1, 40, 21), (23, 70, 31), (1, 1, 1)]:
+        assert is_right(compiled(m, n, k, types, target=target)), (m, n, k)
+    assert is_right(compiled(9, 70, 100, types, target=target, nc=32, nr=16, kc=32))
 
 
 def test_several_blocks_as_the_model_makes_them():
@@ -89,29 +102,39 @@ def test_an_empty_product(shape):
 def elements(packed: tw.PackedB) -> np.ndarray:
     """B out of a packed B, as docs/reference/packed_b.md says it lies there."""
     form = packed.format
-    assert form.depth == 1
-    dtype = {"f32": np.float32, "f64": np.float64}[form.element]
     k_blocks, n_blocks = -(-form.k // form.kc), -(-form.n // form.nc)
-    stride = -(-form.kc * form.nc * dtype().itemsize // 64) * 64
-    assert form.nbytes == 64 + n_blocks * k_blocks * stride
-    b = np.full((k_blocks * form.kc, n_blocks * form.nc), np.nan, dtype)
+    stride = (form.nbytes - 64) // (k_blocks * n_blocks)
+    stored = to_numpy(dtype(form.element))
+    if stride > -(-form.kc * form.nc * stored.itemsize // 64) * 64:
+        stored = np.dtype(np.int16 if stored.kind in "iu" else np.float32)
+    assert stride == -(-form.kc * form.nc * stored.itemsize // 64) * 64
+    b = np.full((k_blocks * form.kc, n_blocks * form.nc), 77, stored)
     for j, p in itertools.product(range(n_blocks), range(k_blocks)):
         start = 64 + (j * k_blocks + p) * stride
-        block = packed.array[start : start + form.kc * form.nc * dtype().itemsize].view(dtype)
-        panels = block.reshape(form.nc // form.nr, form.kc, form.nr)
-        b[p * form.kc :, j * form.nc :][: form.kc, : form.nc] = panels.transpose(1, 0, 2).reshape(form.kc, form.nc)
+        block = packed.array[start : start + form.kc * form.nc * stored.itemsize].view(stored)
+        panels = block.reshape(form.nc // form.nr, form.kc // form.depth, form.nr, form.depth)
+        b[p * form.kc :, j * form.nc :][: form.kc, : form.nc] = panels.transpose(1, 3, 0, 2).reshape(form.kc, form.nc)
     assert not b[form.k :].any()
     assert not b[:, form.n :].any()
     return b[: form.k, : form.n]
 
 
 @pytest.mark.parametrize("parameters", BLOCKS, ids=str)
-@pytest.mark.parametrize("a", ["f32", "f64"])
-def test_the_format_is_as_documented(a, parameters):
+@pytest.mark.parametrize("types", ["f32", "f64"])
+def test_the_format_is_as_documented(types, parameters):
     for n, k in ((70, 31), (17, 20), (1, 1), (64, 64)):
-        kernel = compiled(3, n, k, a, **parameters)
+        kernel = compiled(3, n, k, types, **parameters)
         b = products.uniform(kernel.spec)[1]
         assert (elements(kernel.pack_b(b)) == b).all(), (n, k)
+
+
+@pytest.mark.parametrize("target", LEVELS)
+@pytest.mark.parametrize("types", NARROW)
+def test_the_format_of_narrow_elements(target, types):
+    for parameters in ({}, {"nc": 32, "nr": 16, "kc": 32}):
+        kernel = compiled(9, 70, 100, types, target=target, **parameters)
+        b = products.uniform(kernel.spec)[1]
+        assert (elements(kernel.pack_b(b)) == b).all()
 
 
 def test_the_page_has_the_header():
