@@ -255,7 +255,8 @@ def to_llvm(
     run_passes(module, pipelines.TO_LLVM, "llvm")
     if half_floats.of(spec):
         half_floats.move_as_integers(module.operation)
-    return entry.add_entry(module, spec, target, workspace_bytes, allocator, symbol, packed)
+    asks = allocator == LIBC_ALLOCATOR
+    return entry.add_entry(module, spec, target, workspace_bytes, allocator, symbol, packed, asks_for_tiles=asks)
 
 
 def _lower_half_floats(module: ir.Module, spec: MatmulSpec, target: Target) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tilewright.lowering import pack_entry, prepack
+from tilewright.lowering import pack_entry, prepack, tile_permission
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import func
@@ -16,6 +16,8 @@ BODY = f"{ENTRY}_body"
 PACK_BODY = f"{prepack.PACK}_body"
 ALIGNMENT = 4096
 """Bytes, a page, of the workspace."""
+_TILES = "llvm.x86.tile"
+"""What the names of AMX's intrinsics that move tiles begin with."""
 
 
 def prepare_body(function: func.FuncOp, target: Target, *, tiles: bool = False) -> None:
@@ -40,6 +42,8 @@ def add_entry(
     allocator: tuple[str, str],
     symbol: str,
     packed: PackedFormat | None = None,
+    *,
+    asks_for_tiles: bool = False,
 ) -> ir.Module:
     """Returns a module with the lowered body and the C entry beside it, in the LLVM dialect.
 
@@ -53,11 +57,14 @@ def add_entry(
         allocator: Names of the functions that get (``ptr(i64 alignment, i64 bytes)``) and release (``void(ptr)``) it.
         symbol: The C entry's name.
         packed: The format of B when it comes packed.
+        asks_for_tiles: Whether the object asks for permission to use AMX, if it does, when it is loaded.
     """
     body = str(module).rstrip()
     entries = _entry_text(spec, target, workspace, allocator, symbol, packed)
     if packed is not None:
         entries += pack_entry.text(packed, PACK_BODY, symbol, _attributes_text(target))
+    if asks_for_tiles and _TILES in body:
+        entries += tile_permission.text()
     return ir.Module.parse(body[: body.rindex("}")] + entries + "}", module.context)
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tilewright.errors import TargetError
+from tilewright.targets import amx
 from tilewright.targets.base import Cache, Family, Target
 from tilewright.targets.registry import FAMILIES, family_of
 
@@ -130,12 +131,13 @@ def describe(architecture: str, flags: Collection[str], caches: Mapping[int, Cac
 def machine() -> tuple[str, frozenset[str]]:
     """The architecture of this machine as ``uname -m`` says it, and Linux's flags of its CPUs; read once.
 
-    The flags are empty where there is no /proc/cpuinfo.
+    The flags are empty where there is no /proc/cpuinfo. Where the CPU has AMX the process asks for permission to use it,
+    and AMX's flags are left out when that is refused.
     """
     architecture = os.uname().machine
     try:
         with _CPUINFO.open(encoding="utf-8", errors="replace") as lines:
-            return architecture, cpu_flags(lines)
+            return architecture, amx.usable(cpu_flags(lines))
     except OSError:
         return architecture, frozenset()
 
