@@ -24,7 +24,7 @@ from tilewright.targets.base import Target
 # multiply-adds) runs at 0.92 of the rate of a 6 x 4 tile (10 loads), which a quarter of a slot a load explains.
 _LOAD_COST = 0.25
 
-_FUSED = frozenset({"fma", "avx512f"})
+_FUSED = frozenset({"fma", "avx512f", "neon"})
 """Features that multiply and add in one instruction."""
 
 _PANEL_SHARE = 1 / 4
@@ -113,18 +113,20 @@ def register_tiles(target: Target, lanes: int) -> Iterator[tuple[int, int]]:
     """All (mr, nr) that fit the vector registers.
 
     They hold the accumulators, a row of B, a broadcast element of A and, where multiply and add are two instructions, the
-    product.
+    product. Where a multiply-add takes an element of A by lane, a step over k is as long as a register has lanes: they hold
+    a register of each row of A, and as many rows of B, because LLVM loads them all before it uses the first.
     """
     others = 1 if target.features & _FUSED else 2
     for vectors in range(1, target.vector_registers):
         for rows in range(1, target.vector_registers):
-            if rows * vectors + vectors + others <= target.vector_registers:
+            operands = rows + vectors * lanes if target.by_lane else vectors + others
+            if rows * vectors + operands <= target.vector_registers:
                 yield rows, vectors * lanes
 
 
-def tile_cycles(target: Target, mr: int, vectors: int) -> float:
+def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1) -> float:
     """Cycles of one step over k of a register tile: the multiply-adds, their latency or the loads, whichever is slowest."""
-    loads = mr + vectors
+    loads = (mr / lanes if target.by_lane else mr) + vectors
     busy = mr * vectors / target.fma_per_cycle
     return max(busy, loads / target.loads_per_cycle, target.fma_latency) + _LOAD_COST * loads / target.loads_per_cycle
 
@@ -139,7 +141,7 @@ def register_tile(target: Target, element: DType, m: int, n: int, *, nr: int | N
     def cycles(tile: tuple[int, int]) -> tuple[float, int]:
         mr, nr = tile
         tiles = ceil_div(max(m, 1), mr) * ceil_div(max(n, 1), nr)
-        return tiles * tile_cycles(target, mr, nr // lanes), -mr * nr
+        return tiles * tile_cycles(target, mr, nr // lanes, lanes), -mr * nr
 
     return min((tile for tile in register_tiles(target, lanes) if nr in (None, tile[1])), key=cycles)
 
