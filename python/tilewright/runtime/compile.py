@@ -79,14 +79,17 @@ def compile(
     found = store.get(key) if store is not None and key is not None else None
     if found is not None and _are_unchanged(found.header.get("libraries")):
         object_, seconds, texts = found.object, {}, {}
+        workspace = int(found.header.get("workspace", 0))
         header = found.header.get("packed")
         packed = PackedFormat.from_header(bytes.fromhex(header)) if header else None
     else:
         found = None
         built = build(spec, row, plan)
         object_, seconds, texts, packed = built.object, built.seconds, built.texts, built.packed
+        workspace = built.workspace
         if store is not None and key is not None:
             about = {"spec": str(spec), "target": row.name, "schedule": plan.name, "libraries": _libraries()}
+            about["workspace"] = workspace
             if packed is not None:
                 about["packed"] = packed.header.hex()
             store.put(key, object_, about)
@@ -103,6 +106,7 @@ def compile(
         object_bytes=len(object_),
         cached=found is not None,
         version=VERSION,
+        workspace_bytes=workspace,
     )
     return Kernel(code, spec, row, facts, _Texts(spec, row, plan, texts), packing)
 

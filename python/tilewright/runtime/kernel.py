@@ -39,6 +39,7 @@ class Metadata:
         seconds: Time of each stage of the compilation, by name; empty when the object came from the cache.
         compile_seconds: Time of the whole compilation, or of the loading from the cache.
         object_bytes: Size of the ELF object.
+        workspace_bytes: Scratch memory that a call takes for packed panels and partial sums, and gives back.
         cached: Whether the object came from the disk cache.
         version: tilewright's version.
     """
@@ -54,6 +55,7 @@ class Metadata:
     object_bytes: int
     cached: bool
     version: str
+    workspace_bytes: int = 0
 
     def __post_init__(self) -> None:
         """Freezes copies of the mappings."""
