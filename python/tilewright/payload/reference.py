@@ -10,27 +10,19 @@ Integers are exact. For floats the bounds are the standard ones for sums of prod
 With beta 1 the former C is one more term: γ_{K+1}(u)·(|A||B| + |C|). Where C is narrower than the accumulator, the sum is
 rounded once more: by half a unit in the last place of C, u(C)·|sum|.
 
-Instructions for dot products of bf16 (VDPBF16PS, TDPBF16PS: Intel SDM, volume 2) take subnormal numbers for zeros and give
-zeros for subnormal results, whatever the processor is set to. Therefore, where A is narrower than the accumulator, the bound
-has three terms more, with t = 2**-126, the smallest normal number of bf16 and of f32 both:
-
-- the sum of |a||b| over the products of which a factor is below t: such a product may be missing;
-- 2·K·t: each of K products and K sums may become zero when it is below t;
-- 2·t: so may the former C when it is read, and the result when it is rounded to bf16 (VCVTNEPS2BF16).
-
-No f16 is that small, and its sums are multiples of 2**-48, so that for f16 none of this is of weight.
+What instructions for dot products add to it, `rounding` says.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.dtypes import DType, to_numpy
+from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError
+from tilewright.payload.rounding import flushed, gamma, infinite_times_tiny, limits, magnitudes, overflow, roundoff
 from tilewright.spec import MatmulSpec
 
 _U64 = 2.0**-53
@@ -77,7 +69,7 @@ def reference(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any
         # Exact in float64, which has 53 bits: there are less than 2**31 products of 16 bits, and C of 32.
         return total.astype(np.int64).astype(np.int32).astype(np.int64)
     if spec.c != spec.acc:
-        total[np.abs(total) >= _overflow(spec.c_type)] *= np.inf
+        total[np.abs(total) >= overflow(spec.c_type)] *= np.inf
     return total
 
 
@@ -132,15 +124,15 @@ def error_bound(
     if spec.k == 0 or spec.acc_type.kind != "float":
         return np.zeros(spec.c_shape)
     terms = spec.k + spec.beta
-    kernel = _gamma(terms, _roundoff(spec.acc_type))
+    kernel = gamma(terms, roundoff(spec.acc_type))
     own = _reference_gamma(spec)
     with np.errstate(all="ignore"):
         # |A||B| + |C|, and a little more than it, for its own rounding in float64.
-        magnitude = _magnitude(a, b, c) * (1 + 2 * _gamma(terms, _U64))
+        magnitude = _magnitude(a, b, c) * (1 + 2 * gamma(terms, _U64))
         underflow = spec.k * float(np.finfo(to_numpy(spec.acc_type)).smallest_subnormal)
         bound = (kernel + own) * magnitude + underflow
         if spec.a != spec.acc:
-            bound += _flushed(spec, a, b)
+            bound += flushed(spec, a, b)
         largest = magnitude * (1 + kernel) + underflow
         bound = _rounded(spec, bound, magnitude) if spec.c == spec.acc else _narrowed(spec, bound, _sums(spec, a, b, c))
         bound[~(largest <= float(np.finfo(to_numpy(spec.acc_type)).max))] = np.inf
@@ -154,60 +146,28 @@ def _among_infinite(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArr
     """The bound where the sum has a term that is NaN or Inf: 0, or inf where others may make another NaN or Inf of it."""
     finite_a, finite_b = (np.where(np.isfinite(x), x, 0) for x in (a, b))
     others = _magnitude(finite_a, finite_b, None if c is None else np.where(np.isfinite(c), c, 0))
-    others *= 1 + 2 * _gamma(spec.k + spec.beta, _roundoff(spec.acc_type))
+    others *= 1 + 2 * gamma(spec.k + spec.beta, roundoff(spec.acc_type))
     overflows = others > float(np.finfo(to_numpy(spec.acc_type)).max)
-    return np.where(overflows | _infinite_times_tiny(spec, a, b), np.inf, 0.0)
+    return np.where(overflows | infinite_times_tiny(spec, a, b), np.inf, 0.0)
 
 
 def _magnitude(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None) -> NDArray[np.float64]:
     """|A||B| + |C|."""
-    return _magnitudes(a) @ _magnitudes(b) + (0.0 if c is None else _magnitudes(c))
-
-
-def _magnitudes(x: NDArray[Any]) -> NDArray[np.float64]:
-    """|X| in float64."""
-    return np.abs(x.astype(np.float64))
+    return magnitudes(a) @ magnitudes(b) + (0.0 if c is None else magnitudes(c))
 
 
 def _rounded(spec: MatmulSpec, bound: NDArray[np.float64], magnitude: NDArray[np.float64]) -> NDArray[np.float64]:
     """The bound of the sums with one more rounding, for kernels that add up parts of the sum."""
-    return bound + _roundoff(spec.c_type) * (magnitude + bound)
+    return bound + roundoff(spec.c_type) * (magnitude + bound)
 
 
 def _narrowed(spec: MatmulSpec, bound: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """The bound of the sums after their rounding to a narrower C, which may overflow."""
-    exact, limit = np.abs(sums), _overflow(spec.c_type)
-    rounded = bound + _roundoff(spec.c_type) * (exact + bound) + float(_limits(spec.c_type).smallest_subnormal)
+    exact, limit = np.abs(sums), overflow(spec.c_type)
+    rounded = bound + roundoff(spec.c_type) * (exact + bound) + float(limits(spec.c_type).smallest_subnormal)
     rounded[exact + bound >= limit] = np.inf
     rounded[exact - bound >= limit] = 0.0
     return rounded
-
-
-def _flushed(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
-    """What may be lost where subnormal numbers count as zeros, as the module says."""
-    tiny = float(np.finfo(to_numpy(spec.acc_type)).tiny)
-    lost = np.full(spec.c_shape, (2 * spec.k + 2) * tiny)
-    a_size, b_size = _magnitudes(a), _magnitudes(b)
-    a_tiny, b_tiny = (np.where(size < tiny, size, 0.0) for size in (a_size, b_size))
-    if a_tiny.any() or b_tiny.any():
-        lost += a_tiny @ b_size + (a_size - a_tiny) @ b_tiny
-    return lost
-
-
-def _infinite_times_tiny(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where an Inf is multiplied by a number that a dot instruction may take for zero."""
-    met = np.zeros(spec.c_shape, bool)
-    if spec.a == spec.acc:
-        return met
-    tiny = float(np.finfo(to_numpy(spec.acc_type)).tiny)
-    a_size, b_size = _magnitudes(a), _magnitudes(b)
-    for x, y in (
-        (np.isinf(a_size), (b_size > 0) & (b_size < tiny)),
-        ((a_size > 0) & (a_size < tiny), np.isinf(b_size)),
-    ):
-        if x.any() and y.any():
-            met |= x.astype(np.float64) @ y.astype(np.float64) > 0
-    return met
 
 
 def within_bound(c: NDArray[Any], ref: NDArray[Any], bound: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -259,7 +219,7 @@ def _same(c: NDArray[Any], ref: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _is_exact_in_float64(spec: MatmulSpec) -> bool:
     """Whether products of A's and B's elements have no more bits than float64's 53, as those of integers never have."""
-    return spec.acc_type.kind != "float" or _roundoff(spec.a_type) * _roundoff(spec.b_type) >= _U64
+    return spec.acc_type.kind != "float" or roundoff(spec.a_type) * roundoff(spec.b_type) >= _U64
 
 
 def _is_small(spec: MatmulSpec) -> bool:
@@ -275,33 +235,10 @@ def _step(spec: MatmulSpec) -> int:
 def _reference_gamma(spec: MatmulSpec) -> float:
     """The reference's own error before its last rounding, as a multiple of |A||B| + |C|."""
     if _is_exact_in_float64(spec):
-        return _gamma(spec.k + spec.beta, _U64)
+        return gamma(spec.k + spec.beta, _U64)
     if _is_small(spec):
-        return _gamma(spec.k + spec.beta, _U_LONG)
-    return _gamma(_step(spec), _U64) + 2 * _gamma(_SUMS + spec.beta, _U_LONG)
-
-
-def _gamma(n: int, u: float) -> float:
-    """γ_n(u), the factor of n roundings; inf when they can amount to all of it."""
-    return n * u / (1 - n * u) if n * u < 1 else float("inf")
-
-
-def _limits(element: DType) -> Any:  # noqa: ANN401 - ml_dtypes' class is none of numpy's
-    """The largest and smallest numbers of a floating-point type."""
-    if element.numpy_module is None:
-        return np.finfo(to_numpy(element))
-    return import_module(element.numpy_module).finfo(to_numpy(element))
-
-
-def _overflow(element: DType) -> float:
-    """The smallest magnitude that rounds to Inf: half a unit in the last place above the largest number."""
-    u = _roundoff(element)
-    return float(_limits(element).max) * (1 - u / 2) / (1 - u)
-
-
-def _roundoff(element: DType) -> float:
-    """Unit roundoff of a type; integers do not round."""
-    return element.roundoff or 0.0
+        return gamma(spec.k + spec.beta, _U_LONG)
+    return gamma(_step(spec), _U64) + 2 * gamma(_SUMS + spec.beta, _U_LONG)
 
 
 def _check(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None) -> None:

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What rounding, overflow and underflow do to numbers of a type and to sums of their products.
+
+Instructions for dot products of bf16 (VDPBF16PS, TDPBF16PS: Intel SDM, volume 2) take subnormal numbers for zeros and give
+zeros for subnormal results, whatever the processor is set to. Therefore, where A is narrower than the accumulator, the bound
+has three terms more, with t = 2**-126, the smallest normal number of bf16 and of f32 both:
+
+- the sum of |a||b| over the products of which a factor is below t: such a product may be missing;
+- 2·K·t: each of K products and K sums may become zero when it is below t;
+- 2·t: so may the former C when it is read, and the result when it is rounded to bf16 (VCVTNEPS2BF16).
+
+No f16 is that small, and its sums are multiples of 2**-48, so that for f16 none of this is of weight.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.dtypes import DType, to_numpy
+from tilewright.spec import MatmulSpec
+
+
+def gamma(n: int, u: float) -> float:
+    """γ_n(u), the factor of n roundings; inf when they can amount to all of it."""
+    return n * u / (1 - n * u) if n * u < 1 else float("inf")
+
+
+def roundoff(element: DType) -> float:
+    """Unit roundoff of a type; integers do not round."""
+    return element.roundoff or 0.0
+
+
+def limits(element: DType) -> Any:  # noqa: ANN401 - ml_dtypes' class is none of numpy's
+    """The largest and smallest numbers of a floating-point type."""
+    if element.numpy_module is None:
+        return np.finfo(to_numpy(element))
+    return import_module(element.numpy_module).finfo(to_numpy(element))
+
+
+def overflow(element: DType) -> float:
+    """The smallest magnitude that rounds to Inf: half a unit in the last place above the largest number."""
+    u = roundoff(element)
+    return float(limits(element).max) * (1 - u / 2) / (1 - u)
+
+
+def magnitudes(x: NDArray[Any]) -> NDArray[np.float64]:
+    """|X| in float64."""
+    return np.abs(x.astype(np.float64))
+
+
+def flushed(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+    """What may be lost where subnormal numbers count as zeros, as the module says."""
+    tiny = float(np.finfo(to_numpy(spec.acc_type)).tiny)
+    lost = np.full(spec.c_shape, (2 * spec.k + 2) * tiny)
+    a_size, b_size = magnitudes(a), magnitudes(b)
+    a_tiny, b_tiny = (np.where(size < tiny, size, 0.0) for size in (a_size, b_size))
+    if a_tiny.any() or b_tiny.any():
+        lost += a_tiny @ b_size + (a_size - a_tiny) @ b_tiny
+    return lost
+
+
+def infinite_times_tiny(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where an Inf is multiplied by a number that a dot instruction may take for zero."""
+    met = np.zeros(spec.c_shape, bool)
+    if spec.a == spec.acc:
+        return met
+    tiny = float(np.finfo(to_numpy(spec.acc_type)).tiny)
+    a_size, b_size = magnitudes(a), magnitudes(b)
+    for x, y in (
+        (np.isinf(a_size), (b_size > 0) & (b_size < tiny)),
+        ((a_size > 0) & (a_size < tiny), np.isinf(b_size)),
+    ):
+        if x.any() and y.any():
+            met |= x.astype(np.float64) @ y.astype(np.float64) > 0
+    return met
