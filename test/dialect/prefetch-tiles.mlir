@@ -51,3 +51,21 @@ func.func @others(%c: memref<?x?xf32>, %n: index) -> vector<2x32xf32> {
   }
   return %sum : vector<2x32xf32>
 }
+
+// -----
+
+// No tile lies below one that has all rows.
+// CHECK-LABEL: func @last
+//   CHECK-NOT:   memref.prefetch
+//       CHECK:   return
+func.func @last(%c: memref<2x64xf32>, %j: index, %n: index) -> vector<2x32xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %pad = arith.constant 0.0 : f32
+  %start = vector.transfer_read %c[%c0, %j], %pad {in_bounds = [true, true]} : memref<2x64xf32>, vector<2x32xf32>
+  %sum = scf.for %k = %c0 to %n step %c1 iter_args(%acc = %start) -> vector<2x32xf32> {
+    %next = arith.addf %acc, %acc : vector<2x32xf32>
+    scf.yield %next : vector<2x32xf32>
+  }
+  return %sum : vector<2x32xf32>
+}

@@ -38,6 +38,15 @@ bool placeIsKnownBefore(vector::TransferReadOp read, scf::ForOp loop) {
          llvm::all_of(read.getIndices(), [&](Value index) { return dominance.properlyDominates(index, loop); });
 }
 
+/// Whether a tile lies below the one that `read` reads, as far as the extents say.
+bool hasTileBelow(vector::TransferReadOp read) {
+  Value base = read.getBase();
+  while (auto slice = base.getDefiningOp<memref::SubViewOp>())
+    base = slice.getSource();
+  int64_t rows = cast<MemRefType>(base.getType()).getDimSize(0);
+  return ShapedType::isDynamic(rows) || rows > read.getVectorType().getDimSize(0);
+}
+
 struct PrefetchTiles final : impl::PrefetchTilesBase<PrefetchTiles> {
   using PrefetchTilesBase::PrefetchTilesBase;
 
@@ -46,7 +55,7 @@ struct PrefetchTiles final : impl::PrefetchTilesBase<PrefetchTiles> {
     getOperation()->walk([&](vector::TransferReadOp read) {
       bool isTile = read.getVectorType().getRank() == 2 && isa<MemRefType>(read.getShapedType()) &&
                     read.getShapedType().getRank() == 2;
-      if (isTile && !read.hasOutOfBoundsDim())
+      if (isTile && !read.hasOutOfBoundsDim() && hasTileBelow(read))
         reads.push_back(read);
     });
     for (vector::TransferReadOp read : reads) {

@@ -15,6 +15,7 @@ from tilewright.mlir.passmanager import PassManager
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
 from tilewright.schedules.plan import Plan
+from tilewright.schedules.blocking import held_bytes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -244,7 +245,7 @@ def to_llvm(
     Raises:
         LoweringError: A pass failed.
     """
-    last = (target.l3 or target.l2).bytes
+    last = held_bytes(target)
     run_passes(module, pipelines.PREFETCH.format(line=target.l1.line, l2=target.l2.bytes, last=last), "llvm")
     dots = target.dots(spec.a_type.name, spec.b_type.name)
     _run_own_script(module, pipelines.lower_vectors(target.lanes(spec.acc_type), dots), "llvm")

@@ -42,6 +42,9 @@ _KC_RANGE = (128, 1024)
 _MANY_ROWS = 720720
 """Rows of which every tile wastes none, or next to none: a multiple of all numbers up to 16."""
 
+_HELD_LIMIT = 32 << 20
+"""Bytes of the last-level cache at most that one core counts on: virtual machines report all of a package's."""
+
 _MAX_SIZE = 2**31 - 1
 """As the largest extent."""
 
@@ -170,8 +173,10 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
         mr -= mr == kc and dot.kind != "amx"
     last = target.l3 or target.l2
     b_bytes = min(int(last.bytes * _B_SHARE), _B_BLOCK_LIMIT)
-    mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // (kc * element.bytes), mr)
-    nc = even(spec.n, b_bytes // (kc * element.bytes), nr)
+    # Panels are padded to whole steps of the instruction.
+    depth_bytes = ceil_div(kc, dot.step) * dot.step * element.bytes
+    mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, mr)
+    nc = even(spec.n, b_bytes // depth_bytes, nr)
     return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
 
 
@@ -181,10 +186,45 @@ def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=max(spec.k, 1))
 
 
+def held_bytes(target: Target) -> int:
+    """Bytes that one core can expect to find in its last-level cache again."""
+    return min((target.l3 or target.l2).bytes, _HELD_LIMIT)
+
+
+def row_gap(target: Target, element: DType) -> int:
+    """Elements by which a row of a buffer is longer than needed: three cache lines, so that rows lie in different sets."""
+    return 3 * target.l1.line // element.bytes
+
+
+def most_rows(target: Target) -> int:
+    """Rows of a register tile of one vector: the others are for B, an element of A and what the compiler needs."""
+    return target.vector_registers - 4
+
+
+def streamed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes of strategy `streamed`: rows of B that do not push each other out of L1, a strip of C that stays in L2.
+
+    kc rows a power of two apart fill a set of L1. The strip and the kc rows of B, those in use and the next ones on their
+    way, take up to a quarter of L2 each.
+    """
+    lanes, element = target.lanes(spec.acc_type), spec.acc_type
+    sums = target.fma_latency * target.fma_per_cycle
+    kc = min(target.l1.ways, max(spec.k, 1))
+    nr = even(spec.n, ceil_div(sums, max(spec.m, 1)) * lanes, lanes)
+    nc = even(spec.n, target.l2.bytes // 4 // (max(spec.m, kc) * element.bytes), nr)
+    return Blocking(mr=even(spec.m, most_rows(target)), nr=nr, mc=max(spec.m, 1), nc=nc, kc=kc)
+
+
 def inner_product_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     """The sizes of strategy `inner_product`: as many rows as have partial sums, half of the registers, evened out.
 
     No more than L1 has ways: rows a power of two apart lie in the same set. Of a 1000 x 1024 matrix, 16 rows at a time take
     98 us and 8 take 61 (Zen 4, 8 ways).
     """
-    return Blocking(mr=even(spec.m, min(target.vector_registers // 2, target.l1.ways)), nr=1, mc=max(spec.m, 1), nc=1, kc=max(spec.k, 1))
+    return Blocking(
+        mr=even(spec.m, min(target.vector_registers // 2, target.l1.ways)),
+        nr=1,
+        mc=max(spec.m, 1),
+        nc=1,
+        kc=max(spec.k, 1),
+    )

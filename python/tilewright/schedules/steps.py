@@ -27,7 +27,7 @@ Handle = ir.Value
 """A transform value that stands for payload operations."""
 
 _TRACEBACK_FRAMES = 16
-_MARK = "tilewright."
+_MARK = "mark_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def match(root: Handle, name: str, *, result_type: ir.Type | None = None) -> Han
 
 
 def mark(op: Handle, name: str) -> None:
-    """Gives `op` the attribute ``tilewright.<name>``, by which `match_marked` finds it after other steps have moved it."""
+    """Gives `op` the attribute ``mark_<name>``, by which `match_marked` finds it after other steps have moved it."""
     transform.annotate(op, f"{_MARK}{name}")
 
 
@@ -165,6 +165,18 @@ def tile(op: Handle, sizes: Sequence[int]) -> tuple[Handle, Handle]:
     return tiled.results[0], tiled.results[1]
 
 
+def tile_with_producers(op: Handle, sizes: Sequence[int]) -> Handle:
+    """Tiles one dimension of a linalg op, and computes what it needs of the ops before it inside of the loop.
+
+    Before: ``P = A * B``, ``C = f(P)`` over (m, n). After ``tile_with_producers(op, [0, 64])``, of which the tile is returned::
+
+        for j in 0..N step 64:
+            p = A * B[:, j:j+64]
+            C[:, j:j+64] = f(p)
+    """
+    return structured.FuseOp(op, tile_sizes=list(sizes), apply_cleanup=True).results[0]
+
+
 def split_sum(op: Handle, sizes: Sequence[int]) -> Handle:
     """Tiles the reduction of a linalg op so that each element of a tile has a sum of its own. Returns the loop.
 
@@ -177,6 +189,34 @@ def split_sum(op: Handle, sizes: Sequence[int]) -> Handle:
     """
     kind = transform.AnyOpType.get()
     return structured.TileReductionUsingForOp([kind], kind, kind, kind, op, tile_sizes=list(sizes)).results[-1]
+
+
+def stage(op: Handle, operand: int, gap: int) -> None:
+    """Gives a matmul its operand number `operand` (0: A, 2: C) in a buffer whose rows are `gap` elements longer.
+
+    Before: ``C += A * B``. After, with operand 2::
+
+        S = C (rows of N + gap)
+        S += A * B
+        C = S
+    """
+    ours.tilewright_stage(op, operand, gap)
+
+
+def vectorize_copies(functions: Handle, columns: Sequence[int], width: int) -> None:
+    """Copies whole matrices, of as many columns each as `columns` says in program order, in vectors of `width` elements.
+
+    Before: ``C = S``. After::
+
+        for j in 0..N step width: C[:, j:j+width] = S[:, j:j+width]
+    """
+    for copy, extent in zip(split(match(functions, "linalg.copy"), len(columns)), columns, strict=True):
+        if width < extent:
+            _, over = tile(copy, [0, width])
+            if extent % width:
+                peel(over)
+    clean(functions)
+    vectorize(match(functions, "linalg.copy"))
 
 
 def merge_slices(functions: Handle) -> None:
@@ -365,6 +405,22 @@ def split_full_tiles(functions: Handle, tile_type: ir.VectorType, *, looped: boo
     contracts = match(functions, "vector.contract")
     ours.tilewright_split_transfer(consumers(enclosing_loop(contracts) if looped else contracts))
     clean(functions)
+
+
+def vectorize_epilogue(op: Handle) -> Handle:
+    """Vectorises what is done to a padded tile of sums before it is written. Returns the write.
+
+    Before: ``p = A[i:i+r] * B[:, j:j+s]`` padded to (MR, NR), ``C[i:i+r, j:j+s] = f(p[:r, :s], bias[j:j+s])``. After::
+
+        vp = read p; vb = read bias[j:j+NR] (may be out of bounds), the same for each row
+        write C[i:i+MR, j:j+NR] (may be out of bounds) <- f(vp, vb)
+    """
+    return ours.tilewright_vectorize_epilogue(transform.AnyOpType.get(), op)
+
+
+def split_full_write(write: Handle) -> None:
+    """Gives a write of a tile a branch without masks for full tiles, as `split_full_tiles` does."""
+    ours.tilewright_split_transfer(write)
 
 
 def peel(loop_handle: Handle) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tilewright.mlir import ir
 from tilewright.schedules import steps
-from tilewright.schedules.blocking import Blocking
+from tilewright.schedules.blocking import Blocking, ceil_div
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -28,36 +28,53 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
 
     The step t is 1 but for types of which the target's instruction takes several products at once, when K has whole steps.
     """
+    with steps.script() as script:
+        steps.record(script.functions, unpacked, blocking, target)
+        register_tiles(script, spec, target, blocking)
+    return script.module
+
+
+def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blocking) -> None:
+    """The loops over blocks and register tiles, as `unpacked` shows them, of the one product in the payload of `script`.
+
+    Where nc of `blocking`, rounded up to whole tiles, is less than N, a loop ``for jc in 0..N step nc`` is around them.
+    """
     p = blocking
     lanes = target.lanes(spec.acc_type)
     # Tiles of registers want packed panels; instructions that take several products at once, whole groups of them.
     step = target.dots(spec.a_type.name, spec.b_type.name)[-1].step
     if spec.k % step or p.kc % step:
         step = 1
-    with steps.script() as script:
-        steps.record(script.functions, unpacked, p, target)
-        tile = steps.match_product(script.root, spec)
-        if p.kc < spec.k:
-            tile, _ = steps.tile(tile, [0, 0, p.kc])
-        short: list[steps.Handle] = []
-        for sizes, size, extent in (([0, p.nr, 0], p.nr, spec.n), ([p.mr, 0, 0], p.mr, spec.m)):
-            if size < extent:
-                tile, loop = steps.tile(tile, sizes)
-                if extent % size:
-                    short.append(loop)
-        for loop in reversed(short):
-            steps.peel(loop)
-        steps.clean(script.functions)
-        tile = steps.match_product(script.functions, spec)
-        looped = min(p.kc, spec.k) > step
-        if looped:
-            tile, _ = steps.tile(tile, [0, 0, step])
-        steps.clean(script.functions)
-        tile = steps.match_product(script.functions, spec)
-        if spec.n % lanes:
-            tile = steps.pad(tile, spec, sizes=[0, lanes, 0], pack=[False] * 3)
-        steps.vectorize_product(tile, script.functions, spec)
-        steps.keep_accumulators(script.functions, looped=looped)
-        if spec.beta == 0:
-            steps.start_from_zero(script.functions)
-    return script.module
+    tile = steps.match_product(script.root, spec)
+    short: list[steps.Handle] = []
+    # Whole register tiles, so that only the last block has a short one.
+    nc = ceil_div(p.nc, p.nr) * p.nr
+    if nc < spec.n:
+        tile, loop = steps.tile(tile, [0, nc, 0])
+        if spec.n % nc:
+            short.append(loop)
+    if p.kc < spec.k:
+        tile, _ = steps.tile(tile, [0, 0, p.kc])
+    for sizes, size, extent, uneven in (
+        ([0, p.nr, 0], p.nr, min(nc, spec.n), bool(spec.n % p.nr or short)),
+        ([p.mr, 0, 0], p.mr, spec.m, bool(spec.m % p.mr)),
+    ):
+        if size < extent:
+            tile, loop = steps.tile(tile, sizes)
+            if uneven:
+                short.append(loop)
+    for loop in reversed(short):
+        steps.peel(loop)
+    steps.clean(script.functions)
+    tile = steps.match_product(script.functions, spec)
+    looped = min(p.kc, spec.k) > step
+    if looped:
+        tile, _ = steps.tile(tile, [0, 0, step])
+    steps.clean(script.functions)
+    tile = steps.match_product(script.functions, spec)
+    if spec.n % lanes:
+        tile = steps.pad(tile, spec, sizes=[0, lanes, 0], pack=[False] * 3)
+    steps.vectorize_product(tile, script.functions, spec)
+    steps.keep_accumulators(script.functions, looped=looped)
+    if spec.beta == 0:
+        steps.start_from_zero(script.functions)

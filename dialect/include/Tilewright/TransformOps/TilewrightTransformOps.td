@@ -9,6 +9,8 @@ include "Tilewright/TransformOps/Accumulators.td"
 include "Tilewright/TransformOps/Amx.td"
 include "Tilewright/TransformOps/Annotate.td"
 include "Tilewright/TransformOps/Dot.td"
+include "Tilewright/TransformOps/Epilogue.td"
 include "Tilewright/TransformOps/Packing.td"
+include "Tilewright/TransformOps/Staging.td"
 
 #endif // TILEWRIGHT_TRANSFORMOPS_TILEWRIGHTTRANSFORMOPS_TD

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef TILEWRIGHT_TRANSFORMOPS_STAGING_TD
+#define TILEWRIGHT_TRANSFORMOPS_STAGING_TD
+
+include "Tilewright/TransformOps/TransformOpBase.td"
+
+def Tilewright_StageOp : Tilewright_TransformEachOp<"stage"> {
+  let summary = "Moves an operand to a buffer of its own, whose rows are a little longer";
+  let description = [{
+    Gives a linalg op a copy of its operand number `operand`, a two-dimensional tensor of static shape, in a new tensor of
+    which each row is `gap` elements longer. Rows a power of two apart lie in the same set of a cache, where they push each
+    other out; in the new tensor they do not, as long as `gap` elements fill an odd number of lines.
+
+    What the op accumulates into starts as the former tensor: filled, where that was filled, otherwise copied. A `linalg.copy`
+    then brings the result where it belongs.
+
+    Why not upstream: `structured.pad` makes longer what operands share, so that columns of C would be columns of B too, and
+    `structured.bufferize_to_allocation` makes buffers without gaps.
+
+    ```mlir
+    %f = linalg.fill ins(%zero) outs(%c)
+    %r = linalg.matmul ins(%a, %b) outs(%f)
+    // becomes, with `operand 2 gap 48`,
+    %rows = bufferization.alloc_tensor() : tensor<8x4144xf32>
+    %s = tensor.extract_slice %rows[0, 0] [8, 4096] [1, 1]
+    %f = linalg.fill ins(%zero) outs(%s)
+    %r = linalg.matmul ins(%a, %b) outs(%f)
+    %copy = linalg.copy ins(%r) outs(%c)
+    ```
+
+    The handle stays valid. A silenceable failure: there is no such operand.
+  }];
+  let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntNonNegative]>:$operand,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$gap);
+  let results = (outs);
+  let assemblyFormat = "$target `operand` $operand `gap` $gap attr-dict `:` type($target)";
+}
+
+#endif // TILEWRIGHT_TRANSFORMOPS_STAGING_TD
