@@ -165,16 +165,17 @@ def test_the_rest_after_a_loop(loops, row, expected):
 
 
 @pytest.mark.parametrize(("outer", "inner", "threads", "expected"), [
-    (10, 100, 1, (1, 1)),
-    (10, 100, 2, (1, 2)),  # rows, where both are even
-    (7, 3, 2, (2, 1)),  # 12 tiles of 21 and not 14
-    (6, 3, 2, (2, 1)),  # 9 tiles, not 12
-    (1, 5, 16, (1, 5)),  # no part without work
-    (4, 4, 16, (4, 4)),
-    (3, 1000, 7, (1, 7)),
+    ((10, 64), (100, 6), 1, (1, 1)),
+    ((12, 64), (22, 6), 2, (2, 1)),  # 132 rows of 768 columns: the longer side
+    ((12, 64), (400, 6), 2, (1, 2)),
+    ((3, 64), (22, 6), 2, (1, 2)),  # two panels for one thread and one for the other would not be fair
+    ((1, 64), (5, 6), 16, (1, 5)),  # no part without work
+    ((4, 8), (4, 8), 16, (4, 4)),
+    ((100, 64), (1000, 6), 4, (2, 2)),
+    ((3, 8), (1000, 1), 7, (1, 7)),
 ])  # fmt: skip
 def test_grid(outer, inner, threads, expected):
-    split = parallel.grid(outer, inner, threads)
+    split = parallel.grid(parallel.Extent(*outer), parallel.Extent(*inner), threads)
     assert (split.outer, split.inner) == expected
 
 
