@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tilewright import math
+    from tilewright.entries import Epilogue
     from tilewright.errors import (
         LoweringError,
         OperandError,
@@ -17,6 +19,25 @@ if TYPE_CHECKING:
         SpecError,
         TargetError,
         TilewrightError,
+    )
+    from tilewright.payload.epilogues import (
+        bias,
+        cast,
+        clamp,
+        dequantize,
+        exp,
+        function,
+        gelu,
+        leaky_relu,
+        multiply,
+        quantize,
+        relu,
+        residual,
+        scale,
+        scale_by,
+        sigmoid,
+        silu,
+        tanh,
     )
     from tilewright.payload.reference import error_bound, reference
     from tilewright.runtime.compile import compile, matmul
@@ -35,6 +56,24 @@ _ORIGINS = {
     "SpecError": "errors",
     "TargetError": "errors",
     "TilewrightError": "errors",
+    "Epilogue": "entries",
+    "bias": "payload.epilogues",
+    "cast": "payload.epilogues",
+    "clamp": "payload.epilogues",
+    "dequantize": "payload.epilogues",
+    "exp": "payload.epilogues",
+    "function": "payload.epilogues",
+    "gelu": "payload.epilogues",
+    "leaky_relu": "payload.epilogues",
+    "multiply": "payload.epilogues",
+    "quantize": "payload.epilogues",
+    "relu": "payload.epilogues",
+    "residual": "payload.epilogues",
+    "scale": "payload.epilogues",
+    "scale_by": "payload.epilogues",
+    "sigmoid": "payload.epilogues",
+    "silu": "payload.epilogues",
+    "tanh": "payload.epilogues",
     "error_bound": "payload.reference",
     "reference": "payload.reference",
     "compile": "runtime.compile",
@@ -48,6 +87,7 @@ _ORIGINS = {
 
 __all__ = [
     "Blocking",
+    "Epilogue",
     "Kernel",
     "LoweringError",
     "MatmulSpec",
@@ -58,10 +98,28 @@ __all__ = [
     "Target",
     "TargetError",
     "TilewrightError",
+    "bias",
+    "cast",
+    "clamp",
     "compile",
+    "dequantize",
     "error_bound",
+    "exp",
+    "function",
+    "gelu",
+    "leaky_relu",
+    "math",
     "matmul",
+    "multiply",
+    "quantize",
     "reference",
+    "relu",
+    "residual",
+    "scale",
+    "scale_by",
+    "sigmoid",
+    "silu",
+    "tanh",
     "targets",
 ]
 
@@ -70,8 +128,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - as a module's __getattr__ i
     """Imports the public name `name`, or a stage of the package."""
     if name == "__version__":
         return import_module("tilewright.version").VERSION
-    if name == "targets":
-        return import_module("tilewright.targets")
+    if name in ("math", "targets"):
+        return import_module(f"tilewright.{name}")
     if name not in _ORIGINS:
         raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
     return getattr(import_module(f"tilewright.{_ORIGINS[name]}"), name)

@@ -5,14 +5,32 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
 from typing import Any
 
 from tilewright.dtypes import COMBINATIONS, Combination, DType, dtype
+from tilewright.entries import Chain, Epilogue, chain, entry
 from tilewright.errors import SpecError
 
 _LAYOUTS = ("nn", "nt", "tn", "tt")
 _MAX_EXTENT = 2**31 - 1
 _MAX_BYTES = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class OperandSpec:
+    """An operand of a call.
+
+    Attributes:
+        name: Its name in errors, and that of the argument for "a" and "b".
+        shape: Its extents.
+        type: Its element type.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    type: DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +52,15 @@ class MatmulSpec:
         batch: Leading batch extents: ().
         beta: 0: C = A·B, and C's former elements are never read. 1: C += A·B.
         b_packed: False. True: calls take B as `Kernel.pack_b` packed it.
-        epilogue: What is fused onto C: ().
+        epilogue: What is done to each element of the sum, in this order: entries such as `tilewright.bias`, and Python
+            functions of an element and of one of each further operand (`tilewright.function`). They are made entries.
 
     This release computes the combinations of element types in `tilewright.dtypes.COMBINATIONS`, with static extents,
-    layout "nn", no batch and no epilogue. A `c` narrower than `acc` is rounded to once, when the sum is
+    layout "nn" and no batch. A `c` narrower than `acc` is rounded to once, when the sum is
     complete; with `beta` 1 the former C is one of its terms. Integers that overflow i32 wrap around, modulo 2**32.
+
+    With an epilogue, `c` is by default the type that the last entry leaves, and may be a narrower float; with `beta` 1 the
+    former C is added to what the last entry leaves.
 
     Raises:
         SpecError: A field is wrong, or asks for what this release does not do; the message says which.
@@ -59,6 +81,9 @@ class MatmulSpec:
 
     def __post_init__(self) -> None:
         """Checks and completes the fields."""
+        if not isinstance(self.epilogue, tuple):
+            raise SpecError(f"epilogue is {self.epilogue!r}", where="MatmulSpec", expected="a tuple")
+        object.__setattr__(self, "epilogue", tuple(entry(each) for each in self.epilogue))
         for field in ("m", "n", "k"):
             object.__setattr__(self, field, _extent(field, getattr(self, field)))
         self._complete_types()
@@ -70,16 +95,33 @@ class MatmulSpec:
         a = _type("a", self.a)
         acc = _type("acc", a.accumulator if self.acc is None else self.acc)
         b = _type("b", a.name if self.b is None else self.b)
-        c = _type("c", acc.name if self.c is None else self.c)
-        if Combination(a.name, b.name, acc.name, c.name) not in COMBINATIONS:
+        last = _chain(acc.name, self.epilogue).result if self.epilogue else acc.name
+        c = _type("c", last if self.c is None else self.c)
+        # An epilogue says itself what may come of the sum.
+        sum_ = acc if self.epilogue else c
+        if Combination(a.name, b.name, acc.name, sum_.name) not in COMBINATIONS:
             raise SpecError(
-                f"A of {a}, B of {b} summed in {acc} to C of {c} is not supported yet",
+                f"A of {a}, B of {b} summed in {acc} to C of {sum_} is not supported yet",
                 where="MatmulSpec",
                 expected=f"one of {', '.join(map(str, COMBINATIONS))}",
             )
         object.__setattr__(self, "b", b.name)
         object.__setattr__(self, "c", c.name)
         object.__setattr__(self, "acc", acc.name)
+        if self.epilogue:
+            self._check_result(_chain(acc.name, self.epilogue).results())
+
+    def _check_result(self, possible: tuple[str, ...]) -> None:
+        """Checks that the epilogue's last entry leaves what C can hold."""
+        if self.c not in possible:
+            raise SpecError(
+                f"C of {self.c} after an epilogue that ends with {self.epilogue[-1]}",
+                where="MatmulSpec",
+                expected=f"one of {', '.join(possible)}",
+                remedy="End with tw.quantize(...) for i8 and u8, with tw.dequantize(...) for floats of an integer sum",
+            )
+        if self.beta and self.c in ("i8", "u8"):
+            raise _not_yet(f"beta 1 with C of {self.c}", "beta 0", "Add to a C of i32 or of a float type")
 
     def _check_sizes(self) -> None:
         """Checks that every operand can be addressed with 64-bit offsets."""
@@ -87,11 +129,12 @@ class MatmulSpec:
             ("A", self.a_shape, self.a_type),
             ("B", self.b_shape, self.b_type),
             ("C", self.c_shape, self.c_type),
+            *((each.name, each.shape, each.type) for each in self.further),
         )
-        for name, (rows, columns), element in operands:
-            if rows * columns * element.bytes > _MAX_BYTES:
+        for name, shape, element in operands:
+            if prod(shape) * element.bytes > _MAX_BYTES:
                 raise SpecError(
-                    f"{name} of {rows}x{columns} {element} has more bytes than a 64-bit offset can reach",
+                    f"{name} of {'x'.join(map(str, shape))} {element} has more bytes than a 64-bit offset can reach",
                     where="MatmulSpec",
                     expected="operands of less than 2**63 bytes",
                 )
@@ -110,10 +153,6 @@ class MatmulSpec:
             raise SpecError(f"beta is {self.beta!r}", where="MatmulSpec", expected="0 or 1")
         if not isinstance(self.b_packed, bool):
             raise SpecError(f"b_packed is {self.b_packed!r}", where="MatmulSpec", expected="False or True")
-        if not isinstance(self.epilogue, tuple):
-            raise SpecError(f"epilogue is {self.epilogue!r}", where="MatmulSpec", expected="a tuple")
-        if self.epilogue:
-            raise _not_yet("an epilogue", "()", "Apply it to the result")
 
     @classmethod
     def from_dtypes(cls, m: int, n: int, k: int, dtypes: str = "f32", **fields: Any) -> MatmulSpec:  # noqa: ANN401
@@ -140,6 +179,11 @@ class MatmulSpec:
             where="MatmulSpec",
             expected="one type ('f32'), or those of A, B and C ('u8,i8,i32')",
         )
+
+    @property
+    def fused(self) -> bool:
+        """Whether something is done to the sums before they are written: an epilogue, or rounding to a narrower type."""
+        return bool(self.epilogue) or self.c != self.acc
 
     @property
     def a_type(self) -> DType:
@@ -177,16 +221,44 @@ class MatmulSpec:
         return self.m, self.n
 
     @property
+    def chain(self) -> Chain:
+        """The entries of the epilogue with the types of all that they compute."""
+        return _chain(self.acc_type.name, self.epilogue)
+
+    @property
+    def further(self) -> tuple[OperandSpec, ...]:
+        """The further operands, those of the epilogue, in the order of the call."""
+        extents = {"m": self.m, "n": self.n}
+        return tuple(
+            OperandSpec(each.name, tuple(extents[axis] for axis in each.axes), dtype(str(each.type)))
+            for each in self.chain.operands
+        )
+
+    @property
+    def operands(self) -> tuple[OperandSpec, ...]:
+        """All operands but the result, in the order of the call."""
+        a = OperandSpec("a", self.a_shape, self.a_type)
+        return (a, OperandSpec("b", self.b_shape, self.b_type), *self.further)
+
+    @property
     def flops(self) -> int:
         """Operations: a multiply and an add for each of the M·N·K products."""
         return 2 * self.m * self.n * self.k
 
     def __str__(self) -> str:
-        """MxNxK, element types and layout: "384x1024x1024 f32 nn"; differing types all, "a,b,c"; beta 1; a packed B."""
+        """Extents, element types, layout and more: "384x1024x1024 f32 nn", "4x4x4 u8,i8,i32 nn beta=1 [relu()]"."""
         names = [self.a_type.name, self.b_type.name, self.c_type.name]
         types = names[0] if len(set(names)) == 1 else ",".join(names)
         further = f"{' beta=1' if self.beta else ''}{' b_packed' if self.b_packed else ''}"
+        if self.epilogue:
+            further += f" [{', '.join(map(str, self.epilogue))}]"
         return f"{self.m}x{self.n}x{self.k} {types} {self.layout}{further}"
+
+
+@lru_cache(maxsize=256)
+def _chain(accumulator: str, epilogue: tuple[Epilogue, ...]) -> Chain:
+    """The entries with their types."""
+    return chain(accumulator, epilogue)
 
 
 def _extent(field: str, value: Any) -> int:  # noqa: ANN401

@@ -18,6 +18,9 @@ LEAVES = {
     "version": (),
     "errors": (),
     "dtypes": ("errors",),
+    "expressions": ("errors", "dtypes"),
+    "entries": ("errors", "dtypes", "expressions"),
+    "math": ("expressions",),
     "knobs": ("errors",),
     "targets": ("errors", "dtypes", "knobs"),
 }

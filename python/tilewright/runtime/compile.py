@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from tilewright.emit.stages import Stages
 
 # The parts of the package that decide what an object is.
-_SOURCES = ("spec.py", "dtypes.py", "payload", "schedules", "lowering", "emit")
+_LEAVES = ("spec.py", "dtypes.py", "entries.py", "expressions.py", "math.py")
+_SOURCES = (*_LEAVES, "payload", "schedules", "lowering", "emit")
 _NATIVE = ("_codegen", "mlir/_mlir_libs/_tilewright", "mlir/_mlir_libs/libTilewrightPythonCAPI")
 
 

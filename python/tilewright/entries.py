@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The entries of an epilogue, and the element type of everything that they compute, from the accumulator to the result.
+
+Numbers are kept in the accumulator's type, those of an i32 accumulator in f32 from the first operation that is no integer's.
+What is narrower (an operand of bf16, what was cast to i8) is widened before anything is computed with it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.dtypes import dtype
+from tilewright.errors import SpecError
+from tilewright.expressions import ARITHMETIC, COMPARISONS, Program, trace
+
+AXES = ("mn", "n", "m", "")
+"""What a further operand has an extent for: every element, each column, each row, or nothing (one number for all)."""
+FLOAT = "float"
+"""Stands for the type in which an epilogue computes with floats: f64 for an accumulator of f64, and otherwise f32."""
+TRUTH = "truth"
+"""Stands for the type of a comparison."""
+_RESERVED = ("a", "b", "c", "out")
+_INTEGERS = ("i8", "u8", "i32")
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A further operand of an epilogue.
+
+    Attributes:
+        name: Its name in errors.
+        axes: One of `AXES`.
+        type: Its element type; "float" for the one that floats are computed in; None for that of what it meets.
+    """
+
+    name: str
+    axes: str = "n"
+    type: str | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the fields.
+
+        Raises:
+            SpecError: One is wrong.
+        """
+        if self.axes not in AXES:
+            known = ", ".join(map(repr, AXES))
+            raise SpecError(f"operand {self.name} has axes {self.axes!r}", where="epilogue", expected=f"one of {known}")
+        if self.type not in (None, FLOAT):
+            dtype(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """One entry of `MatmulSpec.epilogue`.
+
+    Attributes:
+        name: How it is written, for people: 'bias("n")'.
+        operands: What calls pass for it.
+        program: What it does to each element.
+    """
+
+    name: str
+    operands: tuple[Operand, ...]
+    program: Program
+
+    def __str__(self) -> str:
+        """The name."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class TypedStep:
+    """The types of one step of a program.
+
+    Attributes:
+        work: In which its numbers are when it is done.
+        result: Of what it gives; TRUTH for a comparison; "" for a constant, which is of whatever type is wanted.
+    """
+
+    work: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypedEntry:
+    """An entry where it stands in a chain.
+
+    Attributes:
+        entry: The entry.
+        operands: Its operands, their types known and their names those of the whole chain.
+        steps: The types of its program's steps.
+        source: The type of what it is given.
+        result: The type of what it gives.
+    """
+
+    entry: Epilogue
+    operands: tuple[Operand, ...]
+    steps: tuple[TypedStep, ...]
+    source: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """All entries of an epilogue.
+
+    Attributes:
+        accumulator: The type of what the first one is given.
+        compute: The type in which floats are computed.
+        entries: The entries.
+    """
+
+    accumulator: str
+    compute: str
+    entries: tuple[TypedEntry, ...]
+
+    @property
+    def result(self) -> str:
+        """The type of what the last one gives."""
+        return self.entries[-1].result if self.entries else self.accumulator
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """All further operands, in the order of the call."""
+        return tuple(each for entry in self.entries for each in entry.operands)
+
+    def wide(self, element: str) -> str:
+        """The type in which numbers of type `element` are computed with."""
+        return "i32" if element in _INTEGERS else self.compute
+
+    def results(self) -> tuple[str, ...]:
+        """The types that the result C may have: floats are rounded to it."""
+        if self.result in _INTEGERS:
+            return (self.result,)
+        return ("f64", "f32") if self.compute == "f64" else ("f32", "bf16", "f16")
+
+
+def entry(value: object) -> Epilogue:
+    """An entry as the user may write it: one that is made, or a function of an element and of one of each operand.
+
+    Raises:
+        SpecError: It is neither.
+    """
+    if isinstance(value, Epilogue):
+        return value
+    if callable(value):
+        return of_function(value, {})
+    raise SpecError(
+        f"an entry of the epilogue is {value!r}",
+        where="MatmulSpec",
+        expected='entries such as tw.bias("n") or tw.relu(), and Python functions',
+    )
+
+
+def of_function(function: Callable[..., Any], axes: dict[str, str | tuple[str, str]]) -> Epilogue:
+    """The entry for a Python function, whose further parameters are operands.
+
+    Args:
+        function: Takes the element, and one of each operand.
+        axes: By parameter, its axes, or axes and type; "n" and "float" for those left out.
+
+    Raises:
+        SpecError: The parameters are not such, or what it does cannot be traced.
+    """
+    name = getattr(function, "__name__", "function").strip("<>")
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        raise SpecError(
+            f"{function!r} does not tell its parameters", where="epilogue", expected="a def or lambda"
+        ) from None
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [each.name for each in parameters]
+    if not names or any(each.kind not in plain for each in parameters):
+        raise SpecError(
+            f"{name} takes ({', '.join(map(str, parameters))})",
+            where="epilogue",
+            expected="the element, and then each operand by its own parameter",
+        )
+    unknown = sorted(set(axes) - set(names[1:]))
+    if unknown:
+        raise SpecError(
+            f"{name} has no operand {unknown[0]}", where="epilogue", expected=f"one of {', '.join(names[1:]) or 'none'}"
+        )
+    operands = []
+    for each in names[1:]:
+        given = axes.get(each, "n")
+        if isinstance(given, tuple) and len(given) != 2:
+            raise SpecError(f"operand {each} is {given!r}", where="epilogue", expected="axes, or (axes, type)")
+        operands.append(Operand(each, *given) if isinstance(given, tuple) else Operand(each, given, FLOAT))
+    return Epilogue(f"{name}({', '.join(names)})", tuple(operands), trace(function, len(operands)))
+
+
+def chain(accumulator: str, epilogue: Sequence[Epilogue]) -> Chain:
+    """The entries of `epilogue` with their types.
+
+    Raises:
+        SpecError: A program converts to a type that it cannot convert to.
+    """
+    compute = "f64" if accumulator == "f64" else "f32"
+    whole = Chain(accumulator, compute, ())
+    taken = set(_RESERVED)
+    for each in epilogue:
+        source = whole.result
+        operands = []
+        for operand in each.operands:
+            element = {None: whole.wide(source), FLOAT: compute}.get(operand.type, operand.type)
+            operands.append(Operand(_free(operand.name, taken), operand.axes, element))
+        steps = _types(each.program, whole, source, [str(operand.type) for operand in operands])
+        typed = TypedEntry(each, tuple(operands), steps, source, steps[-1].result or compute)
+        whole = Chain(accumulator, compute, (*whole.entries, typed))
+    return whole
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """`name`, with a number where it is taken; it is taken then."""
+    number, free = 2, name
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    taken.add(free)
+    return free
+
+
+def _types(program: Program, whole: Chain, source: str, operands: Sequence[str]) -> tuple[TypedStep, ...]:
+    """The types of the steps of `program`, given elements of type `source`."""
+    found: list[TypedStep] = []
+    for step in program.steps:
+        given = [found[each].result for each in step.arguments]
+        if step.op in ("value", "operand"):
+            element = source if step.op == "value" else operands[int(step.detail)]
+            found.append(TypedStep(element, element))
+        elif step.op == "constant":
+            found.append(TypedStep("", "" if step.detail.lstrip("-").isdigit() else whole.compute))
+        elif step.op in ("and", "or", "not"):
+            found.append(TypedStep(TRUTH, TRUTH))
+        elif step.op == "convert":
+            found.append(TypedStep(_common(whole, source, given), _converted(step.detail, whole)))
+        elif step.op in (*ARITHMETIC, *COMPARISONS, "where", "negative", "absolute"):
+            work = _common(whole, source, [each for each in given if each != TRUTH])
+            found.append(TypedStep(work, TRUTH if step.op in COMPARISONS else work))
+        else:
+            found.append(TypedStep(whole.compute, whole.compute))
+    return tuple(found)
+
+
+def _common(whole: Chain, source: str, given: Sequence[str]) -> str:
+    """The type in which numbers of these types meet: i32 when all are integers."""
+    known = [each for each in given if each] or [source]
+    return "i32" if all(each in _INTEGERS for each in known) else whole.compute
+
+
+def _converted(element: str, whole: Chain) -> str:
+    """The type `element`, when numbers can be converted to it."""
+    if element == "f64" and whole.compute != "f64":
+        raise SpecError(
+            f"a cast to f64 of what is computed in {whole.compute}",
+            where="epilogue",
+            expected="a type that is no wider",
+        )
+    return element

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The entries of an epilogue that have names: each says what it does to one element, as a function of the user's would.
+
+From what it says come the IR (`payload.elementwise`), the NumPy reference and the error bound (`payload.propagation`). `c` is
+the element, as the sum or the entry before leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, isfinite, pi, sqrt
+from typing import Any
+
+from tilewright import math
+from tilewright.dtypes import dtype
+from tilewright.entries import FLOAT, Epilogue, Operand, of_function
+from tilewright.errors import SpecError
+from tilewright.expressions import Traced, convert, trace
+
+
+def bias(axes: str = "n", type: str | None = None) -> Epilogue:
+    """Computes c + bias, with an element for each column ("n"), or each row ("m"), of type `type`, by default as the sum has it.
+
+    Raises:
+        SpecError: The axes are none of "n", "m", "mn" and "", or there is no such type; as for every entry below.
+    """
+    return _entry("bias", lambda c, x: c + x, Operand("bias", axes, type), _written(axes, type))
+
+
+def residual(axes: str = "mn", type: str | None = None) -> Epilogue:
+    """Computes c + residual, an operand of M×N elements ("mn"), or with one for each column or row, which is then broadcast."""
+    return _entry("residual", lambda c, x: c + x, Operand("residual", axes, type), _written(axes, type))
+
+
+def multiply(axes: str = "mn", type: str | None = None) -> Epilogue:
+    """Computes c · factor, an operand as that of `residual`."""
+    return _entry("multiply", lambda c, x: c * x, Operand("factor", axes, type), _written(axes, type))
+
+
+def scale(value: float) -> Epilogue:
+    """Computes c · value, for one number that is known beforehand."""
+    factor = _number("scale", value)
+    return Epilogue(f"scale({factor!r})", (), trace(lambda c: c * factor, 0))
+
+
+def scale_by(axes: str = "n", type: str = FLOAT) -> Epilogue:
+    """Computes c · scale, a float for each column ("n"), or each row ("m"), or one for all ("")."""
+    return _entry("scale_by", lambda c, x: c * x, Operand("scale", axes, type), _written(axes, type))
+
+
+def relu() -> Epilogue:
+    """The larger of c and 0."""
+    return Epilogue("relu()", (), trace(lambda c: math.max(c, 0), 0))
+
+
+def leaky_relu(slope: float = 0.01) -> Epilogue:
+    """Computes c where it is above zero, and c · slope elsewhere."""
+    factor = _number("leaky_relu", slope)
+    return Epilogue(f"leaky_relu({factor!r})", (), trace(lambda c: math.where(c > 0, c, c * factor), 0))
+
+
+def clamp(lo: float = -inf, hi: float = inf) -> Epilogue:
+    """c, but at least `lo` and at most `hi`.
+
+    Raises:
+        SpecError: `lo` is above `hi`, or one is no number.
+    """
+    if not lo <= hi:
+        raise SpecError(f"clamp from {lo!r} to {hi!r}", where="epilogue", expected="lo <= hi")
+
+    def clamped(c: Traced) -> Traced:
+        least = c if lo == -inf else math.max(c, lo)
+        return least if hi == inf else math.min(least, hi)
+
+    return Epilogue(f"clamp({lo!r}, {hi!r})", (), trace(clamped, 0))
+
+
+def gelu(form: str = "erf") -> Epilogue:
+    """Computes c · Φ(c), Φ being the normal distribution: with "erf" as it is defined, with "tanh" by the usual approximation.
+
+    Source: D. Hendrycks and K. Gimpel, "Gaussian Error Linear Units", 2016.
+
+    Raises:
+        SpecError: `form` is something else.
+    """
+    forms: dict[str, Callable[[Traced], Traced]] = {
+        "erf": lambda c: (0.5 * c) * (1 + math.erf(c * sqrt(0.5))),
+        "tanh": lambda c: (0.5 * c) * (1 + math.tanh(sqrt(2 / pi) * (c + 0.044715 * (c * c) * c))),
+    }
+    if form not in forms:
+        raise SpecError(f"gelu by {form!r}", where="epilogue", expected="'erf' or 'tanh'")
+    return Epilogue(f"gelu({form!r})", (), trace(forms[form], 0))
+
+
+def silu() -> Epilogue:
+    """Computes c / (1 + exp(-c))."""
+    return Epilogue("silu()", (), trace(lambda c: c / (1 + math.exp(-c)), 0))
+
+
+def sigmoid() -> Epilogue:
+    """1 / (1 + exp(-c))."""
+    return Epilogue("sigmoid()", (), trace(math.sigmoid, 0))
+
+
+def tanh() -> Epilogue:
+    """The hyperbolic tangent of c."""
+    return Epilogue("tanh()", (), trace(math.tanh, 0))
+
+
+def exp() -> Epilogue:
+    """Computes e to the power of c."""
+    return Epilogue("exp()", (), trace(math.exp, 0))
+
+
+def cast(type: str) -> Epilogue:
+    """Computes c rounded to `type`, to the nearest; integers are saturated, as by `quantize`."""
+    name = dtype(type).name
+    return Epilogue(f"cast({name!r})", (), trace(lambda c: convert(c, name), 0))
+
+
+def quantize(scale: float, zero_point: int = 0, type: str = "i8") -> Epilogue:
+    """Computes c / scale + zero_point, rounded (to even between two) and saturated to `type`, "i8" or "u8"; NaN gives the least.
+
+    What is computed is c · (1 / scale), with the reciprocal rounded once.
+
+    Raises:
+        SpecError: `scale` is no finite number above zero, `type` is something else, or it cannot hold the zero point.
+    """
+    factor = _number("quantize", scale)
+    if not (factor > 0 and isfinite(1 / factor)):
+        raise SpecError(f"quantize by {scale!r}", where="epilogue", expected="a scale above zero")
+    ranges = {"i8": range(-128, 128), "u8": range(256)}
+    if type not in ranges:
+        raise SpecError(f"quantize to {type!r}", where="epilogue", expected="'i8' or 'u8'")
+    if zero_point not in ranges[type]:
+        raise SpecError(f"quantize with zero point {zero_point!r}", where="epilogue", expected=f"an int of {type}")
+    inverse = 1 / factor
+    zero = int(zero_point)
+    # Rounded before the zero point is added: the sum of both would be rounded twice.
+    program = trace(lambda c: convert(math.round(c * inverse) + float(zero), type), 0)
+    return Epilogue(f"quantize({factor!r}, {zero}, {type!r})", (), program)
+
+
+def dequantize(scale: float | str = "n", zero_point: int = 0) -> Epilogue:
+    """(c - zero_point) · scale: a number; or an operand of floats for each column ("n"), each row ("m"), or for all ("")."""
+    if isinstance(zero_point, bool) or not isinstance(zero_point, int):
+        raise SpecError(f"dequantize with zero point {zero_point!r}", where="epilogue", expected="an int")
+
+    def shifted(c: Traced) -> Traced:
+        return c - zero_point if zero_point else c
+
+    if isinstance(scale, str):
+        operand = Operand("scale", scale, FLOAT)
+        name = f"dequantize({scale!r}, {zero_point})"
+        return Epilogue(name, (operand,), trace(lambda c, x: shifted(c) * x, 1))
+    factor = _number("dequantize", scale)
+    return Epilogue(f"dequantize({factor!r}, {zero_point})", (), trace(lambda c: shifted(c) * factor, 0))
+
+
+def function(of: Callable[..., Any], **axes: str | tuple[str, str]) -> Epilogue:
+    """A Python function of the element and of one of each further operand, computed with operators and `tilewright.math`.
+
+    It is called once, with stand-ins. A function without this around it has an operand of N floats for each parameter after
+    the first; here `axes` says otherwise, by the parameter's name: "n", "m", "mn" or "" (one number for all), or that and an
+    element type, ("mn", "bf16").
+
+        tw.function(lambda c, s, r: tw.math.tanh(c * s) + r, s="m", r="mn")
+
+    Raises:
+        SpecError: A name is no parameter, axes or type are wrong, or what it does cannot be traced.
+    """
+    if not callable(of):
+        raise SpecError(f"function of {of!r}", where="epilogue", expected="a def or lambda")
+    return of_function(of, axes)
+
+
+def _entry(name: str, of: Callable[[Traced, Traced], Traced], operand: Operand, written: str) -> Epilogue:
+    return Epilogue(f"{name}({written})", (operand,), trace(of, 1))
+
+
+def _written(axes: str, type: str | None) -> str:
+    """The arguments of an entry with an operand, as people write them."""
+    return repr(axes) if type in (None, FLOAT) else f"{axes!r}, {type!r}"
+
+
+def _number(name: str, value: float) -> float:
+    """`value` as a float."""
+    try:
+        number = None if isinstance(value, str | bytes | bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or not isfinite(number):
+        raise SpecError(f"{name} of {value!r}", where="epilogue", expected="a finite number")
+    return number
