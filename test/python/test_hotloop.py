@@ -194,7 +194,12 @@ def read(line):
         ("callq memset@PLT", "branch", False, False),
         ("kmovd %eax, %k1", "vector", False, False),
         ("rep stosq %rax, %es:(%rdi)", "scalar", True, True),
-        ("{vex} vpdpbusd (%rax), %ymm0, %ymm1", "vector", True, False),
+        ("{vex} vpdpbusd (%rax), %ymm0, %ymm1", "multiply-add", True, False),
+        ("vpmaddwd (%rax){1to16}, %zmm0, %zmm1", "multiply-add", True, False),
+        ("tdpbssd %tmm6, %tmm4, %tmm0", "multiply-add", False, False),
+        ("tileloadd (%rax,%rcx), %tmm4", "load", True, False),
+        ("tilestored %tmm4, (%rax,%rcx)", "store", False, True),
+        ("ldtilecfg -64(%rsp)", "scalar", True, False),
         ("vmovss global(%rip), %xmm0", "load", True, False),
         ("vzeroupper", "scalar", False, False),
     ],
@@ -217,6 +222,30 @@ def test_instructions_are_told_apart(line, category, loads, stores):
 )
 def test_lanes(line, lanes):
     assert read(line).lanes == lanes
+
+
+@pytest.mark.parametrize(
+    ("line", "products", "fma", "multiply"),
+    [
+        ("vfmadd231ps %zmm0, %zmm1, %zmm2", 16, True, False),
+        ("mulpd %xmm0, %xmm1", 2, False, True),
+        ("addps %xmm0, %xmm1", 0, False, False),
+        ("vdpbf16ps %zmm0, %zmm1, %zmm2", 32, True, False),
+        ("vpdpbusd (%rax){1to16}, %zmm1, %zmm2", 64, True, False),
+        ("{vex} vpdpbssd %ymm0, %ymm1, %ymm2", 32, True, False),
+        ("vpdpwssd %ymm0, %ymm1, %ymm2", 16, True, False),
+        ("vpmaddwd %zmm0, %zmm1, %zmm2", 32, False, True),
+        ("pmaddwd %xmm0, %xmm1", 8, False, True),
+        ("tdpbf16ps %tmm6, %tmm4, %tmm0", 8192, False, False),
+        ("tdpbuud %tmm6, %tmm4, %tmm0", 16384, False, False),
+        ("tdpfp16ps %tmm6, %tmm4, %tmm0", 8192, False, False),
+        ("tilezero %tmm0", 0, False, False),
+    ],
+)
+def test_products(line, products, fma, multiply):
+    instruction = read(line)
+    assert (instruction.products, instruction.fma, instruction.multiply) == (products, fma, multiply)
+    assert instruction.tile_product == line.startswith("tdp")
 
 
 def test_parts_of_an_instruction():
@@ -249,6 +278,64 @@ def test_analysis_reaches_the_bound_of_independent_multiply_adds():
     assert all(name.isprintable() for name in mca.analyse(loop, targets.get("x86-64-v4"), cpu="znver4").pressure)
     assert json.loads(found.json)["TargetInfo"]["CPUName"] == found.cpu
     assert "Bottleneck" in found.text
+
+
+TILES = """
+k:
+	ldtilecfg -64(%rsp)
+.LBB0_1:
+	tileloadd (%rax,%rcx), %tmm4
+	tileloadd (%rbx,%rcx), %tmm5
+	tileloadd (%rdx,%rcx), %tmm6
+	tileloadd 64(%rdx,%rcx), %tmm7
+	tdpbf16ps %tmm6, %tmm4, %tmm0
+	tdpbf16ps %tmm6, %tmm5, %tmm2
+	tdpbf16ps %tmm7, %tmm4, %tmm1
+	tdpbf16ps %tmm7, %tmm5, %tmm3
+	addq $64, %rax
+	decq %rsi
+	jne .LBB0_1
+	tilestored %tmm0, (%rdi,%r8)
+	retq
+"""
+
+
+def test_a_loop_of_tiles_is_counted():
+    loop = hottest(TILES)
+    assert loop is not None
+    assert (loop.tile_products, loop.fma, loop.loads, loop.configurations) == (4, 0, 4, 0)
+    assert loop.flops == 2 * 4 * 8192
+    assert hottest(TILES.replace("decq %rsi", "ldtilecfg (%r9)")).configurations == 1
+
+
+@needs_mca
+def test_products_of_tiles_take_sixteen_cycles_each():
+    loop = hottest(TILES)
+    assert loop is not None
+    found = mca.analyse(loop, targets.get("sapphirerapids"))
+    assert (found.bound, found.cycles, found.percent_of_bound) == (64, 64, 100)
+    assert found.pressure["TMUL"] == 64
+    assert found.pressure["tile loads"] == 32
+    assert len(found.costs) == len(loop.instructions)
+    assert (found.costs[4].latency, found.costs[4].throughput) == (52, 16)
+
+
+@needs_mca
+def test_products_into_one_sum_wait_for_each_other():
+    loop = hottest(TILES.replace("%tmm2\n", "%tmm0\n"))
+    assert loop is not None
+    assert mca.analyse(loop, targets.get("sapphirerapids")).cycles == 2 * 52
+
+
+@needs_mca
+@pytest.mark.parametrize(
+    ("line", "bound"), [("vpdpbusd %zmm30, %zmm31, %zmm{}", 6), ("vpmaddwd %zmm30, %zmm31, %zmm{}", 12)]
+)
+def test_the_bound_of_dot_products_is_that_of_their_rate(line, bound):
+    body = "".join(f"\t{line.format(number)}\n" for number in range(12))
+    loop = hottest(f"k:\n.LBB0_1:\n{body}\tdecq %rax\n\tjne .LBB0_1\n\tretq\n")
+    assert loop is not None
+    assert mca.analyse(loop, targets.get("cascadelake")).bound == bound
 
 
 @needs_mca

@@ -134,6 +134,7 @@ def _facts(problem: Problem, stages: Stages, loop: HotLoop | None, analysis: Ana
             "instructions": len(loop.instructions),
             "mix": dict(loop.mix),
             "fma": loop.fma,
+            "tile_products": loop.tile_products,
             "multiplies": loop.multiplies,
             "loads": loop.loads,
             "stores": loop.stores,
@@ -155,11 +156,23 @@ def _summary(loop: HotLoop | None, analysis: Analysis | None) -> str:
     """The hot loop in one line."""
     if loop is None:
         return "hot loop: none, straight-line code"
-    arithmetic = f"{loop.fma} FMAs" if loop.fma else f"{loop.multiplies} multiplications"
+    count, arithmetic, bound = _arithmetic(loop)
     text = (
-        f"hot loop: {len(loop.instructions)} instructions, {arithmetic}, {loop.loads} loads,"
+        f"hot loop: {len(loop.instructions)} instructions, {count} {arithmetic}, {loop.loads} loads,"
         f" {loop.stack_accesses} spills, {loop.gathers} gathers"
     )
     if analysis is None:
         return text
-    return f"{text}; {analysis.cycles:.1f} cycles, {analysis.percent_of_bound:.0f} % of the FMA bound ({analysis.cpu})"
+    return (
+        f"{text}; {analysis.cycles:.1f} cycles, {analysis.percent_of_bound:.0f} % of the {bound} bound ({analysis.cpu})"
+    )
+
+
+def _arithmetic(loop: HotLoop) -> tuple[int, str, str]:
+    """How many instructions multiply, what they are called, and what the bound that they set is."""
+    if loop.tile_products:
+        return loop.tile_products, "tile products", "tile product"
+    if not loop.fma:
+        return loop.multiplies, "multiplications", "FMA"
+    dots = any(each.fma and each.products > each.lanes for each in loop.instructions)
+    return (loop.fma, "dot products", "dot product") if dots else (loop.fma, "FMAs", "FMA")

@@ -209,6 +209,7 @@ def _hot_loop(page: Page) -> dict[str, Any] | None:
         "blocks": loop.blocks,
         "mix": loop.mix,
         "categories": CATEGORIES,
+        "tiles": loop.tile_products,
         "fma": loop.fma,
         "multiplies": loop.multiplies,
         "flops": loop.flops,

@@ -55,18 +55,28 @@ class HotLoop:
 
     @property
     def fma(self) -> int:
-        """Instructions that multiply and add with one rounding."""
+        """Instructions that multiply vectors and add: fused multiply-adds, and dot products of small types."""
         return sum(each.fma for each in self.instructions)
 
     @property
+    def tile_products(self) -> int:
+        """Instructions that multiply AMX's tiles and add."""
+        return sum(each.tile_product for each in self.instructions)
+
+    @property
+    def configurations(self) -> int:
+        """Instructions that configure AMX's tiles, which takes longer than a product."""
+        return sum(each.mnemonic == "ldtilecfg" for each in self.instructions)
+
+    @property
     def multiplies(self) -> int:
-        """Floating-point multiplications whose addition is another instruction: those of targets without FMA."""
+        """Multiplications whose addition is another instruction: those of targets without a fused one."""
         return sum(each.multiply for each in self.instructions)
 
     @property
     def flops(self) -> int:
         """Operations of one iteration, a product and its addition counted as two."""
-        return sum(2 * each.lanes for each in self.instructions if each.fma or each.multiply)
+        return sum(2 * each.products for each in self.instructions)
 
     @property
     def loads(self) -> int:

@@ -14,6 +14,18 @@ _BASE = re.compile(r"\((%\w+)?")
 _FMA = re.compile(r"vfn?m(add|sub)")
 _MULTIPLY = re.compile(r"v?mul[ps][sdh]$")
 _ADD = re.compile(r"v?add[ps][sdh]$")
+# Products that one lane of 32 bits takes up at once. The first add them to a sum, the second leave that to an addition.
+_DOTS: Mapping[str, int] = MappingProxyType(
+    {
+        **{f"vpdpb{signs}d{saturating}": 4 for signs in ("us", "ss", "su", "uu") for saturating in ("", "s")},
+        "vpdpwssd": 2,
+        "vpdpwssds": 2,
+        "vdpbf16ps": 2,
+    }
+)
+_DOT_MULTIPLIES: Mapping[str, int] = MappingProxyType({"vpmaddwd": 2, "pmaddwd": 2})
+_TILE_PRODUCT = re.compile(r"tdp(b[su][su]d|bf16ps|fp16ps)$")
+_TILE_ROWS = 16
 _SCALAR_FLOAT = re.compile(r"s[sdh]$")
 _VECTOR_REGISTER = re.compile(r"%([xyzt]mm|k)\d")
 _STACK_OPERATION = re.compile(r"(push|pop)f?[qw]?$")
@@ -90,19 +102,34 @@ class Instruction:
 
     @property
     def fma(self) -> bool:
-        """Whether it multiplies and adds with one rounding."""
-        return _FMA.match(self.mnemonic) is not None
+        """Whether it multiplies vectors and adds the products to sums."""
+        return _FMA.match(self.mnemonic) is not None or self.mnemonic in _DOTS
+
+    @property
+    def tile_product(self) -> bool:
+        """Whether it multiplies AMX's tiles and adds to one."""
+        return _TILE_PRODUCT.match(self.mnemonic) is not None
 
     @property
     def multiply(self) -> bool:
-        """Whether it is a floating-point multiplication that leaves the addition to another instruction."""
-        return _MULTIPLY.match(self.mnemonic) is not None
+        """Whether it is a multiplication of floats or of pairs that leaves the addition to another instruction."""
+        return _MULTIPLY.match(self.mnemonic) is not None or self.mnemonic in _DOT_MULTIPLIES
+
+    @property
+    def products(self) -> int:
+        """Products of two elements that it computes to be summed; those of whole tiles, as the text tells no shapes."""
+        if self.tile_product:
+            return _TILE_ROWS**3 * (2 if self.mnemonic.endswith("ps") else 4)
+        group = _DOTS.get(self.mnemonic) or _DOT_MULTIPLIES.get(self.mnemonic) or 1
+        return self.lanes * group if self.fma or self.multiply else 0
 
     @property
     def lanes(self) -> int:
-        """Elements that a floating-point instruction works on: 1 when scalar, 16 for f32 in a 512-bit register."""
+        """Elements, or sums, that an instruction works on: 1 when scalar, 16 for f32 in a 512-bit register."""
         found = _VECTOR_REGISTER.match(self.operands[-1]) if self.operands else None
         register = found.group(1)[0] if found else ""
+        if register in _REGISTER_BITS and (self.mnemonic in _DOTS or self.mnemonic in _DOT_MULTIPLIES):
+            return _REGISTER_BITS[register] // 32
         if register not in _REGISTER_BITS or _SCALAR_FLOAT.search(self.mnemonic):
             return 1
         return _REGISTER_BITS[register] // _ELEMENT_BITS.get(self.mnemonic[-1], 32)
@@ -110,7 +137,7 @@ class Instruction:
     @property
     def category(self) -> str:
         """One of `CATEGORIES`: what the instruction is there for."""
-        if self.fma or self.multiply or _ADD.match(self.mnemonic):
+        if self.fma or self.multiply or self.tile_product or _ADD.match(self.mnemonic):
             return "multiply-add"
         for kind, pattern in _KINDS:
             if pattern.match(self.mnemonic):
