@@ -129,7 +129,7 @@ def _make(problem: Problem, wanted: str) -> bytes:
     if wanted == "so":
         from tilewright.emit import shared
 
-        shared.linker()  # its absence is better said before the work than after
+        shared.linker(problem.target.architecture)  # its absence is better said before the work than after
         return shared.link(problem.build("obj", for_linking=True).object, _openmp(problem))
     built = problem.build(wanted, for_linking=True)
     if wanted == "obj":

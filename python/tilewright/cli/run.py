@@ -139,10 +139,11 @@ def _report(kernel: Kernel, outcome: Outcome, seed: int) -> list[str]:
     sizes = sizes_text(facts.parameters)
     threads = f", {facts.threads} threads" if facts.threads > 1 else ""
     how = "from the cache" if facts.cached else "compiled"
-    rate = f", {spec.flops / outcome.seconds * 1e-9:.1f} GFLOP/s" if spec.flops else ""
+    rate = f", {spec.flops / outcome.seconds * 1e-9:.1f} GFLOP/s" if spec.flops and not facts.emulator else ""
+    emulated = f", emulated by {facts.emulator}: times say nothing of the target" if facts.emulator else ""
     verdict = "ok" if outcome.right else f"WRONG: {outcome.wrong} of {spec.m * spec.n} elements beyond their bound"
     return [
-        f"{spec} on {facts.target}{base}",
+        f"{spec} on {facts.target}{base}{emulated}",
         f"  schedule  {facts.schedule}{f': {sizes}' if sizes else ''}{threads}",
         f"  compile   {facts.compile_seconds:.3f} s ({how}), {facts.object_bytes} bytes of object code",
         f"  time      {_duration(outcome.seconds)} a call, median of {_SAMPLES} samples of"

@@ -1,32 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Shared libraries: a kernel's object, linked by a linker of the machine."""
+"""Shared libraries and programs: a kernel's object, linked by a linker of the machine."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.errors import LoweringError, TargetError
 
-_LINKERS = ("ld.lld-22", "ld.lld", "clang-22", "cc", "ld")
-"""Programs that link ELF for the machine they run on, best first."""
+_LINKERS = ("ld.lld-22", "ld.lld")
+"""Programs that link ELF for any machine, best first."""
+_NATIVE_LINKERS = ("clang-22", "cc", "ld")
+"""Those that do for the machine they run on."""
 
 
-def linker() -> str:
-    """The path of the linker that `link` uses.
+_ELF_MACHINE = 18
+"""Where an ELF file says for which machine it is."""
+_MACHINES = {62: "x86_64", 183: "aarch64"}
+"""Its numbers, of the System V ABI, by what ``uname -m`` says."""
+
+
+def linker(architecture: str = "") -> str:
+    """The path of a linker for machines of `architecture`, by default this one.
 
     Raises:
         TargetError: There is none.
     """
-    for name in _LINKERS:
+    foreign = architecture not in ("", os.uname().machine)
+    names = (*_LINKERS, f"{architecture}-linux-gnu-ld") if foreign else (*_LINKERS, *_NATIVE_LINKERS)
+    for name in names:
         path = shutil.which(name)
         if path:
             return path
     raise TargetError(
-        "no linker for a shared library", expected=f"one of {', '.join(_LINKERS)} on the path", remedy="Install lld"
+        f"no linker for {architecture or 'this machine'}", expected=f"one of {', '.join(names)} on the path", remedy="Install lld"
     )
+
+
+def link_program(objects: Sequence[bytes]) -> bytes:
+    """The static executable of objects that define ``_start`` and all that they use.
+
+    Raises:
+        TargetError: There is no linker.
+        LoweringError: The linker failed.
+    """
+    return _linked(objects, linker(_architecture(objects[0])), ["-static"], "program")
 
 
 def link(object_: bytes, openmp: str = "") -> bytes:
@@ -39,15 +61,31 @@ def link(object_: bytes, openmp: str = "") -> bytes:
         TargetError: There is no linker.
         LoweringError: The linker failed.
     """
-    program = linker()
+    program = linker(_architecture(object_))
+    needed = [openmp, *_run_path(program, Path(openmp).parent)] if openmp else []
+    return _linked([object_], program, ["-shared", *needed], "so")
+
+
+def _architecture(object_: bytes) -> str:
+    """For machines of which architecture an object is; empty for one that is not known."""
+    return _MACHINES.get(int.from_bytes(object_[_ELF_MACHINE : _ELF_MACHINE + 2], "little"), "")
+
+
+def _linked(objects: Sequence[bytes], program: str, options: Sequence[str], stage: str) -> bytes:
+    """What a linker makes of objects.
+
+    Raises:
+        LoweringError: It failed; the error names the stage.
+    """
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        source, result = Path(folder, "kernel.o"), Path(folder, "kernel.so")
-        source.write_bytes(object_)
-        needed = [openmp, *_run_path(program, Path(openmp).parent)] if openmp else []
-        command = [program, "-shared", "-o", str(result), str(source), *needed]
+        result = Path(folder, "result")
+        sources = [Path(folder, f"{number}.o") for number in range(len(objects))]
+        for source, object_ in zip(sources, objects, strict=True):
+            source.write_bytes(object_)
+        command = [program, "-o", str(result), *map(str, sources), *options]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         if run.returncode != 0:
-            raise LoweringError(f"{Path(program).name} failed: {run.stderr.strip()}", stage="so")
+            raise LoweringError(f"{Path(program).name} failed: {run.stderr.strip()}", stage=stage)
         return result.read_bytes()
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from tilewright import _runtime, knobs, targets
 from tilewright.dtypes import from_numpy, to_numpy
 from tilewright.emit import STAGES
-from tilewright.errors import LoweringError, OperandError, SpecError, TilewrightError
+from tilewright.errors import LoweringError, OperandError, SpecError, TargetError, TilewrightError
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX
 from tilewright.payload.packing import PackedFormat
 from tilewright.runtime.cache import KernelCache
@@ -32,6 +32,7 @@ from tilewright.version import VERSION
 
 if TYPE_CHECKING:
     from tilewright.emit.stages import Stages
+    from tilewright.runtime.emulated_call import Emulator
 
 # The parts of the package that decide what an object is.
 _LEAVES = ("spec.py", "dtypes.py", "entries.py", "expressions.py", "math.py")
@@ -48,7 +49,7 @@ def compile(
     parameters: Mapping[str, int] | None = None,
     cache: bool = True,
 ) -> Kernel:
-    """Compiles `spec` for a target that this machine can run, or takes it from the disk cache.
+    """Compiles `spec` for a target that this machine or an emulator can run, or takes it from the disk cache.
 
     Args:
         spec: What to compute.
@@ -63,7 +64,7 @@ def compile(
     Raises:
         SpecError: `spec` is no MatmulSpec, or `threads` is no int from 1 to 1024.
         TilewrightError: Several threads are asked for, and there is no OpenMP runtime.
-        TargetError: The target is unknown, or this machine cannot run it.
+        TargetError: The target is unknown, or nothing here can run it, or not with several threads.
         ScheduleError: The schedule is unknown or does not fit.
         LoweringError: A later stage failed.
     """
@@ -71,8 +72,14 @@ def compile(
     if not isinstance(spec, MatmulSpec):
         raise SpecError(f"spec is a {type(spec).__name__}", where="compile", expected="a tilewright.MatmulSpec")
     row = targets.resolve(target)
-    targets.require_runnable(row)
+    emulator = _emulator(row)
     plan = make.make(spec, row, schedule, parameters, threads)
+    if plan.threads > 1 and emulator is not None:
+        raise TargetError(
+            f"a kernel for {row.name} is emulated here, on one thread",
+            where="compile",
+            remedy="Ask for one thread; `tilewright compile` makes kernels of more for the machine itself",
+        )
     if plan.threads > 1:
         openmp_file()  # its absence is better said before the work than after
     store = KernelCache.from_knobs(knobs.load()) if cache else None
@@ -94,7 +101,6 @@ def compile(
             if packed is not None:
                 about["packed"] = packed.header.hex()
             store.put(key, object_, about)
-    code, packing = _link(object_, spec, packed)
     facts = Metadata(
         target=row.name,
         triple=row.triple,
@@ -108,8 +114,28 @@ def compile(
         cached=found is not None,
         version=VERSION,
         workspace_bytes=workspace,
+        emulator="" if emulator is None else emulator.name,
     )
-    return Kernel(code, spec, row, facts, _Texts(spec, row, plan, texts), packing)
+    stages = _Texts(spec, row, plan, texts)
+    if emulator is not None:
+        from tilewright.runtime.emulated import EmulatedKernel
+
+        return EmulatedKernel(object_, spec, row, facts, stages, packed, emulator)
+    code, packing = _link(object_, spec, packed)
+    return Kernel(code, spec, row, facts, stages, packing)
+
+
+def _emulator(target: Target) -> Emulator | None:
+    """What runs code for `target`; None where this machine itself does.
+
+    Raises:
+        TargetError: Nothing does.
+    """
+    if not targets.runnable(target):
+        return None
+    from tilewright.runtime import emulated
+
+    return emulated.find(target)
 
 
 def _link(object_: bytes, spec: MatmulSpec, packed: PackedFormat | None) -> tuple[_runtime.Code, Packing | None]:

@@ -42,6 +42,7 @@ class Metadata:
         workspace_bytes: Scratch memory that a call takes for packed panels and partial sums, and gives back.
         cached: Whether the object came from the disk cache.
         version: tilewright's version.
+        emulator: The program that runs the code, where this machine itself cannot; otherwise empty.
     """
 
     target: str
@@ -56,6 +57,7 @@ class Metadata:
     cached: bool
     version: str
     workspace_bytes: int = 0
+    emulator: str = ""
 
     def __post_init__(self) -> None:
         """Freezes copies of the mappings."""
@@ -191,7 +193,8 @@ class Kernel(MatmulCall):
     def __repr__(self) -> str:
         """What it computes, for which target and by which schedule."""
         threads = f", {self._metadata.threads} threads" if self._metadata.threads > 1 else ""
-        return f"<tilewright.Kernel {self._spec} for {self._target.name}, schedule {self._metadata.schedule}{threads}>"
+        how = f", emulated by {self._metadata.emulator}" if self._metadata.emulator else ""
+        return f"<tilewright.Kernel {self._spec} for {self._target.name}, schedule {self._metadata.schedule}{threads}{how}>"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:  # noqa: ANN401 - as in object
         """Refuses: a kernel is machine code in this process.

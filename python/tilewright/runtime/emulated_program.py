@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A program around a kernel, for an emulator: it maps its standard input, and calls one function on what is in there.
+
+It needs no C library, and no compiler but LLVM: the program is LLVM IR, linked with the kernel by LLVM's linker. What it maps
+is shared with the process that started it, laid out by `Call`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from tilewright.emit import code, shared
+from tilewright.targets.base import Target
+
+MOST_ARGUMENTS = 9
+_HEADER = struct.Struct(f"<{4 + MOST_ARGUMENTS}q")
+HEADER_BYTES = 4096
+"""A page, where the first operand starts."""
+
+NOT_RUN = -1
+"""The status before the function has returned."""
+
+
+def header(nbytes: int, function: int, arguments: Sequence[int], pointers: int) -> bytes:
+    """What the program reads first.
+
+    Args:
+        nbytes: Of all that it maps.
+        function: Which function it calls: the index into those that `program` was given.
+        arguments: Its arguments; a pointer is an offset into what is mapped.
+        pointers: A bit for each argument that is a pointer, the first one lowest.
+    """
+    padding = [0] * (MOST_ARGUMENTS - len(arguments))
+    return _HEADER.pack(nbytes, function, NOT_RUN, pointers, *arguments, *padding)
+
+
+def status(mapped: bytes | memoryview) -> int:
+    """What the function returned, or `NOT_RUN`."""
+    return struct.unpack_from("<i", mapped, 16)[0]
+
+
+def program(object_: bytes, functions: Sequence[str], target: Target) -> bytes:
+    """The ELF executable of a kernel's object, which defines `functions`.
+
+    Raises:
+        TargetError: There is no linker for the target.
+        LoweringError: The linker failed, because the object needs a function that is not here.
+    """
+    return shared.link_program([object_, code.object_file(_text(functions), target)])
+
+
+# Numbers of Linux's system calls on AArch64: include/uapi/asm-generic/unistd.h.
+_SYSTEM = """
+define internal i64 @system(i64 %number, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f) noinline {
+  %r = call i64 asm sideeffect "svc #0", "={x0},{x8},0,{x1},{x2},{x3},{x4},{x5},~{memory}"(
+    i64 %number, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f)
+  ret i64 %r
+}
+"""
+_MMAP, _EXIT_GROUP = 222, 94
+
+# PROT_READ | PROT_WRITE is 3, MAP_SHARED 1, MAP_PRIVATE | MAP_ANONYMOUS 34. Errors are -4095 to -1. A kernel's workspace is
+# aligned to a page at most, and goes with the program.
+_LIBRARY = f"""
+define ptr @_mlir_memref_to_llvm_aligned_alloc(i64 %alignment, i64 %bytes) {{
+  %r = call i64 @system(i64 {_MMAP}, i64 0, i64 %bytes, i64 3, i64 34, i64 -1, i64 0)
+  %failed = icmp ugt i64 %r, -4096
+  %address = select i1 %failed, i64 0, i64 %r
+  %p = inttoptr i64 %address to ptr
+  ret ptr %p
+}}
+define void @_mlir_memref_to_llvm_free(ptr %p) {{
+  ret void
+}}
+define ptr @memset(ptr %to, i32 %value, i64 %bytes) "no-builtins" {{
+  %byte = trunc i32 %value to i8
+  br label %test
+test:
+  %i = phi i64 [ 0, %0 ], [ %next, %step ]
+  %more = icmp ult i64 %i, %bytes
+  br i1 %more, label %step, label %done
+step:
+  %p = getelementptr i8, ptr %to, i64 %i
+  store i8 %byte, ptr %p
+  %next = add i64 %i, 1
+  br label %test
+done:
+  ret ptr %to
+}}
+define ptr @memcpy(ptr %to, ptr %from, i64 %bytes) "no-builtins" {{
+  br label %test
+test:
+  %i = phi i64 [ 0, %0 ], [ %next, %step ]
+  %more = icmp ult i64 %i, %bytes
+  br i1 %more, label %step, label %done
+step:
+  %p = getelementptr i8, ptr %to, i64 %i
+  %q = getelementptr i8, ptr %from, i64 %i
+  %byte = load i8, ptr %q
+  store i8 %byte, ptr %p
+  %next = add i64 %i, 1
+  br label %test
+done:
+  ret ptr %to
+}}
+"""
+
+
+def _text(functions: Sequence[str]) -> str:
+    """The program as LLVM IR. Every function is called with all arguments: what it does not take, it does not see."""
+    types = ", ".join(["i64"] * MOST_ARGUMENTS)
+    declarations = "".join(f"declare i32 @{name}({types})\n" for name in functions)
+    table = ", ".join(f"ptr @{name}" for name in functions)
+    lines = []
+    for i in range(MOST_ARGUMENTS):
+        lines += [
+            f"%slot{i} = getelementptr i64, ptr %m, i64 {4 + i}",
+            f"%word{i} = load i64, ptr %slot{i}",
+            f"%bit{i} = and i64 %pointers, {1 << i}",
+            f"%is{i} = icmp ne i64 %bit{i}, 0",
+            f"%shift{i} = select i1 %is{i}, i64 %mapped, i64 0",
+            f"%arg{i} = add i64 %word{i}, %shift{i}",
+        ]
+    arguments = ", ".join(f"i64 %arg{i}" for i in range(MOST_ARGUMENTS))
+    body = "\n  ".join(lines)
+    return f"""{_SYSTEM}{_LIBRARY}{declarations}
+@functions = internal constant [{len(functions)} x ptr] [{table}]
+define void @_start() {{
+  %first = call i64 @system(i64 {_MMAP}, i64 0, i64 {HEADER_BYTES}, i64 3, i64 1, i64 0, i64 0)
+  %h = inttoptr i64 %first to ptr
+  %bytes = load i64, ptr %h
+  %mapped = call i64 @system(i64 {_MMAP}, i64 0, i64 %bytes, i64 3, i64 1, i64 0, i64 0)
+  %m = inttoptr i64 %mapped to ptr
+  %which_at = getelementptr i64, ptr %m, i64 1
+  %which = load i64, ptr %which_at
+  %status_at = getelementptr i64, ptr %m, i64 2
+  %pointers_at = getelementptr i64, ptr %m, i64 3
+  %pointers = load i64, ptr %pointers_at
+  {body}
+  %entry_at = getelementptr ptr, ptr @functions, i64 %which
+  %entry = load ptr, ptr %entry_at
+  %r = call i32 %entry({arguments})
+  store i32 %r, ptr %status_at
+  %never = call i64 @system(i64 {_EXIT_GROUP}, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  unreachable
+}}
+"""
