@@ -9,7 +9,7 @@ import pytest
 from tilewright import targets
 from tilewright.bench.bandwidth import by_level, working_sets
 from tilewright.bench.loops import accumulators, peak_loop, stream_loop
-from tilewright.bench.peak import Peak, StreamPeak
+from tilewright.bench.peak import Peak, Rate, StreamPeak
 from tilewright.emit import code
 
 HERE = (max(os.sched_getaffinity(0)),)
@@ -140,6 +140,15 @@ def test_bandwidth_is_a_rate_for_each_level(monkeypatch):
 def test_the_stream_runs_on_a_set_smaller_than_a_step():
     with closing(StreamPeak(targets.resolve("host"), 1, HERE)) as stream:
         assert stream.sample(stream.calibrate(1e-4)) > 0
+
+
+def test_a_rate_takes_more_steps_when_the_calibrated_ones_are_over_at_once():
+    now = iter([0, 10**9, 10**9, 2 * 10**9, 2 * 10**9, 2 * 10**9 + 1000, 3 * 10**9, 4 * 10**9])
+    steps = []
+    with closing(Rate([steps.append], 2.0, HERE, lambda: next(now))) as rate:
+        assert rate.calibrate(0.5) == 1
+        assert rate.sample(1) == pytest.approx(2.0 * steps[-1])
+    assert steps[-1] == 4
 
 
 def test_two_threads_take_part_together():

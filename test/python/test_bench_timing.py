@@ -58,6 +58,17 @@ def test_a_sample_is_the_mean_of_its_calls_after_untimed_ones():
     assert len(made) == 110
 
 
+def test_a_count_from_a_busy_moment_is_raised():
+    clock = Clock()
+    now = [1_000_000]
+    loop = Loop([lambda: clock.call(now[0])()], clock)
+    count = loop.calibrate(0.03)
+    assert count <= 40
+    now[0] = 1_000
+    assert loop.sample(count) == pytest.approx(1e-6)
+    assert clock.now > 15_000_000
+
+
 def test_long_calls_are_not_made_twice():
     clock = Clock()
     made = []

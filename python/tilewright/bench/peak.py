@@ -50,6 +50,7 @@ class Rate:
         self._calls = calls
         self._units = units
         self._clock = clock
+        self._least = 0.0
         self._pools = [ThreadPoolExecutor(1) for _ in calls[1:]]
         for pool, core in zip(self._pools, cores[1:], strict=True):
             pool.submit(_pin_this_thread, core).result()
@@ -62,11 +63,16 @@ class Rate:
 
     def calibrate(self, min_seconds: float) -> int:
         """How many steps last at least `min_seconds`."""
+        self._least = min_seconds / 2
         return calibrate(self._seconds, min_seconds)
 
     def sample(self, steps: int) -> float:
-        """Units a second over `steps` steps."""
-        return self._units * steps / self._seconds(steps)
+        """Units a second over `steps` steps, or more of them where these take less than half of what was calibrated for."""
+        seconds = self._seconds(steps)
+        while seconds < self._least:
+            steps *= 4
+            seconds = self._seconds(steps)
+        return self._units * steps / seconds
 
     def _seconds(self, steps: int) -> float:
         with pinned((self._first_core,)):

@@ -52,9 +52,11 @@ class Loop:
         self._calls = itertools.cycle(calls)
         self._clock = clock
         self._quickest = math.inf
+        self._least = 0.0
 
     def calibrate(self, min_seconds: float) -> int:
         """How many calls last at least `min_seconds`, at least 1; it also warms up."""
+        self._least = min_seconds / 2
         return calibrate(self.seconds, min_seconds)
 
     def seconds(self, count: int) -> float:
@@ -77,10 +79,16 @@ class Loop:
         """Seconds a call takes, the mean of `count` of them after a tenth as many untimed ones.
 
         The untimed ones bring back what the others' turns have displaced; a call that is long enough not to notice does without.
+        Where `count` calls take less than half of what was calibrated for, somebody else was on the machine then, and there
+        are more of them.
         """
         if not _LONG_CALL <= self._quickest < math.inf:
             self.seconds(math.ceil(count / 10))
-        return self.seconds(count) / count
+        seconds = self.seconds(count)
+        while seconds < self._least:
+            count *= 4
+            seconds = self.seconds(count)
+        return seconds / count
 
 
 def cores(
