@@ -80,12 +80,21 @@ def clang_format(llvm: LLVM) -> str | None:
 
 
 def ensure(llvm: LLVM) -> None:
+    """Installs what is missing of that which is needed with this LLVM.
+
+    Raises:
+        SetupError: Something required is missing and cannot be installed from here.
+    """
+    provide(needs(llvm))
+
+
+def provide(wanted: list[Need]) -> None:
     """Installs what is missing.
 
     Raises:
         SetupError: Something required is missing and cannot be installed from here.
     """
-    missing = [need for need in needs(llvm) if not need.met()]
+    missing = [need for need in wanted if not need.met()]
     if not missing:
         return
     names = list(dict.fromkeys(package for need in missing for package in need.packages))
