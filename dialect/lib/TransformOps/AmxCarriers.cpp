@@ -2,6 +2,7 @@
 
 #include "AmxCarriers.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -110,6 +111,14 @@ SmallVector<Value> TileValues::joinAll(ValueRange values, TypeRange types, Array
   return all;
 }
 
+/// Says to LLVM that a loop is not to be unrolled. A step has products enough; unrolled, its many addresses spill.
+static void keepRolled(scf::ForOp loop) {
+  MLIRContext *context = loop.getContext();
+  auto unroll = LLVM::LoopUnrollAttr::get(context, /*disable=*/BoolAttr::get(context, true), {}, {}, {}, {}, {}, {});
+  loop->setAttr("llvm.loop_annotation",
+                LLVM::LoopAnnotationAttr::get(context, {}, {}, {}, unroll, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}));
+}
+
 void TileValues::carry(Operation *carrier, ArrayRef<unsigned> carried) {
   Location loc = carrier->getLoc();
   for (Region &region : carrier->getRegions()) {
@@ -139,6 +148,8 @@ void TileValues::carry(Operation *carrier, ArrayRef<unsigned> carried) {
     tiled = made;
   }
   tiled->setAttrs(carrier->getAttrs());
+  if (auto loop = dyn_cast<scf::ForOp>(tiled))
+    keepRolled(loop);
   rewriter.setInsertionPointAfter(tiled);
   rewriter.replaceOp(carrier, joinAll(tiled->getResults(), carrier->getResultTypes(), carried, loc));
 }

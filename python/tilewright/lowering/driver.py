@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.errors import LoweringError, ScheduleError
-from tilewright.lowering import culprit, entry, half_floats, parallel, pipelines, prepack, workspace
+from tilewright.lowering import annotations, culprit, entry, half_floats, parallel, pipelines, prepack, workspace
 from tilewright.lowering.diagnostics import DUMP, Collected, Message, collect, payload_op, source_line
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
@@ -254,6 +254,8 @@ def to_llvm(
         entry.prepare_body(_payload_function(module, "llvm", function), target, tiles=tiles)
     _lower_half_floats(module, spec, target)
     run_passes(module, pipelines.TO_LLVM, "llvm")
+    if tiles:
+        annotations.hand_on(module)
     if half_floats.of(spec):
         half_floats.move_as_integers(module.operation)
     asks = allocator == LIBC_ALLOCATOR
