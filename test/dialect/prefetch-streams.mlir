@@ -37,11 +37,12 @@ func.func @rows(%b: memref<256x256xf32>, %acc: vector<1x32xf32>) -> vector<1x32x
 
 // -----
 
-// A loop that reads the same again, an operand that fits, a copy, and a stream along a row of one that the last level holds.
+// A loop that reads the same again, an operand that fits, a copy, a stream along a row of one that the last level holds, and
+// one that reads a line in parts.
 // CHECK-LABEL: func @others
 //   CHECK-NOT:   memref.prefetch
 //       CHECK:   return
-func.func @others(%again: memref<256x256xf32>, %small: memref<64x256xf32>, %copy: memref<256x256xf32>, %along: memref<1x32768xf32>, %acc: vector<1x32xf32>) -> vector<1x32xf32> {
+func.func @others(%again: memref<256x256xf32>, %small: memref<64x256xf32>, %copy: memref<256x256xf32>, %along: memref<1x32768xf32>, %parts: memref<1x262144xf32>, %acc: vector<1x32xf32>) -> vector<1x32xf32> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c32 = arith.constant 32 : index
@@ -60,8 +61,11 @@ func.func @others(%again: memref<256x256xf32>, %small: memref<64x256xf32>, %copy
     scf.yield %s1 : vector<1x32xf32>
   }
   %row = scf.for %j = %c0 to %c64 step %c32 iter_args(%y = %sum) -> vector<1x32xf32> {
+    %part = vector.transfer_read %parts[%c0, %j], %pad {in_bounds = [true, true]} : memref<1x262144xf32>, vector<1x1xf32>
     %d = vector.transfer_read %along[%c0, %j], %pad {in_bounds = [true, true]} : memref<1x32768xf32>, vector<1x32xf32>
-    %s2 = arith.addf %y, %d : vector<1x32xf32>
+    %wide = vector.broadcast %part : vector<1x1xf32> to vector<1x32xf32>
+    %s3 = arith.addf %y, %wide : vector<1x32xf32>
+    %s2 = arith.addf %s3, %d : vector<1x32xf32>
     scf.yield %s2 : vector<1x32xf32>
   }
   return %row : vector<1x32xf32>

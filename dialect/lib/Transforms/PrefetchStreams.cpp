@@ -104,6 +104,9 @@ struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
       return false;
     // Along a row, the hardware foresees enough where the last-level cache answers.
     bool downRows = choosesRow(loop.getInductionVar(), read);
+    // A line would be fetched again for each of the steps that read a part of it.
+    if (!downRows && extents(read)[1] * read.getVectorType().getElementTypeBitWidth() < lineBytes * 8)
+      return false;
     int64_t held = downRows ? int64_t(cacheBytes) : std::max<int64_t>(cacheBytes, lastLevelBytes / 2);
     if (bytesOf(cast<MemRefType>(operand.getType())) <= held)
       return false;

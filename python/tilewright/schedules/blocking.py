@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
+from math import gcd
 
 from tilewright.dtypes import DType
 from tilewright.errors import ScheduleError
@@ -41,6 +42,9 @@ _KC_RANGE = (128, 1024)
 
 _MANY_ROWS = 720720
 """Rows of which every tile wastes none, or next to none: a multiple of all numbers up to 16."""
+
+_LEAST_VECTOR_BITS = 128
+"""The narrowest vectors that a register is used in parts of."""
 
 _HELD_LIMIT = 32 << 20
 """Bytes of the last-level cache at most that one core counts on: virtual machines report all of a package's."""
@@ -134,19 +138,37 @@ def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1) -> float:
     return max(busy, loads / target.loads_per_cycle, target.fma_latency) + _LOAD_COST * loads / target.loads_per_cycle
 
 
-def register_tile(target: Target, element: DType, m: int, n: int, *, nr: int | None = None) -> tuple[int, int]:
+def lanes_for(target: Target, element: DType, n: int) -> int:
+    """Elements of the vectors that rows of n elements are computed in: a part of a register where that holds a row.
+
+    A part of a vector that is wasted still takes its time, and half a register is never slower than a whole one.
+    """
+    least = min(_LEAST_VECTOR_BITS // element.bits, target.lanes(element))
+    return min(target.lanes(element), max(least, 1 << (max(n, 1) - 1).bit_length()))
+
+
+def rows_in_l1(target: Target, stride: int) -> int:
+    """How many rows `stride` bytes apart can have a line each in L1: few where the stride is a multiple of a power of two."""
+    way = target.l1.bytes // target.l1.ways
+    return way // gcd(stride, way) * target.l1.ways
+
+
+def register_tile(
+    target: Target, element: DType, m: int, n: int, *, nr: int | None = None, lanes: int = 0, most: int = _MAX_SIZE
+) -> tuple[int, int]:
     """The register tile with which an m x n result takes the fewest cycles, padded tiles counted whole.
 
-    With `nr`, the best of that many columns.
+    With `nr`, the best of that many columns; with `lanes`, of vectors of that many; `most` rows at most.
     """
-    lanes = target.lanes(element)
+    lanes = lanes or target.lanes(element)
 
     def cycles(tile: tuple[int, int]) -> tuple[float, int]:
         mr, nr = tile
         tiles = ceil_div(max(m, 1), mr) * ceil_div(max(n, 1), nr)
         return tiles * tile_cycles(target, mr, nr // lanes, lanes), -mr * nr
 
-    return min((tile for tile in register_tiles(target, lanes) if nr in (None, tile[1])), key=cycles)
+    fitting = (tile for tile in register_tiles(target, lanes) if tile[0] <= most and nr in (None, tile[1]))
+    return min(fitting, key=cycles)
 
 
 def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, nr: int | None = None) -> tuple[int, int]:
@@ -181,8 +203,13 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
 
 
 def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
-    """The sizes of strategy `unpacked` for `spec` on `target`."""
-    mr, nr = register_tile(target, spec.acc_type, spec.m, spec.n)
+    """The sizes of strategy `unpacked` for `spec` on `target`.
+
+    The rows of A are read side by side where they lie, so no more of them than L1 holds a line of: at 2048 x 8 x 2048, 27
+    rows run at 10 % of peak and 8 at 47.
+    """
+    lanes, most = lanes_for(target, spec.acc_type, spec.n), rows_in_l1(target, spec.k * spec.a_type.bytes)
+    mr, nr = register_tile(target, spec.acc_type, spec.m, spec.n, lanes=lanes, most=most)
     return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=max(spec.k, 1))
 
 

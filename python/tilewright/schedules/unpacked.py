@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tilewright.mlir import ir
 from tilewright.schedules import steps
-from tilewright.schedules.blocking import Blocking, ceil_div
+from tilewright.schedules.blocking import Blocking, ceil_div, lanes_for
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -40,7 +40,7 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
     Where nc of `blocking`, rounded up to whole tiles, is less than N, a loop ``for jc in 0..N step nc`` is around them.
     """
     p = blocking
-    lanes = target.lanes(spec.acc_type)
+    lanes = lanes_for(target, spec.acc_type, spec.n)
     # Tiles of registers want packed panels; instructions that take several products at once, whole groups of them.
     step = target.dots(spec.a_type.name, spec.b_type.name)[-1].step
     if spec.k % step or p.kc % step:
