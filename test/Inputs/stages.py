@@ -20,7 +20,7 @@ SUFFIXES = {"llvmir": "ll", "asm": "s"}
 def main(shape: str, dtype: str, target_name: str, strategy: str, until: str, folder: str, *settings: str) -> None:
     m, n, k = (int(extent) for extent in shape.split("x"))
     sizes = {name: int(size) for name, size in (setting.split("=") for setting in settings)}
-    spec = MatmulSpec(m=m, n=n, k=k, a=dtype, beta=sizes.pop("beta", 0), b_packed=bool(sizes.pop("b_packed", 0)))
+    spec = MatmulSpec.from_dtypes(m, n, k, dtype, beta=sizes.pop("beta", 0), b_packed=bool(sizes.pop("b_packed", 0)))
     target = registry.get(target_name)
     threads = sizes.pop("threads", 1)
     plan = make.make(spec, target, strategy, sizes, threads)
