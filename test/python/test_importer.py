@@ -156,7 +156,36 @@ def test_sums_of_16_bits_are_rounded_once(dtype):
     assert importer.load(replaced(TENSORS, ("f32", dtype)), "mm.mlir").spec == MatmulSpec(4, 16, 8, a=dtype, c=dtype)
 
 
-ROUNDED = str(matmul.build(MatmulSpec(4, 16, 8, a="bf16", c="bf16", beta=1), ir.Context()))
+ROUNDED = """
+#map = affine_map<(d0, d1) -> (d0, d1)>
+func.func @matmul(%arg0: tensor<4x8xbf16>, %arg1: tensor<8x16xbf16>, %arg2: tensor<4x16xbf16>) -> tensor<4x16xbf16> {
+  %0 = tensor.empty() : tensor<4x16xf32>
+  %1 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]}
+      ins(%arg2 : tensor<4x16xbf16>) outs(%0 : tensor<4x16xf32>) {
+  ^bb0(%in: bf16, %out: f32):
+    %4 = arith.extf %in : bf16 to f32
+    linalg.yield %4 : f32
+  } -> tensor<4x16xf32>
+  %2 = linalg.matmul ins(%arg0, %arg1 : tensor<4x8xbf16>, tensor<8x16xbf16>)
+      outs(%1 : tensor<4x16xf32>) -> tensor<4x16xf32>
+  %3 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]}
+      ins(%2 : tensor<4x16xf32>) outs(%arg2 : tensor<4x16xbf16>) {
+  ^bb0(%in: f32, %out: bf16):
+    %4 = arith.truncf %in : f32 to bf16
+    linalg.yield %4 : bf16
+  } -> tensor<4x16xbf16>
+  return %3 : tensor<4x16xbf16>
+}
+"""
+
+
+def test_c_is_extended_before_or_added_after_the_product():
+    spec = MatmulSpec(4, 16, 8, a="bf16", c="bf16", beta=1)
+    assert importer.load(ROUNDED, "mm.mlir").spec == spec
+    assert importer.load(str(matmul.build(spec, ir.Context())), "mm.mlir").spec == spec
+
+
+ADDED = str(matmul.build(MatmulSpec(4, 16, 8, a="bf16", c="bf16", beta=1), ir.Context()))
 
 
 @pytest.mark.parametrize(
@@ -178,6 +207,7 @@ ROUNDED = str(matmul.build(MatmulSpec(4, 16, 8, a="bf16", c="bf16", beta=1), ir.
         (replaced(ROUNDED, ("outs(%1 :", "outs(%0 :")), "linalg.generic neither multiplies nor converts C"),
         (replaced(ROUNDED, ("ins(%2 :", "ins(%1 :")), "linalg.generic neither multiplies nor converts C"),
         (replaced(ROUNDED, ("return %3", "return %arg2")), "does not return its product"),
+        (replaced(ADDED, ("arith.addf", "arith.subf")), "neither multiplies nor converts C"),
     ],
 )
 def test_other_regions_and_conversions_are_refused(text, match):

@@ -158,6 +158,8 @@ DiagnosedSilenceableFailure UnrollVectorsOp::applyToOne(transform::TransformRewr
       return pieceShape(contract, lanes);
     if (auto transfer = dyn_cast<VectorTransferOpInterface>(op))
       return pieceShape(transfer.getVectorType(), lanes);
+    if (OpTrait::hasElementwiseMappableTraits(op) && op->getNumResults() == 1)
+      return pieceShape(op->getResult(0).getType(), lanes);
     return std::nullopt;
   };
   RewritePatternSet patterns(getContext());

@@ -57,12 +57,25 @@ def extensions(op: ir.Operation) -> tuple[str | None, str | None] | None:
     return (found[0], found[1]) if len(found) == 2 and len(ops) == used else None
 
 
+ADDS_AND_ROUNDS = "truncf(x + extf(c))"
+"""What `conversion` calls a generic that adds each former element of its output before it rounds."""
+
+
 def conversion(op: ir.Operation) -> str | None:
-    """The op by which a ``linalg.generic`` converts each element of a matrix, and does nothing else; otherwise None."""
+    """The op by which a ``linalg.generic`` converts each element of a matrix, `ADDS_AND_ROUNDS`, or None: something else."""
     identity = "(d0, d1) -> (d0, d1)"
     block = op.regions[0].blocks[0]
     ops = [each.operation for each in block.operations]
-    if maps(op) != (identity, identity) or _iterators(op) != ["parallel"] * 2 or len(ops) != 2:
+    if maps(op) != (identity, identity) or _iterators(op) != ["parallel"] * 2:
+        return None
+    if [each.name for each in ops] == ["arith.extf", "arith.addf", "arith.truncf", "linalg.yield"]:
+        extend, add, rounds, last = ops
+        source, former = block.arguments
+        chained = list(rounds.operands) == list(add.results) and list(last.operands) == list(rounds.results)
+        adds = list(extend.operands) == [former] and {source, *extend.results} == set(add.operands)
+        plain = all(str(each.attributes["fastmath"]) == _PLAIN for each in ops if "fastmath" in each.attributes)
+        return ADDS_AND_ROUNDS if chained and adds and plain else None
+    if len(ops) != 2:
         return None
     converts = list(ops[0].operands) == [block.arguments[0]] and list(ops[1].operands) == list(ops[0].results)
     return ops[0].name if converts and ops[0].name in ("arith.extf", "arith.truncf") else None

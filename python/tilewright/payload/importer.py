@@ -91,9 +91,12 @@ class _Reader:
         product = self._only_product(body, function)
         fill = next((op for op in body if op.name == "linalg.fill"), None)
         widening, rounding = self._conversions(body, product)
-        spec = self._spec(product, rounding, beta=0 if fill else 1)
+        adds = rounding is not None and forms.conversion(rounding) == forms.ADDS_AND_ROUNDS
+        spec = self._spec(product, rounding, beta=0 if fill and not adds else 1)
         self._check_product(product)
         c = self._check_fill(fill, product, body) if fill else product.operands[2]
+        if adds and not fill:
+            raise self._error("C is added to sums that do not start from zero", rounding, expected=_EXPECTED)
         if rounding:
             c = self._check_rounding(rounding, widening, product, c)
         self._check_return(body[-1], rounding or product)
@@ -168,12 +171,12 @@ class _Reader:
                 continue
             self._refuse_attributes(op, ("operandSegmentSizes", "indexing_maps", "iterator_types"))
             kind = forms.conversion(op)
-            rounds = kind == "arith.truncf" and list(op.operands[:1]) == list(product.results)
+            rounds = kind in ("arith.truncf", forms.ADDS_AND_ROUNDS) and list(op.operands[:1]) == list(product.results)
             extends = kind == "arith.extf" and list(op.results) == [product.operands[2]]
             if kind is None or kind in found or not (rounds or extends):
                 raise self._error("linalg.generic neither multiplies nor converts C", op, expected=_EXPECTED)
             found[kind] = op
-        return found.get("arith.extf"), found.get("arith.truncf")
+        return found.get("arith.extf"), found.get("arith.truncf") or found.get(forms.ADDS_AND_ROUNDS)
 
     def _spec(self, product: ir.Operation, rounding: ir.Operation | None, beta: int) -> MatmulSpec:
         (m, k), (_, n), _ = (self._shape(value, product) for value in product.operands)

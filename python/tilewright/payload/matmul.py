@@ -41,7 +41,8 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
     a ``linalg.generic`` that widens each by its own rule.
 
     Where C is narrower than the accumulator, the contraction accumulates into a ``tensor.empty`` of the accumulator's type,
-    filled with zeros or, with `beta` 1, with C widened; one elementwise ``linalg.generic`` rounds the sums into ``%c``.
+    filled with zeros; one elementwise ``linalg.generic`` rounds the sums into ``%c``, with `beta` 1 after adding to each the
+    former element of C.
     Without products, with K = 0, ``%c`` is only filled or returned: not even rounding may change it.
     """
     with context, ir.Location.name(str(spec)):
@@ -67,8 +68,7 @@ def _result(a: ir.Value, b: ir.Value, c: ir.Value, spec: MatmulSpec) -> ir.Value
     if spec.k == 0:
         return c if spec.beta else _zeros(c, spec)
     wide = tensor.empty(spec.c_shape, ir.Type.parse(spec.acc_type.mlir))
-    former = _elementwise(arith.extf, c, wide, spec) if spec.beta else _zeros(wide, spec)
-    return _elementwise(arith.truncf, _product(a, b, former, spec), c, spec)
+    return _rounded(_product(a, b, _zeros(wide, spec), spec), c, spec)
 
 
 def _zeros(into: ir.Value, spec: MatmulSpec) -> ir.Value:
@@ -105,14 +105,18 @@ def _widened(value: ir.Value, element: DType, wide: ir.Type) -> ir.Value:
     return _WIDEN[element.kind](wide, value)
 
 
-def _elementwise(
-    cast: Callable[[ir.Type, ir.Value], ir.Value], source: ir.Value, into: ir.Value, spec: MatmulSpec
-) -> ir.Value:
-    """`cast` applied to each element of `source`, written into `into`."""
+def _rounded(sums: ir.Value, c: ir.Value, spec: MatmulSpec) -> ir.Value:
+    """Each of the sums, with beta 1 plus the former element of `c`, rounded to an element of `c`."""
     identity = ir.AffineMap.get_identity(2)
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+
+    def body(total: ir.Value, former: ir.Value) -> ir.Value:
+        if spec.beta:
+            total = arith.addf(total, arith.extf(total.type, former))
+        return arith.truncf(former.type, total)
+
     with _named("linalg.generic", spec):
-        return _generic([source], into, [identity] * 2, [parallel] * 2, lambda x, former: cast(former.type, x))
+        return _generic([sums], c, [identity] * 2, [parallel] * 2, body)
 
 
 def _generic(

@@ -7,6 +7,7 @@ Multiplication" (ACM TOMS 34(3), 2008), as BLIS has it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.mlir import ir
@@ -17,6 +18,8 @@ from tilewright.targets.base import Target
 
 _PANELS = ("panels_of_a", "panels_of_b")
 """Marks of the copies that make panels."""
+_EPILOGUE = "epilogue"
+"""Mark of what is done to the sums."""
 
 
 def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
@@ -36,12 +39,19 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
                     acc += packed_a[ir / mr][:, k:k+t] * packed_b[jr / nr][k:k+t, :]
                   C[ic+ir:, jc+jr:] = acc
 
+    With something done to the sums before they are written, there is no loop pc: kc is all of K, and C is written once and
+    never read::
+
+        for jc: packed_b[nc / nr][K][nr] = B[:, jc:jc+nc]
+          for ic: packed_a[mc / mr][mr][K] = A[ic:ic+mc, :]
+            for jr, ir: acc = 0; for k in 0..K step t: ...; C[ic+ir:, jc+jr:] = epilogue(acc)
+
     The step t is 1 but for types of which the target's instruction takes several products at once.
     """
-    element = ir.Type.parse(spec.acc_type.mlir)
     dot = target.dot(spec.a_type.name, spec.b_type.name)
     # Panels hold whole groups of the elements that an instruction multiplies at once.
-    p = replace(blocking, kc=ceil_div(blocking.kc, dot.step) * dot.step)
+    kc = ceil_div(spec.k if spec.fused else blocking.kc, dot.step) * dot.step
+    p = replace(blocking, kc=kc)
     # A loop of one step would be folded away by the next clean-up: it is not made.
     loops = {
         "jc": ([0, p.nc, 0], p.nc < spec.n),
@@ -52,10 +62,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     }
     with steps.script() as script:
         steps.record(script.functions, packed, p, target)
-        tile = steps.match_product(script.root, spec)
-        for sizes, wanted in loops.values():
-            if wanted:
-                tile, _ = steps.tile(tile, sizes)
+        tile = _tile_nest(script, spec, [sizes for sizes, wanted in loops.values() if wanted])
         steps.merge_slices(script.functions)
         tile = steps.pad(tile, spec, sizes=[p.mr, p.nr, p.kc], pack=[True, True, False])
         # A's panels are made inside the ic loop, over jr and ir, B's outside of it.
@@ -73,8 +80,38 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         if looped:
             tile, _ = steps.tile(tile, [0, 0, dot.step])
         steps.vectorize_product(tile, script.functions, spec)
-        steps.keep_accumulators(script.functions, looped=looped)
-        if spec.beta == 0:
-            steps.start_from_zero(script.functions)
-        steps.split_full_tiles(script.functions, ir.VectorType.get([p.mr, p.nr], element), looped=looped)
+        finish = _write_fused if spec.fused else _write_sums
+        finish(script.functions, spec, p, looped=looped)
     return script.module
+
+
+def _tile_nest(script: steps.Script, spec: MatmulSpec, sizes: Sequence[Sequence[int]]) -> steps.Handle:
+    """Tiles the product by one loop for each of `sizes`, outermost first, with what is done to its sums inside."""
+    if not spec.fused:
+        tile = steps.match_product(script.root, spec)
+        for loop_sizes in sizes:
+            tile, _ = steps.tile(tile, loop_sizes)
+        return tile
+    tile = steps.producer(steps.match(script.functions, "func.return"), 0)
+    for loop_sizes in sizes:
+        tile = steps.tile_with_producers(tile, loop_sizes[:2])
+    steps.mark(tile, _EPILOGUE)
+    return steps.match_product(script.functions, spec)
+
+
+def _write_sums(functions: steps.Handle, spec: MatmulSpec, p: Blocking, *, looped: bool) -> None:
+    """Keeps sums in registers over a block of K, and adds them to C."""
+    steps.keep_accumulators(functions, looped=looped)
+    if spec.beta == 0:
+        steps.start_from_zero(functions)
+    tile_type = ir.VectorType.get([p.mr, p.nr], ir.Type.parse(spec.acc_type.mlir))
+    steps.split_full_tiles(functions, tile_type, looped=looped)
+
+
+def _write_fused(functions: steps.Handle, spec: MatmulSpec, p: Blocking, *, looped: bool) -> None:
+    """Keeps sums in registers over all of K, and writes what the epilogue makes of them."""
+    write = steps.vectorize_epilogue(steps.match_marked(functions, _EPILOGUE))
+    steps.keep_accumulators(functions, looped=looped)
+    steps.start_from_zero(functions)
+    steps.split_full_write(write)
+    steps.clean(functions)

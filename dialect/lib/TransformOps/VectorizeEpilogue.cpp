@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "Tilewright/TransformOps/TilewrightTransformOps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace tilewright;
+
+/// The whole tile, of static shape, of which `input` is the first rows and columns; null when it is nothing of the kind.
+static Value wholeTile(Value input) {
+  auto isStatic = [](Value value) { return cast<RankedTensorType>(value.getType()).hasStaticShape(); };
+  auto slice = input.getDefiningOp<tensor::ExtractSliceOp>();
+  if (slice && slice.getSourceType().getRank() == 2 && isStatic(slice.getSource()) && slice.hasUnitStride() &&
+      llvm::all_of(slice.getMixedOffsets(), [](OpFoldResult offset) { return isConstantIntValue(offset, 0); }))
+    return slice.getSource();
+  return isStatic(input) ? input : Value();
+}
+
+namespace {
+/// Makes vectors of one epilogue.
+class EpilogueVectors {
+public:
+  EpilogueVectors(RewriterBase &rewriter, linalg::GenericOp epilogue, Value tile)
+      : rewriter(rewriter), epilogue(epilogue), loc(epilogue.getLoc()), tile(tile),
+        shape(cast<RankedTensorType>(tile.getType()).getShape()),
+        zero(arith::ConstantIndexOp::create(rewriter, loc, 0)) {}
+
+  vector::TransferWriteOp build() {
+    Block *body = epilogue.getBlock();
+    map.map(body->getArgument(0), readWhole());
+    for (OpOperand &operand : epilogue->getOpOperands().drop_front())
+      if (BlockArgument argument = epilogue.getMatchingBlockArgument(&operand); !argument.use_empty())
+        map.map(argument, read(operand));
+    for (Operation &op : body->without_terminator())
+      repeat(op);
+    Value result = vectorOf(body->getTerminator()->getOperand(0));
+    OpOperand &init = epilogue.getDpsInitsMutable()[0];
+    return vector::TransferWriteOp::create(rewriter, loc, result, init.get(), ValueRange{zero, zero},
+                                           inBounds(init.get(), {0, 1}));
+  }
+
+private:
+  VectorType vectorType(Type element) { return VectorType::get(shape, element); }
+
+  /// Whether each dimension of `operand`, that at a position of the tile's or at -1, is as large as the tile.
+  SmallVector<bool> inBounds(Value operand, ArrayRef<int64_t> positions) {
+    auto type = cast<RankedTensorType>(operand.getType());
+    SmallVector<bool> result;
+    for (auto [size, position] : llvm::zip_equal(shape, positions))
+      result.push_back(position < 0 || type.getDimSize(position) == size);
+    return result;
+  }
+
+  Value readWhole() {
+    Type element = cast<RankedTensorType>(tile.getType()).getElementType();
+    return vector::TransferReadOp::create(rewriter, loc, vectorType(element), tile, ValueRange{zero, zero},
+                                          zeroOf(element), ArrayRef<bool>{true, true});
+  }
+
+  Value zeroOf(Type element) { return arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(element)); }
+
+  /// An operand that may lack one of the tile's dimensions, or both: it is the same along those.
+  Value read(OpOperand &operand) {
+    auto type = cast<RankedTensorType>(operand.get().getType());
+    Type element = type.getElementType();
+    if (type.getRank() == 0) {
+      Value scalar = tensor::ExtractOp::create(rewriter, loc, operand.get(), ValueRange{});
+      return vector::BroadcastOp::create(rewriter, loc, vectorType(element), scalar);
+    }
+    SmallVector<int64_t> positions{-1, -1};
+    for (auto [position, expr] : llvm::enumerate(epilogue.getMatchingIndexingMap(&operand).getResults()))
+      positions[cast<AffineDimExpr>(expr).getPosition()] = position;
+    SmallVector<AffineExpr> results;
+    for (int64_t position : positions)
+      results.push_back(position < 0 ? rewriter.getAffineConstantExpr(0) : rewriter.getAffineDimExpr(position));
+    auto map = AffineMap::get(type.getRank(), 0, results, rewriter.getContext());
+    SmallVector<Value> indices(type.getRank(), zero);
+    return vector::TransferReadOp::create(rewriter, loc, vectorType(element), operand.get(), indices,
+                                          AffineMapAttr::get(map), zeroOf(element), /*mask=*/Value(),
+                                          rewriter.getBoolArrayAttr(inBounds(operand.get(), positions)));
+  }
+
+  /// The vector that stands for a value of the body; one that is the same everywhere is broadcast.
+  Value vectorOf(Value scalar) {
+    if (Value vector = map.lookupOrNull(scalar))
+      return vector;
+    Value vector = vector::BroadcastOp::create(rewriter, loc, vectorType(scalar.getType()), scalar);
+    map.map(scalar, vector);
+    return vector;
+  }
+
+  void repeat(Operation &op) {
+    if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+      auto splat = DenseElementsAttr::get(vectorType(constant.getType()), constant.getValue());
+      map.map(constant.getResult(), arith::ConstantOp::create(rewriter, loc, splat).getResult());
+      return;
+    }
+    OperationState state(op.getLoc(), op.getName());
+    for (Value operand : op.getOperands())
+      state.addOperands(vectorOf(operand));
+    state.addTypes(vectorType(op.getResult(0).getType()));
+    state.addAttributes(op.getAttrs());
+    map.map(op.getResult(0), rewriter.create(state)->getResult(0));
+  }
+
+  RewriterBase &rewriter;
+  linalg::GenericOp epilogue;
+  Location loc;
+  Value tile;
+  ArrayRef<int64_t> shape;
+  Value zero;
+  IRMapping map;
+};
+} // namespace
+
+/// Whether `epilogue` computes each element of a matrix from the same element of its first input and what is broadcast.
+static bool isSupported(linalg::GenericOp epilogue) {
+  if (!epilogue.hasPureTensorSemantics() || epilogue.getNumLoops() != 2 || epilogue.getNumParallelLoops() != 2 ||
+      epilogue.getNumDpsInputs() == 0 || epilogue.getNumDpsInits() != 1)
+    return false;
+  SmallVector<AffineMap> maps = epilogue.getIndexingMapsArray();
+  return maps.front().isIdentity() && maps.back().isIdentity() &&
+         llvm::all_of(maps, [](AffineMap map) { return map.isProjectedPermutation(); }) &&
+         llvm::all_of(epilogue.getBlock()->without_terminator(), [](Operation &op) {
+           return isa<arith::ConstantOp>(op) || (OpTrait::hasElementwiseMappableTraits(&op) && op.getNumResults() == 1);
+         });
+}
+
+DiagnosedSilenceableFailure VectorizeEpilogueOp::applyToOne(transform::TransformRewriter &rewriter, Operation *target,
+                                                            transform::ApplyToEachResultList &results,
+                                                            transform::TransformState &state) {
+  auto epilogue = dyn_cast<linalg::GenericOp>(target);
+  Value tile = epilogue && isSupported(epilogue) ? wholeTile(epilogue.getInputs()[0]) : Value();
+  if (!tile) {
+    DiagnosedSilenceableFailure failure =
+        emitSilenceableError() << "expected an elementwise linalg.generic over (m, n) on tensors, whose first input is a "
+                                  "tile of static shape or the first rows and columns of one: pad the product first";
+    failure.attachNote(target->getLoc()) << "payload operation";
+    return failure;
+  }
+  rewriter.setInsertionPoint(epilogue);
+  vector::TransferWriteOp write = EpilogueVectors(rewriter, epilogue, tile).build();
+  rewriter.replaceOp(epilogue, write.getResult());
+  results.push_back(write);
+  return DiagnosedSilenceableFailure::success();
+}
+
+void VectorizeEpilogueOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  transform::consumesHandle(getTargetMutable(), effects);
+  transform::producesHandle(getOperation()->getOpResults(), effects);
+  transform::modifiesPayload(effects);
+}
