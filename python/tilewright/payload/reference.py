@@ -15,6 +15,8 @@ What instructions for dot products add to it, `rounding` says.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ from numpy.typing import NDArray
 
 from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError
+from tilewright.payload.fused import finish
+from tilewright.payload.propagation import Known
 from tilewright.payload.rounding import flushed, gamma, infinite_times_tiny, limits, magnitudes, overflow, roundoff
 from tilewright.spec import MatmulSpec
 
@@ -33,7 +37,9 @@ _SMALL = 2**24
 _SUMS = 16
 
 
-def reference(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None = None) -> NDArray[Any]:
+def reference(
+    spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], *further: NDArray[Any] | None, c: NDArray[Any] | None = None
+) -> NDArray[Any]:
     """A·B, with beta 1 C + A·B, more accurate than any kernel of `spec` may be, as float64, or as int64 where it is exact.
 
     How far it can be from the exact result, elementwise, with beta 0; with beta 1 the former C is one more term:
@@ -48,6 +54,8 @@ def reference(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any
 
     It is not rounded to C's type, but infinite where C, being narrower than the accumulator, cannot hold it.
 
+    An epilogue is computed in float64 on that, integers as integers (`propagation`).
+
     NaN and Inf in A or B follow IEEE 754: Inf·0 and Inf − Inf are NaN, and each stays in its row or column of C. With
     K = 0 the result is all zeros, with beta 1 the former C.
 
@@ -55,6 +63,7 @@ def reference(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any
         spec: What to compute.
         a: A, of shape (M, K) and the spec's type, in any memory order.
         b: B, of shape (K, N) and the spec's type, in any memory order.
+        *further: The operands of the epilogue (`MatmulSpec.further`), as calls take them, and after them `c`.
         c: With beta 1, and only then, the former C, of shape (M, N) and the spec's type, in any memory order.
 
     Returns:
@@ -63,7 +72,10 @@ def reference(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any
     Raises:
         OperandError: A shape or an element type is not that of the spec, or C is missing or not wanted.
     """
-    _check(spec, a, b, c)
+    operands, c = _split(spec, further, c)
+    _check(spec, a, b, operands, c)
+    if spec.epilogue:
+        return _fused(spec, a, b, operands, c).value
     total = _sums(spec, a, b, c)
     if spec.acc_type.kind != "float":
         # Exact in float64, which has 53 bits: there are less than 2**31 products of 16 bits, and C of 32.
@@ -71,6 +83,14 @@ def reference(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any
     if spec.c != spec.acc:
         total[np.abs(total) >= overflow(spec.c_type)] *= np.inf
     return total
+
+
+def _fused(
+    spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], operands: Sequence[NDArray[Any]], c: NDArray[Any] | None
+) -> Known:
+    """The result after the epilogue, and how far from it a right kernel's may be."""
+    plain = replace(spec, epilogue=(), beta=0, c=spec.acc)
+    return finish(spec, Known(reference(plain, a, b), error_bound(plain, a, b)), operands, c)
 
 
 def _sums(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None) -> NDArray[np.float64]:
@@ -90,7 +110,7 @@ def _sums(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | 
 
 
 def error_bound(
-    spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None = None
+    spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], *further: NDArray[Any] | None, c: NDArray[Any] | None = None
 ) -> NDArray[np.float64]:
     """How far from `reference` a right kernel may be, elementwise: γ_K·|A||B| + output rounding + the reference's own.
 
@@ -106,12 +126,13 @@ def error_bound(
     - inf where a sum of magnitudes overflows the accumulator, where K·u is 1 or more, or where it depends on rounding
       errors whether C can hold the sum: nothing is promised there.
 
-    `within_bound` compares by these rules.
+    `within_bound` compares by these rules. An epilogue carries the bound of the sums along, as `propagation` says.
 
     Args:
         spec: What is computed.
         a: A, of shape (M, K) and the spec's type.
         b: B, of shape (K, N) and the spec's type.
+        *further: The operands of the epilogue, and after them `c`.
         c: With beta 1, and only then, the former C, of shape (M, N) and the spec's type.
 
     Returns:
@@ -120,7 +141,10 @@ def error_bound(
     Raises:
         OperandError: A shape or an element type is not that of the spec, or C is missing or not wanted.
     """
-    _check(spec, a, b, c)
+    operands, c = _split(spec, further, c)
+    _check(spec, a, b, operands, c)
+    if spec.epilogue:
+        return _fused(spec, a, b, operands, c).error
     if spec.k == 0 or spec.acc_type.kind != "float":
         return np.zeros(spec.c_shape)
     terms = spec.k + spec.beta
@@ -241,18 +265,34 @@ def _reference_gamma(spec: MatmulSpec) -> float:
     return gamma(_step(spec), _U64) + 2 * gamma(_SUMS + spec.beta, _U_LONG)
 
 
-def _check(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None) -> None:
+def _split(
+    spec: MatmulSpec, further: Sequence[NDArray[Any] | None], c: NDArray[Any] | None
+) -> tuple[list[NDArray[Any]], NDArray[Any] | None]:
+    """The operands of the epilogue, and the former C, which may come after them."""
+    wanted = [each.name for each in spec.further]
+    operands = list(further)
+    if c is None and len(operands) == len(wanted) + 1:
+        c = operands.pop()
+    if len(operands) != len(wanted):
+        names = f"{len(wanted)} after a and b ({', '.join(wanted)})" if wanted else "none after a and b"
+        raise OperandError(f"{len(operands)} further operands", where="reference", expected=names)
+    return operands, c  # type: ignore[return-value] - None among them is refused by `_check`
+
+
+def _check(
+    spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], operands: Sequence[NDArray[Any]], c: NDArray[Any] | None
+) -> None:
     """Raises OperandError unless the operands have the spec's shapes and types, and C is there if and only if it is read."""
     if spec.beta == 0 and c is not None:
         raise OperandError("is given", operand="c", expected=f"none, as {spec} never reads C")
     if spec.beta == 1 and c is None:
         raise OperandError("is missing", operand="c", expected=f"the former C, which {spec} adds to")
-    operands = (
-        ("a", a, spec.a_shape, spec.a_type),
-        ("b", b, spec.b_shape, spec.b_type),
-        ("c", c, spec.c_shape, spec.c_type),
-    )
-    for name, array, shape, element in operands[: 2 + spec.beta]:
+    given = [
+        (each.name, array, each.shape, each.type) for each, array in zip(spec.operands, (a, b, *operands), strict=True)
+    ]
+    if spec.beta:
+        given.append(("c", c, spec.c_shape, spec.c_type))
+    for name, array, shape, element in given:
         if not isinstance(array, np.ndarray):
             raise OperandError(f"is a {type(array).__name__}", operand=name, expected="a numpy array")
         if array.shape != shape:

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""From sums that are known up to an error, through the epilogue and the former C, to the result and its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tilewright.payload import propagation
+from tilewright.payload.propagation import Known
+from tilewright.spec import MatmulSpec
+
+
+def finish(spec: MatmulSpec, sums: Known, operands: Sequence[NDArray[Any]], former: NDArray[Any] | None) -> Known:
+    """The result of `spec`, with how far a kernel's may be from it.
+
+    Args:
+        spec: What is computed.
+        sums: A·B, with how far a kernel's sums may be from it, before any epilogue.
+        operands: The further operands, which have been checked.
+        former: With beta 1, the former C.
+    """
+    chain = spec.chain
+    given = [
+        propagation.exact(_broadcast(array, operand.axes), str(operand.type))
+        for array, operand in zip(operands, chain.operands, strict=True)
+    ]
+    result, element = propagation.apply(chain, sums, given), chain.result
+    if former is not None:
+        result, element = propagation.add(
+            chain, result, element, propagation.exact(former, spec.c_type.name), spec.c_type.name
+        )
+    return propagation.converted(result, element, spec.c_type.name)
+
+
+def _broadcast(array: NDArray[Any], axes: str) -> NDArray[Any]:
+    """An operand with an extent of one for each dimension that it has no extent for."""
+    rows = array.shape[0] if "m" in axes else 1
+    columns = array.shape[-1] if "n" in axes else 1
+    return array.reshape(rows, columns)
