@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any, NoReturn
 
 from tilewright.dtypes import dtype
@@ -195,7 +196,8 @@ def constant(value: Any) -> Traced:  # noqa: ANN401
         except TypeError:
             pass
         try:
-            return Traced("constant", detail=float(value).hex())
+            if not isnan(float(value)):
+                return Traced("constant", detail=float(value).hex())
         except (TypeError, ValueError, OverflowError):
             pass
     raise SpecError(
