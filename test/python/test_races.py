@@ -125,6 +125,28 @@ def test_a_division_of_a_loop_that_starts_elsewhere_is_refused(loops):
     assert not races.is_parallel(loop)
 
 
+@pytest.mark.parametrize(("start", "expected"), [("%j", True), ("%moved", False)])
+def test_a_loop_that_is_run_again_and_again(loops, start, expected):
+    # Each thread may run the outer loop with its own part of the inner one, unless the outer one moves what is written.
+    outer, inner = loops(f"""
+    scf.for %k = %zero to %end step %eight {{
+      scf.for %j = %zero to %end step %eight {{
+        %moved = affine.apply #sum()[%j, %k]
+        %r = vector.transfer_read %c[%i, {start}], %pad {{in_bounds = [true]}} : memref<64x64xf32>, vector<8xf32>
+        vector.transfer_write %r, %c[%i, {start}] {{in_bounds = [true]}} : vector<8xf32>, memref<64x64xf32>
+      }}
+    }}
+    """)
+    assert not races.is_parallel(outer)
+    assert races.is_parallel(inner)
+    assert races.is_parallel(inner, outer) is expected
+
+
+def test_a_step_that_is_not_known_is_refused(loops):
+    (loop,) = loops("%size = affine.min #short(%zero)[%n]\n" + step("%j", "8").replace("step %eight", "step %size"))
+    assert not races.is_parallel(loop)
+
+
 PRIVATE = """
     scf.for %j = %zero to %end step %one {{
       {before}

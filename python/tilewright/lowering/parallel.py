@@ -51,6 +51,19 @@ class Extent:
 
 
 @dataclass(frozen=True)
+class Shared:
+    """What threads share.
+
+    Attributes:
+        whole: What each thread runs, with its part of `loop`.
+        loop: The loop that is split: `whole` itself, or one inside it.
+    """
+
+    whole: ir.Operation
+    loop: ir.Operation
+
+
+@dataclass(frozen=True)
 class Grid:
     """How many parts the iterations of an outer and an inner loop are split into.
 
@@ -103,8 +116,8 @@ def share(function: func.FuncOp, threads: int) -> int:
         return 0
     with function.context, function.location:
         cap = _cap(function, threads)
-        for loop in found:
-            _share_loop(loop, threads, cap)
+        for each in found:
+            _share_loop(each, threads, cap)
     return len(found)
 
 
@@ -121,22 +134,34 @@ def _cap(function: func.FuncOp, threads: int) -> ir.Value:
         return arith.select(alone, arith.constant(i32, 1), arith.minsi(limit, arith.constant(i32, threads)))
 
 
-def _candidates(block: ir.Block) -> Iterator[ir.Operation]:
-    """The outermost loops in a block that are parallel and do enough work."""
+def _candidates(block: ir.Block) -> Iterator[Shared]:
+    """The outermost loops in a block that can be shared and do enough work."""
     for each in block:
         op = each.operation
         if op.name not in ("scf.for", "scf.if") or _work(op) < _LEAST_WORK:
             continue
-        if op.name == "scf.for" and _can_share(op):
-            yield op
+        loop = _loop_to_split(op) if op.name == "scf.for" else None
+        if loop is not None:
+            yield Shared(op, loop)
             continue
         for region in op.regions:
             for inner in region:
                 yield from _candidates(inner)
 
 
-def _can_share(loop: ir.Operation) -> bool:
-    if not races.is_parallel(loop):
+def _loop_to_split(op: ir.Operation) -> ir.Operation | None:
+    """The loop to split for threads to share `op`: itself, or one inside it, when nothing else in it touches memory."""
+    loop = op
+    while not _can_share(loop, op):
+        touching = [each.operation for each in loop.regions[0].blocks[0] if accesses(each.operation) != []]
+        if len(loop.results) or len(touching) != 1 or touching[0].name != "scf.for":
+            return None
+        loop = touching[0]
+    return loop
+
+
+def _can_share(loop: ir.Operation, around: ir.Operation) -> bool:
+    if not races.is_parallel(loop, around):
         return False
     private = sum(_bytes(op) for op in races.private_buffers(loop))
     return private <= _MOST_PRIVATE_BYTES
@@ -148,12 +173,13 @@ def _bytes(alloc: ir.Operation) -> int:
     return 8 * prod(kind.shape) if kind.has_static_shape else _MOST_PRIVATE_BYTES + 1
 
 
-def _share_loop(loop: ir.Operation, threads: int, cap: ir.Value) -> None:
-    """Makes one loop, with the loop right inside it where that is parallel too, a parallel region."""
-    inner = _inner_loop(loop)
+def _share_loop(shared: Shared, threads: int, cap: ir.Value) -> None:
+    """Makes a parallel region, with the loop right inside the one to split split as well where that is parallel too."""
+    loop = shared.loop
+    inner = _inner_loop(shared)
     parts = grid(_extent(loop), Extent(1, 1) if inner is None else _extent(inner), threads)
     private = races.private_buffers(loop)
-    with ir.InsertionPoint(loop):
+    with ir.InsertionPoint(shared.whole):
         index = ir.IndexType.get()
         zero, one = arith.constant(index, 0), arith.constant(index, 1)
         count = arith.constant(index, parts.outer * parts.inner)
@@ -167,8 +193,8 @@ def _share_loop(loop: ir.Operation, threads: int, cap: ir.Value) -> None:
     body = nest.region.blocks.append(index)
     with ir.InsertionPoint(body):
         end = openmp.YieldOp([])
-    loop.move_before(end)
-    with ir.InsertionPoint(loop):
+    shared.whole.move_before(end)
+    with ir.InsertionPoint(shared.whole):
         rows = arith.constant(index, parts.inner)
         row = arith.remui(body.arguments[0], rows)
         _restrict(loop, arith.divui(body.arguments[0], rows), parts.outer)
@@ -183,25 +209,23 @@ def _share_loop(loop: ir.Operation, threads: int, cap: ir.Value) -> None:
         alloc.erase()
 
 
-def _inner_loop(loop: ir.Operation) -> ir.Operation | None:
+def _inner_loop(shared: Shared) -> ir.Operation | None:
     """The loop right inside a parallel one that can be split as well.
 
     Before it nothing touches memory, and what comes after it touches other elements, so that its last part can do that.
     """
+    loop, around = shared.loop, shared.whole
     body = [op.operation for op in loop.regions[0].blocks[0]]
     at = next((i for i, op in enumerate(body) if op.name == "scf.for"), None)
-    if at is None or not races.is_parallel(body[at]) or races.private_buffers(loop):
+    if at is None or races.private_buffers(loop) or any(accesses(op) != [] for op in body[:at]):
         return None
-    if any(accesses(op) != [] for op in body[:at]) or any(_depends_on(loop, body[at])):
+    inner = body[at]
+    again = None if around == loop else around
+    # Bounds made inside the loop around it would make no rectangle.
+    if any(is_inside(bound, around) for bound in list(inner.operands)[:3]) or not races.is_parallel(inner, again):
         return None
     rest = [op for op in body[at + 1 : -1] if accesses(op) != []]
-    return body[at] if races.are_apart(body[at], rest) else None
-
-
-def _depends_on(loop: ir.Operation, inner: ir.Operation) -> Iterator[bool]:
-    """Whether bounds of the inner loop are made inside the outer one: then the iterations are no rectangle."""
-    for bound in list(inner.operands)[:3]:
-        yield is_inside(bound, loop)
+    return inner if not rest or (again is None and races.are_apart(inner, rest)) else None
 
 
 def _restrict(loop: ir.Operation, part: ir.Value, parts: int) -> None:

@@ -18,6 +18,7 @@ from tilewright.lowering.slices import (
     accesses,
     at_most,
     buffer_of,
+    constant,
     definition,
     is_below,
     is_inside,
@@ -27,10 +28,18 @@ from tilewright.lowering.slices import (
 from tilewright.mlir import ir
 
 
-def is_parallel(loop: ir.Operation) -> bool:
-    """Whether the iterations of an ``scf.for`` may run in any order and at once, each with its own `private_buffers`."""
-    step = at_most(loop.operands[2])
+def is_parallel(loop: ir.Operation, around: ir.Operation | None = None) -> bool:
+    """Whether the iterations of an ``scf.for`` may run in any order and at once, each with its own `private_buffers`.
+
+    With `around`, a loop that runs this one again and again and touches no memory beside it: whether that is so for all
+    iterations of all those runs but those with the same value of this loop's variable, so that each thread may run
+    `around` with its own part of this loop.
+    """
+    around = loop if around is None else around
+    step = constant(loop.operands[2])
     touched = accesses(loop)
+    if any(is_inside(bound, around) for bound in list(loop.operands)[:3]):
+        return False
     if len(loop.results) or step is None or touched is None:
         return False
     variable = loop.regions[0].blocks[0].arguments[0]
@@ -41,7 +50,7 @@ def is_parallel(loop: ir.Operation) -> bool:
     written -= {op.results[0] for op in private_buffers(loop)}
     for buffer in written:
         keys = [
-            {key for s in a.slices if (key := _key(s, variable, step, loop, from_zero)) is not None}
+            {key for s in a.slices if (key := _key(s, variable, step, around, from_zero)) is not None}
             for a in touched
             if a.buffer is None or a.buffer == buffer
         ]
@@ -85,7 +94,7 @@ def are_apart(loop: ir.Operation, others: list[ir.Operation]) -> bool:
     """Whether a parallel loop and the ops after it touch different elements of what either writes, so in any order."""
     end = at_most(loop.operands[1])
     start = linear(loop.operands[0])
-    step = at_most(loop.operands[2])
+    step = constant(loop.operands[2])
     inside = accesses(loop)
     outside = [accesses(op) for op in others]
     if inside is None or end is None or step is None or start.terms or None in outside:
@@ -113,7 +122,7 @@ def _starts_beyond(own: Linear, other: Linear, variable: ir.Value, last: int) ->
     return not difference.terms and difference.constant >= last
 
 
-def _key(s: Slice, variable: ir.Value, step: int, loop: ir.Operation, from_zero: bool) -> object | None:
+def _key(s: Slice, variable: ir.Value, step: int, around: ir.Operation, from_zero: bool) -> object | None:
     """What has to be the same for all accesses, for a slice that moves with the loop's variable; otherwise None."""
     for atom, factor in s.start.terms:
         whole = atom == variable and s.size <= factor * step
@@ -126,7 +135,7 @@ def _key(s: Slice, variable: ir.Value, step: int, loop: ir.Operation, from_zero:
         )
         if whole or part:
             rest = frozenset(term for term in s.start.terms if term[0] != atom)
-            if not any(is_inside(_value_of(other), loop) for other, _ in rest):
+            if not any(is_inside(_value_of(other), around) for other, _ in rest):
                 return s.dimension, part, factor, rest, s.start.constant
     return None
 

@@ -92,14 +92,19 @@ def linear(value: ir.Value) -> Linear:
     return Linear(frozenset({(value, 1)}))
 
 
+def constant(value: ir.Value) -> int | None:
+    """The value of an index that is a constant; otherwise None."""
+    sum_ = linear(value)
+    return None if sum_.terms else sum_.constant
+
+
 def at_most(value: ir.Value) -> int | None:
     """A constant that an index never exceeds, or None when none is known."""
     op = definition(value)
     if op is not None and op.name == "affine.min":
         results = [_applied(op, i) for i in range(len(_map(op).results))]
         return min((r.constant for r in results if not r.terms), default=None)
-    sum_ = linear(value)
-    return None if sum_.terms else sum_.constant
+    return constant(value)
 
 
 def accesses(loop: ir.Operation) -> list[Access] | None:
