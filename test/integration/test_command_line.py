@@ -123,6 +123,44 @@ def test_an_object_is_linked_into_a_c_program(place):
     assert subprocess.run(["./main"], check=False).returncode == 0
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_integers_are_linked_into_a_c_program(place):
+    done = tilewright(
+        "compile", "--shape", "3x4x5", "--dtype", "u8,i8,i32", "-o", "mm.o", "--header", "mm.h", "--target", "x86-64"
+    )
+    assert done.returncode == 0
+    (place / "main.c").write_text(
+        '#include "mm.h"\nuint8_t a[15]; int8_t b[20]; int32_t c[12];\n'
+        "int main(void) {\n"
+        "  for (int i = 0; i < 15; ++i) a[i] = 255;\n"
+        "  for (int i = 0; i < 20; ++i) b[i] = -128;\n"
+        "  if (matmul(3, 4, 5, a, 5, b, 4, c, 4)) return 1;\n"
+        "  for (int i = 0; i < 12; ++i) if (c[i] != -5 * 255 * 128) return 2;\n"
+        "  return 0;\n}\n"
+    )
+    subprocess.run(["cc", "-Wall", "-Werror", "main.c", "mm.o", "-o", "main"], check=True)
+    assert subprocess.run(["./main"], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "u8", "u8,i8,i32", "f16,f16,f16"])
+def test_a_payload_is_compiled_again_as_a_file(place, dtype):
+    for arguments in (
+        ["--shape", "9x10x11", "--dtype", dtype, "--emit", "payload", "-o", "p.mlir"],
+        ["p.mlir", "-o", "a.s"],
+    ):
+        done = tilewright("compile", *arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+    done = tilewright("compile", "--shape", "9x10x11", "--dtype", dtype, "-o", "b.s")
+    assert (place / "a.s").read_text() == (place / "b.s").read_text()
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "i8,u8,i32", "bf16,bf16,bf16"])
+def test_run_of_narrow_types(dtype):
+    done = tilewright("run", "--shape", "65x67x69", "--shape", "1x3x2", "--dtype", dtype, "--beta", "1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count(": ok") == 2
+
+
 def test_a_file_is_explained(place):
     (place / "m.mlir").write_text(
         "func.func @f(%a: memref<64x32xf32>, %b: memref<32x48xf32>, %c: memref<64x48xf32>) {\n"
