@@ -104,8 +104,8 @@ def test_caches_at_odds_fall_back_to_the_rows():
 
 
 def test_a_machine_without_rows_or_below_them():
-    with pytest.raises(TargetError, match="no row for aarch64 machines"):
-        host.describe("aarch64", ["asimd"], {})
+    with pytest.raises(TargetError, match="no row for riscv64 machines"):
+        host.describe("riscv64", ["asimd"], {})
     with pytest.raises(TargetError, match="no row for unknown machines"):
         host.describe("", [], {})
     with pytest.raises(TargetError, match=r"lacks cmov, cx8, .*sse2.*flags"):
@@ -163,7 +163,7 @@ def test_this_machine():
     assert target is targets.resolve("host")
     assert target.base in {row.name for row in targets.all()}
     assert targets.runnable(target) == ()
-    assert target.base == [row.name for row in targets.all() if not targets.runnable(row)][-1]
+    assert target.base == [row.name for row in x86.FAMILY.rows if not targets.runnable(row)][-1]
 
 
 @X86_ONLY
@@ -189,5 +189,5 @@ def test_targets_import_neither_numpy_nor_mlir():
 
 
 def test_rows_differ_in_what_they_need():
-    for one, other in itertools.combinations(targets.all(), 2):
+    for one, other in itertools.combinations(x86.FAMILY.rows, 2):
         assert one.features != other.features

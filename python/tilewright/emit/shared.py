@@ -37,7 +37,9 @@ def linker(architecture: str = "") -> str:
         if path:
             return path
     raise TargetError(
-        f"no linker for {architecture or 'this machine'}", expected=f"one of {', '.join(names)} on the path", remedy="Install lld"
+        f"no linker for {architecture or 'this machine'}",
+        expected=f"one of {', '.join(names)} on the path",
+        remedy="Install lld",
     )
 
 
