@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles one product for the lit tests, and prints what its hot loop is made of, one fact a line.
 
-Usage: hot_loop.py MxNxK DTYPE TARGET STRATEGY [NAME=SIZE]… [cpu=MODEL] [threads=N]
+Usage: hot_loop.py MxNxK DTYPES TARGET STRATEGY [NAME=SIZE]… [cpu=MODEL] [threads=N]
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main(shape: str, element: str, target_name: str, strategy: str, *settings: s
     cpu = given.pop("cpu", None)
     threads = int(given.pop("threads", "1"))
     target = registry.get(target_name)
-    spec = MatmulSpec(m=m, n=n, k=k, a=element)
+    spec = MatmulSpec.from_dtypes(m, n, k, element)
     plan = make.make(spec, target, strategy, {name: int(size) for name, size in given.items()}, threads)
     asm = stages.build(spec, target, plan, until="asm").texts["asm"]
     loop = hotloop.hottest(asm)
@@ -64,12 +64,17 @@ def loop_facts(loop: hotloop.HotLoop) -> Iterator[tuple[str, object]]:
     yield "stores", loop.stores
     yield "calls", loop.calls
     yield "blocks", loop.blocks
+    yield "tile products", loop.tile_products
+    yield "tile loads", loop.counts.get("tileloadd", 0)
+    yield "tiles of sums", len({each.operands[-1] for each in loop.instructions if each.tile_product})
+    yield "configurations in the loop", loop.configurations
 
 
 def function_facts(asm: str, tile: int) -> Iterator[tuple[str, object]]:
     """How many masks the whole text has, and what it stores with and without one; `tile` registers are a full tile."""
     lines = [line.strip() for line in asm.splitlines()]
     stores = [line for line in lines if _STORE.match(line)]
+    yield "configurations", sum(line.startswith("ldtilecfg") for line in lines)
     yield "masks", sum(_MASKED.search(line) is not None for line in lines)
     yield "masked stores", sum(_MASKED.search(line) is not None for line in stores)
     yield "a tile of whole stores", sum(_MASKED.search(line) is None for line in stores) >= tile
