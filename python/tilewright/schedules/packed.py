@@ -87,15 +87,11 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
 
 def _tile_nest(script: steps.Script, spec: MatmulSpec, sizes: Sequence[Sequence[int]]) -> steps.Handle:
     """Tiles the product by one loop for each of `sizes`, outermost first, with what is done to its sums inside."""
-    if not spec.fused:
-        tile = steps.match_product(script.root, spec)
-        for loop_sizes in sizes:
-            tile, _ = steps.tile(tile, loop_sizes)
-        return tile
-    tile = steps.producer(steps.match(script.functions, "func.return"), 0)
+    tile = steps.match_result(script, spec)
     for loop_sizes in sizes:
-        tile = steps.tile_with_producers(tile, loop_sizes[:2])
-    steps.mark(tile, _EPILOGUE)
+        tile, _ = steps.tile_result(tile, loop_sizes, spec)
+    if spec.fused:
+        steps.mark(tile, _EPILOGUE)
     return steps.match_product(script.functions, spec)
 
 

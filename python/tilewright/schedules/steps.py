@@ -115,9 +115,28 @@ def match_marked(root: Handle, name: str) -> Handle:
 def match_product(root: Handle, spec: MatmulSpec) -> Handle:
     """Finds the ops below `root` that multiply and add.
 
-    They are called ``linalg.matmul``; where one operand of integers has a sign and the other has none, ``linalg.generic``.
+    They are called ``linalg.matmul``; where one operand of integers has a sign and the other has none, ``linalg.generic``,
+    which what is done to the sums is too, but without a reduction.
     """
-    return match(root, "linalg.matmul" if spec.a_type.kind == spec.b_type.kind else "linalg.generic")
+    if spec.a_type.kind == spec.b_type.kind:
+        return match(root, "linalg.matmul")
+    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in ("parallel", "parallel", "reduction")]
+    return structured.structured_match(
+        transform.AnyOpType.get(),
+        root,
+        ops=ir.ArrayAttr.get([ir.StringAttr.get("linalg.generic")]),
+        op_attrs=ir.DictAttr.get({"iterator_types": ir.ArrayAttr.get(iterators)}),
+    )
+
+
+def match_result(script: Script, spec: MatmulSpec) -> Handle:
+    """Finds the op that makes the result: the product, or what is done to its sums before they are written."""
+    return producer(match(script.functions, "func.return"), 0) if spec.fused else match_product(script.root, spec)
+
+
+def tile_result(op: Handle, sizes: Sequence[int], spec: MatmulSpec) -> tuple[Handle, Handle]:
+    """Tiles by `sizes` (m, n, k) what `match_result` finds, with the product inside. Returns the tile and its loop."""
+    return tile_with_producers(op, sizes[:2]) if spec.fused else tile(op, sizes)
 
 
 def producer(op: Handle, operand: int) -> Handle:
@@ -165,16 +184,17 @@ def tile(op: Handle, sizes: Sequence[int]) -> tuple[Handle, Handle]:
     return tiled.results[0], tiled.results[1]
 
 
-def tile_with_producers(op: Handle, sizes: Sequence[int]) -> Handle:
+def tile_with_producers(op: Handle, sizes: Sequence[int]) -> tuple[Handle, Handle]:
     """Tiles one dimension of a linalg op, and computes what it needs of the ops before it inside of the loop.
 
-    Before: ``P = A * B``, ``C = f(P)`` over (m, n). After ``tile_with_producers(op, [0, 64])``, of which the tile is returned::
+    Returns the tile and its loop. Before: ``P = A * B``, ``C = f(P)`` over (m, n). After ``tile_with_producers(op, [0, 64])``::
 
         for j in 0..N step 64:
             p = A * B[:, j:j+64]
             C[:, j:j+64] = f(p)
     """
-    return structured.FuseOp(op, tile_sizes=list(sizes), apply_cleanup=True).results[0]
+    tiled = structured.FuseOp(op, tile_sizes=list(sizes), apply_cleanup=True)
+    return tiled.results[0], tiled.results[1]
 
 
 def split_sum(op: Handle, sizes: Sequence[int]) -> Handle:

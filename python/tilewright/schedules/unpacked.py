@@ -9,6 +9,9 @@ from tilewright.schedules.blocking import Blocking, ceil_div, lanes_for
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
+_EPILOGUE = "epilogue"
+"""Mark of what is done to the sums."""
+
 
 def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     """Builds the schedule.
@@ -45,29 +48,31 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
     step = target.dots(spec.a_type.name, spec.b_type.name)[-1].step
     if spec.k % step or p.kc % step:
         step = 1
-    tile = steps.match_product(script.root, spec)
+    tile = steps.match_result(script, spec)
     short: list[steps.Handle] = []
     # Whole register tiles, so that only the last block has a short one.
     nc = ceil_div(p.nc, p.nr) * p.nr
     if nc < spec.n:
-        tile, loop = steps.tile(tile, [0, nc, 0])
+        tile, loop = steps.tile_result(tile, [0, nc, 0], spec)
         if spec.n % nc:
             short.append(loop)
-    if p.kc < spec.k:
+    if p.kc < spec.k and not spec.fused:
         tile, _ = steps.tile(tile, [0, 0, p.kc])
     for sizes, size, extent, uneven in (
         ([0, p.nr, 0], p.nr, min(nc, spec.n), bool(spec.n % p.nr or short)),
         ([p.mr, 0, 0], p.mr, spec.m, bool(spec.m % p.mr)),
     ):
         if size < extent:
-            tile, loop = steps.tile(tile, sizes)
+            tile, loop = steps.tile_result(tile, sizes, spec)
             if uneven:
                 short.append(loop)
+    if spec.fused:
+        steps.mark(tile, _EPILOGUE)
     for loop in reversed(short):
         steps.peel(loop)
     steps.clean(script.functions)
     tile = steps.match_product(script.functions, spec)
-    looped = min(p.kc, spec.k) > step
+    looped = (spec.k if spec.fused else min(p.kc, spec.k)) > step
     if looped:
         tile, _ = steps.tile(tile, [0, 0, step])
     steps.clean(script.functions)
@@ -75,6 +80,8 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
     if spec.n % lanes:
         tile = steps.pad(tile, spec, sizes=[0, lanes, 0], pack=[False] * 3)
     steps.vectorize_product(tile, script.functions, spec)
+    if spec.fused:
+        steps.vectorize_epilogue(steps.match_marked(script.functions, _EPILOGUE))
     steps.keep_accumulators(script.functions, looped=looped)
-    if spec.beta == 0:
+    if spec.beta == 0 or spec.fused:
         steps.start_from_zero(script.functions)
