@@ -36,6 +36,11 @@ def compiled(
     return tw.compile(spec, target, parameters=parameters, cache=False)
 
 
+def format_of(kernel: tw.Kernel) -> PackedFormat:
+    assert kernel.packed_format is not None
+    return kernel.packed_format
+
+
 def is_right(kernel: tw.Kernel, packed: tw.PackedB | None = None) -> bool:
     """Whether a call on fresh operands is within the bound, for a new result and for one that is given."""
     spec = kernel.spec
@@ -85,7 +90,7 @@ def test_narrow_elements(target, types):
 
 def test_several_blocks_as_the_model_makes_them():
     kernel = compiled(33, 2500, 1500)
-    form = kernel.packed_format
+    form = format_of(kernel)
     assert form.nc < 2500
     assert form.kc < 1500
     assert is_right(kernel)
@@ -140,7 +145,7 @@ def test_the_format_of_narrow_elements(target, types):
 def test_the_page_has_the_header():
     text = (DOCS / "reference" / "packed_b.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| (\d+) \| `(\w+)` \|", text, re.MULTILINE)
-    form = compiled(3, 40, 20).packed_format
+    form = format_of(compiled(3, 40, 20))
     values = {
         "magic": b"tw-packB",
         "version": struct.pack("<I", 1),
@@ -197,7 +202,7 @@ def test_a_packed_b_is_a_value():
         assert twin.format == packed.format
         assert is_right(kernel, twin)
     with pytest.raises(AttributeError, match="cannot be changed: format"):
-        packed.format = None
+        packed.format = format_of(kernel)
     with pytest.raises(AttributeError, match="cannot be changed: array"):
         del packed.array
     with pytest.raises(ValueError, match="read-only"):
@@ -326,7 +331,7 @@ def test_a_schedule_of_the_users_that_packs_b():
     spec = tw.MatmulSpec(33, 100, 70, b_packed=True)
     kernel = tw.compile(spec, schedule=own, parameters={"nc": 32, "nr": 16, "kc": 20})
     assert is_right(kernel)
-    assert kernel.packed_format.nr == 0
+    assert format_of(kernel).nr == 0
     ours = tw.compile(spec, parameters={"nc": 32, "nr": 16, "kc": 20})
     with pytest.raises(tw.OperandError, match="a schedule of the user's"):
         ours(products.uniform(spec)[0], kernel.pack_b(products.uniform(spec)[1]))
@@ -342,17 +347,19 @@ def test_the_entries_for_c(tmp_path):
     target = compiled(23, 70, 31).target
     plan = make.make(spec, target, parameters={"kc": 8})
     built = stages.build(spec, target, plan, allocator=driver.LIBC_ALLOCATOR, symbol="mm")
+    form = built.packed
+    assert form is not None
     (tmp_path / "mm.so").write_bytes(shared.link(built.object))
     library = ctypes.CDLL(str(tmp_path / "mm.so"))
     library.mm_packed_b_bytes.restype = ctypes.c_int64
     size = library.mm_packed_b_bytes(ctypes.c_int64(31), ctypes.c_int64(70))
-    assert size == built.packed.nbytes
+    assert size == form.nbytes
     assert library.mm_packed_b_bytes(ctypes.c_int64(32), ctypes.c_int64(70)) == -1
     declared = header(spec, target, "mm")
     for declaration in ("mm(int64_t m", "mm_pack_b(int64_t k", "mm_packed_b_bytes(int64_t k"):
         assert declaration in declared
 
-    def call(function, *arguments: object) -> int:
+    def call(function, *arguments: int | ctypes.c_void_p) -> int:
         return function(*[a if isinstance(a, ctypes.c_void_p) else ctypes.c_int64(a) for a in arguments])
 
     def pointer(array: np.ndarray) -> ctypes.c_void_p:
@@ -363,7 +370,7 @@ def test_the_entries_for_c(tmp_path):
     assert call(library.mm_pack_b, 31, 71, pointer(b), 70, pointer(packed)) == 1
     assert (packed == 0xAB).all()
     assert call(library.mm_pack_b, 31, 70, pointer(b), 70, pointer(packed)) == 0
-    assert packed[:HEADER_BYTES].tobytes() == built.packed.header
+    assert packed[:HEADER_BYTES].tobytes() == form.header
     operands = (23, 70, 31, pointer(a), 31, pointer(packed), 12345, pointer(c), 70)
     assert call(library.mm, *operands) == 0
     assert within_bound(c, tw.reference(spec, a, b), tw.error_bound(spec, a, b)).all()
@@ -379,12 +386,13 @@ def test_the_entries_for_c(tmp_path):
 def test_nothing_beside_the_packed_b_is_written():
     kernel = compiled(23, 70, 31, nc=32, nr=16, kc=7)
     b = products.uniform(kernel.spec)[1]
-    size = kernel.packed_format.nbytes
+    size = format_of(kernel).nbytes
     whole = np.full(size + 128, 0xAB, np.uint8)
+    assert kernel._packing is not None
     kernel._packing.function.pack(b, whole[64 : 64 + size])
     assert (whole[:64] == 0xAB).all()
     assert (whole[64 + size :] == 0xAB).all()
-    assert whole[64:][:size].tobytes()[:HEADER_BYTES] == kernel.packed_format.header
+    assert whole[64:][:size].tobytes()[:HEADER_BYTES] == format_of(kernel).header
 
 
 def test_the_spec_says_it():

@@ -6,7 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.errors import LoweringError, ScheduleError
-from tilewright.lowering import annotations, culprit, entry, half_floats, parallel, pipelines, prepack, workspace
+from tilewright.lowering import (
+    annotations,
+    culprit,
+    entry,
+    half_floats,
+    parallel,
+    pipelines,
+    prefetch_panels,
+    prepack,
+    workspace,
+)
 from tilewright.lowering.diagnostics import DUMP, Collected, Message, collect, payload_op, source_line
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
@@ -195,6 +205,8 @@ def bufferize(
         _run_own_script(module, products, "bufferized")
     packed = prepack.separate(module, spec, plan) if spec.b_packed else None
     function = _payload_function(module, "bufferized")
+    if packed is not None:
+        prefetch_panels.place(function, target, packed.nbytes)
     parallel.share(function, threads)
     size = workspace.gather(function)
     if _first(module, lambda op: op.name == "memref.alloc") is not None:

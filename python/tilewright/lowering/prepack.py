@@ -286,7 +286,7 @@ def _backward(roots: Iterable[ir.Operation], function: ir.Operation) -> tuple[se
         if op in needed or op == function:
             continue
         needed.add(op)
-        work.append(op.parent.operation)
+        work.append(_parent(op))
         for value in op.operands:
             owner = value.owner
             if isinstance(owner, ir.Block):
@@ -331,16 +331,21 @@ def _in_order(function: ir.Operation) -> list[ir.Operation]:
     return ops
 
 
+def _parent(op: ir.Operation) -> ir.Operation:
+    assert op.parent is not None, "it is in a function"
+    return op.parent.operation
+
+
 def _upwards(op: ir.Operation) -> Iterator[ir.Operation]:
     """`op` and the ops around it, innermost first, up to the function."""
     while op.name != "func.func":
         yield op
-        op = op.parent.operation
+        op = _parent(op)
 
 
 def _common(ops: Iterable[ir.Operation], function: ir.Operation) -> ir.Operation:
     """The innermost op around all of `ops`."""
-    chains = [[*list(_upwards(op.parent.operation))[::-1]] for op in ops]
+    chains = [[*list(_upwards(_parent(op)))[::-1]] for op in ops]
     around = function
     for level in zip(*chains, strict=False):
         if any(op != level[0] for op in level):

@@ -72,7 +72,7 @@ class PackedB:
         Raises:
             OSError: The file cannot be written.
         """
-        Path(path).write_bytes(self.array)
+        Path(path).write_bytes(self.array.data)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PackedB:
