@@ -181,6 +181,6 @@ class _Entries:
     def _call(self, function: str, arguments: tuple[int | Operand, ...]) -> int:
         try:
             return self._program.call(function, arguments)
-        except BaseException as error:  # noqa: BLE001 - it goes through machine code, and is raised by `errors`
+        except BaseException as error:  # it goes through machine code, and `errors` raises it
             self._raised.error = error
             return _FAILED

@@ -70,7 +70,7 @@ class Operand:
             self._rows(self._bytes())[...] = self._rows(memory)
 
     def _bytes(self) -> np.ndarray:
-        return np.frombuffer((ctypes.c_char * self.nbytes).from_address(self.address), np.uint8)
+        return np.ctypeslib.as_array((ctypes.c_uint8 * self.nbytes).from_address(self.address))
 
     def _rows(self, memory: np.ndarray) -> np.ndarray:
         shape = (self.rows, self.row_bytes)
