@@ -178,15 +178,23 @@ def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, nr: int | None = N
     return register_tile(target, spec.acc_type, m, spec.n, nr=nr)
 
 
+def panel_bytes(spec: MatmulSpec, target: Target) -> int:
+    """Bytes of an element in packed panels: its own, or those of the type to which packing widens it."""
+    storage = target.dot(spec.a_type.name, spec.b_type.name).storage
+    return spec.a_type.bytes if storage is None else int(storage.lstrip("bfi")) // 8
+
+
 def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     """The sizes of strategy `packed` for `spec` on `target`.
 
     Where B comes packed, none of nr, kc and nc depends on M, so that one packed B serves products of every M.
     """
-    element, dot = spec.acc_type, target.dot(spec.a_type.name, spec.b_type.name)
+    dot, element_bytes = target.dot(spec.a_type.name, spec.b_type.name), panel_bytes(spec, target)
     mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed else spec.m)
     shortest, longest = _KC_RANGE
-    kc = even(spec.k, min(max(int(target.l2.bytes * _PANEL_SHARE) // (nr * element.bytes), shortest), longest))
+    kc = even(spec.k, min(max(int(target.l2.bytes * _PANEL_SHARE) // (nr * element_bytes), shortest), longest))
+    if spec.fused:  # The sums stay in registers over all of K.
+        kc = max(spec.k, 1)
     if spec.b_packed:
         # A panel of one group of rows would be no loop, and its packing not to be told from the product.
         kc = max(kc, 2 * dot.depth)
@@ -196,7 +204,7 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     last = target.l3 or target.l2
     b_bytes = min(int(last.bytes * _B_SHARE), _B_BLOCK_LIMIT)
     # Panels are padded to whole steps of the instruction.
-    depth_bytes = ceil_div(kc, dot.step) * dot.step * element.bytes
+    depth_bytes = ceil_div(kc, dot.step) * dot.step * element_bytes
     mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, mr)
     nc = even(spec.n, b_bytes // depth_bytes, nr)
     return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
