@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tilewright import knobs
 from tilewright.bench import environments, peers
 from tilewright.cli import main
+from tilewright.errors import TilewrightError
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +34,20 @@ class Runs:
             (interpreter.parent / "payload").write_bytes(b"x" * 2_000_000)
         failed = self._fails_at is not None and len(self.commands) > self._fails_at
         return subprocess.CompletedProcess(command, 1 if failed else 0, "", "hello\nERROR: no such wheel\nbye")
+
+
+def test_the_folder_is_the_one_that_was_named_or_lies_beside_the_kernels():
+    assert knobs.load({"TILEWRIGHT_PEERS_DIR": "/somewhere"}).peers_dir == Path("/somewhere")
+    default = knobs.load({"HOME": "/home/me"})
+    assert default.peers_dir == Path("/home/me/.cache/tilewright/peers")
+    assert knobs.load({}).peers_dir is None
+
+
+def test_without_a_folder_nothing_is_set_up(monkeypatch):
+    monkeypatch.setattr(environments, "folder", lambda: None)
+    assert environments.python("numpy") is None
+    with pytest.raises(TilewrightError, match="no folder for the peers"):
+        environments.setup("numpy", Runs())
 
 
 def test_an_environment_is_made_once(place):
