@@ -95,7 +95,8 @@ def test_adding_to_nothing():
         (A, A, tw.OperandError, "operand b: has 3 rows"),
         (A[0], B, tw.OperandError, "operand a: is of shape (7,)"),
         (A, 5, tw.OperandError, "operand b: is a int"),
-        (A.astype(np.float16), B.astype(np.float16), tw.SpecError, "float16"),
+        (A.astype(np.complex64), B.astype(np.complex64), tw.SpecError, "complex64"),
+        (A.astype(np.int32), B.astype(np.int32), tw.SpecError, "A of i32, B of i32"),
         (A, B.astype(np.float64), tw.SpecError, "f64"),
         (np.asfortranarray(A), B, tw.OperandError, "operand a: strides"),
     ],
@@ -118,7 +119,7 @@ def test_a_wrong_extent(field, value):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"a": "f16"},
+        {"a": "f8E4M3FN"},
         {"a": "float32"},
         {"a": None},
         {"a": "f32", "b": "f64"},

@@ -157,7 +157,7 @@ def enclosing_loop(op: Handle) -> Handle:
 def split(handle: Handle, count: int) -> list[Handle]:
     """Splits a handle to several ops into `count` handles to one op each; those beyond the last op are empty."""
     kind = transform.AnyOpType.get()
-    return list(transform.split_handle([kind] * count, handle, fail_on_payload_too_small=False))
+    return list(transform.SplitHandleOp([kind] * count, handle, fail_on_payload_too_small=False).operation.results)
 
 
 def apply(target: Handle, patterns: Callable[[], object], *, cse: bool = False) -> None:

@@ -34,12 +34,14 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     lanes = target.lanes(spec.acc_type)
     with steps.script() as script:
         steps.record(script.functions, streamed, p, target)
-        if spec.m > 1:
+        # Sums that something is done to have a buffer of their own already.
+        staged = spec.m > 1 and not spec.fused
+        if staged:
             product = steps.match_product(script.root, spec)
             for operand, element in ((0, spec.a_type), (2, spec.acc_type)):
                 steps.stage(product, operand, row_gap(target, element))
         register_tiles(script, spec, target, p)
-        if spec.m > 1:
+        if staged:
             copied = (spec.k, *[spec.n] * (1 + spec.beta))
             steps.vectorize_copies(script.functions, copied, lanes)
     return script.module
