@@ -10,7 +10,7 @@ rows and columns, and takes the number of threads as a constant.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -57,10 +57,12 @@ class Shared:
     Attributes:
         whole: What each thread runs, with its part of `loop`.
         loop: The loop that is split: `whole` itself, or one inside it.
+        rest: What comes after `whole`, for one of the threads; such as the last columns, which fill no tile.
     """
 
     whole: ir.Operation
     loop: ir.Operation
+    rest: tuple[ir.Operation, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,17 +138,28 @@ def _cap(function: func.FuncOp, threads: int) -> ir.Value:
 
 def _candidates(block: ir.Block) -> Iterator[Shared]:
     """The outermost loops in a block that can be shared and do enough work."""
-    for each in block:
-        op = each.operation
+    ops = [each.operation for each in block]
+    for at, op in enumerate(ops):
         if op.name not in ("scf.for", "scf.if") or _work(op) < _LEAST_WORK:
             continue
         loop = _loop_to_split(op) if op.name == "scf.for" else None
         if loop is not None:
-            yield Shared(op, loop)
+            rest = _rest(loop, ops[at + 1 : -1]) if loop == op and not len(ops[-1].operands) else ()
+            yield Shared(op, loop, rest)
+            if rest:
+                return
             continue
         for region in op.regions:
             for inner in region:
                 yield from _candidates(inner)
+
+
+def _rest(loop: ir.Operation, after: list[ir.Operation]) -> tuple[ir.Operation, ...]:
+    """All that comes after a loop in its block, when it is no more than an iteration's work, and can be done meanwhile."""
+    work = sum(_work(op) for op in after)
+    if not 0 < work <= _work(loop) // _extent(loop).trips or not races.are_apart(loop, after):
+        return ()
+    return tuple(after)
 
 
 def _loop_to_split(op: ir.Operation) -> ir.Operation | None:
@@ -200,8 +213,10 @@ def _share_loop(shared: Shared, threads: int, cap: ir.Value) -> None:
         _restrict(loop, arith.divui(body.arguments[0], rows), parts.outer)
         if inner is not None:
             _restrict(inner, row, parts.inner)
+    _leave_to_first(body.arguments[0], shared.rest, end)
     if inner is not None and parts.inner > 1:
-        _guard_rest(inner, row, parts.inner)
+        beside = [op.operation for op in inner.block]
+        _leave_to_first(row, beside[beside.index(inner) + 1 : -1], beside[-1])
     for alloc in private:
         with ir.InsertionPoint.at_block_begin(outside):
             own = memref.alloca(alloc.results[0].type, [], [])
@@ -244,18 +259,16 @@ def _restrict(loop: ir.Operation, part: ir.Value, parts: int) -> None:
     loop.operands[1] = arith.minui(end, bound(arith.addi(part, one)))
 
 
-def _guard_rest(inner: ir.Operation, row: ir.Value, rows: int) -> None:
-    """Leaves what comes after the inner loop to its last part."""
-    body = [op.operation for op in inner.block]
-    rest = body[body.index(inner) + 1 : -1]
-    if not rest:
+def _leave_to_first(part: ir.Value, ops: Sequence[ir.Operation], before: ir.Operation | ir.OpView) -> None:
+    """Moves ops before another one, to be run by the part number 0 only: the iterations left over go to the last ones."""
+    if not ops:
         return
-    with ir.InsertionPoint(rest[0]):
-        last = arith.constant(ir.IndexType.get(), rows - 1)
-        branch = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, row, last))
+    with ir.InsertionPoint(before):
+        zero = arith.constant(ir.IndexType.get(), 0)
+        branch = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, part, zero))
     with ir.InsertionPoint(branch.then_block):
         end = scf.YieldOp([])
-    for op in rest:
+    for op in ops:
         op.move_before(end)
 
 
