@@ -192,16 +192,27 @@ def test_two_results_are_compared_without_measuring(capsys, asked, tmp_path, aft
     assert not asked
     out = capsys.readouterr().out
     assert f"1 measurements compared, {status} slower by more than 5 % beyond their noise" in out
+    assert "different machines" not in out
     assert main(["bench", "--compare", "old.json", "new.json", "--tolerance", "20"]) == 0
+
+
+def test_results_of_different_machines_are_compared_with_a_remark(capsys, asked, tmp_path):
+    for name in ("old", "new"):
+        made = dataclasses.replace(row(bench.Shape(8, 8, 8)), machine=f"{name} CPU")
+        (tmp_path / f"{name}.json").write_text(json.dumps([made.as_json()]))
+    assert main(["bench", "--compare", "old.json", "new.json"]) == 0
+    assert "measured on different machines: old CPU; new CPU" in capsys.readouterr().out
 
 
 @needs_matplotlib
 def test_pictures_of_everything(asked, tmp_path):
-    assert main(["bench", "--shape", "8x8x8", "--packing", "both", "--plots", "made"]) == 0
+    (tmp_path / "pages").mkdir()
+    arguments = ["--packing", "both", "--plots", "made", "--report", "pages/page.md"]
+    assert main(["bench", "--shape", "8x8x8", *arguments]) == 0
     assert {path.name for path in (tmp_path / "made").iterdir()} == {
-        *("gflops-f32-1t-hot.png", "gflops-f32-1t-hot-packed.png", "ratios-1t-hot.png"),
-        *("roofline-f32-1t-hot.png", "roofline-f32-1t-hot-packed.png"),
+        *("gflops-f32-1t-hot.png", "gflops-f32-1t-hot-packed.png", "ratios-1t-hot.png", "roofline-f32-1t-hot.png")
     }
+    assert "(../made/roofline-f32-1t-hot.png)" in (tmp_path / "pages" / "page.md").read_text()
 
 
 @needs_matplotlib

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.bench.report import Group, Summary, groups, summary
 from tilewright.bench.rows import Row
@@ -11,13 +11,20 @@ from tilewright.bench.rows import Row
 _COMMAND = "make bench"
 
 
-def markdown(rows: Sequence[Row], *, title: str = "Benchmark results", command: str = _COMMAND) -> str:
+def markdown(
+    rows: Sequence[Row],
+    *,
+    title: str = "Benchmark results",
+    command: str = _COMMAND,
+    pictures: Mapping[str, str] | None = None,
+) -> str:
     """The page.
 
     Args:
         rows: Of one machine.
         title: The heading.
         command: What was run.
+        pictures: From the name of each picture of `pictures.draw`, without its suffix, to what a link to it says.
 
     Raises:
         TilewrightError: There are no rows.
@@ -34,6 +41,14 @@ def markdown(rows: Sequence[Row], *, title: str = "Benchmark results", command: 
             *(f"- {line}" for line in sums.text().splitlines()),
         ]
     return "\n".join(lines) + "\n"
+
+
+def _shown(names: Sequence[str], links: Mapping[str, str]) -> Iterator[str]:
+    """Those of the named pictures that are there."""
+    for name in names:
+        if name in links:
+            yield ""
+            yield f"![{name}]({links[name]})"
 
 
 def _facts(rows: Sequence[Row], command: str) -> Iterator[str]:

@@ -15,7 +15,9 @@ from tilewright.errors import TilewrightError
 
 
 def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draws, for each table, rates against size and the roofline, and a map of ratios for each number of threads and cache.
+    """Draws rates against size for each table, rooflines of what is hot and packed on the fly, and maps of ratios.
+
+    There is a map for each number of threads and cache; it has all types side by side.
 
     Returns:
         The files: ``gflops-f32-1t-hot.png``, ``roofline-f32-1t-hot.png``, ``ratios-1t-hot.png`` and so on.
@@ -30,9 +32,11 @@ def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     made: list[Path] = []
     maps: dict[str, list[Row]] = {}
     for group, members in groups(rows).items():
-        for name, function in (("gflops", plot.gflops), ("roofline", roofline)):
-            made.append(folder / f"{name}-{group.slug}.png")
-            function(members, made[-1])
+        made.append(folder / f"gflops-{group.slug}.png")
+        plot.gflops(members, made[-1])
+        if not group.cold and not group.packed:
+            made.append(folder / f"roofline-{group.slug}.png")
+            roofline(members, made[-1])
         maps.setdefault(f"{group.threads}t-{'cold' if group.cold else 'hot'}", []).extend(members)
     for name, members in maps.items():
         if any(row.peers for row in members):

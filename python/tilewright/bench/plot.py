@@ -59,7 +59,7 @@ def save(drawn: Figure, path: Path) -> None:
     """
     kind = require_suffix(path)
     data = io.BytesIO()
-    drawn.savefig(data, format=kind, dpi=120)
+    drawn.savefig(data, format=kind, dpi=90)
     try:
         path.write_bytes(data.getvalue())
     except OSError as error:

@@ -234,6 +234,9 @@ def _kept(
     from tilewright.bench import compare
 
     changes = compare.compare(before, after, tolerance=tolerance / 100)
+    machines = dict.fromkeys(str(row["machine"]) for rows in (before, after) for row in rows if row.get("machine"))
+    if len(machines) > 1:
+        tell(f"measured on different machines: {'; '.join(machines)}")
     for change in changes:
         tell(f"{'LOST ' if change.regression else '     '}{change}")
     lost = sum(change.regression for change in changes)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,10 +127,11 @@ class Outputs:
                 )
             with replacing(Path(self.plot), "--plot") as temporary:
                 bench.plot.gflops(rows, temporary)
-        if self.plots is not None:
-            bench.pictures.draw(rows, Path(self.plots))
+        drawn = [] if self.plots is None else bench.pictures.draw(rows, Path(self.plots))
         if self.report is not None:
-            write(Path(self.report), bench.page.markdown(rows).encode(), "--report")
+            beside = Path(self.report).resolve().parent
+            links = {path.stem: os.path.relpath(path.resolve(), beside) for path in drawn}
+            write(Path(self.report), bench.page.markdown(rows, pictures=links).encode(), "--report")
 
     def _write_json(self, rows: Sequence[Row]) -> None:
         text = json.dumps([row.as_json() for row in rows], indent=1)
