@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Kernels with AMX: their numbers and their instructions, on the hardware or on an emulator of it."""
 
+import subprocess
 from math import prod
 from pathlib import Path
 
 import emulated_amx as amx
+import numpy as np
 import pytest
 import tilewright as tw
 from products import assert_right, uniform
+from tilewright.dtypes import to_numpy
 
 TYPES = {
     "bf16": ("bf16", "bf16", "f32", "tdpbf16ps"),
@@ -69,3 +72,120 @@ def test_numbers(tmp_path, emulator, types, size, beta):
         assert counts[TYPES[types][3]] >= prod(steps)
         assert counts["ldtilecfg"] == 1
         assert counts["tilerelease"] == 1
+
+
+@pytest.mark.parametrize("types", TYPES)
+def test_every_instruction_is_counted(tmp_path, emulator, types):
+    if emulator is None:
+        pytest.skip("the machine has AMX, and does not count")
+    spec = specify(types, "whole tiles")
+    kernel = amx.build_kernel(tmp_path, spec, amx.target("amx-fp16"), "packed", {"mr": 32, "nr": 32})
+    _, counts = amx.run(tmp_path, emulator, kernel, spec, uniform(spec))
+    steps = spec.k * spec.a_type.bytes // 64
+    # Four blocks of 2 x 2 tiles; each step loads two tiles of A and two of B for four products.
+    assert {kind: count for kind, count in counts.items() if count} == {
+        "ldtilecfg": 1,
+        "tilezero": 4 * 4,
+        "tileloadd": 4 * 4 * steps,
+        TYPES[types][3]: 4 * 4 * steps,
+        "tilestored": 4 * 4,
+        "tilerelease": 1,
+    }
+
+
+@pytest.mark.parametrize("types", ["bf16", "i8"])
+@pytest.mark.parametrize("shape", [(40, 40, 70), (9, 200, 33), (200, 17, 64), (130, 131, 132)])
+def test_sizes_of_the_model(tmp_path, emulator, types, shape):
+    a, b, c, _ = TYPES[types]
+    m, n, k = shape
+    spec = tw.MatmulSpec(m=m, n=n, k=k, a=a, b=b, c=c)
+    operands = uniform(spec)
+    result, counts = amx.run(tmp_path, emulator, amx.build_kernel(tmp_path, spec, amx.target()), spec, operands)
+    assert_right(spec, operands, result)
+    assert not counts or counts[TYPES[types][3]] > 0
+
+
+@pytest.mark.parametrize("types", ["i8", "u8,i8", "i8,u8", "u8"])
+def test_extreme_bytes(tmp_path, emulator, types):
+    a, b, c, _ = TYPES[types]
+    spec = tw.MatmulSpec(m=33, n=35, k=515, a=a, b=b, c=c, beta=1)
+    random = np.random.default_rng(0)
+    ends = [np.iinfo(to_numpy(each)) for each in (spec.a_type, spec.b_type)]
+    shapes = (spec.a_shape, spec.b_shape)
+    left, right = (
+        random.choice([end.min, end.max], shape).astype(end.dtype) for end, shape in zip(ends, shapes, strict=True)
+    )
+    # Past the end of 32 bits sums wrap around.
+    former = random.choice([-(2**31), 2**31 - 1], spec.c_shape).astype(np.int32)
+    kernel = amx.build_kernel(tmp_path, spec, amx.target())
+    result, _ = amx.run(tmp_path, emulator, kernel, spec, (left, right, former))
+    exact = former.astype(np.int64) + left.astype(np.int64) @ right.astype(np.int64)
+    assert (result == exact.astype(np.int32)).all()
+
+
+@pytest.mark.parametrize("types", ["bf16", "f16"])
+def test_floats_that_are_no_numbers(tmp_path, emulator, types):
+    if emulator is None and not native(types):
+        pytest.skip("the machine has AMX, but not for f16")
+    spec = tw.MatmulSpec(m=20, n=20, k=40, a=types, b=types, c="f32")
+    ones = [np.ones(shape, dtype=to_numpy(spec.a_type)) for shape in (spec.a_shape, spec.b_shape)]
+    ones[0][3, 5] = np.nan
+    ones[0][4, 6] = np.inf
+    ones[0][5, 7] = -np.inf
+    ones[0][5, 8] = np.inf
+    kernel = amx.build_kernel(tmp_path, spec, amx.target("amx-fp16"), "packed")
+    result, _ = amx.run(tmp_path, emulator, kernel, spec, (*ones, np.zeros(spec.c_shape, np.float32)))
+    assert np.isnan(result[[3, 5]]).all()
+    assert (result[4] == np.inf).all()
+    assert (np.delete(result, [3, 4, 5], axis=0) == spec.k).all()
+
+
+@pytest.mark.parametrize("types", ["bf16", "f16"])
+def test_subnormal_elements(tmp_path, emulator, types):
+    if emulator is None and not native(types):
+        pytest.skip("the machine has AMX, but not for f16")
+    spec = tw.MatmulSpec(m=20, n=20, k=40, a=types, b=types, c="f32")
+    tiny = np.full(spec.a_shape, 3, np.uint16).view(to_numpy(spec.a_type))
+    ones = np.ones(spec.b_shape, dtype=to_numpy(spec.b_type))
+    kernel = amx.build_kernel(tmp_path, spec, amx.target("amx-fp16"), "packed")
+    result, _ = amx.run(tmp_path, emulator, kernel, spec, (tiny, ones, np.zeros(spec.c_shape, np.float32)))
+    # Those of bf16 are subnormal in f32 too, and zeros to TDPBF16PS; those of f16 are not.
+    assert (result == (0 if types == "bf16" else spec.k * float(tiny[0, 0]))).all()
+
+
+CONFIG = """
+    .byte 1, 0, 0,0,0,0,0,0,0,0,0,0,0,0,0,0
+    .short 64, 64, 64, 0,0,0,0,0, 0,0,0,0,0,0,0,0
+    .byte 16, 16, {rows}, 0,0,0,0,0, 0,0,0,0,0,0,0,{last}
+"""
+
+
+@pytest.mark.skipif(amx.HARDWARE, reason="the machine has AMX, so nothing is emulated")
+@pytest.mark.parametrize(
+    ("code", "config", "message"),
+    [
+        ("tilezero %tmm0", {}, "no tiles are configured"),
+        ("ldtilecfg c(%rip)\n tdpbssd %tmm2, %tmm1, %tmm0", {}, ""),
+        ("ldtilecfg c(%rip)\n tilezero %tmm3", {}, "the tile is not configured"),
+        ("ldtilecfg c(%rip)\n .byte 0xc4, 0xe2, 0x73, 0x5e, 0xc1", {}, "three different tiles"),
+        ("ldtilecfg c(%rip)\n tdpbf16ps %tmm2, %tmm1, %tmm0", {"rows": 8}, "A and B differ in k"),
+        ("ldtilecfg c(%rip)\n tdpbf16ps %tmm1, %tmm0, %tmm2", {"rows": 8}, "A and the sums differ in rows"),
+        ("ldtilecfg c(%rip)", {"rows": 17}, "tile too large"),
+        ("ldtilecfg c(%rip)", {"rows": 0}, "rows or columns only"),
+        ("ldtilecfg c(%rip)", {"last": 1}, "ninth tile"),
+        ("ldtilecfg c(%rip)\n tilerelease\n tilezero %tmm0", {}, "no tiles are configured"),
+        ("ud2", {}, "not AMX"),
+        (".byte 0xc4, 0xe2, 0x78, 0x4f, 0xc0", {}, "not AMX"),
+    ],
+)
+def test_the_emulator_stops_where_hardware_would(tmp_path, emulator, code, config, message):
+    source = tmp_path / "main.s"
+    filled = CONFIG.format(**{"rows": 16, "last": 0, **config})
+    source.write_text(
+        f"main:\n subq $8, %rsp\n call amx_emulate@PLT\n {code}\n xorl %eax, %eax\n addq $8, %rsp\n ret\n"
+        f" .globl main\n .data\nc: {filled}\n .section .note.GNU-stack\n"
+    )
+    program = tmp_path / "main"
+    subprocess.run([str(amx.CLANG), "-o", str(program), str(source), str(emulator)], check=True)
+    done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert (done.returncode, message in done.stderr) == (amx.FAULT if message else 0, True)
