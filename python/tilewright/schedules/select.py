@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tilewright.errors import ScheduleError
 from tilewright.schedules import blocking
 from tilewright.schedules.blocking import Blocking
-from tilewright.schedules.threads import widened
+from tilewright.schedules.threads import in_strips, widened
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -30,17 +30,21 @@ class Row:
         module: The module of this package that has a function of the strategy's name.
         sizes: The model that gives its sizes.
         purpose: What it is for, in a phrase.
+        shared: What becomes of its sizes when threads share the work.
     """
 
     module: str
     sizes: Callable[[MatmulSpec, Target], Blocking]
     purpose: str
+    shared: Callable[[Blocking, MatmulSpec, int], Blocking] = widened
 
 
 STRATEGIES: Mapping[str, Row] = {
     "packed": Row("packed", blocking.packed_blocking, "products that reuse packed panels of A and B"),
     "inner_product": Row("inner_product", blocking.inner_product_blocking, "products with one column: vectors along K"),
-    "streamed": Row("streamed", blocking.streamed_blocking, "products with few rows and a B that no cache holds"),
+    "streamed": Row(
+        "streamed", blocking.streamed_blocking, "products with few rows and a B that no cache holds", in_strips
+    ),
     "unpacked": Row("unpacked", blocking.unpacked_blocking, "products too small to earn packing back"),
 }
 
@@ -102,9 +106,9 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
     """
     if spec.b_packed:
         name = "packed"
-    elif spec.n == 1 and spec.k >= target.lanes(spec.acc_type):
+    elif spec.n == 1 and spec.k >= target.lanes(spec.acc_type) and not spec.epilogue:
         name = "inner_product"
-    elif _streaming_pays(spec, target):
+    elif _streaming_pays(spec, target) and not spec.fused:
         name = "streamed"
     else:
         name = "packed" if _packing_pays(spec, target) else "unpacked"
@@ -119,7 +123,8 @@ def sized(
     Raises:
         ScheduleError: The strategy or an override is unknown, or a size is no int above zero.
     """
-    sizes = widened(row(name).sizes(spec, target), spec, threads)
+    chosen = row(name)
+    sizes = chosen.shared(chosen.sizes(spec, target), spec, threads)
     return Choice(name, sizes.replaced(overrides or {}))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.errors import SpecError
-from tilewright.schedules.blocking import Blocking, even
+from tilewright.schedules.blocking import Blocking, ceil_div, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -60,3 +60,13 @@ def widened(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
     if threads == 1 or blocking.mc >= spec.m:
         return blocking
     return replace(blocking, mc=even(spec.m, blocking.mc * threads, blocking.mr))
+
+
+def in_strips(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
+    """The blocking for `threads` threads that each go through columns of their own, all of K: they meet once only.
+
+    The order of a sum does not depend on the columns beside it: the same bits.
+    """
+    if threads == 1:
+        return blocking
+    return replace(blocking, nc=min(blocking.nc, even(spec.n, ceil_div(spec.n, threads), blocking.nr)))
