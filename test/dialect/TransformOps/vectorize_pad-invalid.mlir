@@ -163,3 +163,24 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+module attributes {transform.with_named_sequence} {
+  func.func @three_rows(%a: tensor<?x8xf32>, %h: index) -> tensor<3x8xf32> {
+    %z = arith.constant 0.0 : f32
+    // expected-note @+1 {{payload operation}}
+    %p = tensor.pad %a nofold low[0, 0] high[%h, 0] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %z : f32
+    } : tensor<?x8xf32> to tensor<3x8xf32>
+    return %p : tensor<3x8xf32>
+  }
+
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %pads = transform.structured.match ops{["tensor.pad"]} in %root : (!transform.any_op) -> !transform.any_op
+    // expected-error @+1 {{the result has 3 rows, no multiple of 2}}
+    transform.tilewright.vectorize_pad %pads lanes 8 rows 2 : !transform.any_op
+    transform.yield
+  }
+}

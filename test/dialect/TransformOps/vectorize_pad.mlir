@@ -141,3 +141,34 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+module attributes {transform.with_named_sequence} {
+  // Two rows at a time: whole pairs, a pair of which one row may be missing, and pairs of padding only.
+
+  // CHECK-LABEL: func.func @pairs_of_rows
+  // CHECK: scf.for
+  // CHECK: vector.transfer_read {{.*}}in_bounds = [true, true]{{.*}}vector<2x8xbf16>
+  // CHECK: vector.transfer_write {{.*}}in_bounds = [true, true]
+  // CHECK: scf.for
+  // CHECK: vector.transfer_read {{.*}}, %{{[a-z0-9_]+}} : tensor<?x8xbf16>, vector<2x8xbf16>
+  // CHECK: vector.transfer_write {{.*}}in_bounds = [true, true]
+  // CHECK: scf.for
+  // CHECK-NOT: vector.transfer_read
+  // CHECK: vector.transfer_write {{.*}}in_bounds = [true, true]
+  func.func @pairs_of_rows(%a: tensor<?x8xbf16>, %h: index) -> tensor<6x8xbf16> {
+    %z = arith.constant 0.0 : bf16
+    %p = tensor.pad %a nofold low[0, 0] high[%h, 0] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %z : bf16
+    } : tensor<?x8xbf16> to tensor<6x8xbf16>
+    return %p : tensor<6x8xbf16>
+  }
+
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %pads = transform.structured.match ops{["tensor.pad"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.tilewright.vectorize_pad %pads lanes 8 rows 2 : !transform.any_op
+    transform.yield
+  }
+}
