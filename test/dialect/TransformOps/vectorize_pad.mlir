@@ -152,7 +152,7 @@ module attributes {transform.with_named_sequence} {
   // CHECK: vector.transfer_read {{.*}}in_bounds = [true, true]{{.*}}vector<2x8xbf16>
   // CHECK: vector.transfer_write {{.*}}in_bounds = [true, true]
   // CHECK: scf.for
-  // CHECK: vector.transfer_read {{.*}}, %{{[a-z0-9_]+}} : tensor<?x8xbf16>, vector<2x8xbf16>
+  // CHECK: vector.transfer_read {{.*}}in_bounds = [false, true]{{.*}}vector<2x8xbf16>
   // CHECK: vector.transfer_write {{.*}}in_bounds = [true, true]
   // CHECK: scf.for
   // CHECK-NOT: vector.transfer_read
