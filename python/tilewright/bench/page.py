@@ -30,7 +30,9 @@ def markdown(
         TilewrightError: There are no rows.
     """
     tables = {group: (members, summary(members)) for group, members in groups(rows).items()}
-    lines = [f"# {title}", "", *_facts(rows, command), "", *_overview(tables)]
+    links = pictures or {}
+    maps = [name for name in links if name.startswith("ratios-")]
+    lines = [f"# {title}", "", *_facts(rows, command), "", *_overview(tables), *_shown(maps, links)]
     for group, (members, sums) in tables.items():
         lines += [
             "",
@@ -39,6 +41,7 @@ def markdown(
             *_table(members),
             "",
             *(f"- {line}" for line in sums.text().splitlines()),
+            *_shown([f"gflops-{group.slug}", f"roofline-{group.slug}"], links),
         ]
     return "\n".join(lines) + "\n"
 
