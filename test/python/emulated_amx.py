@@ -16,6 +16,7 @@ import tilewright as tw
 from products import Bordered
 from tilewright.emit import shared, stages
 from tilewright.lowering import driver
+from tilewright.runtime.compile import openmp_file
 from tilewright.schedules import make
 
 KINDS = (
@@ -73,12 +74,13 @@ def build_kernel(
     to: tw.Target,
     strategy: str | None = None,
     sizes: Mapping[str, int] | None = None,
+    threads: int = 1,
 ) -> Path:
     """The shared library of a kernel, in `folder`."""
-    plan = make.make(spec, to, strategy, sizes or {})
+    plan = make.make(spec, to, strategy, sizes or {}, threads)
     made = stages.build(spec, to, plan, allocator=driver.LIBC_ALLOCATOR)
     library = folder / "kernel.so"
-    library.write_bytes(shared.link(made.object))
+    library.write_bytes(shared.link(made.object, openmp_file() if plan.threads > 1 else ""))
     return library
 
 
@@ -94,7 +96,7 @@ def run(
     starts = [(each.inner.ctypes.data - each.whole.ctypes.data) // each.whole.itemsize for each in bordered]
     extents = [spec.m, spec.n, spec.k]
     bits = {name: each.whole.view(f"u{each.whole.itemsize}") for name, each in zip("abc", bordered, strict=True)}
-    np.savez(file, starts=starts, extents=extents, **bits)
+    np.savez(file, allow_pickle=False, starts=np.array(starts), extents=np.array(extents), **bits)
     arguments = [str(emulator or ""), str(kernel), str(file), json.dumps(KINDS)]
     done = subprocess.run([sys.executable, "-c", _CHILD, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.returncode}: {done.stderr}"

@@ -56,8 +56,7 @@ def native(types: str) -> bool:
     return amx.HARDWARE and (types != "f16" or "amx-fp16" in features)
 
 
-@pytest.mark.parametrize("beta", [0, 1])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("size", "beta"), [*((size, 0) for size in SIZES), ("whole tiles", 1), ("odd", 1)])
 @pytest.mark.parametrize("types", TYPES)
 def test_numbers(tmp_path, emulator, types, size, beta):
     if emulator is None and not native(types):
@@ -103,6 +102,18 @@ def test_sizes_of_the_model(tmp_path, emulator, types, shape):
     result, counts = amx.run(tmp_path, emulator, amx.build_kernel(tmp_path, spec, amx.target()), spec, operands)
     assert_right(spec, operands, result)
     assert not counts or counts[TYPES[types][3]] > 0
+
+
+@pytest.mark.parametrize("types", ["bf16", "u8,i8"])
+def test_two_threads_have_tiles_of_their_own(tmp_path, emulator, types):
+    # Partial tiles at both ends, so that each thread needs a buffer of its own.
+    a, b, c, _ = TYPES[types]
+    spec = tw.MatmulSpec(m=301, n=403, k=700, a=a, b=b, c=c, beta=1)
+    kernel = amx.build_kernel(tmp_path, spec, amx.target(), "packed", {"mr": 32, "nr": 32}, threads=2)
+    operands = uniform(spec)
+    result, counts = amx.run(tmp_path, emulator, kernel, spec, operands)
+    assert_right(spec, operands, result)
+    assert not counts or counts["ldtilecfg"] > 1
 
 
 @pytest.mark.parametrize("types", ["i8", "u8,i8", "i8,u8", "u8"])
