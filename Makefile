@@ -7,7 +7,7 @@ BIN := .venv/bin
 BENCH_TYPES := --dtype f32 --dtype bf16 --dtype u8,i8,i32 --dtype f64 --dtype f16 --dtype i8 --dtype u8 --dtype i8,u8,i32
 BENCH_ARGS ?= --suite all $(BENCH_TYPES) --threads 1 --threads all --packing both --cache both
 BENCH_DIR ?= build/bench
-BENCH_OUT = --json $(BENCH_DIR)/$(1).json --plots $(BENCH_DIR)/$(1) --report $(BENCH_DIR)/$(1).md
+BENCH_OUT = --json $(BENCH_DIR)/$(1).json --plots $(BENCH_DIR)/$(1) --report $(BENCH_DIR)/$(1).md --command "make $@"
 QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shape 128x768x768 --shape 8x4096x4096 \
   --shape 457x514x330 --dtype f32 --dtype bf16 --dtype u8,i8,i32 --packing both --sample-ms 10
 
@@ -38,7 +38,8 @@ bench-quick: setup ## Six shapes in f32, bf16 and int8, in a few minutes
 	@$(BIN)/tilewright bench $(QUICK_ARGS) $(call BENCH_OUT,quick)
 
 bench-docs: ## The results of `make bench` into docs: the page and the pictures
-	@$(BIN)/tilewright bench $(BENCH_DIR)/results.json --plots docs/images/bench --report docs/reference/benchmark_results.md
+	@$(BIN)/tilewright bench $(BENCH_DIR)/results.json --plots docs/images/bench --report docs/reference/benchmark_results.md \
+	  --command "make bench"
 
 check: setup setup-arm ## Lint, types and every test
 	@$(BIN)/python tools/setup/check.py lint lit pytest

@@ -34,6 +34,7 @@ def row(shape, percent=80.0):
         cached_seconds=0.001,
         object_bytes=4096,
         schedule="packed",
+        date="2026-01-02T03:04:05+00:00",
     )
 
 
@@ -176,10 +177,12 @@ def test_resuming_needs_a_file(capsys, asked):
 
 def test_an_earlier_result_is_printed_without_measuring(capsys, asked, tmp_path):
     (tmp_path / "old.json").write_text(json.dumps([row(bench.Shape(8, 9, 10)).as_json()]))
-    assert main(["bench", "old.json", "--report", "page.md"]) == 0
+    assert main(["bench", "old.json", "--report", "page.md", "--command", "do it"]) == 0
     assert not asked
     assert "8x9x10" in capsys.readouterr().out
-    assert "| 8x9x10 |" in (tmp_path / "page.md").read_text()
+    page = (tmp_path / "page.md").read_text()
+    assert "| 8x9x10 |" in page
+    assert "with `do it`." in page
     assert main(["bench", "old.json", "--shape", "8x8x8"]) == 2
     assert "expected one of them" in capsys.readouterr().err
 

@@ -8,14 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from tilewright.bench.report import Group, Summary, groups, summary
 from tilewright.bench.rows import Row
 
-_COMMAND = "make bench"
-
 
 def markdown(
     rows: Sequence[Row],
     *,
     title: str = "Benchmark results",
-    command: str = _COMMAND,
+    command: str = "tilewright bench",
     pictures: Mapping[str, str] | None = None,
 ) -> str:
     """The page.

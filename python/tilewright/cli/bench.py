@@ -128,6 +128,7 @@ def bench(
     plot: str | None,
     plots: str | None,
     report: str | None,
+    command: str,
     compare: str | None,
     tolerance: float,
     bar: float | None,
@@ -143,7 +144,7 @@ def bench(
 
     if setup:
         return set_up(_peers(peers))
-    outputs = Outputs(json_file, plot, plots, report)
+    outputs = Outputs(json_file, plot, plots, report, command)
     before = None if compare is None else measuring.compare.read(Path(compare), "--compare")
     failures: list[str] = []
     notes: list[str] = []

@@ -29,12 +29,14 @@ class Outputs:
         plot: ``--plot``.
         plots: ``--plots``.
         report: ``--report``.
+        command: ``--command``.
     """
 
     json_file: str | None
     plot: str | None
     plots: str | None
     report: str | None
+    command: str
 
     @property
     def wanted(self) -> bool:
@@ -131,7 +133,9 @@ class Outputs:
         if self.report is not None:
             beside = Path(self.report).resolve().parent
             links = {path.stem: os.path.relpath(path.resolve(), beside) for path in drawn}
-            write(Path(self.report), bench.page.markdown(rows, pictures=links).encode(), "--report")
+            write(
+                Path(self.report), bench.page.markdown(rows, command=self.command, pictures=links).encode(), "--report"
+            )
 
     def _write_json(self, rows: Sequence[Row]) -> None:
         text = json.dumps([row.as_json() for row in rows], indent=1)
