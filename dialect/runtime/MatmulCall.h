@@ -5,8 +5,10 @@
 #ifndef TILEWRIGHT_RUNTIME_MATMULCALL_H
 #define TILEWRIGHT_RUNTIME_MATMULCALL_H
 
+#include "CallParts.h"
 #include "ObjectCode.h"
 #include "Operands.h"
+#include "TensorCall.h"
 
 #include <memory>
 
@@ -16,18 +18,15 @@ namespace tilewright::runtime {
 using MatmulEntry = int32_t(int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb,
                             void *c, int64_t ldc);
 
-/// What the entry returns.
-enum class Status : int32_t { ok = 0, wrongExtents = 1, outOfMemory = 2, wrongPacking = 3 };
-
 /// Immutable after construction, so that any number of threads may call it at once.
 class MatmulCall {
 public:
   /// Extents may be openExtent; `a`, `b` and `c` are anything that NumPy takes for a dtype. Code that accumulates reads
-  /// the result's former elements, so that calls have to pass `out`. `packed` is None, or says how B comes packed: its
-  /// `type` is what is taken for B, objects with an `address`, and its `refuse` raises the error for another. Throws
-  /// nanobind::python_error or nanobind::builtin_exception.
+  /// the result's former elements, so that calls have to pass `out`. `packed` is as PackedB says. With `tensors`, the
+  /// kernel has other operands than A and B, and calls go there. Throws nanobind::python_error or
+  /// nanobind::builtin_exception.
   MatmulCall(std::shared_ptr<const ObjectCode> code, Extents extents, nanobind::handle a, nanobind::handle b,
-             nanobind::handle c, bool accumulate, nanobind::object packed);
+             nanobind::handle c, bool accumulate, nanobind::object packed, std::unique_ptr<TensorCall> tensors);
 
   /// self(a, b, *, out=None). A new reference, or null with a Python error. May throw as Operands.h says.
   PyObject *call(PyObject *positional, PyObject *keywords) const;
@@ -35,7 +34,6 @@ public:
 private:
   PyObject *run(PyObject *a, PyObject *b, PyObject *out) const;
   bool readPacked(PyObject *value, Matrix &matrix) const;
-  bool refusePacked(PyObject *value) const;
   Status enter(const Extents &actual, const Matrix &a, const Matrix &b, const Matrix &c) const noexcept;
 
   std::shared_ptr<const ObjectCode> code;
@@ -44,8 +42,8 @@ private:
   Operand a, b, c;
   bool accumulate;
   nanobind::object outName; // The interned "out".
-  nanobind::object packed, packedType;
-  nanobind::object addressName; // The interned "address".
+  PackedB packed;
+  std::unique_ptr<TensorCall> tensors;
 };
 
 } // namespace tilewright::runtime

@@ -18,81 +18,124 @@ constexpr int overlapWork = 100000;
 
 PyArrayObject *asArray(PyObject *value) { return reinterpret_cast<PyArrayObject *>(value); }
 
-std::string tupleText(const std::array<std::string, 2> &items) { return "(" + items[0] + ", " + items[1] + ")"; }
+std::string extentText(int64_t extent) { return extent == openExtent ? "any" : std::to_string(extent); }
 
-std::string valuesText(const npy_intp *values, int count) {
+template <typename Value>
+std::string valuesText(const Value *values, int count) {
   std::string text = "(";
   for (int i = 0; i < count; ++i)
-    text += (i ? ", " : "") + std::to_string(values[i]);
+    text += (i ? ", " : "") + extentText(values[i]);
   return text + (count == 1 ? ",)" : ")");
 }
 
-std::string extentText(int64_t extent) { return extent == openExtent ? "any" : std::to_string(extent); }
+std::string typeText(nb::handle type) { return nb::str(type).c_str(); }
 
-std::string shapeText(const Operand &operand, const Extents &extents) {
-  return tupleText({extentText(extents[operand.rows]), extentText(extents[operand.columns])});
+/// An operand as messages describe it.
+struct Wanted {
+  std::string name, type, shape;
+  bool written;
+  int64_t itemBytes;
+  size_t rank;
+};
+
+Wanted describe(const Operand &operand, const Extents &extents) {
+  int64_t shape[] = {extents[operand.rows], extents[operand.columns]};
+  return {operand.name, typeText(operand.type), valuesText(shape, 2), operand.written, operand.itemBytes, 2};
 }
 
-std::string typeText(nb::handle type) { return nb::str(type).c_str(); }
+Wanted describe(const TensorOperand &operand) {
+  int rank = static_cast<int>(operand.shape.size());
+  return {operand.name,    typeText(operand.type), valuesText(operand.shape.data(), rank),
+          operand.written, operand.itemBytes,      operand.shape.size()};
+}
 
 std::string article(const std::string &noun) {
   return (std::string("aeiouAEIOU").find(noun[0]) == std::string::npos ? "a " : "an ") + noun;
 }
 
 /// A misfit: raises OperandError and returns false.
-bool refuse(const Operand &operand, const std::string &what, const std::string &expected, const std::string &remedy) {
+bool refuse(const Wanted &wanted, const std::string &what, const std::string &expected, const std::string &remedy) {
   nb::dict details;
-  details["operand"] = operand.name;
+  details["operand"] = wanted.name;
   details["expected"] = expected;
   details["remedy"] = remedy;
   raiseError("OperandError", what, details);
   return false;
 }
 
-std::string allocateRemedy(const Operand &operand, const Extents &extents) {
-  return "Allocate it with numpy.empty(" + shapeText(operand, extents) + ", '" + typeText(operand.type) + "')";
+std::string allocateRemedy(const Wanted &wanted) {
+  return "Allocate it with numpy.empty(" + wanted.shape + ", '" + wanted.type + "')";
 }
 
-bool refuseObject(PyObject *value, const Operand &operand, const Extents &extents) {
-  std::string name = operand.name;
-  std::string remedy = "Pass numpy.asarray(" + name + ")";
-  if (operand.written)
-    remedy = allocateRemedy(operand, extents);
+bool refuseObject(PyObject *value, const Wanted &wanted) {
+  std::string remedy = "Pass numpy.asarray(" + wanted.name + ")";
+  if (wanted.written)
+    remedy = allocateRemedy(wanted);
   else if (PyObject_HasAttrString(value, "__dlpack__"))
-    remedy = "Pass numpy.from_dlpack(" + name + "), which shares the memory of a CPU tensor";
-  return refuse(operand, article(Py_TYPE(value)->tp_name) + " is not a numpy array",
-                "a numpy array of " + typeText(operand.type) + ", shape " + shapeText(operand, extents), remedy);
+    remedy = "Pass numpy.from_dlpack(" + wanted.name + "), which shares the memory of a CPU tensor";
+  return refuse(wanted, article(Py_TYPE(value)->tp_name) + " is not a numpy array",
+                "a numpy array of " + wanted.type + ", shape " + wanted.shape, remedy);
 }
 
-bool refuseType(PyArrayObject *array, const Operand &operand, const Extents &extents) {
-  std::string wanted = typeText(operand.type);
+bool refuseType(PyArrayObject *array, const Wanted &wanted) {
   nb::handle found(reinterpret_cast<PyObject *>(PyArray_DESCR(array)));
-  return refuse(operand, "element type " + typeText(found), wanted,
-                operand.written ? allocateRemedy(operand, extents)
-                                : "Convert with " + std::string(operand.name) + ".astype('" + wanted + "')");
+  return refuse(wanted, "element type " + typeText(found), wanted.type,
+                wanted.written ? allocateRemedy(wanted)
+                               : "Convert with " + wanted.name + ".astype('" + wanted.type + "')");
 }
 
-bool refuseShape(PyArrayObject *array, const Operand &operand, const Extents &extents) {
+bool refuseShape(PyArrayObject *array, const Wanted &wanted) {
   std::string remedy = "Compile a kernel for these extents";
-  if (operand.written)
-    remedy = allocateRemedy(operand, extents);
-  else if (PyArray_NDIM(array) != 2)
-    remedy = "Pass " + std::string(operand.name) + ".reshape(...) with two dimensions";
-  return refuse(operand, "shape " + valuesText(PyArray_DIMS(array), PyArray_NDIM(array)), shapeText(operand, extents),
-                remedy);
+  if (wanted.written)
+    remedy = allocateRemedy(wanted);
+  else if (static_cast<size_t>(PyArray_NDIM(array)) != wanted.rank)
+    remedy = "Pass " + wanted.name + ".reshape(" + (wanted.rank == 2 ? "...) with two dimensions" : wanted.shape + ")");
+  return refuse(wanted, "shape " + valuesText(PyArray_DIMS(array), PyArray_NDIM(array)), wanted.shape, remedy);
 }
 
-bool refuseLayout(PyArrayObject *array, const Operand &operand, const std::string &problem) {
-  std::string name = operand.name;
-  return refuse(operand, "strides " + valuesText(PyArray_STRIDES(array), 2) + " bytes: " + problem,
-                "rows of adjacent elements, one after another (strides (r, " + std::to_string(operand.itemBytes) +
-                    ") with r a multiple of " + std::to_string(operand.itemBytes) + " and no shorter than a row)",
-                operand.written ? "Write into a C-contiguous array, and copy from it afterwards"
-                                : "Copy with numpy.ascontiguousarray(" + name + ")");
+bool refuseReadOnly(const Wanted &wanted) {
+  return refuse(wanted, "the array is read-only", "a writable array", allocateRemedy(wanted));
+}
+
+bool refuseAlignment(PyArrayObject *array, const Wanted &wanted) {
+  uintptr_t off = reinterpret_cast<uintptr_t>(PyArray_BYTES(array)) % wanted.itemBytes;
+  return refuse(wanted, "its first element lies " + std::to_string(off) + " bytes off a multiple",
+                "an array aligned to " + std::to_string(wanted.itemBytes) + " bytes",
+                "Copy with numpy.array(" + wanted.name + ")");
+}
+
+bool refuseLayout(PyArrayObject *array, const Wanted &wanted, const std::string &problem) {
+  std::string item = std::to_string(wanted.itemBytes);
+  std::string expected = wanted.rank < 2 ? "adjacent elements (stride " + item + ")"
+                                         : "rows of adjacent elements, one after another (strides (r, " + item +
+                                               ") with r a multiple of " + item + " and no shorter than a row)";
+  return refuse(wanted, "strides " + valuesText(PyArray_STRIDES(array), PyArray_NDIM(array)) + " bytes: " + problem,
+                expected,
+                wanted.written ? "Write into a C-contiguous array, and copy from it afterwards"
+                               : "Copy with numpy.ascontiguousarray(" + wanted.name + ")");
+}
+
+/// What is wrong with the distance between two rows, of `row` bytes each; null for nothing.
+const char *problemOfRows(int64_t stride, int64_t row, int64_t item) {
+  if (stride < 0)
+    return "rows run backwards";
+  if (stride % item)
+    return "rows lie no whole number of elements apart";
+  return stride < row ? "rows overlap" : nullptr;
+}
+
+const char *problemOfColumns(int64_t stride) {
+  return stride < 0 ? "columns run backwards" : "the elements of a row are not adjacent";
+}
+
+/// NumPy's type objects that are built in exist once each, so that the first comparison nearly always decides.
+bool isOfType(PyArrayObject *array, nb::handle type) {
+  auto *wanted = reinterpret_cast<PyArray_Descr *>(type.ptr());
+  return PyArray_DESCR(array) == wanted || PyArray_EquivTypes(PyArray_DESCR(array), wanted);
 }
 
 /// Fills in `matrix` from an array whose type and shape fit.
-bool readLayout(PyArrayObject *array, const Operand &operand, Matrix &matrix) {
+bool readLayout(PyArrayObject *array, const Operand &operand, const Extents &extents, Matrix &matrix) {
   npy_intp rows = PyArray_DIM(array, 0), columns = PyArray_DIM(array, 1);
   npy_intp rowStride = PyArray_STRIDE(array, 0), columnStride = PyArray_STRIDE(array, 1);
   int64_t item = operand.itemBytes;
@@ -103,19 +146,12 @@ bool readLayout(PyArrayObject *array, const Operand &operand, Matrix &matrix) {
   if (rows == 0 || columns == 0)
     return true;
   if (matrix.begin % item)
-    return refuse(operand, "its first element lies " + std::to_string(matrix.begin % item) + " bytes off a multiple",
-                  "an array aligned to " + std::to_string(item) + " bytes",
-                  "Copy with numpy.array(" + std::string(operand.name) + ")");
+    return refuseAlignment(array, describe(operand, extents));
   if (columns > 1 && columnStride != item)
-    return refuseLayout(array, operand,
-                        columnStride < 0 ? "columns run backwards" : "the elements of a row are not adjacent");
+    return refuseLayout(array, describe(operand, extents), problemOfColumns(columnStride));
   if (rows > 1) {
-    if (rowStride < 0)
-      return refuseLayout(array, operand, "rows run backwards");
-    if (rowStride % item)
-      return refuseLayout(array, operand, "rows lie no whole number of elements apart");
-    if (rowStride < columns * item)
-      return refuseLayout(array, operand, "rows overlap");
+    if (const char *problem = problemOfRows(rowStride, columns * item, item))
+      return refuseLayout(array, describe(operand, extents), problem);
     matrix.leading = rowStride / item;
   }
   matrix.end += ((rows - 1) * matrix.leading + columns) * item;
@@ -135,7 +171,8 @@ void tilewright::runtime::importNumpy() {
     throw nb::python_error();
 }
 
-Operand tilewright::runtime::makeOperand(const char *name, Extent rows, Extent columns, bool written, nb::handle type) {
+/// NumPy's type for what names it, and the bytes of an element. Throws nanobind::python_error.
+static std::pair<nb::object, int64_t> elementType(nb::handle type) {
   PyArray_Descr *descriptor = nullptr;
   if (!PyArray_DescrConverter(type.ptr(), &descriptor))
     throw nb::python_error();
@@ -143,31 +180,108 @@ Operand tilewright::runtime::makeOperand(const char *name, Extent rows, Extent c
   int64_t itemBytes = PyDataType_ELSIZE(descriptor);
   if (itemBytes <= 0 || (itemBytes & (itemBytes - 1)) || PyDataType_REFCHK(descriptor))
     throw nb::value_error((typeText(owned) + " is no element type of a matrix").c_str());
+  return {std::move(owned), itemBytes};
+}
+
+Operand tilewright::runtime::makeOperand(const char *name, Extent rows, Extent columns, bool written, nb::handle type) {
+  auto [owned, itemBytes] = elementType(type);
   return {name, rows, columns, written, std::move(owned), itemBytes};
+}
+
+TensorOperand tilewright::runtime::makeTensorOperand(const std::string &name, std::vector<int64_t> shape, bool written,
+                                                     nb::handle type, TensorType code) {
+  auto [owned, itemBytes] = elementType(type);
+  return {name, std::move(shape), written, std::move(owned), itemBytes, code};
 }
 
 bool tilewright::runtime::readMatrix(PyObject *value, const Operand &operand, Extents &extents, Matrix &matrix) {
   if (!PyArray_Check(value))
-    return refuseObject(value, operand, extents);
+    return refuseObject(value, describe(operand, extents));
   PyArrayObject *array = asArray(value);
-  auto *wanted = reinterpret_cast<PyArray_Descr *>(operand.type.ptr());
-  // The types built into NumPy exist once each, so that the first comparison nearly always decides.
-  if (PyArray_DESCR(array) != wanted && !PyArray_EquivTypes(PyArray_DESCR(array), wanted))
-    return refuseType(array, operand, extents);
+  if (!isOfType(array, operand.type))
+    return refuseType(array, describe(operand, extents));
   Extents bound = extents;
   if (PyArray_NDIM(array) != 2 || !bindExtent(PyArray_DIM(array, 0), bound[operand.rows]) ||
       !bindExtent(PyArray_DIM(array, 1), bound[operand.columns]))
-    return refuseShape(array, operand, extents);
+    return refuseShape(array, describe(operand, extents));
   extents = bound;
   if (operand.written && !PyArray_ISWRITEABLE(array))
-    return refuse(operand, "the array is read-only", "a writable array", allocateRemedy(operand, extents));
-  return readLayout(array, operand, matrix);
+    return refuseReadOnly(describe(operand, extents));
+  return readLayout(array, operand, extents, matrix);
+}
+
+/// The strides of `tensor`, in elements, of an array whose type and shape fit, and the memory that it spans.
+static bool readStrides(PyArrayObject *array, const TensorOperand &operand, Tensor &tensor) {
+  int64_t item = operand.itemBytes, last = static_cast<int64_t>(operand.shape.size()) - 1, bytes = item;
+  bool empty = std::find(operand.shape.begin(), operand.shape.end(), 0) != operand.shape.end();
+  tensor.begin = tensor.end = reinterpret_cast<uintptr_t>(PyArray_BYTES(array));
+  if (!empty && tensor.begin % item)
+    return refuseAlignment(array, describe(operand));
+  for (int64_t axis = last; axis >= 0; --axis) {
+    int64_t extent = operand.shape[axis], stride = PyArray_STRIDE(array, static_cast<int>(axis));
+    // With one element or none along an axis, its stride means nothing.
+    if (empty || extent == 1)
+      stride = axis == last ? item : bytes;
+    else if (axis == last && stride != item)
+      return refuseLayout(array, describe(operand), problemOfColumns(stride));
+    else if (const char *problem = axis == last ? nullptr : problemOfRows(stride, bytes, item))
+      return refuseLayout(array, describe(operand), problem);
+    tensor.strides[axis] = stride / item;
+    bytes += (empty ? 0 : extent - 1) * stride;
+  }
+  tensor.end += empty ? 0 : bytes;
+  return true;
+}
+
+/// Says in `tensor` what an array of `operand` is.
+static void fillTensor(PyArrayObject *array, const TensorOperand &operand, Tensor &tensor) {
+  tensor.strides.resize(operand.shape.size());
+  tensor.shape = operand.shape;
+  tensor.header = {PyArray_BYTES(array),
+                   {/*cpu=*/1, 0},
+                   static_cast<int32_t>(operand.shape.size()),
+                   {operand.code.kind, operand.code.bits, 1},
+                   tensor.shape.data(),
+                   tensor.strides.data(),
+                   0};
+}
+
+bool tilewright::runtime::readTensor(PyObject *value, const TensorOperand &operand, Tensor &tensor) {
+  if (!PyArray_Check(value))
+    return refuseObject(value, describe(operand));
+  PyArrayObject *array = asArray(value);
+  if (!isOfType(array, operand.type))
+    return refuseType(array, describe(operand));
+  if (static_cast<size_t>(PyArray_NDIM(array)) != operand.shape.size() ||
+      !std::equal(operand.shape.begin(), operand.shape.end(), PyArray_DIMS(array)))
+    return refuseShape(array, describe(operand));
+  if (operand.written && !PyArray_ISWRITEABLE(array))
+    return refuseReadOnly(describe(operand));
+  fillTensor(array, operand, tensor);
+  return readStrides(array, operand, tensor);
+}
+
+PyObject *tilewright::runtime::newTensor(const TensorOperand &operand, Tensor &tensor) {
+  std::vector<npy_intp> shape(operand.shape.begin(), operand.shape.end());
+  auto *type = reinterpret_cast<PyArray_Descr *>(operand.type.inc_ref().ptr()); // PyArray_Empty takes the reference.
+  PyObject *array = PyArray_Empty(static_cast<int>(shape.size()), shape.data(), type, /*is_f_order=*/0);
+  if (array) {
+    fillTensor(asArray(array), operand, tensor);
+    readStrides(asArray(array), operand, tensor);
+  }
+  return array;
 }
 
 void tilewright::runtime::raiseMissing(const Operand &operand, const Extents &extents) {
-  refuse(operand, "it is missing, and the kernel adds to it (beta is 1)",
-         "a numpy array of " + typeText(operand.type) + ", shape " + shapeText(operand, extents),
-         "Pass out=c, or compile with beta=0");
+  Wanted wanted = describe(operand, extents);
+  refuse(wanted, "it is missing, and the kernel adds to it (beta is 1)",
+         "a numpy array of " + wanted.type + ", shape " + wanted.shape, "Pass out=c, or compile with beta=0");
+}
+
+void tilewright::runtime::raiseMissing(const TensorOperand &operand) {
+  Wanted wanted = describe(operand);
+  refuse(wanted, "it is missing, and the kernel adds to it (beta is 1)",
+         "a numpy array of " + wanted.type + ", shape " + wanted.shape, "Pass out=c, or compile with beta=0");
 }
 
 PyObject *tilewright::runtime::newMatrix(const Operand &operand, const Extents &extents, Matrix &matrix) {
@@ -175,13 +289,13 @@ PyObject *tilewright::runtime::newMatrix(const Operand &operand, const Extents &
   auto *type = reinterpret_cast<PyArray_Descr *>(operand.type.inc_ref().ptr()); // PyArray_Empty takes the reference.
   PyObject *array = PyArray_Empty(2, shape, type, /*is_f_order=*/0);
   if (array)
-    matrix = {PyArray_BYTES(asArray(array)), std::max<int64_t>(shape[1], 1), 0, 0};
+    matrix = {{0, 0}, PyArray_BYTES(asArray(array)), std::max<int64_t>(shape[1], 1)};
   return array;
 }
 
-bool tilewright::runtime::checkDisjoint(PyObject *out, const Matrix &outMatrix, PyObject *in, const Matrix &inMatrix,
-                                        const Operand &inOperand) {
-  if (outMatrix.begin >= inMatrix.end || inMatrix.begin >= outMatrix.end)
+bool tilewright::runtime::checkDisjoint(PyObject *out, const Span &outSpan, PyObject *in, const Span &inSpan,
+                                        const char *inName) {
+  if (outSpan.begin >= inSpan.end || inSpan.begin >= outSpan.end)
     return true;
   // The spans meet, but rows of one may lie in the gaps of the other: columns of one array, for example.
   nb::object shares = nb::module_::import_("numpy").attr("shares_memory");
@@ -196,7 +310,7 @@ bool tilewright::runtime::checkDisjoint(PyObject *out, const Matrix &outMatrix, 
   details["operand"] = "out";
   details["expected"] = "an array that shares no element with a or b";
   details["remedy"] = "Write into another array";
-  raiseError("OperandError", std::string("it overlaps operand ") + inOperand.name, details);
+  raiseError("OperandError", std::string("it overlaps operand ") + inName, details);
   return false;
 }
 

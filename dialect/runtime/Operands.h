@@ -11,6 +11,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <string>
+#include <vector>
 
 namespace tilewright::runtime {
 
@@ -31,12 +32,54 @@ struct Operand {
   int64_t itemBytes;
 };
 
+/// The memory that an array spans, the gaps between its rows included; begin == end when it is empty.
+struct Span {
+  uintptr_t begin;
+  uintptr_t end;
+};
+
 /// A matrix in row-major order, as the C entry takes it.
-struct Matrix {
+struct Matrix : Span {
   char *data;
   int64_t leading; // Elements from row to row.
-  uintptr_t begin; // The memory that it spans, the gaps between its rows included; begin == end when it is empty.
-  uintptr_t end;
+};
+
+/// An element type as DLPack numbers it.
+struct TensorType {
+  uint8_t kind;
+  uint8_t bits;
+};
+
+/// What a kernel asks of one operand of any rank.
+struct TensorOperand {
+  std::string name; // In the Python call.
+  std::vector<int64_t> shape;
+  bool written;
+  nanobind::object type; // numpy.dtype
+  int64_t itemBytes;
+  TensorType code;
+};
+
+/// DLPack's DLTensor (dlpack.h), which the C entry of a kernel with further operands takes.
+struct TensorHeader {
+  void *data;
+  struct {
+    int32_t type, id;
+  } device;
+  int32_t rank;
+  struct {
+    uint8_t kind, bits;
+    uint16_t lanes;
+  } type;
+  int64_t *shape;
+  int64_t *strides; // In elements.
+  uint64_t byteOffset;
+};
+
+/// An array as the C entry takes it. The header points into this object.
+struct Tensor : Span {
+  TensorHeader header;
+  std::vector<int64_t> shape, strides;
 };
 
 // Functions that raise in Python set its error indicator, as the C API does. Where memory runs out on the way there,
@@ -48,19 +91,30 @@ void importNumpy();
 /// An operand of `type`, which is anything that NumPy takes for a dtype. Throws nanobind::python_error.
 Operand makeOperand(const char *name, Extent rows, Extent columns, bool written, nanobind::handle type);
 
+/// The same for an operand of any rank, whose element type is `code` in DLPack.
+TensorOperand makeTensorOperand(const std::string &name, std::vector<int64_t> shape, bool written,
+                                nanobind::handle type, TensorType code);
+
 /// Checks `value` against `operand` and the extents, and fills in the extents that were open. On a misfit raises
 /// tilewright.errors.OperandError in Python and returns false.
 bool readMatrix(PyObject *value, const Operand &operand, Extents &extents, Matrix &matrix);
 
+/// Checks `value` against `operand`, as readMatrix does; rows are adjacent elements, and outer dimensions contain inner
+/// ones.
+bool readTensor(PyObject *value, const TensorOperand &operand, Tensor &tensor);
+
+/// A new array of `operand` with uninitialised elements, or null with a Python error.
+PyObject *newTensor(const TensorOperand &operand, Tensor &tensor);
+
 /// Raises OperandError because `operand`, whose former elements are read, was not passed.
 void raiseMissing(const Operand &operand, const Extents &extents);
+void raiseMissing(const TensorOperand &operand);
 
 /// A new array of `operand` with uninitialised elements, or null with a Python error.
 PyObject *newMatrix(const Operand &operand, const Extents &extents, Matrix &matrix);
 
 /// Whether no byte of `out` belongs to `in`, gaps between rows set aside; otherwise raises OperandError.
-bool checkDisjoint(PyObject *out, const Matrix &outMatrix, PyObject *in, const Matrix &inMatrix,
-                   const Operand &inOperand);
+bool checkDisjoint(PyObject *out, const Span &outSpan, PyObject *in, const Span &inSpan, const char *inName);
 
 /// Raises in Python tilewright.errors.`name`(what, **details).
 void raiseError(const char *name, const std::string &what, const nanobind::dict &details);

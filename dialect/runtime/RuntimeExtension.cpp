@@ -11,6 +11,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 namespace nb = nanobind;
@@ -33,10 +34,24 @@ static int64_t extentOf(std::optional<int64_t> value) {
   return value.value_or(openExtent);
 }
 
+/// Name, shape, NumPy type, and DLPack's number for the kind of type and its bits.
+using GivenOperand = std::tuple<std::string, std::vector<int64_t>, nb::object, uint8_t, uint8_t>;
+
 static void makeCall(MatmulCall *self, const Code &code, std::optional<int64_t> m, std::optional<int64_t> n,
                      std::optional<int64_t> k, nb::handle a, nb::handle b, nb::handle c, bool accumulate,
-                     nb::object packed) {
-  new (self) MatmulCall(code.linked, {extentOf(m), extentOf(n), extentOf(k)}, a, b, c, accumulate, std::move(packed));
+                     nb::object packed, const std::string &tensorEntry, const std::vector<GivenOperand> &operands) {
+  Extents extents{extentOf(m), extentOf(n), extentOf(k)};
+  std::unique_ptr<TensorCall> tensors;
+  if (!operands.empty()) {
+    std::vector<TensorOperand> all;
+    for (const auto &[name, shape, type, kind, bits] : operands)
+      all.push_back(makeTensorOperand(name, shape, all.size() + 1 == operands.size(), type, {kind, bits}));
+    double operations = 2.0;
+    for (int64_t extent : extents)
+      operations *= static_cast<double>(extent);
+    tensors = std::make_unique<TensorCall>(code.linked, tensorEntry, std::move(all), accumulate, operations);
+  }
+  new (self) MatmulCall(code.linked, extents, a, b, c, accumulate, std::move(packed), std::move(tensors));
 }
 
 /// tp_call: the dispatch of a nanobind method would take as long as a small product.
@@ -94,7 +109,8 @@ NB_MODULE(_runtime, m) {
                          "A matmul that can be called: self(a, b, *, out=None), from any number of threads at once.")
       .def("__init__", &makeCall, nb::arg("code"), nb::arg("m").none(), nb::arg("n").none(), nb::arg("k").none(),
            nb::kw_only(), nb::arg("a"), nb::arg("b"), nb::arg("c"), nb::arg("accumulate") = false,
-           nb::arg("packed") = nb::none(),
+           nb::arg("packed") = nb::none(), nb::arg("tensor_entry") = "",
+           nb::arg("operands") = std::vector<GivenOperand>(),
            "Args:\n"
            "    code: The linked C entry.\n"
            "    m: Rows of A and of the result; None takes whatever the operands have, here and below.\n"
@@ -106,7 +122,10 @@ NB_MODULE(_runtime, m) {
            "    accumulate: Whether the code adds to the result's former elements, so that calls have to pass `out`.\n"
            "    packed: How B comes packed, or None: its `type` is the type of the objects that are taken, which have "
            "an\n"
-           "        `address`, and its `refuse` raises the error for one that is not.");
+           "        `address`, and its `refuse` raises the error for one that is not.\n"
+           "    tensor_entry: The linked function that takes the operands below, as an array of DLTensors.\n"
+           "    operands: All operands of a kernel that has others than A and B, in the order of the call, the result\n"
+           "        last: name, shape, NumPy type, and DLPack's code and bits of the type.");
 
   nb::class_<PackCall>(m, "PackCall", "Packs B ahead of time, from any number of threads at once.")
       .def(

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "CallParts.h"
+#include "Operands.h"
+
+namespace nb = nanobind;
+using namespace tilewright::runtime;
+
+void tilewright::runtime::raiseStatus(Status status, const std::string &entry) {
+  if (status == Status::outOfMemory) {
+    PyErr_SetString(PyExc_MemoryError, "no memory for the kernel's packed panels");
+    return;
+  }
+  std::string what = status == Status::wrongExtents
+                         ? "the code was compiled for other extents than the kernel was made with"
+                         : "the kernel returned status " + std::to_string(static_cast<int32_t>(status));
+  nb::dict details;
+  details["where"] = "kernel entry " + entry;
+  details["expected"] = "status 0";
+  raiseError("TilewrightError", what, details);
+}
+
+PackedB::PackedB(nb::object given)
+    : how(std::move(given)), addressName(nb::steal(PyUnicode_InternFromString("address"))) {
+  if (!how.is_none())
+    type = how.attr("type");
+}
+
+void *PackedB::read(PyObject *value) const {
+  if (Py_TYPE(value) != reinterpret_cast<PyTypeObject *>(type.ptr())) {
+    if (refuse(value))
+      PyErr_SetString(PyExc_TypeError, "B is not packed");
+    return nullptr;
+  }
+  nb::object address = nb::steal(PyObject_GetAttr(value, addressName.ptr()));
+  return address ? PyLong_AsVoidPtr(address.ptr()) : nullptr;
+}
+
+bool PackedB::refuse(PyObject *value) const {
+  try {
+    how.attr("refuse")(nb::handle(value));
+  } catch (nb::python_error &error) {
+    error.restore();
+    return false;
+  }
+  return true;
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A compiled kernel with any number of operands, of any rank, that Python calls on NumPy arrays.
+
+#ifndef TILEWRIGHT_RUNTIME_TENSORCALL_H
+#define TILEWRIGHT_RUNTIME_TENSORCALL_H
+
+#include "CallParts.h"
+#include "ObjectCode.h"
+#include "Operands.h"
+
+#include <memory>
+#include <vector>
+
+namespace tilewright::runtime {
+
+/// The entry that the lowering makes for it: takes the DLTensors in the order of the Python call, the result last.
+using TensorEntry = int32_t(const TensorHeader *const *tensors);
+
+/// Immutable after construction, so that any number of threads may call it at once.
+class TensorCall {
+public:
+  /// `operands` are in the order of the call, the result last. `operations` is how many a call does. Throws
+  /// nanobind::value_error when `entry` was not linked.
+  TensorCall(std::shared_ptr<const ObjectCode> code, const std::string &entry, std::vector<TensorOperand> operands,
+             bool accumulate, double operations);
+
+  /// self(*operands, out=None), operands also by their names. A new reference, or null with a Python error. May throw
+  /// as Operands.h says. Where `packed` says so, operand 1 is B, packed.
+  PyObject *call(PyObject *positional, PyObject *keywords, const PackedB &packed) const;
+
+private:
+  bool parse(PyObject *positional, PyObject *keywords, std::vector<PyObject *> &values) const;
+
+  std::shared_ptr<const ObjectCode> code;
+  TensorEntry *entry;
+  std::vector<TensorOperand> operands;
+  bool accumulate;
+  double operations;
+  std::string usage; // "(a, b, bias, *, out=None)"
+};
+
+} // namespace tilewright::runtime
+
+#endif // TILEWRIGHT_RUNTIME_TENSORCALL_H
