@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tilewright.dtypes import DType
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, linalg, tensor
+from tilewright.payload import elementwise
 from tilewright.payload.abi import ENTRY
 from tilewright.spec import MatmulSpec
 
@@ -15,12 +16,13 @@ _WIDEN = {"float": arith.extf, "int": arith.extsi, "uint": arith.extui}
 """The op that takes an element to a wider type, by kind; MLIR's integers carry no sign, so that it lives here."""
 
 
-def _operand_attributes(*, writable: bool) -> ir.DictAttr:
+def _operand_attributes(rank: int, *, writable: bool) -> ir.DictAttr:
     """Rows may be any distance apart, elements of a row are neighbours; only C may be written."""
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+    strides = [dynamic, 1][-rank:] if rank else []
     return ir.DictAttr.get(
         {
-            "bufferization.buffer_layout": ir.StridedLayoutAttr.get(0, [dynamic, 1]),
+            "bufferization.buffer_layout": ir.StridedLayoutAttr.get(0, strides),
             "bufferization.writable": ir.BoolAttr.get(writable),
         }
     )
@@ -40,35 +42,37 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
     integers, or unsigned ones where its ``cast`` says so; where A has a sign and B has none, or the other way round, it is
     a ``linalg.generic`` that widens each by its own rule.
 
-    Where C is narrower than the accumulator, the contraction accumulates into a ``tensor.empty`` of the accumulator's type,
-    filled with zeros; one elementwise ``linalg.generic`` rounds the sums into ``%c``, with `beta` 1 after adding to each the
-    former element of C.
-    Without products, with K = 0, ``%c`` is only filled or returned: not even rounding may change it.
+    Where C is narrower than the accumulator, or there is an epilogue, the contraction accumulates into a ``tensor.empty`` of
+    the accumulator's type, filled with zeros; one elementwise ``linalg.generic`` does to each sum what the epilogue says, with
+    `beta` 1 adds the former element of C, and rounds into ``%c``. Further operands are arguments between ``%b`` and ``%c``,
+    of a rank for each of their axes.
+    Without products, with K = 0, and without an epilogue ``%c`` is only filled or returned: not even rounding may change it.
     """
     with context, ir.Location.name(str(spec)):
-        shapes = (spec.a_shape, spec.b_shape, spec.c_shape)
-        types = [
-            ir.RankedTensorType.get(shape, ir.Type.parse(element.mlir))
-            for shape, element in zip(shapes, (spec.a_type, spec.b_type, spec.c_type), strict=True)
-        ]
+        shapes = [(each.shape, each.type) for each in spec.operands] + [(spec.c_shape, spec.c_type)]
+        types = [ir.RankedTensorType.get(shape, ir.Type.parse(element.mlir)) for shape, element in shapes]
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
-            function = func.FuncOp(ENTRY, ir.FunctionType.get(types, [types[2]]))
-            function.arg_attrs = [_operand_attributes(writable=w) for w in (False, False, True)]
+            function = func.FuncOp(ENTRY, ir.FunctionType.get(types, [types[-1]]))
+            last = len(types) - 1
+            function.arg_attrs = [
+                _operand_attributes(len(shape), writable=each == last) for each, (shape, _) in enumerate(shapes)
+            ]
             with ir.InsertionPoint(function.add_entry_block()):
-                a, b, c = function.arguments
-                func.return_([_result(a, b, c, spec)])
+                a, b, *further, c = function.arguments
+                func.return_([_result(a, b, further, c, spec)])
     return module
 
 
-def _result(a: ir.Value, b: ir.Value, c: ir.Value, spec: MatmulSpec) -> ir.Value:
+def _result(a: ir.Value, b: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: MatmulSpec) -> ir.Value:
     """The new C."""
-    if spec.c == spec.acc:
+    if not spec.fused:
         return _product(a, b, c if spec.beta else _zeros(c, spec), spec)
-    if spec.k == 0:
+    if spec.k == 0 and not spec.epilogue:
         return c if spec.beta else _zeros(c, spec)
     wide = tensor.empty(spec.c_shape, ir.Type.parse(spec.acc_type.mlir))
-    return _rounded(_product(a, b, _zeros(wide, spec), spec), c, spec)
+    sums = _zeros(wide, spec)
+    return _finished(sums if spec.k == 0 else _product(a, b, sums, spec), further, c, spec)
 
 
 def _zeros(into: ir.Value, spec: MatmulSpec) -> ir.Value:
@@ -105,18 +109,26 @@ def _widened(value: ir.Value, element: DType, wide: ir.Type) -> ir.Value:
     return _WIDEN[element.kind](wide, value)
 
 
-def _rounded(sums: ir.Value, c: ir.Value, spec: MatmulSpec) -> ir.Value:
-    """Each of the sums, with beta 1 plus the former element of `c`, rounded to an element of `c`."""
+def _finished(sums: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: MatmulSpec) -> ir.Value:
+    """What the epilogue makes of each of the sums, with beta 1 plus the former element of `c`, rounded to an element of `c`."""
+    chain = spec.chain
+    dimensions = {"m": ir.AffineDimExpr.get(0), "n": ir.AffineDimExpr.get(1)}
+    maps = [ir.AffineMap.get(2, 0, [dimensions[axis] for axis in each.axes]) for each in chain.operands]
     identity = ir.AffineMap.get_identity(2)
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
 
-    def body(total: ir.Value, former: ir.Value) -> ir.Value:
+    def body(total: ir.Value, *others: ir.Value) -> ir.Value:
+        *operands, former = others
+        result, element = elementwise.apply(chain, total, operands), chain.result
         if spec.beta:
-            total = arith.addf(total, arith.extf(total.type, former))
-        return arith.truncf(former.type, total)
+            wide = chain.wide(element)
+            result = elementwise.widened(result, element, wide)
+            result = elementwise.add(result, elementwise.widened(former, spec.c_type.name, wide), wide)
+            element = wide
+        return elementwise.converted(result, element, spec.c_type.name, chain.compute)
 
     with _named("linalg.generic", spec):
-        return _generic([sums], c, [identity] * 2, [parallel] * 2, body)
+        return _generic([sums, *further], c, [identity, *maps, identity], [parallel] * 2, body)
 
 
 def _generic(
