@@ -96,6 +96,7 @@ class _Threads(click.ParamType):
 @click.option("--plot", metavar="FILE", help="Draw GFLOP/s against size, as .png or .svg.")
 @click.option("--plots", metavar="DIR", help="Draw everything: rates, rooflines and maps of ratios, as .png.")
 @click.option("--report", metavar="FILE", help="Write the results as a page in Markdown.")
+@click.option("--command", default="tilewright bench", help="What that page says was run.")
 @click.option("--compare", metavar="FILE", help="Compare with an earlier --json; status 1 when a shape became slower.")
 @click.option(
     "--tolerance",
