@@ -9,6 +9,8 @@
 module attributes {transform.with_named_sequence} {
   // A 2 x 2 block of tiles is carried; each step loads two tiles of A and two of B for four products.
 
+  // CHECK: #[[NO_UNROLLING:.*]] = #llvm.loop_unroll<disable = true>
+  // CHECK: #[[ROLLED:.*]] = #llvm.loop_annotation<unroll = #[[NO_UNROLLING]]>
   // CHECK-LABEL: func.func @carried
   // CHECK-SAME: %[[PA:[a-z0-9]+]]: memref<?x32x512xbf16>, %[[PB:[a-z0-9]+]]: memref<?x256x64xbf16>, %[[C:[a-z0-9]+]]: memref<?x?xf32>
   // CHECK-SAME: %[[I:[a-z0-9]+]]: index, %[[J:[a-z0-9]+]]: index
@@ -25,6 +27,7 @@ module attributes {transform.with_named_sequence} {
   // CHECK: %[[D01:.*]] = amx.tile_mulf %[[A0]], %[[B1]], %[[S01]]
   // CHECK: %[[D11:.*]] = amx.tile_mulf %[[A1]], %[[B1]], %[[S11]]
   // CHECK: scf.yield %[[D00]], %[[D01]], %[[D10]], %[[D11]]
+  // CHECK: llvm.loop_annotation = #[[ROLLED]]
   // CHECK-DAG: amx.tile_store %[[C]][%[[I]], %[[J]]], %[[R]]#0
   // CHECK-DAG: amx.tile_store %[[C]][%[[I]], %{{.*}}], %[[R]]#1
   // CHECK-DAG: amx.tile_store %[[C]][%{{.*}}, %[[J]]], %[[R]]#2

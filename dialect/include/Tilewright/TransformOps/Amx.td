@@ -16,7 +16,7 @@ def Tilewright_ContractToAmxOp : Tilewright_TransformEachOp<"contract_to_amx"> {
     A zero that an accumulator starts from becomes `amx.tile_zero`. What reads or writes a whole accumulator in bounds,
     with contiguous rows, becomes `amx.tile_load` or `amx.tile_store`. What does so out of bounds goes through 16 x 16
     tiles of a scratch buffer on the stack, row by row, under the same masks. Everything else goes through that buffer
-    as a vector.
+    as a vector. Loops that carry tiles are annotated so that LLVM does not unroll them.
 
     ```mlir
     %r = scf.for %k = %c0 to %kc step %c32 iter_args(%acc = %zeros) -> (vector<32x32xf32>) {
