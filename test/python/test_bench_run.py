@@ -140,6 +140,27 @@ def test_a_case_that_fails_is_told_and_the_others_go_on(monkeypatch):
     assert failed == [("5x5x5 f32, 1 thread, hot", CheckError)]
 
 
+def test_a_bug_of_ours_in_one_case_does_not_end_the_others(monkeypatch):
+    measure = Session.measure
+
+    def stumble(session, shape, spec, report):
+        if shape.m == 5:
+            raise AttributeError("no such thing")
+        return measure(session, shape, spec, report)
+
+    monkeypatch.setattr(Session, "measure", stumble)
+    every, settings, failed = (
+        cases([Shape(5, 5, 5), Shape(3, 5, 7)]),
+        Settings(peers=(), rounds=1, min_seconds=1e-4),
+        [],
+    )
+    rows = run_cases(every, settings, failed=lambda case, error: failed.append(repr(error)))
+    assert [str(row.shape) for row in rows] == ["3x5x7"]
+    assert failed == ["AttributeError('no such thing')"]
+    with pytest.raises(AttributeError):
+        run_cases(every, settings)
+
+
 def test_a_peer_with_wrong_numbers_is_left_out_unless_it_was_demanded(monkeypatch):
     from tilewright.bench import session
 

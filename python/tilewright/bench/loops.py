@@ -34,14 +34,12 @@ class Loop:
         ir: LLVM IR of ``void peak(i64 n, ptr data)``, n steps on what lies at `data`.
         flops: Operations of one step: two for each product that is added to a sum.
         start: What has to lie at `data` before the first call; a call may change it.
-        tiles: Whether it uses AMX, for which a process has to ask.
     """
 
     name: str
     ir: str
     flops: int
     start: bytes
-    tiles: bool = False
 
 
 def peak_loop(target: Target, operands: tuple[str, str]) -> Loop:
@@ -175,7 +173,7 @@ def _tile_loop(target: Target, row: Dot) -> Loop:
         "  call void @llvm.x86.tilerelease()\n  ret void\n}\n"
     )
     flops = 2 * _TILE_SUMS * AMX_ROWS * AMX_ROWS * row.depth * AMX_ROWS
-    return Loop(row.name, ir, flops, _start(row.element, 2 * _TILE_BYTES) + _TILE_CONFIGURATION, tiles=True)
+    return Loop(row.name, ir, flops, _start(row.element, 2 * _TILE_BYTES) + _TILE_CONFIGURATION)
 
 
 _TILE_CONFIGURATION = bytes([1, *([0] * 15), *([64, 0] * 8), *([0] * 16), *([16] * 8), *([0] * 8)])

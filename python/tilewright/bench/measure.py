@@ -13,7 +13,6 @@ from tilewright.bench.session import STEPS_BEFORE, Session, problem, types_text
 from tilewright.bench.settings import Settings
 from tilewright.bench.suites import Shape
 from tilewright.bench.timing import Cache
-from tilewright.errors import TilewrightError
 from tilewright.targets import Target, resolve
 
 
@@ -90,7 +89,7 @@ def run_cases(
     *,
     finished: Mapping[Key, Row] | None = None,
     progress: Callable[[Event], None] | None = None,
-    failed: Callable[[Case, TilewrightError], None] | None = None,
+    failed: Callable[[Case, Exception], None] | None = None,
 ) -> list[Row]:
     """Measures some cases; those of one type, number of threads and cache share a session.
 
@@ -126,7 +125,7 @@ def run_cases(
                     row = rows[keys[case]] = session.measure(
                         case.shape, problem(case.shape, dtype, case.packed), report
                     )
-                except TilewrightError as error:
+                except Exception as error:  # also a bug of ours must not end a run of hours
                     if failed is None:
                         raise
                     failed(case, error)

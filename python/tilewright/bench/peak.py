@@ -11,8 +11,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -94,10 +92,11 @@ class Peak(Rate):
     def __init__(
         self, target: Target, operands: tuple[str, str], cores: Sequence[int], clock: Clock = time.perf_counter_ns
     ) -> None:
-        """Compiles the best loop for products of these two element types; one thread on each of `cores`."""
+        """Compiles the best loop for products of these two element types; one thread on each of `cores`.
+
+        The target is one that this machine can run, as `targets.require_runnable` says, which asks for the use of AMX too.
+        """
         loop = peak_loop(target, operands)
-        if loop.tiles and not tiles_are_allowed():
-            loop = peak_loop(_without_tiles(target), operands)
         self.instruction = loop.name
         self._code = load(loop.ir, target, "peak")
         function = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(self._code.address)
@@ -110,17 +109,6 @@ class Peak(Rate):
             return lambda steps: function(steps, address)
 
         super().__init__([bind(data) for data in self._data], float(loop.flops * len(cores)), cores, clock)
-
-
-@cache
-def tiles_are_allowed() -> bool:
-    """Asks Linux once for the use of AMX's tiles (arch_prctl(2), ARCH_REQ_XCOMP_PERM); whether it agreed."""
-    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
-    return ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0
-
-
-def _without_tiles(target: Target) -> Target:
-    return replace(target, features=frozenset(name for name in target.features if not name.startswith("amx")))
 
 
 class StreamPeak(Rate):

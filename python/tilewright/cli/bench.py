@@ -188,11 +188,13 @@ def bench(
     return 0 if all(passed) else 1
 
 
-def _collector(asked: Sequence[Case], failures: list[str]) -> Callable[[Case, TilewrightError], None] | None:
+def _collector(asked: Sequence[Case], failures: list[str]) -> Callable[[Case, Exception], None] | None:
     """What keeps a run of many cases going when one of them fails; a single one ends with its error."""
     if len(asked) == 1:
         return None
-    return lambda case, error: failures.append(f"FAILED {case}: {error}")
+    return lambda case, error: failures.append(
+        f"FAILED {case}: {error if isinstance(error, TilewrightError) else repr(error)}"
+    )
 
 
 def _shapes(shapes: Sequence[options.Extents], suites: Sequence[str]) -> tuple[list[Shape], list[str]]:
