@@ -104,6 +104,29 @@ def test_sizes_of_the_model(tmp_path, emulator, types, shape):
     assert not counts or counts[TYPES[types][3]] > 0
 
 
+@pytest.mark.parametrize("shape", [(70, 50, 90), (32, 32, 64)])
+def test_a_result_of_bf16_is_rounded_from_tiles(tmp_path, emulator, shape):
+    m, n, k = shape
+    spec = tw.MatmulSpec(m=m, n=n, k=k, a="bf16", b="bf16", c="bf16", beta=1)
+    operands = uniform(spec)
+    kernel = amx.build_kernel(tmp_path, spec, amx.target(), "packed", BLOCKS)
+    result, counts = amx.run(tmp_path, emulator, kernel, spec, operands)
+    assert_right(spec, operands, result)
+    assert not counts or counts["tdpbf16ps"] > 0
+
+
+@pytest.mark.parametrize("types", ["bf16", "i8", "u8,i8"])
+@pytest.mark.parametrize("strategy", ["unpacked", "inner_product"])
+def test_other_strategies_multiply_without_tiles(tmp_path, emulator, types, strategy):
+    a, b, c, _ = TYPES[types]
+    spec = tw.MatmulSpec(m=21, n=1 if strategy == "inner_product" else 37, k=70, a=a, b=b, c=c)
+    operands = uniform(spec)
+    kernel = amx.build_kernel(tmp_path, spec, amx.target(), strategy)
+    result, counts = amx.run(tmp_path, emulator, kernel, spec, operands)
+    assert_right(spec, operands, result)
+    assert not any(counts.values())
+
+
 @pytest.mark.parametrize("types", ["bf16", "u8,i8"])
 def test_two_threads_have_tiles_of_their_own(tmp_path, emulator, types):
     # Partial tiles at both ends, so that each thread needs a buffer of its own.
