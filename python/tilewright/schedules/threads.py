@@ -18,8 +18,8 @@ MOST = 1024
 
 _LEAST_CYCLES = 40_000
 """Cycles, some 10 µs, for each thread at least. On two cores of a Zen 5 a parallel region costs 0.4 µs when the other thread
-still waits for work in a loop, and some 10 µs when it has to be woken. Two threads took 0.54 of the time of one at 128³
-(37 µs on one), and 0.51 at 512³."""
+still waits for work in a loop, and 30 µs when it sleeps and has to be woken. Two threads took 1/1.9 of the time of one at 160³
+(72 µs on one), the smallest cube that gets two; after a quarter of a second without a call 125 µs and not 96."""
 _BYTES_PER_CYCLE = 8
 """What a core streams from memory, at most: the time of products that read much and compute little."""
 _NARROW = 32
