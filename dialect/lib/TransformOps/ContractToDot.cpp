@@ -26,7 +26,7 @@ public:
   DotLowering(RewriterBase &rewriter, vector::ContractionOp contract, ContractToDotOp options)
       : rewriter(rewriter), contract(contract), loc(contract.getLoc()), intrinsic(options.getIntrinsicAttr()),
         element(options.getElement()), depth(options.getDepth()), lanes(options.getLanes()), adds(options.getAdds()),
-        unsignedFirst(options.getUnsignedFirst()) {}
+        unsignedFirst(options.getUnsignedFirst()), bothUnsigned(options.getBothUnsigned()), byLane(options.getByLane()) {}
 
   /// Whether the instruction does what the contraction says; finds the operands.
   bool fits() {
@@ -39,7 +39,9 @@ public:
       return false;
     lhs = *left;
     rhs = *right;
-    return unsignedFirst ? lhs.isUnsigned != rhs.isUnsigned : !lhs.isUnsigned && !rhs.isUnsigned;
+    if (unsignedFirst)
+      return lhs.isUnsigned != rhs.isUnsigned;
+    return lhs.isUnsigned == bothUnsigned && rhs.isUnsigned == bothUnsigned;
   }
 
   Value lower() {
@@ -127,16 +129,25 @@ private:
 
   /// Group `k` of row `i` of A, in every lane.
   Value rowOf(int64_t i, int64_t k) {
-    Value group;
     auto cast = lhs.source.getDefiningOp<vector::ShapeCastOp>();
-    if (vector::TransferReadOp read = cast ? rereadable(cast.getSource()) : nullptr)
+    vector::TransferReadOp read = cast ? rereadable(cast.getSource()) : nullptr;
+    // With whole registers of groups, the one with this group, read once for all of them.
+    int64_t groups = byLane && read && contract.getRhsType().getDimSize(0) % lanes == 0 ? lanes : 1;
+    Value group;
+    if (groups > 1) {
+      Value &row = rowsRead[{i, k / groups}];
+      if (!row)
+        row = reread(read, i, k / groups * groups * depth, groups * depth);
+      group = row;
+    } else if (read) {
       group = reread(read, i, k * depth, depth);
-    else
+    } else {
       group = vector::ExtractOp::create(rewriter, loc, lhs.source, ArrayRef<int64_t>{i, k});
+    }
     Type word = rewriter.getIntegerType(depth * element.getIntOrFloatBitWidth());
-    Value scalar = vector::BitCastOp::create(rewriter, loc, VectorType::get({1}, word), group);
+    Value scalars = vector::BitCastOp::create(rewriter, loc, VectorType::get({groups}, word), group);
     Value words = vector::BroadcastOp::create(rewriter, loc, VectorType::get({lanes}, word),
-                                              vector::ExtractOp::create(rewriter, loc, scalar, 0));
+                                              vector::ExtractOp::create(rewriter, loc, scalars, k % groups));
     return vector::BitCastOp::create(rewriter, loc, VectorType::get({lanes * depth}, element), words);
   }
 
@@ -180,9 +191,11 @@ private:
   StringAttr intrinsic;
   Type element;
   int64_t depth, lanes;
-  bool adds, unsignedFirst;
+  bool adds, unsignedFirst, bothUnsigned, byLane;
   Narrow lhs, rhs;
   VectorType sumType;
+  /// Registers of A by row and number, in steps that read whole ones.
+  DenseMap<std::pair<int64_t, int64_t>, Value> rowsRead;
 };
 } // namespace
 

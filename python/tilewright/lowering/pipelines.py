@@ -67,7 +67,7 @@ def group_products(spec: MatmulSpec, dots: Sequence[Dot]) -> ir.Module:
             storage = ir.TypeAttr.get(ir.Type.parse(dot.storage)) if dot.storage else None
             if dot.kind != "multiply_add":
                 ours.tilewright_dot_form(
-                    functions, element, dot.depth, multiple=dot.step, storage=storage, flip=dot.flip
+                    functions, element, dot.depth, multiple=dot.least, storage=storage, flip=dot.flip
                 )
             ours.tilewright_convert_panels(functions, dot.depth, storage=storage)
     return script.module
@@ -107,7 +107,15 @@ def lower_vectors(lanes: int, dots: Sequence[Dot]) -> ir.Module:
             elif dot.kind == "dot":
                 element = ir.TypeAttr.get(ir.Type.parse(dot.element))
                 ours.tilewright_contract_to_dot(
-                    functions, element, dot.intrinsic, dot.depth, lanes, adds=dot.adds, unsigned_first=dot.unsigned_first
+                    functions,
+                    element,
+                    dot.intrinsic,
+                    dot.depth,
+                    lanes,
+                    adds=dot.adds,
+                    unsigned_first=dot.unsigned_first,
+                    both_unsigned=dot.both_unsigned,
+                    by_lane=dot.groups > 1,
                 )
         ours.tilewright_unroll_vectors(functions, lanes)
         steps.clean(functions)

@@ -45,9 +45,8 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
     p = blocking
     lanes = lanes_for(target, spec.acc_type, spec.n)
     # Tiles of registers want packed panels; instructions that take several products at once, whole groups of them.
-    step = target.dots(spec.a_type.name, spec.b_type.name)[-1].step
-    if spec.k % step or p.kc % step:
-        step = 1
+    dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
+    step = next(each for each in (dot.step, dot.least, 1) if spec.k % each == p.kc % each == 0)
     tile = steps.match_result(script, spec)
     short: list[steps.Handle] = []
     # Whole register tiles, so that only the last block has a short one.

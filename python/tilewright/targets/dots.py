@@ -2,7 +2,8 @@
 """Instructions that multiply groups of narrow elements and add them up: one row each.
 
 Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (order number 325383): VPDPBUSD, VPDPWSSD,
-VPMADDWD, VDPBF16PS, VPDPB[SU,UU,SS]D, TDPBF16PS, TDPFP16PS, TDPB[SU,US,UU,SS]D. Intrinsics: LLVM 22's IntrinsicsX86.td.
+VPMADDWD, VDPBF16PS, VPDPB[SU,UU,SS]D, TDPBF16PS, TDPFP16PS, TDPB[SU,US,UU,SS]D. Arm Architecture Reference Manual for
+A-profile (DDI 0487): SDOT, UDOT, USDOT, BFDOT (by element). Intrinsics: LLVM 22's IntrinsicsX86.td and IntrinsicsAArch64.td.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Dot:
         intrinsic: LLVM's name for it.
         adds: Whether it adds to a sum; otherwise an addition of its own follows.
         unsigned_first: Whether it multiplies an unsigned first by a signed second operand.
+        both_unsigned: Whether it multiplies unsigned operands.
         flip: Whether the sign of A has to be turned first, because it has that of B.
         per_cycle: Instructions that start in a cycle for each multiply-add that does.
         groups: Groups of A's elements in one register, of which the instruction takes any one for all lanes; 1 where a
@@ -51,6 +53,7 @@ class Dot:
     intrinsic: str = ""
     adds: bool = True
     unsigned_first: bool = False
+    both_unsigned: bool = False
     flip: bool = False
     per_cycle: float = 1.0
     groups: int = 1
@@ -59,6 +62,11 @@ class Dot:
     def step(self) -> int:
         """Elements of K that one step of the hot loop takes."""
         return self.depth * (AMX_ROWS if self.kind == "amx" else self.groups)
+
+    @property
+    def least(self) -> int:
+        """Elements of K in the shortest step that it can take."""
+        return self.step if self.kind == "amx" else self.depth
 
     @property
     def element(self) -> str:
@@ -144,7 +152,38 @@ X86 = (
 )
 """Those of x86-64, the best first."""
 
-FAMILIES: Mapping[str, tuple[Dot, ...]] = MappingProxyType({"x86": X86})
+_U8_I8 = frozenset({("u8", "i8")})
+_I8_U8 = frozenset({("i8", "u8")})
+_UNSIGNED = frozenset({("u8", "u8")})
+
+
+def _by_lane(name: str, operands: frozenset[tuple[str, str]], feature: str, intrinsic: str, **how: bool) -> Dot:
+    """A dot product of four bytes, or of two bf16, that takes a group of A by lane."""
+    return Dot(
+        name=name,
+        kind="dot",
+        operands=operands,
+        features=frozenset({feature}),
+        bits=128,
+        depth=2 if operands == _BF16 else 4,
+        intrinsic=f"llvm.aarch64.neon.{intrinsic}",
+        groups=4,
+        **how,
+    )
+
+
+ARM = (
+    _by_lane("bfdot", _BF16, "bf16", "bfdot.v4f32.v8bf16"),
+    _by_lane("sdot", _SIGNED, "dotprod", "sdot.v4i32.v16i8"),
+    _by_lane("udot", _UNSIGNED, "dotprod", "udot.v4i32.v16i8", both_unsigned=True),
+    _by_lane("usdot", _MIXED, "i8mm", "usdot.v4i32.v16i8", unsigned_first=True),
+    # Without USDOT, A gets the sign that B has.
+    _by_lane("sdot", _U8_I8, "dotprod", "sdot.v4i32.v16i8", flip=True),
+    _by_lane("udot", _I8_U8, "dotprod", "udot.v4i32.v16i8", both_unsigned=True, flip=True),
+)
+"""Those of AArch64, the best first."""
+
+FAMILIES: Mapping[str, tuple[Dot, ...]] = MappingProxyType({"x86": X86, "arm": ARM})
 """By family of targets."""
 
 _WIDENED = {"bf16": "f32", "f16": "f32", "i8": "i32", "u8": "i32"}

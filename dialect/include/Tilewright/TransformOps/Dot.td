@@ -78,7 +78,11 @@ def Tilewright_ContractToDotOp : Tilewright_TransformEachOp<"contract_to_dot"> {
     Unrolls each contraction below the target that `dot_form` made, and whose operands have elements of `element`, to calls
     of the LLVM intrinsic `intrinsic` on registers of `lanes` sums. A group of `depth` elements of A is broadcast to
     every lane. With `adds` the intrinsic takes the sum and both operands; without, it takes the operands, and the sum is
-    added. With `unsigned_first` its first operand is unsigned and its second signed: operands are swapped to fit.
+    added. With `unsigned_first` its first operand is unsigned and its second signed: operands are swapped to fit. With
+    `both_unsigned` both are.
+
+    With `by_lane` the groups of a row of A that fill a register are read together, and each is taken out of it: for
+    instructions that take one group of a register for all lanes.
 
     Operands are read as the instruction wants them where the contraction is the only user of a read in bounds; otherwise
     taken out of the vectors that were read, rows of B interleaved in registers.
@@ -90,11 +94,11 @@ def Tilewright_ContractToDotOp : Tilewright_TransformEachOp<"contract_to_dot"> {
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, TypeAttr:$element, StrAttr:$intrinsic,
                        ConfinedAttr<I64Attr, [IntPositive]>:$depth, ConfinedAttr<I64Attr, [IntPositive]>:$lanes,
-                       UnitAttr:$adds, UnitAttr:$unsigned_first);
+                       UnitAttr:$adds, UnitAttr:$unsigned_first, UnitAttr:$both_unsigned, UnitAttr:$by_lane);
   let results = (outs);
   let assemblyFormat = [{
     $target `of` $element `by` $intrinsic `depth` $depth `lanes` $lanes (`adds` $adds^)? (`unsigned_first` $unsigned_first^)?
-    attr-dict `:` type($target)
+    (`both_unsigned` $both_unsigned^)? (`by_lane` $by_lane^)? attr-dict `:` type($target)
   }];
 }
 
