@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
 from tilewright.errors import ScheduleError
-from tilewright.lowering import workspace
+from tilewright.lowering import uses, workspace
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import affine, arith, func, memref
 from tilewright.payload.abi import ENTRY
@@ -30,9 +30,6 @@ PACK = f"{ENTRY}_pack_b"
 
 _ALIGNMENT = 64
 """Bytes, a cache line, at a multiple of which each block starts."""
-_VIEWS = frozenset(
-    {"memref.subview", "memref.cast", "memref.expand_shape", "memref.collapse_shape", "memref.reinterpret_cast"}
-)
 _READS = frozenset(
     {"vector.transfer_read", "vector.load", "vector.maskedload", "memref.load", "memref.prefetch", "amx.tile_load"}
 )
@@ -146,24 +143,24 @@ class _Packing:
         Raises:
             ScheduleError: There is none, or not one alone.
         """
-        reads = {op for op, _ in _accesses(function.arguments[1])}
+        reads = {op for op, _ in uses.accesses(function.arguments[1])}
         found = []
         for op in function.entry_block:
             if isinstance(op, memref.AllocOp):
-                accesses = list(_accesses(op.memref))
+                accesses = list(uses.accesses(op.memref))
                 writes = [access for access, operand in accesses if _WRITES.get(access.name) == operand]
-                needed, _ = _backward(writes, function.operation)
+                needed, _ = uses.backward(writes, function.operation)
                 if not reads.isdisjoint(needed):
                     found.append((op.operation, accesses, writes))
         if len(found) != 1:
             raise _refusal("does not pack B" if not found else "packs B into several buffers")
         ((allocation, accesses, writes),) = found
-        needed, arguments = _backward(writes, function.operation)
+        needed, arguments = uses.backward(writes, function.operation)
         readers = [op for op, _ in accesses if op not in set(writes)]
-        around = _common([op for op, _ in accesses], function.operation)
+        around = uses.common([op for op, _ in accesses], function.operation)
         _check(function, allocation, needed, readers)
         _check_order(around, writes, readers)
-        loops = [_loop(op) for op in _upwards(around)]
+        loops = [_loop(op) for op in uses.upwards(around)]
         moving = [loop for loop in reversed(loops) if loop.op.regions[0].blocks[0].arguments[0] in arguments]
         buffer = ir.MemRefType(allocation.result.type)
         size = -(-workspace.bytes_of(buffer) // _ALIGNMENT) * _ALIGNMENT
@@ -174,7 +171,7 @@ def _keep_packing(function: func.FuncOp, size: int) -> None:
     """Keeps in `function` what it takes to pack B into its second and last argument, and nothing else."""
     packing = _Packing.of(function)
     block = function.entry_block
-    _sweep(block, packing.needed | {packing.allocation, block.operations[len(block.operations) - 1].operation})
+    uses.sweep(block, packing.needed | {packing.allocation, block.operations[len(block.operations) - 1].operation})
     a, b, c = block.arguments
     assert not [*a.uses, *c.uses], "reads of them are refused"
     block.erase_argument(2)
@@ -188,8 +185,8 @@ def _drop_packing(function: func.FuncOp, packing: _Packing, size: int) -> None:
     """Lets `function` read what it packed in its second argument."""
     for op in packing.writes:
         op.erase()
-    for op in reversed(_in_order(function.operation)):
-        if (op in packing.needed or op.name.split(".")[0] in _VALUES) and _is_dead(op):
+    for op in reversed(uses.in_order(function.operation)):
+        if (op in packing.needed or op.name.split(".")[0] in _VALUES) and uses.is_dead(op):
             op.erase()
     block = function.entry_block
     b = block.arguments[1]
@@ -218,7 +215,7 @@ def _check(
         ScheduleError: They do.
     """
     b = function.arguments[1]
-    sources = {op for source in (b, allocation.result) for op, _ in _accesses(source)}
+    sources = {op for source in (b, allocation.result) for op, _ in uses.accesses(source)}
     for op in needed:
         if op.name in _READS and op not in sources:
             raise _refusal("packs B together with something else")
@@ -238,7 +235,7 @@ def _check_order(around: ir.Operation, writes: Iterable[ir.Operation], readers: 
     order = {op.operation: place for place, op in enumerate(around.regions[0].blocks[0])}
 
     def places(ops: Iterable[ir.Operation]) -> list[int]:
-        return [order[next(parent for parent in _upwards(op) if parent in order)] for op in ops]
+        return [order[next(parent for parent in uses.upwards(op) if parent in order)] for op in ops]
 
     if max(places(writes), default=0) >= min(places(readers), default=len(order)):
         raise _refusal("packs a part of B after another part was read")
@@ -264,94 +261,6 @@ def _loop(op: ir.Operation) -> _Loop:
 def _is_constant(value: ir.Value) -> bool:
     owner = value.owner
     return not isinstance(owner, ir.Block) and owner.operation.name == "arith.constant"
-
-
-def _accesses(buffer: ir.Value) -> Iterator[tuple[ir.Operation, int]]:
-    """The ops that use `buffer` or a view of it, each with the operand that it is."""
-    for use in buffer.uses:
-        op = use.owner.operation
-        if op.name in _VIEWS:
-            yield from _accesses(op.results[0])
-        else:
-            yield op, use.operand_number
-
-
-def _backward(roots: Iterable[ir.Operation], function: ir.Operation) -> tuple[set[ir.Operation], set[ir.Value]]:
-    """The ops of `function` that it takes to run `roots`, and the block arguments that those use."""
-    needed: set[ir.Operation] = set()
-    arguments: set[ir.Value] = set()
-    work = list(roots)
-    while work:
-        op = work.pop()
-        if op in needed or op == function:
-            continue
-        needed.add(op)
-        work.append(_parent(op))
-        for value in op.operands:
-            owner = value.owner
-            if isinstance(owner, ir.Block):
-                arguments.add(value)
-            else:
-                work.append(owner.operation)
-        for region in op.regions:
-            # The last op of a block hands on the results.
-            work += [block.operations[len(block.operations) - 1].operation for block in region.blocks]
-    return needed, arguments
-
-
-def _sweep(block: ir.Block, kept: set[ir.Operation]) -> None:
-    """Erases the ops in `block` and below that are not to be kept; users go before what they use."""
-    for op in reversed([op.operation for op in block]):
-        if op not in kept:
-            op.erase()
-            continue
-        for region in op.regions:
-            for inner in region.blocks:
-                _sweep(inner, kept)
-
-
-def _is_dead(op: ir.Operation) -> bool:
-    """Whether nothing uses the results of `op`, which has some, or nothing is left in its regions, of which it has some."""
-    if not op.results and not op.regions:
-        return False
-    empty = all(len(block.operations) == 1 for region in op.regions for block in region.blocks)
-    return empty and not any(list(result.uses) for result in op.results)
-
-
-def _in_order(function: ir.Operation) -> list[ir.Operation]:
-    """The ops in `function`, each before those in it."""
-    ops: list[ir.Operation] = []
-
-    def note(op: ir.Operation) -> ir.WalkResult:
-        ops.append(op)
-        return ir.WalkResult.ADVANCE
-
-    for op in function.regions[0].blocks[0]:
-        op.operation.walk(note, ir.WalkOrder.PRE_ORDER)
-    return ops
-
-
-def _parent(op: ir.Operation) -> ir.Operation:
-    assert op.parent is not None, "it is in a function"
-    return op.parent.operation
-
-
-def _upwards(op: ir.Operation) -> Iterator[ir.Operation]:
-    """`op` and the ops around it, innermost first, up to the function."""
-    while op.name != "func.func":
-        yield op
-        op = _parent(op)
-
-
-def _common(ops: Iterable[ir.Operation], function: ir.Operation) -> ir.Operation:
-    """The innermost op around all of `ops`."""
-    chains = [[*list(_upwards(_parent(op)))[::-1]] for op in ops]
-    around = function
-    for level in zip(*chains, strict=False):
-        if any(op != level[0] for op in level):
-            break
-        around = level[0]
-    return around
 
 
 def _nothing(module: ir.Module, kernel: func.FuncOp, spec: MatmulSpec) -> PackedFormat:
