@@ -22,4 +22,4 @@ def hand_on(module: ir.Module) -> None:
             del op.attributes[_ON_LOOP]
         return ir.WalkResult.ADVANCE
 
-    module.operation.walk(visit)
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
