@@ -228,7 +228,7 @@ def _return_through_c(function: func.FuncOp) -> None:
         block = function.entry_block
         terminator = block.operations[len(block.operations) - 1]
         with ir.InsertionPoint(terminator):
-            linalg.copy(terminator.operands[0], outs=[block.arguments[2]])
+            linalg.copy(terminator.operands[0], outs=[block.arguments[len(block.arguments) - 1]])
             func.ReturnOp([])
         terminator.operation.erase()
         function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(function.type.inputs, []))

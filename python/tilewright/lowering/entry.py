@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tilewright.lowering import pack_entry, prepack, tile_permission
+from tilewright.lowering import pack_entry, prepack, tensor_entry, tile_permission
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import func
@@ -96,18 +96,62 @@ def _entry_text(
     symbol: str,
     packed: PackedFormat | None,
 ) -> str:
-    get, release = allocator
+    attributes = _attributes_text(target)
+    if spec.further:
+        shapes = [(each.shape, each.type.name) for each in spec.operands] + [(spec.c_shape, spec.c_type.name)]
+        arguments = [
+            tensor_entry.TensorArgument(f"t{index}", shape, element, checked=packed is None or index != 1)
+            for index, (shape, element) in enumerate(shapes)
+        ]
+        operands, types = [each.descriptor for each in arguments], [each.types for each in arguments]
+        declarations, run = _run_text(operands, types, workspace, allocator, packed, "%t1")
+        return tensor_entry.text(symbol, arguments, attributes, declarations, run)
     memref = "!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64"
-    scratch = "!llvm.ptr, !llvm.ptr, i64, i64, i64"
-    b_type, b = memref, _descriptor("%b", "%k", "%n", "%ldb")
+    operands = [_descriptor("%a", "%m", "%k", "%lda"), _descriptor("%b", "%k", "%n", "%ldb")]
+    operands.append(_descriptor("%c", "%m", "%n", "%ldc"))
+    declarations, run = _run_text(operands, [memref] * 3, workspace, allocator, packed)
+    return f"""
+  {declarations}
+  llvm.func @{symbol}(%m: i64, %n: i64, %k: i64, %a: !llvm.ptr, %lda: i64, %b: !llvm.ptr, %ldb: i64,
+                      %c: !llvm.ptr, %ldc: i64) -> i32 attributes {{{attributes}}} {{
+    %zero = llvm.mlir.constant(0 : i64) : i64
+    %one = llvm.mlir.constant(1 : i64) : i64
+    %ok = llvm.mlir.constant({OK} : i32) : i32
+    %static_m = llvm.mlir.constant({spec.m} : i64) : i64
+    %static_n = llvm.mlir.constant({spec.n} : i64) : i64
+    %static_k = llvm.mlir.constant({spec.k} : i64) : i64
+    %same_m = llvm.icmp "eq" %m, %static_m : i64
+    %same_n = llvm.icmp "eq" %n, %static_n : i64
+    %same_k = llvm.icmp "eq" %k, %static_k : i64
+    %same_mn = llvm.and %same_m, %same_n : i1
+    %same = llvm.and %same_mn, %same_k : i1
+    llvm.cond_br %same, ^fits, ^wrong
+  ^wrong:
+    %wrong_extents = llvm.mlir.constant({WRONG_EXTENTS} : i32) : i32
+    llvm.return %wrong_extents : i32
+  ^fits:
+    {run}
+  }}
+"""
+
+
+def _run_text(
+    operands: list[str],
+    types: list[str],
+    workspace: int,
+    allocator: tuple[str, str],
+    packed: PackedFormat | None,
+    b: str = "%b",
+) -> tuple[str, str]:
+    """What an entry declares, and what it does once it knows its operands, the memrefs of the body's arguments."""
+    get, release = allocator
     # An empty B is never read, and stays what it was.
     if packed is not None and packed.nbytes > HEADER_BYTES:
-        b_type, b = pack_entry.MEMREF, "%payload, %payload, %zero, %payload_bytes, %one"
-    types = ", ".join([memref, b_type, memref] + [scratch] * bool(workspace))
-    operands = [_descriptor("%a", "%m", "%k", "%lda"), b, _descriptor("%c", "%m", "%n", "%ldc")]
+        operands[1], types[1] = "%payload, %payload, %zero, %payload_bytes, %one", pack_entry.MEMREF
     if workspace:
+        types.append("!llvm.ptr, !llvm.ptr, i64, i64, i64")
         operands.append("%w, %w, %zero, %bytes, %one")
-    call = f"llvm.call @{BODY}({', '.join(operands)}) : ({types}) -> ()"
+    call = f"llvm.call @{BODY}({', '.join(operands)}) : ({', '.join(types)}) -> ()"
     if not workspace:
         run = f"{call}\n    llvm.return %ok : i32"
     else:
@@ -132,32 +176,10 @@ def _entry_text(
         else ""
     )
     if packed is not None:
-        run = f"""{pack_entry.check(packed, "%b", "^alike", "^unlike")}
+        run = f"""{pack_entry.check(packed, b, "^alike", "^unlike")}
   ^unlike:
     %wrong_packing = llvm.mlir.constant({WRONG_PACKING} : i32) : i32
     llvm.return %wrong_packing : i32
   ^alike:
     {run}"""
-    return f"""
-  {declarations}
-  llvm.func @{symbol}(%m: i64, %n: i64, %k: i64, %a: !llvm.ptr, %lda: i64, %b: !llvm.ptr, %ldb: i64,
-                      %c: !llvm.ptr, %ldc: i64) -> i32 attributes {{{_attributes_text(target)}}} {{
-    %zero = llvm.mlir.constant(0 : i64) : i64
-    %one = llvm.mlir.constant(1 : i64) : i64
-    %ok = llvm.mlir.constant({OK} : i32) : i32
-    %static_m = llvm.mlir.constant({spec.m} : i64) : i64
-    %static_n = llvm.mlir.constant({spec.n} : i64) : i64
-    %static_k = llvm.mlir.constant({spec.k} : i64) : i64
-    %same_m = llvm.icmp "eq" %m, %static_m : i64
-    %same_n = llvm.icmp "eq" %n, %static_n : i64
-    %same_k = llvm.icmp "eq" %k, %static_k : i64
-    %same_mn = llvm.and %same_m, %same_n : i1
-    %same = llvm.and %same_mn, %same_k : i1
-    llvm.cond_br %same, ^fits, ^wrong
-  ^wrong:
-    %wrong_extents = llvm.mlir.constant({WRONG_EXTENTS} : i32) : i32
-    llvm.return %wrong_extents : i32
-  ^fits:
-    {run}
-  }}
-"""
+    return declarations, run

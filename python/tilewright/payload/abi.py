@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import re
+
+from tilewright.dtypes import dtype
+from tilewright.spec import MatmulSpec
+
 ENTRY = "matmul"
 """Name of the payload's function, and of the C entry made from it where no other is asked for."""
 
-OK, WRONG_EXTENTS, OUT_OF_MEMORY, WRONG_PACKING = 0, 1, 2, 3
+OK, WRONG_EXTENTS, OUT_OF_MEMORY, WRONG_PACKING, WRONG_OPERAND = 0, 1, 2, 3, 4
 """What the entry returns."""
 
 PROTOTYPE = (
@@ -17,6 +22,13 @@ PROTOTYPE = (
 there is no memory for the workspace. With `b_packed`, `b` is what the entry below packed, `ldb` means nothing, and 3 is
 returned when it was packed in another format."""
 
+TENSORS_SUFFIX = "_tensors"
+"""Of the entry, beside that of a kernel with further operands, that takes an array of pointers to its tensors."""
+
+DLPACK_CPU = 1
+_DLPACK_KINDS = {"int": 0, "uint": 1, "float": 2}
+_DLPACK_BFLOAT = 4
+
 PACK_SUFFIX = "_pack_b"
 PACKED_BYTES_SUFFIX = "_packed_b_bytes"
 PACK_PROTOTYPES = (
@@ -25,3 +37,29 @@ PACK_PROTOTYPES = (
 )
 """The entries of a kernel with `b_packed`: packs B, a row-major matrix, and returns 0, or 1 when the extents are not those
 compiled for; and how many bytes `packed` takes, or -1 when they are not."""
+
+
+def dlpack_code(element: str) -> tuple[int, int]:
+    """The code and the bits by which DLPack's DLDataType tells an element type."""
+    row = dtype(element)
+    return _DLPACK_BFLOAT if row.name == "bf16" else _DLPACK_KINDS[row.kind], row.bits
+
+
+def dlpack_number(element: str) -> int:
+    """DLPack's DLDataType of an element type, of one lane, as the number that its bytes are."""
+    code, bits = dlpack_code(element)
+    return code | bits << 8 | 1 << 16
+
+
+def prototype(spec: MatmulSpec, name: str) -> str:
+    """The declaration of the C entry `name` of a kernel for `spec`: `PROTOTYPE`, or with further operands of DLTensors."""
+    if not spec.further:
+        return PROTOTYPE.format(name=name)
+    parameters = [f"const DLTensor *{c_name(spec, index)}" for index in range(len(spec.operands))]
+    return f"int32_t {name}({', '.join(parameters)}, DLTensor *c)"
+
+
+def c_name(spec: MatmulSpec, index: int) -> str:
+    """The parameter of an operand in C: its name, where that can be one."""
+    name = spec.operands[index].name
+    return name if index < 2 else (f"{name}_" if re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) else f"operand{index}_")

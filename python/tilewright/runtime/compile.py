@@ -18,7 +18,7 @@ from tilewright import _runtime, knobs, targets
 from tilewright.dtypes import from_numpy, to_numpy
 from tilewright.emit import STAGES
 from tilewright.errors import LoweringError, OperandError, SpecError, TargetError, TilewrightError
-from tilewright.payload.abi import ENTRY, PACK_SUFFIX
+from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.payload.packing import PackedFormat
 from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.kernel import Kernel, Metadata
@@ -140,10 +140,11 @@ def _emulator(target: Target) -> Emulator | None:
 
 def _link(object_: bytes, spec: MatmulSpec, packed: PackedFormat | None) -> tuple[_runtime.Code, Packing | None]:
     """Links an object, and with it what packs B in the format `packed`, when B comes packed."""
+    further = [f"{ENTRY}{TENSORS_SUFFIX}"] if spec.further else []
     if packed is None:
-        return _runtime.Code(object_, ENTRY), None
+        return _runtime.Code(object_, ENTRY, further), None
     packer = f"{ENTRY}{PACK_SUFFIX}"
-    code = _runtime.Code(object_, ENTRY, [packer])
+    code = _runtime.Code(object_, ENTRY, [packer, *further])
     return code, Packing(packed, _runtime.PackCall(code, packer, spec.n, spec.k, b=to_numpy(spec.b_type)))
 
 

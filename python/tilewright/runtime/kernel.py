@@ -14,10 +14,10 @@ import numpy as np
 from tilewright._runtime import Code, MatmulCall
 from tilewright.dtypes import to_numpy
 from tilewright.errors import SpecError, TilewrightError
-from tilewright.payload.abi import PROTOTYPE
+from tilewright.payload.abi import TENSORS_SUFFIX, dlpack_code, prototype
 from tilewright.payload.packing import PackedFormat
 from tilewright.runtime.packed_b import PackedB, Packing
-from tilewright.spec import MatmulSpec
+from tilewright.spec import MatmulSpec, OperandSpec
 from tilewright.targets.base import Target
 
 
@@ -70,8 +70,9 @@ class CFunction:
     """The entry of a kernel, for callers in C.
 
     It may be called from any number of threads at once. It returns 0; 1 when the extents are not those that the kernel was
-    compiled for; 2 when there is no memory for its packed panels. Leading dimensions are in elements. Operands are not
-    checked further: they must not overlap the result.
+    compiled for; 2 when there is no memory for its packed panels; 4 when a DLTensor is of another type, rank or device, or
+    has other strides than it takes. Leading dimensions are in elements. Operands are not checked further: they must not
+    overlap the result.
 
     Attributes:
         address: Where the function starts, valid while this object or the kernel lives.
@@ -86,7 +87,8 @@ class CFunction:
 class Kernel(MatmulCall):
     """A matmul compiled for one spec and target.
 
-    ``kernel(a, b, *, out=None)`` computes A·B of numpy arrays and returns the result: a new array, or `out`. The arrays are
+    ``kernel(a, b, *further, out=None)`` computes A·B of numpy arrays, and what the spec's epilogue makes of it with the
+    further operands, which may be passed by name too, and returns the result: a new array, or `out`. The arrays are
     used where they lie and never copied. They need the spec's element types and shapes (an extent of None takes any);
     elements of a row adjacent; rows any distance apart, but in order and without overlap; and natural alignment. `out` must
     be writable and share no element with `a` or `b`. With beta 1 in the spec, `out` is what is added to, and must be given.
@@ -123,7 +125,19 @@ class Kernel(MatmulCall):
             packing: How it packs B, when the spec says that B comes packed.
         """
         a, b, c = (to_numpy(element) for element in (spec.a_type, spec.b_type, spec.c_type))
-        super().__init__(code, spec.m, spec.n, spec.k, a=a, b=b, c=c, accumulate=bool(spec.beta), packed=packing)
+        super().__init__(
+            code,
+            spec.m,
+            spec.n,
+            spec.k,
+            a=a,
+            b=b,
+            c=c,
+            accumulate=bool(spec.beta),
+            packed=packing,
+            tensor_entry=f"{code.entry}{TENSORS_SUFFIX}",
+            operands=_tensors(spec),
+        )
         self._packing = packing
         self._code = code
         self._spec = spec
@@ -134,7 +148,12 @@ class Kernel(MatmulCall):
     if TYPE_CHECKING:  # The native base class has it.
 
         def __call__(
-            self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any] | PackedB, *, out: np.ndarray[Any, Any] | None = None
+            self,
+            a: np.ndarray[Any, Any],
+            b: np.ndarray[Any, Any] | PackedB,
+            *further: np.ndarray[Any, Any],
+            out: np.ndarray[Any, Any] | None = None,
+            **named: np.ndarray[Any, Any],
         ) -> np.ndarray[Any, Any]:
             """Computes A·B, as the class says."""
             ...
@@ -188,7 +207,7 @@ class Kernel(MatmulCall):
     @property
     def c_function(self) -> CFunction:
         """The entry itself, for callers in C."""
-        return CFunction(self._code.address, PROTOTYPE.format(name=self._code.entry), self._code)
+        return CFunction(self._code.address, prototype(self._spec, self._code.entry), self._code)
 
     def __repr__(self) -> str:
         """What it computes, for which target and by which schedule."""
@@ -206,6 +225,14 @@ class Kernel(MatmulCall):
             f"{self!r} cannot be pickled or copied: it is machine code in this process",
             remedy="Pickle kernel.spec, and compile it in the other process, which takes milliseconds when it is cached",
         )
+
+
+def _tensors(spec: MatmulSpec) -> list[tuple[str, tuple[int, ...], np.dtype[Any], int, int]]:
+    """All operands of a kernel that has further ones, as `MatmulCall` takes them; none for other kernels."""
+    if not spec.further:
+        return []
+    operands = (*spec.operands, OperandSpec("out", spec.c_shape, spec.c_type))
+    return [(each.name, each.shape, to_numpy(each.type), *dlpack_code(each.type.name)) for each in operands]
 
 
 class _StageTexts(Mapping[str, str]):

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The C entry of a kernel with further operands, as text: takes DLTensors, and checks them before anything is read.
+
+A DLTensor (DLPack's dlpack.h) is { data, device type and number, rank, type, shape, strides, byte offset } at the bytes below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.payload.abi import DLPACK_CPU, OK, TENSORS_SUFFIX, WRONG_EXTENTS, WRONG_OPERAND, dlpack_number
+
+_DATA, _DEVICE, _RANK, _TYPE, _SHAPE, _STRIDES, _OFFSET = 0, 8, 16, 20, 24, 32, 40
+
+
+@dataclass(frozen=True, slots=True)
+class TensorArgument:
+    """An argument of the entry.
+
+    Attributes:
+        name: Its name in the text.
+        shape: The extents that it must have.
+        element: Its element type.
+        checked: Whether it is a tensor; otherwise only its data is looked at.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    element: str
+    checked: bool = True
+
+    @property
+    def descriptor(self) -> str:
+        """The arguments into which its memref is expanded, once the checks have defined them."""
+        extents = [f"%{self.name}_extent{axis}" for axis in range(len(self.shape))]
+        strides = [f"%{self.name}_step{axis}" for axis in range(len(self.shape))]
+        return ", ".join([f"%{self.name}, %{self.name}, %zero", *extents, *strides])
+
+    @property
+    def types(self) -> str:
+        """The types of those arguments."""
+        return ", ".join(["!llvm.ptr, !llvm.ptr, i64", *["i64"] * (2 * len(self.shape))])
+
+
+def text(symbol: str, arguments: Sequence[TensorArgument], attributes: str, declarations: str, run: str) -> str:
+    """The entry `symbol`, and the one that takes an array of pointers in place of them.
+
+    Args:
+        symbol: The entry's name.
+        arguments: Its arguments, in order.
+        attributes: Attributes of a function, as MLIR text.
+        declarations: What stands before it.
+        run: What is done when all arguments fit; it uses their `descriptor`, ``%zero``, ``%one`` and ``%ok``.
+    """
+    writer = _Writer()
+    for argument in arguments:
+        _check(writer, argument)
+    loads = "".join(
+        f"""
+    %at{index} = llvm.getelementptr %list[{8 * index}] : (!llvm.ptr) -> !llvm.ptr, i8
+    %pointer{index} = llvm.load %at{index} : !llvm.ptr -> !llvm.ptr"""
+        for index in range(len(arguments))
+    )
+    pointers = ", ".join(f"%{each.name}_tensor: !llvm.ptr" for each in arguments)
+    passed = ", ".join(f"%pointer{index}" for index in range(len(arguments)))
+    types = ", ".join(["!llvm.ptr"] * len(arguments))
+    return f"""
+  {declarations}
+  llvm.func @{symbol}({pointers}) -> i32 attributes {{{attributes}}} {{
+    %zero = llvm.mlir.constant(0 : i64) : i64
+    %one = llvm.mlir.constant(1 : i64) : i64
+    %ok = llvm.mlir.constant({OK} : i32) : i32
+    %wrong_extents = llvm.mlir.constant({WRONG_EXTENTS} : i32) : i32
+    %wrong_operand = llvm.mlir.constant({WRONG_OPERAND} : i32) : i32
+    %null_pointer = llvm.mlir.zero : !llvm.ptr
+    {writer.text}
+    llvm.br ^fits
+  ^refused(%reason: i32):
+    llvm.return %reason : i32
+  ^fits:
+    {run}
+  }}
+  llvm.func @{symbol}{TENSORS_SUFFIX}(%list: !llvm.ptr) -> i32 attributes {{{attributes}}} {{{loads}
+    %status = llvm.call @{symbol}({passed}) : ({types}) -> i32
+    llvm.return %status : i32
+  }}
+"""
+
+
+class _Writer:
+    """Collects ops, and gives their results names."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._count = 0
+
+    @property
+    def text(self) -> str:
+        """All of them."""
+        return "\n    ".join(self._lines)
+
+    def line(self, text: str) -> None:
+        """Adds a line."""
+        self._lines.append(text)
+
+    def value(self, text: str, name: str = "") -> str:
+        """Adds an op with one result, and returns its name."""
+        self._count += 1
+        name = name or f"%v{self._count}"
+        self.line(f"{name} = {text}")
+        return name
+
+    def constant(self, value: int, kind: str = "i64", name: str = "") -> str:
+        """Adds a constant."""
+        return self.value(f"llvm.mlir.constant({value} : {kind}) : {kind}", name)
+
+    def load(self, pointer: str, offset: int, kind: str) -> str:
+        """Adds a load at `offset` bytes."""
+        at = self.value(f"llvm.getelementptr {pointer}[{offset}] : (!llvm.ptr) -> !llvm.ptr, i8")
+        return self.value(f"llvm.load {at} : !llvm.ptr -> {kind}")
+
+    def require(self, predicate: str, x: str, y: str, kind: str, reason: str) -> None:
+        """Goes on only if x compares so with y."""
+        holds = self.value(f'llvm.icmp "{predicate}" {x}, {y} : {kind}')
+        self._count += 1
+        self.line(f"llvm.cond_br {holds}, ^next{self._count}, ^refused({reason} : i32)")
+        self.line(f"^next{self._count}:")
+
+
+def _check(writer: _Writer, argument: TensorArgument) -> None:
+    """Checks one argument, and defines what its `descriptor` names."""
+    tensor, name, shape = f"%{argument.name}_tensor", f"%{argument.name}", argument.shape
+    if argument.checked:
+        for offset, wanted in (
+            (_DEVICE, DLPACK_CPU),
+            (_RANK, len(shape)),
+            (_TYPE, dlpack_number(argument.element)),
+        ):
+            found = writer.load(tensor, offset, "i32")
+            writer.require("eq", found, writer.constant(wanted, "i32"), "i32", "%wrong_operand")
+        _check_shape(writer, tensor, argument)
+    else:
+        for axis, extent in enumerate(shape):
+            writer.constant(extent, name=f"{name}_extent{axis}")
+            writer.constant(max(1, prod(shape[axis + 1 :])), name=f"{name}_step{axis}")
+    data, offset = writer.load(tensor, _DATA, "!llvm.ptr"), writer.load(tensor, _OFFSET, "i64")
+    writer.value(f"llvm.getelementptr {data}[{offset}] : (!llvm.ptr, i64) -> !llvm.ptr, i8", name)
+
+
+def _check_shape(writer: _Writer, tensor: str, argument: TensorArgument) -> None:
+    """Checks extents and strides; without strides, elements lie in row-major order."""
+    shape, label = argument.shape, argument.name
+    if not shape:
+        return
+    extents = writer.load(tensor, _SHAPE, "!llvm.ptr")
+    for axis, extent in enumerate(shape):
+        wanted = writer.constant(extent, name=f"%{label}_extent{axis}")
+        writer.require("eq", writer.load(extents, 8 * axis, "i64"), wanted, "i64", "%wrong_extents")
+    compact = [writer.constant(max(1, prod(shape[axis + 1 :]))) for axis in range(len(shape))]
+    types = ", ".join(["i64"] * len(shape))
+    given = writer.load(tensor, _STRIDES, "!llvm.ptr")
+    none = writer.value(f'llvm.icmp "eq" {given}, %null_pointer : !llvm.ptr')
+    writer.line(f"llvm.cond_br {none}, ^{label}_strides({', '.join(compact)} : {types}), ^{label}_given")
+    writer.line(f"^{label}_given:")
+    loaded = [writer.load(given, 8 * axis, "i64") for axis in range(len(shape))]
+    writer.line(f"llvm.br ^{label}_strides({', '.join(loaded)} : {types})")
+    steps = [f"%{label}_stride{axis}" for axis in range(len(shape))]
+    writer.line(f"^{label}_strides({', '.join(f'{step}: i64' for step in steps)}):")
+    for axis, (step, least) in enumerate(zip(steps, compact, strict=True)):
+        # With one element or none along an axis, its stride means nothing.
+        means = 0 not in shape and shape[axis] > 1
+        if means:
+            predicate = "eq" if axis == len(shape) - 1 else "sge"
+            writer.require(predicate, step, least, "i64", "%wrong_operand")
+        source = step if means else least
+        writer.value(f"llvm.add {source}, %zero : i64", f"%{label}_step{axis}")
