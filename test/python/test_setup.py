@@ -165,5 +165,17 @@ def test_unknown_step_of_check_is_refused():
 
 def test_make_alone_prints_every_target():
     done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
-    for target in ("setup", "setup-bench", "demo", "check", "bench", "bench-quick", "fmt", "lint", "docs", "wheel", "clean"):
+    for target in (
+        "setup",
+        "setup-bench",
+        "demo",
+        "check",
+        "bench",
+        "bench-quick",
+        "fmt",
+        "lint",
+        "docs",
+        "wheel",
+        "clean",
+    ):
         assert f"make {target}" in done.stdout
