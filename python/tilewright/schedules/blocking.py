@@ -153,19 +153,46 @@ def rows_in_l1(target: Target, stride: int) -> int:
     return way // gcd(stride, way) * target.l1.ways
 
 
+def _parts(extent: int, size: int) -> tuple[tuple[int, int], ...]:
+    """How an extent is cut into tiles: (how many, of what size) of the full ones, and of the short one."""
+    full, rest = divmod(max(extent, 1), size)
+    return tuple((count, part) for count, part in ((full, size), (1, rest)) if count and part)
+
+
+def result_cycles(target: Target, m: int, n: int, tile: tuple[int, int], *, lanes: int, padded: bool) -> float:
+    """Cycles of one step over k of an m x n result in register tiles of mr x nr.
+
+    With `padded`, short tiles take as long as full ones; otherwise as long as a tile of their rows and vectors.
+    """
+    mr, nr = tile
+    if padded:
+        return ceil_div(max(m, 1), mr) * ceil_div(max(n, 1), nr) * tile_cycles(target, mr, nr // lanes, lanes)
+    return sum(
+        down * across * tile_cycles(target, rows, ceil_div(columns, lanes), lanes)
+        for down, rows in _parts(m, mr)
+        for across, columns in _parts(n, nr)
+    )
+
+
 def register_tile(
-    target: Target, element: DType, m: int, n: int, *, nr: int | None = None, lanes: int = 0, most: int = _MAX_SIZE
+    target: Target,
+    element: DType,
+    m: int,
+    n: int,
+    *,
+    nr: int | None = None,
+    lanes: int = 0,
+    most: int = _MAX_SIZE,
+    padded: bool = True,
 ) -> tuple[int, int]:
-    """The register tile with which an m x n result takes the fewest cycles, padded tiles counted whole.
+    """The register tile with which an m x n result takes the fewest cycles, as `result_cycles` counts them.
 
     With `nr`, the best of that many columns; with `lanes`, of vectors of that many; `most` rows at most.
     """
     lanes = lanes or target.lanes(element)
 
     def cycles(tile: tuple[int, int]) -> tuple[float, int]:
-        mr, nr = tile
-        tiles = ceil_div(max(m, 1), mr) * ceil_div(max(n, 1), nr)
-        return tiles * tile_cycles(target, mr, nr // lanes, lanes), -mr * nr
+        return result_cycles(target, m, n, tile, lanes=lanes, padded=padded), -tile[0] * tile[1]
 
     fitting = (tile for tile in register_tiles(target, lanes) if tile[0] <= most and nr in (None, tile[1]))
     return min(fitting, key=cycles)
@@ -216,8 +243,9 @@ def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     The rows of A are read side by side where they lie, so no more of them than L1 holds a line of: at 2048 x 8 x 2048, 27
     rows run at 10 % of peak and 8 at 47.
     """
-    lanes, most = lanes_for(target, spec.acc_type, spec.n), rows_in_l1(target, spec.k * spec.a_type.bytes)
-    mr, nr = register_tile(target, spec.acc_type, spec.m, spec.n, lanes=lanes, most=most)
+    lanes = lanes_for(target, spec.acc_type, spec.n)
+    most = min(max(spec.m, 1), rows_in_l1(target, spec.k * spec.a_type.bytes))
+    mr, nr = register_tile(target, spec.acc_type, spec.m, spec.n, lanes=lanes, most=most, padded=False)
     return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=max(spec.k, 1))
 
 
@@ -245,9 +273,11 @@ def streamed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     lanes, element = target.lanes(spec.acc_type), spec.acc_type
     sums = target.fma_latency * target.fma_per_cycle
     kc = min(target.l1.ways, max(spec.k, 1))
-    nr = even(spec.n, ceil_div(sums, max(spec.m, 1)) * lanes, lanes)
+    mr = even(spec.m, most_rows(target))
+    vectors = min(ceil_div(sums, mr), (target.vector_registers - 2) // (mr + 1))
+    nr = even(spec.n, vectors * lanes, lanes)
     nc = even(spec.n, target.l2.bytes // 4 // (max(spec.m, kc) * element.bytes), nr)
-    return Blocking(mr=even(spec.m, most_rows(target)), nr=nr, mc=max(spec.m, 1), nc=nc, kc=kc)
+    return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=nc, kc=kc)
 
 
 def inner_product_blocking(spec: MatmulSpec, target: Target) -> Blocking:

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The model that gives each shape its strategy and sizes: what it decides, and that it decides much the same for neighbours."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+import tilewright as tw
+from tilewright.dtypes import dtype
+from tilewright.schedules import blocking, select
+from tilewright.targets import get
+
+ZEN_4 = get("znver4")
+X86 = ["x86-64", "x86-64-v3", "x86-64-v4", "znver4", "znver5", "sapphirerapids"]
+
+
+def choice(m: int, n: int, k: int, target=ZEN_4, **how) -> select.Choice:
+    return select.choose(tw.MatmulSpec(m, n, k, **how), target)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strategy"),
+    [
+        ((1024, 1024, 1024), "packed"),
+        ((64, 64, 64), "unpacked"),
+        ((3, 5, 7), "unpacked"),
+        ((1, 4096, 4096), "streamed"),
+        ((28, 4096, 4096), "streamed"),
+        ((29, 4096, 4096), "unpacked"),  # no registers for the sums of all rows
+        ((8, 512, 512), "unpacked"),  # B stays in a cache
+        ((8, 8, 1 << 21), "unpacked"),  # no vector of columns
+        ((4096, 1, 4096), "inner_product"),
+        ((4096, 1, 4), "unpacked"),
+        ((2048, 8, 2048), "unpacked"),
+    ],
+    ids=str,
+)
+def test_strategy(shape, strategy):
+    assert choice(*shape).strategy == strategy
+
+
+@pytest.mark.parametrize("target", X86)
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_streamed_sums_fit_the_registers_and_its_strip_a_quarter_of_l2(target, element):
+    target = get(target)
+    lanes = target.lanes(dtype(element))
+    for m in range(1, blocking.most_rows(target) + 1):
+        p = blocking.streamed_blocking(tw.MatmulSpec(m, 28672, 4096, a=element), target)
+        assert p.mr == m
+        assert p.mr * (p.nr // lanes) + p.nr // lanes + 1 <= target.vector_registers
+        assert p.nr % lanes == p.nc % p.nr == 0
+        assert max(m, p.kc) * p.nc * dtype(element).bytes <= target.l2.bytes // 4 + max(m, p.kc) * p.nr * 8
+
+
+def test_streamed_threads_have_columns_of_their_own():
+    spec = tw.MatmulSpec(8, 4096, 4096)
+    one, two = (select.sized("streamed", spec, ZEN_4, threads=threads).parameters for threads in (1, 2))
+    assert two.nc == 2048
+    assert (two.mr, two.nr, two.kc) == (one.mr, one.nr, one.kc)
+
+
+@pytest.mark.parametrize("target", X86)
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_vectors_are_no_wider_than_the_columns_need(target, element):
+    target, element = get(target), dtype(element)
+    whole = target.lanes(element)
+    for n in range(1, 40):
+        lanes = blocking.lanes_for(target, element, n)
+        assert lanes <= whole
+        assert lanes >= n or lanes == whole
+        assert lanes < 2 * n or lanes * element.bits == 128
+
+
+def test_rows_side_by_side_have_their_lines_in_l1():
+    # 32 KiB in 8 ways: a way of 4096 bytes.
+    assert blocking.rows_in_l1(ZEN_4, 4096) == blocking.rows_in_l1(ZEN_4, 8192) == 8
+    assert blocking.rows_in_l1(ZEN_4, 2048) == 16
+    assert blocking.rows_in_l1(ZEN_4, 4096 + 64) >= 64
+    for k in (1000, 1024, 2047, 2048, 4096):
+        spec = tw.MatmulSpec(2048, 8, k)
+        assert blocking.unpacked_blocking(spec, ZEN_4).mr <= blocking.rows_in_l1(ZEN_4, 4 * k)
+
+
+def test_a_row_of_a_staged_buffer_leaves_the_sets_of_the_row_above():
+    line = ZEN_4.l1.line
+    for element in map(dtype, ("f32", "f64")):
+        gap = blocking.row_gap(ZEN_4, element) * element.bytes
+        assert gap % line == 0
+        assert math.gcd(gap // line, ZEN_4.l1.sets) == 1
+
+
+def test_packed_blocks_count_the_bytes_that_panels_hold():
+    f32, bf16 = (tw.MatmulSpec(4096, 4096, 4096, a=a, b=a, c="f32") for a in ("f32", "bf16"))
+    assert blocking.panel_bytes(f32, ZEN_4) == 4
+    assert blocking.panel_bytes(bf16, ZEN_4) == 2  # it multiplies bf16
+    assert blocking.panel_bytes(bf16, get("x86-64-v3")) == 4  # packing widens it
+    for spec in (f32, bf16):
+        p = blocking.packed_blocking(spec, ZEN_4)
+        slack = p.mr * p.kc * 4
+        assert p.mc * p.kc * blocking.panel_bytes(spec, ZEN_4) <= ZEN_4.l2.bytes // 2 + slack
+
+
+def predicted(target, element, m: int, n: int) -> float:
+    """Products a cycle of the register tiles that the model chooses for strategy `unpacked`."""
+    lanes = target.lanes(element)
+    tile = blocking.register_tile(target, element, m, n, padded=False)
+    return m * n / blocking.result_cycles(target, m, n, tile, lanes=lanes, padded=False)
+
+
+@pytest.mark.parametrize("target", X86)
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_one_more_row_or_column_costs_less_than_15_percent(target, element):
+    # With vectors of 16, the last one of 81 columns holds one of them: below 97 columns more than that is lost.
+    target, element = get(target), dtype(element)
+    for varied in ((lambda x: (x, x)), (lambda x: (256, x)), (lambda x: (x, 256))):
+        rates = [predicted(target, element, *varied(x)) for x in range(97, 400)]
+        assert all(0.85 < b / a < 1 / 0.85 for a, b in pairwise(rates))
+
+
+def test_short_tiles_count_what_they_take():
+    lanes = ZEN_4.lanes(dtype("f32"))
+    cost = {p: blocking.result_cycles(ZEN_4, 8, 193, (8, 48), lanes=lanes, padded=p) for p in (False, True)}
+    assert cost[True] == 5 * blocking.tile_cycles(ZEN_4, 8, 3)
+    assert cost[False] == 4 * blocking.tile_cycles(ZEN_4, 8, 3) + blocking.tile_cycles(ZEN_4, 8, 1)
