@@ -144,7 +144,11 @@ private:
     } else {
       group = vector::ExtractOp::create(rewriter, loc, lhs.source, ArrayRef<int64_t>{i, k});
     }
-    Type word = rewriter.getIntegerType(depth * element.getIntOrFloatBitWidth());
+    unsigned bits = depth * element.getIntOrFloatBitWidth();
+    Type word = rewriter.getIntegerType(bits);
+    // LLVM finds lanes of the type of the sum.
+    if (byLane && sumType.getElementTypeBitWidth() == bits)
+      word = sumType.getElementType();
     Value scalars = vector::BitCastOp::create(rewriter, loc, VectorType::get({groups}, word), group);
     Value words = vector::BroadcastOp::create(rewriter, loc, VectorType::get({lanes}, word),
                                               vector::ExtractOp::create(rewriter, loc, scalars, k % groups));
@@ -177,7 +181,8 @@ private:
 
   Value dot(Value sum, Value row, Value column) {
     SmallVector<Value> operands{row, column};
-    if (unsignedFirst && rhs.isUnsigned)
+    // What is taken by lane comes last, except where the signs say the order.
+    if (unsignedFirst ? rhs.isUnsigned : byLane)
       std::swap(operands[0], operands[1]);
     if (adds)
       operands.insert(operands.begin(), sum);
