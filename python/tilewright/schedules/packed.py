@@ -50,7 +50,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     """
     dot = target.dot(spec.a_type.name, spec.b_type.name)
     # Panels hold whole groups of the elements that an instruction multiplies at once.
-    kc = ceil_div(spec.k if spec.fused else blocking.kc, dot.step) * dot.step
+    kc = ceil_div(max(spec.k, blocking.kc) if spec.fused else blocking.kc, dot.step) * dot.step
     p = replace(blocking, kc=kc)
     # A loop of one step would be folded away by the next clean-up: it is not made.
     loops = {
