@@ -16,7 +16,7 @@ from tilewright.schedules.blocking import ceil_div
 from tilewright.spec import MatmulSpec
 from tilewright.targets import registry
 
-_BITS = {"x": 128, "y": 256, "z": 512}
+_BITS = {"%x": 128, "%y": 256, "%z": 512, "v": 128}
 # Of a vector to memory, and under a mask of AVX-512 or AVX2.
 _STORE = re.compile(r"v?(?:mask)?mov[ua]?p[sd]\s(%[xyz]mm\d+, )?%[xyz]mm\d+, [-\d]*\(")
 _MASKED = re.compile(r"\{%k\d\}|vmaskmov")
@@ -31,7 +31,7 @@ def main(shape: str, element: str, target_name: str, strategy: str, *settings: s
     spec = MatmulSpec.from_dtypes(m, n, k, element)
     plan = make.make(spec, target, strategy, {name: int(size) for name, size in given.items()}, threads)
     asm = stages.build(spec, target, plan, until="asm").texts["asm"]
-    loop = hotloop.hottest(asm)
+    loop = hotloop.hottest(asm, target.architecture)
     assert loop is not None, "no loop multiplies"
     analysis = mca.analyse(loop, target, cpu=cpu)
     rows, registers = plan.sizes["mr"], ceil_div(plan.sizes["nr"], target.lanes(spec.acc_type))
@@ -47,17 +47,22 @@ def main(shape: str, element: str, target_name: str, strategy: str, *settings: s
     sys.stdout.write("".join(f"{fact}: {value}\n" for fact, value in facts) + loop.text)
 
 
+def bits(register: str) -> int:
+    """The width of a vector register."""
+    return next(width for start, width in _BITS.items() if register.startswith(start))
+
+
 def loop_facts(loop: hotloop.HotLoop) -> Iterator[tuple[str, object]]:
     """What the loop computes, with which registers, and what it should not do."""
     additions = [each for each in loop.instructions if re.match(r"v?addp[sd]", each.mnemonic)]
-    sums = [each.operands[-1] for each in loop.instructions if each.fma] + [each.operands[-1] for each in additions]
-    updates = [each for each in loop.instructions if each.operands and each.operands[-1] in sums]
+    sums = [each.destination for each in loop.instructions if each.fma] + [each.destination for each in additions]
+    updates = [each for each in loop.instructions if each.destination in sums]
     yield "multiply-adds", loop.fma
     yield "multiplications", loop.multiplies
     yield "additions", len(additions)
     yield "sums", len(set(sums))
     yield "writes of sums", len(updates)
-    yield "bits", "+".join(str(_BITS[letter]) for letter in sorted({register[1] for register in sums}))
+    yield "bits", "+".join(sorted({str(bits(register)) for register in sums}, key=int))
     yield "scalar multiplications", sum(each.lanes == 1 and (each.fma or each.multiply) for each in loop.instructions)
     yield "stack accesses", loop.stack_accesses
     yield "gathers", loop.gathers

@@ -7,8 +7,9 @@ import shutil
 import pytest
 from tilewright import targets
 from tilewright.emit import mca
+from tilewright.emit.assembly import functions
 from tilewright.emit.hotloop import hot_loops, hottest
-from tilewright.emit.x86_text import Instruction, functions
+from tilewright.emit.x86_text import SYNTAX, Instruction
 from tilewright.errors import TargetError
 from tilewright.targets import x86
 
@@ -161,12 +162,12 @@ def test_text_reads_back():
 
 def test_two_functions_do_not_mix():
     asm = NEST + NEST.replace("kernel", "other").replace("LBB0_", "LBB1_")
-    assert [name for name, _ in functions(asm)] == ["kernel", "other"]
+    assert [name for name, _ in functions(asm, SYNTAX)] == ["kernel", "other"]
     assert [loop.function for loop in hot_loops(asm)] == ["kernel"] * 2 + ["other"] * 2
 
 
 def read(line):
-    ((_, blocks),) = functions(f"f:\n\t{line}\n")
+    ((_, blocks),) = functions(f"f:\n\t{line}\n", SYNTAX)
     (instruction,) = blocks[0].instructions
     return instruction
 

@@ -70,7 +70,7 @@ def explain(
         parameters=parameters,
     )
     stages = problem.build("asm")
-    loop = hotloop.hottest(stages.texts["asm"])
+    loop = hotloop.hottest(stages.texts["asm"], problem.target.architecture)
     analysis, note = _analysis(problem, loop)
     facts = _facts(problem, stages, loop, analysis)
     names = _names(stages.texts)

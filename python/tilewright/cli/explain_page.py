@@ -13,7 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli import explain_diff, explain_nest
-from tilewright.emit.x86_text import CATEGORIES
+from tilewright.emit.assembly import CATEGORIES
 
 if TYPE_CHECKING:
     from tilewright.cli.problem import Problem

@@ -11,8 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from tilewright.emit.x86_text import CATEGORIES, Block, Instruction, functions
+from tilewright.emit import arm_text, x86_text
+from tilewright.emit.assembly import CATEGORIES, Block, Instruction, Syntax, functions
+
+_SYNTAXES: Mapping[str, Syntax] = MappingProxyType({"x86_64": x86_text.SYNTAX, "aarch64": arm_text.SYNTAX})
+"""By architecture, the first part of a target's triple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,32 +101,34 @@ class HotLoop:
     @property
     def calls(self) -> int:
         """Calls of functions."""
-        return sum(each.mnemonic.startswith("call") for each in self.instructions)
+        return sum(each.calls for each in self.instructions)
 
 
-def hot_loops(asm: str) -> list[HotLoop]:
+def hot_loops(asm: str, architecture: str = "x86_64") -> list[HotLoop]:
     """The innermost loops of every function, in the order of the text.
 
     Args:
-        asm: Assembly text as LLVM writes it for x86-64.
+        asm: Assembly text as LLVM writes it.
+        architecture: For which architecture: "x86_64" or "aarch64".
     """
-    return [loop for name, blocks in functions(asm) for loop in _innermost(name, blocks)]
+    syntax = _SYNTAXES[architecture]
+    return [loop for name, blocks in functions(asm, syntax) for loop in _innermost(name, blocks, syntax)]
 
 
-def hottest(asm: str) -> HotLoop | None:
+def hottest(asm: str, architecture: str = "x86_64") -> HotLoop | None:
     """The innermost loop with the most arithmetic an iteration: the microkernel's.
 
     Of two with as much arithmetic, the one in more loops wins, then the shorter one (a tail carries masks). None when
     no innermost loop multiplies: a kernel so small that it is straight-line code, or one that is empty.
     """
-    arithmetic = [loop for loop in hot_loops(asm) if loop.flops]
+    arithmetic = [loop for loop in hot_loops(asm, architecture) if loop.flops]
     return max(arithmetic, key=lambda loop: (loop.flops, loop.depth, -len(loop.instructions)), default=None)
 
 
-def _innermost(function: str, blocks: Sequence[Block]) -> list[HotLoop]:
+def _innermost(function: str, blocks: Sequence[Block], syntax: Syntax) -> list[HotLoop]:
     """The natural loops of one function that hold no other loop."""
     loops = _natural_loops(blocks)
-    frame = _frame_registers(blocks)
+    frame = syntax.frame(blocks)
     found: list[HotLoop] = []
     for header, body in sorted(loops.items()):
         if any(other != header and other in body for other in loops):
@@ -144,17 +151,6 @@ def _text(block: Block) -> str:
     """A block as assembly."""
     label = f"{block.label}:\n" if block.label else ""
     return label + "".join(f"\t{each.text}\n" for each in block.instructions)
-
-
-def _frame_registers(blocks: Sequence[Block]) -> set[str]:
-    """%rsp, and the frame and base pointers when the function sets them from it."""
-    copies = {
-        each.operands[1]
-        for block in blocks
-        for each in block.instructions
-        if each.mnemonic == "movq" and each.operands[0] == "%rsp"
-    }
-    return {"%rsp"} | (copies & {"%rbp", "%rbx"})
 
 
 def _natural_loops(blocks: Sequence[Block]) -> dict[int, set[int]]:

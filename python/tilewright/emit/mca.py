@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tilewright.emit import tile_model
@@ -29,8 +30,10 @@ _SIMULATED_INSTRUCTIONS = 40_000
 _TIMEOUT_S = 120
 # LLVM 22 writes the number of a unit ("Zn3FP45.1") as the character of that code.
 _UNIT = re.compile(r"[\0-\x1f]")
-# Models tried after the target's own. They say how a core issues, never what it has.
-_MODELS = ("x86-64-v4", "znver3")
+# Models tried after the target's own, by family. They say how a core issues, never what it has.
+_MODELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"x86": ("x86-64-v4", "znver3"), "arm": ("neoverse-n1", "neoverse-v2")}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,7 @@ def model(target: Target) -> str:
     """
     tool = find_tool()
     probe = _independent_multiply_adds(target)
-    for cpu in dict.fromkeys((target.tune_cpu, *_MODELS)):
+    for cpu in dict.fromkeys((target.tune_cpu, *_MODELS.get(target.family, ()))):
         data = _parse(_run([*_command(tool, target, cpu), "-json"], probe), tool)
         cycles: float = data["CodeRegions"][0]["SummaryView"]["BlockRThroughput"]
         if cycles <= _PROBES / target.fma_per_cycle:
@@ -178,6 +181,8 @@ _PROBES = 12
 
 def _independent_multiply_adds(target: Target) -> list[str]:
     """`_PROBES` multiply-adds of the target's width in as many registers."""
+    if "neon" in target.features:
+        return [f"fmla v{number}.4s, v30.4s, v31.s[0]" for number in range(_PROBES)]
     register = {128: "xmm", 256: "ymm", 512: "zmm"}.get(target.vector_bits, "xmm")
     if "fma" in target.features:
         return [f"vfmadd231ps %{register}14, %{register}15, %{register}{number}" for number in range(_PROBES)]

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tilewright.emit.assembly import Instruction
 from tilewright.emit.hotloop import HotLoop
-from tilewright.emit.x86_text import Instruction
 
 PRODUCT_CYCLES = 16
 PRODUCT_LATENCY = 52

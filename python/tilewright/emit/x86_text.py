@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""LLVM's assembly text for x86-64 (AT&T syntax), read into functions, basic blocks and instructions."""
+"""LLVM's assembly text for x86-64 (AT&T syntax), read into instructions."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-_LABEL = re.compile(r'^("[^"]+"|[\w.$@]+):\s*(.*)$')
+from tilewright.emit.assembly import Block, Syntax
+
 _PREFIXES = frozenset({"lock", "rep", "repe", "repne", "repz", "repnz", "data16", "notrack"})
 _BASE = re.compile(r"\((%\w+)?")
 _FMA = re.compile(r"vfn?m(add|sub)")
@@ -42,20 +43,6 @@ _KINDS = (
 )
 _MOVES = re.compile(r"v?(p?maskmov|mov|lddqu)|kmov|tileload|tilestore")
 
-CATEGORIES = (
-    "multiply-add",
-    "load",
-    "broadcast",
-    "shuffle",
-    "gather",
-    "store",
-    "prefetch",
-    "vector",
-    "branch",
-    "scalar",
-)
-"""The kinds of instruction that `Instruction.category` tells apart, in the order in which they are shown."""
-
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
@@ -70,6 +57,11 @@ class Instruction:
     text: str
     mnemonic: str
     operands: tuple[str, ...]
+
+    @property
+    def destination(self) -> str:
+        """The operand that is written; empty without operands."""
+        return self.operands[-1] if self.operands else ""
 
     @property
     def memory(self) -> str | None:
@@ -99,6 +91,11 @@ class Instruction:
     def uses_stack(self) -> bool:
         """Whether it pushes or pops."""
         return _STACK_OPERATION.match(self.mnemonic) is not None
+
+    @property
+    def calls(self) -> bool:
+        """Whether it calls a function."""
+        return self.mnemonic.startswith("call")
 
     @property
     def fma(self) -> bool:
@@ -149,48 +146,7 @@ class Instruction:
         return "vector"
 
 
-@dataclass(slots=True)
-class Block:
-    """A basic block.
-
-    Attributes:
-        label: The label at its start, or None when only the block before leads here.
-        instructions: Its instructions; a jump or a return can only be the last one.
-        successors: The numbers, in the function, of the blocks that may follow.
-    """
-
-    label: str | None
-    instructions: list[Instruction]
-    successors: list[int]
-
-
-def functions(asm: str) -> Iterator[tuple[str, list[Block]]]:
-    """Each function's name and basic blocks, in the order of the text.
-
-    A label is a function when a ``.type`` directive says so; without any such directive, when it is not a local label.
-    """
-    names = set(re.findall(r"^\s*\.type\s+(\S+?),\s*@function", asm, re.MULTILINE))
-    found: dict[str, list[Block]] = {}
-    blocks = found.setdefault("", [])
-    for raw in asm.splitlines():
-        line = raw.split("#", 1)[0].strip()
-        while label := _LABEL.match(line):
-            name, line = label.groups()
-            if name in names or not (names or name.startswith(".L")):
-                blocks = found.setdefault(name, [])
-            blocks.append(Block(name, [], []))
-        if not line or line.startswith("."):
-            continue
-        if not blocks or _may_leave(blocks[-1]):
-            blocks.append(Block(None, [], []))
-        blocks[-1].instructions.append(_instruction(line))
-    for name, body in found.items():
-        if any(block.instructions for block in body):
-            _connect(body)
-            yield name, body
-
-
-def _instruction(line: str) -> Instruction:
+def read(line: str) -> Instruction:
     """Reads one instruction; `line` has no comment and no label."""
     mnemonic, _, rest = re.sub(r"^\{\w+\}\s*", "", line).partition("\t" if "\t" in line else " ")
     while mnemonic.split()[-1] in _PREFIXES and rest:
@@ -200,18 +156,22 @@ def _instruction(line: str) -> Instruction:
     return Instruction(f"{mnemonic} {', '.join(operands)}".strip(), mnemonic, operands)
 
 
-def _may_leave(block: Block) -> bool:
-    """Whether control can go elsewhere than to the next instruction after the block's last one."""
-    return bool(block.instructions) and block.instructions[-1].mnemonic.startswith(("j", "ret", "ud2", "loop"))
+def frame(blocks: Sequence[Block]) -> set[str]:
+    """%rsp, and the frame and base pointers when the function sets them from it."""
+    copies = {
+        each.operands[1]
+        for block in blocks
+        for each in block.instructions
+        if each.mnemonic == "movq" and each.operands[0] == "%rsp"
+    }
+    return {"%rsp"} | (copies & {"%rbp", "%rbx"})
 
 
-def _connect(blocks: list[Block]) -> None:
-    """Sets the successors: the labels that are jumped to, and the next block where control falls through."""
-    where = {block.label: number for number, block in enumerate(blocks) if block.label}
-    for number, block in enumerate(blocks):
-        last = block.instructions[-1] if _may_leave(block) else None
-        if last is not None and last.operands and last.operands[0] in where:
-            block.successors.append(where[last.operands[0]])
-        always = last is not None and last.mnemonic.startswith(("jmp", "ret", "ud2"))
-        if not always and number + 1 < len(blocks):
-            block.successors.append(number + 1)
+SYNTAX = Syntax(
+    comment="#",
+    read=read,
+    leaves=re.compile(r"j|ret|ud2|loop"),
+    always=re.compile(r"jmp|ret|ud2"),
+    frame=frame,
+)
+"""How x86-64's assembly is read."""
