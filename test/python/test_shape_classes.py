@@ -27,8 +27,8 @@ def choice(m: int, n: int, k: int, target=ZEN_4, **how) -> select.Choice:
         ((64, 64, 64), "unpacked"),
         ((3, 5, 7), "unpacked"),
         ((1, 4096, 4096), "streamed"),
-        ((28, 4096, 4096), "streamed"),
-        ((29, 4096, 4096), "unpacked"),  # no registers for the sums of all rows
+        ((56, 4096, 4096), "streamed"),
+        ((57, 4096, 4096), "packed"),  # each element of B would be read three times
         ((8, 512, 512), "unpacked"),  # B stays in a cache
         ((8, 8, 1 << 21), "unpacked"),  # no vector of columns
         ((4096, 1, 4096), "inner_product"),

@@ -22,6 +22,9 @@ constexpr int64_t kCacheShare = 4;
 /// Bytes to be ahead at least: what memory delivers within its latency, about 30 GB/s times 100 ns, twice.
 constexpr int64_t kLeastAhead = 6 << 10;
 
+/// Times at most that the same is read in a row: each but the first prefetches in vain.
+constexpr int64_t kMostRepeats = 2;
+
 /// The operand of the function that `base` is a part of; null when it is none, or of dynamic shape.
 BlockArgument operandOf(Value base) {
   while (auto slice = base.getDefiningOp<memref::SubViewOp>())
@@ -112,7 +115,10 @@ struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
       return false;
     for (auto each = loop; each; each = each->getParentOfType<scf::ForOp>()) {
       auto chooses = [&](Value value) { return dependsOn(value, each.getInductionVar()); };
-      if (!chooses(read.getBase()) && llvm::none_of(read.getIndices(), chooses))
+      if (chooses(read.getBase()) || llvm::any_of(read.getIndices(), chooses))
+        continue;
+      std::optional<APInt> count = each.getStaticTripCount();
+      if (!each->getParentOfType<scf::ForOp>() || !count || count->getSExtValue() > kMostRepeats)
         return false;
     }
     return true;
