@@ -11,6 +11,7 @@ from tilewright.lowering import (
     culprit,
     entry,
     half_floats,
+    math_functions,
     parallel,
     pipelines,
     prefetch_panels,
@@ -24,8 +25,8 @@ from tilewright.mlir.dialects import func, linalg
 from tilewright.mlir.passmanager import PassManager
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
-from tilewright.schedules.plan import Plan
 from tilewright.schedules.blocking import held_bytes
+from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -265,6 +266,11 @@ def to_llvm(
     for function in (ENTRY, prepack.PACK)[: 1 if packed is None else 2]:
         entry.prepare_body(_payload_function(module, "llvm", function), target, tiles=tiles)
     _lower_half_floats(module, spec, target)
+    if spec.epilogue:
+        with module.context:
+            left = math_functions.expand(module.operation, target)
+        if left:
+            run_passes(module, math_functions.F64, "llvm")
     run_passes(module, pipelines.TO_LLVM, "llvm")
     if tiles:
         annotations.hand_on(module)

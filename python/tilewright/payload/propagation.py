@@ -25,7 +25,7 @@ from tilewright.entries import TRUTH, Chain, TypedEntry
 from tilewright.expressions import Step, number
 from tilewright.payload.rounding import limits, overflow, roundoff
 
-ROUNDINGS = {"exp": 3, "log": 4, "tanh": 6, "erf": 8}
+ROUNDINGS = {"exp": 3, "log": 3, "tanh": 6, "erf": 5}
 """Errors of the functions that are computed in several operations, in units of 2**-24 (f32) or 2**-53 (f64) of the result."""
 
 _U64 = 2.0**-53
