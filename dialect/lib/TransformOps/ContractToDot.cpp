@@ -101,11 +101,12 @@ private:
     return Narrow{arith::ConstantOp::create(rewriter, loc, attr), !isSigned};
   }
 
-  /// The read in bounds of rank two that `value` is, when reading again here gives the same.
-  vector::TransferReadOp rereadable(Value value) {
+  /// The read of rank two that `value` is, its rows in bounds, when reading again here gives the same.
+  vector::TransferReadOp rereadable(Value value, bool columnsInBounds = true) {
     auto read = value.getDefiningOp<vector::TransferReadOp>();
-    if (!read || read->getBlock() != contract->getBlock() || read.getMask() || read.hasOutOfBoundsDim() ||
-        read.getVectorType().getRank() != 2 || !read.getPermutationMap().isMinorIdentity())
+    if (!read || read->getBlock() != contract->getBlock() || read.getMask() || read.getVectorType().getRank() != 2 ||
+        !read.isDimInBounds(0) || (columnsInBounds && !read.isDimInBounds(1)) ||
+        !read.getPermutationMap().isMinorIdentity())
       return nullptr;
     for (Operation *op = read->getNextNode(); op != contract; op = op->getNextNode())
       if (!isMemoryEffectFree(op) && !isa<vector::TransferReadOp, LLVM::CallIntrinsicOp>(op))
@@ -124,7 +125,7 @@ private:
     shift(indices[indices.size() - 2], row);
     shift(indices.back(), column);
     return vector::TransferReadOp::create(rewriter, loc, VectorType::get({width}, element), read.getBase(), indices,
-                                          read.getPadding(), ArrayRef<bool>{true});
+                                          read.getPadding(), ArrayRef<bool>{read.isDimInBounds(1)});
   }
 
   /// Group `k` of row `i` of A, in every lane.
@@ -162,7 +163,8 @@ private:
         return reread(read, k, j * lanes * depth, lanes * depth);
     auto transpose = rhs.source.getDefiningOp<vector::TransposeOp>();
     auto cast = transpose ? transpose.getVector().getDefiningOp<vector::ShapeCastOp>() : nullptr;
-    if (vector::TransferReadOp read = cast ? rereadable(cast.getSource()) : nullptr) {
+    constexpr bool columnsInBounds = false;
+    if (vector::TransferReadOp read = cast ? rereadable(cast.getSource(), columnsInBounds) : nullptr) {
       SmallVector<Value> rows;
       for (int64_t row = 0; row < depth; ++row)
         rows.push_back(reread(read, k * depth + row, j * lanes, lanes));
