@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import targets
-from tilewright.dtypes import to_numpy
+from tilewright.dtypes import from_numpy, to_numpy
 from tilewright.errors import OperandError, TargetError, TilewrightError
 from tilewright.payload.reference import within_bound
 from tilewright.runtime import emulated
@@ -60,6 +60,25 @@ def test_numbers(target, schedule, dtype):
     for beta in (0, 1):
         check(tw.MatmulSpec.from_dtypes(m, n, k, dtype, beta=beta), target, schedule)
     check(tw.MatmulSpec.from_dtypes(40, 24, 32, dtype), target, schedule, mc=16, nc=16, kc=16)
+
+
+# armv8-a has nothing for narrow types, neoverse-n1 dot products of equal signs, neoverse-v2 all of them.
+@pytest.mark.parametrize("target", ["armv8-a", "neoverse-n1", "neoverse-v2"])
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "i8", "u8", "u8,i8,i32", "i8,u8,i32"])
+def test_numbers_of_narrow_types(target, dtype):
+    for shape, schedule in ((ODD, "packed"), ((4, 9, 20), "unpacked"), ((9, 5, 1), "packed"), ((24, 16, 32), "packed")):
+        check(tw.MatmulSpec.from_dtypes(*shape, dtype), target, schedule)
+
+
+@pytest.mark.parametrize("target", ["armv8-a", "neoverse-n1", "neoverse-v2"])
+@pytest.mark.parametrize("a_type", [np.int8, np.uint8])
+@pytest.mark.parametrize("b_type", [np.int8, np.uint8])
+def test_extremes_of_bytes_are_exact(target, a_type, b_type):
+    a = np.full((9, 37), np.iinfo(a_type).min, a_type)
+    b = np.full((37, 10), np.iinfo(b_type).max, b_type)
+    a[::2], b[:, ::3] = np.iinfo(a_type).max, np.iinfo(b_type).min
+    kernel = tw.compile(tw.MatmulSpec(9, 10, 37, a=from_numpy(a.dtype).name, b=from_numpy(b.dtype).name), target)
+    assert (kernel(a, b) == a.astype(np.int32) @ b.astype(np.int32)).all()
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 9, 4), (9, 1, 17), (5, 3, 1), (0, 3, 4), (3, 0, 4), (3, 4, 0)])
