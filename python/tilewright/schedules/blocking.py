@@ -116,14 +116,14 @@ def even(extent: int, limit: int, unit: int = 1) -> int:
     return ceil_div(ceil_div(max(extent, 1), blocks), unit) * unit
 
 
-def register_tiles(target: Target, lanes: int) -> Iterator[tuple[int, int]]:
+def register_tiles(target: Target, lanes: int, *, fused: bool = True) -> Iterator[tuple[int, int]]:
     """All (mr, nr) that fit the vector registers.
 
-    They hold the accumulators, a row of B, a broadcast element of A and, where multiply and add are two instructions, the
-    product. Where a multiply-add takes an element of A by lane, a step over k is as long as a register has lanes: they hold
+    They hold the accumulators, a row of B, a broadcast element of A and, where multiply and add are two instructions
+    (on the target, or for these types: without `fused`), the product. Where a multiply-add takes an element of A by lane, a step over k is as long as a register has lanes: they hold
     a register of each row of A, and as many rows of B, because LLVM loads them all before it uses the first.
     """
-    others = 1 if target.features & _FUSED else 2
+    others = 1 if fused and target.features & _FUSED else 2
     for vectors in range(1, target.vector_registers):
         for rows in range(1, target.vector_registers):
             operands = rows + vectors * lanes if target.by_lane else vectors + others
@@ -184,25 +184,28 @@ def register_tile(
     lanes: int = 0,
     most: int = _MAX_SIZE,
     padded: bool = True,
+    fused: bool = True,
 ) -> tuple[int, int]:
     """The register tile with which an m x n result takes the fewest cycles, as `result_cycles` counts them.
 
-    With `nr`, the best of that many columns; with `lanes`, of vectors of that many; `most` rows at most.
+    With `nr`, the best of that many columns; with `lanes`, of vectors of that many; `most` rows at most; `fused` as for
+    `register_tiles`.
     """
     lanes = lanes or target.lanes(element)
 
     def cycles(tile: tuple[int, int]) -> tuple[float, int]:
         return result_cycles(target, m, n, tile, lanes=lanes, padded=padded), -tile[0] * tile[1]
 
-    fitting = (tile for tile in register_tiles(target, lanes) if tile[0] <= most and nr in (None, tile[1]))
+    fitting = (tile for tile in register_tiles(target, lanes, fused=fused) if tile[0] <= most and nr in (None, tile[1]))
     return min(fitting, key=cycles)
 
 
 def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, nr: int | None = None) -> tuple[int, int]:
     """The tile of the microkernel for m rows: of tile registers where the target has them for these types."""
-    if target.dot(spec.a_type.name, spec.b_type.name).kind == "amx":
+    dot = target.dot(spec.a_type.name, spec.b_type.name)
+    if dot.kind == "amx":
         return tiles.block(m, spec.n, nr=nr)
-    return register_tile(target, spec.acc_type, m, spec.n, nr=nr)
+    return register_tile(target, spec.acc_type, m, spec.n, nr=nr, fused=dot.adds)
 
 
 def panel_bytes(spec: MatmulSpec, target: Target) -> int:
