@@ -16,7 +16,7 @@ from tilewright.mlir.dialects import arith, llvm
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-CONVERTERS = {"f16": frozenset({"f16c", "avx512fp16"}), "bf16": frozenset({"avx512bf16"})}
+CONVERTERS = {"f16": frozenset({"f16c", "avx512fp16", "fp-armv8"}), "bf16": frozenset({"avx512bf16", "bf16"})}
 """The features each of which brings instructions that convert from and to f32."""
 
 EXPAND_BF16 = "builtin.module(func.func(arith-expand{include-bf16=true}))"
