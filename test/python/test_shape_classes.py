@@ -28,7 +28,9 @@ def choice(m: int, n: int, k: int, target=ZEN_4, **how) -> select.Choice:
         ((3, 5, 7), "unpacked"),
         ((1, 4096, 4096), "streamed"),
         ((56, 4096, 4096), "streamed"),
-        ((57, 4096, 4096), "packed"),  # each element of B would be read three times
+        ((128, 4096, 4096), "streamed"),
+        ((128, 3072, 768), "streamed"),
+        ((225, 4096, 4096), "packed"),  # B would be read too often
         ((8, 512, 512), "unpacked"),  # B stays in a cache
         ((8, 8, 1 << 21), "unpacked"),  # no vector of columns
         ((4096, 1, 4096), "inner_product"),

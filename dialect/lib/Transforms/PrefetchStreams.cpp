@@ -23,7 +23,7 @@ constexpr int64_t kCacheShare = 4;
 constexpr int64_t kLeastAhead = 6 << 10;
 
 /// Times at most that the same is read in a row: each but the first prefetches in vain.
-constexpr int64_t kMostRepeats = 2;
+constexpr int64_t kMostRepeats = 8;
 
 /// The operand of the function that `base` is a part of; null when it is none, or of dynamic shape.
 BlockArgument operandOf(Value base) {

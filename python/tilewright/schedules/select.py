@@ -51,6 +51,10 @@ STRATEGIES: Mapping[str, Row] = {
 
 _ROWS_TO_PACK = 32
 """Rows of A below which packing B, a read and a write of it, is not repaid."""
+_PACKING_CYCLES = 0.3
+"""Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
+_MOST_ROW_TILES = 8
+"""Register tiles of rows that read the same piece of B one after the other: as many as its prefetch is repeated for."""
 _NARROW_ROWS_TO_PACK = 8
 """The same where the elements are narrower than the sum: unpacked, they are widened or interleaved for every tile of rows."""
 
@@ -129,15 +133,32 @@ def sized(
 
 
 def _streaming_pays(spec: MatmulSpec, target: Target) -> bool:
-    """Whether B comes from memory, as more than half of the last-level cache does, and two tiles have all rows.
+    """Whether going through B once, unpacked, beats the others.
+
+    With few rows it does when B comes from memory, as more than half of the last-level cache does: the product takes as long
+    as B. With more it has to beat packing, of which each byte of B takes `_PACKING_CYCLES`; the multiply-adds of a tile one
+    vector wide take longer than those of packed panels.
 
     Measured on Zen 4 with 16 MiB to count on, in percent of peak, streamed and the better one of packed and unpacked: for
-    4096 x 4096 weights and 1 row 14 and 7, 8 rows 76 and 30, 16 rows 76 and 45, 28 rows 89 and 58, 56 rows 87 and 62; for 2048 x 2048
-    ones and 8 rows 88 and 80, 32 rows 85 and 49.
+    4096 x 4096 weights and 1 row 14 and 7, 8 rows 76 and 30, 28 rows 89 and 58, 56 rows 87 and 62, 128 rows 91 and 84; for
+    2048 x 2048 ones and 8 rows 88 and 80, 32 rows 85 and 49; for 768 x 3072 ones and 128 rows 90 and 85.
     """
-    b_bytes = spec.k * spec.n * spec.b_type.bytes
-    wide = spec.a == spec.acc and spec.n >= target.lanes(spec.acc_type)
-    return wide and spec.m <= 2 * blocking.most_rows(target) and b_bytes >= blocking.held_bytes(target) // 2
+    element, rows = spec.acc_type, blocking.most_rows(target)
+    lanes = target.lanes(element)
+    if spec.a != spec.acc or spec.n < lanes or spec.m > _MOST_ROW_TILES * rows:
+        return False
+    b_bytes = spec.k * spec.n * element.bytes
+    if not _packing_pays(spec, target):
+        return spec.m <= rows and b_bytes >= blocking.held_bytes(target) // 2
+    streamed, packed = blocking.streamed_blocking(spec, target), blocking.packed_blocking(spec, target)
+    slower = _cycles(target, streamed, lanes) - _cycles(target, packed, lanes)
+    return spec.m / lanes * slower < _PACKING_CYCLES * element.bytes
+
+
+def _cycles(target: Target, sizes: Blocking, lanes: int) -> float:
+    """Cycles of one vector multiply-add in a full register tile."""
+    vectors = sizes.nr // lanes
+    return blocking.tile_cycles(target, sizes.mr, vectors, lanes) / (sizes.mr * vectors)
 
 
 def _packing_pays(spec: MatmulSpec, target: Target) -> bool:

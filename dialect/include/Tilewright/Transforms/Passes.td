@@ -35,7 +35,7 @@ def PrefetchTiles : Pass<"tilewright-prefetch-tiles"> {
 def PrefetchStreams : Pass<"tilewright-prefetch-streams"> {
   let summary = "Prefetches into L2 what a loop nest reads of an operand that is larger than L2 and of which it reads each element once";
   let description = [{
-    A read of an operand that every loop around it moves on, but for one that repeats it once, finds nothing in the caches that an earlier step brought there.
+    A read of an operand that every loop around it moves on, but for one that repeats it a few times, finds nothing in the caches that an earlier step brought there.
     The hardware foresees such a stream only within a page. The same lines a few steps later are prefetched before the read:
     a step of the outermost loop of which a step reads no more than a quarter of L2. Along a row that is enough unless the
     operand exceeds half of the last-level cache too. Copies are left alone. Runs after bufferization and before vectors are
