@@ -6,6 +6,7 @@ import doctest
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,6 +71,7 @@ def environment(tmp_path, monkeypatch):
 
 
 RUN = (
+    "docs/how-to/arm.md",
     "docs/tutorials/first_kernel.md",
     "docs/reference/python.md",
     "docs/explanation/packed.md",
@@ -88,6 +90,8 @@ def test_the_code_runs_and_prints_what_the_page_says(name):
     page = ROOT / name
     if "x86-64-v3" in page.read_text(encoding="utf-8") and targets.runnable(targets.get("x86-64-v3")):
         pytest.skip("this machine does not run x86-64-v3")
+    if "emulated by" in page.read_text(encoding="utf-8") and shutil.which("qemu-aarch64") is None:
+        pytest.skip("qemu-aarch64 is not installed")
     names: dict[str, object] = {"__name__": page.stem}
     for block in blocks(page):
         if block.language == "python":
