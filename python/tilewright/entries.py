@@ -166,7 +166,8 @@ def of_function(function: Callable[..., Any], axes: dict[str, str | tuple[str, s
     Raises:
         SpecError: The parameters are not such, or what it does cannot be traced.
     """
-    name = getattr(function, "__name__", "function").strip("<>")
+    name = str(getattr(function, "__name__", "")).strip("<>")
+    name = name if name.isidentifier() else "function"
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def build(
         module = plan.module(spec, target, ir.Context())
         schedule = None if module is None else str(module.operation.get_asm(enable_debug_info=True))
     request = {
-        "spec": asdict(spec),
+        "spec": base64.b64encode(pickle.dumps(spec)).decode(),
         "target": _target_as_json(target),
         "name": plan.name,
         "schedule": schedule,

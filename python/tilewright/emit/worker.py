@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import pickle
 import sys
 from typing import TextIO
 
@@ -18,7 +19,8 @@ from tilewright.targets.base import Cache, Target
 
 def answer(request: dict) -> dict:
     """Compiles what `request` asks for. Errors of the schedule and of lowering are answers too."""
-    spec = MatmulSpec(**_tuples(request["spec"]))
+    # From the parent process, and nobody else.
+    spec: MatmulSpec = pickle.loads(base64.b64decode(request["spec"]))
     plan = Plan(request["name"], None, text=request["schedule"], threads=request["threads"])
     allocator = tuple(request["allocator"])
     try:
@@ -45,10 +47,6 @@ def answer(request: dict) -> dict:
 def _announce(stage: str) -> None:
     sys.stderr.write(f"{isolated.STARTED}{stage}\n")
     sys.stderr.flush()
-
-
-def _tuples(fields: dict) -> dict:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
 def _target(fields: dict) -> Target:

@@ -73,6 +73,13 @@ def compile(
         raise SpecError(f"spec is a {type(spec).__name__}", where="compile", expected="a tilewright.MatmulSpec")
     row = targets.resolve(target)
     emulator = _emulator(row)
+    if emulator is not None and spec.further:
+        raise TargetError(
+            f"{emulator.name} runs no kernel with further operands yet",
+            where=f"target {row.name}",
+            expected="a spec without operands beside A and B",
+            remedy="Compile it with tilewright compile, and run it on such a machine",
+        )
     plan = make.make(spec, row, schedule, parameters, threads)
     if plan.threads > 1 and emulator is not None:
         raise TargetError(
