@@ -31,6 +31,7 @@ config.environment["PATH"] = ":".join(
 config.substitutions.append(("%python", sys.executable))
 # One compilation, each stage a file: test/Inputs/stages.py says how it is called.
 config.substitutions.append(("%stages", f"{sys.executable} {test / 'Inputs' / 'stages.py'}"))
+config.substitutions.append(("%hot_loops", f"{sys.executable} {test / 'Inputs' / 'hot_loops.py'}"))
 config.substitutions.append(("%hot_loop", f"{sys.executable} {test / 'Inputs' / 'hot_loop.py'}"))
 # The schedule of a folder of stages, applied to its payload with the opt tool.
 config.substitutions.append(

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tilewright.emit import hotloop, mca, stages
 from tilewright.schedules import make
 from tilewright.schedules.blocking import ceil_div
+from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets import registry
+from tilewright.targets.base import Target
 
 _BITS = {"%x": 128, "%y": 256, "%z": 512, "v": 128}
 # Of a vector to memory, and under a mask of AVX-512 or AVX2.
@@ -29,8 +31,7 @@ def main(shape: str, element: str, target_name: str, strategy: str, *settings: s
     threads = int(given.pop("threads", "1"))
     target = registry.get(target_name)
     spec = MatmulSpec.from_dtypes(m, n, k, element)
-    plan = make.make(spec, target, strategy, {name: int(size) for name, size in given.items()}, threads)
-    asm = stages.build(spec, target, plan, until="asm").texts["asm"]
+    plan, asm = compiled(spec, target, strategy, {name: int(size) for name, size in given.items()}, threads)
     loop = hotloop.hottest(asm, target.architecture)
     assert loop is not None, "no loop multiplies"
     analysis = mca.analyse(loop, target, cpu=cpu)
@@ -45,6 +46,14 @@ def main(shape: str, element: str, target_name: str, strategy: str, *settings: s
         ("model", analysis.cpu),
     ]
     sys.stdout.write("".join(f"{fact}: {value}\n" for fact, value in facts) + loop.text)
+
+
+def compiled(
+    spec: MatmulSpec, target: Target, strategy: str, sizes: Mapping[str, int] | None = None, threads: int = 1
+) -> tuple[Plan, str]:
+    """The plan of a product, and its assembly."""
+    plan = make.make(spec, target, strategy, sizes or {}, threads)
+    return plan, stages.build(spec, target, plan, until="asm").texts["asm"]
 
 
 def bits(register: str) -> int:
