@@ -26,7 +26,7 @@ TensorCall::TensorCall(std::shared_ptr<const ObjectCode> linked, const std::stri
 bool TensorCall::parse(PyObject *positional, PyObject *keywords, std::vector<PyObject *> &values) const {
   Py_ssize_t count = PyTuple_GET_SIZE(positional), inputs = static_cast<Py_ssize_t>(operands.size()) - 1;
   if (count > inputs) {
-    PyErr_Format(PyExc_TypeError, "this kernel takes %zd positional operands %s; pass the result as out=…", inputs,
+    PyErr_Format(PyExc_TypeError, "this kernel takes %zd positional operands %s; pass the result as out=...", inputs,
                  usage.c_str());
     return false;
   }

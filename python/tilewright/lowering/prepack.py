@@ -172,10 +172,11 @@ def _keep_packing(function: func.FuncOp, size: int) -> None:
     packing = _Packing.of(function)
     block = function.entry_block
     uses.sweep(block, packing.needed | {packing.allocation, block.operations[len(block.operations) - 1].operation})
-    a, b, c = block.arguments
-    assert not [*a.uses, *c.uses], "reads of them are refused"
-    block.erase_argument(2)
-    block.erase_argument(0)
+    b = block.arguments[1]
+    for index in reversed(range(len(block.arguments))):
+        if index != 1:
+            assert not list(block.arguments[index].uses), "reads of other operands are refused"
+            block.erase_argument(index)
     packed = block.add_argument(_bytes_type(size), function.location)
     _retype(function, [b.type, packed.type])
     _place(packing, packed)
