@@ -69,10 +69,33 @@ def test_vectors_are_no_wider_than_the_columns_need(target, element):
     target, element = get(target), dtype(element)
     whole = target.lanes(element)
     for n in range(1, 40):
-        lanes = blocking.lanes_for(target, element, n)
+        lanes = blocking.lanes_for(tw.MatmulSpec(8, n, 8, a=element.name), target)
         assert lanes <= whole
         assert lanes >= n or lanes == whole
         assert lanes < 2 * n or lanes * element.bits == 128
+
+
+def test_narrow_elements_are_multiplied_in_whole_registers():
+    for a, b in (("bf16", "bf16"), ("u8", "i8"), ("f16", "f16")):
+        assert blocking.lanes_for(tw.MatmulSpec(8, 3, 8, a=a, b=b), ZEN_4) == 16
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "shape", "strategy"),
+    [
+        ("bf16", "bf16", (8, 4096, 4096), "streamed"),
+        ("bf16", "bf16", (8, 1024, 1024), "unpacked"),
+        ("bf16", "bf16", (32, 4096, 4096), "packed"),
+        ("bf16", "bf16", (8, 1024, 1023), "packed"),
+        ("f16", "f16", (8, 1024, 1024), "streamed"),
+        ("u8", "i8", (4, 1024, 1024), "unpacked"),
+        ("u8", "i8", (16, 4096, 4096), "packed"),
+        ("u8", "i8", (2048, 8, 2048), "unpacked"),
+        ("i8", "i8", (2048, 8, 2048), "packed"),
+    ],
+)
+def test_narrow_elements_are_packed_when_they_would_be_widened_too_often(a, b, shape, strategy):
+    assert select.choose(tw.MatmulSpec(*shape, a=a, b=b), ZEN_4).strategy == strategy
 
 
 def test_rows_side_by_side_have_their_lines_in_l1():

@@ -138,11 +138,15 @@ def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1) -> float:
     return max(busy, loads / target.loads_per_cycle, target.fma_latency) + _LOAD_COST * loads / target.loads_per_cycle
 
 
-def lanes_for(target: Target, element: DType, n: int) -> int:
-    """Elements of the vectors that rows of n elements are computed in: a part of a register where that holds a row.
+def lanes_for(spec: MatmulSpec, target: Target) -> int:
+    """Elements of the vectors that rows of C are computed in: a part of a register where that holds a row.
 
-    A part of a vector that is wasted still takes its time, and half a register is never slower than a whole one.
+    A part of a vector that is wasted still takes its time, and half a register is never slower than a whole one. What
+    multiplies narrow elements has whole registers only.
     """
+    element, n = spec.acc_type, spec.n
+    if spec.a != spec.acc:
+        return target.lanes(element)
     least = min(_LEAST_VECTOR_BITS // element.bits, target.lanes(element))
     return min(target.lanes(element), max(least, 1 << (max(n, 1) - 1).bit_length()))
 
@@ -246,7 +250,7 @@ def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     The rows of A are read side by side where they lie, so no more of them than L1 holds a line of: at 2048 x 8 x 2048, 27
     rows run at 10 % of peak and 8 at 47.
     """
-    lanes = lanes_for(target, spec.acc_type, spec.n)
+    lanes = lanes_for(spec, target)
     most = min(max(spec.m, 1), rows_in_l1(target, spec.k * spec.a_type.bytes))
     mr, nr = register_tile(target, spec.acc_type, spec.m, spec.n, lanes=lanes, most=most, padded=False)
     return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=max(spec.k, 1))

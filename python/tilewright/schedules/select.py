@@ -55,8 +55,8 @@ _PACKING_CYCLES = 0.3
 """Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
 _MOST_ROW_TILES = 8
 """Register tiles of rows that read the same piece of B one after the other: as many as its prefetch is repeated for."""
-_NARROW_ROWS_TO_PACK = 8
-"""The same where the elements are narrower than the sum: unpacked, they are widened or interleaved for every tile of rows."""
+_NARROW_PRODUCTS = 32
+"""Products of a column of A by an element of B from which on packing B is repaid where elements are narrower than the sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +145,29 @@ def _streaming_pays(spec: MatmulSpec, target: Target) -> bool:
     """
     element, rows = spec.acc_type, blocking.most_rows(target)
     lanes = target.lanes(element)
-    if spec.a != spec.acc or spec.n < lanes or spec.m > _MOST_ROW_TILES * rows:
+    if spec.n < lanes or spec.m > _MOST_ROW_TILES * rows:
         return False
+    if spec.a != spec.acc:
+        return _streaming_narrow_pays(spec, target)
     b_bytes = spec.k * spec.n * element.bytes
     if not _packing_pays(spec, target):
         return spec.m <= rows and b_bytes >= blocking.held_bytes(target) // 2
     streamed, packed = blocking.streamed_blocking(spec, target), blocking.packed_blocking(spec, target)
     slower = _cycles(target, streamed, lanes) - _cycles(target, packed, lanes)
     return spec.m / lanes * slower < _PACKING_CYCLES * element.bytes
+
+
+def _streaming_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
+    """The same for elements narrower than the sum, each of which is widened or interleaved once only.
+
+    Measured on Zen 4, streamed and the better one of packed and unpacked, in GFLOP/s, for 4096 x 4096 weights: bf16 1 row 29
+    and 12, 8 rows 120 and 69, 16 rows 129 and 104, 32 rows 116 and 139; u8 by i8 1 row 74 and 45, 8 rows 114 and 99, 16 rows
+    138 and 155; f16, of which every element is widened, for 1024 x 1024 ones and 8 rows 107 and 81.
+    """
+    dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
+    if spec.k % dot.step or spec.m > _NARROW_PRODUCTS // dot.depth:
+        return False
+    return dot.depth == 1 or spec.k * spec.n * spec.b_type.bytes >= blocking.held_bytes(target) // 2
 
 
 def _cycles(target: Target, sizes: Blocking, lanes: int) -> float:
@@ -168,9 +183,24 @@ def _packing_pays(spec: MatmulSpec, target: Target) -> bool:
     of 4 MiB at 80 and 90.
     """
     element = spec.acc_type
+    if spec.a != spec.acc:
+        return _packing_narrow_pays(spec, target)
     if spec.n < target.lanes(element):
         return False
-    if spec.a != spec.acc:
-        return spec.m >= _NARROW_ROWS_TO_PACK
     b_bytes = spec.k * spec.n * element.bytes
     return spec.m >= _ROWS_TO_PACK and b_bytes > 2 * target.l2.bytes
+
+
+def _packing_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
+    """The same for elements narrower than the sum, which unpacked are widened or interleaved again for every tile of rows.
+
+    Measured on Zen 4, unpacked and packed, in GFLOP/s: bf16 8x1024x1024 160 and 117, 16x2048x2048 130 and 125; u8 by i8
+    8x1024x1024 259 and 259, 16x2048x2048 223 and 254, with 8 columns 2048x8x2048 201 and 160, 32768x8x512 87 and 130; i8
+    by i8, for which signs are turned, 113 and 166 and 73 and 132.
+    """
+    dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
+    if spec.k % dot.step:  # Unpacked, every product would be one of widened elements.
+        return spec.m >= _NARROW_PRODUCTS // dot.depth // 2
+    if spec.n < target.lanes(spec.acc_type):
+        return dot.flip
+    return spec.m >= _NARROW_PRODUCTS // dot.depth

@@ -43,7 +43,7 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
     Where nc of `blocking`, rounded up to whole tiles, is less than N, a loop ``for jc in 0..N step nc`` is around them.
     """
     p = blocking
-    lanes = lanes_for(target, spec.acc_type, spec.n)
+    lanes = lanes_for(spec, target)
     # Tiles of registers want packed panels; instructions that take several products at once, whole groups of them.
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
     step = next(each for each in (dot.step, dot.least, 1) if spec.k % each == p.kc % each == 0)
