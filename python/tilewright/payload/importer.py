@@ -91,12 +91,12 @@ class _Reader:
         product = self._only_product(body, function)
         fill = next((op for op in body if op.name == "linalg.fill"), None)
         widening, rounding = self._conversions(body, product)
-        adds = rounding is not None and forms.conversion(rounding) == forms.ADDS_AND_ROUNDS
-        spec = self._spec(product, rounding, beta=0 if fill and not adds else 1)
+        adding = rounding if rounding and forms.conversion(rounding) == forms.ADDS_AND_ROUNDS else None
+        spec = self._spec(product, rounding, beta=0 if fill and not adding else 1)
         self._check_product(product)
         c = self._check_fill(fill, product, body) if fill else product.operands[2]
-        if adds and not fill:
-            raise self._error("C is added to sums that do not start from zero", rounding, expected=_EXPECTED)
+        if adding and not fill:
+            raise self._error("C is added to sums that do not start from zero", adding, expected=_EXPECTED)
         if rounding:
             c = self._check_rounding(rounding, widening, product, c)
         self._check_return(body[-1], rounding or product)
