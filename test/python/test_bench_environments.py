@@ -38,8 +38,8 @@ class Runs:
 
 def test_the_folder_is_the_one_that_was_named_or_lies_beside_the_kernels():
     assert knobs.load({"TILEWRIGHT_PEERS_DIR": "/somewhere"}).peers_dir == Path("/somewhere")
-    default = knobs.load({"HOME": "/home/me"})
-    assert default.peers_dir == Path("/home/me/.cache/tilewright/peers")
+    default = knobs.load({"HOME": "/users/me"})
+    assert default.peers_dir == Path("/users/me/.cache/tilewright/peers")
     assert knobs.load({}).peers_dir is None
 
 

@@ -138,6 +138,7 @@ def test_a_target_that_this_machine_cannot_run_is_refused_by_run_only(capsys, mo
     def refuse(target, features=None):
         raise TilewrightError("this machine cannot run code for it: it lacks avx512f", remedy="Use host")
 
+    monkeypatch.setattr("tilewright.targets.runnable", lambda target, features=None: ("avx512f",))
     monkeypatch.setattr("tilewright.targets.require_runnable", refuse)
     assert "it lacks avx512f" in refused(capsys, "run", *SHAPE, "--target", "x86-64-v4")
     assert main(["compile", *SHAPE, "--target", "x86-64-v4", "--emit", "payload"]) == 0
