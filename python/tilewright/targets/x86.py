@@ -244,6 +244,7 @@ _FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "avx512_fp16": ("avx512fp16",),
         # The same in 256 bits, and AMX.
         "avx_vnni": ("avxvnni",),
+        "avx_vnni_int8": ("avxvnniint8",),
         "avx_ifma": ("avxifma",),
         "amx_tile": ("amx-tile",),
         "amx_int8": ("amx-int8",),
