@@ -46,7 +46,14 @@ def test_every_example_is_run_here():
         "03_mlir_file.mlir",
         "04_link_from_c",
         "05_packed_weights.py",
+        "06_epilogues.py",
     ]
+
+
+def test_epilogues(run):
+    printed = run(sys.executable, EXAMPLES / "06_epilogues.py", 20, 40, 30)
+    assert printed.count(": right, the largest error is") == 3
+    assert "takes a(20, 30), b(30, 40), s(40,)" in printed
 
 
 def test_matmul(run):
