@@ -157,3 +157,11 @@ def test_targets_as_a_table(capsys, monkeypatch):
     assert "16 × 128 bit" in first
     assert "cannot: lacks avx512bw" in second
     assert lines[-1].startswith("host is x86-64-v3 with L1 32 KiB, L2 256 KiB, and all features: avx,")
+
+
+def test_an_epilogue_is_run_and_checked(capsys):
+    assert main(["run", "--shape", "9x20x5", "--epilogue", "bias:n,gelu,residual:mn:bf16"]) == 0
+    printed = capsys.readouterr().out
+    assert "9x20x5 f32 nn [bias('n'), gelu('erf'), residual('mn', 'bf16')]" in printed
+    assert ": ok" in printed
+    assert main(["run", "--shape", "9x20x5", "--epilogue", "gelu:fast"]) == 2

@@ -13,6 +13,7 @@ import tilewright as tw
 from processes import in_new_process
 from tilewright.errors import OperandError, SpecError
 from tilewright.expressions import number
+from tilewright.payload.epilogues import NAMES, parse
 from tilewright.payload.reference import within_bound
 
 ENTRIES = [
@@ -141,6 +142,16 @@ def test_types_follow_the_chain(fields, result, operands):
 def test_what_is_refused(make, match):
     with pytest.raises(SpecError, match=match):
         make()
+
+
+def test_entries_can_be_written_as_text():
+    text = "bias:n,clamp:-1:2.5,quantize:0.5:3:u8"
+    assert parse(text) == (tw.bias("n"), tw.clamp(-1, 2.5), tw.quantize(0.5, 3, "u8"))
+    for each in NAMES:
+        assert getattr(tw, each).__doc__
+    for wrong, match in (("bia", "no entry 'bia'; expected one of bias, "), ("relu:1", "'relu:1' has wrong arguments"), ("", "no")):
+        with pytest.raises(SpecError, match=match):
+            parse(wrong)
 
 
 def test_numpy_numbers_count_and_numpy_functions_do_not():

@@ -18,6 +18,7 @@ from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.cli.problem import Problem
+    from tilewright.entries import Epilogue
 
 _FORMATS: Mapping[str, str] = MappingProxyType(
     {".mlir": "scheduled", ".ll": "llvmir", ".s": "asm", ".o": "obj", ".so": "so", ".h": "header"}
@@ -32,6 +33,7 @@ _BINARY = ("obj", "so")
 @options.dtype
 @options.beta
 @options.b_packed
+@options.epilogue
 @options.target
 @options.schedule
 @click.option(
@@ -45,6 +47,7 @@ def compile_(
     dtype: str,
     beta: int,
     b_packed: bool,
+    epilogue: tuple[Epilogue, ...],
     target: str,
     threads: int,
     schedule: str | None,
@@ -72,6 +75,7 @@ def compile_(
         dtype=dtype,
         beta=beta,
         b_packed=b_packed,
+        epilogue=epilogue,
         target=target,
         threads=threads,
         schedule=schedule,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tilewright.emit.hotloop import HotLoop
     from tilewright.emit.mca import Analysis
     from tilewright.emit.stages import Stages
+    from tilewright.entries import Epilogue
 
 _SUFFIXES = {"llvmir": ".ll", "asm": ".s"}
 _NO_LOOP = "# No loop of this kernel does arithmetic: it is empty, or small enough to be straight-line code.\n"
@@ -30,6 +31,7 @@ _NO_LOOP = "# No loop of this kernel does arithmetic: it is empty, or small enou
 @options.dtype
 @options.beta
 @options.b_packed
+@options.epilogue
 @options.target
 @options.schedule
 @click.option("-o", "output", metavar="DIR", required=True, help="The folder to write: new, empty or an earlier one.")
@@ -39,6 +41,7 @@ def explain(
     dtype: str,
     beta: int,
     b_packed: bool,
+    epilogue: tuple[Epilogue, ...],
     target: str,
     threads: int,
     schedule: str | None,
@@ -64,6 +67,7 @@ def explain(
         dtype=dtype,
         beta=beta,
         b_packed=b_packed,
+        epilogue=epilogue,
         target=target,
         threads=threads,
         schedule=schedule,

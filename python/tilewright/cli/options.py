@@ -78,6 +78,17 @@ def beta(function: Command) -> Command:
     )(function)
 
 
+def epilogue(function: Command) -> Command:
+    """``--epilogue``."""
+    return click.option(
+        "--epilogue",
+        default=(),
+        metavar="ENTRY,…",
+        callback=_epilogue,
+        help="What is done to each sum, such as bias:n,gelu: entries, with their arguments after colons.",
+    )(function)
+
+
 def b_packed(function: Command) -> Command:
     """``--b-packed``."""
     return click.option("--b-packed", is_flag=True, help="B comes packed ahead of time: calls do not pack it.")(
@@ -113,6 +124,13 @@ def schedule(function: Command) -> Command:
     return click.option(
         "--schedule", metavar="NAME|FILE", help="A strategy's name, or a .py or .mlir file. Chosen for you otherwise."
     )(function)
+
+
+def _epilogue(_context: click.Context, _parameter: click.Parameter, value: str | tuple[()]) -> tuple[Any, ...]:
+    """The entries."""
+    from tilewright.payload.epilogues import parse
+
+    return parse(value) if isinstance(value, str) else value
 
 
 def _threads(_context: click.Context, _parameter: click.Parameter, value: int) -> int:

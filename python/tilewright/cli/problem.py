@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tilewright.cli.options import Extents
+from tilewright.entries import Epilogue
 from tilewright.errors import TilewrightError
 from tilewright.schedules import make
 from tilewright.schedules.plan import Plan
@@ -61,6 +62,7 @@ def given(
     dtype: str,
     beta: int,
     b_packed: bool,
+    epilogue: tuple[Epilogue, ...],
     target: str,
     threads: int,
     schedule: str | None,
@@ -79,8 +81,10 @@ def given(
         raise click.UsageError(f"{found} given; expected one --shape MxNxK or one FILE.mlir")
     row = resolve(target)
     if file is None:
-        spec = MatmulSpec.from_dtypes(*shapes[0], dtype, beta=beta, b_packed=b_packed)
+        spec = MatmulSpec.from_dtypes(*shapes[0], dtype, beta=beta, b_packed=b_packed, epilogue=epilogue)
         return Problem(spec, row, make.make(spec, row, schedule, parameters, threads))
+    if epilogue:
+        raise click.UsageError("both FILE.mlir and --epilogue given; expected the epilogue of a --shape")
     imported = _imported(file)
     spec = replace(imported.spec, b_packed=b_packed)
     return Problem(spec, row, make.make(spec, row, schedule, parameters, threads), symbol=imported.function)

@@ -17,6 +17,7 @@ from tilewright.errors import SpecError
 if TYPE_CHECKING:
     import numpy as np
 
+    from tilewright.entries import Epilogue
     from tilewright.runtime.kernel import Kernel
     from tilewright.spec import MatmulSpec
 
@@ -30,6 +31,7 @@ _MEMINFO = Path("/proc/meminfo")
 @options.dtype
 @options.beta
 @options.b_packed
+@options.epilogue
 @options.target
 @options.schedule
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the random operands; a fresh one otherwise.")
@@ -38,6 +40,7 @@ def run(
     dtype: str,
     beta: int,
     b_packed: bool,
+    epilogue: tuple[Epilogue, ...],
     target: str,
     threads: int,
     schedule: str | None,
@@ -52,7 +55,8 @@ def run(
     from tilewright.cli.output import console
 
     seed = secrets.randbits(32) if seed is None else seed
-    specs = [tw.MatmulSpec.from_dtypes(*shape, dtype, beta=beta, b_packed=b_packed) for shape in shapes]
+    fields = {"beta": beta, "b_packed": b_packed, "epilogue": epilogue}
+    specs = [tw.MatmulSpec.from_dtypes(*shape, dtype, **fields) for shape in shapes]
     for spec in specs:
         _require_memory(spec)
     out = console()
@@ -106,15 +110,17 @@ def _measure(kernel: Kernel, seed: int) -> Outcome:
     if spec.beta:
         former = values(np.random.default_rng((seed, 1)), data.c.shape, spec.c_type)
         data.c[...] = former
+    random = np.random.default_rng((seed, 2))
+    further = [values(random, each.shape, each.type) for each in spec.further]
     b = kernel.pack_b(data.b) if spec.b_packed else data.b
-    kernel(data.a, b, out=data.c)
-    expected = tw.reference(spec, data.a, data.b, former)
-    bound = tw.error_bound(spec, data.a, data.b, former)
+    kernel(data.a, b, *further, out=data.c)
+    expected = tw.reference(spec, data.a, data.b, *further, c=former)
+    bound = tw.error_bound(spec, data.a, data.b, *further, c=former)
     wrong = int(np.count_nonzero(~within_bound(data.c, expected, bound)))
     worst = _worst(data.c, expected, bound)
     relative = relative_error(data.c, expected)
 
-    loop = Loop([lambda: kernel(data.a, b, out=data.c)])
+    loop = Loop([lambda: kernel(data.a, b, *further, out=data.c)])
     count = loop.calibrate(_SAMPLE_SECONDS)
     seconds = statistics.median(loop.sample(count) for _ in range(_SAMPLES))
     return Outcome(seconds, count * _SAMPLES, wrong, worst, relative)

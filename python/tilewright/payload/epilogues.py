@@ -174,6 +174,57 @@ def function(of: Callable[..., Any], **axes: str | tuple[str, str]) -> Epilogue:
     return of_function(of, axes)
 
 
+NAMES = (
+    "bias",
+    "cast",
+    "clamp",
+    "dequantize",
+    "exp",
+    "gelu",
+    "leaky_relu",
+    "multiply",
+    "quantize",
+    "relu",
+    "residual",
+    "scale",
+    "scale_by",
+    "sigmoid",
+    "silu",
+    "tanh",
+)
+"""The entries that can be written as text."""
+
+
+def parse(text: str) -> tuple[Epilogue, ...]:
+    """The entries that a text names, as on the command line: "bias:n,gelu", each with its arguments after colons.
+
+    Raises:
+        SpecError: A name is unknown, or an argument does not fit.
+    """
+    entries = []
+    for written in text.split(","):
+        name, *arguments = written.strip().split(":")
+        if name not in NAMES:
+            raise SpecError(f"no entry {name!r}", where="epilogue", expected=f"one of {', '.join(NAMES)}")
+        try:
+            entries.append(globals()[name](*map(_argument, arguments)))
+        except TypeError:
+            raise SpecError(
+                f"{written!r} has wrong arguments", where="epilogue", expected=f"those of tw.{name}"
+            ) from None
+    return tuple(entries)
+
+
+def _argument(text: str) -> int | float | str:
+    """A number, or the text itself."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
 def _entry(name: str, of: Callable[[Traced, Traced], Traced], operand: Operand, written: str) -> Epilogue:
     return Epilogue(f"{name}({written})", (operand,), trace(of, 1))
 
