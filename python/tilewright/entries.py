@@ -204,7 +204,7 @@ def chain(accumulator: str, epilogue: Sequence[Epilogue]) -> Chain:
     """
     compute = "f64" if accumulator == "f64" else "f32"
     whole = Chain(accumulator, compute, ())
-    taken = set(_RESERVED)
+    taken: set[str] = set(_RESERVED)
     for each in epilogue:
         source = whole.result
         operands = []

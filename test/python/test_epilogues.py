@@ -114,18 +114,27 @@ def test_types_follow_the_chain(fields, result, operands):
         (lambda: spec_of(3), "an entry of the epilogue is 3"),
         (lambda: tw.bias("k"), "operand bias has axes 'k'; expected one of 'mn', 'n', 'm', ''"),
         (lambda: tw.bias("n", "f8"), "unknown element type 'f8'"),
-        (lambda: tw.scale("x"), "scale of 'x'; expected a finite number"),
+        (
+            lambda: tw.scale("x"),  # pyright: ignore[reportArgumentType]
+            "scale of 'x'; expected a finite number",
+        ),
         (lambda: tw.scale(math.inf), "scale of inf"),
         (lambda: tw.clamp(1, 0), "clamp from 1 to 0"),
         (lambda: tw.gelu("fast"), "gelu by 'fast'; expected 'erf' or 'tanh'"),
         (lambda: tw.quantize(0), "quantize by 0"),
         (lambda: tw.quantize(1, 200), "zero point 200; expected an int of i8"),
         (lambda: tw.quantize(1, 0, "i32"), "quantize to 'i32'"),
-        (lambda: tw.dequantize("n", 0.5), r"zero point 0\.5"),
+        (
+            lambda: tw.dequantize("n", 0.5),  # pyright: ignore[reportArgumentType]
+            r"zero point 0\.5",
+        ),
         (lambda: spec_of(lambda: 1), r"takes \(\)"),
         (lambda: spec_of(lambda c, *s: c), r"takes \(c, \*s\)"),
         (lambda: tw.function(lambda c, s: c, t="m"), "no operand t; expected one of s"),
-        (lambda: tw.function(3), "function of 3"),
+        (
+            lambda: tw.function(3),  # pyright: ignore[reportArgumentType]
+            "function of 3",
+        ),
         (lambda: spec_of(lambda c: c > 0), "returns a comparison.* Return tw.math.where"),
         (lambda: spec_of(lambda c: c if c > 0 else 0), "decides a branch.* Choose with tw.math.where"),
         (lambda: spec_of(lambda c: math.tanh(c)), "made a number.* Call functions of tw.math"),
@@ -149,7 +158,11 @@ def test_entries_can_be_written_as_text():
     assert parse(text) == (tw.bias("n"), tw.clamp(-1, 2.5), tw.quantize(0.5, 3, "u8"))
     for each in NAMES:
         assert getattr(tw, each).__doc__
-    for wrong, match in (("bia", "no entry 'bia'; expected one of bias, "), ("relu:1", "'relu:1' has wrong arguments"), ("", "no")):
+    for wrong, match in (
+        ("bia", "no entry 'bia'; expected one of bias, "),
+        ("relu:1", "'relu:1' has wrong arguments"),
+        ("", "no"),
+    ):
         with pytest.raises(SpecError, match=match):
             parse(wrong)
 

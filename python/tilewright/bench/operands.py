@@ -91,7 +91,7 @@ def rotation(first: Operands, total_bytes: int) -> list[Operands]:
     return every
 
 
-def values(random: np.random.Generator, shape: tuple[int, int], kind: DType) -> np.ndarray:
+def values(random: np.random.Generator, shape: tuple[int, ...], kind: DType) -> np.ndarray:
     """A matrix of floats uniform in [-1, 1], or of integers over their whole range."""
     numpy_dtype = to_numpy(kind)
     matrix = aligned(shape, numpy_dtype)
