@@ -16,6 +16,7 @@ import numpy as np
 import products
 import tilewright as tw
 
+TYPES = ("f32", "bf16", "u8,i8,i32", "f64", "f16", "i8", "bf16,bf16,bf16")
 PAGE = mmap.PAGESIZE
 _NONE, _READ = 0, mmap.PROT_READ
 _mprotect = ctypes.CDLL(None, use_errno=True).mprotect
@@ -63,7 +64,7 @@ class Guarded:
         if placing.fenced:
             guards += [start + PAGE + row * (own_pages + PAGE) + own_pages for row in range(rows - 1)]
         whole = np.frombuffer(self._memory, values.dtype)
-        whole[...] = np.nan
+        whole[...] = products.foreign(values.dtype)
         self.matrix = np.lib.stride_tricks.as_strided(whole[offset // size :], (rows, columns), (leading * size, size))
         self.matrix[...] = values
         self._guards = guards
@@ -86,7 +87,7 @@ class Guarded:
 def run(kernel: tw.Kernel, placings: tuple[Placing, Placing, Placing]) -> None:
     """Runs and checks `kernel` with A, B and C placed so."""
     operands = products.uniform(kernel.spec)
-    former = operands[2] if kernel.spec.beta else np.full_like(operands[2], np.nan)
+    former = operands[2] if kernel.spec.beta else np.full_like(operands[2], products.foreign(operands[2].dtype))
     guarded = [Guarded(each, placing) for each, placing in zip((*operands[:2], former), placings, strict=True)]
     a, b, c = (each.matrix for each in guarded)
     for each in guarded[:2]:
@@ -96,11 +97,11 @@ def run(kernel: tw.Kernel, placings: tuple[Placing, Placing, Placing]) -> None:
 
 
 def main(target: str, schedule: str, shapes: list[str]) -> None:
-    """Runs each shape with both betas and all placings."""
+    """Runs each shape, types and betas in turn, with all placings."""
     for number, shape in enumerate(shapes):
         m, n, k = map(int, shape.split("x"))
-        # Alternating, so that half the kernels are enough.
-        spec = tw.MatmulSpec(m, n, k, a=("f32", "f64")[number % 2], beta=number // 2 % 2)
+        # In turn, so that a part of the kernels is enough.
+        spec = tw.MatmulSpec.from_dtypes(m, n, k, TYPES[number % len(TYPES)], beta=number // 2 % 2)
         kernel = tw.compile(spec, target=target, schedule=None if schedule == "-" else schedule, cache=False)
         for turn, placing in enumerate(PLACINGS):
             others = PLACINGS[(turn + 1) % len(PLACINGS)], PLACINGS[(turn + 2) % len(PLACINGS)]

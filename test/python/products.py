@@ -12,6 +12,9 @@ from tilewright.payload.reference import within_bound
 
 TARGETS = [each.target.name for each in tw.targets() if each.runs]
 """Every target whose code this machine runs, the host first."""
+_ROWS = [each.target for each in reversed(tw.targets()) if each.runs and each.target.name != "host"]
+LEVELS = [*{(row.vector_bits, row.vector_registers): row.name for row in _ROWS}.values()]
+"""The plainest of these rows for each kind of registers: others that share them get the same code for f32 and f64."""
 NUMPY = {"f32": np.float32, "f64": np.float64}
 """The types that take the same path through the compiler whatever the target: those that are not extended."""
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}

@@ -13,6 +13,7 @@ import products
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from products import LEVELS
 from tilewright import targets
 from tilewright.emit import shared, stages
 from tilewright.errors import TargetError
@@ -22,8 +23,6 @@ from tilewright.spec import MatmulSpec
 
 OK, WRONG_EXTENTS = 0, 1
 ROWS = [row.name for row in targets.all() if not targets.runnable(row)]
-# One for each kind of registers: rows that share them get the same code for these types.
-LEVELS = list({(row.vector_bits, row.vector_registers): row.name for row in map(targets.get, ROWS)}.values())
 STRATEGIES = ("packed", "unpacked")
 DTYPES = ("f32", "f64")
 

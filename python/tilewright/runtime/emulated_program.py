@@ -8,7 +8,9 @@ is shared with the process that started it, laid out by `Call`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from tilewright.emit import code, shared
 from tilewright.targets.base import Target
@@ -47,33 +49,69 @@ def program(object_: bytes, functions: Sequence[str], target: Target) -> bytes:
         TargetError: There is no linker for the target.
         LoweringError: The linker failed, because the object needs a function that is not here.
     """
-    return shared.link_program([object_, code.object_file(_text(functions), target)])
+    return shared.link_program([object_, code.object_file(_text(functions, _SYSTEMS[target.architecture]), target)])
 
 
-# Numbers of Linux's system calls on AArch64: include/uapi/asm-generic/unistd.h.
-_SYSTEM = """
-define internal i64 @system(i64 %number, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f) noinline {
-  %r = call i64 asm sideeffect "svc #0", "={x0},{x8},0,{x1},{x2},{x3},{x4},{x5},~{memory}"(
+@dataclass(frozen=True, slots=True)
+class _System:
+    """How Linux is called.
+
+    Attributes:
+        instruction: What calls it.
+        registers: LLVM's constraints on it: the result, the call's number, and six arguments.
+        mmap: The number of that call.
+        exit_group: The number of that call.
+        start: Attributes of the function that the program starts at.
+    """
+
+    instruction: str
+    registers: str
+    mmap: int
+    exit_group: int
+    start: str = ""
+
+
+_SYSTEMS: Mapping[str, _System] = MappingProxyType(
+    {
+        "aarch64": _System("svc #0", "={x0},{x8},0,{x1},{x2},{x3},{x4},{x5},~{memory}", 222, 94),
+        # A function expects the stack as it is after a call; a program starts without one.
+        "x86_64": _System(
+            "syscall", "={rax},0,{rdi},{rsi},{rdx},{r10},{r8},{r9},~{rcx},~{r11},~{memory}", 9, 231, '"stackrealign"'
+        ),
+    }
+)
+"""By architecture. Numbers: Linux's include/uapi/asm-generic/unistd.h and arch/x86/entry/syscalls/syscall_64.tbl."""
+
+
+def _system_call(system: _System) -> str:
+    return f"""
+define internal i64 @system(i64 %number, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f) noinline {{
+  %r = call i64 asm sideeffect "{system.instruction}", "{system.registers}"(
     i64 %number, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f)
   ret i64 %r
-}
+}}
+define internal i64 @map(i64 %bytes, i64 %flags, i64 %file) {{
+  %r = call i64 @system(i64 {system.mmap}, i64 0, i64 %bytes, i64 {_READ_WRITE}, i64 %flags, i64 %file, i64 0)
+  ret i64 %r
+}}
 """
-_MMAP, _EXIT_GROUP = 222, 94
 
-# PROT_READ | PROT_WRITE is 3, MAP_SHARED 1, MAP_PRIVATE | MAP_ANONYMOUS 34. Errors are -4095 to -1. A kernel's workspace is
-# aligned to a page at most, and goes with the program.
-_LIBRARY = f"""
-define ptr @_mlir_memref_to_llvm_aligned_alloc(i64 %alignment, i64 %bytes) {{
-  %r = call i64 @system(i64 {_MMAP}, i64 0, i64 %bytes, i64 3, i64 34, i64 -1, i64 0)
+
+_READ_WRITE, _SHARED = 3, 1
+# MAP_PRIVATE | MAP_ANONYMOUS is 34. Errors are -4095 to -1. A kernel's workspace is aligned to a page at most, and goes with
+# the program.
+_LIBRARY = """
+define ptr @_mlir_memref_to_llvm_aligned_alloc(i64 %alignment, i64 %bytes) {
+  %r = call i64 @map(i64 %bytes, i64 34, i64 -1)
   %failed = icmp ugt i64 %r, -4096
   %address = select i1 %failed, i64 0, i64 %r
   %p = inttoptr i64 %address to ptr
   ret ptr %p
-}}
-define void @_mlir_memref_to_llvm_free(ptr %p) {{
+}
+define void @_mlir_memref_to_llvm_free(ptr %p) {
   ret void
-}}
-define ptr @memset(ptr %to, i32 %value, i64 %bytes) "no-builtins" {{
+}
+define ptr @memset(ptr %to, i32 %value, i64 %bytes) "no-builtins" {
   %byte = trunc i32 %value to i8
   br label %test
 test:
@@ -87,8 +125,8 @@ step:
   br label %test
 done:
   ret ptr %to
-}}
-define ptr @memcpy(ptr %to, ptr %from, i64 %bytes) "no-builtins" {{
+}
+define ptr @memcpy(ptr %to, ptr %from, i64 %bytes) "no-builtins" {
   br label %test
 test:
   %i = phi i64 [ 0, %0 ], [ %next, %step ]
@@ -103,11 +141,11 @@ step:
   br label %test
 done:
   ret ptr %to
-}}
+}
 """
 
 
-def _text(functions: Sequence[str]) -> str:
+def _text(functions: Sequence[str], system: _System) -> str:
     """The program as LLVM IR. Every function is called with all arguments: what it does not take, it does not see."""
     types = ", ".join(["i64"] * MOST_ARGUMENTS)
     declarations = "".join(f"declare i32 @{name}({types})\n" for name in functions)
@@ -124,13 +162,13 @@ def _text(functions: Sequence[str]) -> str:
         ]
     arguments = ", ".join(f"i64 %arg{i}" for i in range(MOST_ARGUMENTS))
     body = "\n  ".join(lines)
-    return f"""{_SYSTEM}{_LIBRARY}{declarations}
+    return f"""{_system_call(system)}{_LIBRARY}{declarations}
 @functions = internal constant [{len(functions)} x ptr] [{table}]
-define void @_start() {{
-  %first = call i64 @system(i64 {_MMAP}, i64 0, i64 {HEADER_BYTES}, i64 3, i64 1, i64 0, i64 0)
+define void @_start() {system.start} {{
+  %first = call i64 @map(i64 {HEADER_BYTES}, i64 {_SHARED}, i64 0)
   %h = inttoptr i64 %first to ptr
   %bytes = load i64, ptr %h
-  %mapped = call i64 @system(i64 {_MMAP}, i64 0, i64 %bytes, i64 3, i64 1, i64 0, i64 0)
+  %mapped = call i64 @map(i64 %bytes, i64 {_SHARED}, i64 0)
   %m = inttoptr i64 %mapped to ptr
   %which_at = getelementptr i64, ptr %m, i64 1
   %which = load i64, ptr %which_at
@@ -142,7 +180,7 @@ define void @_start() {{
   %entry = load ptr, ptr %entry_at
   %r = call i32 %entry({arguments})
   store i32 %r, ptr %status_at
-  %never = call i64 @system(i64 {_EXIT_GROUP}, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %never = call i64 @system(i64 {system.exit_group}, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   unreachable
 }}
 """
