@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.dtypes import dtype
+from tilewright.dtypes import dtype, to_numpy
 from tilewright.schedules import blocking, select
 from tilewright.targets import get
 
@@ -96,6 +97,20 @@ def test_narrow_elements_are_multiplied_in_whole_registers():
 )
 def test_narrow_elements_are_packed_when_they_would_be_widened_too_often(a, b, shape, strategy):
     assert select.choose(tw.MatmulSpec(*shape, a=a, b=b), ZEN_4).strategy == strategy
+
+
+@pytest.mark.parametrize(("a", "b"), [("bf16", "bf16"), ("u8", "i8"), ("i8", "i8")])
+@pytest.mark.parametrize("k", [4, 12, 44, 45])
+@pytest.mark.parametrize("schedule", ["streamed", "unpacked"])
+def test_narrow_elements_with_blocks_of_k_that_do_not_fit(a, b, k, schedule):
+    spec = tw.MatmulSpec(3, 40, k, a=a, b=b)
+    kernel = tw.compile(spec, schedule=schedule, parameters={"kc": 8})
+    rng = np.random.default_rng(k)
+    operands = [
+        rng.integers(-100 if kind.kind == "int" else 0, 100, shape).astype(to_numpy(kind))
+        for kind, shape in ((spec.a_type, spec.a_shape), (spec.b_type, spec.b_shape))
+    ]
+    assert (kernel(*operands) == tw.reference(spec, *operands)).all()
 
 
 def test_rows_side_by_side_have_their_lines_in_l1():

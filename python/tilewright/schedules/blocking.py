@@ -189,18 +189,23 @@ def register_tile(
     most: int = _MAX_SIZE,
     padded: bool = True,
     fused: bool = True,
+    rows: int = 1,
 ) -> tuple[int, int]:
     """The register tile with which an m x n result takes the fewest cycles, as `result_cycles` counts them.
 
-    With `nr`, the best of that many columns; with `lanes`, of vectors of that many; `most` rows at most; `fused` as for
-    `register_tiles`.
+    With `nr`, the best of that many columns; with `lanes`, of vectors of that many; `most` rows at most, a multiple of
+    `rows`; `fused` as for `register_tiles`.
     """
     lanes = lanes or target.lanes(element)
 
     def cycles(tile: tuple[int, int]) -> tuple[float, int]:
         return result_cycles(target, m, n, tile, lanes=lanes, padded=padded), -tile[0] * tile[1]
 
-    fitting = (tile for tile in register_tiles(target, lanes, fused=fused) if tile[0] <= most and nr in (None, tile[1]))
+    fitting = (
+        tile
+        for tile in register_tiles(target, lanes, fused=fused)
+        if tile[0] <= most and tile[0] % rows == 0 and nr in (None, tile[1])
+    )
     return min(fitting, key=cycles)
 
 
@@ -209,7 +214,7 @@ def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, nr: int | None = N
     dot = target.dot(spec.a_type.name, spec.b_type.name)
     if dot.kind == "amx":
         return tiles.block(m, spec.n, nr=nr)
-    return register_tile(target, spec.acc_type, m, spec.n, nr=nr, fused=dot.adds)
+    return register_tile(target, spec.acc_type, m, spec.n, nr=nr, fused=dot.adds, rows=dot.rows)
 
 
 def panel_bytes(spec: MatmulSpec, target: Target) -> int:
@@ -282,7 +287,9 @@ def streamed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     sums = target.fma_latency * target.fma_per_cycle
     kc = min(ceil_div(max(spec.m, 1), target.l1.ways) * target.l1.ways, max(spec.k, 1))
     mr = even(spec.m, most_rows(target))
-    vectors = min(ceil_div(sums, mr), (target.vector_registers - 2) // (mr + 1))
+    # Pairs of rows are interleaved by whole lines: bf16, 8 rows, 4096 x 4096 weights, 121 GFLOP/s with 16 columns, 133 with 32.
+    least = 2 if target.dots(spec.a_type.name, spec.b_type.name)[-1].depth == 2 else 1
+    vectors = max(min(max(ceil_div(sums, mr), least), (target.vector_registers - 2) // (mr + 1)), 1)
     nr = even(spec.n, vectors * lanes, lanes)
     nc = even(spec.n, target.l2.bytes // 4 // (max(spec.m, kc) * element.bytes), nr)
     return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=nc, kc=kc)

@@ -55,8 +55,10 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
         tile, loop = steps.tile_result(tile, [0, nc, 0], spec)
         if spec.n % nc:
             short.append(loop)
-    if p.kc < spec.k and not spec.fused:
-        tile, _ = steps.tile(tile, [0, 0, p.kc])
+    # A step of several elements needs a block of K whose size is known.
+    kc = p.kc if step == 1 else next(size for size in range(p.kc, 0, -step) if spec.k % size == 0)
+    if kc < spec.k and not spec.fused:
+        tile, _ = steps.tile(tile, [0, 0, kc])
     for sizes, size, extent, uneven in (
         ([0, p.nr, 0], p.nr, min(nc, spec.n), bool(spec.n % p.nr or short)),
         ([p.mr, 0, 0], p.mr, spec.m, bool(spec.m % p.mr)),
@@ -71,7 +73,7 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
         steps.peel(loop)
     steps.clean(script.functions)
     tile = steps.match_product(script.functions, spec)
-    looped = (spec.k if spec.fused else min(p.kc, spec.k)) > step
+    looped = (spec.k if spec.fused else min(kc, spec.k)) > step
     if looped:
         tile, _ = steps.tile(tile, [0, 0, step])
     steps.clean(script.functions)
