@@ -128,6 +128,11 @@ class Chain:
         """All further operands, in the order of the call."""
         return tuple(each for entry in self.entries for each in entry.operands)
 
+    @property
+    def types(self) -> frozenset[str]:
+        """The types of all that is read and computed."""
+        return frozenset(step.result for entry in self.entries for step in entry.steps)
+
     def wide(self, element: str) -> str:
         """The type in which numbers of type `element` are computed with."""
         return "i32" if element in _INTEGERS else self.compute

@@ -19,6 +19,7 @@ CHAINS = {
     "bias, gelu": {"epilogue": (tw.bias(), tw.gelu())},
     "rows": {"epilogue": (tw.bias("m"), tw.scale_by("m"), tw.relu())},
     "bf16": {"a": "bf16", "c": "bf16", "epilogue": (tw.bias("n", "bf16"), tw.gelu("tanh"), tw.residual("mn", "bf16"))},
+    "rounded on the way": {"epilogue": (tw.cast("bf16"), tw.bias("n", "f16"), tw.cast("f16"), tw.relu())},
     "f16": {"a": "f16", "c": "f16", "epilogue": (tw.multiply(), tw.clamp(-1, 1))},
     "f64": {"a": "f64", "epilogue": (tw.bias(), tw.gelu(), tw.silu())},
     "added to": {"beta": 1, "epilogue": (tw.bias(""), tw.leaky_relu(0.1))},
@@ -78,7 +79,7 @@ def test_numbers(chain, shape):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("chain", ["bias, gelu", "bf16", "requantised", "function"])
+@pytest.mark.parametrize("chain", ["bias, gelu", "bf16", "rounded on the way", "requantised", "function"])
 def test_numbers_on_every_target(chain, target):
     spec = tw.MatmulSpec(33, 70, 40, **CHAINS[chain])
     operands, former = random_operands(spec)

@@ -52,8 +52,8 @@ _MOVES = frozenset(
 
 
 def of(spec: MatmulSpec) -> frozenset[str]:
-    """The 16-bit floats among the element types of `spec`."""
-    return frozenset(CONVERTERS) & {spec.a_type.name, spec.b_type.name, spec.c_type.name}
+    """The 16-bit floats among the element types of `spec`, those of its epilogue among them."""
+    return frozenset(CONVERTERS) & {spec.a_type.name, spec.b_type.name, spec.c_type.name, *spec.chain.types}
 
 
 def to_expand(spec: MatmulSpec, target: Target) -> frozenset[str]:
