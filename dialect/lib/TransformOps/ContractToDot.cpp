@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "DotForm.h"
+#include "DotOperands.h"
 #include "Tilewright/TransformOps/TilewrightTransformOps.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -14,19 +15,14 @@ using namespace mlir;
 using namespace tilewright;
 
 namespace {
-/// An operand of a contraction in dot form, before it is extended.
-struct Narrow {
-  Value source;
-  bool isUnsigned;
-};
-
 /// Lowers one contraction.
-class DotLowering {
+class DotLowering : DotOperands {
 public:
   DotLowering(RewriterBase &rewriter, vector::ContractionOp contract, ContractToDotOp options)
-      : rewriter(rewriter), contract(contract), loc(contract.getLoc()), intrinsic(options.getIntrinsicAttr()),
-        element(options.getElement()), depth(options.getDepth()), lanes(options.getLanes()), adds(options.getAdds()),
-        unsignedFirst(options.getUnsignedFirst()), bothUnsigned(options.getBothUnsigned()), byLane(options.getByLane()) {}
+      : DotOperands(rewriter, contract, options.getElement()), intrinsic(options.getIntrinsicAttr()),
+        depth(options.getDepth()), lanes(options.getLanes()), adds(options.getAdds()),
+        unsignedFirst(options.getUnsignedFirst()), bothUnsigned(options.getBothUnsigned()),
+        byLane(options.getByLane()) {}
 
   /// Whether the instruction does what the contraction says; finds the operands.
   bool fits() {
@@ -34,14 +30,7 @@ public:
         contract.getKind() != vector::CombiningKind::ADD || contract.getRhsType().getDimSize(1) % lanes != 0 ||
         contract.getRhsType().getDimSize(2) != depth)
       return false;
-    std::optional<Narrow> left = narrowed(contract.getLhs()), right = narrowed(contract.getRhs());
-    if (!left || !right)
-      return false;
-    lhs = *left;
-    rhs = *right;
-    if (unsignedFirst)
-      return lhs.isUnsigned != rhs.isUnsigned;
-    return lhs.isUnsigned == bothUnsigned && rhs.isUnsigned == bothUnsigned;
+    return findOperands() && signsFit(unsignedFirst, bothUnsigned);
   }
 
   Value lower() {
@@ -76,58 +65,6 @@ public:
   }
 
 private:
-  std::optional<Narrow> narrowed(Value operand) {
-    if (Operation *extension = extensionOf(operand)) {
-      Value source = extension->getOperand(0);
-      if (getElementTypeOrSelf(source) != element)
-        return std::nullopt;
-      return Narrow{source, isa<arith::ExtUIOp>(extension)};
-    }
-    return narrowedConstant(operand);
-  }
-
-  /// A constant that was folded with its extension: it has the sign with which it fits.
-  std::optional<Narrow> narrowedConstant(Value operand) {
-    SplatElementsAttr splat;
-    auto narrow = dyn_cast<IntegerType>(element);
-    if (!narrow || !matchPattern(operand, m_Constant(&splat)))
-      return std::nullopt;
-    APInt value = splat.getSplatValue<APInt>();
-    bool isSigned = value.isSignedIntN(narrow.getWidth());
-    if (!isSigned && !value.isIntN(narrow.getWidth()))
-      return std::nullopt;
-    auto type = cast<VectorType>(operand.getType()).clone(element);
-    auto attr = DenseElementsAttr::get(cast<ShapedType>(Type(type)), value.trunc(narrow.getWidth()));
-    return Narrow{arith::ConstantOp::create(rewriter, loc, attr), !isSigned};
-  }
-
-  /// The read of rank two that `value` is, its rows in bounds, when reading again here gives the same.
-  vector::TransferReadOp rereadable(Value value, bool columnsInBounds = true) {
-    auto read = value.getDefiningOp<vector::TransferReadOp>();
-    if (!read || read->getBlock() != contract->getBlock() || read.getMask() || read.getVectorType().getRank() != 2 ||
-        !read.isDimInBounds(0) || (columnsInBounds && !read.isDimInBounds(1)) ||
-        !read.getPermutationMap().isMinorIdentity())
-      return nullptr;
-    for (Operation *op = read->getNextNode(); op != contract; op = op->getNextNode())
-      if (!isMemoryEffectFree(op) && !isa<vector::TransferReadOp, LLVM::CallIntrinsicOp>(op))
-        return nullptr;
-    return read;
-  }
-
-  /// `width` elements of what `read` reads, from (row, column) of the vector.
-  Value reread(vector::TransferReadOp read, int64_t row, int64_t column, int64_t width) {
-    SmallVector<Value> indices(read.getIndices());
-    AffineExpr index = rewriter.getAffineDimExpr(0);
-    auto shift = [&](Value &value, int64_t by) {
-      value = getValueOrCreateConstantIndexOp(
-          rewriter, loc, affine::makeComposedFoldedAffineApply(rewriter, loc, index + by, getAsOpFoldResult(value)));
-    };
-    shift(indices[indices.size() - 2], row);
-    shift(indices.back(), column);
-    return vector::TransferReadOp::create(rewriter, loc, VectorType::get({width}, element), read.getBase(), indices,
-                                          read.getPadding(), ArrayRef<bool>{read.isDimInBounds(1)});
-  }
-
   /// Group `k` of row `i` of A, in every lane.
   Value rowOf(int64_t i, int64_t k) {
     auto cast = lhs.source.getDefiningOp<vector::ShapeCastOp>();
@@ -176,8 +113,9 @@ private:
   }
 
   Value sumOf(int64_t i, int64_t j) {
-    Value piece = vector::ExtractStridedSliceOp::create(rewriter, loc, contract.getAcc(), ArrayRef<int64_t>{i, j * lanes},
-                                                        ArrayRef<int64_t>{1, lanes}, ArrayRef<int64_t>{1, 1});
+    Value piece =
+        vector::ExtractStridedSliceOp::create(rewriter, loc, contract.getAcc(), ArrayRef<int64_t>{i, j * lanes},
+                                              ArrayRef<int64_t>{1, lanes}, ArrayRef<int64_t>{1, 1});
     return vector::ShapeCastOp::create(rewriter, loc, sumType, piece);
   }
 
@@ -192,14 +130,9 @@ private:
     return adds ? result : arith::AddIOp::create(rewriter, loc, sum, result).getResult();
   }
 
-  RewriterBase &rewriter;
-  vector::ContractionOp contract;
-  Location loc;
   StringAttr intrinsic;
-  Type element;
   int64_t depth, lanes;
   bool adds, unsignedFirst, bothUnsigned, byLane;
-  Narrow lhs, rhs;
   VectorType sumType;
   /// Registers of A by row and number, in steps that read whole ones.
   DenseMap<std::pair<int64_t, int64_t>, Value> rowsRead;

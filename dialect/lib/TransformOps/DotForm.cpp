@@ -235,7 +235,8 @@ static void bringToDotForm(RewriterBase &rewriter, vector::ContractionOp contrac
   int64_t multiple = std::lcm<int64_t>(options.getDepth(), options.getMultiple().value_or(1));
   if (!lhs || !rhs || contract.getKind() != vector::CombiningKind::ADD ||
       contract.getIndexingMapsArray() != productMaps(rewriter.getContext()) ||
-      contract.getLhsType().getDimSize(1) % multiple != 0)
+      contract.getLhsType().getDimSize(1) % multiple != 0 ||
+      contract.getLhsType().getDimSize(0) % options.getRows().value_or(1) != 0)
     return;
   Grouping grouping(rewriter, contract, options);
   rewriter.setInsertionPoint(contract);

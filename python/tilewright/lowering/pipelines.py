@@ -67,7 +67,13 @@ def group_products(spec: MatmulSpec, dots: Sequence[Dot]) -> ir.Module:
             storage = ir.TypeAttr.get(ir.Type.parse(dot.storage)) if dot.storage else None
             if dot.kind != "multiply_add":
                 ours.tilewright_dot_form(
-                    functions, element, dot.depth, multiple=dot.least, storage=storage, flip=dot.flip
+                    functions,
+                    element,
+                    dot.depth,
+                    multiple=dot.least,
+                    rows=dot.rows,
+                    storage=storage,
+                    flip=dot.flip,
                 )
             ours.tilewright_convert_panels(functions, dot.depth, storage=storage)
     return script.module
@@ -104,6 +110,17 @@ def lower_vectors(lanes: int, dots: Sequence[Dot]) -> ir.Module:
         for dot in dots:
             if dot.kind == "amx":
                 ours.tilewright_contract_to_amx(functions)
+            elif dot.kind == "mmla":
+                element = ir.TypeAttr.get(ir.Type.parse(dot.element))
+                ours.tilewright_contract_to_mmla(
+                    functions,
+                    element,
+                    dot.intrinsic,
+                    dot.depth,
+                    lanes,
+                    unsigned_first=dot.unsigned_first,
+                    both_unsigned=dot.both_unsigned,
+                )
             elif dot.kind == "dot":
                 element = ir.TypeAttr.get(ir.Type.parse(dot.element))
                 ours.tilewright_contract_to_dot(

@@ -207,8 +207,8 @@ class Target:
             for row in dots.FAMILIES.get(self.family, ())
             if (a, b) in row.operands and row.features <= self.features and row.bits == self.vector_bits
         ]
-        tiles = [row for row in rows if row.kind == "amx"]
-        rest = [row for row in rows if row.kind != "amx"]
+        tiles = [row for row in rows if row.in_panels]
+        rest = [row for row in rows if not row.in_panels]
         return (*tiles[:1], *(rest[:1] or [dots.multiply_add(a, b, self._groups(a))]))
 
     def _groups(self, a: str) -> int:

@@ -3,7 +3,7 @@
 
 Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (order number 325383): VPDPBUSD, VPDPWSSD,
 VPMADDWD, VDPBF16PS, VPDPB[SU,UU,SS]D, TDPBF16PS, TDPFP16PS, TDPB[SU,US,UU,SS]D. Arm Architecture Reference Manual for
-A-profile (DDI 0487): SDOT, UDOT, USDOT, BFDOT (by element). Intrinsics: LLVM 22's IntrinsicsX86.td and IntrinsicsAArch64.td.
+A-profile (DDI 0487): SDOT, UDOT, USDOT, BFDOT (by element), SMMLA, UMMLA, USMMLA, BFMMLA. Intrinsics: LLVM 22's IntrinsicsX86.td and IntrinsicsAArch64.td.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-Kind = Literal["multiply_add", "dot", "amx"]
+Kind = Literal["multiply_add", "dot", "mmla", "amx"]
 
 AMX_ROWS = 16
 """Rows of a tile register: of A and of the sums, and of B the groups of `depth` elements."""
@@ -25,7 +25,7 @@ class Dot:
 
     Attributes:
         name: The instruction, or "multiply-add".
-        kind: "dot": groups of `depth` elements at once, by `intrinsic`. "amx": `AMX_ROWS` such groups at once, of as many
+        kind: "dot": groups of `depth` elements at once, by `intrinsic`. "mmla": those of two rows of A by two columns. "amx": `AMX_ROWS` such groups at once, of as many
             rows of A by columns of B. "multiply_add": one at a time, in the type of the sum, after widening.
         operands: The element types (A, B) that it is for.
         features: What a target must have.
@@ -57,6 +57,16 @@ class Dot:
     flip: bool = False
     per_cycle: float = 1.0
     groups: int = 1
+
+    @property
+    def rows(self) -> int:
+        """Rows of A that it multiplies at once, of those in a tile of vector registers."""
+        return 2 if self.kind == "mmla" else 1
+
+    @property
+    def in_panels(self) -> bool:
+        """Whether its operands want to be packed panels, so that another one is for what is not packed."""
+        return self.kind in ("amx", "mmla")
 
     @property
     def step(self) -> int:
@@ -172,7 +182,26 @@ def _by_lane(name: str, operands: frozenset[tuple[str, str]], feature: str, intr
     )
 
 
+def _mmla(name: str, operands: frozenset[tuple[str, str]], feature: str, intrinsic: str, **how: bool) -> Dot:
+    """A product of two rows by two columns of eight bytes, or of four bf16; a register of a row of A has two groups."""
+    return Dot(
+        name=name,
+        kind="mmla",
+        operands=operands,
+        features=frozenset({feature}),
+        bits=128,
+        depth=4 if operands == _BF16 else 8,
+        intrinsic=f"llvm.aarch64.neon.{intrinsic}",
+        groups=2,
+        **how,
+    )
+
+
 ARM = (
+    _mmla("bfmmla", _BF16, "bf16", "bfmmla"),
+    _mmla("smmla", _SIGNED, "i8mm", "smmla.v4i32.v16i8"),
+    _mmla("ummla", _UNSIGNED, "i8mm", "ummla.v4i32.v16i8", both_unsigned=True),
+    _mmla("usmmla", _MIXED, "i8mm", "usmmla.v4i32.v16i8", unsigned_first=True),
     _by_lane("bfdot", _BF16, "bf16", "bfdot.v4f32.v8bf16"),
     _by_lane("sdot", _SIGNED, "dotprod", "sdot.v4i32.v16i8"),
     _by_lane("udot", _UNSIGNED, "dotprod", "udot.v4i32.v16i8", both_unsigned=True),

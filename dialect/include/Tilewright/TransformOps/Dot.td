@@ -29,16 +29,18 @@ def Tilewright_DotFormOp : Tilewright_TransformEachOp<"dot_form"> {
     are taken off, or added, before the loop over k. Those sums are made in a loop of their own, as far outside as B's
     elements stay the same.
 
-    A contraction whose k is no multiple of `multiple` (by default of `depth`), or whose elements are of another type than `element`, is left alone.
+    A contraction whose k is no multiple of `multiple` (by default of `depth`), whose m is no multiple of `rows`, or whose
+    elements are of another type than `element`, is left alone.
     Why not upstream: its VNNI patterns take contractions that are in this form already, from operands packed by
     `linalg.pack`, which copies whole operands and not the panels of a block.
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, TypeAttr:$element, ConfinedAttr<I64Attr, [IntPositive]>:$depth,
-                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$multiple, OptionalAttr<TypeAttr>:$storage,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$multiple,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$rows, OptionalAttr<TypeAttr>:$storage,
                        UnitAttr:$flip);
   let results = (outs);
   let assemblyFormat = [{
-    $target `of` $element `depth` $depth (`multiple` $multiple^)? (`storage` $storage^)? (`flip` $flip^)?
+    $target `of` $element `depth` $depth (`multiple` $multiple^)? (`rows` $rows^)? (`storage` $storage^)? (`flip` $flip^)?
     attr-dict `:` type($target)
   }];
 }
@@ -99,6 +101,29 @@ def Tilewright_ContractToDotOp : Tilewright_TransformEachOp<"contract_to_dot"> {
   let assemblyFormat = [{
     $target `of` $element `by` $intrinsic `depth` $depth `lanes` $lanes (`adds` $adds^)? (`unsigned_first` $unsigned_first^)?
     (`both_unsigned` $both_unsigned^)? (`by_lane` $by_lane^)? attr-dict `:` type($target)
+  }];
+}
+
+def Tilewright_ContractToMmlaOp : Tilewright_TransformEachOp<"contract_to_mmla"> {
+  let summary = "Lowers contractions in dot form to an instruction that multiplies two rows by two columns";
+  let description = [{
+    Unrolls each contraction below the target that `dot_form` made, with an even number of rows and of elements of `element`,
+    to calls of the LLVM intrinsic `intrinsic`: its operands are groups of `depth` elements of two rows of A and of two
+    columns of B, and it adds their four products to a register of `lanes` sums. The loop around a contraction then carries
+    its sums in such registers, and not in rows. `unsigned_first` and `both_unsigned` are as in `contract_to_dot`.
+
+    Contractions that the instruction cannot do, by type, sign or shape, are left alone.
+
+    Why not upstream: its patterns (`apply_patterns.arm_neon.vector_contract_to_i8mm`) let loops carry rows of sums, which
+    are taken apart and put together again in every step.
+  }];
+  let arguments = (ins TransformHandleTypeInterface:$target, TypeAttr:$element, StrAttr:$intrinsic,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$depth, ConfinedAttr<I64Attr, [IntPositive]>:$lanes,
+                       UnitAttr:$unsigned_first, UnitAttr:$both_unsigned);
+  let results = (outs);
+  let assemblyFormat = [{
+    $target `of` $element `by` $intrinsic `depth` $depth `lanes` $lanes (`unsigned_first` $unsigned_first^)?
+    (`both_unsigned` $both_unsigned^)? attr-dict `:` type($target)
   }];
 }
 
