@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from tilewright.payload.reference import error_bound, reference
     from tilewright.runtime.compile import compile, matmul
+    from tilewright.runtime.compile_all import compile_all
     from tilewright.runtime.kernel import Kernel
     from tilewright.runtime.packed_b import PackedB
     from tilewright.schedules.blocking import Blocking

@@ -275,7 +275,18 @@ def data_of(page):
 
 
 def page_of(shape=(40, 48, 32), change=None):
-    problem = given(None, [shape], dtype="f32", beta=0, target="x86-64-v3", schedule="packed", parameters={})
+    problem = given(
+        None,
+        [shape],
+        dtype="f32",
+        beta=0,
+        b_packed=False,
+        epilogue=(),
+        target="x86-64-v3",
+        threads=1,
+        schedule="packed",
+        parameters={},
+    )
     stages = problem.build("asm")
     for name, text in (change or {}).items():
         stages.texts[name] = text

@@ -307,7 +307,9 @@ def test_a_loop_of_tiles_is_counted():
     assert loop is not None
     assert (loop.tile_products, loop.fma, loop.loads, loop.configurations) == (4, 0, 4, 0)
     assert loop.flops == 2 * 4 * 8192
-    assert hottest(TILES.replace("decq %rsi", "ldtilecfg (%r9)")).configurations == 1
+    inside = hottest(TILES.replace("decq %rsi", "ldtilecfg (%r9)"))
+    assert inside is not None
+    assert inside.configurations == 1
 
 
 @needs_mca

@@ -64,11 +64,12 @@ def test_numbers_and_the_bits_of_one_thread(strategy, m, n, k, sizes, dtype, bet
 def regions(text):
     """The lines of each parallel region, and those outside of them."""
     inside, outside = [], []
+    here = outside
     for line in text.splitlines():
         if "omp.parallel" in line:
             inside.append([])
             here = inside[-1]
-        elif "omp.terminator" in line or not inside:
+        elif "omp.terminator" in line:
             here = outside
         here.append(line)
     return inside, outside

@@ -82,7 +82,7 @@ def epilogue(function: Command) -> Command:
     """``--epilogue``."""
     return click.option(
         "--epilogue",
-        default=(),
+        default="",
         metavar="ENTRY,…",
         callback=_epilogue,
         help="What is done to each sum, such as bias:n,gelu: entries, with their arguments after colons.",
@@ -126,11 +126,11 @@ def schedule(function: Command) -> Command:
     )(function)
 
 
-def _epilogue(_context: click.Context, _parameter: click.Parameter, value: str | tuple[()]) -> tuple[Any, ...]:
-    """The entries."""
+def _epilogue(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[Any, ...]:
+    """The entries; none for an empty text."""
     from tilewright.payload.epilogues import parse
 
-    return parse(value) if isinstance(value, str) else value
+    return parse(value) if value else ()
 
 
 def _threads(_context: click.Context, _parameter: click.Parameter, value: int) -> int:
