@@ -54,10 +54,11 @@ bool parseArguments(PyObject *positional, PyObject *keywords, Arguments &argumen
 } // namespace
 
 MatmulCall::MatmulCall(std::shared_ptr<const ObjectCode> linked, Extents given, nb::handle aType, nb::handle bType,
-                       nb::handle cType, bool accumulate, nb::object packing, std::unique_ptr<TensorCall> further)
+                       nb::handle cType, Transposed transposed, bool accumulate, nb::object packing,
+                       std::unique_ptr<TensorCall> further)
     : code(std::move(linked)), entry(reinterpret_cast<MatmulEntry *>(const_cast<void *>(code->entry()))),
-      extents(given), a(makeOperand("a", extentM, extentK, /*written=*/false, aType)),
-      b(makeOperand("b", extentK, extentN, /*written=*/false, bType)),
+      extents(given), a(makeStored("a", extentM, extentK, transposed.a, aType)),
+      b(makeStored("b", extentK, extentN, transposed.b, bType)),
       c(makeOperand("out", extentM, extentN, /*written=*/true, cType)), accumulate(accumulate),
       outName(nb::steal(PyUnicode_InternFromString("out"))), packed(std::move(packing)), tensors(std::move(further)) {
   for (int64_t extent : extents)

@@ -18,6 +18,11 @@ namespace tilewright::runtime {
 using MatmulEntry = int32_t(int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb,
                             void *c, int64_t ldc);
 
+/// Which operands are stored transposed.
+struct Transposed {
+  bool a, b;
+};
+
 /// Immutable after construction, so that any number of threads may call it at once.
 class MatmulCall {
 public:
@@ -26,7 +31,8 @@ public:
   /// kernel has other operands than A and B, and calls go there. Throws nanobind::python_error or
   /// nanobind::builtin_exception.
   MatmulCall(std::shared_ptr<const ObjectCode> code, Extents extents, nanobind::handle a, nanobind::handle b,
-             nanobind::handle c, bool accumulate, nanobind::object packed, std::unique_ptr<TensorCall> tensors);
+             nanobind::handle c, Transposed transposed, bool accumulate, nanobind::object packed,
+             std::unique_ptr<TensorCall> tensors);
 
   /// self(a, b, *, out=None). A new reference, or null with a Python error. May throw as Operands.h says.
   PyObject *call(PyObject *positional, PyObject *keywords) const;

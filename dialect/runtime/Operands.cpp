@@ -188,6 +188,11 @@ Operand tilewright::runtime::makeOperand(const char *name, Extent rows, Extent c
   return {name, rows, columns, written, std::move(owned), itemBytes};
 }
 
+Operand tilewright::runtime::makeStored(const char *name, Extent rows, Extent columns, bool transposed,
+                                        nb::handle type) {
+  return makeOperand(name, transposed ? columns : rows, transposed ? rows : columns, /*written=*/false, type);
+}
+
 TensorOperand tilewright::runtime::makeTensorOperand(const std::string &name, std::vector<int64_t> shape, bool written,
                                                      nb::handle type, TensorType code) {
   auto [owned, itemBytes] = elementType(type);

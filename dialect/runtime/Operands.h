@@ -91,6 +91,9 @@ void importNumpy();
 /// An operand of `type`, which is anything that NumPy takes for a dtype. Throws nanobind::python_error.
 Operand makeOperand(const char *name, Extent rows, Extent columns, bool written, nanobind::handle type);
 
+/// A matrix of `rows` by `columns` that is read, and that may be stored transposed.
+Operand makeStored(const char *name, Extent rows, Extent columns, bool transposed, nanobind::handle type);
+
 /// The same for an operand of any rank, whose element type is `code` in DLPack.
 TensorOperand makeTensorOperand(const std::string &name, std::vector<int64_t> shape, bool written,
                                 nanobind::handle type, TensorType code);

@@ -6,9 +6,9 @@ namespace nb = nanobind;
 using namespace tilewright::runtime;
 
 PackCall::PackCall(std::shared_ptr<const ObjectCode> linked, const std::string &name, int64_t n, int64_t k,
-                   nb::handle type)
+                   nb::handle type, bool transposed)
     : code(std::move(linked)), entry(reinterpret_cast<PackEntry *>(const_cast<void *>(code->address(name)))),
-      extents{0, n, k}, b(makeOperand("b", extentK, extentN, /*written=*/false, type)) {
+      extents{0, n, k}, b(makeStored("b", extentK, extentN, transposed, type)) {
   if (!entry)
     throw nb::value_error(("the code was linked without the function \"" + name + "\"").c_str());
 }

@@ -38,8 +38,9 @@ static int64_t extentOf(std::optional<int64_t> value) {
 using GivenOperand = std::tuple<std::string, std::vector<int64_t>, nb::object, uint8_t, uint8_t>;
 
 static void makeCall(MatmulCall *self, const Code &code, std::optional<int64_t> m, std::optional<int64_t> n,
-                     std::optional<int64_t> k, nb::handle a, nb::handle b, nb::handle c, bool accumulate,
-                     nb::object packed, const std::string &tensorEntry, const std::vector<GivenOperand> &operands) {
+                     std::optional<int64_t> k, nb::handle a, nb::handle b, nb::handle c, bool aTransposed,
+                     bool bTransposed, bool accumulate, nb::object packed, const std::string &tensorEntry,
+                     const std::vector<GivenOperand> &operands) {
   Extents extents{extentOf(m), extentOf(n), extentOf(k)};
   std::unique_ptr<TensorCall> tensors;
   if (!operands.empty()) {
@@ -51,7 +52,8 @@ static void makeCall(MatmulCall *self, const Code &code, std::optional<int64_t> 
       operations *= static_cast<double>(extent);
     tensors = std::make_unique<TensorCall>(code.linked, tensorEntry, std::move(all), accumulate, operations);
   }
-  new (self) MatmulCall(code.linked, extents, a, b, c, accumulate, std::move(packed), std::move(tensors));
+  new (self) MatmulCall(code.linked, extents, a, b, c, {aTransposed, bTransposed}, accumulate, std::move(packed),
+                        std::move(tensors));
 }
 
 /// tp_call: the dispatch of a nanobind method would take as long as a small product.
@@ -108,9 +110,9 @@ NB_MODULE(_runtime, m) {
   nb::class_<MatmulCall>(m, "MatmulCall", nb::type_slots(callSlots),
                          "A matmul that can be called: self(a, b, *, out=None), from any number of threads at once.")
       .def("__init__", &makeCall, nb::arg("code"), nb::arg("m").none(), nb::arg("n").none(), nb::arg("k").none(),
-           nb::kw_only(), nb::arg("a"), nb::arg("b"), nb::arg("c"), nb::arg("accumulate") = false,
-           nb::arg("packed") = nb::none(), nb::arg("tensor_entry") = "",
-           nb::arg("operands") = std::vector<GivenOperand>(),
+           nb::kw_only(), nb::arg("a"), nb::arg("b"), nb::arg("c"), nb::arg("a_transposed") = false,
+           nb::arg("b_transposed") = false, nb::arg("accumulate") = false, nb::arg("packed") = nb::none(),
+           nb::arg("tensor_entry") = "", nb::arg("operands") = std::vector<GivenOperand>(),
            "Args:\n"
            "    code: The linked C entry.\n"
            "    m: Rows of A and of the result; None takes whatever the operands have, here and below.\n"
@@ -119,6 +121,8 @@ NB_MODULE(_runtime, m) {
            "    a: NumPy type (or its name) of A's elements.\n"
            "    b: That of B's.\n"
            "    c: That of the result's.\n"
+           "    a_transposed: Whether A is stored transposed, as an array of k rows.\n"
+           "    b_transposed: Whether B is, as an array of n rows.\n"
            "    accumulate: Whether the code adds to the result's former elements, so that calls have to pass `out`.\n"
            "    packed: How B comes packed, or None: its `type` is the type of the objects that are taken, which have "
            "an\n"
@@ -130,16 +134,17 @@ NB_MODULE(_runtime, m) {
   nb::class_<PackCall>(m, "PackCall", "Packs B ahead of time, from any number of threads at once.")
       .def(
           "__init__",
-          [](PackCall *self, const Code &code, const std::string &entry, int64_t n, int64_t k, nb::handle b) {
-            new (self) PackCall(code.linked, entry, n, k, b);
-          },
+          [](PackCall *self, const Code &code, const std::string &entry, int64_t n, int64_t k, nb::handle b,
+             bool transposed) { new (self) PackCall(code.linked, entry, n, k, b, transposed); },
           nb::arg("code"), nb::arg("entry"), nb::arg("n"), nb::arg("k"), nb::kw_only(), nb::arg("b"),
+          nb::arg("b_transposed") = false,
           "Args:\n"
           "    code: The linked code.\n"
           "    entry: The function in it that packs.\n"
           "    n: Columns of B.\n"
           "    k: Rows of B.\n"
-          "    b: NumPy type (or its name) of B's elements.")
+          "    b: NumPy type (or its name) of B's elements.\n"
+          "    b_transposed: Whether B is stored transposed, as an array of n rows.")
       .def(
           "pack",
           [](const PackCall &self, nb::handle b, nb::handle packed) {

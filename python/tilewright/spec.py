@@ -35,7 +35,7 @@ class OperandSpec:
 
 @dataclass(frozen=True, slots=True)
 class MatmulSpec:
-    """C = A·B, with A of M×K, B of K×N and C of M×N elements, all row-major.
+    """C = A·B, with A of M×K, B of K×N and C of M×N elements.
 
     Specs are values: they compare, hash and pickle by their fields, which are complete after construction (`b`, `c` and
     `acc` are then never None).
@@ -48,16 +48,17 @@ class MatmulSpec:
         b: Element type of B; by default that of A.
         c: Element type of C; by default the accumulator's.
         acc: Element type in which products are summed: the accumulator of `a`.
-        layout: "nn". In "nt", "tn" and "tt", t means that A (first) or B (second) is stored transposed.
+        layout: "nn", "nt", "tn" or "tt": t means that A (first) or B (second) is stored transposed, A as K×M and B as N×K
+            elements, each row-major as ever.
         batch: Leading batch extents: ().
         beta: 0: C = A·B, and C's former elements are never read. 1: C += A·B.
         b_packed: False. True: calls take B as `Kernel.pack_b` packed it.
         epilogue: What is done to each element of the sum, in this order: entries such as `tilewright.bias`, and Python
             functions of an element and of one of each further operand (`tilewright.function`). They are made entries.
 
-    This release computes the combinations of element types in `tilewright.dtypes.COMBINATIONS`, with static extents,
-    layout "nn" and no batch. A `c` narrower than `acc` is rounded to once, when the sum is
-    complete; with `beta` 1 the former C is one of its terms. Integers that overflow i32 wrap around, modulo 2**32.
+    This release computes the combinations of element types in `tilewright.dtypes.COMBINATIONS`, with static extents
+    and no batch. A `c` narrower than `acc` is rounded to once, when the sum is complete; with `beta` 1 the former C is one
+    of its terms. Integers that overflow i32 wrap around, modulo 2**32.
 
     With an epilogue, `c` is by default the type that the last entry leaves, and may be a narrower float; with `beta` 1 the
     former C is added to what the last entry leaves.
@@ -87,8 +88,8 @@ class MatmulSpec:
         for field in ("m", "n", "k"):
             object.__setattr__(self, field, _extent(field, getattr(self, field)))
         self._complete_types()
-        self._check_sizes()
         self._check_how_stored()
+        self._check_sizes()
 
     def _complete_types(self) -> None:
         """Fills in the element types that were left out, and checks that this release computes the combination."""
@@ -143,8 +144,6 @@ class MatmulSpec:
         """Checks the fields that say how operands are stored and what else is done, all but beta at their only value."""
         if not isinstance(self.layout, str) or self.layout not in _LAYOUTS:
             raise SpecError(f"layout is {self.layout!r}", where="MatmulSpec", expected=f"one of {', '.join(_LAYOUTS)}")
-        if self.layout != "nn":
-            raise _not_yet(f"layout {self.layout!r}", "'nn'", "Store the transposed operand in row-major order first")
         if not isinstance(self.batch, tuple):
             raise SpecError(f"batch is {self.batch!r}", where="MatmulSpec", expected="a tuple")
         if self.batch:
@@ -206,14 +205,24 @@ class MatmulSpec:
         return dtype(self.acc or self.a)
 
     @property
+    def a_transposed(self) -> bool:
+        """Whether A is stored transposed."""
+        return self.layout[0] == "t"
+
+    @property
+    def b_transposed(self) -> bool:
+        """Whether B is stored transposed."""
+        return self.layout[1] == "t"
+
+    @property
     def a_shape(self) -> tuple[int, int]:
-        """(M, K)."""
-        return self.m, self.k
+        """The shape of A as it is stored, and as calls take it: (M, K), or (K, M) where it is stored transposed."""
+        return (self.k, self.m) if self.a_transposed else (self.m, self.k)
 
     @property
     def b_shape(self) -> tuple[int, int]:
-        """(K, N)."""
-        return self.k, self.n
+        """The shape of B as it is stored, and as calls take it: (K, N), or (N, K) where it is stored transposed."""
+        return (self.n, self.k) if self.b_transposed else (self.k, self.n)
 
     @property
     def c_shape(self) -> tuple[int, int]:

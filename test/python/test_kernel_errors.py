@@ -123,7 +123,6 @@ def test_a_wrong_extent(field, value):
         {"a": "float32"},
         {"a": None},
         {"a": "f32", "b": "f64"},
-        {"layout": "nt"},
         {"layout": "xx"},
         {"batch": (2,)},
         {"batch": [2]},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "DotForm.h"
 #include "Tilewright/TransformOps/TilewrightTransformOps.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -18,24 +19,33 @@ namespace {
 /// A row is copied by straight-line code up to this many vectors, by a loop beyond.
 constexpr int64_t maxUnrolledVectors = 4;
 
+/// Rows that are read as one vector where the elements of a column lie side by side: with 32-bit elements a cache line.
+constexpr int64_t blockRows = 16;
+/// All rows are one block up to this many: those of a register tile.
+constexpr int64_t maxBlockRows = 32;
+
 /// Where rows of the padded tensor come from: the whole of those of the source, part of each, part of them, or nowhere.
 enum class RowSource { FullRow, PartialRow, PartialGroup, PaddingOnly };
 
 /// Builds the loops that replace one tensor.pad.
 class PadCopy {
 public:
-  PadCopy(RewriterBase &rewriter, tensor::PadOp pad, Value padding, int64_t lanes, int64_t rows)
+  /// `rows` are written at a time. With a `blockHeight`, columns lie side by side, and so many rows are read at a time.
+  PadCopy(RewriterBase &rewriter, tensor::PadOp pad, Value padding, int64_t lanes, int64_t rows, int64_t blockHeight)
       : rewriter(rewriter), loc(pad.getLoc()), source(pad.getSource()), padding(padding),
-        columns(pad.getResultType().getDimSize(1)), lanes(lanes), rows(rows) {}
+        columns(pad.getResultType().getDimSize(1)), lanes(lanes), rows(rows), blockHeight(blockHeight) {}
 
   Value index(int64_t value) { return arith::ConstantIndexOp::create(rewriter, loc, value); }
 
   /// for r in [from, to) step rows: dest[r:r+rows, :] = rows from r on
   Value copyRows(Value dest, Value from, Value to, RowSource kind) {
-    return loop(dest, from, to, index(rows), [&](Value row, Value carried) { return copyRow(carried, row, kind); });
+    int64_t step = inBlocks(kind) ? blockHeight : rows;
+    return loop(dest, from, to, index(step), [&](Value row, Value carried) { return copyRow(carried, row, kind); });
   }
 
 private:
+  bool inBlocks(RowSource kind) { return blockHeight > 0 && kind != RowSource::PaddingOnly; }
+
   Value loop(Value dest, Value from, Value to, Value step, llvm::function_ref<Value(Value, Value)> body) {
     auto forOp = scf::ForOp::create(rewriter, loc, from, to, step, dest);
     OpBuilder::InsertionGuard guard(rewriter);
@@ -47,19 +57,25 @@ private:
 
   Value copyRow(Value dest, Value row, RowSource kind) {
     int64_t whole = columns / lanes * lanes;
-    if (whole > maxUnrolledVectors * lanes) {
+    if (whole > (inBlocks(kind) ? 1 : maxUnrolledVectors) * lanes) {
       dest = loop(dest, index(0), index(whole), index(lanes),
                   [&](Value column, Value carried) { return copyVector(carried, row, column, lanes, kind); });
     } else {
       for (int64_t column = 0; column < whole; column += lanes)
         dest = copyVector(dest, row, index(column), lanes, kind);
     }
-    if (whole < columns)
-      dest = copyVector(dest, row, index(whole), columns - whole, kind);
+    while (whole < columns) {
+      // A power of two of columns can be interleaved.
+      int64_t width = inBlocks(kind) ? llvm::bit_floor(static_cast<uint64_t>(columns - whole)) : columns - whole;
+      dest = copyVector(dest, row, index(whole), width, kind);
+      whole += width;
+    }
     return dest;
   }
 
   Value copyVector(Value dest, Value row, Value column, int64_t width, RowSource kind) {
+    if (inBlocks(kind))
+      return copyBlock(dest, row, column, width, kind);
     SmallVector<int64_t> shape{width};
     SmallVector<bool> readInBounds{kind == RowSource::FullRow}, writeInBounds{true};
     if (rows > 1) {
@@ -73,18 +89,65 @@ private:
     if (kind == RowSource::PaddingOnly)
       vector = vector::BroadcastOp::create(rewriter, loc, type, padding);
     else
-      vector =
-          vector::TransferReadOp::create(rewriter, loc, type, source, ValueRange{row, column}, map, padding,
-                                         /*mask=*/Value(), rewriter.getBoolArrayAttr(readInBounds));
+      vector = vector::TransferReadOp::create(rewriter, loc, type, source, ValueRange{row, column}, map, padding,
+                                              /*mask=*/Value(), rewriter.getBoolArrayAttr(readInBounds));
     return vector::TransferWriteOp::create(rewriter, loc, vector, dest, ValueRange{row, column}, map,
                                            rewriter.getBoolArrayAttr(writeInBounds))
         .getResult();
   }
 
+  Value shifted(Value value, int64_t by) {
+    return getValueOrCreateConstantIndexOp(rewriter, loc,
+                                           affine::makeComposedFoldedAffineApply(rewriter, loc,
+                                                                                 rewriter.getAffineDimExpr(0) + by,
+                                                                                 getAsOpFoldResult(value)));
+  }
+
+  /// The elements of a column in the rows of a block.
+  Value readColumn(Value row, Value column, RowSource kind) {
+    Type element = cast<RankedTensorType>(source.getType()).getElementType();
+    AffineExpr r, c;
+    bindDims(rewriter.getContext(), r, c);
+    auto type = VectorType::get({blockHeight}, element);
+    if (kind == RowSource::FullRow)
+      return vector::TransferReadOp::create(rewriter, loc, type, source, ValueRange{row, column},
+                                            AffineMapAttr::get(AffineMap::get(2, 0, r)), padding, /*mask=*/Value(),
+                                            rewriter.getBoolArrayAttr({true}));
+    // A column that may not exist is out of bounds along a dimension of the vector.
+    auto one = VectorType::get({1, blockHeight}, element);
+    Value read = vector::TransferReadOp::create(rewriter, loc, one, source, ValueRange{row, column},
+                                                AffineMapAttr::get(AffineMap::get(2, 0, {c, r}, rewriter.getContext())),
+                                                padding, /*mask=*/Value(),
+                                                rewriter.getBoolArrayAttr({false, kind != RowSource::PartialGroup}));
+    return vector::ShapeCastOp::create(rewriter, loc, type, read);
+  }
+
+  /// Reads `width` columns of a block of rows and writes its rows.
+  Value copyBlock(Value dest, Value row, Value column, int64_t width, RowSource kind) {
+    SmallVector<Value> read;
+    for (int64_t i = 0; i < width; ++i)
+      read.push_back(readColumn(row, shifted(column, i), kind));
+    Value block = interleaved(rewriter, loc, read);
+    Type element = cast<VectorType>(block.getType()).getElementType();
+    for (int64_t i = 0; i < blockHeight; i += rows) {
+      Value piece = vector::ExtractStridedSliceOp::create(rewriter, loc, block, ArrayRef<int64_t>{i * width},
+                                                          ArrayRef<int64_t>{rows * width}, ArrayRef<int64_t>{1});
+      SmallVector<int64_t> shape{width};
+      if (rows > 1) {
+        shape.insert(shape.begin(), rows);
+        piece = vector::ShapeCastOp::create(rewriter, loc, VectorType::get(shape, element), piece);
+      }
+      dest = vector::TransferWriteOp::create(rewriter, loc, piece, dest, ValueRange{shifted(row, i), column},
+                                             SmallVector<bool>(shape.size(), true))
+                 .getResult();
+    }
+    return dest;
+  }
+
   RewriterBase &rewriter;
   Location loc;
   Value source, padding;
-  int64_t columns, lanes, rows;
+  int64_t columns, lanes, rows, blockHeight;
 };
 } // namespace
 
@@ -109,6 +172,16 @@ static Value paddingOf(RewriterBase &rewriter, tensor::PadOp pad) {
   if (padding.getParentRegion() != &pad.getRegion())
     return padding;
   return rewriter.clone(*padding.getDefiningOp())->getResult(cast<OpResult>(padding).getResultNumber());
+}
+
+/// The rows of a block of `all` rows, a multiple of `group` that divides them.
+static int64_t blockHeightOf(int64_t all, int64_t group) {
+  if (all <= maxBlockRows)
+    return all;
+  int64_t height = std::max<int64_t>(blockRows / group, 1) * group;
+  while (all % height != 0)
+    height -= group;
+  return height;
 }
 
 /// Whether `pad` only adds rows and columns at the end, the same value everywhere, to a matrix that vectors can hold.
@@ -145,12 +218,14 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
   }
   Location loc = pad.getLoc();
   Value dest = destinationOf(rewriter, pad);
-  PadCopy copy(rewriter, pad, paddingOf(rewriter, pad), getLanes(), group);
+  int64_t blockHeight = getTransposed() ? blockHeightOf(type.getDimSize(0), group) : 0;
+  PadCopy copy(rewriter, pad, paddingOf(rewriter, pad), getLanes(), group, blockHeight);
   OpFoldResult rows = tensor::getMixedSize(rewriter, loc, pad.getSource(), 0);
   OpFoldResult columns = tensor::getMixedSize(rewriter, loc, pad.getSource(), 1);
   AffineExpr row = rewriter.getAffineDimExpr(0);
   auto rounded = [&](AffineExpr expr) { return affine::makeComposedFoldedAffineApply(rewriter, loc, expr, rows); };
-  OpFoldResult wholeRows = rounded(row.floorDiv(group) * group), filledRows = rounded(row.ceilDiv(group) * group);
+  int64_t step = blockHeight ? blockHeight : group;
+  OpFoldResult wholeRows = rounded(row.floorDiv(step) * step), filledRows = rounded(row.ceilDiv(step) * step);
   auto valueOf = [&](OpFoldResult size) { return getValueOrCreateConstantIndexOp(rewriter, loc, size); };
   Value groupedCount = valueOf(wholeRows);
   Value zero = copy.index(0), allRows = copy.index(type.getDimSize(0)), allColumns = copy.index(type.getDimSize(1));

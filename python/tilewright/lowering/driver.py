@@ -16,6 +16,7 @@ from tilewright.lowering import (
     pipelines,
     prefetch_panels,
     prepack,
+    stored,
     workspace,
 )
 from tilewright.lowering.diagnostics import DUMP, Collected, Message, collect, payload_op, source_line
@@ -201,6 +202,7 @@ def bufferize(
     run_passes(module, pipelines.DROP_RESULT, "bufferized")
     _return_through_c(_payload_function(module, "bufferized"))
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
+    stored.take_as_stored(_payload_function(module, "bufferized"), spec)
     if spec.a != spec.acc:
         products = pipelines.group_products(spec, target.dots(spec.a_type.name, spec.b_type.name))
         _run_own_script(module, products, "bufferized")

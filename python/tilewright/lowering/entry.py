@@ -62,7 +62,7 @@ def add_entry(
     body = str(module).rstrip()
     entries = _entry_text(spec, target, workspace, allocator, symbol, packed)
     if packed is not None:
-        entries += pack_entry.text(packed, PACK_BODY, symbol, _attributes_text(target))
+        entries += pack_entry.text(packed, PACK_BODY, symbol, _attributes_text(target), transposed=spec.b_transposed)
     if asks_for_tiles and _TILES in body:
         entries += tile_permission.text()
     return ir.Module.parse(body[: body.rindex("}")] + entries + "}", module.context)
@@ -107,7 +107,8 @@ def _entry_text(
         declarations, run = _run_text(operands, types, workspace, allocator, packed, "%t1")
         return tensor_entry.text(symbol, arguments, attributes, declarations, run)
     memref = "!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64"
-    operands = [_descriptor("%a", "%m", "%k", "%lda"), _descriptor("%b", "%k", "%n", "%ldb")]
+    a, b = (("%k", "%m") if spec.a_transposed else ("%m", "%k")), (("%n", "%k") if spec.b_transposed else ("%k", "%n"))
+    operands = [_descriptor("%a", *a, "%lda"), _descriptor("%b", *b, "%ldb")]
     operands.append(_descriptor("%c", "%m", "%n", "%ldc"))
     declarations, run = _run_text(operands, [memref] * 3, workspace, allocator, packed)
     return f"""

@@ -38,7 +38,7 @@ def payload(packed: PackedFormat, pointer: str) -> str:
     %payload_bytes = llvm.mlir.constant({packed.nbytes - HEADER_BYTES} : i64) : i64"""
 
 
-def text(packed: PackedFormat, body: str, symbol: str, attributes: str) -> str:
+def text(packed: PackedFormat, body: str, symbol: str, attributes: str, *, transposed: bool = False) -> str:
     """The entries beside that of the kernel `symbol`.
 
     Args:
@@ -46,7 +46,9 @@ def text(packed: PackedFormat, body: str, symbol: str, attributes: str) -> str:
         body: The function that packs.
         symbol: The kernel's name.
         attributes: Attributes of a function, as MLIR text.
+        transposed: Whether B is stored transposed.
     """
+    rows, columns = ("%n", "%k") if transposed else ("%k", "%n")
     same = f"""%static_k = llvm.mlir.constant({packed.k} : i64) : i64
     %static_n = llvm.mlir.constant({packed.n} : i64) : i64
     %same_k = llvm.icmp "eq" %k, %static_k : i64
@@ -67,7 +69,7 @@ def text(packed: PackedFormat, body: str, symbol: str, attributes: str) -> str:
     {header(packed)}
     llvm.store %header, %packed {{alignment = 1 : i64}} : vector<8xi64>, !llvm.ptr
     {payload(packed, "%packed")}
-    llvm.call @{body}(%b, %b, %zero, %k, %n, %ldb, %one, %payload, %payload, %zero, %payload_bytes, %one) :
+    llvm.call @{body}(%b, %b, %zero, {rows}, {columns}, %ldb, %one, %payload, %payload, %zero, %payload_bytes, %one) :
       (!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64, {MEMREF}) -> ()
     llvm.return %ok : i32
   }}

@@ -16,10 +16,12 @@ _WIDEN = {"float": arith.extf, "int": arith.extsi, "uint": arith.extui}
 """The op that takes an element to a wider type, by kind; MLIR's integers carry no sign, so that it lives here."""
 
 
-def _operand_attributes(rank: int, *, writable: bool) -> ir.DictAttr:
-    """Rows may be any distance apart, elements of a row are neighbours; only C may be written."""
+def _operand_attributes(rank: int, *, transposed: bool, writable: bool) -> ir.DictAttr:
+    """Rows may be any distance apart, elements of a row are neighbours, or, transposed, columns; only C may be written."""
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     strides = [dynamic, 1][-rank:] if rank else []
+    if transposed:
+        strides.reverse()
     return ir.DictAttr.get(
         {
             "bufferization.buffer_layout": ir.StridedLayoutAttr.get(0, strides),
@@ -42,6 +44,9 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
     integers, or unsigned ones where its ``cast`` says so; where A has a sign and B has none, or the other way round, it is
     a ``linalg.generic`` that widens each by its own rule.
 
+    An operand that is stored transposed has the shape above all the same: its ``bufferization.buffer_layout`` says that the
+    elements of a column lie side by side. So no schedule has to know.
+
     Where C is narrower than the accumulator, or there is an epilogue, the contraction accumulates into a ``tensor.empty`` of
     the accumulator's type, filled with zeros; one elementwise ``linalg.generic`` does to each sum what the epilogue says, with
     `beta` 1 adds the former element of C, and rounds into ``%c``. Further operands are arguments between ``%b`` and ``%c``,
@@ -49,14 +54,17 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
     Without products, with K = 0, and without an epilogue ``%c`` is only filled or returned: not even rounding may change it.
     """
     with context, ir.Location.name(str(spec)):
-        shapes = [(each.shape, each.type) for each in spec.operands] + [(spec.c_shape, spec.c_type)]
+        shapes = [((spec.m, spec.k), spec.a_type), ((spec.k, spec.n), spec.b_type)]
+        shapes += [(each.shape, each.type) for each in spec.further] + [(spec.c_shape, spec.c_type)]
+        transposed = (spec.a_transposed, spec.b_transposed)
         types = [ir.RankedTensorType.get(shape, ir.Type.parse(element.mlir)) for shape, element in shapes]
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
             function = func.FuncOp(ENTRY, ir.FunctionType.get(types, [types[-1]]))
             last = len(types) - 1
             function.arg_attrs = [
-                _operand_attributes(len(shape), writable=each == last) for each, (shape, _) in enumerate(shapes)
+                _operand_attributes(len(shape), transposed=any(transposed[each : each + 1]), writable=each == last)
+                for each, (shape, _) in enumerate(shapes)
             ]
             with ir.InsertionPoint(function.add_entry_block()):
                 a, b, *further, c = function.arguments

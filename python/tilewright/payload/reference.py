@@ -61,8 +61,8 @@ def reference(
 
     Args:
         spec: What to compute.
-        a: A, of shape (M, K) and the spec's type, in any memory order.
-        b: B, of shape (K, N) and the spec's type, in any memory order.
+        a: A, of the spec's `a_shape` and type, in any memory order.
+        b: B, of the spec's `b_shape` and type, in any memory order.
         *further: The operands of the epilogue (`MatmulSpec.further`), as calls take them, and after them `c`.
         c: With beta 1, and only then, the former C, of shape (M, N) and the spec's type, in any memory order.
 
@@ -76,6 +76,7 @@ def reference(
     _check(spec, a, b, operands, c)
     if spec.epilogue:
         return _fused(spec, a, b, operands, c).value
+    a, b = _straight(spec, a, b)
     total = _sums(spec, a, b, c)
     if spec.acc_type.kind != "float":
         # Exact in float64, which has 53 bits: there are less than 2**31 products of 16 bits, and C of 32.
@@ -91,6 +92,11 @@ def _fused(
     """The result after the epilogue, and how far from it a right kernel's may be."""
     plain = replace(spec, epilogue=(), beta=0, c=spec.acc)
     return finish(spec, Known(reference(plain, a, b), error_bound(plain, a, b)), operands, c)
+
+
+def _straight(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """A as M×K and B as K×N elements, however they are stored."""
+    return (a.T if spec.a_transposed else a), (b.T if spec.b_transposed else b)
 
 
 def _sums(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None) -> NDArray[np.float64]:
@@ -130,8 +136,8 @@ def error_bound(
 
     Args:
         spec: What is computed.
-        a: A, of shape (M, K) and the spec's type.
-        b: B, of shape (K, N) and the spec's type.
+        a: A, of the spec's `a_shape` and type.
+        b: B, of the spec's `b_shape` and type.
         *further: The operands of the epilogue, and after them `c`.
         c: With beta 1, and only then, the former C, of shape (M, N) and the spec's type.
 
@@ -147,6 +153,7 @@ def error_bound(
         return _fused(spec, a, b, operands, c).error
     if spec.k == 0 or spec.acc_type.kind != "float":
         return np.zeros(spec.c_shape)
+    a, b = _straight(spec, a, b)
     terms = spec.k + spec.beta
     kernel = gamma(terms, roundoff(spec.acc_type))
     own = _reference_gamma(spec)
@@ -290,7 +297,7 @@ def _check(
     given = [
         (each.name, array, each.shape, each.type) for each, array in zip(spec.operands, (a, b, *operands), strict=True)
     ]
-    if spec.beta:
+    if c is not None:
         given.append(("c", c, spec.c_shape, spec.c_type))
     for name, array, shape, element in given:
         if not isinstance(array, np.ndarray):

@@ -152,7 +152,8 @@ def _link(object_: bytes, spec: MatmulSpec, packed: PackedFormat | None) -> tupl
         return _runtime.Code(object_, ENTRY, further), None
     packer = f"{ENTRY}{PACK_SUFFIX}"
     code = _runtime.Code(object_, ENTRY, [packer, *further])
-    return code, Packing(packed, _runtime.PackCall(code, packer, spec.n, spec.k, b=to_numpy(spec.b_type)))
+    call = _runtime.PackCall(code, packer, spec.n, spec.k, b=to_numpy(spec.b_type), b_transposed=spec.b_transposed)
+    return code, Packing(packed, call)
 
 
 def openmp_file() -> str:

@@ -105,7 +105,10 @@ class EmulatedKernel(Kernel):
         stubs = _runtime.Code(self._entries.stubs(functions), ENTRY, functions[1:])
         packing = None
         if packed is not None:
-            packing = Packing(packed, _runtime.PackCall(stubs, _PACKER, spec.n, spec.k, b=to_numpy(spec.b_type)))
+            call = _runtime.PackCall(
+                stubs, _PACKER, spec.n, spec.k, b=to_numpy(spec.b_type), b_transposed=spec.b_transposed
+            )
+            packing = Packing(packed, call)
         super().__init__(stubs, spec, target, metadata, stages, packing)
 
     def __call__(
@@ -126,6 +129,7 @@ class _Entries:
 
     def __init__(self, program: Program, spec: MatmulSpec, packed: PackedFormat | None) -> None:
         self._program = program
+        self._transposed = spec.a_transposed, spec.b_transposed
         self._sizes = tuple(element.bytes for element in (spec.a_type, spec.b_type, spec.c_type))
         self._packed_bytes = 0 if packed is None else packed.nbytes
         self._raised = threading.local()
@@ -166,8 +170,10 @@ class _Entries:
         self, m: int, n: int, k: int, a: int | None, lda: int, b: int | None, ldb: int, c: int | None, ldc: int
     ) -> int:
         a_size, b_size, c_size = self._sizes
-        left = Operand(a or 0, m, k * a_size, lda * a_size)
-        right = Operand(b or 0, k, n * b_size, ldb * b_size)
+        a_rows, a_columns = (k, m) if self._transposed[0] else (m, k)
+        b_rows, b_columns = (n, k) if self._transposed[1] else (k, n)
+        left = Operand(a or 0, a_rows, a_columns * a_size, lda * a_size)
+        right = Operand(b or 0, b_rows, b_columns * b_size, ldb * b_size)
         if self._packed_bytes:
             right = Operand(b or 0, 1, self._packed_bytes, self._packed_bytes)
         result = Operand(c or 0, m, n * c_size, ldc * c_size, written=True)
@@ -176,7 +182,8 @@ class _Entries:
     def _pack(self, k: int, n: int, b: int | None, ldb: int, packed: int | None) -> int:
         size = self._sizes[1]
         to = Operand(packed or 0, 1, self._packed_bytes, self._packed_bytes, written=True)
-        return self._call(_PACKER, (k, n, Operand(b or 0, k, n * size, ldb * size), ldb, to))
+        rows, columns = (n, k) if self._transposed[1] else (k, n)
+        return self._call(_PACKER, (k, n, Operand(b or 0, rows, columns * size, ldb * size), ldb, to))
 
     def _call(self, function: str, arguments: tuple[int | Operand, ...]) -> int:
         try:

@@ -133,6 +133,8 @@ class Kernel(MatmulCall):
             a=a,
             b=b,
             c=c,
+            a_transposed=spec.a_transposed,
+            b_transposed=spec.b_transposed,
             accumulate=bool(spec.beta),
             packed=packing,
             tensor_entry=f"{code.entry}{TENSORS_SUFFIX}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import lcm
 
 from tilewright.mlir import ir
 from tilewright.schedules import steps
@@ -20,6 +21,8 @@ _PANELS = ("panels_of_a", "panels_of_b")
 """Marks of the copies that make panels."""
 _EPILOGUE = "epilogue"
 """Mark of what is done to the sums."""
+_BLOCK = 16
+"""Rows of a transposed B that packing reads at a time: with 32-bit elements a cache line."""
 
 
 def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
@@ -50,7 +53,10 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     """
     dot = target.dot(spec.a_type.name, spec.b_type.name)
     # Panels hold whole groups of the elements that an instruction multiplies at once.
-    kc = ceil_div(max(spec.k, blocking.kc) if spec.fused else blocking.kc, dot.step) * dot.step
+    kc, step = max(spec.k, blocking.kc) if spec.fused else blocking.kc, dot.step
+    if spec.b_transposed and kc > _BLOCK:  # Of which B is transposed as many rows at a time.
+        step = lcm(step, _BLOCK)
+    kc = ceil_div(kc, step) * step
     p = replace(blocking, kc=kc)
     # A loop of one step would be folded away by the next clean-up: it is not made.
     loops = {
@@ -73,8 +79,8 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         steps.hoist_invariants(script.functions)
         steps.clean(script.functions)
         pack_a, pack_b = (steps.match_marked(script.functions, panels) for panels in _PANELS)
-        steps.vectorize_packing(pack_a, target.lanes(spec.a_type))
-        steps.vectorize_packing(pack_b, target.lanes(spec.b_type), rows=dot.depth)
+        steps.vectorize_packing(pack_a, target.lanes(spec.a_type), transposed=spec.a_transposed)
+        steps.vectorize_packing(pack_b, target.lanes(spec.b_type), rows=dot.depth, transposed=spec.b_transposed)
         tile = steps.match_product(script.functions, spec)
         looped = p.kc > dot.step
         if looped:

@@ -103,16 +103,18 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
     nothing to vectorise but K. One with few rows and a B that comes from memory takes as long as B does. Otherwise packing,
     which reads and writes each element of A and B once more than the
     product needs, pays when each is then read often enough, and when the operands, unpacked, would not sit in L2 by
-    themselves.
+    themselves. An operand that is stored transposed is only read well along its stored rows: vectors along K from a B that is,
+    as packing does, and not from such an A.
 
     Raises:
         ScheduleError: An override is unknown or no int above zero.
     """
-    if spec.b_packed:
-        name = "packed"
-    elif spec.n == 1 and spec.k >= target.lanes(spec.acc_type) and not spec.epilogue:
+    along_k = spec.n == 1 and spec.k >= target.lanes(spec.acc_type) and not spec.epilogue
+    if along_k and not spec.b_packed and not spec.a_transposed:
         name = "inner_product"
-    elif _streaming_pays(spec, target) and not spec.fused:
+    elif spec.b_packed or spec.b_transposed:
+        name = "packed"
+    elif _streaming_pays(spec, target) and not spec.fused and not spec.a_transposed:
         name = "streamed"
     else:
         name = "packed" if _packing_pays(spec, target) else "unpacked"

@@ -300,7 +300,7 @@ def hoist_invariants(functions: Handle) -> None:
     transform.apply_licm(match(functions, "scf.for"))
 
 
-def vectorize_packing(pads: Handle, lanes: int, *, rows: int = 1) -> None:
+def vectorize_packing(pads: Handle, lanes: int, *, rows: int = 1, transposed: bool = False) -> None:
     """Makes each packing copy a loop over rows that moves vectors of `lanes` elements, masked where a row is short.
 
     `rows` are moved in one step: those that an instruction multiplies at once, to be interleaved later.
@@ -308,8 +308,12 @@ def vectorize_packing(pads: Handle, lanes: int, *, rows: int = 1) -> None:
     Before: ``packed[j] = pad(B[p:p+kc, j:j+nr])``. After::
 
         for k in 0..kc: packed[j][k, 0:lanes] = B[p+k, j:j+lanes]; ...
+
+    Where B is stored `transposed`, vectors along k are read, and interleaved::
+
+        for k in 0..kc step 16: packed[j][k:k+16, 0:lanes] = transpose of [B[p+k:p+k+16, j], B[p+k:p+k+16, j+1], ...]
     """
-    ours.tilewright_vectorize_pad(pads, lanes, rows=rows)
+    ours.tilewright_vectorize_pad(pads, lanes, rows=rows, transposed=transposed)
 
 
 def vectorize(op: Handle) -> None:

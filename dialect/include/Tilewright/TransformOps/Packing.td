@@ -16,6 +16,10 @@ def Tilewright_VectorizePadOp : Tilewright_TransformEachOp<"vectorize_pad"> {
     they can be interleaved later; the result then has to be a multiple of `rows` high. This is the inner part of a packing loop nest as
     `transform.structured.hoist_pad` builds it.
 
+    With `transposed`, the elements of a column of the source lie side by side, and not those of a row. Vectors of a block's
+    columns are then read, and interleaved to its rows. A block is `lanes` columns wide, what remains is split into powers
+    of two, and has up to 32 rows, a divisor of the result's: 16 where that is one.
+
     Why not upstream: `rewrite_in_destination_passing_style` writes every element twice (fill, then copy), tiling the
     `tensor.pad` guards every row with a test for an empty slice, and `structured.vectorize` makes one vector of the
     whole panel.
@@ -33,9 +37,10 @@ def Tilewright_VectorizePadOp : Tilewright_TransformEachOp<"vectorize_pad"> {
     The handle is consumed. A `tensor.pad` of another form is a silenceable failure.
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$lanes,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$rows);
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$rows,
+                       UnitAttr:$transposed);
   let results = (outs);
-  let assemblyFormat = "$target `lanes` $lanes (`rows` $rows^)? attr-dict `:` type($target)";
+  let assemblyFormat = "$target `lanes` $lanes (`rows` $rows^)? (`transposed` $transposed^)? attr-dict `:` type($target)";
 }
 
 #endif // TILEWRIGHT_TRANSFORMOPS_PACKING_TD

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Operands that are stored transposed: from here on, a function takes them as they are stored.
+
+The payload has them as the product needs them, and says of their buffers that the elements of a column lie side by side. What
+reads vectors of columns, as packing does, now reads vectors of stored rows.
+
+Upstream has no pass for it: its patterns fold a transposition into what reads all of a buffer, and not a slice of it.
+"""
+
+from __future__ import annotations
+
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import func, memref, vector
+from tilewright.spec import MatmulSpec
+
+_Uses = list[tuple[ir.Operation, int]]
+
+
+def take_as_stored(function: func.FuncOp, spec: MatmulSpec) -> None:
+    """Gives a bufferised function those operands that `spec` stores transposed in the shape in which they are stored.
+
+    Before: ``matmul(%b: memref<KxN, strided<[1, ?]>>)``, ``read %b[k, n]``, a vector along k. After::
+
+        matmul(%b: memref<NxK, strided<[?, 1]>>)
+        read %b[n, k], a vector along k
+    """
+    transposed = [index for index, stored in enumerate((spec.a_transposed, spec.b_transposed)) if stored]
+    if not transposed:
+        return
+    block = function.entry_block
+    with function.context, function.location:
+        for index in transposed:
+            argument = block.arguments[index]
+            uses, logical = _uses(argument), ir.MemRefType(argument.type)
+            argument.set_type(_swapped(logical))
+            with ir.InsertionPoint.at_block_begin(block):
+                _move(uses, logical, argument)
+        inputs = [argument.type for argument in block.arguments]
+        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, function.type.results))
+
+
+def _uses(value: ir.Value) -> _Uses:
+    return [(use.owner.operation, use.operand_number) for use in value.uses]
+
+
+def _move(uses: _Uses, logical: ir.MemRefType, stored: ir.Value) -> None:
+    """Lets the uses of a matrix, which had the type `logical`, use it as it is stored.
+
+    Those of kinds that are not known here get a transposed view of it, made at the insertion point.
+    """
+    view: ir.Value | None = None
+    for op, position in uses:
+        if op.name == "vector.transfer_read" and position == 0:
+            _read(op, stored)
+        elif op.name == "memref.subview" and position == 0 and ir.MemRefType(op.results[0].type).rank == 2:
+            _subview(op, stored)
+        else:
+            if view is None:
+                view = memref.TransposeOp(logical, stored, ir.AffineMapAttr.get(_swap())).result
+            op.operands[position] = view
+
+
+def _subview(op: ir.Operation, stored: ir.Value) -> None:
+    """Makes it one of the stored matrix."""
+    slice_ = op.opview
+    assert isinstance(slice_, memref.SubViewOp), "as its name says"
+    logical = ir.MemRefType(slice_.result.type)
+    static = [list(ir.DenseI64ArrayAttr(op.attributes[f"static_{what}"])) for what in ("offsets", "sizes", "strides")]
+    dynamic = [
+        _reordered(values, list(given))
+        for values, given in zip(static, (slice_.offsets, slice_.sizes, slice_.strides), strict=True)
+    ]
+    attributes = [ir.DenseI64ArrayAttr.get(values[::-1]) for values in static]
+    uses = _uses(slice_.result)
+    with op.location, ir.InsertionPoint(op):
+        swapped = memref.SubViewOp(_swapped(logical), stored, *dynamic, *attributes)
+        _move(uses, logical, swapped.result)
+    op.erase()
+
+
+def _reordered(static: list[int], dynamic: list[ir.Value]) -> list[ir.Value]:
+    """The values of two numbers of which some are static, the second one's first."""
+    unknown = ir.ShapedType.get_dynamic_size()
+    return dynamic[::-1] if static == [unknown, unknown] else dynamic
+
+
+def _read(op: ir.Operation, stored: ir.Value) -> None:
+    """Makes it one of the stored matrix, with the same result."""
+    read = op.opview
+    assert isinstance(read, vector.TransferReadOp), "as its name says"
+    kind = ir.VectorType(read.vector.type)
+    results = [each.compose(_swap()) for each in ir.AffineMapAttr(op.attributes["permutation_map"]).value.results]
+    in_bounds = [ir.BoolAttr(each).value for each in ir.ArrayAttr(op.attributes["in_bounds"])]
+    first, second = ir.AffineDimExpr.get(0), ir.AffineDimExpr.get(1)
+    across = kind.rank == 1 and results == [first]
+    if across:  # MLIR reads matrices only in vectors that it can lower.
+        results.append(second)
+        in_bounds.append(True)
+    shape = [*kind.shape, 1] if across else kind.shape
+    row, column = read.indices
+    with op.location, ir.InsertionPoint(op):
+        value = vector.TransferReadOp(
+            ir.VectorType.get(shape, kind.element_type),
+            stored,
+            [column, row],
+            ir.AffineMapAttr.get(ir.AffineMap.get(2, 0, results)),
+            read.padding,
+            in_bounds,
+            mask=read.mask,
+        ).result
+        if across:
+            value = vector.ShapeCastOp(kind, value).result
+    op.results[0].replace_all_uses_with(value)
+    op.erase()
+
+
+def _swap() -> ir.AffineMap:
+    return ir.AffineMap.get_permutation([1, 0])
+
+
+def _swapped(kind: ir.MemRefType) -> ir.MemRefType:
+    """The type of a matrix that is transposed by swapping its extents and its strides."""
+    strides, offset = kind.get_strides_and_offset()
+    layout = ir.StridedLayoutAttr.get(offset, strides[::-1])
+    return ir.MemRefType.get(kind.shape[::-1], kind.element_type, layout, kind.memory_space)
