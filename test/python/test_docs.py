@@ -175,3 +175,21 @@ def test_the_readme_says_the_two_commands():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "make demo" in text
     assert "make check" in text
+
+
+def test_the_table_of_instructions_is_that_of_the_targets():
+    from tilewright import targets
+
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+        if (line.startswith("| `") and "as f32" in line) or "`tdpfp16ps`" in line
+    ]
+    named = [name for row in rows for name in re.findall(r"`([\w.-]+)`", row[0])]
+    assert sorted(named) == sorted(target.name for target in targets.all())
+    small = ([("f16", "f16")], [("bf16", "bf16")], [("i8", "i8"), ("u8", "u8"), ("u8", "i8"), ("i8", "u8")])
+    for row in rows:
+        for name in re.findall(r"`([\w.-]+)`", row[0]):
+            for cell, types in zip(row[2:], small, strict=True):
+                told = set(re.findall(r"`([^`]+)`", cell)) or {"multiply-add"}
+                assert told == {targets.get(name).dot(a, b).name for a, b in types}, f"{name}, {types[0]}"
