@@ -205,7 +205,7 @@ def chain(accumulator: str, epilogue: Sequence[Epilogue]) -> Chain:
     """The entries of `epilogue` with their types.
 
     Raises:
-        SpecError: A program converts to a type that it cannot convert to.
+        SpecError: A program converts to a type that it cannot convert to, or an operand is of such a type.
     """
     compute = "f64" if accumulator == "f64" else "f32"
     whole = Chain(accumulator, compute, ())
@@ -215,7 +215,7 @@ def chain(accumulator: str, epilogue: Sequence[Epilogue]) -> Chain:
         operands = []
         for operand in each.operands:
             element = {None: whole.wide(source), FLOAT: compute}.get(operand.type, operand.type)
-            operands.append(Operand(_free(operand.name, taken), operand.axes, element))
+            operands.append(Operand(_free(operand.name, taken), operand.axes, _converted(str(element), whole)))
         steps = _types(each.program, whole, source, [str(operand.type) for operand in operands])
         typed = TypedEntry(each, tuple(operands), steps, source, steps[-1].result or compute)
         whole = Chain(accumulator, compute, (*whole.entries, typed))
@@ -260,11 +260,12 @@ def _common(whole: Chain, source: str, given: Sequence[str]) -> str:
 
 
 def _converted(element: str, whole: Chain) -> str:
-    """The type `element`, when numbers can be converted to it."""
-    if element == "f64" and whole.compute != "f64":
+    """The type `element`, when numbers can be converted to it and from it: not f64 and 16-bit floats in one epilogue."""
+    known = ("f64", "f32") if whole.compute == "f64" else ("f32", "bf16", "f16")
+    if element not in (*known, *_INTEGERS):
         raise SpecError(
-            f"a cast to f64 of what is computed in {whole.compute}",
+            f"{element} in an epilogue that computes in {whole.compute}",
             where="epilogue",
-            expected="a type that is no wider",
+            expected=f"one of {', '.join((*known, *_INTEGERS))}",
         )
     return element

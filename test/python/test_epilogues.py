@@ -144,7 +144,11 @@ def test_types_follow_the_chain(fields, result, operands):
         (lambda: spec_of(lambda c: c * math.nan), "nan is no number"),
         (lambda: spec_of(tw.relu(), a="i8", c="f32"), "C of f32 after an epilogue that ends with relu"),
         (lambda: spec_of(tw.relu(), c="f64"), "C of f64 after"),
-        (lambda: spec_of(tw.cast("f64")), "a cast to f64 of what is computed in f32"),
+        (
+            lambda: spec_of(tw.cast("f64")),
+            "f64 in an epilogue that computes in f32; expected one of f32, bf16, f16, i8, u8, i32",
+        ),
+        (lambda: spec_of(tw.bias("n", "bf16"), a="f64"), "bf16 in an epilogue that computes in f64"),
         (lambda: spec_of(tw.quantize(1), beta=1), "beta 1 with C of i8 is not supported yet"),
     ],
 )
