@@ -144,6 +144,12 @@ private:
 
   /// Group `k` of the pair `i` of rows of A, one row after the other.
   Value rowsOf(int64_t i, int64_t k, int64_t groups) {
+    // As they lie in panels of pairs, which convert_panels makes.
+    auto grouped = lhs.source.getDefiningOp<vector::ShapeCastOp>();
+    auto transpose = grouped ? grouped.getSource().getDefiningOp<vector::TransposeOp>() : nullptr;
+    auto paired = transpose ? transpose.getVector().getDefiningOp<vector::ShapeCastOp>() : nullptr;
+    if (vector::TransferReadOp read = paired ? rereadable(paired.getSource()) : nullptr)
+      return reread(read, i, k * 2 * depth, 2 * depth);
     auto [upper, number] = rowOf(2 * i, k, groups);
     Value lower = rowOf(2 * i + 1, k, groups).first;
     int64_t width = cast<VectorType>(upper.getType()).getNumElements();

@@ -218,7 +218,7 @@ public:
     rewriter.eraseOp(panel.alloc);
   }
 
-private:
+protected:
   bool startsGroup(ValueRange indices) { return isMultipleOf(indices[indices.size() - 2], depth); }
 
   /// The transposition by which `read` is grouped into (rows / depth, columns, depth); null when it is not.
@@ -233,7 +233,8 @@ private:
     return transpose;
   }
 
-  /// Row `row` of a vector that is about to be written: read as a row, where it comes from memory and surely exists there.
+  /// Row `row` of a vector that is about to be written: read as a row, where it comes from memory and surely exists
+  /// there.
   Value rowOf(Value vector, int64_t row) {
     Location loc = vector.getLoc();
     Operation *op = vector.getDefiningOp();
@@ -247,10 +248,10 @@ private:
     rewriter.setInsertionPoint(read);
     SmallVector<Value> indices(read.getIndices());
     Value &first = indices[indices.size() - 2];
-    first = getValueOrCreateConstantIndexOp(
-        rewriter, loc,
-        affine::makeComposedFoldedAffineApply(rewriter, loc, rewriter.getAffineDimExpr(0) + row,
-                                              getAsOpFoldResult(first)));
+    first = getValueOrCreateConstantIndexOp(rewriter, loc,
+                                            affine::makeComposedFoldedAffineApply(rewriter, loc,
+                                                                                  rewriter.getAffineDimExpr(0) + row,
+                                                                                  getAsOpFoldResult(first)));
     VectorType type = read.getVectorType();
     return vector::TransferReadOp::create(rewriter, loc, VectorType::get({type.getDimSize(1)}, type.getElementType()),
                                           read.getBase(), indices, read.getPadding(),
@@ -274,6 +275,79 @@ private:
   Panel panel;
   int64_t depth;
 };
+
+/// Lets groups of elements of two rows of a panel alternate.
+class Pairing : Interleaving {
+public:
+  /// A group has `width` elements.
+  Pairing(RewriterBase &rewriter, Panel panel, int64_t width)
+      : Interleaving(rewriter, std::move(panel), 2), width(width) {}
+
+  /// Whether every tile is read in groups and every write is of whole groups of two rows.
+  bool fits() {
+    ArrayRef<int64_t> shape = panel.alloc.getType().getShape();
+    return shape[shape.size() - 2] % 2 == 0 && shape.back() % width == 0 &&
+           llvm::all_of(panel.writes,
+                        [&](vector::TransferWriteOp write) {
+                          VectorType type = write.getVectorType();
+                          return type.getRank() == 2 && type.getDimSize(0) == 2 && type.getDimSize(1) % width == 0 &&
+                                 startsGroup(write.getIndices()) && isMultipleOf(write.getIndices().back(), width);
+                        }) &&
+           llvm::all_of(panel.reads, [&](vector::TransferReadOp read) {
+             return startsGroup(read.getIndices()) && isMultipleOf(read.getIndices().back(), width) && groupsOf(read);
+           });
+  }
+
+  void apply() {
+    MemRefType type = panel.alloc.getType();
+    Type element = type.getElementType();
+    SmallVector<int64_t> shape(type.getShape());
+    shape[shape.size() - 2] /= 2;
+    shape.back() *= 2;
+    memref::AllocOp alloc = reallocate(rewriter, panel.alloc, MemRefType::get(shape, element));
+    Type word = rewriter.getIntegerType(width * element.getIntOrFloatBitWidth());
+    for (vector::TransferWriteOp write : panel.writes) {
+      rewriter.setInsertionPoint(write);
+      Location loc = write.getLoc();
+      int64_t columns = write.getVectorType().getDimSize(1);
+      SmallVector<Value> rows;
+      for (int64_t row : {0, 1})
+        rows.push_back(vector::BitCastOp::create(rewriter, loc, VectorType::get({columns / width}, word),
+                                                 rowOf(write.getVector(), row)));
+      Value pair = vector::BitCastOp::create(rewriter, loc, VectorType::get({2 * columns}, element),
+                                             interleaved(rewriter, loc, rows));
+      rewrite(rewriter, write, pair, alloc, scaled(loc, write.getIndices()));
+    }
+    for (vector::TransferReadOp read : panel.reads) {
+      rewriter.setInsertionPoint(read);
+      Location loc = read.getLoc();
+      vector::ShapeCastOp groups = groupsOf(read);
+      int64_t rows = read.getVectorType().getDimSize(0), columns = read.getVectorType().getDimSize(1);
+      auto paired = VectorType::get({rows / 2, columns * 2}, element);
+      Value value = reread(rewriter, read, paired, alloc, scaled(loc, read.getIndices()));
+      value = vector::ShapeCastOp::create(rewriter, loc,
+                                          VectorType::get({rows / 2, columns / width, 2, width}, element), value);
+      value = vector::TransposeOp::create(rewriter, loc, value, ArrayRef<int64_t>{0, 2, 1, 3});
+      rewriter.replaceOpWithNewOp<vector::ShapeCastOp>(groups, groups.getType(), value);
+      rewriter.eraseOp(read);
+    }
+    rewriter.eraseOp(panel.alloc);
+  }
+
+private:
+  /// How `read` is grouped into (rows, columns / width, width); null when it is not.
+  vector::ShapeCastOp groupsOf(vector::TransferReadOp read) {
+    auto cast = dyn_cast_or_null<vector::ShapeCastOp>(onlyUser(read.getResult()));
+    VectorType tile = read.getVectorType();
+    if (!cast || tile.getRank() != 2 || tile.getDimSize(0) % 2 != 0 || tile.getDimSize(1) % width != 0 ||
+        cast.getResultVectorType().getShape() !=
+            ArrayRef<int64_t>{tile.getDimSize(0), tile.getDimSize(1) / width, width})
+      return nullptr;
+    return cast;
+  }
+
+  int64_t width;
+};
 } // namespace
 
 DiagnosedSilenceableFailure ConvertPanelsOp::applyToOne(transform::TransformRewriter &rewriter, Operation *target,
@@ -289,8 +363,11 @@ DiagnosedSilenceableFailure ConvertPanelsOp::applyToOne(transform::TransformRewr
     while (Operation *first = commonFirst(*panel, getStorage()))
       panel = moveToWrites(rewriter, *panel, first);
     Interleaving interleaving(rewriter, *panel, depth);
+    Pairing pairing(rewriter, *panel, depth);
     if (depth > 1 && interleaving.fits())
       interleaving.apply();
+    else if (getPairs() && pairing.fits())
+      pairing.apply();
   }
   return DiagnosedSilenceableFailure::success();
 }

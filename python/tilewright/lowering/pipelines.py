@@ -75,7 +75,7 @@ def group_products(spec: MatmulSpec, dots: Sequence[Dot]) -> ir.Module:
                     storage=storage,
                     flip=dot.flip,
                 )
-            ours.tilewright_convert_panels(functions, dot.depth, storage=storage)
+            ours.tilewright_convert_panels(functions, dot.depth, storage=storage, pairs=dot.rows > 1)
     return script.module
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import lcm
+from math import gcd, lcm
 
 from tilewright.mlir import ir
 from tilewright.schedules import steps
@@ -79,7 +79,8 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         steps.hoist_invariants(script.functions)
         steps.clean(script.functions)
         pack_a, pack_b = (steps.match_marked(script.functions, panels) for panels in _PANELS)
-        steps.vectorize_packing(pack_a, target.lanes(spec.a_type), transposed=spec.a_transposed)
+        together = gcd(p.mr, dot.rows)
+        steps.vectorize_packing(pack_a, target.lanes(spec.a_type), rows=together, transposed=spec.a_transposed)
         steps.vectorize_packing(pack_b, target.lanes(spec.b_type), rows=dot.depth, transposed=spec.b_transposed)
         tile = steps.match_product(script.functions, spec)
         looped = p.kc > dot.step

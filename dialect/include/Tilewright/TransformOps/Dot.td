@@ -64,14 +64,18 @@ def Tilewright_ConvertPanelsOp : Tilewright_TransformEachOp<"convert_panels"> {
     ... vector.shape_cast (vector.transfer_read %panel[%j, %k / 2, 0])
     ```
 
+    With `pairs`, where every tile read is grouped as `dot_form` does to A, and rows are written two at a time, their groups
+    alternate in the panel, as instructions want them that multiply two rows by two columns: a panel of [MR][KC] elements
+    becomes one of [MR / 2][KC / depth][2][depth].
+
     An allocation that is used in another way is left as it is.
 
     Why not upstream: it has no view of a packed buffer as a value with one layout for its writer and its readers.
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$depth,
-                       OptionalAttr<TypeAttr>:$storage);
+                       OptionalAttr<TypeAttr>:$storage, UnitAttr:$pairs);
   let results = (outs);
-  let assemblyFormat = "$target `depth` $depth (`storage` $storage^)? attr-dict `:` type($target)";
+  let assemblyFormat = "$target `depth` $depth (`storage` $storage^)? (`pairs` $pairs^)? attr-dict `:` type($target)";
 }
 
 def Tilewright_ContractToDotOp : Tilewright_TransformEachOp<"contract_to_dot"> {
