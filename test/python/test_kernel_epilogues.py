@@ -316,3 +316,14 @@ def test_functions_of_f32(name, target):
         same = (found == expected) | (np.isnan(found) & np.isnan(expected))
         assert (same | (np.abs(found - wide) <= 3 * unit)).all()
     assert (np.signbit(found) == np.signbit(expected))[~np.isnan(expected)].all()
+
+
+@pytest.mark.parametrize("schedule", ["packed", "unpacked"])
+@pytest.mark.parametrize("n", [1, 17, 33, 35, 65])
+def test_bytes_beside_a_row_are_left_alone(n, schedule):
+    """One byte under a mask is stored as one: LLVM by itself would store four."""
+    spec = tw.MatmulSpec(8, n, 8, epilogue=(tw.quantize(0.05, 5, "i8"),))
+    operands, former = random_operands(spec)
+    whole = np.full((8, n + 64), 77, np.int8)
+    assert_right(spec, operands, former, tw.compile(spec, schedule=schedule)(*operands, out=whole[:, 32 : 32 + n]))
+    assert (np.delete(whole, np.s_[32 : 32 + n], axis=1) == 77).all()

@@ -12,6 +12,7 @@ from tilewright.lowering import (
     entry,
     half_floats,
     math_functions,
+    narrow_stores,
     parallel,
     pipelines,
     prefetch_panels,
@@ -274,6 +275,9 @@ def to_llvm(
         if left:
             run_passes(module, math_functions.F64, "llvm")
     run_passes(module, pipelines.TO_LLVM, "llvm")
+    if spec.c_type.bits == 8 and "avx512bw" in target.features:
+        with module.context:
+            narrow_stores.protect(module.operation)
     if tiles:
         annotations.hand_on(module)
     if half_floats.of(spec):
