@@ -181,7 +181,8 @@ static Value cloneSlice(RewriterBase &rewriter, Value value, Block *block, IRMap
   return rewriter.clone(*op, map)->getResult(cast<OpResult>(value).getResultNumber());
 }
 
-/// What the left operand's inverted signs add to a row of the result: 128 times, or -128 times, the sums of B's columns.
+/// What the left operand's inverted signs add to a row of the result: 128 times, or -128 times, the sums of B's
+/// columns.
 static Value flipExcess(RewriterBase &rewriter, Grouping &grouping, vector::ContractionOp contract, Extended lhs,
                         Extended rhs) {
   Location loc = contract.getLoc();

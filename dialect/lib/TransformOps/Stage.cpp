@@ -16,7 +16,8 @@ static Value makeLonger(RewriterBase &rewriter, Location loc, RankedTensorType t
   // No tensor.empty: a slice of one folds to a smaller one.
   Value longer = bufferization::AllocTensorOp::create(rewriter, loc, longerType, /*dynamicSizes=*/ValueRange());
   auto attr = [&](int64_t value) -> OpFoldResult { return rewriter.getIndexAttr(value); };
-  SmallVector<OpFoldResult> offsets = {attr(0), attr(0)}, sizes = {attr(rows), attr(columns)}, ones = {attr(1), attr(1)};
+  SmallVector<OpFoldResult> offsets = {attr(0), attr(0)}, sizes = {attr(rows), attr(columns)},
+                            ones = {attr(1), attr(1)};
   return tensor::ExtractSliceOp::create(rewriter, loc, type, longer, offsets, sizes, ones);
 }
 
@@ -25,9 +26,8 @@ DiagnosedSilenceableFailure StageOp::applyToOne(transform::TransformRewriter &re
                                                 transform::TransformState &state) {
   auto op = dyn_cast<linalg::LinalgOp>(target);
   unsigned index = getOperand();
-  auto type = op && index < target->getNumOperands()
-                  ? dyn_cast<RankedTensorType>(target->getOperand(index).getType())
-                  : nullptr;
+  auto type = op && index < target->getNumOperands() ? dyn_cast<RankedTensorType>(target->getOperand(index).getType())
+                                                     : nullptr;
   if (!type || type.getRank() != 2 || !type.hasStaticShape()) {
     DiagnosedSilenceableFailure failure = emitSilenceableError()
                                           << "expected a linalg op whose operand number " << index

@@ -12,7 +12,8 @@
 using namespace mlir;
 using namespace tilewright;
 
-/// The whole tile, of static shape, of which `input` is the first rows and columns; null when it is nothing of the kind.
+/// The whole tile, of static shape, of which `input` is the first rows and columns; null when it is nothing of the
+/// kind.
 static Value wholeTile(Value input) {
   auto isStatic = [](Value value) { return cast<RankedTensorType>(value.getType()).hasStaticShape(); };
   auto slice = input.getDefiningOp<tensor::ExtractSliceOp>();
@@ -139,8 +140,9 @@ DiagnosedSilenceableFailure VectorizeEpilogueOp::applyToOne(transform::Transform
   Value tile = epilogue && isSupported(epilogue) ? wholeTile(epilogue.getInputs()[0]) : Value();
   if (!tile) {
     DiagnosedSilenceableFailure failure =
-        emitSilenceableError() << "expected an elementwise linalg.generic over (m, n) on tensors, whose first input is a "
-                                  "tile of static shape or the first rows and columns of one: pad the product first";
+        emitSilenceableError()
+        << "expected an elementwise linalg.generic over (m, n) on tensors, whose first input is a "
+           "tile of static shape or the first rows and columns of one: pad the product first";
     failure.attachNote(target->getLoc()) << "payload operation";
     return failure;
   }

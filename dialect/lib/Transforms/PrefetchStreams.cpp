@@ -43,7 +43,8 @@ bool dependsOn(Value value, Value variable) {
   return op && llvm::any_of(op->getOperands(), [&](Value operand) { return dependsOn(operand, variable); });
 }
 
-/// `value` as it is where the variables have what `map` maps them to: what computes it is cloned at the builder's place.
+/// `value` as it is where the variables have what `map` maps them to: what computes it is cloned at the builder's
+/// place.
 Value recomputed(OpBuilder &builder, Value value, Value variable, IRMapping &map) {
   if (Value known = map.lookupOrNull(value))
     return known;
