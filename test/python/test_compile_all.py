@@ -38,7 +38,7 @@ def test_wrong_jobs_are_refused(jobs):
 
 def test_a_python_function_cannot_be_sent():
     with pytest.raises(tw.ScheduleError, match="no other process can be sent"):
-        tw.compile_all(SPECS, schedule=lambda spec, target, parameters: None)
+        tw.compile_all(SPECS, schedule=lambda spec, target, parameters: pytest.fail("called"))
 
 
 def test_without_the_cache_processes_cannot_hand_over(monkeypatch):

@@ -252,6 +252,7 @@ def test_products(line, products, fma, multiply):
 
 def test_parts_of_an_instruction():
     parsed = read("vfmadd231ps\t-64(%rax,%rcx,4), %zmm1, %zmm2 # comment, (%rsp)")
+    assert isinstance(parsed, Instruction)
     assert parsed == Instruction(
         "vfmadd231ps -64(%rax,%rcx,4), %zmm1, %zmm2", "vfmadd231ps", ("-64(%rax,%rcx,4)", "%zmm1", "%zmm2")
     )

@@ -112,11 +112,16 @@ class EmulatedKernel(Kernel):
         super().__init__(stubs, spec, target, metadata, stages, packing)
 
     def __call__(
-        self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any] | PackedB, *, out: np.ndarray[Any, Any] | None = None
+        self,
+        a: np.ndarray[Any, Any],
+        b: np.ndarray[Any, Any] | PackedB,
+        *further: np.ndarray[Any, Any],
+        out: np.ndarray[Any, Any] | None = None,
+        **named: np.ndarray[Any, Any],
     ) -> np.ndarray[Any, Any]:
         """Computes A·B, as `Kernel` says."""
         with self._entries.errors():
-            return super().__call__(a, b, out=out)
+            return super().__call__(a, b, *further, out=out, **named)
 
     def pack_b(self, b: np.ndarray[Any, Any]) -> PackedB:
         """Packs `b`, as `Kernel.pack_b` says."""

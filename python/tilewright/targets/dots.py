@@ -3,7 +3,8 @@
 
 Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (order number 325383): VPDPBUSD, VPDPWSSD,
 VPMADDWD, VDPBF16PS, VPDPB[SU,UU,SS]D, TDPBF16PS, TDPFP16PS, TDPB[SU,US,UU,SS]D. Arm Architecture Reference Manual for
-A-profile (DDI 0487): SDOT, UDOT, USDOT, BFDOT (by element), SMMLA, UMMLA, USMMLA, BFMMLA. Intrinsics: LLVM 22's IntrinsicsX86.td and IntrinsicsAArch64.td.
+A-profile (DDI 0487): SDOT, UDOT, USDOT, BFDOT (by element), SMMLA, UMMLA, USMMLA, BFMMLA. Intrinsics: LLVM 22's
+IntrinsicsX86.td and IntrinsicsAArch64.td.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ class Dot:
 
     Attributes:
         name: The instruction, or "multiply-add".
-        kind: "dot": groups of `depth` elements at once, by `intrinsic`. "mmla": those of two rows of A by two columns. "amx": `AMX_ROWS` such groups at once, of as many
-            rows of A by columns of B. "multiply_add": one at a time, in the type of the sum, after widening.
+        kind: "dot": groups of `depth` elements at once, by `intrinsic`. "mmla": those of two rows of A by two columns. "amx":
+            `AMX_ROWS` such groups at once, of as many rows of A by columns of B. "multiply_add": one at a time, in the type
+            of the sum, after widening.
         operands: The element types (A, B) that it is for.
         features: What a target must have.
         bits: Width of the vector register.
@@ -167,7 +169,16 @@ _I8_U8 = frozenset({("i8", "u8")})
 _UNSIGNED = frozenset({("u8", "u8")})
 
 
-def _by_lane(name: str, operands: frozenset[tuple[str, str]], feature: str, intrinsic: str, **how: bool) -> Dot:
+def _by_lane(
+    name: str,
+    operands: frozenset[tuple[str, str]],
+    feature: str,
+    intrinsic: str,
+    *,
+    unsigned_first: bool = False,
+    both_unsigned: bool = False,
+    flip: bool = False,
+) -> Dot:
     """A dot product of four bytes, or of two bf16, that takes a group of A by lane."""
     return Dot(
         name=name,
@@ -178,11 +189,21 @@ def _by_lane(name: str, operands: frozenset[tuple[str, str]], feature: str, intr
         depth=2 if operands == _BF16 else 4,
         intrinsic=f"llvm.aarch64.neon.{intrinsic}",
         groups=4,
-        **how,
+        unsigned_first=unsigned_first,
+        both_unsigned=both_unsigned,
+        flip=flip,
     )
 
 
-def _mmla(name: str, operands: frozenset[tuple[str, str]], feature: str, intrinsic: str, **how: bool) -> Dot:
+def _mmla(
+    name: str,
+    operands: frozenset[tuple[str, str]],
+    feature: str,
+    intrinsic: str,
+    *,
+    unsigned_first: bool = False,
+    both_unsigned: bool = False,
+) -> Dot:
     """A product of two rows by two columns of eight bytes, or of four bf16; a register of a row of A has two groups."""
     return Dot(
         name=name,
@@ -193,7 +214,8 @@ def _mmla(name: str, operands: frozenset[tuple[str, str]], feature: str, intrins
         depth=4 if operands == _BF16 else 8,
         intrinsic=f"llvm.aarch64.neon.{intrinsic}",
         groups=2,
-        **how,
+        unsigned_first=unsigned_first,
+        both_unsigned=both_unsigned,
     )
 
 
