@@ -13,7 +13,8 @@ from tilewright.dtypes import COMBINATIONS, Combination, DType, dtype
 from tilewright.entries import Chain, Epilogue, chain, entry
 from tilewright.errors import SpecError
 
-_LAYOUTS = ("nn", "nt", "tn", "tt")
+LAYOUTS = ("nn", "nt", "tn", "tt")
+"""How A and B can be stored: n as they are multiplied, t transposed."""
 _MAX_EXTENT = 2**31 - 1
 _MAX_BYTES = 2**63 - 1
 
@@ -142,8 +143,8 @@ class MatmulSpec:
 
     def _check_how_stored(self) -> None:
         """Checks the fields that say how operands are stored and what else is done, all but beta at their only value."""
-        if not isinstance(self.layout, str) or self.layout not in _LAYOUTS:
-            raise SpecError(f"layout is {self.layout!r}", where="MatmulSpec", expected=f"one of {', '.join(_LAYOUTS)}")
+        if not isinstance(self.layout, str) or self.layout not in LAYOUTS:
+            raise SpecError(f"layout is {self.layout!r}", where="MatmulSpec", expected=f"one of {', '.join(LAYOUTS)}")
         if not isinstance(self.batch, tuple):
             raise SpecError(f"batch is {self.batch!r}", where="MatmulSpec", expected="a tuple")
         if self.batch:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs kernels on operands that end, or begin, where memory does. A program: a kernel that strays ends it with SIGSEGV.
 
-Usage: guard_pages.py TARGET SCHEDULE MxNxK… (SCHEDULE "-": the one chosen). Each product is announced before it runs.
+Usage: guard_pages.py TARGET SCHEDULE MxNxK[:LAYOUT]… (SCHEDULE "-": the one chosen). Each product is announced before it runs.
 """
 
 from __future__ import annotations
@@ -99,9 +99,12 @@ def run(kernel: tw.Kernel, placings: tuple[Placing, Placing, Placing]) -> None:
 def main(target: str, schedule: str, shapes: list[str]) -> None:
     """Runs each shape, types and betas in turn, with all placings."""
     for number, shape in enumerate(shapes):
-        m, n, k = map(int, shape.split("x"))
+        extents, _, layout = shape.partition(":")
+        m, n, k = map(int, extents.split("x"))
         # In turn, so that a part of the kernels is enough.
-        spec = tw.MatmulSpec.from_dtypes(m, n, k, TYPES[number % len(TYPES)], beta=number // 2 % 2)
+        spec = tw.MatmulSpec.from_dtypes(
+            m, n, k, TYPES[number % len(TYPES)], layout=layout or "nn", beta=number // 2 % 2
+        )
         kernel = tw.compile(spec, target=target, schedule=None if schedule == "-" else schedule, cache=False)
         for turn, placing in enumerate(PLACINGS):
             others = PLACINGS[(turn + 1) % len(PLACINGS)], PLACINGS[(turn + 2) % len(PLACINGS)]

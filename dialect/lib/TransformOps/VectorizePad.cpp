@@ -21,6 +21,8 @@ constexpr int64_t maxUnrolledVectors = 4;
 
 /// Rows that are read as one vector where the elements of a column lie side by side: with 32-bit elements a cache line.
 constexpr int64_t blockRows = 16;
+/// Columns of a block: what is interleaved at once. More take as long for each element, and much longer to compile.
+constexpr int64_t blockColumns = 16;
 /// All rows are one block up to this many: those of a register tile.
 constexpr int64_t maxBlockRows = 32;
 
@@ -219,7 +221,8 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
   Location loc = pad.getLoc();
   Value dest = destinationOf(rewriter, pad);
   int64_t blockHeight = getTransposed() ? blockHeightOf(type.getDimSize(0), group) : 0;
-  PadCopy copy(rewriter, pad, paddingOf(rewriter, pad), getLanes(), group, blockHeight);
+  int64_t lanes = blockHeight ? std::min<int64_t>(getLanes(), blockColumns) : getLanes();
+  PadCopy copy(rewriter, pad, paddingOf(rewriter, pad), lanes, group, blockHeight);
   OpFoldResult rows = tensor::getMixedSize(rewriter, loc, pad.getSource(), 0);
   OpFoldResult columns = tensor::getMixedSize(rewriter, loc, pad.getSource(), 1);
   AffineExpr row = rewriter.getAffineDimExpr(0);

@@ -31,6 +31,7 @@ _BINARY = ("obj", "so")
 @click.argument("file", metavar="[FILE.mlir]", required=False)
 @options.shape(required=False)
 @options.dtype
+@options.layout
 @options.beta
 @options.b_packed
 @options.epilogue
@@ -45,6 +46,7 @@ def compile_(
     file: str | None,
     shapes: tuple[options.Extents, ...],
     dtype: str,
+    layout: str,
     beta: int,
     b_packed: bool,
     epilogue: tuple[Epilogue, ...],
@@ -73,6 +75,7 @@ def compile_(
         file,
         shapes,
         dtype=dtype,
+        layout=layout,
         beta=beta,
         b_packed=b_packed,
         epilogue=epilogue,

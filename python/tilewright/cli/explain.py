@@ -29,6 +29,7 @@ _NO_LOOP = "# No loop of this kernel does arithmetic: it is empty, or small enou
 @click.argument("file", metavar="[FILE.mlir]", required=False)
 @options.shape(required=False)
 @options.dtype
+@options.layout
 @options.beta
 @options.b_packed
 @options.epilogue
@@ -39,6 +40,7 @@ def explain(
     file: str | None,
     shapes: tuple[options.Extents, ...],
     dtype: str,
+    layout: str,
     beta: int,
     b_packed: bool,
     epilogue: tuple[Epilogue, ...],
@@ -65,6 +67,7 @@ def explain(
         file,
         shapes,
         dtype=dtype,
+        layout=layout,
         beta=beta,
         b_packed=b_packed,
         epilogue=epilogue,

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from tilewright.spec import LAYOUTS
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 Extents = tuple[int, int, int]
 """M, N and K."""
@@ -75,6 +77,17 @@ def beta(function: Command) -> Command:
         show_default=True,
         callback=lambda _context, _parameter, value: int(value),
         help="0: C = A·B. 1: C += A·B.",
+    )(function)
+
+
+def layout(function: Command) -> Command:
+    """``--layout``."""
+    return click.option(
+        "--layout",
+        type=click.Choice(LAYOUTS),
+        default="nn",
+        show_default=True,
+        help="t: A (first), B (second) is stored transposed, as KxM, NxK.",
     )(function)
 
 

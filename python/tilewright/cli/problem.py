@@ -60,6 +60,7 @@ def given(
     shapes: Sequence[Extents],
     *,
     dtype: str,
+    layout: str,
     beta: int,
     b_packed: bool,
     epilogue: tuple[Epilogue, ...],
@@ -81,10 +82,13 @@ def given(
         raise click.UsageError(f"{found} given; expected one --shape MxNxK or one FILE.mlir")
     row = resolve(target)
     if file is None:
-        spec = MatmulSpec.from_dtypes(*shapes[0], dtype, beta=beta, b_packed=b_packed, epilogue=epilogue)
+        fields = {"layout": layout, "beta": beta, "b_packed": b_packed, "epilogue": epilogue}
+        spec = MatmulSpec.from_dtypes(*shapes[0], dtype, **fields)
         return Problem(spec, row, make.make(spec, row, schedule, parameters, threads))
     if epilogue:
         raise click.UsageError("both FILE.mlir and --epilogue given; expected the epilogue of a --shape")
+    if layout != "nn":
+        raise click.UsageError("both FILE.mlir and --layout given; expected the layout of a --shape")
     imported = _imported(file)
     spec = replace(imported.spec, b_packed=b_packed)
     return Problem(spec, row, make.make(spec, row, schedule, parameters, threads), symbol=imported.function)

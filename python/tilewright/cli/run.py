@@ -29,6 +29,7 @@ _MEMINFO = Path("/proc/meminfo")
 @click.command(short_help="Compile, run, check and time a product.")
 @options.shape(required=True)
 @options.dtype
+@options.layout
 @options.beta
 @options.b_packed
 @options.epilogue
@@ -38,6 +39,7 @@ _MEMINFO = Path("/proc/meminfo")
 def run(
     shapes: tuple[options.Extents, ...],
     dtype: str,
+    layout: str,
     beta: int,
     b_packed: bool,
     epilogue: tuple[Epilogue, ...],
@@ -55,7 +57,7 @@ def run(
     from tilewright.cli.output import console
 
     seed = secrets.randbits(32) if seed is None else seed
-    fields = {"beta": beta, "b_packed": b_packed, "epilogue": epilogue}
+    fields = {"layout": layout, "beta": beta, "b_packed": b_packed, "epilogue": epilogue}
     specs = [tw.MatmulSpec.from_dtypes(*shape, dtype, **fields) for shape in shapes]
     for spec in specs:
         _require_memory(spec)
@@ -112,15 +114,17 @@ def _measure(kernel: Kernel, seed: int) -> Outcome:
         data.c[...] = former
     random = np.random.default_rng((seed, 2))
     further = [values(random, each.shape, each.type) for each in spec.further]
-    b = kernel.pack_b(data.b) if spec.b_packed else data.b
-    kernel(data.a, b, *further, out=data.c)
-    expected = tw.reference(spec, data.a, data.b, *further, c=former)
-    bound = tw.error_bound(spec, data.a, data.b, *further, c=former)
+    a = np.ascontiguousarray(data.a.T) if spec.a_transposed else data.a
+    stored_b = np.ascontiguousarray(data.b.T) if spec.b_transposed else data.b
+    b = kernel.pack_b(stored_b) if spec.b_packed else stored_b
+    kernel(a, b, *further, out=data.c)
+    expected = tw.reference(spec, a, stored_b, *further, c=former)
+    bound = tw.error_bound(spec, a, stored_b, *further, c=former)
     wrong = int(np.count_nonzero(~within_bound(data.c, expected, bound)))
     worst = _worst(data.c, expected, bound)
     relative = relative_error(data.c, expected)
 
-    loop = Loop([lambda: kernel(data.a, b, *further, out=data.c)])
+    loop = Loop([lambda: kernel(a, b, *further, out=data.c)])
     count = loop.calibrate(_SAMPLE_SECONDS)
     seconds = statistics.median(loop.sample(count) for _ in range(_SAMPLES))
     return Outcome(seconds, count * _SAMPLES, wrong, worst, relative)

@@ -64,6 +64,7 @@ def header(spec: MatmulSpec, target: Target, name: str, *, threads: int = 1) -> 
         raise LoweringError(f"entry name {name!r}", stage="header", expected="a C identifier")
     guard = f"TILEWRIGHT_{name.upper()}_H"
     sum_ = "C += A * B" if spec.beta else "C = A * B"
+    stored = _stored(spec)
     if spec.epilogue:
         sum_ = f"{sum_}, finished by {', '.join(map(str, spec.epilogue))}"
     wrong = (
@@ -83,7 +84,7 @@ def header(spec: MatmulSpec, target: Target, name: str, *, threads: int = 1) -> 
 extern "C" {{
 #endif
 
-/* {sum_}, with A of {spec.m} x {spec.k} {spec.a}, B of {spec.k} x {spec.n} {spec.b} and C of {spec.m} x {spec.n} {spec.c} elements.
+/* {sum_}, with A of {spec.m} x {spec.k} {spec.a}, B of {spec.k} x {spec.n} {spec.b} and C of {spec.m} x {spec.n} {spec.c} elements.{stored}
    {_TENSOR_ARGUMENTS if spec.further else _MATRIX_ARGUMENTS}
    Returns {OK}; {WRONG_EXTENTS} when they are not; {OUT_OF_MEMORY} when there is no memory for the packed panels{wrong}.
    The processor must have: {", ".join(sorted(target.features))}.{tiles}{shared} */
@@ -95,6 +96,13 @@ extern "C" {{
 
 #endif
 """
+
+
+def _stored(spec: MatmulSpec) -> str:
+    """Which operands are stored transposed; nothing where none is."""
+    operands = (("A", spec.a_transposed, spec.a_shape), ("B", spec.b_transposed, spec.b_shape))
+    which = [f"{name} as {rows} x {columns}" for name, transposed, (rows, columns) in operands if transposed]
+    return f"\n   Stored transposed: {' and '.join(which)} elements." if which else ""
 
 
 def _packing(name: str) -> str:

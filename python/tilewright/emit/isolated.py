@@ -122,7 +122,8 @@ def _crash(reason: str, stderr: str, spec: MatmulSpec, schedule: str | None) -> 
     (folder / "schedule.mlir").write_text(schedule or "")
     (folder / "stderr.txt").write_text(stderr)
     (folder / "README.txt").write_text(
-        f"tilewright compile --shape {spec.m}x{spec.n}x{spec.k} --dtype {spec.a} --schedule schedule.mlir --emit asm -o -\n"
+        f"tilewright compile --shape {spec.m}x{spec.n}x{spec.k} --dtype {spec.a} --layout {spec.layout} "
+        "--schedule schedule.mlir --emit asm -o -\n"
     )
     return LoweringError(
         f"MLIR {reason}",

@@ -227,7 +227,8 @@ class _Texts(Mapping[str, str]):
 def matmul(a: np.ndarray, b: np.ndarray, *, threads: int = 1) -> np.ndarray:
     """A·B for two matrices, with the spec inferred, compiled once for each pair of shapes and types, and kept.
 
-    `threads` is as for `compile`.
+    An operand whose columns, and not rows, have their elements side by side, such as ``b.T``, is taken for one that is stored
+    transposed, and not copied. `threads` is as for `compile`.
 
     Raises:
         OperandError: An operand is no two-dimensional array, or the shapes or types do not fit.
@@ -236,18 +237,29 @@ def matmul(a: np.ndarray, b: np.ndarray, *, threads: int = 1) -> np.ndarray:
     for name, operand in (("a", a), ("b", b)):
         if not isinstance(operand, np.ndarray):
             raise OperandError(f"is a {type(operand).__name__}", operand=name, expected="a two-dimensional numpy array")
-    return _kept(a.shape, b.shape, a.dtype, b.dtype, check(threads, "matmul"))(a, b)
+    layout = ("t" if _is_transposed(a) else "n") + ("t" if _is_transposed(b) else "n")
+    kernel = _kept(a.shape, b.shape, a.dtype, b.dtype, layout, check(threads, "matmul"))
+    return kernel(a.T if layout[0] == "t" else a, b.T if layout[1] == "t" else b)
+
+
+def _is_transposed(operand: np.ndarray) -> bool:
+    """Whether the elements of its columns lie side by side, and those of its rows do not."""
+    if operand.ndim != 2 or operand.shape[1] <= 1 or operand.strides[1] == operand.itemsize:
+        return False
+    return operand.shape[0] == 1 or operand.strides[0] == operand.itemsize
 
 
 @lru_cache(maxsize=1024)
-def _kept(a: tuple[int, ...], b: tuple[int, ...], a_type: np.dtype, b_type: np.dtype, threads: int) -> Kernel:
-    """The kernel for operands of these shapes and types."""
+def _kept(
+    a: tuple[int, ...], b: tuple[int, ...], a_type: np.dtype, b_type: np.dtype, layout: str, threads: int
+) -> Kernel:
+    """The kernel for operands of these shapes, types and layout."""
     for name, shape in (("a", a), ("b", b)):
         if len(shape) != 2:
             raise OperandError(f"is of shape {shape}", operand=name, expected="a two-dimensional numpy array")
     if a[1] != b[0]:
         raise OperandError(f"has {b[0]} rows", operand="b", expected=f"{a[1]}, the columns of a")
-    spec = MatmulSpec(m=a[0], n=b[1], k=a[1], a=from_numpy(a_type).name, b=from_numpy(b_type).name)
+    spec = MatmulSpec(m=a[0], n=b[1], k=a[1], a=from_numpy(a_type).name, b=from_numpy(b_type).name, layout=layout)
     return compile(spec, threads=threads)
 
 

@@ -172,3 +172,39 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+module attributes {transform.with_named_sequence} {
+  // Columns whose elements lie side by side: four vectors of eight rows are read and interleaved, and a row of the block
+  // after the other is written. A column that may not exist is out of bounds along a dimension of its own.
+
+  // CHECK-DAG: #[[DOWN:.*]] = affine_map<(d0, d1) -> (d0)>
+  // CHECK-DAG: #[[TRANSPOSED:.*]] = affine_map<(d0, d1) -> (d1, d0)>
+  // CHECK-LABEL: func.func @transposed
+  // CHECK-SAME: %[[SOURCE:[a-z0-9]+]]: tensor<8x?xf32>
+  // CHECK: scf.if
+  // CHECK-COUNT-4: vector.transfer_read %[[SOURCE]]{{.*}}in_bounds = [true], permutation_map = #[[DOWN]]{{.*}}vector<8xf32>
+  // CHECK-COUNT-3: vector.interleave
+  // CHECK-COUNT-8: vector.transfer_write {{.*}} : vector<4xf32>
+  // CHECK: else
+  // CHECK-COUNT-4: vector.transfer_read %[[SOURCE]]{{.*}}in_bounds = [false, true], permutation_map = #[[TRANSPOSED]]{{.*}}vector<1x8xf32>
+  // CHECK-COUNT-3: vector.interleave
+  // CHECK-COUNT-8: vector.transfer_write {{.*}} : vector<4xf32>
+  // CHECK-NOT: vector.transfer
+  // CHECK: return
+  func.func @transposed(%a: tensor<8x?xf32>, %w: index) -> tensor<8x4xf32> {
+    %z = arith.constant 0.0 : f32
+    %p = tensor.pad %a nofold low[0, 0] high[0, %w] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %z : f32
+    } : tensor<8x?xf32> to tensor<8x4xf32>
+    return %p : tensor<8x4xf32>
+  }
+
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %pads = transform.structured.match ops{["tensor.pad"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.tilewright.vectorize_pad %pads lanes 4 transposed : !transform.any_op
+    transform.yield
+  }
+}

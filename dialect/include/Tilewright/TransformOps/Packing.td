@@ -17,8 +17,8 @@ def Tilewright_VectorizePadOp : Tilewright_TransformEachOp<"vectorize_pad"> {
     `transform.structured.hoist_pad` builds it.
 
     With `transposed`, the elements of a column of the source lie side by side, and not those of a row. Vectors of a block's
-    columns are then read, and interleaved to its rows. A block is `lanes` columns wide, what remains is split into powers
-    of two, and has up to 32 rows, a divisor of the result's: 16 where that is one.
+    columns are then read, and interleaved to its rows. A block is `lanes` columns wide, but 16 at most, and what remains is
+    split into powers of two. It has up to 32 rows, a divisor of the result's: 16 where that is one.
 
     Why not upstream: `rewrite_in_destination_passing_style` writes every element twice (fill, then copy), tiling the
     `tensor.pad` guards every row with a test for an empty slice, and `structured.vectorize` makes one vector of the
