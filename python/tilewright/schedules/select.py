@@ -187,6 +187,8 @@ def _packing_pays(spec: MatmulSpec, target: Target) -> bool:
     of 4 MiB at 80 and 90.
     """
     element = spec.acc_type
+    if spec.fused and spec.n % target.lanes(element):
+        return True  # Unpacked, the sums of a last, short vector would wait in memory for what is done to them.
     if spec.a != spec.acc:
         return _packing_narrow_pays(spec, target)
     if spec.n < target.lanes(element) or _is_one_panel(spec, target):
