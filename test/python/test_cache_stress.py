@@ -31,11 +31,11 @@ def is_sound(key: int, object_: bytes) -> bool:
 
 
 def use(folder: Path, worker: int, until: float, report: Connection) -> None:
-    """Reads and writes random entries, then reports (hits, stored, unsound)."""
+    """Reads and writes random entries, at least one of each, then reports how many that it read were unsound."""
     cache = KernelCache(folder, LIMIT)
     chance = random.Random(worker)
     hits = stored = unsound = 0
-    while time.monotonic() < until:
+    while time.monotonic() < until or not (hits and stored):  # also on a machine that gives this process no time
         key = chance.randrange(KEYS)
         found = cache.get({"key": str(key)})
         if found is not None:
@@ -46,7 +46,7 @@ def use(folder: Path, worker: int, until: float, report: Connection) -> None:
             stored += cache.put(
                 {"key": str(key)}, object_of(key, worker, chance.randrange(1000, 400_000)), {"worker": worker}
             )
-    report.send((hits, stored, unsound))
+    report.send(unsound)
 
 
 def write_for_ever(folder: Path) -> None:
@@ -69,7 +69,7 @@ def test_eight_processes_and_killed_writers(tmp_path):
 
     killed = 0
     chance = random.Random(0)
-    while time.monotonic() < until:
+    while time.monotonic() < until or killed < 5:
         victim = fork.Process(target=write_for_ever, args=(folder,))
         victim.start()
         time.sleep(chance.uniform(0.02, 0.2))
@@ -83,9 +83,7 @@ def test_eight_processes_and_killed_writers(tmp_path):
         results.append(report.recv())
         process.join(60)
         assert process.exitcode == 0
-    assert killed >= 5
-    assert all(hits > 0 and stored > 0 for hits, stored, _ in results)
-    assert sum(unsound for *_, unsound in results) == 0
+    assert sum(results) == 0
 
     # Afterwards every entry is sound, the size is within the limit, and what the dead left goes when its time has come.
     cache = KernelCache(folder, LIMIT)

@@ -171,9 +171,9 @@ def test_this_machine_is_read_in_under_five_milliseconds():
     def once() -> float:
         host.host.cache_clear()
         host.machine.cache_clear()
-        start = time.perf_counter()
+        start = time.process_time()
         host.host()
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     assert min(once() for _ in range(20)) < 5e-3
 

@@ -171,9 +171,9 @@ def test_linking_is_quick():
     object_ = handmade.packing(64)
     times = []
     for _ in range(20):
-        start = time.perf_counter()
+        start = time.process_time()
         Code(object_, "matmul")
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert min(times) < 2e-3
 
 
