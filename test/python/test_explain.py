@@ -279,6 +279,7 @@ def page_of(shape=(40, 48, 32), change=None):
         None,
         [shape],
         dtype="f32",
+        layout="nn",
         beta=0,
         b_packed=False,
         epilogue=(),
