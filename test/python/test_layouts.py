@@ -28,7 +28,7 @@ def kernel_of(spec: tw.MatmulSpec, schedule: str | None = None, **how: Any) -> t
 @pytest.mark.parametrize("schedule", STRATEGIES)
 def test_every_strategy_takes_every_layout(layout, schedule):
     for index, (m, n, k) in enumerate(SHAPES):
-        if schedule == "inner_product" and n != 1:
+        if schedule == "inner_product" and n != 1 and (m != 1 or layout[1] == "n"):
             continue
         spec = tw.MatmulSpec(m, n, k, a=("f32", "bf16", "i8")[index % 3], layout=layout, beta=index % 2)
         check(kernel_of(spec, schedule), uniform(spec, index))

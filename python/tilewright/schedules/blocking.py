@@ -302,6 +302,8 @@ def inner_product_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     Sixteen rows at a time outrun what fetches lines ahead: of a 1000 x 1000 matrix, 16 run at 35 GFLOP/s, 12 at 38, 8 at 37;
     of a 500 x 500 one at 37, 36 and 32 (Zen 4).
     No more than L1 holds a line of: of a 1000 x 1024 matrix, 16 rows at a time take 98 us and 8 take 61 (Zen 4, 8 ways).
+    With one row, they are columns of a transposed B.
     """
     most = min(target.vector_registers * 3 // 8, rows_in_l1(target, spec.k * spec.a_type.bytes))
-    return Blocking(mr=even(spec.m, most), nr=1, mc=max(spec.m, 1), nc=1, kc=max(spec.k, 1))
+    mr, nr = (1, even(spec.n, most)) if spec.n != 1 else (even(spec.m, most), 1)
+    return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=max(spec.k, 1))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Strategy `inner_product`: vectors along K, for a product with one column, which reads A once and does little with it."""
+"""Strategy `inner_product`: vectors along K, for a product with one column, which reads A once and does little with it.
+
+Or one with one row, whose B is stored transposed: the same with the parts of A and B swapped.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,15 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
           for k in 0..K step L:
             partial += A[ir:ir+mr, k:k+L] * B[k:k+L]
           C[ir:ir+mr] += sum of partial over L
+
+    With one row, and more columns of a B that is stored transposed, jr takes the place of ir, and nr that of mr.
     """
-    if spec.n != 1:
+    across = spec.n != 1
+    if across and (spec.m != 1 or not spec.b_transposed):
         raise ScheduleError(
             f"{spec} has {spec.n} columns",
             where="strategy inner_product",
-            expected="1, so that there is nothing to vectorise but K",
+            expected="1, so that there is nothing to vectorise but K; or 1 row and a B that is stored transposed",
             remedy="Use strategy unpacked or packed",
         )
     lanes = _lanes(spec, target)
@@ -39,18 +45,19 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         steps.record(script.functions, inner_product, blocking, target)
         tile = steps.match_product(script.root, spec)
         rows = None
-        if blocking.mr < spec.m:
-            tile, rows = steps.tile(tile, [blocking.mr, 0, 0])
+        size, extent = (blocking.nr, spec.n) if across else (blocking.mr, spec.m)
+        if size < extent:
+            tile, rows = steps.tile(tile, [0, size, 0] if across else [size, 0, 0])
         reduction = steps.split_sum(tile, [0, 0, lanes])
         if spec.k % lanes and spec.k > lanes:
             steps.peel(reduction)
-        if rows is not None and spec.m % blocking.mr:
+        if rows is not None and extent % size:
             steps.peel(rows)
         steps.clean(script.functions)
         element = ir.Type.parse(spec.acc_type.mlir)
-        heights = {min(blocking.mr, spec.m), spec.m % blocking.mr} - {0}
+        heights = {min(size, extent), extent % size} - {0}
         for height, width in product(heights, {lanes, spec.k % lanes} - {0}):
-            sums = ir.RankedTensorType.get([height, 1, width], element)
+            sums = ir.RankedTensorType.get([1, height, width] if across else [height, 1, width], element)
             for name in ("linalg.fill", "linalg.generic"):
                 steps.vectorize(steps.match(script.functions, name, result_type=sums))
         steps.vectorize(steps.match(script.functions, "linalg.reduce"))
