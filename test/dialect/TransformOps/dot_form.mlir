@@ -159,3 +159,27 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (k, n)>
+#c = affine_map<(m, n, k) -> (m, n)>
+module attributes {transform.with_named_sequence} {
+  // Instructions that multiply two rows at once do not multiply three.
+  // CHECK-LABEL: func.func @three_rows
+  // CHECK: vector.contract {{.*}} vector<3x8xi32>, vector<8x16xi32>
+  func.func @three_rows(%x: vector<3x8xi8>, %y: vector<8x16xi8>, %z: vector<3x16xi32>) -> vector<3x16xi32> {
+    %l = arith.extsi %x : vector<3x8xi8> to vector<3x8xi32>
+    %r = arith.extsi %y : vector<8x16xi8> to vector<8x16xi32>
+    %d = vector.contract {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"],
+                          kind = #vector.kind<add>} %l, %r, %z : vector<3x8xi32>, vector<8x16xi32> into vector<3x16xi32>
+    return %d : vector<3x16xi32>
+  }
+
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %f = transform.structured.match ops{["func.func"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.tilewright.dot_form %f of i8 depth 8 rows 2 : !transform.any_op
+    transform.yield
+  }
+}
