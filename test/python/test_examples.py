@@ -47,7 +47,13 @@ def test_every_example_is_run_here():
         "04_link_from_c",
         "05_packed_weights.py",
         "06_epilogues.py",
+        "07_transposed.py",
     ]
+
+
+def test_transposed_weights(run):
+    printed = run(sys.executable, EXAMPLES / "07_transposed.py")
+    assert printed.startswith("128x3072x768 f32 nt")
 
 
 def test_epilogues(run):
