@@ -53,11 +53,12 @@ def test_no_page_is_ever_writable_and_executable():
             Code(handmade.packing(64), "matmul")
         done.set()
 
+    others = writable_and_executable()  # such as those of ctypes' callbacks
     linker = threading.Thread(target=link)
     linker.start()
     looks = 0
     while not done.is_set() or looks == 0:
-        assert writable_and_executable() == []
+        assert [page for page in writable_and_executable() if page not in others] == []
         looks += 1
     linker.join()
 
