@@ -26,7 +26,7 @@ _IN_PARALLEL = "omp_in_parallel"
 
 _LEAST_WORK = 1 << 18
 """Elements that a loop multiplies or moves, at least, for a parallel region: some 3 µs, when opening and closing a region
-takes 0.4 µs (two cores of a Zen 5, whose threads wait in a loop)."""
+takes 0.4 µs (two cores of a Zen 4, whose threads wait in a loop)."""
 _MOVING = 4
 """What moving an element costs, in multiply-adds of one: a vector moved comes from L2 or beyond."""
 _READING = 8

@@ -16,7 +16,7 @@ from tilewright.mlir.dialects import affine, arith, func, memref
 from tilewright.targets.base import Target
 
 _HELD = 4
-"""Times the size of L2 up to which a packed B is left to the hardware. On a Zen 5 core, 4 MiB lost 1 % with prefetches;
+"""Times the size of L2 up to which a packed B is left to the hardware. On a Zen 4 core, 4 MiB lost 1 % with prefetches;
 64 MiB gained 26 % with 8 rows, 9 % with 32 and 2 % with 128; bf16 and int8 more."""
 _INTO_L2 = 2
 """How near to bring it: LLVM's locality of prefetcht1."""

@@ -102,12 +102,13 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
     """The strategy and sizes for `spec` on `threads` threads of `target`, the latter overridden by name.
 
     A B that comes packed was packed for strategy `packed`. A product with one column and at least a vector of K has
-    nothing to vectorise but K; with one row and a transposed B nothing else lies side by side (1 x 1024 x 1024, f32, Zen 5:
-    61 us, packed 483). One with few rows and a B that comes from memory takes as long as B does. Otherwise packing,
-    which reads and writes each element of A and B once more than the
-    product needs, pays when each is then read often enough, and when the operands, unpacked, would not sit in L2 by
-    themselves. An operand that is stored transposed is only read well along its stored rows: vectors along K from a B that is,
-    as packing does, and not from such an A.
+    nothing to vectorise but K; with one row and a transposed B nothing else lies side by side (1 x 1024 x 1024, f32, Zen 4:
+    61 us, packed 483). One with few rows and a B that comes from memory takes as long as B does. Otherwise packing, which
+    reads and writes each element of A and B once more than the product needs, pays when each is then read often enough,
+    and when the operands, unpacked, would not sit in L2 by themselves.
+
+    An operand that is stored transposed is only read well along its stored rows: vectors along K read such a B so, and
+    packing does, but not vectors along K of such an A.
 
     Raises:
         ScheduleError: An override is unknown or no int above zero.

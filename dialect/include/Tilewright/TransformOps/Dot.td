@@ -31,6 +31,7 @@ def Tilewright_DotFormOp : Tilewright_TransformEachOp<"dot_form"> {
 
     A contraction whose k is no multiple of `multiple` (by default of `depth`), whose m is no multiple of `rows`, or whose
     elements are of another type than `element`, is left alone.
+
     Why not upstream: its VNNI patterns take contractions that are in this form already, from operands packed by
     `linalg.pack`, which copies whole operands and not the panels of a block.
   }];
