@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tilewright.dtypes import DType
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, linalg, tensor
 from tilewright.payload import elementwise
 from tilewright.payload.abi import ENTRY
+from tilewright.payload.generics import generic
 from tilewright.spec import MatmulSpec
 
 _WIDEN = {"float": arith.extf, "int": arith.extsi, "uint": arith.extui}
@@ -110,7 +111,7 @@ def _mixed_product(a: ir.Value, b: ir.Value, c: ir.Value, spec: MatmulSpec) -> i
         return arith.addi(total, arith.muli(*wide))
 
     maps = [ir.AffineMap.get(3, 0, results) for results in ([m, k], [k, n], [m, n])]
-    return _generic([a, b], c, maps, [parallel, parallel, reduction], body)
+    return generic([a, b], c, maps, [parallel, parallel, reduction], body)
 
 
 def _widened(value: ir.Value, element: DType, wide: ir.Type) -> ir.Value:
@@ -136,26 +137,4 @@ def _finished(sums: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: Ma
         return elementwise.converted(result, element, spec.c_type.name, chain.compute)
 
     with _named("linalg.generic", spec):
-        return _generic([sums, *further], c, [identity, *maps, identity], [parallel] * 2, body)
-
-
-def _generic(
-    inputs: list[ir.Value],
-    output: ir.Value,
-    maps: list[ir.AffineMap],
-    iterators: list[ir.Attribute],
-    body: Callable[..., ir.Value],
-) -> ir.Value:
-    """A ``linalg.generic`` whose region yields what `body` makes of one element of each operand."""
-    operation = linalg.GenericOp(
-        [output.type],
-        inputs,
-        [output],
-        ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
-        ir.ArrayAttr.get(iterators),
-    )
-    elements = [ir.ShapedType(value.type).element_type for value in (*inputs, output)]
-    block = ir.Block.create_at_start(operation.regions[0], elements)
-    with ir.InsertionPoint(block):
-        linalg.YieldOp([body(*block.arguments)])
-    return operation.results[0]
+        return generic([sums, *further], c, [identity, *maps, identity], [parallel] * 2, body)
