@@ -35,6 +35,12 @@ _MEMINFO = Path("/proc/meminfo")
 @options.epilogue
 @options.target
 @options.schedule
+@click.option(
+    "--vector-length",
+    type=int,
+    metavar="BITS",
+    help="Bits of the scalable vectors in the emulator, from 128 to 2048; otherwise those of the target.",
+)
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the random operands; a fresh one otherwise.")
 def run(
     shapes: tuple[options.Extents, ...],
@@ -47,6 +53,7 @@ def run(
     threads: int,
     schedule: str | None,
     parameters: dict[str, int],
+    vector_length: int | None,
     seed: int | None,
 ) -> int:
     """Compile a product, run it on random data, check the result and time it.
@@ -64,7 +71,7 @@ def run(
     out = console()
     right = True
     for spec in specs:
-        kernel = tw.compile(spec, target, threads, schedule, parameters=parameters)
+        kernel = tw.compile(spec, target, threads, schedule, parameters=parameters, vector_length=vector_length)
         outcome = _measure(kernel, seed)
         for line in _report(kernel, outcome, seed):
             out.print(line, soft_wrap=True)
@@ -178,7 +185,7 @@ def _require_memory(spec: MatmulSpec) -> None:
     """
     elements = spec.m * spec.k + spec.k * spec.n + spec.m * spec.n
     # The reference and its bound copy A and B to float64, and hold a few arrays of C's shape.
-    needed = elements * spec.a_type.bytes + 8 * (2 * spec.m * spec.k + 2 * spec.k * spec.n + 5 * spec.m * spec.n)
+    needed = elements * spec.a_stored.bytes + 8 * (2 * spec.m * spec.k + 2 * spec.k * spec.n + 5 * spec.m * spec.n)
     free = _free_bytes()
     if free is not None and needed > free:
         raise SpecError(

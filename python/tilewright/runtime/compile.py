@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.emulated_call import Emulator
 
 # The parts of the package that decide what an object is.
-_LEAVES = ("spec.py", "dtypes.py", "entries.py", "expressions.py", "math.py")
+_LEAVES = ("spec.py", "dims.py", "dtypes.py", "entries.py", "expressions.py", "math.py")
 _SOURCES = (*_LEAVES, "payload", "schedules", "lowering", "emit")
 _NATIVE = ("_codegen", "mlir/_mlir_libs/_tilewright", "mlir/_mlir_libs/libTilewrightPythonCAPI")
 
@@ -48,6 +48,7 @@ def compile(
     *,
     parameters: Mapping[str, int] | None = None,
     cache: bool = True,
+    vector_length: int | None = None,
 ) -> Kernel:
     """Compiles `spec` for a target that this machine or an emulator can run, or takes it from the disk cache.
 
@@ -60,6 +61,8 @@ def compile(
             a transform module; or a .py or .mlir file. What a user gives is compiled in a child process.
         parameters: Sizes of the schedule that override the model's, by name ("mr", "nr", "mc", "nc", "kc").
         cache: Whether the disk cache is read and written.
+        vector_length: Bits of the scalable vectors (SVE's) in the emulator that runs the kernel; None: as many as the target's
+            machines have. The kernel is the same for every length.
 
     Raises:
         SpecError: `spec` is no MatmulSpec, or `threads` is no int from 1 to 1024.
@@ -72,14 +75,7 @@ def compile(
     if not isinstance(spec, MatmulSpec):
         raise SpecError(f"spec is a {type(spec).__name__}", where="compile", expected="a tilewright.MatmulSpec")
     row = targets.resolve(target)
-    emulator = _emulator(row)
-    if emulator is not None and spec.further:
-        raise TargetError(
-            f"{emulator.name} runs no kernel with further operands yet",
-            where=f"target {row.name}",
-            expected="a spec without operands beside A and B",
-            remedy="Compile it with tilewright compile, and run it on such a machine",
-        )
+    emulator = _emulator(row, vector_length)
     plan = make.make(spec, row, schedule, parameters, threads)
     if plan.threads > 1 and emulator is not None:
         raise TargetError(
@@ -132,17 +128,23 @@ def compile(
     return Kernel(code, spec, row, facts, stages, packing)
 
 
-def _emulator(target: Target) -> Emulator | None:
-    """What runs code for `target`; None where this machine itself does.
+def _emulator(target: Target, vector_length: int | None) -> Emulator | None:
+    """What runs code for `target`, with scalable vectors of that length; None where this machine itself does.
 
     Raises:
         TargetError: Nothing does.
     """
     if not targets.runnable(target):
+        if vector_length is not None:
+            raise TargetError(
+                f"a vector length for {target.name}, which this machine runs by itself",
+                where="compile",
+                expected="a target that is emulated here",
+            )
         return None
     from tilewright.runtime import emulated
 
-    return emulated.find(target)
+    return emulated.find(target, vector_length)
 
 
 def _link(object_: bytes, spec: MatmulSpec, packed: PackedFormat | None) -> tuple[_runtime.Code, Packing | None]:
@@ -152,7 +154,7 @@ def _link(object_: bytes, spec: MatmulSpec, packed: PackedFormat | None) -> tupl
         return _runtime.Code(object_, ENTRY, further), None
     packer = f"{ENTRY}{PACK_SUFFIX}"
     code = _runtime.Code(object_, ENTRY, [packer, *further])
-    call = _runtime.PackCall(code, packer, spec.n, spec.k, b=to_numpy(spec.b_type), b_transposed=spec.b_transposed)
+    call = _runtime.PackCall(code, packer, spec.n, spec.k, b=to_numpy(spec.b_stored), b_transposed=spec.b_transposed)
     return code, Packing(packed, call)
 
 

@@ -21,49 +21,70 @@ from tilewright import _runtime, targets
 from tilewright.dtypes import to_numpy
 from tilewright.emit import code
 from tilewright.errors import TargetError, TilewrightError
-from tilewright.payload.abi import ENTRY, PACK_SUFFIX
+from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.payload.packing import PackedFormat
-from tilewright.runtime.emulated_call import Emulator, Operand, Program
-from tilewright.runtime.kernel import Kernel, Metadata
+from tilewright.runtime.emulated_call import Argument, Emulator, Operand, Program, Tensor
+from tilewright.runtime.kernel import Kernel, Metadata, tensors
 from tilewright.runtime.packed_b import PackedB, Packing
 from tilewright.spec import MatmulSpec
-from tilewright.targets.base import Target
+from tilewright.targets.base import Target, check_vector_length
 
 _PROGRAMS: Mapping[str, tuple[str, ...]] = MappingProxyType({"aarch64": ("qemu-aarch64", "qemu-aarch64-static")})
 """By architecture, the programs that run its code."""
-_OPTIONS = ("-cpu", "max")
+_SCALABLE = frozenset({"sve", "sme"})
+"""Features that bring scalable vectors."""
 
 _FAILED = -1
 """What a stub returns when the emulator did not run the kernel."""
 _PACKER = f"{ENTRY}{PACK_SUFFIX}"
+_TENSORS = f"{ENTRY}{TENSORS_SUFFIX}"
 
 _INT, _POINTER = ctypes.c_int64, ctypes.c_void_p
 _SIGNATURES: Mapping[str, tuple[type[Any], ...]] = MappingProxyType(
     {
         ENTRY: (_INT, _INT, _INT, _POINTER, _INT, _POINTER, _INT, _POINTER, _INT),
         _PACKER: (_INT, _INT, _POINTER, _INT, _POINTER),
+        _TENSORS: (_POINTER,),
     }
 )
-"""The parameters of `payload.abi.PROTOTYPE` and of the entry that packs B."""
+"""The parameters of `payload.abi.PROTOTYPE`, of the entry that packs B, and of the one that takes pointers to tensors."""
 
 
-def find(target: Target) -> Emulator:
-    """The emulator for code of `target`.
+def find(target: Target, vector_length: int | None = None) -> Emulator:
+    """The emulator for code of `target`, with scalable vectors of `vector_length` bits, or of the target's.
 
     Raises:
-        TargetError: None is installed, or none is known, or this machine is of that architecture and lacks features.
+        TargetError: None is installed, or none is known, or this machine is of that architecture and lacks features, or
+            the target has no scalable vectors, or none of such a length.
     """
+    options = _options(target, vector_length)
     names = _PROGRAMS.get(target.architecture, ())
     if not names or targets.runnable(target) != (target.architecture,):
         targets.require_runnable(target)
     for name in names:
         if path := shutil.which(name):
-            return Emulator(path, _OPTIONS)
+            return Emulator(path, options)
     raise TargetError(
         f"this machine cannot run code for {target.name}: it lacks {target.architecture}, and there is no emulator",
         expected=f"{' or '.join(names)} on the path",
         remedy="Install the package qemu-user (`make setup-arm` does); to compile only, do not call the kernel",
     )
+
+
+def _options(target: Target, vector_length: int | None) -> tuple[str, ...]:
+    """QEMU's options: a processor that has everything, and its vector lengths in bytes."""
+    bits = (
+        target.scalable_bits if vector_length is None else check_vector_length(vector_length, f"target {target.name}")
+    )
+    if not bits:
+        return ("-cpu", "max")
+    if target.features.isdisjoint(_SCALABLE):
+        raise TargetError(
+            f"{target.name} has no scalable vectors",
+            where="vector length",
+            expected=f"a target with one of {', '.join(sorted(_SCALABLE))}",
+        )
+    return ("-cpu", f"max,sve-default-vector-length={bits // 8},sme-default-vector-length={bits // 8}")
 
 
 class EmulatedKernel(Kernel):
@@ -100,13 +121,17 @@ class EmulatedKernel(Kernel):
             TargetError: There is no linker for the target, or no row for this machine.
             LoweringError: The linker failed.
         """
-        functions = [ENTRY] if packed is None else [ENTRY, _PACKER]
+        functions = [ENTRY]
+        if packed is not None:
+            functions.append(_PACKER)
+        if tensors(spec):
+            functions.append(_TENSORS)
         self._entries = _Entries(Program(object_, functions, target, emulator), spec, packed)
         stubs = _runtime.Code(self._entries.stubs(functions), ENTRY, functions[1:])
         packing = None
         if packed is not None:
             call = _runtime.PackCall(
-                stubs, _PACKER, spec.n, spec.k, b=to_numpy(spec.b_type), b_transposed=spec.b_transposed
+                stubs, _PACKER, spec.n, spec.k, b=to_numpy(spec.b_stored), b_transposed=spec.b_transposed
             )
             packing = Packing(packed, call)
         super().__init__(stubs, spec, target, metadata, stages, packing)
@@ -135,12 +160,19 @@ class _Entries:
     def __init__(self, program: Program, spec: MatmulSpec, packed: PackedFormat | None) -> None:
         self._program = program
         self._transposed = spec.a_transposed, spec.b_transposed
-        self._sizes = tuple(element.bytes for element in (spec.a_type, spec.b_type, spec.c_type))
+        self._sizes = tuple(element.bytes for element in (spec.a_stored, spec.b_stored, spec.c_type))
         self._packed_bytes = 0 if packed is None else packed.nbytes
         self._raised = threading.local()
+        self._count = len(tensors(spec))
+        self._signatures = {**_SIGNATURES, ENTRY: (_POINTER,) * self._count or _SIGNATURES[ENTRY]}
+        functions = {
+            ENTRY: self._compute_each if self._count else self._multiply,
+            _PACKER: self._pack,
+            _TENSORS: self._compute,
+        }
         self._callbacks = {
-            name: ctypes.CFUNCTYPE(ctypes.c_int32, *_SIGNATURES[name])(function)
-            for name, function in ((ENTRY, self._multiply), (_PACKER, self._pack))
+            name: ctypes.CFUNCTYPE(ctypes.c_int32, *self._signatures[name])(function)
+            for name, function in functions.items()
         }
 
     def stubs(self, functions: list[str]) -> bytes:
@@ -152,7 +184,7 @@ class _Entries:
         text = ""
         for name in functions:
             address = ctypes.cast(self._callbacks[name], ctypes.c_void_p).value
-            types = ", ".join("i64" if each is _INT else "ptr" for each in _SIGNATURES[name])
+            types = ", ".join("i64" if each is _INT else "ptr" for each in self._signatures[name])
             text += f"""define i32 @{name}({types}) {{
   %r = call i32 inttoptr (i64 {address} to ptr)({", ".join(f"{t} %{i}" for i, t in enumerate(types.split(", ")))})
   ret i32 %r
@@ -175,22 +207,38 @@ class _Entries:
         self, m: int, n: int, k: int, a: int | None, lda: int, b: int | None, ldb: int, c: int | None, ldc: int
     ) -> int:
         a_size, b_size, c_size = self._sizes
-        a_rows, a_columns = (k, m) if self._transposed[0] else (m, k)
-        b_rows, b_columns = (n, k) if self._transposed[1] else (k, n)
-        left = Operand(a or 0, a_rows, a_columns * a_size, lda * a_size)
-        right = Operand(b or 0, b_rows, b_columns * b_size, ldb * b_size)
+        a_shape, b_shape = self._shapes(m, n, k)
+        left = Operand(a or 0, (a_shape[0], a_shape[1] * a_size), (lda * a_size,))
+        right = Operand(b or 0, (b_shape[0], b_shape[1] * b_size), (ldb * b_size,))
         if self._packed_bytes:
-            right = Operand(b or 0, 1, self._packed_bytes, self._packed_bytes)
-        result = Operand(c or 0, m, n * c_size, ldc * c_size, written=True)
+            right = Operand(b or 0, (self._packed_bytes,))
+        result = Operand(c or 0, (m, n * c_size), (ldc * c_size,), written=True)
         return self._call(ENTRY, (m, n, k, left, lda, right, ldb, result, ldc))
 
     def _pack(self, k: int, n: int, b: int | None, ldb: int, packed: int | None) -> int:
         size = self._sizes[1]
-        to = Operand(packed or 0, 1, self._packed_bytes, self._packed_bytes, written=True)
-        rows, columns = (n, k) if self._transposed[1] else (k, n)
-        return self._call(_PACKER, (k, n, Operand(b or 0, rows, columns * size, ldb * size), ldb, to))
+        to = Operand(packed or 0, (self._packed_bytes,), written=True)
+        rows, columns = self._shapes(0, n, k)[1]
+        return self._call(_PACKER, (k, n, Operand(b or 0, (rows, columns * size), (ldb * size,)), ldb, to))
 
-    def _call(self, function: str, arguments: tuple[int | Operand, ...]) -> int:
+    def _shapes(self, m: int, n: int, k: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The rows and columns of A and B as they are stored."""
+        a, b = self._transposed
+        return (k, m) if a else (m, k), (n, k) if b else (k, n)
+
+    def _compute(self, pointers: int) -> int:
+        """Takes an array of pointers to tensors, the result last."""
+        return self._compute_each(*(ctypes.c_void_p * self._count).from_address(pointers))
+
+    def _compute_each(self, *addresses: int) -> int:
+        """Takes a pointer to each tensor, the result last."""
+        each = [Tensor(address) for address in addresses]
+        each[-1] = Tensor(addresses[-1], written=True)
+        if self._packed_bytes:
+            each[1] = Tensor(addresses[1], opaque_bytes=self._packed_bytes)
+        return self._call(_TENSORS, (each,))
+
+    def _call(self, function: str, arguments: tuple[Argument, ...]) -> int:
         try:
             return self._program.call(function, arguments)
         except BaseException as error:  # it goes through machine code, and `errors` raises it

@@ -38,6 +38,7 @@ def _core(
     l1: Cache,
     l2: Cache,
     l3: Cache | None = None,
+    scalable_bits: int = 0,
     source: str,
 ) -> Target:
     """A row. LLVM knows most cores by the same name."""
@@ -59,6 +60,7 @@ def _core(
         prefer_vector_width=128,
         masked="sve" in features,
         by_lane=True,
+        scalable_bits=scalable_bits,
         source=source,
     )
 
@@ -112,6 +114,7 @@ _ROWS = (
         l1=Cache(64 * _KIB, ways=4),
         l2=Cache(1 * _MIB, ways=8),
         l3=Cache(32 * _MIB, ways=16, cpus=64),
+        scalable_bits=256,
         source="Arm 101427, Neoverse V1 Core Technical Reference Manual; its Software Optimization Guide; 32 MiB of system cache",
     ),
     _core(
@@ -122,6 +125,7 @@ _ROWS = (
         l1=Cache(64 * _KIB, ways=4),
         l2=Cache(1 * _MIB, ways=8),
         l3=Cache(32 * _MIB, ways=16, cpus=64),
+        scalable_bits=128,
         source="Arm 102099, Neoverse N2 Core Technical Reference Manual; its Software Optimization Guide; 32 MiB of system cache",
     ),
     _core(
@@ -132,6 +136,7 @@ _ROWS = (
         l1=Cache(64 * _KIB, ways=4),
         l2=Cache(1 * _MIB, ways=8),
         l3=Cache(32 * _MIB, ways=16, cpus=64),
+        scalable_bits=128,
         source="Arm 102375, Neoverse V2 Core Technical Reference Manual; its Software Optimization Guide; 32 MiB of system cache",
     ),
 )

@@ -23,6 +23,24 @@ def _is_power_of_two(n: int) -> bool:
     return n & (n - 1) == 0
 
 
+SCALABLE_BITS = (128, 2048)
+"""The narrowest and the widest scalable vectors of AArch64; those between are powers of two (Arm DDI 0487, SVE)."""
+
+
+def check_vector_length(bits: object, where: str) -> int:
+    """`bits`, if scalable vectors can be so wide.
+
+    Raises:
+        TargetError: They cannot.
+    """
+    least, most = SCALABLE_BITS
+    if not isinstance(bits, int) or isinstance(bits, bool) or not least <= bits <= most or not _is_power_of_two(bits):
+        raise TargetError(
+            f"a vector length of {bits!r}", where=where, expected=f"a power of two from {least} to {most}, in bits"
+        )
+    return bits
+
+
 @dataclass(frozen=True, slots=True)
 class Cache:
     """One level of data cache, as one core sees it.
@@ -93,6 +111,8 @@ class Target:
             so always give both to LLVM.
         masked: Vector loads and stores under a mask cost about as much as whole ones: tails need no scalar loop.
         source: Where the figures come from.
+        scalable_bits: Width of the scalable vectors (SVE's) that machines of this target have, or 0: sizes are computed from it,
+            and emulators start with it. Code of such vectors is right at every width.
         by_lane: A multiply-add can take any one element of a register as an operand, for all lanes: elements of A then are
             loaded a register at a time.
         base: For "host": the name of the row it was made from; otherwise None.
@@ -116,6 +136,7 @@ class Target:
     masked: bool
     source: str
     by_lane: bool = False
+    scalable_bits: int = 0
     base: str | None = None
 
     def __post_init__(self) -> None:
@@ -147,6 +168,8 @@ class Target:
             )
         if not _is_power_of_two(self.vector_bits):
             raise TargetError(f"vector_bits is {self.vector_bits}", where=where, expected="a power of two")
+        if self.scalable_bits:
+            check_vector_length(self.scalable_bits, where)
         self._check_features(where)
         if self.l1.bytes > self.l2.bytes:
             raise TargetError(
