@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright import math
+    from tilewright.dims import Dim
     from tilewright.entries import Epilogue
     from tilewright.errors import (
         LoweringError,
@@ -57,6 +58,7 @@ _ORIGINS = {
     "SpecError": "errors",
     "TargetError": "errors",
     "TilewrightError": "errors",
+    "Dim": "dims",
     "Epilogue": "entries",
     "bias": "payload.epilogues",
     "cast": "payload.epilogues",
@@ -89,6 +91,7 @@ _ORIGINS = {
 
 __all__ = [
     "Blocking",
+    "Dim",
     "Epilogue",
     "Kernel",
     "LoweringError",

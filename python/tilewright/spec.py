@@ -3,19 +3,29 @@
 
 from __future__ import annotations
 
-import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import Any
 
+from tilewright.dims import Dim, extent, fits, least
 from tilewright.dtypes import COMBINATIONS, Combination, DType, dtype
-from tilewright.entries import Chain, Epilogue, chain, entry
+from tilewright.entries import (
+    A_AXES,
+    B_AXES,
+    EPILOGUE_AXES,
+    REDUCTIONS,
+    ROW_FORMS,
+    Chain,
+    Epilogue,
+    TypedEntry,
+    chain,
+    entry,
+)
 from tilewright.errors import SpecError
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
 """How A and B can be stored: n as they are multiplied, t transposed."""
-_MAX_EXTENT = 2**31 - 1
 _MAX_BYTES = 2**63 - 1
 
 
@@ -25,12 +35,12 @@ class OperandSpec:
 
     Attributes:
         name: Its name in errors, and that of the argument for "a" and "b".
-        shape: Its extents.
+        shape: Its extents, each an int or a `Dim`.
         type: Its element type.
     """
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]
     type: DType
 
 
@@ -42,13 +52,13 @@ class MatmulSpec:
     `acc` are then never None).
 
     Attributes:
-        m: Rows of A and C, from 0 to 2**31 - 1.
+        m: Rows of A and C, from 0 to 2**31 - 1; or a `Dim`, for rows that only a call tells; None is ``Dim()``, any number.
         n: Columns of B and C, likewise.
         k: Columns of A and rows of B, likewise; with 0, A·B is all zeros.
-        a: Element type of A.
-        b: Element type of B; by default that of A.
+        a: Element type of A, as it is stored.
+        b: Element type of B, as it is stored; by default that of A.
         c: Element type of C; by default the accumulator's.
-        acc: Element type in which products are summed: the accumulator of `a`.
+        acc: Element type in which products are summed: the accumulator of `a`, or of what its prologue leaves.
         layout: "nn", "nt", "tn" or "tt": t means that A (first) or B (second) is stored transposed, A as K×M and B as N×K
             elements, each row-major as ever.
         batch: Leading batch extents: ().
@@ -56,10 +66,13 @@ class MatmulSpec:
         b_packed: False. True: calls take B as `Kernel.pack_b` packed it.
         epilogue: What is done to each element of the sum, in this order: entries such as `tilewright.bias`, and Python
             functions of an element and of one of each further operand (`tilewright.function`). They are made entries.
+        prologue_a: What is done to each element of A before it is multiplied, likewise; `tilewright.gather_rows` may be the
+            first one.
+        prologue_b: What is done to each element of B.
 
-    This release computes the combinations of element types in `tilewright.dtypes.COMBINATIONS`, with static extents
-    and no batch. A `c` narrower than `acc` is rounded to once, when the sum is complete; with `beta` 1 the former C is one
-    of its terms. Integers that overflow i32 wrap around, modulo 2**32.
+    This release computes the combinations of element types in `tilewright.dtypes.COMBINATIONS`, without a batch. A `c`
+    narrower than `acc` is rounded to once, when the sum is complete; with `beta` 1 the former C is one of its terms.
+    Integers that overflow i32 wrap around, modulo 2**32.
 
     With an epilogue, `c` is by default the type that the last entry leaves, and may be a narrower float; with `beta` 1 the
     former C is added to what the last entry leaves.
@@ -68,9 +81,9 @@ class MatmulSpec:
         SpecError: A field is wrong, or asks for what this release does not do; the message says which.
     """
 
-    m: int
-    n: int
-    k: int
+    m: Any
+    n: Any
+    k: Any
     a: str = "f32"
     b: str | None = None
     c: str | None = None
@@ -80,38 +93,43 @@ class MatmulSpec:
     beta: int = 0
     b_packed: bool = False
     epilogue: tuple[Any, ...] = ()
+    prologue_a: tuple[Any, ...] = ()
+    prologue_b: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         """Checks and completes the fields."""
-        if not isinstance(self.epilogue, tuple):
-            raise SpecError(f"epilogue is {self.epilogue!r}", where="MatmulSpec", expected="a tuple")
-        object.__setattr__(self, "epilogue", tuple(entry(each) for each in self.epilogue))
+        for field in ("epilogue", "prologue_a", "prologue_b"):
+            entries = getattr(self, field)
+            if not isinstance(entries, tuple):
+                raise SpecError(f"{field} is {entries!r}", where="MatmulSpec", expected="a tuple")
+            object.__setattr__(self, field, tuple(entry(each, field) for each in entries))
         for field in ("m", "n", "k"):
-            object.__setattr__(self, field, _extent(field, getattr(self, field)))
+            object.__setattr__(self, field, extent(field, getattr(self, field)))
         self._complete_types()
         self._check_how_stored()
+        self._check_entries()
         self._check_sizes()
 
     def _complete_types(self) -> None:
         """Fills in the element types that were left out, and checks that this release computes the combination."""
-        a = _type("a", self.a)
-        acc = _type("acc", a.accumulator if self.acc is None else self.acc)
-        b = _type("b", a.name if self.b is None else self.b)
-        last = _chain(acc.name, self.epilogue).result if self.epilogue else acc.name
-        c = _type("c", last if self.c is None else self.c)
+        object.__setattr__(self, "b", _type("b", _type("a", self.a).name if self.b is None else self.b).name)
+        # What is multiplied is what the prologues leave.
+        a, b = self.a_type, self.b_type
+        object.__setattr__(self, "acc", _type("acc", a.accumulator if self.acc is None else self.acc).name)
+        acc, last = self.acc_type, self.chain.result
+        object.__setattr__(self, "c", _type("c", last if self.c is None else self.c).name)
         # An epilogue says itself what may come of the sum.
-        sum_ = acc if self.epilogue else c
+        sum_ = acc if self.epilogue else self.c_type
         if Combination(a.name, b.name, acc.name, sum_.name) not in COMBINATIONS:
+            left = self.prologue_a or self.prologue_b
             raise SpecError(
                 f"A of {a}, B of {b} summed in {acc} to C of {sum_} is not supported yet",
                 where="MatmulSpec",
                 expected=f"one of {', '.join(map(str, COMBINATIONS))}",
+                remedy='End a prologue with tw.cast("bf16"), or what the other operand is of' if left else None,
             )
-        object.__setattr__(self, "b", b.name)
-        object.__setattr__(self, "c", c.name)
-        object.__setattr__(self, "acc", acc.name)
         if self.epilogue:
-            self._check_result(_chain(acc.name, self.epilogue).results())
+            self._check_result(self.chain.results())
 
     def _check_result(self, possible: tuple[str, ...]) -> None:
         """Checks that the epilogue's last entry leaves what C can hold."""
@@ -125,16 +143,46 @@ class MatmulSpec:
         if self.beta and self.c in ("i8", "u8"):
             raise _not_yet(f"beta 1 with C of {self.c}", "beta 0", "Add to a C of i32 or of a float type")
 
+    def _check_entries(self) -> None:
+        """Checks that each entry stands where it can, and that its operands have extents that it knows there."""
+        for field, chain_, axes, forms in (
+            ("epilogue", self.chain, EPILOGUE_AXES, ("each", *ROW_FORMS)),
+            ("prologue_a", self.chain_a, A_AXES, ("each", "gather")),
+            ("prologue_b", self.chain_b, B_AXES, ("each",)),
+        ):
+            for each in chain_.entries:
+                _check_entry(each, field, axes, forms)
+        if any(each.form == "gather" for each in self.prologue_a[1:]):
+            raise SpecError("gather_rows comes after another entry", where="prologue_a", expected="the first entry")
+        rows = [each for each in self.epilogue if each.form in ROW_FORMS]
+        if len(rows) > 1:
+            raise _not_yet(f"an epilogue with {rows[0]} and {rows[1]}", "one of them", "Use a kernel for each")
+        if self.reduces_rows and self.epilogue[-1] is not rows[0]:
+            raise SpecError(
+                f"{self.epilogue[-1]} comes after {rows[0]}",
+                where="epilogue",
+                expected=f"{rows[0]} as the last entry",
+            )
+        if rows and self.beta:
+            raise _not_yet(f"beta 1 with {rows[0]}", "beta 0", "Add to the result afterwards")
+        if self.gathers and self.a_transposed:
+            raise _not_yet("gather_rows from a table that is stored transposed", "layout n for A", "Store its rows")
+        if self.b_packed and (self.chain_b.operands or self.second_products):
+            what = "a prologue of B with operands" if self.chain_b.operands else "glu"
+            raise _not_yet(f"b_packed with {what}", "b_packed=False", "Let calls take B as it is stored")
+        if self.prologue_b and self.second_products:
+            raise _not_yet("a prologue of B with glu", "prologue_b=()", "Convert both matrices beforehand")
+
     def _check_sizes(self) -> None:
         """Checks that every operand can be addressed with 64-bit offsets."""
         operands = (
-            ("A", self.a_shape, self.a_type),
-            ("B", self.b_shape, self.b_type),
+            ("A", self.a_shape, self.a_stored),
+            ("B", self.b_shape, self.b_stored),
             ("C", self.c_shape, self.c_type),
             *((each.name, each.shape, each.type) for each in self.further),
         )
         for name, shape, element in operands:
-            if prod(shape) * element.bytes > _MAX_BYTES:
+            if prod(map(least, shape)) * element.bytes > _MAX_BYTES:
                 raise SpecError(
                     f"{name} of {'x'.join(map(str, shape))} {element} has more bytes than a 64-bit offset can reach",
                     where="MatmulSpec",
@@ -155,7 +203,7 @@ class MatmulSpec:
             raise SpecError(f"b_packed is {self.b_packed!r}", where="MatmulSpec", expected="False or True")
 
     @classmethod
-    def from_dtypes(cls, m: int, n: int, k: int, dtypes: str = "f32", **fields: Any) -> MatmulSpec:  # noqa: ANN401
+    def from_dtypes(cls, m: Any, n: Any, k: Any, dtypes: str = "f32", **fields: Any) -> MatmulSpec:  # noqa: ANN401
         """The spec with element types as the command line writes them: "bf16", or "a,b,c" ("u8,i8,i32").
 
         Args:
@@ -181,19 +229,57 @@ class MatmulSpec:
         )
 
     @property
+    def dynamic(self) -> tuple[str, ...]:
+        """Those of "m", "n" and "k" that only a call tells."""
+        return tuple(name for name in ("m", "n", "k") if isinstance(getattr(self, name), Dim))
+
+    def at(self, m: int, n: int, k: int) -> MatmulSpec:
+        """The spec of a call with these extents, which is static.
+
+        Raises:
+            SpecError: One of them is not what the spec says.
+        """
+        for name, size in (("m", m), ("n", n), ("k", k)):
+            wanted = getattr(self, name)
+            if not fits(wanted, size):
+                expected = wanted.words if isinstance(wanted, Dim) else str(wanted)
+                raise SpecError(f"{name} is {size}", where=f"a call of {self}", expected=expected)
+        return replace(self, m=m, n=n, k=k)
+
+    @property
     def fused(self) -> bool:
         """Whether something is done to the sums before they are written: an epilogue, or rounding to a narrower type."""
         return bool(self.epilogue) or self.c != self.acc
 
     @property
-    def a_type(self) -> DType:
-        """Element type of A."""
+    def has_entries(self) -> bool:
+        """Whether anything but multiplying and adding is computed: an epilogue, or a prologue."""
+        return bool(self.epilogue or self.prologue_a or self.prologue_b)
+
+    @property
+    def a_stored(self) -> DType:
+        """Element type of A, as it is stored."""
         return dtype(self.a)
 
     @property
-    def b_type(self) -> DType:
-        """Element type of B."""
+    def b_stored(self) -> DType:
+        """Element type of B, as it is stored."""
         return dtype(self.b or self.a)
+
+    @property
+    def a_type(self) -> DType:
+        """Element type of A as it is multiplied: after its prologue."""
+        return dtype(self.chain_a.result)
+
+    @property
+    def b_type(self) -> DType:
+        """Element type of B as it is multiplied: after its prologue."""
+        return dtype(self.chain_b.result)
+
+    @property
+    def widens(self) -> bool:
+        """Whether what is multiplied is narrower than the sum."""
+        return self.a_type != self.acc_type
 
     @property
     def c_type(self) -> DType:
@@ -216,74 +302,126 @@ class MatmulSpec:
         return self.layout[1] == "t"
 
     @property
-    def a_shape(self) -> tuple[int, int]:
-        """The shape of A as it is stored, and as calls take it: (M, K), or (K, M) where it is stored transposed."""
+    def a_shape(self) -> tuple[Any, Any]:
+        """The shape of A as it is stored, and as calls take it: (M, K), or (K, M) where it is stored transposed.
+
+        With `tilewright.gather_rows`, (rows of the table, K).
+        """
+        if self.gathers:
+            return self.prologue_a[0].rows, self.k
         return (self.k, self.m) if self.a_transposed else (self.m, self.k)
 
     @property
-    def b_shape(self) -> tuple[int, int]:
+    def b_shape(self) -> tuple[Any, Any]:
         """The shape of B as it is stored, and as calls take it: (K, N), or (N, K) where it is stored transposed."""
         return (self.n, self.k) if self.b_transposed else (self.k, self.n)
 
     @property
-    def c_shape(self) -> tuple[int, int]:
-        """(M, N)."""
-        return self.m, self.n
+    def c_shape(self) -> tuple[int, ...]:
+        """(M, N); (M,) where the epilogue ends with a reduction of rows."""
+        return (self.m,) if self.reduces_rows else (self.m, self.n)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether A's rows are taken from a table, by their numbers."""
+        return bool(self.prologue_a) and self.prologue_a[0].form == "gather"
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the epilogue needs a row of C before it gives anything: softmax, or a reduction."""
+        return any(each.form in ROW_FORMS for each in self.epilogue)
+
+    @property
+    def reduces_rows(self) -> bool:
+        """Whether the epilogue gives one number for each row."""
+        return any(each.form in REDUCTIONS for each in self.epilogue)
+
+    @property
+    def second_products(self) -> int:
+        """How many products of A by further matrices like B the epilogue takes."""
+        return sum(each.role == "b" for each in self.chain.operands)
+
+    @property
+    def chain_a(self) -> Chain:
+        """The entries of A's prologue with the types of all that they compute."""
+        return _chain(self.a, self.prologue_a)
+
+    @property
+    def chain_b(self) -> Chain:
+        """The entries of B's prologue with the types of all that they compute."""
+        return _chain(self.b or self.a, self.prologue_b, _names(self.chain_a))
 
     @property
     def chain(self) -> Chain:
         """The entries of the epilogue with the types of all that they compute."""
-        return _chain(self.acc_type.name, self.epilogue)
+        taken = (*_names(self.chain_a), *_names(self.chain_b))
+        return _chain(self.acc or self.a_type.accumulator, self.epilogue, taken)
 
     @property
     def further(self) -> tuple[OperandSpec, ...]:
-        """The further operands, those of the epilogue, in the order of the call."""
-        extents = {"m": self.m, "n": self.n}
+        """The further operands in the order of the call: those of A's prologue, of B's prologue and of the epilogue."""
+        extents = {"m": self.m, "n": self.n, "k": self.k}
         return tuple(
-            OperandSpec(each.name, tuple(extents[axis] for axis in each.axes), dtype(str(each.type)))
-            for each in self.chain.operands
+            OperandSpec(each.name, self.b_shape, self.b_stored)
+            if each.role == "b"
+            else OperandSpec(each.name, tuple(extents[axis] for axis in each.axes), dtype(str(each.type)))
+            for chain_ in (self.chain_a, self.chain_b, self.chain)
+            for each in chain_.operands
         )
 
     @property
     def operands(self) -> tuple[OperandSpec, ...]:
         """All operands but the result, in the order of the call."""
-        a = OperandSpec("a", self.a_shape, self.a_type)
-        return (a, OperandSpec("b", self.b_shape, self.b_type), *self.further)
+        a = OperandSpec("a", self.a_shape, self.a_stored)
+        return (a, OperandSpec("b", self.b_shape, self.b_stored), *self.further)
 
     @property
     def flops(self) -> int:
-        """Operations: a multiply and an add for each of the M·N·K products."""
-        return 2 * self.m * self.n * self.k
+        """Operations: a multiply and an add for each of the M·N·K products, of which glu has twice as many.
+
+        Raises:
+            SpecError: An extent is dynamic: `at` says of which call.
+        """
+        if self.dynamic:
+            remedy = "Ask spec.at(m, n, k), the spec of one call"
+            raise SpecError(f"{', '.join(self.dynamic)} of {self} is dynamic", where="flops", remedy=remedy)
+        return 2 * self.m * self.n * self.k * (1 + self.second_products)
 
     def __str__(self) -> str:
         """Extents, element types, layout and more: "384x1024x1024 f32 nn", "4x4x4 u8,i8,i32 nn beta=1 [relu()]"."""
-        names = [self.a_type.name, self.b_type.name, self.c_type.name]
+        names = [self.a_stored.name, self.b_stored.name, self.c_type.name]
         types = names[0] if len(set(names)) == 1 else ",".join(names)
         further = f"{' beta=1' if self.beta else ''}{' b_packed' if self.b_packed else ''}"
-        if self.epilogue:
-            further += f" [{', '.join(map(str, self.epilogue))}]"
+        for name, entries in (("a: ", self.prologue_a), ("b: ", self.prologue_b), ("", self.epilogue)):
+            further += f" [{name}{', '.join(map(str, entries))}]" if entries else ""
         return f"{self.m}x{self.n}x{self.k} {types} {self.layout}{further}"
 
 
 @lru_cache(maxsize=256)
-def _chain(accumulator: str, epilogue: tuple[Epilogue, ...]) -> Chain:
+def _chain(accumulator: str, entries: tuple[Epilogue, ...], taken: tuple[str, ...] = ()) -> Chain:
     """The entries with their types."""
-    return chain(accumulator, epilogue)
+    return chain(accumulator, entries, taken)
 
 
-def _extent(field: str, value: Any) -> int:  # noqa: ANN401
-    """`value` as an extent: an int, or an integer of numpy."""
-    if value is None:
-        raise _not_yet(f"{field}=None, a dynamic extent,", "a size", "Compile one kernel for each size")
-    try:
-        extent = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        extent = None
-    if extent is None:
-        raise SpecError(f"{field} is {value!r}, a {type(value).__name__}", where="MatmulSpec", expected="an int")
-    if not 0 <= extent <= _MAX_EXTENT:
-        raise SpecError(f"{field} is {extent}", where="MatmulSpec", expected=f"an extent from 0 to {_MAX_EXTENT}")
-    return extent
+def _names(of: Chain) -> tuple[str, ...]:
+    return tuple(each.name for each in of.operands)
+
+
+def _check_entry(typed: TypedEntry, field: str, axes: tuple[str, ...], forms: tuple[str, ...]) -> None:
+    """Checks an entry where it stands."""
+    if typed.entry.form not in forms:
+        place = "the first entry of prologue_a" if typed.entry.form == "gather" else "an entry of the epilogue"
+        raise SpecError(f"{typed.entry} in {field}", where="MatmulSpec", expected=place)
+    for operand in typed.operands:
+        if operand.role == "b" and field != "epilogue":
+            raise SpecError(f"{typed.entry} in {field}", where="MatmulSpec", expected="an entry of the epilogue")
+        if operand.axes not in axes:
+            known = ", ".join(map(repr, axes))
+            raise SpecError(
+                f"operand {operand.name} of {typed.entry} has axes {operand.axes!r} in {field}",
+                where="MatmulSpec",
+                expected=f"one of {known}",
+            )
 
 
 def _type(field: str, name: str) -> DType:

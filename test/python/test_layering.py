@@ -17,6 +17,7 @@ GENERATED = ("mlir", "bin")  # built, not written here
 LEAVES = {
     "version": (),
     "errors": (),
+    "dims": ("errors",),
     "dtypes": ("errors",),
     "expressions": ("errors", "dtypes"),
     "entries": ("errors", "dtypes", "expressions"),

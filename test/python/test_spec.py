@@ -85,7 +85,6 @@ def test_integers_of_numpy_become_ints(number):
         (4.0, r"is 4\.0, a float; expected an int"),
         (np.float32(4), "a float32; expected an int"),
         ("4", "is '4', a str; expected an int"),
-        (None, "=None, a dynamic extent, is not supported yet; expected a size"),
     ],
 )
 def test_extents_are_checked(field, value, match):
