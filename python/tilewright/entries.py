@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The entries of an epilogue, and the element type of everything that they compute, from the accumulator to the result.
+"""The entries of epilogues and prologues, and the element type of everything that they compute, from first to last.
 
 Numbers are kept in the accumulator's type, those of an i32 accumulator in f32 from the first operation that is no integer's.
 What is narrower (an operand of bf16, what was cast to i8) is widened before anything is computed with it.
@@ -16,29 +16,41 @@ from tilewright.dtypes import dtype
 from tilewright.errors import SpecError
 from tilewright.expressions import ARITHMETIC, COMPARISONS, Program, trace
 
-AXES = ("mn", "n", "m", "")
+EPILOGUE_AXES = ("mn", "n", "m", "")
 """What a further operand has an extent for: every element, each column, each row, or nothing (one number for all)."""
+A_AXES, B_AXES = ("mk", "m", "k", ""), ("kn", "k", "n", "")
+"""The same for operands of a prologue, of A and of B."""
+AXES = tuple(dict.fromkeys((*EPILOGUE_AXES, *A_AXES, *B_AXES)))
 FLOAT = "float"
 """Stands for the type in which an epilogue computes with floats: f64 for an accumulator of f64, and otherwise f32."""
 TRUTH = "truth"
 """Stands for the type of a comparison."""
+INDEX_TYPES = ("i32", "i64")
+"""The types of an index of rows."""
+ROW_FORMS = ("softmax", "row_sum", "row_max")
+"""Forms of entries that need a row of C before they give anything."""
+REDUCTIONS = ("row_sum", "row_max")
+"""Those of them that give one number for each row."""
 _RESERVED = ("a", "b", "c", "out")
 _INTEGERS = ("i8", "u8", "i32")
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A further operand of an epilogue.
+    """A further operand of an epilogue or a prologue.
 
     Attributes:
         name: Its name in errors.
         axes: One of `AXES`.
         type: Its element type; "float" for the one that floats are computed in; None for that of what it meets.
+        role: "" for numbers that the program is given as they are. "b" for a matrix like B: the program is given elements of
+            A times it, of the accumulator's type. "index" for the numbers of rows, which no program sees.
     """
 
     name: str
     axes: str = "n"
     type: str | None = None
+    role: str = ""
 
     def __post_init__(self) -> None:
         """Checks the fields.
@@ -49,23 +61,28 @@ class Operand:
         if self.axes not in AXES:
             known = ", ".join(map(repr, AXES))
             raise SpecError(f"operand {self.name} has axes {self.axes!r}", where="epilogue", expected=f"one of {known}")
-        if self.type not in (None, FLOAT):
+        if self.role != "index" and self.type not in (None, FLOAT):
             dtype(self.type)
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """One entry of `MatmulSpec.epilogue`.
+    """One entry of `MatmulSpec.epilogue`, or of a prologue.
 
     Attributes:
         name: How it is written, for people: 'bias("n")'.
         operands: What calls pass for it.
         program: What it does to each element.
+        form: "each": the program, and nothing else. One of `ROW_FORMS`: what is made of each row. "gather": rows of A are taken
+            by their numbers, from a table.
+        rows: With "gather", the rows of the table.
     """
 
     name: str
     operands: tuple[Operand, ...]
     program: Program
+    form: str = "each"
+    rows: int = 0
 
     def __str__(self) -> str:
         """The name."""
@@ -144,8 +161,10 @@ class Chain:
         return ("f64", "f32") if self.compute == "f64" else ("f32", "bf16", "f16")
 
 
-def entry(value: object) -> Epilogue:
+def entry(value: object, field: str = "epilogue") -> Epilogue:
     """An entry as the user may write it: one that is made, or a function of an element and of one of each operand.
+
+    Operands of a function have the axis of B's and C's columns, in a prologue of A that of A's.
 
     Raises:
         SpecError: It is neither.
@@ -153,20 +172,23 @@ def entry(value: object) -> Epilogue:
     if isinstance(value, Epilogue):
         return value
     if callable(value):
-        return of_function(value, {})
+        return of_function(value, {}, "k" if field == "prologue_a" else "n")
     raise SpecError(
-        f"an entry of the epilogue is {value!r}",
+        f"an entry of {'the epilogue' if field == 'epilogue' else field} is {value!r}",
         where="MatmulSpec",
         expected='entries such as tw.bias("n") or tw.relu(), and Python functions',
     )
 
 
-def of_function(function: Callable[..., Any], axes: dict[str, str | tuple[str, str]]) -> Epilogue:
+def of_function(
+    function: Callable[..., Any], axes: dict[str, str | tuple[str, str]], default: str = "n"
+) -> Epilogue:
     """The entry for a Python function, whose further parameters are operands.
 
     Args:
         function: Takes the element, and one of each operand.
-        axes: By parameter, its axes, or axes and type; "n" and "float" for those left out.
+        axes: By parameter, its axes, or axes and type; `default` and "float" for those left out.
+        default: The axes of those left out.
 
     Raises:
         SpecError: The parameters are not such, or what it does cannot be traced.
@@ -194,30 +216,38 @@ def of_function(function: Callable[..., Any], axes: dict[str, str | tuple[str, s
         )
     operands = []
     for each in names[1:]:
-        given = axes.get(each, "n")
+        given = axes.get(each, default)
         if isinstance(given, tuple) and len(given) != 2:
             raise SpecError(f"operand {each} is {given!r}", where="epilogue", expected="axes, or (axes, type)")
         operands.append(Operand(each, *given) if isinstance(given, tuple) else Operand(each, given, FLOAT))
     return Epilogue(f"{name}({', '.join(names)})", tuple(operands), trace(function, len(operands)))
 
 
-def chain(accumulator: str, epilogue: Sequence[Epilogue]) -> Chain:
-    """The entries of `epilogue` with their types.
+def chain(accumulator: str, epilogue: Sequence[Epilogue], taken: Sequence[str] = ()) -> Chain:
+    """The entries of `epilogue`, or of a prologue, with their types.
+
+    Args:
+        accumulator: The type of what the first one is given.
+        epilogue: The entries.
+        taken: Names that operands before have.
 
     Raises:
         SpecError: A program converts to a type that it cannot convert to, or an operand is of such a type.
     """
     compute = "f64" if accumulator == "f64" else "f32"
     whole = Chain(accumulator, compute, ())
-    taken: set[str] = set(_RESERVED)
+    names: set[str] = {*_RESERVED, *taken}
     for each in epilogue:
         source = whole.result
         operands = []
         for operand in each.operands:
-            element = {None: whole.wide(source), FLOAT: compute}.get(operand.type, operand.type)
-            operands.append(Operand(_free(operand.name, taken), operand.axes, _converted(str(element), whole)))
+            element = str({None: whole.wide(source), FLOAT: compute}.get(operand.type, operand.type))
+            element = accumulator if operand.role == "b" else element
+            element = element if operand.role == "index" else _converted(element, whole)
+            operands.append(Operand(_free(operand.name, names), operand.axes, element, operand.role))
         steps = _types(each.program, whole, source, [str(operand.type) for operand in operands])
-        typed = TypedEntry(each, tuple(operands), steps, source, steps[-1].result or compute)
+        result = {"softmax": compute, **dict.fromkeys(REDUCTIONS, whole.wide(source))}.get(each.form)
+        typed = TypedEntry(each, tuple(operands), steps, source, result or steps[-1].result or compute)
         whole = Chain(accumulator, compute, (*whole.entries, typed))
     return whole
 

@@ -189,7 +189,7 @@ def _wait_like_the_peers(threads: int) -> None:
 
 
 def _matrices(spec: MatmulSpec) -> tuple[tuple[tuple[int, int], Any], ...]:
-    return (spec.a_shape, spec.a_type), (spec.b_shape, spec.b_type), (spec.c_shape, spec.c_type)
+    return (spec.a_shape, spec.a_stored), (spec.b_shape, spec.b_stored), (spec.c_shape, spec.c_type)
 
 
 def _bind(kernel: Kernel, each: Operands) -> Callable[[], object]:

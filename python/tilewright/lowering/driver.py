@@ -204,7 +204,7 @@ def bufferize(
     _return_through_c(_payload_function(module, "bufferized"))
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
     stored.take_as_stored(_payload_function(module, "bufferized"), spec)
-    if spec.a != spec.acc:
+    if spec.widens:
         products = pipelines.group_products(spec, target.dots(spec.a_type.name, spec.b_type.name))
         _run_own_script(module, products, "bufferized")
     packed = prepack.separate(module, spec, plan) if spec.b_packed else None
@@ -269,7 +269,7 @@ def to_llvm(
     for function in (ENTRY, prepack.PACK)[: 1 if packed is None else 2]:
         entry.prepare_body(_payload_function(module, "llvm", function), target, tiles=tiles)
     _lower_half_floats(module, spec, target)
-    if spec.epilogue:
+    if spec.has_entries:
         with module.context:
             left = math_functions.expand(module.operation, target)
         if left:

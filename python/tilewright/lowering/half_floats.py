@@ -52,8 +52,10 @@ _MOVES = frozenset(
 
 
 def of(spec: MatmulSpec) -> frozenset[str]:
-    """The 16-bit floats among the element types of `spec`, those of its epilogue among them."""
-    return frozenset(CONVERTERS) & {spec.a_type.name, spec.b_type.name, spec.c_type.name, *spec.chain.types}
+    """The 16-bit floats among the element types of `spec`, those of its epilogue and prologues among them."""
+    stored = {each.type.name for each in spec.operands}
+    computed = spec.chain.types | spec.chain_a.types | spec.chain_b.types
+    return frozenset(CONVERTERS) & {spec.a_type.name, spec.b_type.name, spec.c_type.name, *stored, *computed}
 
 
 def to_expand(spec: MatmulSpec, target: Target) -> frozenset[str]:

@@ -80,7 +80,7 @@ def separate(module: ir.Module, spec: MatmulSpec, plan: Plan | None) -> PackedFo
         kc, nc = groups * depth, prod(panels) * nr
     about = [plan.name if plan else str(packer), str(packing.buffer), depth, [(x.count, x.step) for x in blocks.loops]]
     digest = hashlib.sha256(json.dumps(about).encode()).digest()[:8]
-    return PackedFormat(spec.b_type.name, spec.k, spec.n, nr, kc, nc, depth, HEADER_BYTES + size, digest)
+    return PackedFormat(spec.b_stored.name, spec.k, spec.n, nr, kc, nc, depth, HEADER_BYTES + size, digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ def _nothing(module: ir.Module, kernel: func.FuncOp, spec: MatmulSpec) -> Packed
         packer = func.FuncOp(PACK, ir.FunctionType.get([b, _bytes_type(0)], []), visibility="private")
         with ir.InsertionPoint(packer.add_entry_block()):
             func.ReturnOp([])
-    return PackedFormat(spec.b_type.name, spec.k, spec.n, 0, 0, 0, 0, HEADER_BYTES, bytes(8))
+    return PackedFormat(spec.b_stored.name, spec.k, spec.n, 0, 0, 0, 0, HEADER_BYTES, bytes(8))
 
 
 def _function(module: ir.Module) -> func.FuncOp:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.dims import Dim, Extent
 from tilewright.dtypes import DType
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, linalg, tensor
@@ -29,6 +30,11 @@ def _operand_attributes(rank: int, *, transposed: bool, writable: bool) -> ir.Di
             "bufferization.writable": ir.BoolAttr.get(writable),
         }
     )
+
+
+def _sizes(shape: Sequence[Extent]) -> list[int]:
+    """A shape as a tensor's type has it."""
+    return [ir.ShapedType.get_dynamic_size() if isinstance(size, Dim) else size for size in shape]
 
 
 def _named(op: str, spec: MatmulSpec) -> ir.Location:
@@ -58,7 +64,7 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
         shapes = [((spec.m, spec.k), spec.a_type), ((spec.k, spec.n), spec.b_type)]
         shapes += [(each.shape, each.type) for each in spec.further] + [(spec.c_shape, spec.c_type)]
         transposed = (spec.a_transposed, spec.b_transposed)
-        types = [ir.RankedTensorType.get(shape, ir.Type.parse(element.mlir)) for shape, element in shapes]
+        types = [ir.RankedTensorType.get(_sizes(shape), ir.Type.parse(element.mlir)) for shape, element in shapes]
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
             function = func.FuncOp(ENTRY, ir.FunctionType.get(types, [types[-1]]))
@@ -79,7 +85,8 @@ def _result(a: ir.Value, b: ir.Value, further: Sequence[ir.Value], c: ir.Value, 
         return _product(a, b, c if spec.beta else _zeros(c, spec), spec)
     if spec.k == 0 and not spec.epilogue:
         return c if spec.beta else _zeros(c, spec)
-    wide = tensor.empty(spec.c_shape, ir.Type.parse(spec.acc_type.mlir))
+    sizes = [tensor.dim(c, arith.constant(ir.IndexType.get(), axis)) if isinstance(size, Dim) else size for axis, size in enumerate(spec.c_shape)]
+    wide = tensor.empty(sizes, ir.Type.parse(spec.acc_type.mlir))
     sums = _zeros(wide, spec)
     return _finished(sums if spec.k == 0 else _product(a, b, sums, spec), further, c, spec)
 

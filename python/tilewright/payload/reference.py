@@ -162,7 +162,7 @@ def error_bound(
         magnitude = _magnitude(a, b, c) * (1 + 2 * gamma(terms, _U64))
         underflow = spec.k * float(np.finfo(to_numpy(spec.acc_type)).smallest_subnormal)
         bound = (kernel + own) * magnitude + underflow
-        if spec.a != spec.acc:
+        if spec.widens:
             bound += flushed(spec, a, b)
         largest = magnitude * (1 + kernel) + underflow
         bound = _rounded(spec, bound, magnitude) if spec.c == spec.acc else _narrowed(spec, bound, _sums(spec, a, b, c))

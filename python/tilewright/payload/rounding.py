@@ -66,7 +66,7 @@ def flushed(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.fl
 def infinite_times_tiny(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
     """Where an Inf is multiplied by a number that a dot instruction may take for zero."""
     met = np.zeros(spec.c_shape, bool)
-    if spec.a == spec.acc:
+    if not spec.widens:
         return met
     tiny = float(np.finfo(to_numpy(spec.acc_type)).tiny)
     a_size, b_size = magnitudes(a), magnitudes(b)

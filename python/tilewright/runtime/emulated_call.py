@@ -9,12 +9,13 @@ import os
 import subprocess
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tilewright.errors import TilewrightError
 from tilewright.runtime import emulated_program
+from tilewright.runtime.emulated_program import PAGE
 from tilewright.targets.base import Target
 
 
@@ -25,10 +26,13 @@ class Emulator:
     Attributes:
         path: Where it is.
         options: Its options, before the program that it runs.
+        exact: Whether masked loads and stores leave alone what the mask leaves out. QEMU 7.2 reads all that AVX2's do,
+            so that pages beside an operand must stay accessible.
     """
 
     path: str
     options: tuple[str, ...]
+    exact: bool = True
 
     @property
     def name(self) -> str:
@@ -38,26 +42,29 @@ class Emulator:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A matrix in this process's memory.
+    """An array in this process's memory, as bytes.
 
     Attributes:
         address: Where it starts.
-        rows: How many rows it has.
-        row_bytes: Bytes of a row that belong to it.
-        leading_bytes: Bytes from one row to the next.
+        shape: Its extents, the last one in bytes.
+        strides: Bytes from one row to the next, for every axis but the last.
         written: Whether a function writes it.
     """
 
     address: int
-    rows: int
-    row_bytes: int
-    leading_bytes: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] = ()
     written: bool = False
 
     @property
     def nbytes(self) -> int:
         """From its first to its last byte."""
-        return (self.rows - 1) * self.leading_bytes + self.row_bytes if self.rows and self.row_bytes else 0
+        if 0 in self.shape:
+            return 0
+        return (
+            sum((extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=False))
+            + self.shape[-1]
+        )
 
     def copy_to(self, memory: np.ndarray) -> None:
         """Copies its rows into `memory`, bytes that are as far apart as here."""
@@ -73,8 +80,134 @@ class Operand:
         return np.ctypeslib.as_array((ctypes.c_uint8 * self.nbytes).from_address(self.address))
 
     def _rows(self, memory: np.ndarray) -> np.ndarray:
-        shape = (self.rows, self.row_bytes)
-        return np.lib.stride_tricks.as_strided(memory, shape, (self.leading_bytes, 1))
+        return np.lib.stride_tricks.as_strided(memory, self.shape, (*self.strides, 1))
+
+
+class DLTensor(ctypes.Structure):
+    """DLPack's, of dlpack.h."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_number", ctypes.c_int32),
+        ("rank", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A DLTensor in this process's memory.
+
+    Attributes:
+        address: Where it is.
+        written: Whether a function writes its elements.
+        opaque_bytes: Where only its data is set, how many bytes that has; otherwise 0.
+    """
+
+    address: int
+    written: bool = False
+    opaque_bytes: int = 0
+
+    def place(self, image: _Image) -> int:
+        """Copies it with its extents, its strides and its elements, and returns where it is then."""
+        tensor = DLTensor.from_buffer_copy(ctypes.string_at(self.address, ctypes.sizeof(DLTensor)))
+        start = (tensor.data or 0) + tensor.byte_offset
+        tensor.byte_offset = 0
+        if self.opaque_bytes:
+            operand = Operand(start, (self.opaque_bytes,), written=self.written)
+            tensor.shape = tensor.strides = None
+        else:
+            shape, strides = (_integers(at, tensor.rank) for at in (tensor.shape, tensor.strides))
+            operand = _elements(start, shape, strides, tensor.bits // 8, written=self.written)
+            tensor.shape = image.integers(shape)
+            tensor.strides = image.integers(strides) if strides else None
+        tensor.data = image.operand(operand)
+        at = image.data(bytes(tensor))
+        for name in ("data", "shape", "strides"):
+            if getattr(tensor, name) is not None:
+                image.relocations.append(at + getattr(DLTensor, name).offset)
+        return at
+
+
+def _integers(address: int | None, count: int) -> tuple[int, ...]:
+    """Integers of 64 bits that lie at an address; none at 0."""
+    return tuple((ctypes.c_int64 * count).from_address(address)) if address and count else ()
+
+
+def _elements(address: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int, *, written: bool) -> Operand:
+    """The elements of a tensor, each of `size` bytes; without strides in row-major order."""
+    steps = strides or tuple(int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(len(shape)))
+    return Operand(address, (*shape, size), tuple(step * size for step in steps), written)
+
+
+@dataclass
+class _Image:
+    """What is shared with the program: a header, and after it data, each of which is placed in turn.
+
+    Attributes:
+        end: Where the next one will be.
+        relocations: Where pointers are: offsets, to which the program adds where it maps all of it.
+        guards: Pages that the program lets nobody touch.
+    """
+
+    end: int = emulated_program.HEADER_BYTES
+    relocations: list[int] = field(default_factory=list)
+    guards: list[int] = field(default_factory=list)
+    _operands: list[tuple[Operand, int]] = field(default_factory=list)
+    _data: list[tuple[bytes, int]] = field(default_factory=list)
+
+    def operand(self, operand: Operand) -> int:
+        """Places an array on pages of its own, which it ends with, between two that nobody may touch."""
+        at = self._pages(operand.nbytes)
+        self._operands.append((operand, at))
+        return at
+
+    def data(self, data: bytes) -> int:
+        """Places bytes on pages of their own."""
+        at = self._pages(len(data))
+        self._data.append((data, at))
+        return at
+
+    def _pages(self, nbytes: int) -> int:
+        """The place of so many bytes."""
+        self.guards.append(self.end)
+        end = self.end + (1 + max(1, -(-nbytes // PAGE))) * PAGE
+        self.end = end + PAGE
+        self.guards.append(end)
+        return end - nbytes
+
+    def integers(self, values: Sequence[int]) -> int:
+        """Places integers of 64 bits."""
+        return self.data(np.array(values, np.int64).tobytes())
+
+    def pointers(self, places: Sequence[int]) -> int:
+        """Places pointers to what was placed before."""
+        at = self.integers(places)
+        self.relocations += range(at, at + 8 * len(places), 8)
+        return at
+
+    def write(self, memory: np.ndarray) -> None:
+        """Writes all that was placed."""
+        for data, at in self._data:
+            memory[at : at + len(data)] = np.frombuffer(data, np.uint8)
+        for operand, at in self._operands:
+            operand.copy_to(memory[at:])
+
+    def read(self, memory: np.ndarray) -> None:
+        """Takes what was written by the program."""
+        for operand, at in self._operands:
+            if operand.written:
+                operand.copy_from(memory[at:])
+
+
+Argument = int | Operand | Sequence[Tensor]
+"""What a function takes: a number, a pointer to an array's elements, or one to an array of pointers to tensors."""
 
 
 class Program:
@@ -95,37 +228,34 @@ class Program:
         with open(self._file, "wb", closefd=False) as file:
             file.write(emulated_program.program(object_, functions, target))
 
-    def call(self, function: str, arguments: Sequence[int | Operand]) -> int:
+    def call(self, function: str, arguments: Sequence[Argument]) -> int:
         """Calls a function, and returns its status.
 
         Raises:
             TilewrightError: The emulator did not run it to its end.
             OSError: There is no memory for copies of the operands.
         """
+        image = _Image()
         words: list[int] = []
-        places: list[tuple[Operand, int]] = []
-        end = emulated_program.HEADER_BYTES
-        for argument in arguments:
+        for number, argument in enumerate(arguments):
             if isinstance(argument, int):
                 words.append(argument)
                 continue
-            places.append((argument, end))
-            words.append(end)
-            # They start on pages, with one between them: what a kernel reads beyond one is zero.
-            end += (-(-argument.nbytes // mmap.PAGESIZE) + 1) * mmap.PAGESIZE
-        pointers = sum(1 << i for i, argument in enumerate(arguments) if isinstance(argument, Operand))
-        header = emulated_program.header(end, self._functions.index(function), words, pointers)
+            if isinstance(argument, Operand):
+                words.append(image.operand(argument))
+            else:
+                words.append(image.pointers([each.place(image) for each in argument]))
+            image.relocations.append(emulated_program.argument_at(number))
+        guards = image.guards if self._emulator.exact else []
+        header = emulated_program.header(image.end, self._functions.index(function), words, image.relocations, guards)
         file = os.memfd_create("tilewright-operands")
         try:
-            os.ftruncate(file, end)
-            memory = np.frombuffer(mmap.mmap(file, end), np.uint8)
+            os.ftruncate(file, image.end)
+            memory = np.frombuffer(mmap.mmap(file, image.end), np.uint8)
             memory[: len(header)] = np.frombuffer(header, np.uint8)
-            for operand, start in places:
-                operand.copy_to(memory[start:])
+            image.write(memory)
             self._run(file)
-            for operand, start in places:
-                if operand.written:
-                    operand.copy_from(memory[start:])
+            image.read(memory)
             return emulated_program.status(memory[: len(header)].tobytes())
         finally:
             os.close(file)

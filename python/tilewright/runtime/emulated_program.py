@@ -16,25 +16,38 @@ from tilewright.emit import code, shared
 from tilewright.targets.base import Target
 
 MOST_ARGUMENTS = 9
-_HEADER = struct.Struct(f"<{4 + MOST_ARGUMENTS}q")
-HEADER_BYTES = 4096
+_WORDS = 5
+"""Before the arguments: all bytes, the function, its status, and how many relocations and guards follow the arguments."""
+PAGE = 4096
+"""Bytes of a page, as the program sees them."""
+HEADER_BYTES = PAGE
 """A page, where the first operand starts."""
 
 NOT_RUN = -1
 """The status before the function has returned."""
 
 
-def header(nbytes: int, function: int, arguments: Sequence[int], pointers: int) -> bytes:
+def argument_at(number: int) -> int:
+    """Where argument `number` is in the header."""
+    return 8 * (_WORDS + number)
+
+
+def header(
+    nbytes: int, function: int, arguments: Sequence[int], relocations: Sequence[int], guards: Sequence[int]
+) -> bytes:
     """What the program reads first.
 
     Args:
         nbytes: Of all that it maps.
         function: Which function it calls: the index into those that `program` was given.
         arguments: Its arguments; a pointer is an offset into what is mapped.
-        pointers: A bit for each argument that is a pointer, the first one lowest.
+        relocations: Where in it pointers are, to which the program adds where it maps it.
+        guards: Where in it pages are that nobody may touch: a function that strays ends the program.
     """
     padding = [0] * (MOST_ARGUMENTS - len(arguments))
-    return _HEADER.pack(nbytes, function, NOT_RUN, pointers, *arguments, *padding)
+    tables = (*relocations, *guards)
+    words = (nbytes, function, NOT_RUN, len(relocations), len(guards), *arguments, *padding, *tables)
+    return struct.pack(f"<{len(words)}q", *words)
 
 
 def status(mapped: bytes | memoryview) -> int:
@@ -60,6 +73,7 @@ class _System:
         instruction: What calls it.
         registers: LLVM's constraints on it: the result, the call's number, and six arguments.
         mmap: The number of that call.
+        mprotect: The number of that call.
         exit_group: The number of that call.
         start: Attributes of the function that the program starts at.
     """
@@ -67,16 +81,22 @@ class _System:
     instruction: str
     registers: str
     mmap: int
+    mprotect: int
     exit_group: int
     start: str = ""
 
 
 _SYSTEMS: Mapping[str, _System] = MappingProxyType(
     {
-        "aarch64": _System("svc #0", "={x0},{x8},0,{x1},{x2},{x3},{x4},{x5},~{memory}", 222, 94),
+        "aarch64": _System("svc #0", "={x0},{x8},0,{x1},{x2},{x3},{x4},{x5},~{memory}", 222, 226, 94),
         # A function expects the stack as it is after a call; a program starts without one.
         "x86_64": _System(
-            "syscall", "={rax},0,{rdi},{rsi},{rdx},{r10},{r8},{r9},~{rcx},~{r11},~{memory}", 9, 231, '"stackrealign"'
+            "syscall",
+            "={rax},0,{rdi},{rsi},{rdx},{r10},{r8},{r9},~{rcx},~{r11},~{memory}",
+            9,
+            10,
+            231,
+            '"stackrealign"',
         ),
     }
 )
@@ -93,6 +113,17 @@ define internal i64 @system(i64 %number, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e,
 define internal i64 @map(i64 %bytes, i64 %flags, i64 %file) {{
   %r = call i64 @system(i64 {system.mmap}, i64 0, i64 %bytes, i64 {_READ_WRITE}, i64 %flags, i64 %file, i64 0)
   ret i64 %r
+}}
+define internal void @guard(i64 %address) {{
+  %r = call i64 @system(i64 {system.mprotect}, i64 %address, i64 {PAGE}, i64 0, i64 0, i64 0, i64 0)
+  ret void
+}}
+define internal void @relocate(i64 %address, i64 %mapped) {{
+  %p = inttoptr i64 %address to ptr
+  %word = load i64, ptr %p
+  %moved = add i64 %word, %mapped
+  store i64 %moved, ptr %p
+  ret void
 }}
 """
 
@@ -150,18 +181,12 @@ def _text(functions: Sequence[str], system: _System) -> str:
     types = ", ".join(["i64"] * MOST_ARGUMENTS)
     declarations = "".join(f"declare i32 @{name}({types})\n" for name in functions)
     table = ", ".join(f"ptr @{name}" for name in functions)
-    lines = []
-    for i in range(MOST_ARGUMENTS):
-        lines += [
-            f"%slot{i} = getelementptr i64, ptr %m, i64 {4 + i}",
-            f"%word{i} = load i64, ptr %slot{i}",
-            f"%bit{i} = and i64 %pointers, {1 << i}",
-            f"%is{i} = icmp ne i64 %bit{i}, 0",
-            f"%shift{i} = select i1 %is{i}, i64 %mapped, i64 0",
-            f"%arg{i} = add i64 %word{i}, %shift{i}",
-        ]
+    loads = [
+        f"%slot{i} = getelementptr i64, ptr %m, i64 {_WORDS + i}\n  %arg{i} = load i64, ptr %slot{i}"
+        for i in range(MOST_ARGUMENTS)
+    ]
     arguments = ", ".join(f"i64 %arg{i}" for i in range(MOST_ARGUMENTS))
-    body = "\n  ".join(lines)
+    body = "\n  ".join(loads)
     return f"""{_system_call(system)}{_LIBRARY}{declarations}
 @functions = internal constant [{len(functions)} x ptr] [{table}]
 define void @_start() {system.start} {{
@@ -173,8 +198,33 @@ define void @_start() {system.start} {{
   %which_at = getelementptr i64, ptr %m, i64 1
   %which = load i64, ptr %which_at
   %status_at = getelementptr i64, ptr %m, i64 2
-  %pointers_at = getelementptr i64, ptr %m, i64 3
-  %pointers = load i64, ptr %pointers_at
+  %relocations_at = getelementptr i64, ptr %m, i64 3
+  %relocations = load i64, ptr %relocations_at
+  %guards_at = getelementptr i64, ptr %m, i64 4
+  %guards = load i64, ptr %guards_at
+  %entries = add i64 %relocations, %guards
+  br label %test
+test:
+  %i = phi i64 [ 0, %0 ], [ %next, %step ]
+  %more = icmp ult i64 %i, %entries
+  br i1 %more, label %look, label %call
+look:
+  %at = add i64 %i, {_WORDS + MOST_ARGUMENTS}
+  %offset_at = getelementptr i64, ptr %m, i64 %at
+  %offset = load i64, ptr %offset_at
+  %address = add i64 %offset, %mapped
+  %is_pointer = icmp ult i64 %i, %relocations
+  br i1 %is_pointer, label %pointer, label %page
+pointer:
+  call void @relocate(i64 %address, i64 %mapped)
+  br label %step
+page:
+  call void @guard(i64 %address)
+  br label %step
+step:
+  %next = add i64 %i, 1
+  br label %test
+call:
   {body}
   %entry_at = getelementptr ptr, ptr @functions, i64 %which
   %entry = load ptr, ptr %entry_at

@@ -124,7 +124,7 @@ class Kernel(MatmulCall):
             stages: The text of each stage by name, in order; or a function that makes the text when it is first asked for.
             packing: How it packs B, when the spec says that B comes packed.
         """
-        a, b, c = (to_numpy(element) for element in (spec.a_type, spec.b_type, spec.c_type))
+        a, b, c = (to_numpy(element) for element in (spec.a_stored, spec.b_stored, spec.c_type))
         super().__init__(
             code,
             spec.m,
@@ -138,7 +138,7 @@ class Kernel(MatmulCall):
             accumulate=bool(spec.beta),
             packed=packing,
             tensor_entry=f"{code.entry}{TENSORS_SUFFIX}",
-            operands=_tensors(spec),
+            operands=tensors(spec),
         )
         self._packing = packing
         self._code = code
@@ -229,7 +229,7 @@ class Kernel(MatmulCall):
         )
 
 
-def _tensors(spec: MatmulSpec) -> list[tuple[str, tuple[int, ...], np.dtype[Any], int, int]]:
+def tensors(spec: MatmulSpec) -> list[tuple[str, tuple[int, ...], np.dtype[Any], int, int]]:
     """All operands of a kernel that has further ones, as `MatmulCall` takes them; none for other kernels."""
     if not spec.further:
         return []

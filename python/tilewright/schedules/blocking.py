@@ -146,7 +146,7 @@ def lanes_for(spec: MatmulSpec, target: Target) -> int:
     multiplies narrow elements has whole registers only.
     """
     element, n = spec.acc_type, spec.n
-    if spec.a != spec.acc:
+    if spec.widens:
         return target.lanes(element)
     least = min(_LEAST_VECTOR_BITS // element.bits, target.lanes(element))
     return min(target.lanes(element), max(least, 1 << (max(n, 1) - 1).bit_length()))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import gcd, lcm
 
+from tilewright.dims import MAX_EXTENT, Dim
 from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.blocking import Blocking, ceil_div
@@ -21,6 +22,7 @@ _PANELS = ("panels_of_a", "panels_of_b")
 """Marks of the copies that make panels."""
 _EPILOGUE = "epilogue"
 """Mark of what is done to the sums."""
+_MANY = MAX_EXTENT + 1
 _BLOCK = 16
 """Rows of a transposed B that packing reads at a time: with 32-bit elements a cache line."""
 
@@ -59,12 +61,14 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     kc = ceil_div(kc, step) * step
     p = replace(blocking, kc=kc)
     # A loop of one step would be folded away by the next clean-up: it is not made.
+    # Of an extent that only a call tells, nothing but a loop says how much a block has of it at most.
+    m, n, k = ((_MANY if isinstance(extent, Dim) else extent) for extent in (spec.m, spec.n, spec.k))
     loops = {
-        "jc": ([0, p.nc, 0], p.nc < spec.n),
-        "pc": ([0, 0, p.kc], p.kc < spec.k),
-        "ic": ([p.mc, 0, 0], p.mc < spec.m),
-        "jr": ([0, p.nr, 0], p.nr < min(p.nc, spec.n)),
-        "ir": ([p.mr, 0, 0], p.mr < min(p.mc, spec.m)),
+        "jc": ([0, p.nc, 0], p.nc < n),
+        "pc": ([0, 0, p.kc], p.kc < k),
+        "ic": ([p.mc, 0, 0], p.mc < m),
+        "jr": ([0, p.nr, 0], p.nr < min(p.nc, n)),
+        "ir": ([p.mr, 0, 0], p.mr < min(p.mc, m)),
     }
     with steps.script() as script:
         steps.record(script.functions, packed, p, target)

@@ -155,7 +155,7 @@ def _streaming_pays(spec: MatmulSpec, target: Target) -> bool:
     lanes = target.lanes(element)
     if spec.n < lanes or spec.m > _MOST_ROW_TILES * rows:
         return False
-    if spec.a != spec.acc:
+    if spec.widens:
         return _streaming_narrow_pays(spec, target)
     if _is_one_panel(spec, target):
         return False
@@ -195,7 +195,7 @@ def _packing_pays(spec: MatmulSpec, target: Target) -> bool:
     element = spec.acc_type
     if spec.fused and spec.n % target.lanes(element):
         return True  # Unpacked, the sums of a last, short vector would wait in memory for what is done to them.
-    if spec.a != spec.acc:
+    if spec.widens:
         return _packing_narrow_pays(spec, target)
     if spec.n < target.lanes(element) or _is_one_panel(spec, target):
         return False

@@ -335,7 +335,7 @@ def vectorize_product(op: Handle, functions: Handle, spec: MatmulSpec) -> None:
         va = ext(read a); vb = ext(read b); vc = read c
         write c <- contract(va, vb, vc)
     """
-    if spec.a == spec.acc:
+    if not spec.widens:
         vectorize(op)
         return
     kind = transform.AnyOpType.get()

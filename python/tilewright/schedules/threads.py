@@ -41,8 +41,9 @@ def cycles(spec: MatmulSpec, target: Target) -> float:
     """About how many cycles the product takes one core at its peak, or at the speed of its memory if that is less."""
     acc, narrowest = spec.acc_type, min(spec.a_type.bits, spec.b_type.bits)
     products = target.lanes(acc) * target.fma_per_cycle * max(1, _NARROW // narrowest)
-    elements = spec.m * spec.k * spec.a_type.bits + spec.k * spec.n * spec.b_type.bits + spec.m * spec.n * acc.bits
-    return max(spec.m * spec.n * spec.k / products, elements / 8 / _BYTES_PER_CYCLE)
+    read = spec.m * spec.k * spec.a_stored.bits + (1 + spec.second_products) * spec.k * spec.n * spec.b_stored.bits
+    elements = read + spec.m * spec.n * acc.bits
+    return max(spec.flops / 2 / products, elements / 8 / _BYTES_PER_CYCLE)
 
 
 def used(spec: MatmulSpec, target: Target, threads: int) -> int:
