@@ -11,6 +11,7 @@ import pytest
 import tilewright as tw
 from tilewright import targets
 from tilewright.dtypes import from_numpy, to_numpy
+from tilewright.emit import code
 from tilewright.errors import OperandError, TargetError, TilewrightError
 from tilewright.payload.reference import within_bound
 from tilewright.runtime import emulated
@@ -165,3 +166,45 @@ def test_a_shared_library_is_linked_for_the_target(tmp_path):
     library.write_bytes(shared.link(object_))
     header = library.read_bytes()[:20]
     assert (header[:4], header[16], header[18]) == (b"\x7fELF", 3, 183)
+
+
+@pytest.mark.parametrize("b_packed", [False, True])
+def test_further_operands(b_packed):
+    layer = (tw.bias("n"), tw.residual(), tw.scale_by(""), tw.gelu())
+    spec = tw.MatmulSpec(*ODD, layout="tt", beta=1, b_packed=b_packed, epilogue=layer)
+    kernel = tw.compile(spec, "neoverse-v2", cache=False)
+    random = np.random.default_rng(0)
+    given = [random.uniform(-1, 1, each.shape).astype(np.float32) for each in spec.operands]
+    # Each in rows that are longer, which stay as they are.
+    wide = [
+        np.full((*x.shape[:-1], x.shape[-1] + 5), 7, np.float32) for x in (*given, np.empty(spec.c_shape)) if x.ndim
+    ]
+    views = [each[..., :-5] for each in wide]
+    a, b, bias, residual, c = views
+    for view, x in zip(views, [x for x in given if x.ndim], strict=False):
+        view[...] = x
+    c[...] = 2
+    kernel(a, kernel.pack_b(b) if b_packed else b, bias, residual, given[-1], out=c)
+    former = np.full(spec.c_shape, 2, np.float32)
+    assert within_bound(c, tw.reference(spec, *given, former), tw.error_bound(spec, *given, former)).all()
+    assert all((each[..., -5:] == 7).all() for each in wide)
+
+
+def test_a_kernel_that_strays_ends_the_program():
+    from tilewright.runtime.emulated_call import Operand, Program
+
+    text = """
+define i32 @matmul(ptr %start, i64 %offset) {
+  %p = getelementptr i8, ptr %start, i64 %offset
+  %x = load volatile i8, ptr %p
+  ret i32 0
+}
+"""
+    row = targets.get("neoverse-v2")
+    program = Program(code.object_file(text, row), ["matmul"], row, emulated.find(row))
+    array = np.zeros((3, 5), np.uint8)
+    operand = Operand(array.ctypes.data, (3, 5), (5,))
+    assert program.call("matmul", [operand, 14]) == 0
+    for offset in (-4095, 15):
+        with pytest.raises(TilewrightError, match="ended with status"):
+            program.call("matmul", [operand, offset])

@@ -8,16 +8,15 @@ QEMU 7.2 knows AVX2 and no AVX-512.
 import os
 import shutil
 
+import emulated_kernel
 import numpy as np
 import products
 import pytest
 import tilewright as tw
 from tilewright.dtypes import to_numpy
-from tilewright.emit import stages
 from tilewright.errors import TilewrightError
-from tilewright.payload.abi import ENTRY
-from tilewright.runtime.emulated_call import Emulator, Operand, Program
-from tilewright.schedules import make
+from tilewright.payload.reference import within_bound
+from tilewright.runtime.emulated_call import Emulator
 
 QEMU = shutil.which("qemu-x86_64") or shutil.which("qemu-x86_64-static")
 pytestmark = pytest.mark.skipif(QEMU is None or os.uname().sysname != "Linux", reason="qemu-x86_64 is not installed")
@@ -30,26 +29,15 @@ ODD, SEVERAL = (13, 11, 9), (19, 37, 29)
 BLOCKS = {"mr": 4, "nr": 16, "mc": 8, "nc": 32, "kc": 12}
 
 
-def compiled(spec: tw.MatmulSpec, level: str, processor: str, **sizes: int) -> Program:
+def compiled(spec: tw.MatmulSpec, level: str, processor: str, **sizes: int) -> tw.Kernel:
     """A kernel for `level`, to be run on `processor`."""
-    target = tw.targets.get(level)
-    plan = make.make(spec, target, "packed" if sizes else None, sizes)
-    emulator = Emulator(str(QEMU), ("-cpu", processor))
-    return Program(stages.build(spec, target, plan).object, [ENTRY], target, emulator)
-
-
-def run(program: Program, spec: tw.MatmulSpec, operands: tuple[np.ndarray, ...]) -> np.ndarray:
-    """The new C, computed among elements that are left alone."""
-    bordered = [products.Bordered.of(each) for each in operands]
-    arguments: list[int | Operand] = [spec.m, spec.n, spec.k]
-    for each in bordered:
-        leading, size = each.whole.shape[1], each.whole.itemsize
-        rows, columns = each.inner.shape
-        written = each is bordered[2]
-        arguments += [Operand(each.inner.ctypes.data, rows, columns * size, leading * size, written), leading]
-    assert program.call(ENTRY, arguments) == 0
-    assert bordered[2].border_is_untouched()
-    return bordered[2].inner
+    return emulated_kernel.compiled(
+        spec,
+        tw.targets.get(level),
+        Emulator(str(QEMU), ("-cpu", processor), exact=False),
+        schedule="packed" if sizes else None,
+        parameters=sizes,
+    )
 
 
 @pytest.mark.parametrize("types", TYPES)
@@ -57,8 +45,16 @@ def run(program: Program, spec: tw.MatmulSpec, operands: tuple[np.ndarray, ...])
 def test_numbers(level, types):
     for shape, beta, sizes in ((ODD, 0, {}), (SEVERAL, 1, BLOCKS)):
         spec = tw.MatmulSpec.from_dtypes(*shape, types, beta=beta)
-        operands = products.uniform(spec)
-        products.assert_right(spec, operands, run(compiled(spec, level, PROCESSORS[level], **sizes), spec, operands))
+        products.check(compiled(spec, level, PROCESSORS[level], **sizes), products.uniform(spec))
+
+
+@pytest.mark.parametrize("level", PROCESSORS)
+def test_further_operands(level):
+    spec = tw.MatmulSpec(*SEVERAL, epilogue=(tw.bias("m"), tw.residual(), tw.scale_by(""), tw.silu()))
+    random = np.random.default_rng(0)
+    operands = [random.uniform(-1, 1, each.shape).astype(np.float32) for each in spec.operands]
+    result = compiled(spec, level, PROCESSORS[level])(*operands)
+    assert within_bound(result, tw.reference(spec, *operands), tw.error_bound(spec, *operands)).all()
 
 
 @pytest.mark.parametrize("types", [types for types in TYPES if "8" in types])
@@ -66,18 +62,17 @@ def test_numbers(level, types):
 def test_bytes_at_their_extremes(level, types):
     spec = tw.MatmulSpec.from_dtypes(*SEVERAL, types)
     a, b = (np.iinfo(to_numpy(each)) for each in (spec.a_type, spec.b_type))
-    program = compiled(spec, level, PROCESSORS[level])
+    kernel = compiled(spec, level, PROCESSORS[level])
     for left, right in ((a.min, b.min), (a.max, b.max), (a.max, b.min), (a.min, b.max)):
         operands = (
             np.full(spec.a_shape, left, to_numpy(spec.a_type)),
             np.full(spec.b_shape, right, to_numpy(spec.b_type)),
-            np.full(spec.c_shape, 77, np.int32),
         )
-        assert (run(program, spec, operands) == int(left) * int(right) * spec.k).all()
+        assert (kernel(*operands) == int(left) * int(right) * spec.k).all()
 
 
 def test_a_processor_of_the_level_before_does_not_run_it():
     # What these tests rest on: an instruction that the processor lacks ends the program.
     spec = tw.MatmulSpec(*SEVERAL)
     with pytest.raises(TilewrightError, match="ended with status"):
-        run(compiled(spec, "x86-64-v3", PROCESSORS["x86-64-v2"]), spec, products.uniform(spec))
+        compiled(spec, "x86-64-v3", PROCESSORS["x86-64-v2"])(*products.uniform(spec)[:2])
