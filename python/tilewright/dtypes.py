@@ -109,6 +109,7 @@ _ROWS = (
     DType("i8", 8, "int", mlir="i8", numpy="int8", roundoff=None, accumulator="i32"),
     DType("u8", 8, "uint", mlir="i8", numpy="uint8", roundoff=None, accumulator="i32"),
     DType("i32", 32, "int", mlir="i32", numpy="int32", roundoff=None, accumulator="i32"),
+    DType("i64", 64, "int", mlir="i64", numpy="int64", roundoff=None, accumulator="i64"),
 )
 
 DTYPES: Mapping[str, DType] = MappingProxyType({row.name: row for row in _ROWS})

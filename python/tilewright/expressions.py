@@ -223,6 +223,13 @@ def trace(function: Callable[..., Any], operands: int) -> Program:
     return Program(tuple(_ordered(result)))
 
 
+def joined(program: Program, further: Step, op: str) -> Program:
+    """`program`, and `op` of its result and of one further step."""
+    steps = (*program.steps, further)
+    last = len(steps) - 1
+    return Program((*steps, Step(op, (last - 1, last))))
+
+
 def _ordered(result: Traced) -> list[Step]:
     """The steps to `result`, each once, arguments first."""
     steps: dict[Step, int] = {}

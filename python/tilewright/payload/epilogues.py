@@ -13,9 +13,9 @@ from typing import Any
 
 from tilewright import math
 from tilewright.dtypes import dtype
-from tilewright.entries import FLOAT, Epilogue, Operand, of_function
+from tilewright.entries import FLOAT, INDEX_TYPES, Epilogue, Operand, of_function
 from tilewright.errors import SpecError
-from tilewright.expressions import Traced, convert, trace
+from tilewright.expressions import Step, Traced, convert, joined, trace
 
 
 def bias(axes: str = "n", type: str | None = None) -> Epilogue:
@@ -157,6 +157,79 @@ def dequantize(scale: float | str = "n", zero_point: int = 0) -> Epilogue:
     return Epilogue(f"dequantize({factor!r}, {zero_point})", (), trace(lambda c: shifted(c) * factor, 0))
 
 
+def glu(activation: str | Callable[..., Any] = "silu") -> Epilogue:
+    """Computes activation(c) · (A·B2), a gated linear unit: B2 is a further operand `b2`, of B's shape and type as it is stored.
+
+    What is activated is the product with B, or what entries before made of it.
+
+    Source: N. Shazeer, "GLU Variants Improve Transformer", 2020.
+
+    Args:
+        activation: "silu", "gelu", "sigmoid", "relu", "tanh", or a Python function of one element.
+
+    Raises:
+        SpecError: `activation` is none of them.
+    """
+    known: dict[str, Callable[[], Epilogue]] = {
+        "silu": silu,
+        "gelu": gelu,
+        "sigmoid": sigmoid,
+        "relu": relu,
+        "tanh": tanh,
+    }
+    if isinstance(activation, str):
+        if activation not in known:
+            names = ", ".join(map(repr, known))
+            raise SpecError(f"glu by {activation!r}", where="epilogue", expected=f"one of {names}, or a Python function")
+        name, entry = repr(activation), known[activation]()
+    else:
+        entry = function(activation)
+        name = entry.name
+        if entry.operands:
+            raise SpecError(f"glu by {name}", where="epilogue", expected="a function of one element")
+    program = joined(entry.program, Step("operand", detail="0"), "multiply")
+    return Epilogue(f"glu({name})", (Operand("b2", "mn", role="b"),), program)
+
+
+def softmax() -> Epilogue:
+    """Computes exp(c - max) / sum of exp(c - max), with the largest number and the sum of the row.
+
+    The row of a NaN is all NaN, and so is one whose largest number is infinite.
+    """
+    return Epilogue("softmax()", (), trace(lambda c: c, 0), "softmax")
+
+
+def row_sum() -> Epilogue:
+    """The sum of a row: C has M elements. It is the last entry."""
+    return Epilogue("row_sum()", (), trace(lambda c: c, 0), "row_sum")
+
+
+def row_max() -> Epilogue:
+    """The largest number of a row, NaN where one is: C has M elements. It is the last entry."""
+    return Epilogue("row_max()", (), trace(lambda c: c, 0), "row_max")
+
+
+def gather_rows(rows: int, type: str = "i32") -> Epilogue:
+    """Takes row number index[i] of a table for row i of A: the first entry of `prologue_a`.
+
+    A, as calls take it, is then the table, of `rows` × K elements, and `index` a further operand of M integers. Calls refuse
+    an index that is not from 0 to rows - 1.
+
+    Args:
+        rows: The rows of the table.
+        type: "i32" or "i64".
+
+    Raises:
+        SpecError: `rows` is no int from 1 to 2**31 - 1, or `type` is something else.
+    """
+    if isinstance(rows, bool) or not isinstance(rows, int) or not 0 < rows < 2**31:
+        raise SpecError(f"gather_rows from {rows!r} rows", where="prologue_a", expected="an int from 1 to 2**31 - 1")
+    if type not in INDEX_TYPES:
+        raise SpecError(f"gather_rows by {type!r}", where="prologue_a", expected=f"one of {', '.join(INDEX_TYPES)}")
+    index = Operand("index", "m", type, role="index")
+    return Epilogue(f"gather_rows({rows}, {type!r})", (index,), trace(lambda a, _index: a, 1), "gather", rows)
+
+
 def function(of: Callable[..., Any], **axes: str | tuple[str, str]) -> Epilogue:
     """A Python function of the element and of one of each further operand, computed with operators and `tilewright.math`.
 
@@ -180,16 +253,21 @@ NAMES = (
     "clamp",
     "dequantize",
     "exp",
+    "gather_rows",
     "gelu",
+    "glu",
     "leaky_relu",
     "multiply",
     "quantize",
     "relu",
     "residual",
+    "row_max",
+    "row_sum",
     "scale",
     "scale_by",
     "sigmoid",
     "silu",
+    "softmax",
     "tanh",
 )
 """The entries that can be written as text."""
