@@ -8,6 +8,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+from tilewright import batches
 from tilewright.dims import Dim, extent, fits, least
 from tilewright.dtypes import COMBINATIONS, Combination, DType, dtype
 from tilewright.entries import (
@@ -35,13 +36,22 @@ class OperandSpec:
 
     Attributes:
         name: Its name in errors, and that of the argument for "a" and "b".
-        shape: Its extents, each an int or a `Dim`.
+        shape: Its extents, each an int or a `Dim`; those of the batch come first.
         type: Its element type.
+        batch: How many of them are of the batch.
+        loops: The axes of the spec's batch along which it has a matrix, or a vector, for each entry.
     """
 
     name: str
     shape: tuple[Any, ...]
     type: DType
+    batch: int = 0
+    loops: tuple[int, ...] = ()
+
+    def looped(self, spec: MatmulSpec) -> tuple[int, ...]:
+        """The axes of `shape` but for those of the batch that have one entry for all: what its loops go over."""
+        missing = len(spec.batch) - self.batch
+        return (*(axis - missing for axis in self.loops), *range(self.batch, len(self.shape)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,9 @@ class MatmulSpec:
         acc: Element type in which products are summed: the accumulator of `a`, or of what its prologue leaves.
         layout: "nn", "nt", "tn" or "tt": t means that A (first) or B (second) is stored transposed, A as K×M and B as N×K
             elements, each row-major as ever.
-        batch: Leading batch extents: ().
+        batch: Leading extents of C, and of A and B: so many products, each of matrices of its own. (8, 12) makes 96.
+        a_batch: Those that A has, which are broadcast to `batch` by numpy's rules: (12,), (8, 1) or (). None: all of them.
+        b_batch: Those that B has, likewise.
         beta: 0: C = A·B, and C's former elements are never read. 1: C += A·B.
         b_packed: False. True: calls take B as `Kernel.pack_b` packed it.
         epilogue: What is done to each element of the sum, in this order: entries such as `tilewright.bias`, and Python
@@ -70,7 +82,7 @@ class MatmulSpec:
             first one.
         prologue_b: What is done to each element of B.
 
-    This release computes the combinations of element types in `tilewright.dtypes.COMBINATIONS`, without a batch. A `c`
+    This release computes the combinations of element types in `tilewright.dtypes.COMBINATIONS`, A `c`
     narrower than `acc` is rounded to once, when the sum is complete; with `beta` 1 the former C is one of its terms.
     Integers that overflow i32 wrap around, modulo 2**32.
 
@@ -89,12 +101,14 @@ class MatmulSpec:
     c: str | None = None
     acc: str | None = None
     layout: str = "nn"
-    batch: tuple[int, ...] = ()
+    batch: tuple[Any, ...] = ()
     beta: int = 0
     b_packed: bool = False
     epilogue: tuple[Any, ...] = ()
     prologue_a: tuple[Any, ...] = ()
     prologue_b: tuple[Any, ...] = ()
+    a_batch: tuple[Any, ...] | None = None
+    b_batch: tuple[Any, ...] | None = None
 
     def __post_init__(self) -> None:
         """Checks and completes the fields."""
@@ -193,14 +207,22 @@ class MatmulSpec:
         """Checks the fields that say how operands are stored and what else is done, all but beta at their only value."""
         if not isinstance(self.layout, str) or self.layout not in LAYOUTS:
             raise SpecError(f"layout is {self.layout!r}", where="MatmulSpec", expected=f"one of {', '.join(LAYOUTS)}")
-        if not isinstance(self.batch, tuple):
-            raise SpecError(f"batch is {self.batch!r}", where="MatmulSpec", expected="a tuple")
-        if self.batch:
-            raise _not_yet(f"batch {self.batch!r}", "()", "Call the kernel once for each matrix of the batch")
+        object.__setattr__(self, "batch", batches.checked("batch", self.batch))
+        for field in ("a_batch", "b_batch"):
+            object.__setattr__(self, field, batches.of_operand(field, getattr(self, field), self.batch))
+        self._check_batch()
         if isinstance(self.beta, bool) or not isinstance(self.beta, int) or self.beta not in (0, 1):
             raise SpecError(f"beta is {self.beta!r}", where="MatmulSpec", expected="0 or 1")
         if not isinstance(self.b_packed, bool):
             raise SpecError(f"b_packed is {self.b_packed!r}", where="MatmulSpec", expected="False or True")
+
+    def _check_batch(self) -> None:
+        """Checks what does not go with a batch."""
+        if self.b_packed and self.b_axes:
+            remedy = "Share one B between all (b_batch=()), or let calls take B as it is stored"
+            raise _not_yet(f"b_packed with a B for each of batch {self.b_batch}", "b_batch=()", remedy)
+        if self.batch and self.gathers:
+            raise _not_yet("gather_rows with a batch", "batch=()", "Gather the rows of all in one product")
 
     @classmethod
     def from_dtypes(cls, m: Any, n: Any, k: Any, dtypes: str = "f32", **fields: Any) -> MatmulSpec:  # noqa: ANN401
@@ -302,24 +324,48 @@ class MatmulSpec:
         return self.layout[1] == "t"
 
     @property
-    def a_shape(self) -> tuple[Any, Any]:
+    def batch_axes(self) -> tuple[int, ...]:
+        """The axes of the batch that take a loop: those with more than one entry, or none."""
+        return batches.axes(self.batch, self.batch)
+
+    @property
+    def a_axes(self) -> tuple[int, ...]:
+        """Those of them along which A has a matrix for each entry."""
+        return batches.axes(self.a_batch or (), self.batch)
+
+    @property
+    def b_axes(self) -> tuple[int, ...]:
+        """Those of them along which B has a matrix for each entry."""
+        return batches.axes(self.b_batch or (), self.batch)
+
+    @property
+    def matrices(self) -> int:
+        """How many products there are: one without a batch."""
+        return prod(self.batch)
+
+    @property
+    def a_shape(self) -> tuple[Any, ...]:
         """The shape of A as it is stored, and as calls take it: (M, K), or (K, M) where it is stored transposed.
 
+        Its batch extents come first.
         With `tilewright.gather_rows`, (rows of the table, K).
         """
         if self.gathers:
             return self.prologue_a[0].rows, self.k
-        return (self.k, self.m) if self.a_transposed else (self.m, self.k)
+        return (*(self.a_batch or ()), *((self.k, self.m) if self.a_transposed else (self.m, self.k)))
 
     @property
-    def b_shape(self) -> tuple[Any, Any]:
-        """The shape of B as it is stored, and as calls take it: (K, N), or (N, K) where it is stored transposed."""
-        return (self.n, self.k) if self.b_transposed else (self.k, self.n)
+    def b_shape(self) -> tuple[Any, ...]:
+        """The shape of B as it is stored, and as calls take it: (K, N), or (N, K) where it is stored transposed.
+
+        Its batch extents come first.
+        """
+        return (*(self.b_batch or ()), *((self.n, self.k) if self.b_transposed else (self.k, self.n)))
 
     @property
     def c_shape(self) -> tuple[int, ...]:
-        """(M, N); (M,) where the epilogue ends with a reduction of rows."""
-        return (self.m,) if self.reduces_rows else (self.m, self.n)
+        """(M, N) after the batch extents; (M,) where the epilogue ends with a reduction of rows."""
+        return (*self.batch, self.m) if self.reduces_rows else (*self.batch, self.m, self.n)
 
     @property
     def gathers(self) -> bool:
@@ -361,19 +407,34 @@ class MatmulSpec:
     def further(self) -> tuple[OperandSpec, ...]:
         """The further operands in the order of the call: those of A's prologue, of B's prologue and of the epilogue."""
         extents = {"m": self.m, "n": self.n, "k": self.k}
+        own = (self.a_batch or (), self.b_batch or (), self.batch)
         return tuple(
-            OperandSpec(each.name, self.b_shape, self.b_stored)
+            self._operand(each.name, own[1], self.b_shape[-2:], self.b_stored)
             if each.role == "b"
-            else OperandSpec(each.name, tuple(extents[axis] for axis in each.axes), dtype(str(each.type)))
-            for chain_ in (self.chain_a, self.chain_b, self.chain)
+            # What has an element for each of a matrix has a batch as that has; the rest is the same for all.
+            else self._operand(
+                each.name,
+                batch if len(each.axes) == 2 else (),
+                tuple(extents[axis] for axis in each.axes),
+                dtype(str(each.type)),
+            )
+            for chain_, batch in zip((self.chain_a, self.chain_b, self.chain), own, strict=True)
             for each in chain_.operands
         )
+
+    def _operand(self, name: str, batch: tuple[Any, ...], shape: tuple[Any, ...], element: DType) -> OperandSpec:
+        return OperandSpec(name, (*batch, *shape), element, len(batch), batches.axes(batch, self.batch))
 
     @property
     def operands(self) -> tuple[OperandSpec, ...]:
         """All operands but the result, in the order of the call."""
-        a = OperandSpec("a", self.a_shape, self.a_stored)
-        return (a, OperandSpec("b", self.b_shape, self.b_stored), *self.further)
+        a = self._operand("a", self.a_shape[:-2], self.a_shape[-2:], self.a_stored)
+        return (a, self._operand("b", self.b_shape[:-2], self.b_shape[-2:], self.b_stored), *self.further)
+
+    @property
+    def result(self) -> OperandSpec:
+        """C, as an operand."""
+        return self._operand("c", self.batch, self.c_shape[len(self.batch) :], self.c_type)
 
     @property
     def flops(self) -> int:
@@ -385,16 +446,19 @@ class MatmulSpec:
         if self.dynamic:
             remedy = "Ask spec.at(m, n, k), the spec of one call"
             raise SpecError(f"{', '.join(self.dynamic)} of {self} is dynamic", where="flops", remedy=remedy)
-        return 2 * self.m * self.n * self.k * (1 + self.second_products)
+        return 2 * self.matrices * self.m * self.n * self.k * (1 + self.second_products)
 
     def __str__(self) -> str:
-        """Extents, element types, layout and more: "384x1024x1024 f32 nn", "4x4x4 u8,i8,i32 nn beta=1 [relu()]"."""
+        """Extents, element types, layout and more: "384x1024x1024 f32 nn", "8x12*4x4x4 u8,i8,i32 nn beta=1 [relu()]"."""
         names = [self.a_stored.name, self.b_stored.name, self.c_type.name]
         types = names[0] if len(set(names)) == 1 else ",".join(names)
-        further = f"{' beta=1' if self.beta else ''}{' b_packed' if self.b_packed else ''}"
+        lacking = (("a_batch", self.a_batch), ("b_batch", self.b_batch))
+        batch = f"{'x'.join(map(str, self.batch))}*" if self.batch else ""
+        broadcast = "".join(f" {name}={own}" for name, own in lacking if own != self.batch)
+        further = f"{broadcast}{' beta=1' if self.beta else ''}{' b_packed' if self.b_packed else ''}"
         for name, entries in (("a: ", self.prologue_a), ("b: ", self.prologue_b), ("", self.epilogue)):
             further += f" [{name}{', '.join(map(str, entries))}]" if entries else ""
-        return f"{self.m}x{self.n}x{self.k} {types} {self.layout}{further}"
+        return f"{batch}{self.m}x{self.n}x{self.k} {types} {self.layout}{further}"
 
 
 @lru_cache(maxsize=256)

@@ -18,6 +18,7 @@ LEAVES = {
     "version": (),
     "errors": (),
     "dims": ("errors",),
+    "batches": ("dims", "errors"),
     "dtypes": ("errors",),
     "expressions": ("errors", "dtypes"),
     "entries": ("errors", "dtypes", "expressions"),

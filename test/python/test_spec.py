@@ -125,7 +125,7 @@ def test_operands_past_64_bit_offsets_are_refused():
         ({"layout": "nx"}, "layout is 'nx'; expected one of nn, nt, tn, tt"),
         ({"layout": None}, "layout is None"),
         ({"batch": [2]}, r"batch is \[2\]; expected a tuple"),
-        ({"batch": (2,)}, r"batch \(2,\) is not supported yet"),
+        ({"batch": (2,), "a_batch": (3,)}, r"a_batch is \(3,\) for batch \(2,\); expected the last extents of batch"),
         ({"beta": 2}, "beta is 2; expected 0 or 1"),
         ({"beta": 1.0}, r"beta is 1\.0"),
         ({"beta": False}, "beta is False"),

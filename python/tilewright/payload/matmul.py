@@ -9,7 +9,7 @@ from tilewright.dims import Dim, Extent
 from tilewright.dtypes import DType
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, linalg, tensor
-from tilewright.payload import elementwise
+from tilewright.payload import batched, elementwise
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.generics import generic
 from tilewright.spec import MatmulSpec
@@ -20,13 +20,9 @@ _WIDEN = {"float": arith.extf, "int": arith.extsi, "uint": arith.extui}
 
 def _operand_attributes(rank: int, *, transposed: bool, writable: bool) -> ir.DictAttr:
     """Rows may be any distance apart, elements of a row are neighbours, or, transposed, columns; only C may be written."""
-    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-    strides = [dynamic, 1][-rank:] if rank else []
-    if transposed:
-        strides.reverse()
     return ir.DictAttr.get(
         {
-            "bufferization.buffer_layout": ir.StridedLayoutAttr.get(0, strides),
+            "bufferization.buffer_layout": ir.StridedLayoutAttr.get(0, batched.strides(rank, transposed=transposed)),
             "bufferization.writable": ir.BoolAttr.get(writable),
         }
     )
@@ -51,6 +47,9 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
     integers, or unsigned ones where its ``cast`` says so; where A has a sign and B has none, or the other way round, it is
     a ``linalg.generic`` that widens each by its own rule.
 
+    With a batch, its axes of more than one entry are the first of each operand that has them, and the contraction is a
+    ``linalg.contract`` whose maps say which those are.
+
     An operand that is stored transposed has the shape above all the same: its ``bufferization.buffer_layout`` says that the
     elements of a column lie side by side. So no schedule has to know.
 
@@ -61,9 +60,11 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
     Without products, with K = 0, and without an epilogue ``%c`` is only filled or returned: not even rounding may change it.
     """
     with context, ir.Location.name(str(spec)):
-        shapes = [((spec.m, spec.k), spec.a_type), ((spec.k, spec.n), spec.b_type)]
-        shapes += [(each.shape, each.type) for each in spec.further] + [(spec.c_shape, spec.c_type)]
         transposed = (spec.a_transposed, spec.b_transposed)
+        shapes = [
+            (batched.shape(each, spec, transposed=any(transposed[index : index + 1])), each.type)
+            for index, each in enumerate((*spec.operands, spec.result))
+        ]
         types = [ir.RankedTensorType.get(_sizes(shape), ir.Type.parse(element.mlir)) for shape, element in shapes]
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
@@ -85,7 +86,10 @@ def _result(a: ir.Value, b: ir.Value, further: Sequence[ir.Value], c: ir.Value, 
         return _product(a, b, c if spec.beta else _zeros(c, spec), spec)
     if spec.k == 0 and not spec.epilogue:
         return c if spec.beta else _zeros(c, spec)
-    sizes = [tensor.dim(c, arith.constant(ir.IndexType.get(), axis)) if isinstance(size, Dim) else size for axis, size in enumerate(spec.c_shape)]
+    sizes = [
+        tensor.dim(c, arith.constant(ir.IndexType.get(), axis)) if isinstance(size, Dim) else size
+        for axis, size in enumerate(batched.shape(spec.result, spec))
+    ]
     wide = tensor.empty(sizes, ir.Type.parse(spec.acc_type.mlir))
     sums = _zeros(wide, spec)
     return _finished(sums if spec.k == 0 else _product(a, b, sums, spec), further, c, spec)
@@ -102,6 +106,9 @@ def _product(a: ir.Value, b: ir.Value, c: ir.Value, spec: MatmulSpec) -> ir.Valu
     """A·B added to `c`."""
     if spec.a_type.kind == spec.b_type.kind:
         cast = ir.Attribute.parse("#linalg.type_fn<cast_unsigned>") if spec.a_type.kind == "uint" else None
+        if spec.batch_axes:
+            with _named("linalg.contract", spec):
+                return linalg.contract(a, b, outs=[c], indexing_maps=batched.product_maps(spec), cast=cast)
         with _named("linalg.matmul", spec):
             return linalg.matmul(a, b, outs=[c], cast=cast)
     with _named("linalg.generic", spec):
@@ -110,15 +117,14 @@ def _product(a: ir.Value, b: ir.Value, c: ir.Value, spec: MatmulSpec) -> ir.Valu
 
 def _mixed_product(a: ir.Value, b: ir.Value, c: ir.Value, spec: MatmulSpec) -> ir.Value:
     """A·B added to `c`, for integers of which one operand has a sign."""
-    m, n, k = (ir.AffineDimExpr.get(position) for position in range(3))
     parallel, reduction = (ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in ("parallel", "reduction"))
 
     def body(x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
         wide = [_widened(value, element, total.type) for value, element in ((x, spec.a_type), (y, spec.b_type))]
         return arith.addi(total, arith.muli(*wide))
 
-    maps = [ir.AffineMap.get(3, 0, results) for results in ([m, k], [k, n], [m, n])]
-    return generic([a, b], c, maps, [parallel, parallel, reduction], body)
+    outer = len(spec.batch_axes) + 2
+    return generic([a, b], c, batched.product_maps(spec), [*[parallel] * outer, reduction], body)
 
 
 def _widened(value: ir.Value, element: DType, wide: ir.Type) -> ir.Value:
@@ -128,9 +134,11 @@ def _widened(value: ir.Value, element: DType, wide: ir.Type) -> ir.Value:
 def _finished(sums: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: MatmulSpec) -> ir.Value:
     """What the epilogue makes of each of the sums, with beta 1 plus the former element of `c`, rounded to an element of `c`."""
     chain = spec.chain
-    dimensions = {"m": ir.AffineDimExpr.get(0), "n": ir.AffineDimExpr.get(1)}
-    maps = [ir.AffineMap.get(2, 0, [dimensions[axis] for axis in each.axes]) for each in chain.operands]
-    identity = ir.AffineMap.get_identity(2)
+    maps = [
+        batched.map_of(operand.loops, each.axes, spec)
+        for operand, each in zip(spec.further, chain.operands, strict=True)
+    ]
+    identity = ir.AffineMap.get_identity(len(spec.batch_axes) + 2)
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
 
     def body(total: ir.Value, *others: ir.Value) -> ir.Value:
@@ -144,4 +152,4 @@ def _finished(sums: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: Ma
         return elementwise.converted(result, element, spec.c_type.name, chain.compute)
 
     with _named("linalg.generic", spec):
-        return generic([sums, *further], c, [identity, *maps, identity], [parallel] * 2, body)
+        return generic([sums, *further], c, [identity, *maps, identity], [parallel] * identity.n_dims, body)

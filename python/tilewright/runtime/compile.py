@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.emulated_call import Emulator
 
 # The parts of the package that decide what an object is.
-_LEAVES = ("spec.py", "dims.py", "dtypes.py", "entries.py", "expressions.py", "math.py")
+_LEAVES = ("spec.py", "batches.py", "dims.py", "dtypes.py", "entries.py", "expressions.py", "math.py")
 _SOURCES = (*_LEAVES, "payload", "schedules", "lowering", "emit")
 _NATIVE = ("_codegen", "mlir/_mlir_libs/_tilewright", "mlir/_mlir_libs/libTilewrightPythonCAPI")
 

@@ -8,9 +8,11 @@
 include "Tilewright/TransformOps/Accumulators.td"
 include "Tilewright/TransformOps/Amx.td"
 include "Tilewright/TransformOps/Annotate.td"
+include "Tilewright/TransformOps/Batch.td"
 include "Tilewright/TransformOps/Dot.td"
 include "Tilewright/TransformOps/Epilogue.td"
 include "Tilewright/TransformOps/Packing.td"
 include "Tilewright/TransformOps/Staging.td"
+include "Tilewright/TransformOps/Trim.td"
 
 #endif // TILEWRIGHT_TRANSFORMOPS_TILEWRIGHTTRANSFORMOPS_TD
