@@ -110,10 +110,11 @@ bool overlapsInSteps(tensor::ExtractSliceOp slice, scf::ForOp loop) {
   return false;
 }
 
-bool mayNotRun(scf::ForOp loop) {
+/// Whether `loop` may take no step; with `trusted`, none but those that are known to.
+bool mayNotRun(scf::ForOp loop, bool trusted) {
   std::optional<int64_t> lower = getConstantIntValue(loop.getLowerBound());
   std::optional<int64_t> upper = getConstantIntValue(loop.getUpperBound());
-  return !lower || !upper || *lower >= *upper;
+  return lower && upper ? *lower >= *upper : !trusted;
 }
 
 /// Whether every element of `read` is one of the tensor's, or else the same as `value`.
@@ -134,7 +135,7 @@ struct Path {
 
 class Follower {
 public:
-  Follower(FillUses &uses, Value value) : uses(uses), value(value) {}
+  Follower(FillUses &uses, Value value, bool runs) : uses(uses), value(value), runs(runs) {}
 
   void follow(Value tensor, const Path &path) {
     for (OpOperand &use : tensor.getUses())
@@ -145,6 +146,7 @@ public:
 private:
   FillUses &uses;
   Value value;
+  bool runs;
 
   bool refuse(Operation *op, StringRef why) {
     if (!uses.unexpected) {
@@ -233,7 +235,7 @@ private:
         return refuse(loop, "chooses what is read in a way that cannot be followed: compute offsets without branches");
       if (*chooses)
         continue;
-      if (mayNotRun(loop))
+      if (mayNotRun(loop, runs))
         return refuse(loop, "reduces, and is not known to run: give it constant bounds, or keep the fill");
       filled.reducing.push_back(loop);
     }
@@ -279,8 +281,8 @@ private:
 };
 } // namespace
 
-FillUses tilewright::followFill(Value tensor, Value value) {
+FillUses tilewright::followFill(Value tensor, Value value, bool runs) {
   FillUses uses;
-  Follower(uses, value).follow(tensor, {});
+  Follower(uses, value, runs).follow(tensor, {});
   return uses;
 }

@@ -24,8 +24,9 @@ struct FillUses {
   llvm::StringRef reason;
 };
 
-/// Follows `tensor`, filled with `value`, through loops, slices and the tensors into which slices were inserted.
-FillUses followFill(mlir::Value tensor, mlir::Value value);
+/// Follows `tensor`, filled with `value`, through loops, slices and the tensors into which slices were inserted. With
+/// `runs`, loops of unknown length are trusted to run.
+FillUses followFill(mlir::Value tensor, mlir::Value value, bool runs);
 
 } // namespace tilewright
 

@@ -43,7 +43,7 @@ DiagnosedSilenceableFailure ForwardFillOp::applyToOne(transform::TransformRewrit
     failure.attachNote(target->getLoc()) << "payload operation";
     return failure;
   }
-  FillUses uses = followFill(fill.getResult(0), fill.value());
+  FillUses uses = followFill(fill.getResult(0), fill.value(), getRuns());
   if (uses.unexpected) {
     DiagnosedSilenceableFailure failure = emitSilenceableError()
                                           << "'" << uses.unexpected->getName() << "' " << uses.reason;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "DotForm.h"
+#include "PadFunction.h"
 #include "Tilewright/TransformOps/TilewrightTransformOps.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -33,9 +34,12 @@ enum class RowSource { FullRow, PartialRow, PartialGroup, PaddingOnly };
 class PadCopy {
 public:
   /// `rows` are written at a time. With a `blockHeight`, columns lie side by side, and so many rows are read at a time.
-  PadCopy(RewriterBase &rewriter, tensor::PadOp pad, Value padding, int64_t lanes, int64_t rows, int64_t blockHeight)
+  /// With `used`, no more columns than these are read from the copy.
+  PadCopy(RewriterBase &rewriter, tensor::PadOp pad, Value padding, int64_t lanes, int64_t rows, int64_t blockHeight,
+          Value used)
       : rewriter(rewriter), loc(pad.getLoc()), source(pad.getSource()), padding(padding),
-        columns(pad.getResultType().getDimSize(1)), lanes(lanes), rows(rows), blockHeight(blockHeight) {}
+        columns(pad.getResultType().getDimSize(1)), lanes(lanes), rows(rows), blockHeight(blockHeight),
+        used(used) {}
 
   Value index(int64_t value) { return arith::ConstantIndexOp::create(rewriter, loc, value); }
 
@@ -44,6 +48,9 @@ public:
     int64_t step = inBlocks(kind) ? blockHeight : rows;
     return loop(dest, from, to, index(step), [&](Value row, Value carried) { return copyRow(carried, row, kind); });
   }
+
+  /// Lets the elements be those that `given` computes, and not the source's.
+  void compute(PadFunction given) { function.emplace(given); }
 
 private:
   bool inBlocks(RowSource kind) { return blockHeight > 0 && kind != RowSource::PaddingOnly; }
@@ -60,7 +67,10 @@ private:
   Value copyRow(Value dest, Value row, RowSource kind) {
     int64_t whole = columns / lanes * lanes;
     if (whole > (inBlocks(kind) ? 1 : maxUnrolledVectors) * lanes) {
-      dest = loop(dest, index(0), index(whole), index(lanes),
+      Value end = index(whole);
+      if (used)
+        end = arith::MinUIOp::create(rewriter, loc, end, used);
+      dest = loop(dest, index(0), end, index(lanes),
                   [&](Value column, Value carried) { return copyVector(carried, row, column, lanes, kind); });
     } else {
       for (int64_t column = 0; column < whole; column += lanes)
@@ -90,12 +100,27 @@ private:
     Value vector;
     if (kind == RowSource::PaddingOnly)
       vector = vector::BroadcastOp::create(rewriter, loc, type, padding);
+    else if (function)
+      vector = computeRows(type, row, column, kind);
     else
       vector = vector::TransferReadOp::create(rewriter, loc, type, source, ValueRange{row, column}, map, padding,
                                               /*mask=*/Value(), rewriter.getBoolArrayAttr(readInBounds));
     return vector::TransferWriteOp::create(rewriter, loc, vector, dest, ValueRange{row, column}, map,
                                            rewriter.getBoolArrayAttr(writeInBounds))
         .getResult();
+  }
+
+  /// A vector of as many rows as are moved in one step, of what is computed.
+  Value computeRows(VectorType type, Value row, Value column, RowSource kind) {
+    bool inBounds = kind == RowSource::FullRow, exists = kind != RowSource::PartialGroup;
+    int64_t width = type.getShape().back();
+    if (rows == 1)
+      return function->read({row, column}, /*along=*/1, width, inBounds, exists);
+    Value vector = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(type));
+    for (int64_t i = 0; i < rows; ++i)
+      vector = vector::InsertOp::create(
+          rewriter, loc, function->read({shifted(row, i), column}, /*along=*/1, width, inBounds, exists), vector, i);
+    return vector;
   }
 
   Value shifted(Value value, int64_t by) {
@@ -107,6 +132,9 @@ private:
 
   /// The elements of a column in the rows of a block.
   Value readColumn(Value row, Value column, RowSource kind) {
+    if (function)
+      return function->read({row, column}, /*along=*/0, blockHeight, kind != RowSource::PartialGroup,
+                            kind == RowSource::FullRow);
     Type element = cast<RankedTensorType>(source.getType()).getElementType();
     AffineExpr r, c;
     bindDims(rewriter.getContext(), r, c);
@@ -150,6 +178,8 @@ private:
   Location loc;
   Value source, padding;
   int64_t columns, lanes, rows, blockHeight;
+  Value used;
+  std::optional<PadFunction> function;
 };
 } // namespace
 
@@ -222,9 +252,11 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
   Value dest = destinationOf(rewriter, pad);
   int64_t blockHeight = getTransposed() ? blockHeightOf(type.getDimSize(0), group) : 0;
   int64_t lanes = blockHeight ? std::min<int64_t>(getLanes(), blockColumns) : getLanes();
-  PadCopy copy(rewriter, pad, paddingOf(rewriter, pad), lanes, group, blockHeight);
   OpFoldResult rows = tensor::getMixedSize(rewriter, loc, pad.getSource(), 0);
   OpFoldResult columns = tensor::getMixedSize(rewriter, loc, pad.getSource(), 1);
+  std::optional<uint64_t> trimmed = getTrimmed();
+  Value used = trimmed == 1 && !getConstantIntValue(columns) ? cast<Value>(columns) : Value();
+  PadCopy copy(rewriter, pad, paddingOf(rewriter, pad), lanes, group, blockHeight, used);
   AffineExpr row = rewriter.getAffineDimExpr(0);
   auto rounded = [&](AffineExpr expr) { return affine::makeComposedFoldedAffineApply(rewriter, loc, expr, rows); };
   int64_t step = blockHeight ? blockHeight : group;
@@ -251,7 +283,7 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
   }
   if (wholeRows != filledRows)
     result = copy.copyRows(result, groupedCount, valueOf(rows), RowSource::PartialGroup);
-  if (!isConstantIntValue(filledRows, type.getDimSize(0)))
+  if (trimmed != 0 && !isConstantIntValue(filledRows, type.getDimSize(0)))
     result = copy.copyRows(result, valueOf(filledRows), allRows, RowSource::PaddingOnly);
   rewriter.replaceOp(pad, result);
   return DiagnosedSilenceableFailure::success();

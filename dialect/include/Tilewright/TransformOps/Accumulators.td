@@ -12,7 +12,7 @@ def Tilewright_ForwardFillOp : Tilewright_TransformEachOp<"forward_fill"> {
     those reads by the filled value in the first step of the loops that reduce. A loop reduces when its induction
     variable does not choose the slice that is read; it has to be known to run. The loops that do choose it are trusted
     to visit distinct slices and, together, all of the tensor, as tiling makes them, unless their constants say
-    otherwise. Tiles beside or behind a loop, as peeling makes them, are followed too, when they provably lie beside
+    otherwise. With `runs`, loops of unknown length are trusted to run too, which is for whoever calls to see to. Tiles beside or behind a loop, as peeling makes them, are followed too, when they provably lie beside
     what was written before. Without a loop that reduces the read becomes a constant. The fill is removed.
 
     Why not upstream: `structured.fuse_into_containing_op` moves a fill into parallel loops only, so a blocked reduction
@@ -33,9 +33,9 @@ def Tilewright_ForwardFillOp : Tilewright_TransformEachOp<"forward_fill"> {
     overlap, elements that nothing else was written to are used, a read pads with another value than the fill's, or no
     read is reached.
   }];
-  let arguments = (ins TransformHandleTypeInterface:$target);
+  let arguments = (ins TransformHandleTypeInterface:$target, UnitAttr:$runs);
   let results = (outs);
-  let assemblyFormat = "$target attr-dict `:` type($target)";
+  let assemblyFormat = "$target (`runs` $runs^)? attr-dict `:` type($target)";
 }
 
 def Tilewright_SplitTransferOp : Tilewright_TransformEachOp<"split_transfer"> {

@@ -20,6 +20,9 @@ def Tilewright_VectorizePadOp : Tilewright_TransformEachOp<"vectorize_pad"> {
     columns are then read, and interleaved to its rows. A block is `lanes` columns wide, but 16 at most, and what remains is
     split into powers of two. It has up to 32 rows, a divisor of the result's: 16 where that is one.
 
+    With `trimmed`, whoever reads the copy stops where the source ends along that dimension: padding of rows (0) is then
+    written for a group or block that is begun only, that of columns (1) for a vector.
+
     Why not upstream: `rewrite_in_destination_passing_style` writes every element twice (fill, then copy), tiling the
     `tensor.pad` guards every row with a test for an empty slice, and `structured.vectorize` makes one vector of the
     whole panel.
@@ -38,9 +41,12 @@ def Tilewright_VectorizePadOp : Tilewright_TransformEachOp<"vectorize_pad"> {
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$lanes,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$rows,
-                       UnitAttr:$transposed);
+                       UnitAttr:$transposed,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<1>]>>:$trimmed);
   let results = (outs);
-  let assemblyFormat = "$target `lanes` $lanes (`rows` $rows^)? (`transposed` $transposed^)? attr-dict `:` type($target)";
+  let assemblyFormat = [{
+    $target `lanes` $lanes (`rows` $rows^)? (`transposed` $transposed^)? (`trimmed` $trimmed^)? attr-dict `:` type($target)
+  }];
 }
 
 #endif // TILEWRIGHT_TRANSFORMOPS_PACKING_TD
