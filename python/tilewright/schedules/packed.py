@@ -7,13 +7,13 @@ Multiplication" (ACM TOMS 34(3), 2008), as BLIS has it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import gcd, lcm
 
-from tilewright.dims import MAX_EXTENT, Dim
+from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.mlir import ir
-from tilewright.schedules import steps
+from tilewright.schedules import batch_loops, steps
 from tilewright.schedules.blocking import Blocking, ceil_div
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -51,15 +51,22 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
           for ic: packed_a[mc / mr][mr][K] = A[ic:ic+mc, :]
             for jr, ir: acc = 0; for k in 0..K step t: ...; C[ic+ir:, jc+jr:] = epilogue(acc)
 
+    Of a batch, the loops over its entries are around all of that; those over entries that share one B are inside of jc and pc,
+    so that its panels are packed once.
+
+    Of a K that only a call tells, the loop over k ends where the block of K does, at pc + kc or at K, in whole steps; and the
+    panels are packed so far.
+
     The step t is 1 but for types of which the target's instruction takes several products at once.
     """
     dot = target.dot(spec.a_type.name, spec.b_type.name)
     # Panels hold whole groups of the elements that an instruction multiplies at once.
-    kc, step = max(spec.k, blocking.kc) if spec.fused else blocking.kc, dot.step
+    kc, step = max(most(spec.k), blocking.kc) if spec.fused else blocking.kc, dot.step
     if spec.b_transposed and kc > _BLOCK:  # Of which B is transposed as many rows at a time.
         step = lcm(step, _BLOCK)
     kc = ceil_div(kc, step) * step
     p = replace(blocking, kc=kc)
+    trimmed = isinstance(spec.k, Dim)
     # A loop of one step would be folded away by the next clean-up: it is not made.
     # Of an extent that only a call tells, nothing but a loop says how much a block has of it at most.
     m, n, k = ((_MANY if isinstance(extent, Dim) else extent) for extent in (spec.m, spec.n, spec.k))
@@ -72,22 +79,33 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     }
     with steps.script() as script:
         steps.record(script.functions, packed, p, target)
-        tile = _tile_nest(script, spec, [sizes for sizes, wanted in loops.values() if wanted])
+        tile = _tile_nest(script, spec, {name: sizes for name, (sizes, wanted) in loops.items() if wanted})
         steps.merge_slices(script.functions)
         tile = steps.pad(tile, spec, sizes=[p.mr, p.nr, p.kc], pack=[True, True, False])
+        panels = [steps.producer(tile, operand) for operand in range(2)]
+        if trimmed:
+            steps.trim(tile, dot.step)
+        batch_loops.resolve_extents(script.functions, spec)
         # A's panels are made inside the ic loop, over jr and ir, B's outside of it.
         for operand, (own, over) in enumerate((("ir", ("jr", "ir")), ("jr", ("ic", "jr", "ir")))):
-            steps.mark(steps.producer(tile, operand), _PANELS[operand])
+            panel = panels[operand]
+            steps.mark(panel, _PANELS[operand])
             if loops[own][1]:
-                steps.hoist_packing(tile, operand, loops=sum(loops[name][1] for name in over))
+                # Entries of a batch that share a B share its panels.
+                entries = len(batch_loops.shared_axes(spec)) if own == "jr" else 0
+                steps.hoist_packing(panel, loops=entries + sum(loops[name][1] for name in over))
         steps.hoist_invariants(script.functions)
         steps.clean(script.functions)
         pack_a, pack_b = (steps.match_marked(script.functions, panels) for panels in _PANELS)
         together = gcd(p.mr, dot.rows)
-        steps.vectorize_packing(pack_a, target.lanes(spec.a_type), rows=together, transposed=spec.a_transposed)
-        steps.vectorize_packing(pack_b, target.lanes(spec.b_type), rows=dot.depth, transposed=spec.b_transposed)
+        for pack, element, rows, transposed, axis in (
+            (pack_a, spec.a_type, together, spec.a_transposed, 1),
+            (pack_b, spec.b_type, dot.depth, spec.b_transposed, 0),
+        ):
+            trimmed_axis = axis if trimmed else None
+            steps.vectorize_packing(pack, target.lanes(element), rows=rows, transposed=transposed, trimmed=trimmed_axis)
         tile = steps.match_product(script.functions, spec)
-        looped = p.kc > dot.step
+        looped = trimmed or p.kc > dot.step
         if looped:
             tile, _ = steps.tile(tile, [0, 0, dot.step])
         steps.vectorize_product(tile, script.functions, spec)
@@ -96,11 +114,14 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     return script.module
 
 
-def _tile_nest(script: steps.Script, spec: MatmulSpec, sizes: Sequence[Sequence[int]]) -> steps.Handle:
-    """Tiles the product by one loop for each of `sizes`, outermost first, with what is done to its sums inside."""
-    tile = steps.match_result(script, spec)
-    for loop_sizes in sizes:
-        tile, _ = steps.tile_result(tile, loop_sizes, spec)
+def _tile_nest(script: steps.Script, spec: MatmulSpec, loops: Mapping[str, Sequence[int]]) -> steps.Handle:
+    """Tiles the product by one loop for each of `loops`, outermost first, with what is done to its sums inside."""
+    around = ("jc", "pc") if batch_loops.shared_axes(spec) else ()
+    batch_loops.take_apart(script, spec, [sizes for name, sizes in loops.items() if name in around])
+    tile = batch_loops.match_result(script, spec)
+    for name, sizes in loops.items():
+        if name not in around:
+            tile, _ = steps.tile_result(tile, sizes, spec)
     if spec.fused:
         steps.mark(tile, _EPILOGUE)
     return steps.match_product(script.functions, spec)
@@ -110,7 +131,7 @@ def _write_sums(functions: steps.Handle, spec: MatmulSpec, p: Blocking, *, loope
     """Keeps sums in registers over a block of K, and adds them to C."""
     steps.keep_accumulators(functions, looped=looped)
     if spec.beta == 0:
-        steps.start_from_zero(functions)
+        steps.start_from_zero(functions, runs=bool(spec.dynamic))
     tile_type = ir.VectorType.get([p.mr, p.nr], ir.Type.parse(spec.acc_type.mlir))
     steps.split_full_tiles(functions, tile_type, looped=looped)
 
@@ -119,6 +140,6 @@ def _write_fused(functions: steps.Handle, spec: MatmulSpec, p: Blocking, *, loop
     """Keeps sums in registers over all of K, and writes what the epilogue makes of them."""
     write = steps.vectorize_epilogue(steps.match_marked(functions, _EPILOGUE))
     steps.keep_accumulators(functions, looped=looped)
-    steps.start_from_zero(functions)
+    steps.start_from_zero(functions, runs=bool(spec.dynamic))
     steps.split_full_write(write)
     steps.clean(functions)

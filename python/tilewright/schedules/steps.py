@@ -27,7 +27,8 @@ Handle = ir.Value
 """A transform value that stands for payload operations."""
 
 _TRACEBACK_FRAMES = 16
-_MARK = "mark_"
+MARK = "mark_"
+"""What the names of marks begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +103,13 @@ def match(root: Handle, name: str, *, result_type: ir.Type | None = None) -> Han
 
 def mark(op: Handle, name: str) -> None:
     """Gives `op` the attribute ``mark_<name>``, by which `match_marked` finds it after other steps have moved it."""
-    transform.annotate(op, f"{_MARK}{name}")
+    transform.annotate(op, f"{MARK}{name}")
 
 
 def match_marked(root: Handle, name: str) -> Handle:
     """Finds the ops below `root` that have a mark."""
     return structured.structured_match(
-        transform.AnyOpType.get(), root, op_attrs=ir.DictAttr.get({f"{_MARK}{name}": ir.UnitAttr.get()})
+        transform.AnyOpType.get(), root, op_attrs=ir.DictAttr.get({f"{MARK}{name}": ir.UnitAttr.get()})
     )
 
 
@@ -281,7 +282,17 @@ def _zero(element: ir.Type) -> ir.Attribute:
     return ir.Attribute.parse(f"{'0' if isinstance(element, ir.IntegerType) else '0.0'} : {element}")
 
 
-def hoist_packing(op: Handle, operand: int, loops: int) -> None:
+def trim(op: Handle, multiple: int) -> None:
+    """Lets a padded product read its operands along k no further than they go, in multiples of `multiple`.
+
+    Before, with a and b padded from t to KC along k: ``c += a[:, 0:KC] * b[0:KC, :]``. After::
+
+        c += a[:, 0:t] * b[0:t, :]
+    """
+    ours.tilewright_trim(transform.AnyOpType.get(), op, multiple=multiple)
+
+
+def hoist_packing(panel: Handle, loops: int) -> None:
     """Hoists the padded copy of an operand over `loops` loops, as a loop nest that packs all the tiles they visit.
 
     Before: ``for j: for i: b = pad(B[p:p+kc, j:j+nr]); c += a * b``. After, with the loops over j and i::
@@ -289,7 +300,7 @@ def hoist_packing(op: Handle, operand: int, loops: int) -> None:
         for j: packed[j / nr] = pad(B[p:p+kc, j:j+nr])
         for j: for i: c += a * packed[j / nr]
     """
-    structured.structured_hoist_pad(transform.AnyOpType.get(), producer(op, operand), loops)
+    structured.structured_hoist_pad(transform.AnyOpType.get(), panel, loops)
 
 
 def hoist_invariants(functions: Handle) -> None:
@@ -300,10 +311,13 @@ def hoist_invariants(functions: Handle) -> None:
     transform.apply_licm(match(functions, "scf.for"))
 
 
-def vectorize_packing(pads: Handle, lanes: int, *, rows: int = 1, transposed: bool = False) -> None:
+def vectorize_packing(
+    pads: Handle, lanes: int, *, rows: int = 1, transposed: bool = False, trimmed: int | None = None
+) -> None:
     """Makes each packing copy a loop over rows that moves vectors of `lanes` elements, masked where a row is short.
 
-    `rows` are moved in one step: those that an instruction multiplies at once, to be interleaved later.
+    `rows` are moved in one step: those that an instruction multiplies at once, to be interleaved later. With `trimmed`, what
+    is padded along that dimension (0: rows, 1: columns) is never read, as `trim` says.
 
     Before: ``packed[j] = pad(B[p:p+kc, j:j+nr])``. After::
 
@@ -313,7 +327,7 @@ def vectorize_packing(pads: Handle, lanes: int, *, rows: int = 1, transposed: bo
 
         for k in 0..kc step 16: packed[j][k:k+16, 0:lanes] = transpose of [B[p+k:p+k+16, j], B[p+k:p+k+16, j+1], ...]
     """
-    ours.tilewright_vectorize_pad(pads, lanes, rows=rows, transposed=transposed)
+    ours.tilewright_vectorize_pad(pads, lanes, rows=rows, transposed=transposed, trimmed=trimmed)
 
 
 def vectorize(op: Handle) -> None:
@@ -406,14 +420,16 @@ def keep_accumulators(functions: Handle, *, looped: bool) -> None:
         fold_pads()
 
 
-def start_from_zero(functions: Handle) -> None:
+def start_from_zero(functions: Handle, *, runs: bool = False) -> None:
     """Lets accumulators start at zero in the first step over K, in place of filling C and reading it back.
+
+    With `runs`, loops of unknown length are taken to have a step: no extent is zero when the function is called.
 
     Before: ``C = 0; for p: for ...: vc = read C[...]``. After::
 
         for p: for ...: vc = 0 if p == 0 else read C[...]
     """
-    ours.tilewright_forward_fill(match(functions, "linalg.fill"))
+    ours.tilewright_forward_fill(match(functions, "linalg.fill"), runs=runs)
     clean(functions)
 
 
