@@ -13,11 +13,13 @@ from tilewright.lowering import (
     half_floats,
     math_functions,
     narrow_stores,
+    outer_products,
     parallel,
     pipelines,
     prefetch_panels,
     prepack,
     stored,
+    streaming,
     workspace,
 )
 from tilewright.lowering.diagnostics import DUMP, Collected, Message, collect, payload_op, source_line
@@ -202,6 +204,9 @@ def bufferize(
     _run_own_script(module, pipelines.bufferize(), "bufferized")
     run_passes(module, pipelines.DROP_RESULT, "bufferized")
     _return_through_c(_payload_function(module, "bufferized"))
+    if plan is not None and plan.parameters is not None and plan.name == "outer_product":
+        run_passes(module, outer_products.HOIST, "bufferized")
+        outer_products.call(_payload_function(module, "bufferized"), spec, target, plan.parameters)
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
     stored.take_as_stored(_payload_function(module, "bufferized"), spec)
     if spec.widens:
@@ -275,6 +280,7 @@ def to_llvm(
         if left:
             run_passes(module, math_functions.F64, "llvm")
     run_passes(module, pipelines.TO_LLVM, "llvm")
+    streaming.define(module, spec, target)
     if spec.c_type.bits == 8 and "avx512bw" in target.features:
         with module.context:
             narrow_stores.protect(module.operation)

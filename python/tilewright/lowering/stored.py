@@ -32,7 +32,7 @@ def take_as_stored(function: func.FuncOp, spec: MatmulSpec) -> None:
         for index in transposed:
             argument = block.arguments[index]
             uses, logical = _uses(argument), ir.MemRefType(argument.type)
-            argument.set_type(_swapped(logical))
+            argument.set_type(swapped(logical))
             with ir.InsertionPoint.at_block_begin(block):
                 _move(uses, logical, argument)
         inputs = [argument.type for argument in block.arguments]
@@ -73,7 +73,7 @@ def _subview(op: ir.Operation, stored: ir.Value) -> None:
     attributes = [ir.DenseI64ArrayAttr.get(values[::-1]) for values in static]
     uses = _uses(slice_.result)
     with op.location, ir.InsertionPoint(op):
-        swapped = memref.SubViewOp(_swapped(logical), stored, *dynamic, *attributes)
+        swapped = memref.SubViewOp(swapped(logical), stored, *dynamic, *attributes)
         _move(uses, logical, swapped.result)
     op.erase()
 
@@ -118,7 +118,7 @@ def _swap() -> ir.AffineMap:
     return ir.AffineMap.get_permutation([1, 0])
 
 
-def _swapped(kind: ir.MemRefType) -> ir.MemRefType:
+def swapped(kind: ir.MemRefType) -> ir.MemRefType:
     """The type of a matrix that is transposed by swapping its extents and its strides."""
     strides, offset = kind.get_strides_and_offset()
     layout = ir.StridedLayoutAttr.get(offset, strides[::-1])

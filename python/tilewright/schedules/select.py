@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tilewright.errors import ScheduleError
-from tilewright.schedules import blocking
+from tilewright.schedules import blocking, outer_blocks
 from tilewright.schedules.blocking import Blocking
 from tilewright.schedules.threads import in_strips, widened
 from tilewright.spec import MatmulSpec
@@ -47,6 +47,7 @@ STRATEGIES: Mapping[str, Row] = {
     "streamed": Row(
         "streamed", blocking.streamed_blocking, "products with few rows and a B that no cache holds", in_strips
     ),
+    "outer_product": Row("outer_product", outer_blocks.blocking, "products on targets with SME: sums in the tiles of ZA"),
     "unpacked": Row("unpacked", blocking.unpacked_blocking, "products too small to earn packing back"),
 }
 

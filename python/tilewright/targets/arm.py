@@ -25,6 +25,9 @@ _A76 = _V8 | {"crc", "dotprod", "fullfp16", "lse", "rcpc", "rdm"}
 _M1 = _A76 | {"complxnum", "fp16fml"}
 _V1 = _M1 | {"bf16", "i8mm", "sve"}
 _V2 = _V1 | {"sve2"}
+_SME = frozenset({"sme", "sme-f64f64", "sme-i16i64"})
+# Vectors of SVE exist in streaming mode only.
+_M4 = _M1 | {"bf16", "i8mm", "sme2"} | _SME
 
 
 def _core(
@@ -39,6 +42,7 @@ def _core(
     l2: Cache,
     l3: Cache | None = None,
     scalable_bits: int = 0,
+    streaming_bits: int = 0,
     source: str,
 ) -> Target:
     """A row. LLVM knows most cores by the same name."""
@@ -61,6 +65,7 @@ def _core(
         masked="sve" in features,
         by_lane=True,
         scalable_bits=scalable_bits,
+        streaming_bits=streaming_bits,
         source=source,
     )
 
@@ -107,6 +112,17 @@ _ROWS = (
         source="Apple Silicon CPU Optimization Guide: performance cores of M1, with L2 shared by four",
     ),
     _core(
+        "apple-m4",
+        _M4,
+        fma_per_cycle=4,
+        loads_per_cycle=3,
+        l1=Cache(128 * _KIB, ways=8),
+        l2=Cache(16 * _MIB, ways=16, line=128, cpus=4),
+        streaming_bits=512,
+        source="Apple Silicon CPU Optimization Guide; `sysctl hw.optional.arm` and `hw.perflevel0` of M4: SME2 with vectors of 64 "
+        "bytes, its unit and the L2 shared by the performance cores",
+    ),
+    _core(
         "neoverse-v1",
         _V1,
         fma_per_cycle=4,
@@ -139,6 +155,20 @@ _ROWS = (
         scalable_bits=128,
         source="Arm 102375, Neoverse V2 Core Technical Reference Manual; its Software Optimization Guide; 32 MiB of system cache",
     ),
+    # No core is meant: caches and issue are those of Neoverse V2, and streaming vectors as long as the first machines'.
+    _core(
+        "armv9-a+sme",
+        _V2 | _SME,
+        tune_cpu="neoverse-v2",
+        fma_per_cycle=4,
+        loads_per_cycle=3,
+        l1=Cache(64 * _KIB, ways=4),
+        l2=Cache(1 * _MIB, ways=8),
+        l3=Cache(32 * _MIB, ways=16, cpus=64),
+        scalable_bits=128,
+        streaming_bits=512,
+        source="Armv9-A with SME, FEAT_SME_F64F64 and FEAT_SME_I16I64 (Arm DDI 0487); caches and issue of Neoverse V2 (Arm 102375)",
+    ),
 )
 
 # Linux's names: Documentation/arch/arm64/elf_hwcaps.rst; LLVM's: `llc -march=aarch64 -mattr=help`.
@@ -158,6 +188,10 @@ _FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "i8mm": ("i8mm",),
         "sve": ("sve",),
         "sve2": ("sve2",),
+        "sme": ("sme",),
+        "smef64f64": ("sme-f64f64",),
+        "smei16i64": ("sme-i16i64",),
+        "sme2": ("sme2",),
     }
 )
 

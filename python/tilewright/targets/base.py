@@ -113,6 +113,7 @@ class Target:
         source: Where the figures come from.
         scalable_bits: Width of the scalable vectors (SVE's) that machines of this target have, or 0: sizes are computed from it,
             and emulators start with it. Code of such vectors is right at every width.
+        streaming_bits: The same for the vectors of SME's streaming mode, whose square has a tile of ZA's sums.
         by_lane: A multiply-add can take any one element of a register as an operand, for all lanes: elements of A then are
             loaded a register at a time.
         base: For "host": the name of the row it was made from; otherwise None.
@@ -137,6 +138,7 @@ class Target:
     source: str
     by_lane: bool = False
     scalable_bits: int = 0
+    streaming_bits: int = 0
     base: str | None = None
 
     def __post_init__(self) -> None:
@@ -168,8 +170,9 @@ class Target:
             )
         if not _is_power_of_two(self.vector_bits):
             raise TargetError(f"vector_bits is {self.vector_bits}", where=where, expected="a power of two")
-        if self.scalable_bits:
-            check_vector_length(self.scalable_bits, where)
+        for bits in (self.scalable_bits, self.streaming_bits):
+            if bits:
+                check_vector_length(bits, where)
         self._check_features(where)
         if self.l1.bytes > self.l2.bytes:
             raise TargetError(

@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from tilewright.errors import TargetError
 from tilewright.targets import arm, x86
 from tilewright.targets.base import Family, Target
 
 FAMILIES: tuple[Family, ...] = (x86.FAMILY, arm.FAMILY)
 """The families of targets."""
+
+_ALIASES: Mapping[str, str] = MappingProxyType({"sme": "armv9-a+sme"})
+"""Other names of rows."""
 
 
 def all() -> tuple[Target, ...]:
@@ -23,7 +29,7 @@ def get(name: str) -> Target:
         TargetError: There is none; the message lists the known ones.
     """
     for target in all():
-        if target.name == name:
+        if target.name == _ALIASES.get(name, name):
             return target
     raise TargetError(
         f"unknown target {name!r}",

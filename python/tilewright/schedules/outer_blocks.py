@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The sizes of strategy `outer_product`: the model that computes them from a target's streaming vectors and its caches."""
+
+from __future__ import annotations
+
+from tilewright.errors import ScheduleError
+from tilewright.schedules.blocking import Blocking, ceil_div, even
+from tilewright.spec import MatmulSpec
+from tilewright.targets import outer_products
+from tilewright.targets.base import Target
+from tilewright.targets.outer_products import OuterProduct
+
+_LEAST_BITS = 128
+_A_SHARE = 1 / 2
+"""Part of L2 for the block of A; the rest is for the panels of B and C that pass through."""
+_B_BLOCK_LIMIT = 4 << 20
+"""Bytes of a block of B at most: it bounds the scratch memory."""
+_LONGEST_KC = 1024
+"""Steps over K after which reading and writing a block of C, a row of a tile at a time, costs less than a tenth of them."""
+
+
+def outer(spec: MatmulSpec, target: Target) -> OuterProduct | None:
+    """How the target makes outer products of the operands of `spec`; None where it has none."""
+    return outer_products.of(spec.a_type.name, spec.b_type.name, target.features)
+
+
+def require(spec: MatmulSpec, target: Target) -> OuterProduct:
+    """The same, where there has to be one.
+
+    Raises:
+        ScheduleError: The target has no outer products of these types.
+    """
+    row = outer(spec, target)
+    if row is None:
+        raise ScheduleError(
+            f"{target.name} has no outer products of {spec.a_type.name} and {spec.b_type.name}",
+            where="outer_product",
+            expected="a target with SME, and types that it multiplies",
+            remedy="Let the strategy be chosen",
+        )
+    return row
+
+
+def blocking(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes for `spec` on `target`. Those of a register tile are for the target's own length of streaming vectors.
+
+    Blocks are of so many rows and columns that vectors of every length fill them.
+
+    Raises:
+        ScheduleError: The target has no outer products of these types.
+    """
+    row = require(spec, target)
+    lanes = row.lanes(max(target.streaming_bits, _LEAST_BITS))
+    kc = max(spec.k, 1) if spec.fused else even(spec.k, _LONGEST_KC * row.depth, row.depth)
+    depth_bytes = ceil_div(kc, row.depth) * row.word // 8
+    mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, row.most_rows)
+    nc = even(spec.n, _B_BLOCK_LIMIT // depth_bytes, row.most_rows)
+    return Blocking(mr=row.down * lanes, nr=row.across * lanes, mc=mc, nc=nc, kc=kc)

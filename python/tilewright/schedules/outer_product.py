@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `outer_product`: blocks of C in the tiles of SME's array ZA, to which outer products add."""
+
+from __future__ import annotations
+
+from tilewright.errors import ScheduleError
+from tilewright.mlir import ir
+from tilewright.schedules import outer_blocks, steps
+from tilewright.schedules.blocking import Blocking
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+_PRODUCT = "outer_product"
+MARK = f"{steps.MARK}{_PRODUCT}"
+"""The attribute of the product that the lowering turns into calls of functions in streaming mode."""
+
+
+def outer_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
+    """Builds the schedule.
+
+    Before: ``C += A * B``. After, with nc, kc, mc of `blocking`::
+
+        for jc in 0..N step nc:
+          for pc in 0..K step kc:
+            for ic in 0..M step mc:
+              C[ic:ic+mc, jc:jc+nc] += A[ic:ic+mc, pc:pc+kc] * B[pc:pc+kc, jc:jc+nc]      (marked)
+
+    and, once it is lowered, with tiles of V x V sums for vectors of V, which only the machine knows, for four tiles::
+
+        for jc, pc: panels_b[nc / 2V][kc][2V] = B[pc:pc+kc, jc:jc+nc]
+          for ic: panels_a[mc / 2V][kc][2V] = A[ic:ic+mc, pc:pc+kc]
+            for jr in 0..nc step 2V: for ir in 0..mc step 2V:
+              za = 0 if pc == 0 else C[ic+ir:, jc+jr:]                                    (rows by predicates)
+              for k in 0..kc: za += outer products of panels_a[ir / 2V][k] and panels_b[jr / 2V][k]
+              C[ic+ir:, jc+jr:] = za
+
+    With something done to the sums before they are written, there is no loop pc: kc is all of K. A block of sums is then
+    complete in the cache, and what follows it is done there::
+
+        for jc: for ic: sums = A[ic:ic+mc, :] * B[:, jc:jc+nc]                            (marked)
+            C[ic:ic+mc, jc:jc+nc] = epilogue(sums)
+
+    Raises:
+        ScheduleError: The target has no outer products for these types, or the sizes of a register tile were asked for.
+    """
+    p = blocking
+    own = outer_blocks.blocking(spec, target)
+    if (p.mr, p.nr) != (own.mr, own.nr):
+        raise ScheduleError(
+            f"a register tile of {p.mr} x {p.nr}",
+            where=_PRODUCT,
+            expected=f"{own.mr} x {own.nr}: the tiles of ZA are what the machine makes them",
+            remedy="Leave mr and nr out",
+        )
+    loops = [
+        ([0, p.nc, 0], p.nc < spec.n),
+        ([0, 0, p.kc], p.kc < spec.k and not spec.fused),
+        ([p.mc, 0, 0], p.mc < spec.m),
+    ]
+    with steps.script() as script:
+        steps.record(script.functions, outer_product, p, target)
+        tile = steps.match_result(script, spec)
+        for sizes in (sizes for sizes, wanted in loops if wanted):
+            tile, _ = steps.tile_result(tile, sizes, spec)
+        steps.mark(steps.match_product(script.functions, spec), _PRODUCT)
+    return script.module
