@@ -10,7 +10,7 @@ from itertools import product
 
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
-from tilewright.schedules import steps
+from tilewright.schedules import batch_loops, steps
 from tilewright.schedules.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -43,6 +43,7 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
     lanes = _lanes(spec, target)
     with steps.script() as script:
         steps.record(script.functions, inner_product, blocking, target)
+        batch_loops.take_apart(script, spec)
         tile = steps.match_product(script.root, spec)
         rows = None
         size, extent = (blocking.nr, spec.n) if across else (blocking.mr, spec.m)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from tilewright.mlir import ir
-from tilewright.schedules import steps
+from tilewright.schedules import batch_loops, steps
 from tilewright.schedules.blocking import Blocking, row_gap
 from tilewright.schedules.unpacked import register_tiles
 from tilewright.spec import MatmulSpec
@@ -34,6 +34,7 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     lanes = target.lanes(spec.acc_type)
     with steps.script() as script:
         steps.record(script.functions, streamed, p, target)
+        batch_loops.take_apart(script, spec)
         # Sums that something is done to have a buffer of their own already.
         staged = spec.m > 1 and not spec.fused
         if staged:

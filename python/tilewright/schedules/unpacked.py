@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from tilewright.mlir import ir
-from tilewright.schedules import steps
+from tilewright.schedules import batch_loops, steps
 from tilewright.schedules.blocking import Blocking, ceil_div, lanes_for
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -33,6 +33,7 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     """
     with steps.script() as script:
         steps.record(script.functions, unpacked, blocking, target)
+        batch_loops.take_apart(script, spec)
         register_tiles(script, spec, target, blocking)
     return script.module
 
@@ -47,7 +48,7 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
     # Tiles of registers want packed panels; instructions that take several products at once, whole groups of them.
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
     step = next(each for each in (dot.step, dot.least, 1) if spec.k % each == p.kc % each == 0)
-    tile = steps.match_result(script, spec)
+    tile = batch_loops.match_result(script, spec)
     short: list[steps.Handle] = []
     # Whole register tiles, so that only the last block has a short one.
     nc = ceil_div(p.nc, p.nr) * p.nr

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Steps of a schedule that take a batch of products apart: loops around one product, which the other steps then see alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import transform
+from tilewright.mlir.dialects.transform import memref, structured
+from tilewright.mlir.dialects.transform import tilewright as ours
+from tilewright.schedules import steps
+from tilewright.spec import MatmulSpec
+
+_RESULT = "result"
+"""Mark of the op that makes C."""
+
+
+def shared_axes(spec: MatmulSpec) -> tuple[int, ...]:
+    """The axes of the batch along which all entries have the same B."""
+    return tuple(axis for axis in spec.batch_axes if axis not in spec.b_axes)
+
+
+def take_apart(script: steps.Script, spec: MatmulSpec, blocks: Sequence[Sequence[int]] = ()) -> None:
+    """Makes loops over the batch, and leaves one product inside of them, as there is without a batch.
+
+    Loops over `blocks`, sizes by (m, n, k), come inside those over the entries that have a B of their own, and around those
+    over the entries that share one. Before: ``C[:] += A[:] * B``. After, with the blocks ``[0, nc, 0]`` and ``[0, 0, kc]``::
+
+        for jc in 0..N step nc:
+          for pc in 0..K step kc:
+            for each entry: C[entry][:, jc:jc+nc] += A[entry][:, pc:pc+kc] * B[pc:pc+kc, jc:jc+nc]
+
+    Nothing is done without a batch, and nothing to the order of any sum.
+    """
+    if not spec.batch_axes:
+        return
+    op = _match_batch(script, spec)
+    if spec.fused:
+        steps.mark(op, _RESULT)
+    shared = shared_axes(spec)
+    zeros = [0] * len(spec.batch_axes)
+    loops = [_one(spec, axis) for axis in spec.b_axes]
+    loops += [[*zeros, *sizes] for sizes in blocks] + [_one(spec, axis) for axis in shared]
+    for sizes in loops:
+        if spec.fused:
+            op, _ = steps.tile_with_producers(op, sizes[:-1])
+        elif blocks:  # A block of K adds to what another one left: C is filled with zeros before all.
+            op, _ = steps.tile(op, sizes)
+        else:
+            op, _ = steps.tile_with_producers(op, sizes)
+    drop_batch(script.functions, spec)
+
+
+def match_result(script: steps.Script, spec: MatmulSpec) -> steps.Handle:
+    """Finds the op that makes the result of one product, as `steps.match_result` does without a batch."""
+    if spec.batch_axes and spec.fused:
+        return steps.match_marked(script.functions, _RESULT)
+    return steps.match_result(script, spec)
+
+
+def drop_batch(functions: steps.Handle, spec: MatmulSpec) -> None:
+    """Takes the dimensions of the batch, of one element each by now, out of the ops inside of the loops.
+
+    Before: ``C[b:b+1] += A[b:b+1] * B[b:b+1]``. After: ``C[b] += A[b] * B[b]``.
+    """
+    interface = structured.MatchInterfaceEnum.LinalgOp
+    ops = structured.structured_match(transform.AnyOpType.get(), functions, interface=interface)
+    ours.tilewright_drop_batch(ops, len(spec.batch_axes))
+    steps.clean(functions)
+
+
+def resolve_extents(functions: steps.Handle, spec: MatmulSpec) -> None:
+    """Tells the extents of slices that lack the batch's dimensions by their sizes, so that packing can be hoisted.
+
+    Before: ``s = B[b, 0:k, j:j+w]``, ``pad(s) by nr - dim(s, 1)``. After: ``pad(s) by nr - w``.
+    """
+    if spec.batch_axes:
+        steps.apply(functions, memref.apply_patterns_memref_resolve_ranked_shaped_type_result_dims)
+
+
+def _one(spec: MatmulSpec, axis: int) -> list[int]:
+    """Sizes by (batch..., m, n, k) of a tile of one entry along an axis of the batch."""
+    return [*(int(each == axis) for each in spec.batch_axes), 0, 0, 0]
+
+
+def _match_batch(script: steps.Script, spec: MatmulSpec) -> steps.Handle:
+    """Finds the op that makes the results of all products."""
+    if spec.fused:
+        return steps.match_result(script, spec)
+    if spec.a_type.kind == spec.b_type.kind:
+        return steps.match(script.functions, "linalg.contract")
+    kinds = [*["parallel"] * (len(spec.batch_axes) + 2), "reduction"]
+    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+    return structured.structured_match(
+        transform.AnyOpType.get(),
+        script.functions,
+        ops=ir.ArrayAttr.get([ir.StringAttr.get("linalg.generic")]),
+        op_attrs=ir.DictAttr.get({"iterator_types": ir.ArrayAttr.get(iterators)}),
+    )
