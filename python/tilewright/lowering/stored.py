@@ -73,8 +73,8 @@ def _subview(op: ir.Operation, stored: ir.Value) -> None:
     attributes = [ir.DenseI64ArrayAttr.get(values[::-1]) for values in static]
     uses = _uses(slice_.result)
     with op.location, ir.InsertionPoint(op):
-        swapped = memref.SubViewOp(swapped(logical), stored, *dynamic, *attributes)
-        _move(uses, logical, swapped.result)
+        view = memref.SubViewOp(swapped(logical), stored, *dynamic, *attributes)
+        _move(uses, logical, view.result)
     op.erase()
 
 
