@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "Tilewright/TransformOps/TilewrightTransformOps.h"
+#include "VectorBody.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -30,25 +30,23 @@ public:
   EpilogueVectors(RewriterBase &rewriter, linalg::GenericOp epilogue, Value tile)
       : rewriter(rewriter), epilogue(epilogue), loc(epilogue.getLoc()), tile(tile),
         shape(cast<RankedTensorType>(tile.getType()).getShape()),
-        zero(arith::ConstantIndexOp::create(rewriter, loc, 0)) {}
+        zero(arith::ConstantIndexOp::create(rewriter, loc, 0)), body(rewriter, loc, shape) {}
 
   vector::TransferWriteOp build() {
-    Block *body = epilogue.getBlock();
-    map.map(body->getArgument(0), readWhole());
+    Block *block = epilogue.getBlock();
+    body.map(block->getArgument(0), readWhole());
     for (OpOperand &operand : epilogue->getOpOperands().drop_front())
       if (BlockArgument argument = epilogue.getMatchingBlockArgument(&operand); !argument.use_empty())
-        map.map(argument, read(operand));
-    for (Operation &op : body->without_terminator())
-      repeat(op);
-    Value result = vectorOf(body->getTerminator()->getOperand(0));
+        body.map(argument, read(operand));
+    for (Operation &op : block->without_terminator())
+      body.repeat(op);
+    Value result = body.of(block->getTerminator()->getOperand(0));
     OpOperand &init = epilogue.getDpsInitsMutable()[0];
     return vector::TransferWriteOp::create(rewriter, loc, result, init.get(), ValueRange{zero, zero},
                                            inBounds(init.get(), {0, 1}));
   }
 
 private:
-  VectorType vectorType(Type element) { return VectorType::get(shape, element); }
-
   /// Whether each dimension of `operand`, that at a position of the tile's or at -1, is as large as the tile.
   SmallVector<bool> inBounds(Value operand, ArrayRef<int64_t> positions) {
     auto type = cast<RankedTensorType>(operand.getType());
@@ -60,7 +58,7 @@ private:
 
   Value readWhole() {
     Type element = cast<RankedTensorType>(tile.getType()).getElementType();
-    return vector::TransferReadOp::create(rewriter, loc, vectorType(element), tile, ValueRange{zero, zero},
+    return vector::TransferReadOp::create(rewriter, loc, body.type(element), tile, ValueRange{zero, zero},
                                           zeroOf(element), ArrayRef<bool>{true, true});
   }
 
@@ -72,7 +70,7 @@ private:
     Type element = type.getElementType();
     if (type.getRank() == 0) {
       Value scalar = tensor::ExtractOp::create(rewriter, loc, operand.get(), ValueRange{});
-      return vector::BroadcastOp::create(rewriter, loc, vectorType(element), scalar);
+      return vector::BroadcastOp::create(rewriter, loc, body.type(element), scalar);
     }
     SmallVector<int64_t> positions{-1, -1};
     for (auto [position, expr] : llvm::enumerate(epilogue.getMatchingIndexingMap(&operand).getResults()))
@@ -82,32 +80,9 @@ private:
       results.push_back(position < 0 ? rewriter.getAffineConstantExpr(0) : rewriter.getAffineDimExpr(position));
     auto map = AffineMap::get(type.getRank(), 0, results, rewriter.getContext());
     SmallVector<Value> indices(type.getRank(), zero);
-    return vector::TransferReadOp::create(rewriter, loc, vectorType(element), operand.get(), indices,
+    return vector::TransferReadOp::create(rewriter, loc, body.type(element), operand.get(), indices,
                                           AffineMapAttr::get(map), zeroOf(element), /*mask=*/Value(),
                                           rewriter.getBoolArrayAttr(inBounds(operand.get(), positions)));
-  }
-
-  /// The vector that stands for a value of the body; one that is the same everywhere is broadcast.
-  Value vectorOf(Value scalar) {
-    if (Value vector = map.lookupOrNull(scalar))
-      return vector;
-    Value vector = vector::BroadcastOp::create(rewriter, loc, vectorType(scalar.getType()), scalar);
-    map.map(scalar, vector);
-    return vector;
-  }
-
-  void repeat(Operation &op) {
-    if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
-      auto splat = DenseElementsAttr::get(vectorType(constant.getType()), constant.getValue());
-      map.map(constant.getResult(), arith::ConstantOp::create(rewriter, loc, splat).getResult());
-      return;
-    }
-    OperationState state(op.getLoc(), op.getName());
-    for (Value operand : op.getOperands())
-      state.addOperands(vectorOf(operand));
-    state.addTypes(vectorType(op.getResult(0).getType()));
-    state.addAttributes(op.getAttrs());
-    map.map(op.getResult(0), rewriter.create(state)->getResult(0));
   }
 
   RewriterBase &rewriter;
@@ -116,7 +91,7 @@ private:
   Value tile;
   ArrayRef<int64_t> shape;
   Value zero;
-  IRMapping map;
+  VectorBody body;
 };
 } // namespace
 
@@ -128,9 +103,7 @@ static bool isSupported(linalg::GenericOp epilogue) {
   SmallVector<AffineMap> maps = epilogue.getIndexingMapsArray();
   return maps.front().isIdentity() && maps.back().isIdentity() &&
          llvm::all_of(maps, [](AffineMap map) { return map.isProjectedPermutation(); }) &&
-         llvm::all_of(epilogue.getBlock()->without_terminator(), [](Operation &op) {
-           return isa<arith::ConstantOp>(op) || (OpTrait::hasElementwiseMappableTraits(&op) && op.getNumResults() == 1);
-         });
+         isElementwiseBody(epilogue.getBlock());
 }
 
 DiagnosedSilenceableFailure VectorizeEpilogueOp::applyToOne(transform::TransformRewriter &rewriter, Operation *target,

@@ -248,6 +248,17 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
     failure.attachNote(target->getLoc()) << "payload operation";
     return failure;
   }
+  if (getComputed()) {
+    linalg::GenericOp generic = PadFunction::producerOf(pad.getSource());
+    StringRef why = generic ? PadFunction::unsupported(generic, getTransposed()) : "is no linalg.generic";
+    if (!why.empty()) {
+      DiagnosedSilenceableFailure failure = emitSilenceableError()
+                                            << "expected a source that an elementwise linalg.generic computes: it "
+                                            << why;
+      failure.attachNote(target->getLoc()) << "payload operation";
+      return failure;
+    }
+  }
   Location loc = pad.getLoc();
   Value dest = destinationOf(rewriter, pad);
   int64_t blockHeight = getTransposed() ? blockHeightOf(type.getDimSize(0), group) : 0;
@@ -256,7 +267,13 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
   OpFoldResult columns = tensor::getMixedSize(rewriter, loc, pad.getSource(), 1);
   std::optional<uint64_t> trimmed = getTrimmed();
   Value used = trimmed == 1 && !getConstantIntValue(columns) ? cast<Value>(columns) : Value();
-  PadCopy copy(rewriter, pad, paddingOf(rewriter, pad), lanes, group, blockHeight, used);
+  Value padding = paddingOf(rewriter, pad);
+  PadCopy copy(rewriter, pad, padding, lanes, group, blockHeight, used);
+  if (getComputed())
+    copy.compute(PadFunction(rewriter, loc, pad.getSource(),
+                             {getValueOrCreateConstantIndexOp(rewriter, loc, rows),
+                              getValueOrCreateConstantIndexOp(rewriter, loc, columns)},
+                             padding, getTransposed()));
   AffineExpr row = rewriter.getAffineDimExpr(0);
   auto rounded = [&](AffineExpr expr) { return affine::makeComposedFoldedAffineApply(rewriter, loc, expr, rows); };
   int64_t step = blockHeight ? blockHeight : group;

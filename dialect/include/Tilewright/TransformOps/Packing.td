@@ -23,6 +23,11 @@ def Tilewright_VectorizePadOp : Tilewright_TransformEachOp<"vectorize_pad"> {
     With `trimmed`, whoever reads the copy stops where the source ends along that dimension: padding of rows (0) is then
     written for a group or block that is begun only, that of columns (1) for a vector.
 
+    With `computed`, the source is the result of an elementwise `linalg.generic`, or a slice of it. What the generic reads is
+    read in its place, and its body is done to the vectors: each element is computed once, while it is packed, and its matrix
+    is never in memory. Its inputs are read at the same place or broadcast; one may be a table, of which a row's number is
+    an input's element (`tensor.extract %table[%number, %column]`). Padding stays what the `tensor.pad` says.
+
     Why not upstream: `rewrite_in_destination_passing_style` writes every element twice (fill, then copy), tiling the
     `tensor.pad` guards every row with a test for an empty slice, and `structured.vectorize` makes one vector of the
     whole panel.
@@ -41,11 +46,11 @@ def Tilewright_VectorizePadOp : Tilewright_TransformEachOp<"vectorize_pad"> {
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$lanes,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$rows,
-                       UnitAttr:$transposed,
+                       UnitAttr:$transposed, UnitAttr:$computed,
                        OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<1>]>>:$trimmed);
   let results = (outs);
   let assemblyFormat = [{
-    $target `lanes` $lanes (`rows` $rows^)? (`transposed` $transposed^)? (`trimmed` $trimmed^)? attr-dict `:` type($target)
+    $target `lanes` $lanes (`rows` $rows^)? (`transposed` $transposed^)? (`computed` $computed^)? (`trimmed` $trimmed^)? attr-dict `:` type($target)
   }];
 }
 

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "HostKernel.h"
+#include "Codegen.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/AsmParser/Parser.h"
+#include "llvm/IR/CFG.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/ReplaceConstant.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <memory>
+
+using namespace llvm;
+using tilewright::codegen::CodegenError;
+
+namespace {
+
+/// NVPTX's address space of a block's shared memory.
+constexpr unsigned sharedSpace = 3;
+/// Bytes of memory that an operand of an emulated operation takes: as much as the widest one.
+constexpr unsigned slotBytes = 16;
+
+/// Whether all products that were begun are complete after it.
+bool isWaiting(const Instruction &instruction) {
+  const auto *call = dyn_cast<CallBase>(&instruction);
+  const Function *callee = call ? call->getCalledFunction() : nullptr;
+  if (!callee || !callee->getName().starts_with("llvm.nvvm.wgmma.wait_group"))
+    return false;
+  const auto *left = dyn_cast<ConstantInt>(call->getArgOperand(0));
+  return left && left->isZero();
+}
+
+bool isProduct(const Value *value) {
+  const auto *call = dyn_cast<CallBase>(value);
+  const auto *code = call ? dyn_cast<InlineAsm>(call->getCalledOperand()) : nullptr;
+  return code && code->getAsmString().contains("wgmma.mma_async");
+}
+
+/// The name of an operation: an intrinsic's without "llvm.nvvm.", or the text of inline PTX. Empty: no such thing.
+std::string operation(const CallBase &call) {
+  if (const auto *code = dyn_cast<InlineAsm>(call.getCalledOperand()))
+    return code->getAsmString().str();
+  const Function *callee = call.getCalledFunction();
+  if (!callee || !callee->getName().starts_with("llvm.nvvm."))
+    return "";
+  return callee->getName().drop_front(strlen("llvm.nvvm.")).str();
+}
+
+class Rewriter {
+public:
+  Rewriter(Module &module, Function &kernel)
+      : module(module), kernel(kernel), pointer(PointerType::get(module.getContext(), 0)),
+        word(Type::getInt32Ty(module.getContext())), nothing(Type::getVoidTy(module.getContext())) {}
+
+  void run() {
+    placeSharedMemory();
+    for (Function &function : module)
+      if (!function.isDeclaration())
+        rewrite(function);
+    makeLauncher();
+    for (Function &function : make_early_inc_range(module))
+      if (function.isDeclaration() && function.use_empty())
+        function.eraseFromParent();
+  }
+
+private:
+  /// Variables in shared memory are so many bytes into the block's; those without a size lie behind all others.
+  void placeSharedMemory() {
+    SmallVector<GlobalVariable *> variables, openEnded;
+    for (GlobalVariable &variable : module.globals())
+      if (variable.getAddressSpace() == sharedSpace)
+        (bytesOf(variable) ? variables : openEnded).push_back(&variable);
+    uint64_t end = 0;
+    auto place = [&](GlobalVariable *variable) {
+      uint64_t start = alignTo(end, variable->getAlign().value_or(Align(slotBytes)));
+      end = start + bytesOf(*variable);
+      replace(*variable, start);
+    };
+    for (GlobalVariable *variable : variables)
+      place(variable);
+    uint64_t staticBytes = end;
+    for (GlobalVariable *variable : openEnded)
+      place(variable);
+    new GlobalVariable(module, word, /*isConstant=*/true, GlobalValue::ExternalLinkage,
+                       ConstantInt::get(word, staticBytes), "shared");
+  }
+
+  uint64_t bytesOf(const GlobalVariable &variable) const {
+    return module.getDataLayout().getTypeAllocSize(variable.getValueType());
+  }
+
+  void replace(GlobalVariable &variable, uint64_t offset) {
+    convertUsersOfConstantsToInstructions({&variable});
+    FunctionCallee base =
+        module.getOrInsertFunction("tilewrightSharedMemory", FunctionType::get(variable.getType(), {word}, false));
+    DenseMap<Function *, Value *> found;
+    for (Use &use : make_early_inc_range(variable.uses())) {
+      auto *user = dyn_cast<Instruction>(use.getUser());
+      if (!user)
+        continue;
+      Value *&address = found[user->getFunction()];
+      if (!address) {
+        IRBuilder<> builder(&*user->getFunction()->getEntryBlock().getFirstInsertionPt());
+        address = builder.CreateCall(base, {ConstantInt::get(word, offset)});
+      }
+      use.set(address);
+    }
+    variable.eraseFromParent();
+  }
+
+  void rewrite(Function &function) {
+    function.setCallingConv(CallingConv::C);
+    function.setAttributes({});
+    checkProducts(function);
+    SmallVector<Instruction *> all;
+    for (Instruction &instruction : instructions(function))
+      all.push_back(&instruction);
+    for (Instruction *instruction : all) {
+      announce(*instruction);
+      if (auto *call = dyn_cast<CallBase>(instruction)) {
+        std::string name = operation(*call);
+        if (!name.empty())
+          emulate(*call, name);
+        else
+          call->setAttributes({});
+      }
+    }
+  }
+
+  /// What a wgmma gives may only go to another one until all have been waited for: registers change behind the thread's back.
+  static void checkProducts(Function &function) {
+    for (Instruction &instruction : instructions(function))
+      if (isProduct(&instruction))
+        checkProduct(instruction);
+  }
+
+  static void checkProduct(Instruction &product) {
+    DenseSet<const Value *> sums = {&product}, users;
+    SmallVector<const Value *> fresh = {&product};
+    while (!fresh.empty())
+      for (const User *user : fresh.pop_back_val()->users()) {
+        if (!isa<ExtractValueInst, InsertValueInst, PHINode>(user))
+          users.insert(user);
+        else if (sums.insert(user).second)
+          fresh.push_back(user);
+      }
+    DenseSet<const BasicBlock *> seen;
+    SmallVector<const Instruction *> starts = {product.getNextNode()};
+    while (!starts.empty()) {
+      const Instruction *at = starts.pop_back_val();
+      for (; at && !isWaiting(*at); at = at->getNextNode()) {
+        if (users.contains(at) && !isProduct(at))
+          throw CodegenError("a result of wgmma.mma_async is used before wgmma.wait_group 0");
+        if (at->isTerminator())
+          for (const BasicBlock *next : successors(at))
+            if (seen.insert(next).second)
+              starts.push_back(&next->front());
+      }
+    }
+  }
+
+  /// Tells the emulator of an access before it is made.
+  void announce(Instruction &instruction) {
+    IRBuilder<> builder(&instruction);
+    const DataLayout &layout = module.getDataLayout();
+    auto tell = [&](Value *address, Value *bytes, bool writes) {
+      FunctionCallee access =
+          module.getOrInsertFunction("tilewrightAccess", FunctionType::get(nothing, {pointer, word, word}, false));
+      Value *flat = builder.CreateAddrSpaceCast(address, pointer);
+      builder.CreateCall(access, {flat, builder.CreateZExtOrTrunc(bytes, word), ConstantInt::get(word, writes)});
+    };
+    auto size = [&](Type *type) { return ConstantInt::get(word, layout.getTypeStoreSize(type)); };
+    if (auto *load = dyn_cast<LoadInst>(&instruction)) {
+      tell(load->getPointerOperand(), size(load->getType()), false);
+    } else if (auto *store = dyn_cast<StoreInst>(&instruction)) {
+      tell(store->getPointerOperand(), size(store->getValueOperand()->getType()), true);
+    } else if (auto *transfer = dyn_cast<MemTransferInst>(&instruction)) {
+      tell(transfer->getSource(), transfer->getLength(), false);
+      tell(transfer->getDest(), transfer->getLength(), true);
+    } else if (auto *set = dyn_cast<MemSetInst>(&instruction)) {
+      tell(set->getDest(), set->getLength(), true);
+    } else if (isa<AtomicRMWInst, AtomicCmpXchgInst>(&instruction)) {
+      // Fibers take turns: it is atomic as it stands.
+    }
+  }
+
+  /// Replaces a call by one of the emulator, which takes the operands from memory and leaves the result there.
+  void emulate(CallBase &call, const std::string &name) {
+    Function &function = *call.getFunction();
+    IRBuilder<> entry(&*function.getEntryBlock().getFirstInsertionPt());
+    unsigned count = call.arg_size();
+    auto *slot = ArrayType::get(Type::getInt8Ty(module.getContext()), slotBytes);
+    AllocaInst *operands = entry.CreateAlloca(ArrayType::get(slot, std::max(count, 1U)));
+    operands->setAlignment(Align(slotBytes));
+    Value *result = ConstantPointerNull::get(pointer);
+    if (!call.getType()->isVoidTy()) {
+      AllocaInst *place = entry.CreateAlloca(call.getType());
+      place->setAlignment(Align(slotBytes));
+      result = place;
+    }
+    IRBuilder<> builder(&call);
+    for (unsigned i = 0; i < count; ++i) {
+      Value *operand = call.getArgOperand(i);
+      if (operand->getType()->isIntegerTy(1))
+        operand = builder.CreateZExt(operand, word);
+      builder.CreateStore(operand, builder.CreateConstInBoundsGEP2_32(slot, operands, i, 0));
+    }
+    FunctionCallee perform = module.getOrInsertFunction(
+        "tilewrightPerform", FunctionType::get(nothing, {pointer, word, pointer, pointer}, false));
+    builder.CreateCall(perform, {site(name), ConstantInt::get(word, count), operands, result});
+    if (!call.getType()->isVoidTy())
+      call.replaceAllUsesWith(builder.CreateLoad(call.getType(), result));
+    call.eraseFromParent();
+  }
+
+  /// The record of an operation: its name, and room for what the emulator finds under it.
+  Constant *site(const std::string &name) {
+    Constant *&found = sites[name];
+    if (!found) {
+      auto *type = StructType::get(pointer, pointer);
+      Constant *text = IRBuilder<>(module.getContext()).CreateGlobalString(name, "operation", 0, &module);
+      found = new GlobalVariable(module, type, /*isConstant=*/false, GlobalValue::InternalLinkage,
+                                 ConstantStruct::get(type, {text, ConstantPointerNull::get(pointer)}), "site");
+    }
+    return found;
+  }
+
+  /// `launch(arguments)` calls the kernel with what each of `arguments` points at; a structure is passed by its address.
+  void makeLauncher() {
+    auto *type = FunctionType::get(nothing, {pointer}, false);
+    Function *launch = Function::Create(type, GlobalValue::ExternalLinkage, "launch", module);
+    IRBuilder<> builder(BasicBlock::Create(module.getContext(), "", launch));
+    SmallVector<Value *> arguments;
+    for (Argument &argument : kernel.args()) {
+      Value *at = builder.CreateConstInBoundsGEP1_32(pointer, launch->getArg(0), argument.getArgNo());
+      Value *address = builder.CreateLoad(pointer, at);
+      bool byValue = structures.contains(argument.getArgNo());
+      arguments.push_back(byValue ? builder.CreateAddrSpaceCast(address, argument.getType())
+                                  : builder.CreateLoad(argument.getType(), address));
+    }
+    builder.CreateCall(&kernel, arguments);
+    builder.CreateRetVoid();
+    kernel.setLinkage(GlobalValue::InternalLinkage);
+  }
+
+public:
+  /// The kernel's parameters that are structures, found before attributes are dropped.
+  DenseSet<unsigned> structures;
+
+private:
+  Module &module;
+  Function &kernel;
+  PointerType *pointer;
+  IntegerType *word;
+  Type *nothing;
+  StringMap<Constant *> sites;
+};
+
+} // namespace
+
+std::string tilewright::codegen::hostKernel(const std::string &ir, const std::string &kernel,
+                                            const std::string &triple) {
+  LLVMContext context;
+  SMDiagnostic error;
+  std::unique_ptr<Module> module = parseAssemblyString(ir, error, context);
+  if (!module) {
+    std::string text;
+    raw_string_ostream stream(text);
+    error.print("LLVM IR", stream, /*ShowColors=*/false);
+    throw CodegenError(StringRef(text).rtrim().str());
+  }
+  Function *function = module->getFunction(kernel);
+  if (!function || function->isDeclaration())
+    throw CodegenError("no kernel @" + kernel + " in the module");
+  std::string message;
+  Triple machine(Triple::normalize(triple));
+  const Target *target = TargetRegistry::lookupTarget(machine, message);
+  if (!target)
+    throw CodegenError("unknown triple \"" + triple + "\": " + message);
+  std::unique_ptr<TargetMachine> made(
+      target->createTargetMachine(machine, "", "", TargetOptions(), Reloc::PIC_, std::nullopt));
+  module->setDataLayout(made->createDataLayout());
+  module->setTargetTriple(machine);
+  Rewriter rewriter(*module, *function);
+  for (Argument &argument : function->args())
+    if (argument.hasByValAttr())
+      rewriter.structures.insert(argument.getArgNo());
+  rewriter.run();
+  std::string text;
+  raw_string_ostream stream(text);
+  if (verifyModule(*module, &stream))
+    throw CodegenError("the kernel cannot be emulated: " + StringRef(text).rtrim().str());
+  text.clear();
+  module->print(stream, nullptr);
+  return text;
+}

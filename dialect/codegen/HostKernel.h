@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A GPU kernel as LLVM IR for this machine, to be run by the emulator (dialect/emulator).
+
+#ifndef TILEWRIGHT_CODEGEN_HOSTKERNEL_H
+#define TILEWRIGHT_CODEGEN_HOSTKERNEL_H
+
+#include <string>
+
+namespace tilewright::codegen {
+
+/// LLVM IR of the NVVM module `ir` for the machine of `triple`, in which
+/// - every NVVM intrinsic and every piece of inline PTX is a call of the emulator, with its operands in memory;
+/// - every access to memory is announced to it first;
+/// - shared memory is what it gives to the thread's block;
+/// - `kernel` can be called as `void launch(void **arguments)`, and `i32 shared` has the bytes of its static shared memory.
+/// Throws CodegenError: the module is not valid, has no such kernel, or reads a wgmma result before it waits for it.
+std::string hostKernel(const std::string &ir, const std::string &kernel, const std::string &triple);
+
+} // namespace tilewright::codegen
+
+#endif // TILEWRIGHT_CODEGEN_HOSTKERNEL_H

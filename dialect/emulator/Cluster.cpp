@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "Machine.h"
+
+#include <cstdio>
+
+using namespace tilewright::emulator;
+
+namespace {
+
+constexpr size_t stackBytes = 256 << 10;
+/// Barrier objects of a cluster at most.
+constexpr unsigned mostBarriers = 256;
+
+thread_local Thread *current = nullptr;
+
+} // namespace
+
+Thread *tilewright::emulator::running() { return current; }
+
+std::string Thread::name() const {
+  return "block " + std::to_string(block->rank) + ": thread " + std::to_string(index);
+}
+
+void Thread::leave() { block->cluster->leave(*this); }
+
+Cluster::Cluster(const Grid &grid, std::array<unsigned, 3> first, std::byte *arena, Report &report)
+    : grid(grid), report(report), threads(grid.clusterBlocks() * grid.threadCount()), arena(arena), random(grid.seed) {
+  size_t agents = 3 * threads + threads / warpGroupThreads + 1 + mostBarriers;
+  laneTimes.resize(agents);
+  meeting = {0, 0, View(agents), View(agents)};
+  unsigned rank = 0;
+  for (unsigned z = 0; z < grid.cluster[2]; ++z)
+    for (unsigned y = 0; y < grid.cluster[1]; ++y)
+      for (unsigned x = 0; x < grid.cluster[0]; ++x, ++rank) {
+        std::byte *start = arena + rank * sharedPitch;
+        blocks.push_back({this,
+                          rank,
+                          {first[0] + x, first[1] + y, first[2] + z},
+                          SharedMemory(start, grid.sharedBytes, rank, report),
+                          std::vector<Thread>(grid.threadCount()),
+                          {},
+                          {}});
+        for (unsigned index = 0; index < grid.threadCount(); ++index) {
+          Thread &thread = blocks.back().threads[index];
+          thread.block = &blocks.back();
+          thread.index = index;
+          thread.agent = rank * grid.threadCount() + index;
+          thread.view = View(agents);
+          thread.view.generic[thread.agent] = 1;
+        }
+      }
+  report.name = [this](Agent agent) { return agentName(agent); };
+}
+
+std::string Cluster::agentName(Agent agent) const {
+  unsigned block = grid.threadCount();
+  auto named = [&](unsigned thread) {
+    return "thread " + std::to_string(thread % block) + " of block " + std::to_string(thread / block);
+  };
+  if (agent < threads)
+    return named(agent);
+  if (agent < 2 * threads)
+    return "a cp.async of " + named(agent - threads);
+  if (agent < 3 * threads)
+    return "a bulk store of " + named(agent - 2 * threads);
+  if (agent <= 3 * threads + threads / warpGroupThreads)
+    return "a wgmma of warp group " + std::to_string(agent - 3 * threads);
+  return "a bulk copy";
+}
+
+void Cluster::enter(unsigned high, unsigned low) {
+  auto *thread = reinterpret_cast<Thread *>((static_cast<uintptr_t>(high) << 32) | low);
+  thread->block->cluster->grid.kernel(thread->block->cluster->grid.arguments);
+  Cluster &cluster = *thread->block->cluster;
+  if (!thread->copies.open.empty() || !thread->copies.committed.empty())
+    cluster.report.add("unwaited: a cp.async is not waited for before the kernel ends");
+  if (!thread->stores.open.empty() || !thread->stores.committed.empty())
+    cluster.report.add("unwaited: a bulk store is not waited for before the kernel ends");
+  thread->finished = true;
+  swapcontext(&thread->context, &cluster.scheduler);
+}
+
+void Cluster::start(Thread &thread) {
+  thread.stack = std::make_unique_for_overwrite<std::byte[]>(stackBytes);
+  getcontext(&thread.context);
+  thread.context.uc_stack.ss_sp = thread.stack.get();
+  thread.context.uc_stack.ss_size = stackBytes;
+  thread.context.uc_link = nullptr;
+  auto address = reinterpret_cast<uintptr_t>(&thread);
+  makecontext(&thread.context, reinterpret_cast<void (*)()>(&Cluster::enter), 2, static_cast<unsigned>(address >> 32),
+              static_cast<unsigned>(address));
+}
+
+void Cluster::leave(Thread &thread) { swapcontext(&thread.context, &scheduler); }
+
+void Cluster::fail(Thread &thread, const std::string &what) {
+  failure = what;
+  swapcontext(&thread.context, &scheduler);
+  __builtin_unreachable();
+}
+
+void Cluster::run() {
+  for (Block &block : blocks)
+    for (Thread &thread : block.threads)
+      start(thread);
+  runThreads();
+  if (!loads.empty())
+    report.add("unwaited: a bulk load is not waited for before the kernel ends");
+}
+
+void Cluster::runThreads() {
+  std::vector<Thread *> waiting;
+  for (Block &block : blocks)
+    for (Thread &thread : block.threads)
+      waiting.push_back(&thread);
+  std::shuffle(waiting.begin(), waiting.end(), random);
+  while (!waiting.empty()) {
+    bool progress = false;
+    for (Thread *thread : waiting) {
+      if (thread->isReady && !thread->isReady(thread->readiness))
+        continue;
+      progress = true;
+      current = thread;
+      swapcontext(&scheduler, &thread->context);
+      current = nullptr;
+      if (!failure.empty())
+        throw Failure(failure);
+    }
+    std::erase_if(waiting, [](const Thread *thread) { return thread->finished; });
+    if (progress)
+      continue;
+    if (loads.empty())
+      throw Failure("deadlock: " + std::to_string(waiting.size()) + " threads wait; " + waiting.front()->name() +
+                    " for " + waiting.front()->waitsFor);
+    BoxCopy copy = std::move(loads.front());
+    loads.pop_front();
+    loadBox(*this, copy);
+  }
+}
+
+Block *Cluster::owner(const void *address) {
+  auto distance = static_cast<const std::byte *>(address) - arena;
+  if (distance < 0 || static_cast<size_t>(distance) >= blocks.size() * sharedPitch)
+    return nullptr;
+  return &blocks[static_cast<size_t>(distance) / sharedPitch];
+}
+
+std::byte *Cluster::inBlock(const void *address, unsigned rank) { return arena + rank * sharedPitch + offset(address); }
+
+void Cluster::access(Thread &thread, const std::byte *address, size_t bytes, bool writes) {
+  if (Block *block = owner(address)) {
+    Toucher who{thread.agent, thread.view.generic[thread.agent], thread.view, false,
+                thread.name() + (writes ? ", storing," : ", loading,")};
+    if (writes)
+      block->shared.write(offset(address), bytes, who);
+    else
+      block->shared.read(offset(address), bytes, who);
+    if (offset(address) + bytes > block->shared.size())
+      fail(thread, "an access outside of shared memory");
+    return;
+  }
+  const std::byte *stack = thread.stack.get();
+  if (address >= stack && address + bytes <= stack + stackBytes)
+    return;
+  if (!checkGlobal(&thread, address, bytes, writes, thread.name()))
+    fail(thread, "an access outside of the operands");
+}
+
+bool Cluster::checkGlobal(const Thread *, const std::byte *address, size_t bytes, bool writes,
+                          const std::string &what) {
+  for (unsigned i = 0; i < grid.bufferCount; ++i) {
+    const Buffer &buffer = grid.buffers[i];
+    if (address >= buffer.start && address + bytes <= buffer.start + buffer.bytes && (buffer.writable || !writes))
+      return true;
+  }
+  report.add("outside: " + what + (writes ? " writes " : " reads ") + std::to_string(bytes) +
+             " bytes of global memory that are outside of every operand that it may " + (writes ? "write" : "read"));
+  return false;
+}
+
+void Cluster::initialise(Thread &thread, std::byte *address, unsigned expected) {
+  Agent agent = 3 * threads + threads / warpGroupThreads + 1 + static_cast<Agent>(barriers.size());
+  if (barriers.contains(address))
+    agent = barriers.at(address).agent;
+  else if (barriers.size() == mostBarriers)
+    fail(thread, "more than " + std::to_string(mostBarriers) + " barrier objects");
+  access(thread, address, 8, true);
+  View nothing(laneTimes.size());
+  barriers.insert_or_assign(address, PhaseBarrier{expected, expected, 0, 0, agent,
+                                                  thread.view.generic[thread.agent], thread.agent, nothing, nothing});
+}
+
+PhaseBarrier &Cluster::barrier(Thread &thread, const std::byte *address) {
+  auto found = barriers.find(address);
+  if (found == barriers.end())
+    fail(thread, "an mbarrier operation on what is no initialised barrier object");
+  PhaseBarrier &barrier = found->second;
+  if (thread.view.generic[barrier.by] < barrier.initialised)
+    report.add("race: " + thread.name() + " uses an mbarrier before " + agentName(barrier.by) +
+               " is known to have initialised it");
+  return barrier;
+}
+
+void Cluster::settle(PhaseBarrier &barrier) {
+  if (barrier.pending || barrier.bytes)
+    return;
+  ++barrier.phase;
+  barrier.pending = barrier.expected;
+  barrier.published = barrier.gathered;
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Copies that go on by themselves. Each is made as late as may be: when it is waited for, or when nothing else can go on.
+
+#include "Machine.h"
+
+using namespace tilewright::emulator;
+
+namespace {
+
+// cp.async: of each thread, in order.
+
+void begin(Thread &thread, const Operation &operation) {
+  // ...shared.global.BYTES, or with the bytes that are read as a third operand; the rest is zero.
+  std::string_view name = operation.name.substr(operation.name.find("global.") + strlen("global."));
+  auto bytes = static_cast<size_t>(std::atoi(name.data()));
+  size_t read = operation.count > 2 ? operation.operand<unsigned>(2) : bytes;
+  thread.copies.open.push_back({operation.operand<std::byte *>(0), operation.operand<const std::byte *>(1),
+                                std::min(read, bytes), bytes, thread.snapshot()});
+}
+
+void complete(Thread &thread, const Copy &copy) {
+  Cluster &cluster = *thread.block->cluster;
+  std::string what = thread.name() + ", a cp.async,";
+  if (copy.bytes && !cluster.checkGlobal(&thread, copy.from, copy.bytes, false, what))
+    cluster.fail(thread, "a cp.async from outside of the operands");
+  Block *block = cluster.owner(copy.to);
+  if (!block || Cluster::offset(copy.to) + copy.filled > block->shared.size())
+    cluster.fail(thread, "a cp.async to outside of shared memory");
+  Agent agent = cluster.copier(thread);
+  block->shared.write(Cluster::offset(copy.to), copy.filled,
+                      {agent, ++cluster.laneTimes[agent], *copy.begun, false, what});
+  std::memcpy(copy.to, copy.from, copy.bytes);
+  std::memset(copy.to + copy.bytes, 0, copy.filled - copy.bytes);
+}
+
+/// Until no more than `left` groups are under way.
+void finish(Thread &thread, size_t left) {
+  Agent agent = thread.block->cluster->copier(thread);
+  for (; thread.copies.committed.size() > left; thread.copies.committed.pop_front())
+    for (const Copy &copy : thread.copies.committed.front())
+      complete(thread, copy);
+  thread.view.generic[agent] = thread.block->cluster->laneTimes[agent];
+  thread.release();
+}
+
+void commit(Thread &thread, const Operation &) { thread.copies.commit(); }
+void waitGroup(Thread &thread, const Operation &operation) { finish(thread, operation.operand<unsigned>(0)); }
+void waitAll(Thread &thread, const Operation &) {
+  thread.copies.commit();
+  finish(thread, 0);
+}
+
+// Boxes of tensors.
+
+uint64_t swizzled(uint64_t address, uint32_t swizzle) {
+  uint64_t mask = swizzle == 128 ? 7 : swizzle == 64 ? 3 : swizzle == 32 ? 1 : 0;
+  return address ^ (((address >> 7) & mask) << 4);
+}
+
+/// Calls action(where in the box, address in the tensor or null when outside) for each element, the innermost extent first.
+template <typename Action>
+void forEach(const TensorMap &map, const std::array<int32_t, 5> &at, const Action &action) {
+  std::array<uint32_t, 5> index{};
+  uint64_t count = 1;
+  for (uint32_t axis = 0; axis < map.rank; ++axis)
+    count *= map.box[axis];
+  for (uint64_t element = 0; element < count; ++element) {
+    std::byte *address = map.base;
+    for (uint32_t axis = 0; axis < map.rank; ++axis) {
+      int64_t position = int64_t{at[axis]} + index[axis];
+      bool inside = position >= 0 && static_cast<uint64_t>(position) < map.extents[axis];
+      address = address && inside ? address + static_cast<uint64_t>(position) * map.strides[axis] : nullptr;
+    }
+    action(element * map.elementBytes, address);
+    for (uint32_t axis = 0; axis < map.rank && ++index[axis] == map.box[axis]; ++axis)
+      index[axis] = 0;
+  }
+}
+
+uint64_t boxBytes(const TensorMap &map) {
+  uint64_t bytes = map.elementBytes;
+  for (uint32_t axis = 0; axis < map.rank; ++axis)
+    bytes *= map.box[axis];
+  return bytes;
+}
+
+/// The element in shared memory that is `where` bytes into a box at `box`.
+std::byte *element(std::byte *box, uint64_t where, const TensorMap &map) {
+  return reinterpret_cast<std::byte *>(swizzled(reinterpret_cast<uintptr_t>(box) + where, map.swizzle));
+}
+
+/// The axes of a tensor operation, from the 2 of "...tile.2d".
+unsigned axes(std::string_view name) { return static_cast<unsigned>(name[name.rfind('d') - 1] - '0'); }
+
+BoxCopy describe(Thread &thread, const Operation &operation, unsigned map, unsigned shared) {
+  BoxCopy copy{};
+  copy.map = operation.operand<const TensorMapHandle *>(map)->map;
+  copy.shared = operation.operand<std::byte *>(shared);
+  unsigned rank = axes(operation.name);
+  if (rank != copy.map->rank)
+    thread.block->cluster->fail(thread, "a box copy of " + std::to_string(rank) + " axes of a tensor of " +
+                                            std::to_string(copy.map->rank));
+  for (unsigned axis = 0; axis < rank; ++axis)
+    copy.at[axis] = operation.operand<int32_t>(map + 1 + axis);
+  size_t alignment = copy.map->swizzle ? copy.map->swizzle * 8 : 128;
+  if (Cluster::offset(copy.shared) % (copy.map->swizzle ? 128 : alignment))
+    thread.block->cluster->fail(thread, "a box copy whose place in shared memory is not aligned to 128 bytes");
+  copy.begun = thread.snapshot();
+  copy.what = thread.name() + ", a bulk copy,";
+  return copy;
+}
+
+void load(Thread &thread, const Operation &operation) {
+  // (place, barrier, map, coordinates..., blocks, hint, to several?, hinted?, ...)
+  BoxCopy copy = describe(thread, operation, 2, 0);
+  copy.barrier = operation.operand<std::byte *>(1);
+  unsigned after = 3 + copy.map->rank;
+  bool toSeveral = operation.operand<unsigned>(after + 2) != 0;
+  auto mask = operation.operand<uint16_t>(after);
+  for (const Block &block : thread.block->cluster->blocks)
+    if (toSeveral ? (mask >> block.rank) & 1 : block.rank == thread.block->rank)
+      copy.blocks.push_back(block.rank);
+  for (unsigned rank : copy.blocks)
+    thread.block->cluster->barrier(thread, thread.block->cluster->inBlock(copy.barrier, rank));
+  thread.release();
+  thread.block->cluster->loads.push_back(std::move(copy));
+}
+
+void store(Thread &thread, const Operation &operation) {
+  // (place, map, coordinates..., hint, hinted?)
+  thread.stores.open.push_back(describe(thread, operation, 1, 0));
+}
+
+void complete(Thread &thread, const BoxCopy &copy) {
+  Cluster &cluster = *thread.block->cluster;
+  Agent agent = cluster.storer(thread);
+  Toucher who{agent, ++cluster.laneTimes[agent], *copy.begun, true, copy.what};
+  Block *block = cluster.owner(copy.shared);
+  if (!block)
+    cluster.fail(thread, "a bulk store from outside of shared memory");
+  block->shared.read(Cluster::offset(copy.shared), boxBytes(*copy.map), who);
+  forEach(*copy.map, copy.at, [&](uint64_t where, std::byte *address) {
+    if (!address)
+      return;
+    if (!cluster.checkGlobal(&thread, address, copy.map->elementBytes, true, copy.what))
+      cluster.fail(thread, "a bulk store to outside of the operands");
+    std::memcpy(address, element(copy.shared, where, *copy.map), copy.map->elementBytes);
+  });
+}
+
+void commitBulk(Thread &thread, const Operation &) { thread.stores.commit(); }
+
+void waitBulk(Thread &thread, const Operation &operation) {
+  Agent agent = thread.block->cluster->storer(thread);
+  for (; thread.stores.committed.size() > operation.operand<unsigned>(0); thread.stores.committed.pop_front())
+    for (const BoxCopy &copy : thread.stores.committed.front())
+      complete(thread, copy);
+  thread.view.generic[agent] = thread.block->cluster->laneTimes[agent];
+  thread.release();
+}
+
+} // namespace
+
+void tilewright::emulator::loadBox(Cluster &cluster, const BoxCopy &copy) {
+  uint64_t bytes = boxBytes(*copy.map);
+  for (unsigned rank : copy.blocks) {
+    std::byte *place = cluster.inBlock(copy.shared, rank);
+    SharedMemory &shared = cluster.owner(place)->shared;
+    auto &barrier = cluster.barrierAt(cluster.inBlock(copy.barrier, rank));
+    Time time = ++cluster.laneTimes[barrier.agent];
+    shared.write(Cluster::offset(place), bytes, {barrier.agent, time, *copy.begun, true, copy.what});
+    if (Cluster::offset(place) + bytes > shared.size())
+      throw Failure("a bulk load to outside of shared memory");
+    forEach(*copy.map, copy.at, [&](uint64_t where, std::byte *address) {
+      std::byte *to = element(place, where, *copy.map);
+      if (!address)
+        std::memset(to, 0, copy.map->elementBytes);
+      else if (cluster.checkGlobal(nullptr, address, copy.map->elementBytes, false, copy.what))
+        std::memcpy(to, address, copy.map->elementBytes);
+      else
+        throw Failure("a bulk load from outside of the operands");
+    });
+    barrier.gathered.generic[barrier.agent] = time;
+    barrier.bytes -= static_cast<int64_t>(bytes);
+    cluster.settle(barrier);
+  }
+}
+
+const std::vector<Row> tilewright::emulator::copyRows = {
+    {"cp.async.ca.shared.global", begin},
+    {"cp.async.cg.shared.global", begin},
+    {"cp.async.commit.group", commit},
+    {"cp.async.wait.group", waitGroup},
+    {"cp.async.wait.all", waitAll},
+    {"cp.async.bulk.tensor.g2s.tile", load},
+    {"cp.async.bulk.tensor.s2g.tile", store},
+    {"cp.async.bulk.commit.group", commitBulk},
+    {"cp.async.bulk.wait.group", waitBulk},
+};

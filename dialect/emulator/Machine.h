@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The blocks of one cluster and their threads, each a fiber. They take turns in one thread of the host.
+
+#ifndef TILEWRIGHT_EMULATOR_MACHINE_H
+#define TILEWRIGHT_EMULATOR_MACHINE_H
+
+#include "Emulator.h"
+#include "Report.h"
+#include "SharedMemory.h"
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string_view>
+#include <type_traits>
+#include <ucontext.h>
+
+namespace tilewright::emulator {
+
+constexpr unsigned warpThreads = 32;
+constexpr unsigned warpGroupThreads = 128;
+
+struct Thread;
+struct Block;
+class Cluster;
+
+/// One operation that a thread performs: its operands lie in slots of 16 bytes.
+struct Operation {
+  std::string_view name;
+  unsigned count;
+  const std::byte *operands;
+  std::byte *result;
+
+  template <typename T>
+  T operand(unsigned index) const {
+    T value;
+    std::memcpy(&value, operands + 16 * index, sizeof(T));
+    return value;
+  }
+
+  template <typename T>
+  void give(const T &value, unsigned index = 0) const {
+    std::memcpy(result + index * sizeof(T), &value, sizeof(T));
+  }
+};
+
+/// A copy that a thread has begun and that is made when it is waited for.
+struct Copy {
+  std::byte *to;
+  const std::byte *from;
+  size_t bytes, filled; // `filled` - `bytes` zeros follow.
+  std::shared_ptr<const View> begun;
+};
+
+/// A box of a tensor on its way into shared memory or out of it.
+struct BoxCopy {
+  const TensorMap *map;
+  std::array<int32_t, 5> at;
+  std::byte *shared;
+  std::vector<unsigned> blocks; // Into which of them, by rank, at the same offset.
+  std::byte *barrier;           // Told in each of them.
+  std::shared_ptr<const View> begun;
+  std::string what;
+};
+
+/// Operations that have been begun and are waited for by group, the oldest first.
+template <typename T>
+struct Groups {
+  std::deque<std::vector<T>> committed;
+  std::vector<T> open;
+
+  void commit() {
+    committed.push_back(std::move(open));
+    open.clear();
+  }
+};
+
+/// Where threads meet. A meeting is over when as many have come as are expected.
+struct Meeting {
+  unsigned arrived = 0, generation = 0;
+  View gathered, published;
+};
+
+/// An object of `mbarrier`, whose phases end when as many have arrived, and as many bytes, as are expected.
+struct PhaseBarrier {
+  unsigned expected, pending;
+  int64_t bytes = 0;
+  uint64_t phase = 0;
+  Agent agent;       // On whose account it is that copies into shared memory write.
+  Time initialised;  // By `by`.
+  Agent by;
+  View gathered, published;
+};
+
+/// Threads of a warp, or of four, that have come to do something together.
+struct Gathering {
+  std::string_view name;
+  uint64_t members[2] = {0, 0};
+  unsigned count = 0;
+  std::vector<const Operation *> operations;
+  std::vector<bool *> done;
+};
+
+struct Thread {
+  Block *block;
+  unsigned index;       // In the block.
+  Agent agent;          // In the cluster.
+  View view;
+  Groups<Copy> copies;
+  Groups<BoxCopy> stores;
+  unsigned clusterGeneration = 0;
+
+  ucontext_t context;
+  std::unique_ptr<std::byte[]> stack;
+  bool finished = false;
+  const char *waitsFor = nullptr;
+  bool (*isReady)(const void *) = nullptr; // Whether what it waits for has come.
+  const void *readiness = nullptr;
+
+  unsigned lane() const { return index % warpThreads; }
+  unsigned warp() const { return index / warpThreads; }
+
+  /// Everything that the thread has done is done for those who join with its view; what it does next is not.
+  void release() {
+    ++view.generic[agent];
+    kept.reset();
+  }
+
+  /// Learns what `other` knows.
+  void acquire(const View &other) {
+    view.join(other);
+    kept.reset();
+  }
+
+  /// What is written is now known to the asynchronous proxy.
+  void fenceProxy() {
+    view.proxied.join(view.generic);
+    release();
+  }
+
+  /// The view as it is now.
+  std::shared_ptr<const View> snapshot() {
+    if (!kept)
+      kept = std::make_shared<const View>(view);
+    return kept;
+  }
+
+  /// Lets others run until `condition()` holds.
+  template <typename Condition>
+  void wait(const char *what, const Condition &condition) {
+    if (condition())
+      return;
+    waitsFor = what;
+    readiness = &condition;
+    isReady = [](const void *state) { return (*static_cast<const Condition *>(state))(); };
+    leave();
+    waitsFor = nullptr;
+    isReady = nullptr;
+  }
+
+  std::string name() const;
+
+private:
+  void leave();
+
+  std::shared_ptr<const View> kept;
+};
+
+struct Block {
+  Cluster *cluster;
+  unsigned rank;
+  std::array<unsigned, 3> index;
+  SharedMemory shared;
+  std::vector<Thread> threads;
+  std::map<unsigned, Meeting> meetings;
+  std::map<unsigned, std::vector<Gathering>> gatherings; // By warp; those of four warps by theirs and `fourWarps`.
+
+  static constexpr unsigned fourWarps = 1 << 16;
+};
+
+/// A launch's kernel, sizes and operands.
+struct Grid {
+  void (*kernel)(void **);
+  void **arguments;
+  std::array<unsigned, 3> blocks, threads, cluster;
+  size_t sharedBytes;
+  const Buffer *buffers;
+  unsigned bufferCount;
+  unsigned seed;
+
+  unsigned threadCount() const { return threads[0] * threads[1] * threads[2]; }
+  unsigned clusterBlocks() const { return cluster[0] * cluster[1] * cluster[2]; }
+};
+
+/// The operations came to no end, or one of them is not known: nothing more of the launch is run.
+class Failure : public std::exception {
+public:
+  explicit Failure(std::string text) : text(std::move(text)) {}
+  const char *what() const noexcept override { return text.c_str(); }
+
+private:
+  std::string text;
+};
+
+class Cluster {
+public:
+  Cluster(const Grid &grid, std::array<unsigned, 3> first, std::byte *arena, Report &report);
+
+  /// Runs all threads to their end. Throws Failure.
+  void run();
+
+  /// Gives the host's thread to the others until `thread` can go on.
+  void leave(Thread &thread);
+  /// Ends the launch; called in a fiber.
+  [[noreturn]] void fail(Thread &thread, const std::string &what);
+
+  /// The block in whose shared memory `address` is; null when it is in none.
+  Block *owner(const void *address);
+  /// `address`, which is in the shared memory of some block, in that of block number `rank`.
+  std::byte *inBlock(const void *address, unsigned rank);
+  static size_t offset(const void *address) { return reinterpret_cast<uintptr_t>(address) % sharedPitch; }
+
+  /// An access by `thread` to memory of any kind.
+  void access(Thread &thread, const std::byte *address, size_t bytes, bool writes);
+  /// Reports bytes of global memory that are outside of all operands, or are written and may only be read.
+  bool checkGlobal(const Thread *thread, const std::byte *address, size_t bytes, bool writes, const std::string &what);
+
+  PhaseBarrier &barrier(Thread &thread, const std::byte *address);
+  /// The object at `address`, which is one.
+  PhaseBarrier &barrierAt(const std::byte *address) { return barriers.at(address); }
+  void initialise(Thread &thread, std::byte *address, unsigned expected);
+  void settle(PhaseBarrier &barrier);
+
+  /// Agents that stand for what a thread, or its warp group, has begun.
+  Agent copier(const Thread &thread) const { return threads + thread.agent; }
+  Agent storer(const Thread &thread) const { return 2 * threads + thread.agent; }
+  Agent multiplier(const Thread &thread) const { return 3 * threads + thread.agent / warpGroupThreads; }
+
+  std::string agentName(Agent agent) const;
+
+  const Grid &grid;
+  Report &report;
+  std::deque<Block> blocks;
+  std::deque<BoxCopy> loads; // Begun, and not made yet: they are made when nothing else can go on.
+  Meeting meeting;
+  std::vector<Time> laneTimes; // Of the agents that are no threads.
+
+private:
+  void runThreads();
+  void start(Thread &thread);
+  static void enter(unsigned high, unsigned low);
+
+  unsigned threads;
+  std::map<const std::byte *, PhaseBarrier> barriers;
+  std::byte *arena;
+  ucontext_t scheduler;
+  std::string failure;
+  std::minstd_rand random;
+};
+
+/// The thread that runs now.
+Thread *running();
+
+/// Makes a box copy; for those into shared memory, tells the barriers.
+void loadBox(Cluster &cluster, const BoxCopy &copy);
+
+/// Performs an operation, whatever it takes. Throws nothing: what cannot be done ends the launch.
+using Handler = void (*)(Thread &, const Operation &);
+Handler findHandler(std::string_view name);
+
+// By subject, the rows that findHandler() looks through: what a name begins with, or, where it starts with a dot, contains.
+struct Row {
+  std::string_view pattern;
+  Handler handler;
+};
+extern const std::vector<Row> registerRows, synchronisationRows, copyRows, warpRows, warpGroupRows;
+
+/// Performs `action` for all of the threads in `mask` of the warp (or of four) of `thread`, when they have come together.
+template <typename Action>
+void together(Thread &thread, const Operation &operation, unsigned size, uint64_t low, uint64_t high,
+              const Action &action) {
+  unsigned group = thread.index / size;
+  auto &gatherings = thread.block->gatherings[size == warpThreads ? group : Block::fourWarps + group];
+  auto found = std::find_if(gatherings.begin(), gatherings.end(), [&](const Gathering &each) {
+    return each.name == operation.name && each.members[0] == low && each.members[1] == high &&
+           !each.operations[thread.index % size];
+  });
+  if (found == gatherings.end()) {
+    Gathering fresh;
+    fresh.name = operation.name;
+    fresh.members[0] = low;
+    fresh.members[1] = high;
+    fresh.operations.resize(size);
+    fresh.done.resize(size);
+    found = gatherings.insert(gatherings.end(), std::move(fresh));
+  }
+  bool done = false;
+  found->operations[thread.index % size] = &operation;
+  found->done[thread.index % size] = &done;
+  unsigned wanted = static_cast<unsigned>(__builtin_popcountll(low) + __builtin_popcountll(high));
+  if (++found->count < wanted) {
+    thread.wait("the other threads of its warp or warp group", [&] { return done; });
+    return;
+  }
+  Gathering complete = std::move(*found);
+  gatherings.erase(found);
+  action(complete.operations, &thread.block->threads[group * size]);
+  for (bool *flag : complete.done)
+    if (flag)
+      *flag = true;
+}
+
+} // namespace tilewright::emulator
+
+#endif // TILEWRIGHT_EMULATOR_MACHINE_H

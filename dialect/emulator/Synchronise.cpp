@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Barriers of blocks, warps and clusters, barrier objects in shared memory, and fences.
+
+#include "Machine.h"
+
+using namespace tilewright::emulator;
+
+namespace {
+
+/// Arrives; what the thread did until now is published when the meeting is over. Returns the generation to wait for.
+unsigned arrive(Thread &thread, Meeting &meeting, unsigned expected) {
+  meeting.gathered.join(thread.view);
+  thread.release();
+  unsigned generation = meeting.generation;
+  if (++meeting.arrived == expected) {
+    meeting.arrived = 0;
+    ++meeting.generation;
+    meeting.published = meeting.gathered;
+  }
+  return generation;
+}
+
+void await(Thread &thread, Meeting &meeting, unsigned generation, const char *what) {
+  thread.wait(what, [&] { return meeting.generation != generation; });
+  thread.acquire(meeting.published);
+}
+
+void meet(Thread &thread, unsigned id, unsigned count, bool waits) {
+  if (id > 15 || count == 0 || count % warpThreads)
+    thread.block->cluster->fail(thread, "barrier " + std::to_string(id) + " of " + std::to_string(count) +
+                                            " threads; expected one of 16 and a multiple of 32 threads");
+  Meeting &meeting = thread.block->meetings[id];
+  unsigned generation = arrive(thread, meeting, count);
+  if (waits)
+    await(thread, meeting, generation, "the others at a barrier");
+}
+
+unsigned everybody(const Thread &thread) { return static_cast<unsigned>(thread.block->threads.size()); }
+
+void barrierZero(Thread &thread, const Operation &) { meet(thread, 0, everybody(thread), true); }
+
+void barrierAll(Thread &thread, const Operation &operation) {
+  meet(thread, operation.operand<unsigned>(0), everybody(thread), true);
+}
+
+void barrierCount(Thread &thread, const Operation &operation) {
+  meet(thread, operation.operand<unsigned>(0), operation.operand<unsigned>(1), true);
+}
+
+void barrierArrive(Thread &thread, const Operation &operation) {
+  meet(thread, operation.operand<unsigned>(0), operation.operand<unsigned>(1), false);
+}
+
+void warpBarrier(Thread &thread, const Operation &operation) {
+  together(thread, operation, warpThreads, operation.operand<unsigned>(0), 0, [&](const auto &members, Thread *threads) {
+    View view = thread.view;
+    for (unsigned lane = 0; lane < warpThreads; ++lane)
+      if (members[lane])
+        view.join(threads[lane].view);
+    for (unsigned lane = 0; lane < warpThreads; ++lane)
+      if (members[lane]) {
+        threads[lane].acquire(view);
+        threads[lane].release();
+      }
+  });
+}
+
+void clusterArrive(Thread &thread, const Operation &) {
+  Cluster &cluster = *thread.block->cluster;
+  thread.clusterGeneration = arrive(thread, cluster.meeting, cluster.grid.clusterBlocks() * everybody(thread));
+}
+
+void clusterWait(Thread &thread, const Operation &) {
+  await(thread, thread.block->cluster->meeting, thread.clusterGeneration, "the others at a cluster barrier");
+}
+
+void initialise(Thread &thread, const Operation &operation) {
+  thread.block->cluster->initialise(thread, operation.operand<std::byte *>(0), operation.operand<unsigned>(1));
+}
+
+/// Arrives at a barrier object and returns the phase, which is what waits by state go by.
+void arriveAt(Thread &thread, const Operation &operation, int64_t bytes, unsigned count) {
+  PhaseBarrier &barrier = thread.block->cluster->barrier(thread, operation.operand<std::byte *>(0));
+  uint64_t phase = barrier.phase;
+  if (barrier.pending < count)
+    thread.block->cluster->fail(thread, "more arrivals at an mbarrier than it expects");
+  barrier.gathered.join(thread.view);
+  thread.release();
+  barrier.bytes += bytes;
+  barrier.pending -= count;
+  thread.block->cluster->settle(barrier);
+  if (operation.result)
+    operation.give(phase);
+}
+
+void arriveOne(Thread &thread, const Operation &operation) { arriveAt(thread, operation, 0, 1); }
+
+void arriveCount(Thread &thread, const Operation &operation) {
+  arriveAt(thread, operation, 0, operation.operand<unsigned>(1));
+}
+
+void arriveExpecting(Thread &thread, const Operation &operation) {
+  arriveAt(thread, operation, operation.operand<int32_t>(1), 1);
+}
+
+void expect(Thread &thread, const Operation &operation) {
+  arriveAt(thread, operation, operation.operand<int32_t>(1), 0);
+}
+
+/// Waits for the phase of a parity, or of a state, to end. A test would tell when it has not; here it never does.
+void awaitPhase(Thread &thread, const Operation &operation, bool parity) {
+  PhaseBarrier &barrier = thread.block->cluster->barrier(thread, operation.operand<std::byte *>(0));
+  auto wanted = parity ? operation.operand<unsigned>(1) : operation.operand<uint64_t>(1);
+  thread.wait("a phase of an mbarrier", [&] { return parity ? (barrier.phase & 1) != wanted : barrier.phase != wanted; });
+  thread.acquire(barrier.published);
+  if (operation.result)
+    operation.give(uint8_t{1});
+}
+
+void awaitParity(Thread &thread, const Operation &operation) { awaitPhase(thread, operation, true); }
+void awaitState(Thread &thread, const Operation &operation) { awaitPhase(thread, operation, false); }
+
+void fence(Thread &thread, const Operation &) { thread.release(); }
+void fenceProxy(Thread &thread, const Operation &) { thread.fenceProxy(); }
+
+} // namespace
+
+const std::vector<Row> tilewright::emulator::synchronisationRows = {
+    {"barrier0", barrierZero},
+    {"barrier.cta.sync.aligned.all", barrierAll},
+    {"barrier.cta.sync.all", barrierAll},
+    {"barrier.cta.sync.aligned.count", barrierCount},
+    {"barrier.cta.sync.count", barrierCount},
+    {"barrier.cta.arrive.aligned.count", barrierArrive},
+    {"barrier.cta.arrive.count", barrierArrive},
+    {".bar.arrive", barrierArrive},
+    {".barrier.arrive", barrierArrive},
+    {"bar.warp.sync", warpBarrier},
+    {"barrier.cluster.arrive", clusterArrive},
+    {"barrier.cluster.wait", clusterWait},
+    {"mbarrier.init", initialise},
+    {"mbarrier.inval", fence},
+    {"mbarrier.arrive", arriveOne},
+    {"mbarrier.arrive.scope", arriveCount},
+    {"mbarrier.arrive.expect.tx", arriveExpecting},
+    {"mbarrier.expect.tx", expect},
+    {"mbarrier.test.wait", awaitState},
+    {"mbarrier.try.wait", awaitState},
+    {"mbarrier.test.wait.parity", awaitParity},
+    {"mbarrier.try.wait.parity", awaitParity},
+    {".mbarrier.try_wait.parity", awaitParity},
+    {".mbarrier.init", initialise},
+    {"fence", fence},
+    {"membar", fence},
+    {"fence.proxy.async", fenceProxy},
+    {"wgmma.fence", fence},
+};

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What is done to the elements of a matrix while it is packed: reads of vectors of an elementwise linalg.generic's
+// result, which is never in memory.
+
+#ifndef TILEWRIGHT_LIB_PADFUNCTION_H
+#define TILEWRIGHT_LIB_PADFUNCTION_H
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <array>
+
+namespace tilewright {
+
+/// The elements of the source of a tensor.pad as a linalg.generic computes them.
+class PadFunction {
+public:
+  /// The generic that `source`, or what it is a slice of, comes from; null when it comes from elsewhere.
+  static mlir::linalg::GenericOp producerOf(mlir::Value source);
+  /// Why `generic` is none that can be read from; empty when it can. With `transposed`, the elements of a column of its
+  /// first input lie side by side.
+  static llvm::StringRef unsupported(mlir::linalg::GenericOp generic, bool transposed);
+
+  /// `sizes` are the rows and columns of `source`; padding takes the place of what is beyond them.
+  PadFunction(mlir::RewriterBase &rewriter, mlir::Location loc, mlir::Value source, std::array<mlir::Value, 2> sizes,
+              mlir::Value padding, bool transposed);
+
+  /// `width` elements from `at` (row, column) on, along rows (0) or columns (1). They are all there with `inBounds`; the
+  /// row or column across is there with `exists`.
+  mlir::Value read(std::array<mlir::Value, 2> at, unsigned along, int64_t width, bool inBounds, bool exists);
+
+private:
+  mlir::Value operandVector(mlir::OpOperand &operand, std::array<mlir::Value, 2> at, unsigned along, int64_t width,
+                            bool inBounds);
+  mlir::Value gathered(mlir::tensor::ExtractOp extract, std::array<mlir::Value, 2> at, int64_t width, bool inBounds);
+  mlir::Value element(mlir::OpOperand &operand, std::array<mlir::Value, 2> at);
+
+  mlir::RewriterBase &rewriter;
+  mlir::Location loc;
+  mlir::linalg::GenericOp generic;
+  std::array<mlir::Value, 2> offsets, sizes;
+  mlir::Value padding;
+  bool transposed;
+};
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_PADFUNCTION_H
