@@ -194,9 +194,9 @@ Operand tilewright::runtime::makeStored(const char *name, Extent rows, Extent co
 }
 
 TensorOperand tilewright::runtime::makeTensorOperand(const std::string &name, std::vector<int64_t> shape, bool written,
-                                                     nb::handle type, TensorType code) {
+                                                     nb::handle type, TensorType code, size_t batch) {
   auto [owned, itemBytes] = elementType(type);
-  return {name, std::move(shape), written, std::move(owned), itemBytes, code};
+  return {name, std::move(shape), written, std::move(owned), itemBytes, code, batch};
 }
 
 bool tilewright::runtime::readMatrix(PyObject *value, const Operand &operand, Extents &extents, Matrix &matrix) {
@@ -215,9 +215,34 @@ bool tilewright::runtime::readMatrix(PyObject *value, const Operand &operand, Ex
   return readLayout(array, operand, extents, matrix);
 }
 
+/// What is wrong with the distance between two matrices of a batch; null for nothing.
+static const char *problemOfBatch(int64_t stride, int64_t item) {
+  if (stride < 0)
+    return "matrices run backwards";
+  return stride % item ? "matrices lie no whole number of elements apart" : nullptr;
+}
+
+/// Whether no two elements of a tensor of these strides, in elements, are the same: each dimension, from the one of the
+/// smallest stride on, steps over all that those before it reach.
+static bool isApart(const Tensor &tensor) {
+  std::vector<std::pair<int64_t, int64_t>> dimensions;
+  for (size_t axis = 0; axis < tensor.shape.size(); ++axis)
+    if (tensor.shape[axis] > 1)
+      dimensions.emplace_back(tensor.strides[axis], tensor.shape[axis]);
+  std::sort(dimensions.begin(), dimensions.end());
+  int64_t reached = 1;
+  for (auto [stride, extent] : dimensions) {
+    if (stride < reached)
+      return false;
+    reached += (extent - 1) * stride;
+  }
+  return true;
+}
+
 /// The strides of `tensor`, in elements, of an array whose type and shape fit, and the memory that it spans.
 static bool readStrides(PyArrayObject *array, const TensorOperand &operand, Tensor &tensor) {
   int64_t item = operand.itemBytes, last = static_cast<int64_t>(operand.shape.size()) - 1, bytes = item;
+  int64_t batch = static_cast<int64_t>(operand.batch);
   bool empty = std::find(operand.shape.begin(), operand.shape.end(), 0) != operand.shape.end();
   tensor.begin = tensor.end = reinterpret_cast<uintptr_t>(PyArray_BYTES(array));
   if (!empty && tensor.begin % item)
@@ -229,12 +254,16 @@ static bool readStrides(PyArrayObject *array, const TensorOperand &operand, Tens
       stride = axis == last ? item : bytes;
     else if (axis == last && stride != item)
       return refuseLayout(array, describe(operand), problemOfColumns(stride));
-    else if (const char *problem = axis == last ? nullptr : problemOfRows(stride, bytes, item))
+    else if (const char *problem = axis == last    ? nullptr
+                                   : axis < batch ? problemOfBatch(stride, item)
+                                                  : problemOfRows(stride, bytes, item))
       return refuseLayout(array, describe(operand), problem);
     tensor.strides[axis] = stride / item;
     bytes += (empty ? 0 : extent - 1) * stride;
   }
   tensor.end += empty ? 0 : bytes;
+  if (batch && operand.written && !empty && !isApart(tensor))
+    return refuseLayout(array, describe(operand), "matrices overlap");
   return true;
 }
 

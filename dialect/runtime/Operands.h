@@ -58,6 +58,7 @@ struct TensorOperand {
   nanobind::object type; // numpy.dtype
   int64_t itemBytes;
   TensorType code;
+  size_t batch; // How many of its dimensions, the first ones, are of a batch.
 };
 
 /// DLPack's DLTensor (dlpack.h), which the C entry of a kernel with further operands takes.
@@ -96,14 +97,14 @@ Operand makeStored(const char *name, Extent rows, Extent columns, bool transpose
 
 /// The same for an operand of any rank, whose element type is `code` in DLPack.
 TensorOperand makeTensorOperand(const std::string &name, std::vector<int64_t> shape, bool written,
-                                nanobind::handle type, TensorType code);
+                                nanobind::handle type, TensorType code, size_t batch);
 
 /// Checks `value` against `operand` and the extents, and fills in the extents that were open. On a misfit raises
 /// tilewright.errors.OperandError in Python and returns false.
 bool readMatrix(PyObject *value, const Operand &operand, Extents &extents, Matrix &matrix);
 
 /// Checks `value` against `operand`, as readMatrix does; rows are adjacent elements, and outer dimensions contain inner
-/// ones.
+/// ones. The matrices of a batch lie anywhere, in order, and may be the same; those that are written share no element.
 bool readTensor(PyObject *value, const TensorOperand &operand, Tensor &tensor);
 
 /// A new array of `operand` with uninitialised elements, or null with a Python error.

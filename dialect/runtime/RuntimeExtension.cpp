@@ -34,8 +34,8 @@ static int64_t extentOf(std::optional<int64_t> value) {
   return value.value_or(openExtent);
 }
 
-/// Name, shape, NumPy type, and DLPack's number for the kind of type and its bits.
-using GivenOperand = std::tuple<std::string, std::vector<int64_t>, nb::object, uint8_t, uint8_t>;
+/// Name, shape, NumPy type, DLPack's number for the kind of type and its bits, and how many dimensions are of a batch.
+using GivenOperand = std::tuple<std::string, std::vector<int64_t>, nb::object, uint8_t, uint8_t, size_t>;
 
 static void makeCall(MatmulCall *self, const Code &code, std::optional<int64_t> m, std::optional<int64_t> n,
                      std::optional<int64_t> k, nb::handle a, nb::handle b, nb::handle c, bool aTransposed,
@@ -45,11 +45,16 @@ static void makeCall(MatmulCall *self, const Code &code, std::optional<int64_t> 
   std::unique_ptr<TensorCall> tensors;
   if (!operands.empty()) {
     std::vector<TensorOperand> all;
-    for (const auto &[name, shape, type, kind, bits] : operands)
-      all.push_back(makeTensorOperand(name, shape, all.size() + 1 == operands.size(), type, {kind, bits}));
+    for (const auto &[name, shape, type, kind, bits, batch] : operands) {
+      if (batch > shape.size())
+        throw nb::value_error("an operand has fewer dimensions than its batch");
+      all.push_back(makeTensorOperand(name, shape, all.size() + 1 == operands.size(), type, {kind, bits}, batch));
+    }
     double operations = 2.0;
     for (int64_t extent : extents)
       operations *= static_cast<double>(extent);
+    for (size_t axis = 0; axis < all.back().batch; ++axis)
+      operations *= static_cast<double>(all.back().shape[axis]);
     tensors = std::make_unique<TensorCall>(code.linked, tensorEntry, std::move(all), accumulate, operations);
   }
   new (self) MatmulCall(code.linked, extents, a, b, c, {aTransposed, bTransposed}, accumulate, std::move(packed),
@@ -129,7 +134,7 @@ NB_MODULE(_runtime, m) {
            "        `address`, and its `refuse` raises the error for one that is not.\n"
            "    tensor_entry: The linked function that takes the operands below, as an array of DLTensors.\n"
            "    operands: All operands of a kernel that has others than A and B, in the order of the call, the result\n"
-           "        last: name, shape, NumPy type, and DLPack's code and bits of the type.");
+           "        last: name, shape, NumPy type, DLPack's code and bits of the type, and how many dimensions are of a batch.");
 
   nb::class_<PackCall>(m, "PackCall", "Packs B ahead of time, from any number of threads at once.")
       .def(

@@ -426,6 +426,11 @@ class MatmulSpec:
         return OperandSpec(name, (*batch, *shape), element, len(batch), batches.axes(batch, self.batch))
 
     @property
+    def takes_tensors(self) -> bool:
+        """Whether the C entry takes a tensor for each operand, and not two matrices and their leading dimensions."""
+        return bool(self.batch or self.further)
+
+    @property
     def operands(self) -> tuple[OperandSpec, ...]:
         """All operands but the result, in the order of the call."""
         a = self._operand("a", self.a_shape[:-2], self.a_shape[-2:], self.a_stored)

@@ -69,7 +69,7 @@ def header(spec: MatmulSpec, target: Target, name: str, *, threads: int = 1) -> 
         sum_ = f"{sum_}, finished by {', '.join(map(str, spec.epilogue))}"
     wrong = (
         f"; {WRONG_OPERAND} when a\n   tensor is of another type, rank or device, or has other strides"
-        if spec.further
+        if spec.takes_tensors
         else ""
     )
     shared = _OPENMP.format(threads=threads) if threads > 1 else ""
@@ -79,13 +79,13 @@ def header(spec: MatmulSpec, target: Target, name: str, *, threads: int = 1) -> 
 #define {guard}
 
 #include <stdint.h>
-{_DLTENSOR if spec.further else ""}
+{_DLTENSOR if spec.takes_tensors else ""}
 #ifdef __cplusplus
 extern "C" {{
 #endif
 
 /* {sum_}, with A of {spec.m} x {spec.k} {spec.a}, B of {spec.k} x {spec.n} {spec.b} and C of {spec.m} x {spec.n} {spec.c} elements.{stored}
-   {_TENSOR_ARGUMENTS if spec.further else _MATRIX_ARGUMENTS}
+   {_TENSOR_ARGUMENTS if spec.takes_tensors else _MATRIX_ARGUMENTS}
    Returns {OK}; {WRONG_EXTENTS} when they are not; {OUT_OF_MEMORY} when there is no memory for the packed panels{wrong}.
    The processor must have: {", ".join(sorted(target.features))}.{tiles}{shared} */
 {prototype(spec, name)};

@@ -97,11 +97,18 @@ def _entry_text(
     packed: PackedFormat | None,
 ) -> str:
     attributes = _attributes_text(target)
-    if spec.further:
-        shapes = [(each.shape, each.type.name) for each in spec.operands] + [(spec.c_shape, spec.c_type.name)]
+    if spec.takes_tensors:
         arguments = [
-            tensor_entry.TensorArgument(f"t{index}", shape, element, checked=packed is None or index != 1)
-            for index, (shape, element) in enumerate(shapes)
+            tensor_entry.TensorArgument(
+                f"t{index}",
+                each.shape,
+                each.type.name,
+                checked=packed is None or index != 1,
+                batch=each.batch,
+                passed=each.looped(spec),
+                written=index == len(spec.operands),
+            )
+            for index, each in enumerate((*spec.operands, spec.result))
         ]
         operands, types = [each.descriptor for each in arguments], [each.types for each in arguments]
         declarations, run = _run_text(operands, types, workspace, allocator, packed, "%t1")

@@ -9,11 +9,14 @@ Upstream has no pass for it: its patterns fold a transposition into what reads a
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, memref, vector
 from tilewright.spec import MatmulSpec
 
 _Uses = list[tuple[ir.Operation, int]]
+_T = TypeVar("_T")
 
 
 def take_as_stored(function: func.FuncOp, spec: MatmulSpec) -> None:
@@ -50,13 +53,14 @@ def _move(uses: _Uses, logical: ir.MemRefType, stored: ir.Value) -> None:
     """
     view: ir.Value | None = None
     for op, position in uses:
-        if op.name == "vector.transfer_read" and position == 0:
+        if op.name == "vector.transfer_read" and position == 0 and logical.rank == 2:
             _read(op, stored)
-        elif op.name == "memref.subview" and position == 0 and ir.MemRefType(op.results[0].type).rank == 2:
+        elif op.name == "memref.subview" and position == 0 and ir.MemRefType(op.results[0].type).rank >= 2:
             _subview(op, stored)
         else:
             if view is None:
-                view = memref.TransposeOp(logical, stored, ir.AffineMapAttr.get(_swap())).result
+                order = ir.AffineMap.get_permutation(_last_swapped(list(range(logical.rank))))
+                view = memref.TransposeOp(logical, stored, ir.AffineMapAttr.get(order)).result
             op.operands[position] = view
 
 
@@ -70,7 +74,7 @@ def _subview(op: ir.Operation, stored: ir.Value) -> None:
         _reordered(values, list(given))
         for values, given in zip(static, (slice_.offsets, slice_.sizes, slice_.strides), strict=True)
     ]
-    attributes = [ir.DenseI64ArrayAttr.get(values[::-1]) for values in static]
+    attributes = [ir.DenseI64ArrayAttr.get(_last_swapped(values)) for values in static]
     uses = _uses(slice_.result)
     with op.location, ir.InsertionPoint(op):
         view = memref.SubViewOp(swapped(logical), stored, *dynamic, *attributes)
@@ -79,9 +83,13 @@ def _subview(op: ir.Operation, stored: ir.Value) -> None:
 
 
 def _reordered(static: list[int], dynamic: list[ir.Value]) -> list[ir.Value]:
-    """The values of two numbers of which some are static, the second one's first."""
+    """The values of numbers of which some are static, the last one's before the last but one's."""
     unknown = ir.ShapedType.get_dynamic_size()
-    return dynamic[::-1] if static == [unknown, unknown] else dynamic
+    return _last_swapped(dynamic) if static[-2:] == [unknown, unknown] else dynamic
+
+
+def _last_swapped(values: list[_T]) -> list[_T]:
+    return [*values[:-2], values[-1], values[-2]]
 
 
 def _read(op: ir.Operation, stored: ir.Value) -> None:
@@ -119,7 +127,7 @@ def _swap() -> ir.AffineMap:
 
 
 def swapped(kind: ir.MemRefType) -> ir.MemRefType:
-    """The type of a matrix that is transposed by swapping its extents and its strides."""
+    """The type of a matrix, or a batch of them, that is transposed by swapping its last extents and strides."""
     strides, offset = kind.get_strides_and_offset()
-    layout = ir.StridedLayoutAttr.get(offset, strides[::-1])
-    return ir.MemRefType.get(kind.shape[::-1], kind.element_type, layout, kind.memory_space)
+    layout = ir.StridedLayoutAttr.get(offset, _last_swapped(strides))
+    return ir.MemRefType.get(_last_swapped(kind.shape), kind.element_type, layout, kind.memory_space)

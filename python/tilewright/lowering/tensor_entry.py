@@ -24,24 +24,34 @@ class TensorArgument:
         shape: The extents that it must have.
         element: Its element type.
         checked: Whether it is a tensor; otherwise only its data is looked at.
+        batch: How many of its extents are of a batch: their strides may be any, if it is not written.
+        passed: The axes that the body takes; None for all.
+        written: Whether the body writes it.
     """
 
     name: str
     shape: tuple[int, ...]
     element: str
     checked: bool = True
+    batch: int = 0
+    passed: tuple[int, ...] | None = None
+    written: bool = False
 
     @property
     def descriptor(self) -> str:
         """The arguments into which its memref is expanded, once the checks have defined them."""
-        extents = [f"%{self.name}_extent{axis}" for axis in range(len(self.shape))]
-        strides = [f"%{self.name}_step{axis}" for axis in range(len(self.shape))]
+        extents = [f"%{self.name}_extent{axis}" for axis in self._axes]
+        strides = [f"%{self.name}_step{axis}" for axis in self._axes]
         return ", ".join([f"%{self.name}, %{self.name}, %zero", *extents, *strides])
 
     @property
     def types(self) -> str:
         """The types of those arguments."""
-        return ", ".join(["!llvm.ptr, !llvm.ptr, i64", *["i64"] * (2 * len(self.shape))])
+        return ", ".join(["!llvm.ptr, !llvm.ptr, i64", *["i64"] * (2 * len(self._axes))])
+
+    @property
+    def _axes(self) -> tuple[int, ...]:
+        return tuple(range(len(self.shape))) if self.passed is None else self.passed
 
 
 def text(symbol: str, arguments: Sequence[TensorArgument], attributes: str, declarations: str, run: str) -> str:
@@ -173,6 +183,9 @@ def _check_shape(writer: _Writer, tensor: str, argument: TensorArgument) -> None
         means = 0 not in shape and shape[axis] > 1
         if means:
             predicate = "eq" if axis == len(shape) - 1 else "sge"
-            writer.require(predicate, step, least, "i64", "%wrong_operand")
+            bound = least
+            if axis < argument.batch:  # Matrices may lie between the rows of others, and be the same where they are read.
+                bound = writer.constant(shape[-1] if argument.written else 0)
+            writer.require(predicate, step, bound, "i64", "%wrong_operand")
         source = step if means else least
         writer.value(f"llvm.add {source}, %zero : i64", f"%{label}_step{axis}")

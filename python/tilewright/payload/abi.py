@@ -52,8 +52,8 @@ def dlpack_number(element: str) -> int:
 
 
 def prototype(spec: MatmulSpec, name: str) -> str:
-    """The declaration of the C entry `name` of a kernel for `spec`: `PROTOTYPE`, or with further operands of DLTensors."""
-    if not spec.further:
+    """The declaration of the C entry `name` of a kernel for `spec`: `PROTOTYPE`, or of DLTensors."""
+    if not spec.takes_tensors:
         return PROTOTYPE.format(name=name)
     parameters = [f"const DLTensor *{c_name(spec, index)}" for index in range(len(spec.operands))]
     return f"int32_t {name}({', '.join(parameters)}, DLTensor *c)"

@@ -149,7 +149,7 @@ def _emulator(target: Target, vector_length: int | None) -> Emulator | None:
 
 def _link(object_: bytes, spec: MatmulSpec, packed: PackedFormat | None) -> tuple[_runtime.Code, Packing | None]:
     """Links an object, and with it what packs B in the format `packed`, when B comes packed."""
-    further = [f"{ENTRY}{TENSORS_SUFFIX}"] if spec.further else []
+    further = [f"{ENTRY}{TENSORS_SUFFIX}"] if spec.takes_tensors else []
     if packed is None:
         return _runtime.Code(object_, ENTRY, further), None
     packer = f"{ENTRY}{PACK_SUFFIX}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,7 +17,7 @@ from tilewright.errors import SpecError, TilewrightError
 from tilewright.payload.abi import TENSORS_SUFFIX, dlpack_code, prototype
 from tilewright.payload.packing import PackedFormat
 from tilewright.runtime.packed_b import PackedB, Packing
-from tilewright.spec import MatmulSpec, OperandSpec
+from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 
@@ -229,12 +229,14 @@ class Kernel(MatmulCall):
         )
 
 
-def tensors(spec: MatmulSpec) -> list[tuple[str, tuple[int, ...], np.dtype[Any], int, int]]:
+def tensors(spec: MatmulSpec) -> list[tuple[str, tuple[int, ...], np.dtype[Any], int, int, int]]:
     """All operands of a kernel that has further ones, as `MatmulCall` takes them; none for other kernels."""
-    if not spec.further:
+    if not spec.takes_tensors:
         return []
-    operands = (*spec.operands, OperandSpec("out", spec.c_shape, spec.c_type))
-    return [(each.name, each.shape, to_numpy(each.type), *dlpack_code(each.type.name)) for each in operands]
+    operands = (*spec.operands, replace(spec.result, name="out"))
+    return [
+        (each.name, each.shape, to_numpy(each.type), *dlpack_code(each.type.name), each.batch) for each in operands
+    ]
 
 
 class _StageTexts(Mapping[str, str]):
