@@ -12,7 +12,7 @@ QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shap
   --shape 457x514x330 --dtype f32 --dtype bf16 --dtype u8,i8,i32 --packing both --sample-ms 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-arm setup-bench demo check bench bench-quick bench-docs fmt lint docs wheel clean
+.PHONY: help setup setup-arm setup-bench demo check check-long bench bench-quick bench-docs fmt lint docs wheel clean
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ bench-docs: ## The results of `make bench` into docs: the page and the pictures
 
 check: setup setup-arm ## Lint, types and every test
 	@$(BIN)/python tools/setup/check.py lint lit pytest
+
+check-long: setup setup-arm ## Two thousand specs of every kind, and a hundred on each emulated processor, for half an hour
+	@$(BIN)/python tools/setup/check.py matrix
 
 lint: setup ## Lint and types only
 	@$(BIN)/python tools/setup/check.py lint

@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What holds for all tests: hypothesis draws the same examples in every run, and takes the time that the machine gives it."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 _SLOW = [HealthCheck.too_slow]  # what is slow is the machine
 settings.register_profile("same", derandomize=True, deadline=None, database=None, suppress_health_check=_SLOW)
 settings.load_profile("same")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--matrix", choices=("short", "long"), default="short", help="how many specs python/test_matrix.py draws"
+    )

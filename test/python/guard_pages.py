@@ -18,7 +18,7 @@ import tilewright as tw
 
 TYPES = ("f32", "bf16", "u8,i8,i32", "f64", "f16", "i8", "bf16,bf16,bf16")
 PAGE = mmap.PAGESIZE
-_NONE, _READ = 0, mmap.PROT_READ
+_NONE, _READ, _WRITE = 0, mmap.PROT_READ, mmap.PROT_WRITE
 _mprotect = ctypes.CDLL(None, use_errno=True).mprotect
 _mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
@@ -46,29 +46,36 @@ PLACINGS = [
 
 
 class Guarded:
-    """A matrix between pages that nobody may touch."""
+    """An array of any rank between pages that nobody may touch, its rows as a placing says."""
 
     def __init__(self, values: np.ndarray, placing: Placing) -> None:
-        rows, columns = values.shape
+        *outer, columns = values.shape or (1,)
         size = values.itemsize
         row_bytes = columns * size
         own_pages = -(-row_bytes // PAGE) * PAGE
-        leading = (own_pages + PAGE if placing.fenced else row_bytes + placing.gap * size) // size
-        used = ((rows - 1) * leading + columns) * size
-        inside = (rows * (own_pages + PAGE) - PAGE) if placing.fenced else -(-used // PAGE) * PAGE
+        leading = own_pages + PAGE if placing.fenced else row_bytes + placing.gap * size
+        strides = [size]
+        for axis in reversed(range(len(outer))):
+            # Where rows lie apart, so do matrices of a batch: by a row.
+            apart = placing.gap > 0 and axis + 2 == len(outer)
+            strides.insert(0, leading if len(strides) == 1 else strides[0] * (outer[axis + 1] + apart))
+        used = sum((extent - 1) * stride for extent, stride in zip(outer, strides, strict=False)) + row_bytes
+        used = 0 if 0 in values.shape else used
+        inside = used + own_pages - row_bytes if placing.fenced and used else -(-used // PAGE) * PAGE
         self._memory = mmap.mmap(-1, inside + 2 * PAGE)
         start = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         offset = PAGE + ((own_pages - row_bytes if placing.fenced else inside - used) if placing.at_end else 0)
         self._inside = start + PAGE, inside
-        guards = [start, start + PAGE + inside]
+        self._guards = [start, start + PAGE + inside]
         if placing.fenced:
-            guards += [start + PAGE + row * (own_pages + PAGE) + own_pages for row in range(rows - 1)]
+            self._guards += range(start + PAGE + own_pages, start + PAGE + inside, own_pages + PAGE)
         whole = np.frombuffer(self._memory, values.dtype)
         whole[...] = products.foreign(values.dtype)
-        self.matrix = np.lib.stride_tricks.as_strided(whole[offset // size :], (rows, columns), (leading * size, size))
+        self._place = offset // size, values.shape, tuple(strides) if values.ndim else ()
+        self.matrix = self._within(whole)
         self.matrix[...] = values
-        self._guards = guards
-        for guard in guards:
+        self._before = whole.copy()
+        for guard in self._guards:
             self._protect(guard, PAGE, _NONE)
 
     def make_read_only(self) -> None:
@@ -78,9 +85,20 @@ class Guarded:
         for guard in self._guards:
             self._protect(guard, PAGE, _NONE)
 
+    def is_written_around(self) -> bool:
+        """Whether a bit has changed that is not the array's own. No page is guarded any more."""
+        start, size = self._inside
+        self._protect(start - PAGE, size + 2 * PAGE, _READ | _WRITE)
+        self._within(self._before)[...] = self.matrix
+        return self._before.tobytes() != self._memory[:]
+
+    def _within(self, whole: np.ndarray) -> np.ndarray:
+        start, shape, strides = self._place
+        return np.lib.stride_tricks.as_strided(whole[start:], shape, strides)
+
     @staticmethod
     def _protect(start: int, size: int, how: int) -> None:
-        if _mprotect(start, size, how) != 0:
+        if size and _mprotect(start, size, how) != 0:
             raise OSError(ctypes.get_errno(), "mprotect")
 
 
@@ -94,6 +112,7 @@ def run(kernel: tw.Kernel, placings: tuple[Placing, Placing, Placing]) -> None:
         each.make_read_only()
     kernel(a, b, out=c)
     products.assert_right(kernel.spec, operands, c)
+    assert not guarded[2].is_written_around()
 
 
 def main(target: str, schedule: str, shapes: list[str]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs the project's checks: `check.py STEP…`, with the steps lint, lit, pytest and format.
+"""Runs the project's checks: `check.py STEP…`, with the steps lint, lit, pytest, matrix and format.
 
 Every step runs, also after one that failed. pytest's summary is the last line when it is the last step. The exit status is
 0 when all passed.
@@ -64,7 +64,19 @@ def pytest() -> bool:
     return _run([VENV_PYTHON, "-m", "pytest"])
 
 
-STEPS: dict[str, Callable[[], bool]] = {"lint": lint, "lit": lit, "pytest": pytest, "format": reformat}
+def matrix() -> bool:
+    """The long form of the generated tests."""
+    print("check: matrix", flush=True)
+    return _run([VENV_PYTHON, "-m", "pytest", "-s", ROOT / "test" / "python" / "test_matrix.py", "--matrix", "long"])
+
+
+STEPS: dict[str, Callable[[], bool]] = {
+    "lint": lint,
+    "lit": lit,
+    "pytest": pytest,
+    "matrix": matrix,
+    "format": reformat,
+}
 
 
 def _passes(name: str, command: list[str | Path]) -> bool:

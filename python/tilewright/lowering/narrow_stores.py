@@ -8,6 +8,10 @@ the end of a row. An empty piece of assembly, which costs nothing, hides the one
 from __future__ import annotations
 
 from tilewright.mlir import ir
+from tilewright.mlir.dialects import llvm
+
+_LEAST = 16
+"""Bytes of the smallest register that a piece of assembly takes."""
 
 
 def protect(module: ir.Operation) -> None:
@@ -22,7 +26,18 @@ def protect(module: ir.Operation) -> None:
     module.walk(visit, ir.WalkOrder.PRE_ORDER)
     for op in found:
         value = op.operands[0]
-        attributes = {"asm_string": ir.StringAttr.get(""), "constraints": ir.StringAttr.get("=v,0")}
+        bytes_ = ir.VectorType(value.type).shape[0]
         with ir.InsertionPoint(op), op.location:
-            hidden = ir.Operation.create("llvm.inline_asm", [value.type], [value], attributes)
-        op.operands[0] = hidden.results[0]
+            whole = _resized(value, max(bytes_, _LEAST))
+            attributes = {"asm_string": ir.StringAttr.get(""), "constraints": ir.StringAttr.get("=v,0")}
+            hidden = ir.Operation.create("llvm.inline_asm", [whole.type], [whole], attributes)
+            op.operands[0] = _resized(hidden.results[0], bytes_)
+
+
+def _resized(value: ir.Value, length: int) -> ir.Value:
+    """The first elements of a vector, or the vector with any others after it."""
+    given = ir.VectorType(value.type)
+    if given.shape[0] == length:
+        return value
+    kind = ir.VectorType.get([length], given.element_type)
+    return llvm.shufflevector(kind, value, value, [i % given.shape[0] for i in range(length)])

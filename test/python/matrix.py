@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compiles and runs specs drawn from a table of axes, on operands between pages that nobody may touch. A program.
+
+Usage: matrix.py [--first SEED] [--count N] [--on host|TARGET|PROCESSOR|amx]
+
+Each seed draws one case, the same in every run. It is announced before it is compiled, so that the last line of a process
+that a kernel ended names the case; ``matrix.py --first SEED --count 1`` runs that one again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import products
+import tilewright as tw
+from guard_pages import PLACINGS, Guarded, Placing
+from matrix_targets import HOST, Runner, runner
+from tilewright.bench.operands import values
+from tilewright.dtypes import COMBINATIONS, DType
+from tilewright.payload.reference import within_bound
+from tilewright.spec import LAYOUTS
+
+Drawn = Mapping[str, Any]
+"""What was drawn so far, by the axes' names."""
+
+EDGES = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65)
+"""Extents around those of vectors and register tiles."""
+LONGEST = 140
+SHARED = range(130, 200)
+"""Extents of products that are large enough for two threads."""
+
+STRATEGIES = ("packed", "unpacked", "streamed", "inner_product")
+"""Those that every target takes; others are chosen by targets that have the instructions."""
+
+FLOAT_ENTRIES: tuple[Callable[[random.Random], Any], ...] = (
+    lambda _: tw.bias("n"),
+    lambda _: tw.bias("m"),
+    lambda _: tw.residual("mn"),
+    lambda _: tw.residual(""),
+    lambda _: tw.multiply("n"),
+    lambda r: tw.scale(r.choice((0.5, -1.25))),
+    lambda r: tw.scale_by(r.choice(("n", "m", ""))),
+    lambda _: tw.relu(),
+    lambda _: tw.leaky_relu(0.1),
+    lambda _: tw.clamp(-1, 2),
+    lambda r: tw.gelu(r.choice(("erf", "tanh"))),
+    lambda _: tw.silu(),
+    lambda _: tw.sigmoid(),
+    lambda _: tw.tanh(),
+    lambda _: tw.exp(),
+    lambda _: lambda c, s: tw.math.tanh(c * s),
+    lambda _: tw.function(lambda c, s, r: tw.math.where(c > 0, c * s, r), s="m", r="mn"),
+)
+"""What may follow a sum of floats."""
+HALF_ENTRIES = (lambda _: tw.cast("bf16"), lambda _: tw.bias("n", "bf16"), lambda _: tw.residual("mn", "f16"))
+"""What may follow one of f32 beside."""
+QUANTIZE = (lambda _: tw.quantize(0.05, 3, "i8"), lambda _: tw.quantize(0.02, 128, "u8"))
+"""What may end such an epilogue."""
+INT_ENTRIES = (lambda _: tw.bias("n"), lambda _: tw.bias("m"), lambda _: tw.relu(), lambda _: tw.residual("mn"))
+DEQUANTIZE = (lambda _: tw.dequantize(1e-4), lambda _: tw.dequantize("n", 7), lambda _: tw.dequantize("m"))
+
+
+def _epilogue(chance: random.Random, drawn: Drawn) -> tuple[Any, ...]:
+    """Nothing for half of all, otherwise up to three entries that fit the sum's type."""
+    if chance.random() < 0.5:
+        return ()
+    acc = drawn["types"].acc
+    kinds: list[Callable[[random.Random], Any]] = []
+    if acc == "i32":
+        kinds += chance.choices(INT_ENTRIES, k=chance.randint(0, 2))
+        kinds.append(chance.choice(DEQUANTIZE))
+    wider = FLOAT_ENTRIES if acc == "f64" else FLOAT_ENTRIES + HALF_ENTRIES
+    kinds += chance.choices(wider, k=chance.randint(0 if kinds else 1, 3))
+    if chance.random() < 0.2:
+        kinds.append(chance.choice(QUANTIZE))
+    return tuple(kind(chance) for kind in kinds)
+
+
+def _extents(chance: random.Random, drawn: Drawn) -> tuple[int, int, int]:
+    """Odd ones; with several threads large ones, of which there is work for them."""
+    if drawn["threads"] > 1:
+        return chance.choice(SHARED), chance.choice(SHARED), chance.choice(SHARED)
+
+    def extent() -> int:
+        return (
+            chance.choice(EDGES)
+            if chance.random() < 0.5
+            else chance.randint(0 if chance.random() < 0.1 else 1, LONGEST)
+        )
+
+    return extent(), extent(), extent()
+
+
+def _schedule(chance: random.Random, drawn: Drawn) -> str | None:
+    """Mostly what is chosen; otherwise one that can do it."""
+    m, n, _ = drawn["extents"]
+    along_k = n == 1 or (m == 1 and drawn["layout"][1] == "t")
+    names = [name for name in STRATEGIES if name != "inner_product" or (along_k and not drawn["epilogue"])]
+    return None if drawn["b_packed"] or chance.random() < 0.5 else chance.choice(names)
+
+
+def _sizes(chance: random.Random, drawn: Drawn) -> dict[str, int]:
+    """Mostly the model's; otherwise blocks of which the product has several."""
+    if drawn["schedule"] not in (None, "packed", "unpacked") or chance.random() < 0.7:
+        return {}
+    return {"mc": chance.randint(8, 64), "nc": chance.randint(16, 96), "kc": chance.randint(8, 64)}
+
+
+AXES: tuple[tuple[str, Callable[[random.Random, Drawn], Any]], ...] = (
+    ("types", lambda r, _: r.choice(COMBINATIONS)),
+    ("layout", lambda r, _: r.choice(LAYOUTS)),
+    ("beta", lambda r, _: r.choice((0, 0, 1))),
+    ("b_packed", lambda r, _: r.random() < 0.15),
+    ("threads", lambda r, _: 2 if r.random() < 0.06 else 1),
+    ("extents", _extents),
+    ("epilogue", _epilogue),
+    ("schedule", _schedule),
+    ("sizes", _sizes),
+    ("target", lambda r, _: "host" if r.random() < 0.5 else r.choice(products.LEVELS)),
+    ("placings", lambda r, _: r.choices(PLACINGS, k=3)),
+)
+"""What a case is made of, each drawn with what was drawn before it at hand."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A spec, and how it is compiled and called.
+
+    Attributes:
+        seed: What it was drawn with.
+        spec: What is computed.
+        options: How it is compiled: threads, schedule, parameters and target.
+        placings: Of A and the further operands in turn, of B, and of C.
+    """
+
+    seed: int
+    spec: tw.MatmulSpec
+    options: Mapping[str, Any]
+    placings: list[Placing]
+
+    def __str__(self) -> str:
+        options = ", ".join(f"{name} {value}" for name, value in self.options.items() if value not in (None, {}))
+        return f"seed {self.seed}: {self.spec} ({options}; {'; '.join(map(_placing, self.placings))})"
+
+
+def _placing(placing: Placing) -> str:
+    side = "end" if placing.at_end else "start"
+    return f"{'each row' if placing.fenced else 'all'} at {side}, gap {placing.gap}"
+
+
+def draw(seed: int) -> Case:
+    """The case of a seed: the first draw that a spec can say."""
+    chance = random.Random(seed)
+    while True:
+        drawn: dict[str, Any] = {}
+        for name, of in AXES:
+            drawn[name] = of(chance, drawn)
+        try:
+            spec = _spec(drawn)
+        except tw.SpecError:
+            continue
+        options = {name: drawn[name] for name in ("target", "threads", "schedule")} | {"parameters": drawn["sizes"]}
+        return Case(seed, spec, options, drawn["placings"])
+
+
+def _spec(drawn: Drawn) -> tw.MatmulSpec:
+    """The spec of what was drawn."""
+    types = drawn["types"]
+    c = {} if drawn["epilogue"] else {"c": types.c}
+    fields = {name: drawn[name] for name in ("layout", "beta", "b_packed", "epilogue")}
+    return tw.MatmulSpec(*drawn["extents"], a=types.a, b=types.b, acc=types.acc, **c, **fields)
+
+
+def run(case: Case, on: Runner, spent: Counter[str]) -> None:
+    """Compiles a case, calls it, and checks each element of the result and each byte around the operands."""
+    spec = case.spec
+    with _timed(spent, "compile"):
+        kernel = on.compile(spec, case.options)
+    random_values = np.random.default_rng(case.seed)
+    inputs = [_values(random_values, each.shape, each.type) for each in spec.operands]
+    former = _values(random_values, spec.c_shape, spec.c_type)
+    if not spec.beta:
+        former[...] = products.foreign(former.dtype)
+    first, second, last = case.placings
+    places = [(first, second)[index % 2] for index in range(len(inputs))]
+    guarded = [Guarded(each, place) for each, place in zip(inputs, places, strict=True)]
+    result = Guarded(former, last)
+    for each in guarded:
+        each.make_read_only()
+    given: list[Any] = [each.matrix for each in guarded]
+    if spec.b_packed:
+        given[1] = kernel.pack_b(given[1])
+    with _timed(spent, "run"):
+        kernel(*given, out=result.matrix)
+    with _timed(spent, "reference"):
+        _assert_right(spec, (*inputs, former) if spec.beta else inputs, result.matrix)
+    assert not result.is_written_around(), f"{spec}: something around C was written"
+    if on is HOST and not spec.beta:
+        again = kernel(*given)
+        assert again.tobytes() == np.ascontiguousarray(result.matrix).tobytes(), f"{spec}: other bits in another call"
+
+
+def _assert_right(spec: tw.MatmulSpec, given: Any, result: np.ndarray) -> None:
+    expected, bound = tw.reference(spec, *given), tw.error_bound(spec, *given)
+    wrong = np.argwhere(~within_bound(result, expected, bound))
+    assert len(wrong) == 0, (
+        f"{len(wrong)} elements of {spec} are wrong, the first at {wrong[0]}: {result[tuple(wrong[0])]!r}, "
+        f"expected {expected[tuple(wrong[0])]!r} ± {bound[tuple(wrong[0])]!r}"
+    )
+
+
+def _values(chance: np.random.Generator, shape: tuple[int, ...], element: DType) -> np.ndarray:
+    """Floats in [-1, 1], integers over their whole range; those of 32 bits of a size that sums have."""
+    if element.name == "i32":
+        return chance.integers(-(10**6), 10**6, shape, np.int32)
+    return values(chance, shape or (1,), element).reshape(shape)
+
+
+@contextmanager
+def _timed(spent: Counter[str], what: str) -> Iterator[None]:
+    """Adds the milliseconds that something takes."""
+    start = time.perf_counter()
+    yield
+    spent[what] += round(1000 * (time.perf_counter() - start))
+
+
+def main(first: int, count: int, on: str) -> None:
+    """Runs the cases of `count` seeds, and says what they took."""
+    place, spent = runner(on), Counter[str]()
+    for seed in range(first, first + count):
+        case = draw(seed)
+        sys.stdout.write(f"{case} on {on}\n")
+        sys.stdout.flush()
+        run(case, place, spent)
+    parts = ", ".join(f"{what} {milliseconds / 1000:.1f} s" for what, milliseconds in spent.items())
+    sys.stdout.write(
+        f"{count} cases from seed {first} on {on}: {parts}; {spent['compile'] / count:.0f} ms to compile one\n"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--on", default="host")
+    main(**vars(parser.parse_args()))
