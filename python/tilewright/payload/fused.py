@@ -37,6 +37,6 @@ def finish(spec: MatmulSpec, sums: Known, operands: Sequence[NDArray[Any]], form
 
 def _broadcast(array: NDArray[Any], axes: str) -> NDArray[Any]:
     """An operand with an extent of one for each dimension that it has no extent for."""
-    rows = array.shape[0] if "m" in axes else 1
-    columns = array.shape[-1] if "n" in axes else 1
-    return array.reshape(rows, columns)
+    if axes == "mn":
+        return array
+    return array.reshape(array.size if axes == "m" else 1, array.size if axes == "n" else 1)

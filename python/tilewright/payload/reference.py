@@ -64,10 +64,10 @@ def reference(
         a: A, of the spec's `a_shape` and type, in any memory order.
         b: B, of the spec's `b_shape` and type, in any memory order.
         *further: The operands of the epilogue (`MatmulSpec.further`), as calls take them, and after them `c`.
-        c: With beta 1, and only then, the former C, of shape (M, N) and the spec's type, in any memory order.
+        c: With beta 1, and only then, the former C, of the spec's `c_shape` and type, in any memory order.
 
     Returns:
-        The new C, of shape (M, N), in row-major order.
+        The new C, of the spec's `c_shape`, in row-major order.
 
     Raises:
         OperandError: A shape or an element type is not that of the spec, or C is missing or not wanted.
@@ -96,22 +96,26 @@ def _fused(
 
 def _straight(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """A as M×K and B as K×N elements, however they are stored."""
-    return (a.T if spec.a_transposed else a), (b.T if spec.b_transposed else b)
+    return tuple(  # type: ignore[return-value] - a pair
+        each.swapaxes(-1, -2) if transposed else each
+        for each, transposed in ((a, spec.a_transposed), (b, spec.b_transposed))
+    )
 
 
 def _sums(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None) -> NDArray[np.float64]:
     """The sums of products, before anything is rounded to C's type."""
     with np.errstate(all="ignore"):
         if _is_exact_in_float64(spec):
-            product = a.astype(np.float64) @ b.astype(np.float64)
-            return product if c is None else product + c.astype(np.float64)
+            product = np.zeros(spec.c_shape) if c is None else c.astype(np.float64)
+            product += a.astype(np.float64) @ b.astype(np.float64)
+            return product
         total = np.zeros(spec.c_shape, np.longdouble) if c is None else c.astype(np.longdouble, order="C")
         if _is_small(spec):
             total += np.matmul(a.astype(np.longdouble), b.astype(np.longdouble))
             return total.astype(np.float64)
         step = _step(spec)
         for start in range(0, spec.k, step):
-            total += a[:, start : start + step] @ b[start : start + step]
+            total += a[..., start : start + step] @ b[..., start : start + step, :]
         return total.astype(np.float64)
 
 
@@ -139,10 +143,10 @@ def error_bound(
         a: A, of the spec's `a_shape` and type.
         b: B, of the spec's `b_shape` and type.
         *further: The operands of the epilogue, and after them `c`.
-        c: With beta 1, and only then, the former C, of shape (M, N) and the spec's type.
+        c: With beta 1, and only then, the former C, of the spec's `c_shape` and type.
 
     Returns:
-        Bounds, of shape (M, N), as float64.
+        Bounds, of the spec's `c_shape`, as float64.
 
     Raises:
         OperandError: A shape or an element type is not that of the spec, or C is missing or not wanted.
@@ -159,7 +163,7 @@ def error_bound(
     own = _reference_gamma(spec)
     with np.errstate(all="ignore"):
         # |A||B| + |C|, and a little more than it, for its own rounding in float64.
-        magnitude = _magnitude(a, b, c) * (1 + 2 * gamma(terms, _U64))
+        magnitude = _magnitude(spec, a, b, c) * (1 + 2 * gamma(terms, _U64))
         underflow = spec.k * float(np.finfo(to_numpy(spec.acc_type)).smallest_subnormal)
         bound = (kernel + own) * magnitude + underflow
         if spec.widens:
@@ -167,7 +171,7 @@ def error_bound(
         largest = magnitude * (1 + kernel) + underflow
         bound = _rounded(spec, bound, magnitude) if spec.c == spec.acc else _narrowed(spec, bound, _sums(spec, a, b, c))
         bound[~(largest <= float(np.finfo(to_numpy(spec.acc_type)).max))] = np.inf
-    finite = np.isfinite(a).all(axis=1, keepdims=True) & np.isfinite(b).all(axis=0, keepdims=True)
+    finite = np.isfinite(a).all(axis=-1, keepdims=True) & np.isfinite(b).all(axis=-2, keepdims=True)
     if c is not None:
         finite &= np.isfinite(c)
     return bound if finite.all() else np.where(finite, bound, _among_infinite(spec, a, b, c))
@@ -176,15 +180,17 @@ def error_bound(
 def _among_infinite(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None) -> NDArray[np.float64]:
     """The bound where the sum has a term that is NaN or Inf: 0, or inf where others may make another NaN or Inf of it."""
     finite_a, finite_b = (np.where(np.isfinite(x), x, 0) for x in (a, b))
-    others = _magnitude(finite_a, finite_b, None if c is None else np.where(np.isfinite(c), c, 0))
+    others = _magnitude(spec, finite_a, finite_b, None if c is None else np.where(np.isfinite(c), c, 0))
     others *= 1 + 2 * gamma(spec.k + spec.beta, roundoff(spec.acc_type))
     overflows = others > float(np.finfo(to_numpy(spec.acc_type)).max)
     return np.where(overflows | infinite_times_tiny(spec, a, b), np.inf, 0.0)
 
 
-def _magnitude(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None) -> NDArray[np.float64]:
+def _magnitude(
+    spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None
+) -> NDArray[np.float64]:
     """|A||B| + |C|."""
-    return magnitudes(a) @ magnitudes(b) + (0.0 if c is None else magnitudes(c))
+    return magnitudes(a) @ magnitudes(b) + (np.zeros(spec.c_shape) if c is None else magnitudes(c))
 
 
 def _rounded(spec: MatmulSpec, bound: NDArray[np.float64], magnitude: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -255,7 +261,7 @@ def _is_exact_in_float64(spec: MatmulSpec) -> bool:
 
 def _is_small(spec: MatmulSpec) -> bool:
     """Whether the reference takes long double throughout."""
-    return spec.m * spec.n * spec.k <= _SMALL
+    return spec.matrices * spec.m * spec.n * spec.k <= _SMALL
 
 
 def _step(spec: MatmulSpec) -> int:
