@@ -18,8 +18,10 @@ from tilewright.lowering import (
     pipelines,
     prefetch_panels,
     prepack,
+    scalable,
     stored,
     streaming,
+    unroll,
     workspace,
 )
 from tilewright.lowering.diagnostics import DUMP, Collected, Message, collect, payload_op, source_line
@@ -204,6 +206,8 @@ def bufferize(
     _run_own_script(module, pipelines.bufferize(), "bufferized")
     run_passes(module, pipelines.DROP_RESULT, "bufferized")
     _return_through_c(_payload_function(module, "bufferized"))
+    if target.scalable_bits:
+        scalable.expand(_payload_function(module, "bufferized"), spec, target)
     if plan is not None and plan.parameters is not None and plan.name == "outer_product":
         run_passes(module, outer_products.HOIST, "bufferized")
         outer_products.call(_payload_function(module, "bufferized"), spec, target, plan.parameters)
@@ -270,6 +274,8 @@ def to_llvm(
     run_passes(module, pipelines.PREFETCH.format(line=target.l1.line, l2=target.l2.bytes, last=last), "llvm")
     dots = target.dots(spec.a_type.name, spec.b_type.name)
     _run_own_script(module, pipelines.lower_vectors(target.lanes(spec.acc_type), dots), "llvm")
+    if target.by_lane:
+        _run_own_script(module, unroll.script(unroll.mark(module)), "llvm")
     tiles = any(dot.kind == "amx" for dot in dots)
     for function in (ENTRY, prepack.PACK)[: 1 if packed is None else 2]:
         entry.prepare_body(_payload_function(module, "llvm", function), target, tiles=tiles)

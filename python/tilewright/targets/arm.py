@@ -29,6 +29,9 @@ _SME = frozenset({"sme", "sme-f64f64", "sme-i16i64"})
 # Vectors of SVE exist in streaming mode only.
 _M4 = _M1 | {"bf16", "i8mm", "sme2"} | _SME
 
+# LLVM 22 schedules for cortex-a76 as for Cortex-A57, which had one load a cycle. Neoverse N1 was made of Cortex-A76.
+_TUNE_A76 = "neoverse-n1"
+
 
 def _core(
     name: str,
@@ -75,7 +78,7 @@ _ROWS = (
     _core(
         "armv8-a",
         _V8,
-        tune_cpu="cortex-a76",
+        tune_cpu=_TUNE_A76,
         fma_per_cycle=4,
         loads_per_cycle=2,
         l1=Cache(32 * _KIB, ways=2),
@@ -85,6 +88,7 @@ _ROWS = (
     _core(
         "cortex-a76",
         _A76,
+        tune_cpu=_TUNE_A76,
         fma_per_cycle=2,
         loads_per_cycle=2,
         l1=Cache(64 * _KIB, ways=4),
