@@ -19,7 +19,7 @@ from tilewright.dtypes import DType
 from tilewright.errors import ScheduleError
 from tilewright.schedules import tiles
 from tilewright.spec import MatmulSpec
-from tilewright.targets.base import Target
+from tilewright.targets.base import SCALABLE_BITS, Target
 
 # What a load costs beside the multiply-adds that hide it, in issue slots. On a Zen 5 core a 12 x 2 tile (14 loads for 24
 # multiply-adds) runs at 0.92 of the rate of a 6 x 4 tile (10 loads), which a quarter of a slot a load explains.
@@ -116,25 +116,33 @@ def even(extent: int, limit: int, unit: int = 1) -> int:
     return ceil_div(ceil_div(max(extent, 1), blocks), unit) * unit
 
 
-def register_tiles(target: Target, lanes: int, *, fused: bool = True) -> Iterator[tuple[int, int]]:
+def register_tiles(target: Target, lanes: int, *, fused: bool = True, rows: int = 1) -> Iterator[tuple[int, int]]:
     """All (mr, nr) that fit the vector registers.
 
     They hold the accumulators, a row of B, a broadcast element of A and, where multiply and add are two instructions
     (on the target, or for these types: without `fused`), the product. Where a multiply-add takes
     an element of A by lane, a step over k is as long as a register has lanes: they hold a register of each row of A, and as
-    many rows of B, because LLVM loads them all before it uses the first.
+    many rows of B, because LLVM loads them all before it uses the first. Where it multiplies several `rows` by as many
+    columns, they hold all of B for it, and A for it and the next two.
     """
     others = 1 if fused and target.features & _FUSED else 2
     for vectors in range(1, target.vector_registers):
-        for rows in range(1, target.vector_registers):
-            operands = rows + vectors * lanes if target.by_lane else vectors + others
-            if rows * vectors + operands <= target.vector_registers:
-                yield rows, vectors * lanes
+        for mr in range(rows, target.vector_registers, rows):
+            operands = mr + vectors * lanes if target.by_lane else vectors + others
+            if rows > 1:
+                operands = vectors * lanes // rows + 3
+            if mr * vectors + operands <= target.vector_registers:
+                yield mr, vectors * lanes
 
 
-def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1) -> float:
-    """Cycles of one step over k of a register tile: the multiply-adds, their latency or the loads, whichever is slowest."""
+def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1, rows: int = 1) -> float:
+    """Cycles of one step over k of a register tile: the multiply-adds, their latency or the loads, whichever is slowest.
+
+    An instruction that multiplies several `rows` at once has as many columns of B in a register.
+    """
     loads = (mr / lanes if target.by_lane else mr) + vectors
+    if rows > 1:
+        loads = (mr + vectors * lanes) / rows
     busy = mr * vectors / target.fma_per_cycle
     return max(busy, loads / target.loads_per_cycle, target.fma_latency) + _LOAD_COST * loads / target.loads_per_cycle
 
@@ -164,17 +172,20 @@ def _parts(extent: int, size: int) -> tuple[tuple[int, int], ...]:
     return tuple((count, part) for count, part in ((full, size), (1, rest)) if count and part)
 
 
-def result_cycles(target: Target, m: int, n: int, tile: tuple[int, int], *, lanes: int, padded: bool) -> float:
+def result_cycles(
+    target: Target, m: int, n: int, tile: tuple[int, int], *, lanes: int, padded: bool, rows: int = 1
+) -> float:
     """Cycles of one step over k of an m x n result in register tiles of mr x nr.
 
-    With `padded`, short tiles take as long as full ones; otherwise as long as a tile of their rows and vectors.
+    With `padded`, short tiles take as long as full ones; otherwise as long as a tile of their rows and vectors. `rows` as for
+    `tile_cycles`.
     """
     mr, nr = tile
     if padded:
-        return ceil_div(max(m, 1), mr) * ceil_div(max(n, 1), nr) * tile_cycles(target, mr, nr // lanes, lanes)
+        return ceil_div(max(m, 1), mr) * ceil_div(max(n, 1), nr) * tile_cycles(target, mr, nr // lanes, lanes, rows)
     return sum(
-        down * across * tile_cycles(target, rows, ceil_div(columns, lanes), lanes)
-        for down, rows in _parts(m, mr)
+        down * across * tile_cycles(target, height, ceil_div(columns, lanes), lanes, rows)
+        for down, height in _parts(m, mr)
         for across, columns in _parts(n, nr)
     )
 
@@ -200,12 +211,12 @@ def register_tile(
     lanes = lanes or target.lanes(element)
 
     def cycles(tile: tuple[int, int]) -> tuple[float, int]:
-        return result_cycles(target, m, n, tile, lanes=lanes, padded=padded), -tile[0] * tile[1]
+        return result_cycles(target, m, n, tile, lanes=lanes, padded=padded, rows=rows), -tile[0] * tile[1]
 
     fitting = (
         tile
-        for tile in register_tiles(target, lanes, fused=fused)
-        if tile[0] <= most and tile[0] % rows == 0 and nr in (None, tile[1])
+        for tile in register_tiles(target, lanes, fused=fused, rows=rows)
+        if tile[0] <= most and nr in (None, tile[1])
     )
     return min(fitting, key=cycles)
 
@@ -247,6 +258,32 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     depth_bytes = ceil_div(kc, dot.step) * dot.step * element_bytes
     mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, mr)
     nc = even(spec.n, b_bytes // depth_bytes, nr)
+    return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
+
+
+_SCALABLE_TILE = (6, 3)
+"""Rows and registers of a row of a tile of scalable vectors: 18 sums, and with two words of K at a time 6 registers of each half
+of A, which have to be among the first eight, and 6 of B. LLVM keeps it in registers, and llvm-mca gives it 99 % of the
+multiply-add bound on neoverse-v1, n2 and v2; 8 x 2 spills, 5 x 4 does on n2."""
+
+
+def scalable_blocking(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes of strategy `scalable`: as those of `packed`, for vectors as long as the target's machines have."""
+    dot = target.scalable_dot(spec.a_type.name, spec.b_type.name)
+    mr, across = _SCALABLE_TILE
+    nr = across * SCALABLE_BITS[0] // spec.acc_type.bits
+    words = max(target.scalable_bits // SCALABLE_BITS[0], 1)
+    step, storage = (dot.step, dot.storage) if dot else (1, None)
+    element_bytes = spec.a_type.bytes if storage is None else int(storage.lstrip("bfi")) // 8
+    shortest, longest = _KC_RANGE
+    most = min(max(int(target.l2.bytes * _PANEL_SHARE) // (nr * words * element_bytes), shortest), longest)
+    kc = even(spec.k, most, step)
+    if spec.fused:  # The sums are whole before something is done to them.
+        kc = max(spec.k, 1)
+    last = target.l3 or target.l2
+    depth_bytes = kc * element_bytes
+    mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, mr)
+    nc = even(spec.n, min(int(last.bytes * _B_SHARE), _B_BLOCK_LIMIT) // depth_bytes, nr * words)
     return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
 
 
