@@ -86,18 +86,32 @@ def _epilogue(chance: random.Random, drawn: Drawn) -> tuple[Any, ...]:
 
 
 def _extents(chance: random.Random, drawn: Drawn) -> tuple[int, int, int]:
-    """Odd ones; with several threads large ones, of which there is work for them."""
+    """Odd ones, some with few rows or columns; with several threads large ones, of which there is work for them."""
     if drawn["threads"] > 1:
         return chance.choice(SHARED), chance.choice(SHARED), chance.choice(SHARED)
 
     def extent() -> int:
-        return (
-            chance.choice(EDGES)
-            if chance.random() < 0.5
-            else chance.randint(0 if chance.random() < 0.1 else 1, LONGEST)
-        )
+        return chance.choice(EDGES) if chance.random() < 0.5 else chance.randint(chance.random() < 0.95, LONGEST)
 
-    return extent(), extent(), extent()
+    few, m, n, k = chance.random(), extent(), extent(), extent()
+    if few < 0.1:
+        return chance.randint(1, 16), n, k
+    return (m, chance.choice((1, 1, 2, 5)), k) if few < 0.2 else (m, n, k)
+
+
+def _batch(chance: random.Random, _: Drawn) -> dict[str, tuple[int, ...]]:
+    """Mostly none; otherwise up to three extents, of which A, or B, has all, the last ones, or ones in place of some."""
+    if chance.random() < 0.75:
+        return {}
+    batch = tuple(
+        chance.choice((1, 2, 2, 3, 5, 0) if chance.random() < 0.2 else (1, 2, 3)) for _ in range(chance.randint(1, 3))
+    )
+    fields = {"batch": batch}
+    for field in ("a_batch", "b_batch"):
+        if chance.random() < 0.4:
+            own = batch[chance.randint(0, len(batch)) :]
+            fields[field] = tuple(each if chance.random() < 0.7 else 1 for each in own)
+    return fields
 
 
 def _schedule(chance: random.Random, drawn: Drawn) -> str | None:
@@ -122,6 +136,7 @@ AXES: tuple[tuple[str, Callable[[random.Random, Drawn], Any]], ...] = (
     ("b_packed", lambda r, _: r.random() < 0.15),
     ("threads", lambda r, _: 2 if r.random() < 0.06 else 1),
     ("extents", _extents),
+    ("batch", _batch),
     ("epilogue", _epilogue),
     ("schedule", _schedule),
     ("sizes", _sizes),
@@ -177,7 +192,7 @@ def _spec(drawn: Drawn) -> tw.MatmulSpec:
     types = drawn["types"]
     c = {} if drawn["epilogue"] else {"c": types.c}
     fields = {name: drawn[name] for name in ("layout", "beta", "b_packed", "epilogue")}
-    return tw.MatmulSpec(*drawn["extents"], a=types.a, b=types.b, acc=types.acc, **c, **fields)
+    return tw.MatmulSpec(*drawn["extents"], a=types.a, b=types.b, acc=types.acc, **c, **fields, **drawn["batch"])
 
 
 def run(case: Case, on: Runner, spent: Counter[str]) -> None:
