@@ -48,6 +48,9 @@ STRATEGIES: Mapping[str, Row] = {
         "streamed", blocking.streamed_blocking, "products with few rows and a B that no cache holds", in_strips
     ),
     "outer_product": Row("outer_product", outer_blocks.blocking, "products on targets with SME: sums in the tiles of ZA"),
+    "scalable": Row(
+        "scalable", blocking.scalable_blocking, "products that reuse packed panels, on vectors of any length (SVE)"
+    ),
     "unpacked": Row("unpacked", blocking.unpacked_blocking, "products too small to earn packing back"),
 }
 
@@ -58,6 +61,9 @@ _PACKING_CYCLES = 0.3
 """Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
 _MOST_ROW_TILES = 8
 """Register tiles of rows that read the same piece of B one after the other: as many as its prefetch is repeated for."""
+_BY_LANE_READS = 20
+"""Times that an element of A and B is read, half of the harmonic mean of M and N, from which on packing saves instructions where
+A is taken by lane. Counted for neoverse-n1, packed to unpacked, of M = N = K: 32 1.03, 48 0.96, 64 0.94, 256 0.91."""
 _NARROW_PRODUCTS = 32
 """Products of a column of A by an element of B from which on packing B is repaid where elements are narrower than the sum."""
 
@@ -102,7 +108,8 @@ def row(name: str) -> Row:
 def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None = None, threads: int = 1) -> Choice:
     """The strategy and sizes for `spec` on `threads` threads of `target`, the latter overridden by name.
 
-    A B that comes packed was packed for strategy `packed`. A product with one column and at least a vector of K has
+    A B that comes packed was packed for strategy `packed`. With SME, what fills a tile of sums is for its outer products. A
+    product with one column and at least a vector of K has
     nothing to vectorise but K; with one row and a transposed B nothing else lies side by side (1 x 1024 x 1024, f32, Zen 4:
     61 us, packed 483). One with few rows and a B that comes from memory takes as long as B does. Otherwise packing, which
     reads and writes each element of A and B once more than the product needs, pays when each is then read often enough,
@@ -117,7 +124,11 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
     # Vectors along K, in both operands.
     lone = spec.n == 1 or (spec.m == 1 and spec.b_transposed)
     along_k = lone and not spec.a_transposed and spec.k >= target.lanes(spec.acc_type)
-    if along_k and not spec.epilogue and not spec.b_packed:
+    if name := needed(spec):
+        pass
+    elif outer_blocks.pays(spec, target):
+        name = "outer_product"
+    elif along_k and not spec.epilogue and not spec.b_packed:
         name = "inner_product"
     elif spec.b_packed or spec.b_transposed:
         name = "packed"
@@ -126,6 +137,11 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
     else:
         name = "packed" if _packing_pays(spec, target) else "unpacked"
     return sized(name, spec, target, overrides, threads)
+
+
+def needed(spec: MatmulSpec) -> str | None:
+    """The one strategy that fuses what is done before the product, or what takes more than an element after it, if any is."""
+    return "packed" if spec.prologue_a or spec.prologue_b or spec.second_products else None
 
 
 def sized(
@@ -137,6 +153,12 @@ def sized(
         ScheduleError: The strategy or an override is unknown, or a size is no int above zero.
     """
     chosen = row(name)
+    if (only := needed(spec)) not in (None, name):
+        raise ScheduleError(
+            f"strategy {name} does not fuse all that is done in {spec}",
+            expected=f"strategy {only}",
+            remedy="Leave the choice of a strategy to the model",
+        )
     sizes = chosen.shared(chosen.sizes(spec, target), spec, threads)
     return Choice(name, sizes.replaced(overrides or {}))
 
@@ -191,7 +213,8 @@ def _packing_pays(spec: MatmulSpec, target: Target) -> bool:
     """Whether B, unpacked, is so large that its panels come from beyond L2, and is read often enough to copy it first.
 
     Measured on a core with 1 MiB of L2: unpacked, a B of up to 2 MiB runs at 88 to 97 % of peak and packed at 86 to 92; one
-    of 4 MiB at 80 and 90.
+    of 4 MiB at 80 and 90. Where elements of A are taken by lane, rows of A and B lie in registers of their own, and stepping
+    through them is what packing saves.
     """
     element = spec.acc_type
     if spec.fused and spec.n % target.lanes(element):
@@ -200,6 +223,8 @@ def _packing_pays(spec: MatmulSpec, target: Target) -> bool:
         return _packing_narrow_pays(spec, target)
     if spec.n < target.lanes(element) or _is_one_panel(spec, target):
         return False
+    if target.by_lane and spec.m * spec.n > _BY_LANE_READS * (spec.m + spec.n):
+        return spec.k >= 2 * target.lanes(element)
     b_bytes = spec.k * spec.n * element.bytes
     return spec.m >= _ROWS_TO_PACK and b_bytes > 2 * target.l2.bytes
 
