@@ -9,7 +9,7 @@ from tilewright.dims import Dim, Extent
 from tilewright.dtypes import DType
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, linalg, tensor
-from tilewright.payload import batched, elementwise
+from tilewright.payload import batched, elementwise, prologues
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.generics import generic
 from tilewright.spec import MatmulSpec
@@ -57,6 +57,8 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
     the accumulator's type, filled with zeros; one elementwise ``linalg.generic`` does to each sum what the epilogue says, with
     `beta` 1 adds the former element of C, and rounds into ``%c``. Further operands are arguments between ``%b`` and ``%c``,
     of a rank for each of their axes.
+    With a prologue, what is multiplied is what an elementwise ``linalg.generic`` makes of A, or of B, as it is stored. The
+    operands of A's prologue come first among the further ones, then those of B's.
     Without products, with K = 0, and without an epilogue ``%c`` is only filled or returned: not even rounding may change it.
     """
     with context, ir.Location.name(str(spec)):
@@ -76,7 +78,7 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
             ]
             with ir.InsertionPoint(function.add_entry_block()):
                 a, b, *further, c = function.arguments
-                func.return_([_result(a, b, further, c, spec)])
+                func.return_([_result(*prologues.applied(a, b, further, spec), c, spec)])
     return module
 
 
@@ -136,7 +138,7 @@ def _finished(sums: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: Ma
     chain = spec.chain
     maps = [
         batched.map_of(operand.loops, each.axes, spec)
-        for operand, each in zip(spec.further, chain.operands, strict=True)
+        for operand, each in zip(spec.further[len(spec.further) - len(chain.operands) :], chain.operands, strict=True)
     ]
     identity = ir.AffineMap.get_identity(len(spec.batch_axes) + 2)
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")

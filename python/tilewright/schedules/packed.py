@@ -98,12 +98,18 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         steps.clean(script.functions)
         pack_a, pack_b = (steps.match_marked(script.functions, panels) for panels in _PANELS)
         together = gcd(p.mr, dot.rows)
-        for pack, element, rows, transposed, axis in (
-            (pack_a, spec.a_type, together, spec.a_transposed, 1),
-            (pack_b, spec.b_type, dot.depth, spec.b_transposed, 0),
+        for pack, element, rows, transposed, axis, prologue in (
+            (pack_a, spec.a_type, together, spec.a_transposed, 1, spec.prologue_a),
+            (pack_b, spec.b_type, dot.depth, spec.b_transposed, 0, spec.prologue_b),
         ):
-            trimmed_axis = axis if trimmed else None
-            steps.vectorize_packing(pack, target.lanes(element), rows=rows, transposed=transposed, trimmed=trimmed_axis)
+            steps.vectorize_packing(
+                pack,
+                target.lanes(element),
+                rows=rows,
+                transposed=transposed,
+                trimmed=axis if trimmed else None,
+                computed=bool(prologue),
+            )
         tile = steps.match_product(script.functions, spec)
         looped = trimmed or p.kc > dot.step
         if looped:

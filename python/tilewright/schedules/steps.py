@@ -137,7 +137,9 @@ def match_result(script: Script, spec: MatmulSpec) -> Handle:
 
 def tile_result(op: Handle, sizes: Sequence[int], spec: MatmulSpec) -> tuple[Handle, Handle]:
     """Tiles by `sizes` (m, n, k) what `match_result` finds, with the product inside. Returns the tile and its loop."""
-    return tile_with_producers(op, sizes[:2]) if spec.fused else tile(op, sizes)
+    if not spec.fused:
+        return tile(op, sizes)
+    return tile_with_product(op, sizes[:2], spec) if spec.prologue_a or spec.prologue_b else tile_with_producers(op, sizes[:2])
 
 
 def producer(op: Handle, operand: int) -> Handle:
@@ -196,6 +198,17 @@ def tile_with_producers(op: Handle, sizes: Sequence[int]) -> tuple[Handle, Handl
     """
     tiled = structured.FuseOp(op, tile_sizes=list(sizes), apply_cleanup=True)
     return tiled.results[0], tiled.results[1]
+
+
+def tile_with_product(op: Handle, sizes: Sequence[int], spec: MatmulSpec) -> tuple[Handle, Handle]:
+    """Tiles as `tile_with_producers` does, but leaves outside what prologues make of A and B, which is for packing to do."""
+    kind = transform.AnyOpType.get()
+    function = transform.get_parent_op(kind, op, op_name="func.func")
+    tiled, loop_ = tile(op, sizes)
+    producers = transform.merge_handles([match_product(function, spec), match(function, "linalg.fill")])
+    loop_ = structured.FuseIntoContainingOp(kind, kind, producers, loop_).results[1]
+    merge_slices(function)
+    return tiled, loop_
 
 
 def split_sum(op: Handle, sizes: Sequence[int]) -> Handle:
@@ -312,7 +325,13 @@ def hoist_invariants(functions: Handle) -> None:
 
 
 def vectorize_packing(
-    pads: Handle, lanes: int, *, rows: int = 1, transposed: bool = False, trimmed: int | None = None
+    pads: Handle,
+    lanes: int,
+    *,
+    rows: int = 1,
+    transposed: bool = False,
+    trimmed: int | None = None,
+    computed: bool = False,
 ) -> None:
     """Makes each packing copy a loop over rows that moves vectors of `lanes` elements, masked where a row is short.
 
@@ -326,8 +345,14 @@ def vectorize_packing(
     Where B is stored `transposed`, vectors along k are read, and interleaved::
 
         for k in 0..kc step 16: packed[j][k:k+16, 0:lanes] = transpose of [B[p+k:p+k+16, j], B[p+k:p+k+16, j+1], ...]
+
+    With `computed`, what a prologue does is done here. Before: ``P = f(B)``, ``packed[j] = pad(P[p:p+kc, j:j+nr])``. After::
+
+        for k in 0..kc: packed[j][k, 0:lanes] = f(B[p+k, j:j+lanes]); ...
     """
-    ours.tilewright_vectorize_pad(pads, lanes, rows=rows, transposed=transposed, trimmed=trimmed)
+    ours.tilewright_vectorize_pad(
+        pads, lanes, rows=rows, transposed=transposed, computed=computed, trimmed=trimmed
+    )
 
 
 def vectorize(op: Handle) -> None:

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What prologues make of A and of B before they are multiplied, as elementwise ops of their own.
+
+Schedules do them while they pack: no matrix of what they give is ever in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.dtypes import dtype
+from tilewright.entries import Chain
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, linalg, tensor
+from tilewright.payload import elementwise
+from tilewright.payload.generics import generic
+from tilewright.spec import MatmulSpec, OperandSpec
+
+
+def applied(
+    a: ir.Value, b: ir.Value, further: Sequence[ir.Value], spec: MatmulSpec
+) -> tuple[ir.Value, ir.Value, Sequence[ir.Value]]:
+    """A and B as they are multiplied, and those of the further operands that are left for the epilogue."""
+    first, second = len(spec.chain_a.operands), len(spec.chain_b.operands)
+    for_a, for_b, left = further[:first], further[first : first + second], further[first + second :]
+    specs = spec.further
+    if spec.prologue_a:
+        a = _computed(a, "mk", spec.a_axes, spec.chain_a, for_a, specs[:first], spec)
+    if spec.prologue_b:
+        b = _computed(b, "kn", spec.b_axes, spec.chain_b, for_b, specs[first : first + second], spec)
+    return a, b, left
+
+
+def _computed(
+    matrix: ir.Value,
+    axes: str,
+    loops: Sequence[int],
+    chain: Chain,
+    operands: Sequence[ir.Value],
+    specs: Sequence[OperandSpec],
+    spec: MatmulSpec,
+) -> ir.Value:
+    """What `chain` makes of a matrix, with a dimension for each of `axes` after those of its batch."""
+    gathers = bool(chain.entries) and chain.entries[0].entry.form == "gather"
+    place = {axis: number for number, axis in enumerate((*map(str, loops), *axes))}
+
+    def map_of(own: Sequence[int], named: str) -> ir.AffineMap:
+        results = [ir.AffineDimExpr.get(place[axis]) for axis in (*map(str, own), *named)]
+        return ir.AffineMap.get(len(place), 0, results)
+
+    maps = [map_of(each.loops, typed.axes) for each, typed in zip(specs, chain.operands, strict=True)]
+    identity = map_of(loops, axes)
+    inputs = [*([] if gathers else [matrix]), *operands]
+
+    def body(*values: ir.Value) -> ir.Value:
+        *given, _output = values
+        if gathers:
+            row = arith.index_cast(ir.IndexType.get(), given[0])
+            element = tensor.extract(matrix, [row, linalg.index(len(place) - 1)])
+        else:
+            element, *given = given
+        return elementwise.apply(chain, element, given)
+
+    sizes = [_extent(each, spec, matrix, place[each]) for each in place]
+    into = tensor.empty(sizes, ir.Type.parse(dtype(chain.result).mlir))
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    with ir.Location.name("prologue", ir.Location.name(str(spec))):
+        return generic(inputs, into, [*([] if gathers else [identity]), *maps, identity], [parallel] * len(place), body)
+
+
+def _extent(axis: str, spec: MatmulSpec, matrix: ir.Value, position: int) -> int | ir.Value:
+    """How many elements there are along an axis; of those that only a call tells, the matrix does."""
+    extent = getattr(spec, axis) if axis in "mnk" else spec.batch[int(axis)]
+    if isinstance(extent, int):
+        return extent
+    return tensor.dim(matrix, arith.constant(ir.IndexType.get(), position))
