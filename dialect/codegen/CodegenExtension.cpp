@@ -3,6 +3,7 @@
 // tilewright._codegen: LLVM's optimiser and code generators, without MLIR.
 
 #include "Codegen.h"
+#include "HostKernel.h"
 
 #include "llvm/Config/llvm-config.h"
 
@@ -31,6 +32,11 @@ static nb::bytes emit(const std::string &ir, std::string triple, std::string cpu
   return nb::bytes(code.data(), code.size());
 }
 
+static std::string hostKernel(const std::string &ir, const std::string &kernel, const std::string &triple) {
+  nb::gil_scoped_release release;
+  return codegen::hostKernel(ir, kernel, triple);
+}
+
 NB_MODULE(_codegen, m) {
   m.doc() = "LLVM's optimiser and code generators, without MLIR. What LLVM refuses is a ValueError with its message.";
   codegen::initialize();
@@ -46,4 +52,6 @@ NB_MODULE(_codegen, m) {
         nb::arg("level") = 3, "LLVM IR text after LLVM's default pipeline of that level (0 to 3) for the machine.");
   m.def("emit", &emit, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),
         nb::arg("kind"), "Assembly (\"asm\") or object (\"obj\") of LLVM IR text, which is not optimised any further.");
+  m.def("host_kernel", &hostKernel, nb::arg("llvmir"), nb::kw_only(), nb::arg("kernel"), nb::arg("triple"),
+        "LLVM IR for the machine of a kernel of an NVVM module, which calls the emulator of GPU kernels.");
 }

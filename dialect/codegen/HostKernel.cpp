@@ -95,8 +95,10 @@ private:
     uint64_t staticBytes = end;
     for (GlobalVariable *variable : openEnded)
       place(variable);
-    new GlobalVariable(module, word, /*isConstant=*/true, GlobalValue::ExternalLinkage,
-                       ConstantInt::get(word, staticBytes), "shared");
+    Function *shared =
+        Function::Create(FunctionType::get(word, false), GlobalValue::ExternalLinkage, "shared", module);
+    ReturnInst::Create(module.getContext(), ConstantInt::get(word, staticBytes),
+                       BasicBlock::Create(module.getContext(), "", shared));
   }
 
   uint64_t bytesOf(const GlobalVariable &variable) const {

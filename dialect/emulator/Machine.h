@@ -113,6 +113,7 @@ struct Thread {
   View view;
   Groups<Copy> copies;
   Groups<BoxCopy> stores;
+  std::deque<Time> products; // Of each committed group of wgmma, its last one.
   unsigned clusterGeneration = 0;
 
   ucontext_t context;

@@ -23,20 +23,20 @@ public:
 
   bool empty() const { return count == 0; }
 
-  /// A finding about shared memory. Those of one kind by one doer are told once.
-  void add(const std::string &kind, unsigned block, const std::string &who, size_t offset, size_t bytes,
-           const std::string &how) {
-    ++count;
-    if (told.insert(kind + who.substr(who.find(':') + 1) + how.substr(how.rfind(' '))).second && told.size() <= most)
-      lines += kind + ": " + who + " touches " + std::to_string(bytes) + " bytes at " + std::to_string(offset) +
-               " of the shared memory of block " + std::to_string(block) + ", " + how + "\n";
-  }
-
-  /// Any other finding.
+  /// A finding. Of those that differ in numbers only, the first is told.
   void add(const std::string &line) {
     ++count;
-    if (told.insert(line).second && told.size() <= most)
+    std::string kind = line;
+    std::erase_if(kind, [](char each) { return each >= '0' && each <= '9'; });
+    if (told.insert(kind).second && told.size() <= most)
       lines += line + "\n";
+  }
+
+  /// A finding about shared memory.
+  void add(const std::string &kind, unsigned block, const std::string &who, size_t offset, size_t bytes,
+           const std::string &how) {
+    add(kind + ": " + who + " touches " + std::to_string(bytes) + " bytes at " + std::to_string(offset) +
+        " of the shared memory of block " + std::to_string(block) + ", " + how);
   }
 
   /// All that is told, a line each.

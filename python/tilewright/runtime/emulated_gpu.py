@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""GPU kernels run on this machine, thread by thread, by an emulator that reports races and missing waits.
+
+The kernel is LLVM IR for NVPTX, as MLIR's NVVM dialect translates to. Each of its threads is a fiber; barriers, shuffles, matrix
+instructions, asynchronous copies and barrier objects do what PTX says, and asynchronous operations are completed as late as
+they may be. What two threads do to a byte of shared memory must be ordered by a barrier, a wait or a fence between them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright import _codegen, _runtime
+from tilewright.errors import LoweringError, TilewrightError
+
+_TRIPLE = "x86_64-unknown-linux-gnu"
+_LIBRARY = "libtilewright_emulator.so"
+_MOST_AXES = 5
+_REPORT_BYTES = 16384
+
+
+class EmulationError(TilewrightError):
+    """An emulated kernel did something wrong: a race, a missing wait, an access outside of its operands, a deadlock."""
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = (("start", ctypes.c_void_p), ("bytes", ctypes.c_uint64), ("writable", ctypes.c_uint32))
+
+
+class _TensorMap(ctypes.Structure):
+    _fields_ = (
+        ("base", ctypes.c_void_p),
+        ("extents", ctypes.c_uint64 * _MOST_AXES),
+        ("strides", ctypes.c_uint64 * _MOST_AXES),
+        ("box", ctypes.c_uint32 * _MOST_AXES),
+        ("rank", ctypes.c_uint32),
+        ("element_bytes", ctypes.c_uint32),
+        ("swizzle", ctypes.c_uint32),
+    )
+
+
+class _TensorMapHandle(ctypes.Structure):
+    _fields_ = (("map", ctypes.POINTER(_TensorMap)), ("rest", ctypes.c_uint8 * 120))
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A tensor of which box copies read or write boxes, as the driver's tensor maps describe one.
+
+    Attributes:
+        array: The tensor, the innermost axis last, whose elements are adjacent.
+        box: The extents of a box, in the order of the array's.
+        swizzle: Bytes of the swizzle pattern: 0, 32, 64 or 128.
+        writable: Whether stores go to it.
+    """
+
+    array: np.ndarray[Any, Any]
+    box: tuple[int, ...]
+    swizzle: int = 0
+    writable: bool = False
+
+    def __post_init__(self) -> None:
+        """Checks what the driver would.
+
+        Raises:
+            EmulationError: The box does not fit the array's rank or the swizzle, or rows are not adjacent elements.
+        """
+        array = self.array
+        if not 1 <= array.ndim <= _MOST_AXES or len(self.box) != array.ndim:
+            raise EmulationError(f"a box of {len(self.box)} axes", where="TensorMap", expected=f"{array.ndim}, 1 to 5")
+        if array.strides[-1] != array.itemsize or any(stride % 16 for stride in array.strides[:-1]):
+            raise EmulationError(
+                f"strides {array.strides}", where="TensorMap", expected="adjacent elements, rows 16 bytes apart or so many"
+            )
+        if self.swizzle not in (0, 32, 64, 128):
+            raise EmulationError(f"swizzle {self.swizzle}", where="TensorMap", expected="0, 32, 64 or 128 bytes")
+        if not all(1 <= extent <= 256 for extent in self.box):
+            raise EmulationError(f"box {self.box}", where="TensorMap", expected="extents from 1 to 256")
+        inner = self.box[-1] * array.itemsize
+        if self.swizzle and inner > self.swizzle:
+            raise EmulationError(
+                f"a box {inner} bytes wide", where="TensorMap", expected=f"at most the {self.swizzle} of its swizzle"
+            )
+
+    def _native(self) -> _TensorMap:
+        def whole(values: Sequence[int], rest: int) -> list[int]:
+            return [*reversed(values), *[rest] * (_MOST_AXES - len(values))]
+
+        kind, array = _TensorMap, self.array
+        return kind(
+            array.ctypes.data,
+            (ctypes.c_uint64 * _MOST_AXES)(*whole(array.shape, 1)),
+            (ctypes.c_uint64 * _MOST_AXES)(*whole(array.strides, 0)),
+            (ctypes.c_uint32 * _MOST_AXES)(*whole(self.box, 1)),
+            array.ndim,
+            array.itemsize,
+            self.swizzle,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The sizes of a launch.
+
+    Attributes:
+        grid: Blocks along x, y and z.
+        block: Threads of a block, likewise.
+        cluster: Blocks of a cluster, likewise.
+        dynamic_shared: Bytes of shared memory beyond the kernel's variables.
+    """
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    dynamic_shared: int = 0
+
+
+class EmulatedGpuKernel:
+    """A kernel that the emulator can launch.
+
+    Raises (the constructor):
+        LoweringError: The module is not valid, or uses a matrix product's result before it waits for it.
+    """
+
+    def __init__(self, llvmir: str, kernel: str) -> None:
+        """Makes it runnable.
+
+        Args:
+            llvmir: The LLVM IR of a module for NVPTX.
+            kernel: The kernel's name in it.
+        """
+        _library()
+        try:
+            host = _codegen.host_kernel(llvmir, kernel=kernel, triple=_TRIPLE)
+            machine = {"triple": _TRIPLE, "cpu": "x86-64", "features": ""}
+            object_ = _codegen.emit(_codegen.optimize(host, **machine, level=1), **machine, kind="obj")
+        except ValueError as e:
+            raise LoweringError(str(e), stage="emulation") from None
+        self._code = _runtime.Code(object_, "launch")
+        shared = _runtime.Code(object_, "shared")
+        self._shared = ctypes.CFUNCTYPE(ctypes.c_int32)(shared.address)()
+
+    @property
+    def static_shared(self) -> int:
+        """Bytes of shared memory that the kernel's variables have."""
+        return self._shared
+
+    def __call__(self, sizes: Launch, *arguments: np.ndarray[Any, Any] | TensorMap | np.generic, seed: int = 0) -> None:
+        """Runs the kernel.
+
+        Args:
+            sizes: The launch's.
+            *arguments: The kernel's, in order: arrays, which are used where they lie, and written where they may be; tensor
+                maps; and NumPy scalars of the parameters' types.
+            seed: Threads take turns in an order that depends on it.
+
+        Raises:
+            EmulationError: The kernel did something wrong; the error has a line for each kind of finding.
+        """
+        kept: list[Any] = []
+        buffers: list[_Buffer] = []
+        pointers: list[int] = []
+        for argument in arguments:
+            value, buffer = _argument(argument, kept)
+            pointers.append(value)
+            buffers += buffer
+        text = ctypes.create_string_buffer(_REPORT_BYTES)
+        failed = _library().tilewrightEmulate(
+            ctypes.c_void_p(self._code.address),
+            (ctypes.c_void_p * max(len(pointers), 1))(*pointers),
+            (ctypes.c_uint32 * 9)(*sizes.grid, *sizes.block, *sizes.cluster),
+            ctypes.c_uint64(self._shared + sizes.dynamic_shared),
+            (_Buffer * max(len(buffers), 1))(*buffers),
+            ctypes.c_uint32(len(buffers)),
+            ctypes.c_uint32(seed),
+            text,
+            ctypes.c_uint64(_REPORT_BYTES),
+        )
+        if failed:
+            raise EmulationError(text.value.decode().strip(), where="emulated kernel")
+
+
+def _argument(argument: object, kept: list[Any]) -> tuple[int, list[_Buffer]]:
+    """The address of a parameter's value, and the memory behind it; `kept` holds what must live meanwhile."""
+    if isinstance(argument, TensorMap):
+        native = argument._native()
+        handle = _TensorMapHandle(ctypes.pointer(native))
+        kept += [native, handle]
+        return ctypes.addressof(handle), [_memory(argument.array, argument.writable)]
+    if isinstance(argument, np.ndarray):
+        pointer = ctypes.c_void_p(argument.ctypes.data)
+        kept += [pointer, argument]
+        return ctypes.addressof(pointer), [_memory(argument, argument.flags.writeable)]
+    if isinstance(argument, np.generic):
+        value = np.array(argument)
+        kept.append(value)
+        return value.ctypes.data, []
+    raise EmulationError(
+        f"an argument of type {type(argument).__name__}", where="emulated kernel", expected="arrays, tensor maps, NumPy scalars"
+    )
+
+
+def _memory(array: np.ndarray[Any, Any], writable: bool) -> _Buffer:
+    low, high = np.lib.array_utils.byte_bounds(array) if array.size else (0, 0)
+    return _Buffer(low, high - low, writable)
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """The emulator, loaded so that kernels find its functions."""
+    file = Path(__file__).resolve().parent.parent / _LIBRARY
+    try:
+        library = ctypes.CDLL(str(file), mode=ctypes.RTLD_GLOBAL)
+    except OSError as e:
+        raise TilewrightError(
+            f"cannot load the emulator of GPU kernels: {e}", expected=_LIBRARY, remedy="Build again: make setup"
+        ) from None
+    library.tilewrightEmulate.restype = ctypes.c_int
+    return library
