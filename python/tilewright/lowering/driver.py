@@ -202,8 +202,8 @@ def bufferize(
         LoweringError: Bufferisation failed, or a copy of a whole tensor was needed.
         ScheduleError: B is to come packed, and the schedule does not pack it.
     """
-    _make_private(_payload_function(module, "bufferized"))
-    _run_own_script(module, pipelines.bufferize(), "bufferized")
+    make_private(_payload_function(module, "bufferized"))
+    run_own_script(module, pipelines.bufferize(), "bufferized")
     run_passes(module, pipelines.DROP_RESULT, "bufferized")
     _return_through_c(_payload_function(module, "bufferized"))
     if target.scalable_bits:
@@ -215,7 +215,7 @@ def bufferize(
     stored.take_as_stored(_payload_function(module, "bufferized"), spec)
     if spec.widens:
         products = pipelines.group_products(spec, target.dots(spec.a_type.name, spec.b_type.name))
-        _run_own_script(module, products, "bufferized")
+        run_own_script(module, products, "bufferized")
     packed = prepack.separate(module, spec, plan) if spec.b_packed else None
     function = _payload_function(module, "bufferized")
     if packed is not None:
@@ -227,7 +227,7 @@ def bufferize(
     return size, packed
 
 
-def _make_private(function: func.FuncOp) -> None:
+def make_private(function: func.FuncOp) -> None:
     """Lets `pipelines.DROP_RESULT` change the function's type: it leaves public functions alone."""
     with function.context:
         function.attributes["sym_visibility"] = ir.StringAttr.get("private")
@@ -247,7 +247,12 @@ def _return_through_c(function: func.FuncOp) -> None:
         function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(function.type.inputs, []))
 
 
-def _run_own_script(module: ir.Module, script: ir.Module, stage: str) -> None:
+def run_own_script(module: ir.Module, script: ir.Module, stage: str) -> None:
+    """Runs a transform module of ours, as part of a stage.
+
+    Raises:
+        LoweringError: It failed.
+    """
     try:
         _run_script(module, script, stage)
     except ScheduleError as e:
@@ -270,12 +275,23 @@ def to_llvm(
     Raises:
         LoweringError: A pass failed.
     """
+    lower_body(module, spec, target, packed)
+    asks = allocator == LIBC_ALLOCATOR
+    return entry.add_entry(module, spec, target, workspace_bytes, allocator, symbol, packed, asks_for_tiles=asks)
+
+
+def lower_body(module: ir.Module, spec: MatmulSpec, target: Target, packed: PackedFormat | None = None) -> None:
+    """Takes a bufferised module to the LLVM dialect, without an entry: what `to_llvm` puts one around.
+
+    Raises:
+        LoweringError: A pass failed.
+    """
     last = held_bytes(target)
     run_passes(module, pipelines.PREFETCH.format(line=target.l1.line, l2=target.l2.bytes, last=last), "llvm")
     dots = target.dots(spec.a_type.name, spec.b_type.name)
-    _run_own_script(module, pipelines.lower_vectors(target.lanes(spec.acc_type), dots), "llvm")
+    run_own_script(module, pipelines.lower_vectors(target.lanes(spec.acc_type), dots), "llvm")
     if target.by_lane:
-        _run_own_script(module, unroll.script(unroll.mark(module)), "llvm")
+        run_own_script(module, unroll.script(unroll.mark(module)), "llvm")
     tiles = any(dot.kind == "amx" for dot in dots)
     for function in (ENTRY, prepack.PACK)[: 1 if packed is None else 2]:
         entry.prepare_body(_payload_function(module, "llvm", function), target, tiles=tiles)
@@ -294,8 +310,6 @@ def to_llvm(
         annotations.hand_on(module)
     if half_floats.of(spec):
         half_floats.move_as_integers(module.operation)
-    asks = allocator == LIBC_ALLOCATOR
-    return entry.add_entry(module, spec, target, workspace_bytes, allocator, symbol, packed, asks_for_tiles=asks)
 
 
 def _lower_half_floats(module: ir.Module, spec: MatmulSpec, target: Target) -> None:

@@ -18,12 +18,12 @@ from tilewright.payload.text import parse, place
 from tilewright.spec import MatmulSpec
 
 _ROLES = ("a", "b", "c")
-_C_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+C_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 # What a C compiler, or the code around the kernel, already knows by that name.
-_TAKEN = (
+TAKEN = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
     "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
-    "main malloc free aligned_alloc memcpy memmove memset memcmp matmul_body"
+    "main malloc free aligned_alloc memcpy memmove memset memcmp matmul_body".split()
 )
 _FUNCTION_ATTRIBUTES = ("sym_name", "function_type", "sym_visibility", "arg_attrs")
 _DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
@@ -127,7 +127,7 @@ class _Reader:
 
     def _name(self, function: ir.Operation) -> str:
         name = ir.StringAttr(function.attributes["sym_name"]).value
-        if not _C_IDENTIFIER.fullmatch(name) or name in _TAKEN.split():
+        if not C_IDENTIFIER.fullmatch(name) or name in TAKEN:
             raise self._error(
                 f"the function is called {name!r}, which cannot be the name of a C function here",
                 function,
