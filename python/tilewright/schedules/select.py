@@ -57,6 +57,8 @@ STRATEGIES: Mapping[str, Row] = {
 
 _ROWS_TO_PACK = 32
 """Rows of A below which packing B, a read and a write of it, is not repaid."""
+_L2_SHARES = 2
+"""Times L2 that a B may take before its panels come from beyond it."""
 _PACKING_CYCLES = 0.3
 """Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
 _MOST_ROW_TILES = 8
@@ -185,6 +187,8 @@ def _streaming_pays(spec: MatmulSpec, target: Target) -> bool:
     b_bytes = spec.k * spec.n * element.bytes
     if not _packing_pays(spec, target):
         return spec.m <= rows and b_bytes >= blocking.held_bytes(target) // 2
+    if b_bytes <= _L2_SHARES * target.l2.bytes:
+        return False
     streamed, packed = blocking.streamed_blocking(spec, target), blocking.packed_blocking(spec, target)
     slower = _cycles(target, streamed, lanes) - _cycles(target, packed, lanes)
     return spec.m / lanes * slower < _PACKING_CYCLES * element.bytes
@@ -226,7 +230,7 @@ def _packing_pays(spec: MatmulSpec, target: Target) -> bool:
     if target.by_lane and spec.m * spec.n > _BY_LANE_READS * (spec.m + spec.n):
         return spec.k >= 2 * target.lanes(element)
     b_bytes = spec.k * spec.n * element.bytes
-    return spec.m >= _ROWS_TO_PACK and b_bytes > 2 * target.l2.bytes
+    return spec.m >= _ROWS_TO_PACK and b_bytes > _L2_SHARES * target.l2.bytes
 
 
 def _is_one_panel(spec: MatmulSpec, target: Target) -> bool:
