@@ -47,7 +47,9 @@ STRATEGIES: Mapping[str, Row] = {
     "streamed": Row(
         "streamed", blocking.streamed_blocking, "products with few rows and a B that no cache holds", in_strips
     ),
-    "outer_product": Row("outer_product", outer_blocks.blocking, "products on targets with SME: sums in the tiles of ZA"),
+    "outer_product": Row(
+        "outer_product", outer_blocks.blocking, "products on targets with SME: sums in the tiles of ZA"
+    ),
     "scalable": Row(
         "scalable", blocking.scalable_blocking, "products that reuse packed panels, on vectors of any length (SVE)"
     ),

@@ -237,6 +237,11 @@ class Target:
         rest = [row for row in rows if not row.in_panels]
         return (*tiles[:1], *(rest[:1] or [dots.multiply_add(a, b, self._groups(a))]))
 
+    def scalable_dot(self, a: str, b: str) -> dots.Dot | None:
+        """The best way to multiply and sum elements of types `a` and `b` on scalable vectors; None when there is none."""
+        fitting = (row for row in dots.SCALABLE if (a, b) in row.operands and row.features <= self.features)
+        return next(fitting, None)
+
     def _groups(self, a: str) -> int:
         """Elements of A in the type of the sum that a multiply-add takes from one register, one by one."""
         return self.lanes(dtypes.dtype(dtypes.dtype(a).accumulator)) if self.by_lane else 1

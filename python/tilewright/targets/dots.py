@@ -86,6 +86,7 @@ class Dot:
         return self.storage or _MLIR[next(iter(self.operands))[0]]
 
 
+_WIDENED = {"bf16": "f32", "f16": "f32", "i8": "i32", "u8": "i32"}
 _MLIR: Mapping[str, str] = MappingProxyType({"bf16": "bf16", "f16": "f16", "i8": "i8", "u8": "i8"})
 _MIXED = frozenset({("u8", "i8"), ("i8", "u8")})
 _EQUAL = frozenset({("i8", "i8"), ("u8", "u8")})
@@ -234,10 +235,39 @@ ARM = (
 )
 """Those of AArch64, the best first."""
 
+_SVE = "llvm.aarch64.sve."
+
+
+def _scalable(
+    name: str, operands: frozenset[tuple[str, str]], features: set[str], intrinsic: str, depth: int = 1
+) -> Dot:
+    """Products on scalable vectors of words of B by a word of A, which is one of two in a register: as many as ``ld1rd`` fills
+    it with (``ld1rq``, where a word has 64 bits). With more, LLVM loads more rows of B ahead than there are registers."""
+    return Dot(
+        name=name,
+        kind="dot" if depth > 1 else "multiply_add",
+        operands=operands,
+        features=frozenset(features),
+        depth=depth,
+        storage=_WIDENED.get(next(iter(operands))[0]) if depth == 1 else None,
+        intrinsic=_SVE + intrinsic,
+        groups=2,
+    )
+
+
+SCALABLE = (
+    _scalable("bfdot", _BF16, {"sve", "bf16"}, "bfdot.lane.v2", 2),
+    _scalable("sdot", _SIGNED, {"sve"}, "sdot.lane.nxv4i32", 4),
+    _scalable("udot", _UNSIGNED, {"sve"}, "udot.lane.nxv4i32", 4),
+    _scalable("usdot", _I8_U8, {"sve", "i8mm"}, "usdot.lane.nxv4i32", 4),
+    _scalable("sudot", _U8_I8, {"sve", "i8mm"}, "sudot.lane.nxv4i32", 4),
+    _scalable("fmla", frozenset({("f64", "f64")}), {"sve"}, "fmla.lane.nxv2f64"),
+    _scalable("fmla", frozenset({(each, each) for each in ("f32", "f16", "bf16")}), {"sve"}, "fmla.lane.nxv4f32"),
+)
+"""Those of AArch64 on vectors whose length only the machine knows, the best first."""
+
 FAMILIES: Mapping[str, tuple[Dot, ...]] = MappingProxyType({"x86": X86, "arm": ARM})
 """By family of targets."""
-
-_WIDENED = {"bf16": "f32", "f16": "f32", "i8": "i32", "u8": "i32"}
 
 
 def multiply_add(a: str, b: str, groups: int = 1) -> Dot:

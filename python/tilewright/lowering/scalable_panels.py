@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Packed panels of a product on scalable vectors, and how they are filled.
+
+Panels of A are ``[K / chunk][mr][chunk]`` elements; those of B ``[K / depth][NR]`` words of `depth` elements, with NR columns, which is
+known when the code runs. K is filled with zeros to whole steps. Columns of B beyond the last one are zeros, because loads under a
+predicate leave them; rows of A beyond the last one repeat it, and what is computed of them is never written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.lowering.scalable_tile import Tile
+from tilewright.lowering.scalable_vectors import (
+    Index,
+    bitcast,
+    bits_of,
+    fixed,
+    integer,
+    is_less,
+    lane_mask,
+    loop,
+    plus,
+    rounded_down,
+    rounded_up,
+    scalable,
+    times,
+    value_of,
+    zero,
+)
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, memref, vector
+
+
+@dataclass(frozen=True)
+class Panels:
+    """How large panels are at most.
+
+    Attributes:
+        tile: The register tile that reads them.
+    """
+
+    tile: Tile
+
+    def a_elements(self, m: int, k: int) -> int:
+        """Elements of the panels of m rows."""
+        return -(-m // self.tile.rows) * self.tile.rows * -(-k // self.tile.dot.step) * self.tile.dot.step
+
+    def b_words(self, n: int, k: int) -> int:
+        """Words of panels that have n columns together, those that fill the last one among them."""
+        return n * -(-k // self.tile.dot.step) * (self.tile.dot.step // self.tile.dot.depth)
+
+
+def pack_b(tile: Tile, b: ir.Value, panels: ir.Value, *, columns: Index) -> None:
+    """Packs a block of B.
+
+    Before: ``B[k][n]``. After, with `depth` elements of K in a word::
+
+        for jr in 0..n step NR: for g in 0..k / depth: panels[jr / NR][g][0:NR] = words of B[g*depth:, jr:jr+NR]
+    """
+    k, n = (memref.dim(b, value_of(d)) for d in (0, 1))
+    if tile.b_transposed:
+        b = _transposed(b)
+    depth, lanes = tile.dot.depth, tile.word_lanes
+    count = tile.across * tile.dot.rows
+    whole, filled = rounded_down(k, depth), tile.padded(k)
+    with loop(0, n, columns) as (jr, _, _):
+        starts = [plus(jr, tile.offset(x, lanes)) for x in range(count)]
+        masks = [lane_mask(lanes, start, n) for start in starts]
+        base = times(jr, tile.groups_in(filled))
+        # Whole words, and those that are filled up with zeros.
+        for first, last, rows_exist in ((0, whole, True), (whole, filled, False)):
+            with loop(first, last, depth) as (kk, _, _):
+                at = plus(base, times(tile.groups_in(kk), columns))
+                for x, (start, mask) in enumerate(zip(starts, masks, strict=True)):
+                    rows = []
+                    for r in range(depth):
+                        row = plus(kk, r)
+                        if not rows_exist:
+                            limit = arith.select(is_less(row, k), n, value_of(0))
+                            mask = lane_mask(lanes, start, limit)
+                        rows.append(_load_row(tile, b, row, start, mask))
+                    word = _word(tile, rows)
+                    vector.store(word, panels, [value_of(plus(at, tile.offset(x, lanes)))])
+
+
+def _load_row(tile: Tile, b: ir.Value, row: Index, column: Index, mask: ir.Value) -> ir.Value:
+    """As many elements of a row of B as a register has words."""
+    kind = scalable(tile.word_lanes, tile.b_element)
+    if not tile.b_transposed:
+        return vector.maskedload(kind, b, [value_of(row), value_of(column)], mask, zero(kind))
+    i64 = integer(64)
+    leading = arith.index_cast(i64, _leading(b))
+    steps = _lane_numbers(tile.word_lanes)
+    offsets = arith.muli(steps, vector.broadcast(steps.type, leading))
+    return vector.gather(kind, b, [value_of(column), value_of(row)], offsets, mask, zero(kind))
+
+
+def _lane_numbers(lanes: int) -> ir.Value:
+    """The number of each lane, in 64 bits."""
+    index = vector.step(scalable(lanes, ir.IndexType.get()))
+    return arith.index_cast(scalable(lanes, integer(64)), index)
+
+
+def _word(tile: Tile, rows: list[ir.Value]) -> ir.Value:
+    """The words of `depth` rows, of which the first has the lowest bits."""
+    if len(rows) == 1:
+        return _stored(rows[0], tile.panel_element, unsigned=tile.b_unsigned)
+    kind = scalable(tile.word_lanes, tile.word)
+    bits = bits_of(tile.panel_element)
+    word = None
+    for r, row in enumerate(rows):
+        element = bitcast(scalable(tile.word_lanes, integer(bits)), row)
+        wide = arith.extui(kind, element)
+        if r:
+            by = arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, ir.IntegerAttr.get(tile.word, r * bits)))
+            wide = arith.shli(wide, by)
+        word = wide if word is None else arith.ori(word, wide)
+    assert word is not None, "a word has elements"
+    return word
+
+
+def _stored(value: ir.Value, element: ir.Type, *, unsigned: bool) -> ir.Value:
+    """The vector with elements of `element`, to which they are widened where they are narrower."""
+    kind = ir.VectorType(value.type)
+    if kind.element_type == element:
+        return value
+    to = ir.VectorType.get(kind.shape, element, scalable=kind.scalable_dims)
+    if not isinstance(element, ir.IntegerType):
+        return arith.extf(to, value)
+    return (arith.extui if unsigned else arith.extsi)(to, value)
+
+
+def pack_a(tile: Tile, a: ir.Value, panels: ir.Value) -> None:
+    """Packs a block of A.
+
+    Before: ``A[m][k]``. After, with c elements in a chunk::
+
+        for ir in 0..m step mr: for q in 0..k / c: panels[ir / mr][q][i][0:c] = A[ir + i, q*c : q*c + c]
+    """
+    m, k = (memref.dim(a, value_of(d)) for d in (0, 1))
+    if tile.a_transposed:
+        a = _transposed(a)
+    chunk = tile.chunk
+    whole, filled = rounded_down(k, chunk), tile.padded(k)
+    with loop(0, m, tile.rows) as (start, _, _):
+        base = times(start, filled)
+        for first, end, limit in ((0, whole, None), (whole, filled, k)):
+            with loop(first, end, chunk) as (kk, _, _):
+                at = plus(base, times(kk, tile.rows))
+                if tile.a_transposed:
+                    pieces = [_transposed_chunks(tile, a, start, m, kk, limit)]
+                else:
+                    last = arith.subi(m, value_of(1))
+                    rows = [arith.minui(value_of(plus(start, i)), last) for i in range(tile.rows)]
+                    pieces = [_chunk(tile, a, row, kk, limit) for row in rows]
+                for i, piece in enumerate(pieces):
+                    stored = _stored(piece, tile.panel_element, unsigned=tile.a_unsigned)
+                    vector.store(stored, panels, [value_of(plus(at, i * chunk))])
+
+
+def _chunk(tile: Tile, a: ir.Value, row: Index, start: ir.Value, limit: Index | None) -> ir.Value:
+    """Elements of a row of A, of which those from `limit` on are zero."""
+    kind, at = fixed(tile.chunk, tile.a_element), [value_of(row), start]
+    if limit is None:
+        return vector.load(kind, a, at)
+    return vector.maskedload(kind, a, at, _first_lanes(tile.chunk, arith.subi(value_of(limit), start)), zero(kind))
+
+
+def _transposed_chunks(
+    tile: Tile, a: ir.Value, start: ir.Value, m: Index, k: ir.Value, limit: Index | None
+) -> ir.Value:
+    """The chunks of all rows of a panel, one after the other, from elements of which those of a column of A lie side by side."""
+    width = 1 << (tile.rows - 1).bit_length()
+    kind, exist = fixed(width, tile.a_element), arith.subi(value_of(m), start)
+    columns = []
+    for r in range(tile.chunk):
+        row = plus(k, r)
+        here = exist if limit is None else arith.select(is_less(row, limit), exist, value_of(0))
+        columns.append(vector.maskedload(kind, a, [value_of(row), start], _first_lanes(width, here), zero(kind)))
+    return vector.extract_strided_slice(
+        fixed(tile.rows * tile.chunk, tile.a_element), _interleaved(columns), [0], [tile.rows * tile.chunk], [1]
+    )
+
+
+def _interleaved(vectors: list[ir.Value]) -> ir.Value:
+    """The first element of each, then the second ones: of a power of two of vectors."""
+    if len(vectors) == 1:
+        return vectors[0]
+    return vector.interleave(_interleaved(vectors[::2]), _interleaved(vectors[1::2]))
+
+
+def _first_lanes(lanes: int, count: ir.Value) -> ir.Value:
+    """Whether a lane is among the first `count`, which may be less than none."""
+    return vector.create_mask(fixed(lanes, integer(1)), [count])
+
+
+def _transposed(buffer: ir.Value) -> ir.Value:
+    """The matrix as it is stored."""
+    kind = ir.MemRefType(buffer.type)
+    strides, offset = kind.get_strides_and_offset()
+    layout = ir.StridedLayoutAttr.get(offset, strides[::-1])
+    swapped = ir.MemRefType.get(kind.shape[::-1], kind.element_type, layout, kind.memory_space)
+    swap = ir.AffineMap.get_permutation([1, 0])
+    return memref.transpose(swapped, buffer, swap)
+
+
+def _leading(buffer: ir.Value) -> ir.Value:
+    """Elements from one row of a matrix to the next."""
+    return memref.extract_strided_metadata(buffer)[4]
