@@ -22,8 +22,9 @@ static bool isGather(linalg::GenericOp generic, tensor::ExtractOp extract) {
     return false;
   auto row = extract.getIndices()[0].getDefiningOp<arith::IndexCastOp>();
   auto column = extract.getIndices()[1].getDefiningOp<linalg::IndexOp>();
+  bool isColumn = column ? column.getDim() == 1 : isConstantIntValue(extract.getIndices()[1], 0); // of one column
   auto number = row ? dyn_cast<BlockArgument>(row.getIn()) : nullptr;
-  if (!column || column.getDim() != 1 || !number || number.getOwner() != generic.getBlock())
+  if (!isColumn || !number || number.getOwner() != generic.getBlock())
     return false;
   AffineMap map = generic.getIndexingMapsArray()[number.getArgNumber()];
   return map.getNumResults() == 1 && map.getResult(0) == getAffineDimExpr(0, map.getContext());

@@ -56,7 +56,8 @@ def _computed(
         *given, _output = values
         if gathers:
             row = arith.index_cast(ir.IndexType.get(), given[0])
-            element = tensor.extract(matrix, [row, linalg.index(len(place) - 1)])
+            column = linalg.IndexOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(place) - 1)).result
+            element = tensor.extract(matrix, [row, column])
         else:
             element, *given = given
         return elementwise.apply(chain, element, given)
