@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.dtypes import DType
+from tilewright.lowering import za_state
 from tilewright.lowering.entry import target_attributes
 from tilewright.mlir import ir
 from tilewright.mlir.passmanager import PassManager
@@ -59,8 +60,11 @@ def define(module: ir.Module, spec: MatmulSpec, target: Target) -> None:
     outer = outer_products.of(spec.a_type.name, spec.b_type.name, target.features)
     if outer is None:
         return
-    attributes = ", ".join(f"{name} = {value}" for name, value in target_attributes(target).items())
+    facts = target_attributes(target)
+    attributes = ", ".join(f"{name} = {value}" for name, value in facts.items())
     attributes += ", llvm.linkage = #llvm.linkage<internal>"
+    # LLVM 22 saves the link register for a frame pointer, but not for the call of `za_state` that it makes itself.
+    attributes += ", frame_pointer = #llvm.framePointerKind<all>"
     texts = {MULTIPLY: multiply_text(spec, outer, attributes)}
     for side, element in enumerate((spec.a_type, spec.b_type)):
         for function in (PACK_ROWS, PACK_COLUMNS):
@@ -68,7 +72,8 @@ def define(module: ir.Module, spec: MatmulSpec, target: Target) -> None:
     declared = [op.operation for op in module.body if _name(op) in texts]
     if not declared:
         return
-    streaming = ir.Module.parse("".join(texts[_name(op)] for op in declared), module.context)
+    functions = "".join(texts[_name(op)] for op in declared) + za_state.text(facts)
+    streaming = ir.Module.parse(functions, module.context)
     PassManager.parse(" ".join(LOWER.split()), module.context).run(streaming.operation)
     for op in declared:
         op.erase()

@@ -142,11 +142,6 @@ define ptr @_mlir_memref_to_llvm_aligned_alloc(i64 %alignment, i64 %bytes) {
 define void @_mlir_memref_to_llvm_free(ptr %p) {
   ret void
 }
-define void @__arm_tpidr2_save() {
-  call void @llvm.trap()
-  ret void
-}
-declare void @llvm.trap()
 define ptr @memset(ptr %to, i32 %value, i64 %bytes) "no-builtins" {
   %byte = trunc i32 %value to i8
   br label %test

@@ -24,13 +24,37 @@ def outer(spec: MatmulSpec, target: Target) -> OuterProduct | None:
     return outer_products.of(spec.a_type.name, spec.b_type.name, target.features)
 
 
+def fits(spec: MatmulSpec, target: Target) -> bool:
+    """Whether the strategy computes `spec`: with static extents, and not what is done to operands, or with more of them."""
+    further = spec.prologue_a or spec.prologue_b or spec.second_products or spec.has_rows or spec.dynamic
+    return outer(spec, target) is not None and not further and not spec.b_packed
+
+
+def pays(spec: MatmulSpec, target: Target) -> bool:
+    """Whether an outer product has rows and columns for a whole tile at the target's length of streaming vectors.
+
+    With fewer, most of each tile is padding, and streaming mode takes its time to enter.
+    """
+    row = outer(spec, target)
+    if row is None or not target.streaming_bits or not fits(spec, target):
+        return False
+    return min(spec.m, spec.n) >= row.lanes(target.streaming_bits)
+
+
 def require(spec: MatmulSpec, target: Target) -> OuterProduct:
     """The same, where there has to be one.
 
     Raises:
-        ScheduleError: The target has no outer products of these types.
+        ScheduleError: The target has no outer products of these types, or the strategy does not compute `spec`.
     """
     row = outer(spec, target)
+    if row is not None and not fits(spec, target):
+        raise ScheduleError(
+            f"strategy outer_product does not compute {spec}",
+            where="outer_product",
+            expected="static extents, a B that comes unpacked, no prologue, and an epilogue of elements",
+            remedy="Let the strategy be chosen",
+        )
     if row is None:
         raise ScheduleError(
             f"{target.name} has no outer products of {spec.a_type.name} and {spec.b_type.name}",
@@ -47,7 +71,7 @@ def blocking(spec: MatmulSpec, target: Target) -> Blocking:
     Blocks are of so many rows and columns that vectors of every length fill them.
 
     Raises:
-        ScheduleError: The target has no outer products of these types.
+        ScheduleError: As for `require`.
     """
     row = require(spec, target)
     lanes = row.lanes(max(target.streaming_bits, _LEAST_BITS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
-from tilewright.schedules import outer_blocks, steps
+from tilewright.schedules import batch_loops, outer_blocks, steps
 from tilewright.schedules.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -35,7 +35,8 @@ def outer_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
               C[ic+ir:, jc+jr:] = za
 
     With something done to the sums before they are written, there is no loop pc: kc is all of K. A block of sums is then
-    complete in the cache, and what follows it is done there::
+    complete in the cache, and what follows it is done there. Of a batch, loops over its entries are around that, those over
+    entries that share one B inside of jc and pc::
 
         for jc: for ic: sums = A[ic:ic+mc, :] * B[:, jc:jc+nc]                            (marked)
             C[ic:ic+mc, jc:jc+nc] = epilogue(sums)
@@ -52,15 +53,16 @@ def outer_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
             expected=f"{own.mr} x {own.nr}: the tiles of ZA are what the machine makes them",
             remedy="Leave mr and nr out",
         )
-    loops = [
-        ([0, p.nc, 0], p.nc < spec.n),
-        ([0, 0, p.kc], p.kc < spec.k and not spec.fused),
-        ([p.mc, 0, 0], p.mc < spec.m),
-    ]
+    columns, depth, rows = [0, p.nc, 0], [0, 0, p.kc], [p.mc, 0, 0]
+    around = [columns] * (p.nc < spec.n) + [depth] * (p.kc < spec.k and not spec.fused)
+    inside = [rows] * (p.mc < spec.m)
+    if not batch_loops.shared_axes(spec):
+        around, inside = [], around + inside
     with steps.script() as script:
         steps.record(script.functions, outer_product, p, target)
-        tile = steps.match_result(script, spec)
-        for sizes in (sizes for sizes, wanted in loops if wanted):
+        batch_loops.take_apart(script, spec, around)
+        tile = batch_loops.match_result(script, spec)
+        for sizes in inside:
             tile, _ = steps.tile_result(tile, sizes, spec)
         steps.mark(steps.match_product(script.functions, spec), _PRODUCT)
     return script.module

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What saves the ZA of a caller's caller, for functions that make a ZA of their own.
+
+A function with ZA that calls one without leaves it in place, and says in TPIDR2_EL0 where it may be saved; who wants ZA for
+itself has it saved first. LLVM calls ``__arm_tpidr2_save`` for that. It comes with compiler-rt and with libgcc 14: older
+toolchains have none, and so each object brings its own, as a weak symbol.
+
+Source: Procedure Call Standard for the Arm 64-bit Architecture (AAPCS64), "SME support routines" and "TPIDR2_EL0".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_SAVE = "__arm_tpidr2_save"
+# The block that TPIDR2_EL0 points to: 8 bytes for the buffer's address, 2 for the slices to save, and 6 that must be zero. Only
+# x14 to x18 may be changed, and a slice's number has to be in w12 to w15: so this is no function of LLVM IR.
+_INSTRUCTIONS = """
+mrs x16, TPIDR2_EL0
+cbz x16, 3f
+ldr x14, [x16, #8]
+lsr x15, x14, #16
+cbnz x15, 4f
+ldr x16, [x16]
+cbz x16, 3f
+and w17, w14, #0xffff
+mov w15, #0
+2:
+cmp w15, w17
+b.hs 3f
+str za[w15, 0], [x16]
+addsvl x16, x16, #1
+add w15, w15, #1
+b 2b
+3:
+ret
+4:
+brk #1
+"""
+
+
+def text(attributes: Mapping[str, str]) -> str:
+    """The function in the LLVM dialect, with `attributes` of the target."""
+    instructions = "\\0A".join(_INSTRUCTIONS.split("\n")[1:-1])
+    given = ", ".join(f"{name} = {value}" for name, value in attributes.items())
+    return f"""
+llvm.func weak hidden @{_SAVE}() attributes {{passthrough = ["naked", "nounwind", "noinline"], {given}}} {{
+  llvm.inline_asm has_side_effects "{instructions}", "~{{memory}}" : () -> ()
+  llvm.unreachable
+}}
+"""
