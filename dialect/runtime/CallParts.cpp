@@ -11,10 +11,16 @@ void tilewright::runtime::raiseStatus(Status status, const std::string &entry) {
     PyErr_SetString(PyExc_MemoryError, "no memory for the kernel's packed panels");
     return;
   }
+  nb::dict details;
+  if (status == Status::wrongIndex) {
+    details["operand"] = "index";
+    details["expected"] = "numbers of rows of the table a: from 0, and less than it has rows";
+    raiseError("OperandError", "an element is the number of no row", details);
+    return;
+  }
   std::string what = status == Status::wrongExtents
                          ? "the code was compiled for other extents than the kernel was made with"
                          : "the kernel returned status " + std::to_string(static_cast<int32_t>(status));
-  nb::dict details;
   details["where"] = "kernel entry " + entry;
   details["expected"] = "status 0";
   raiseError("TilewrightError", what, details);

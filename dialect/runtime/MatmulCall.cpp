@@ -55,9 +55,10 @@ bool parseArguments(PyObject *positional, PyObject *keywords, Arguments &argumen
 
 MatmulCall::MatmulCall(std::shared_ptr<const ObjectCode> linked, Extents given, nb::handle aType, nb::handle bType,
                        nb::handle cType, Transposed transposed, bool accumulate, nb::object packing,
+                       const AllLimits &limits,
                        std::unique_ptr<TensorCall> further)
     : code(std::move(linked)), entry(reinterpret_cast<MatmulEntry *>(const_cast<void *>(code->entry()))),
-      extents(given), a(makeStored("a", extentM, extentK, transposed.a, aType)),
+      extents(given), limits(limits), a(makeStored("a", extentM, extentK, transposed.a, aType)),
       b(makeStored("b", extentK, extentN, transposed.b, bType)),
       c(makeOperand("out", extentM, extentN, /*written=*/true, cType)), accumulate(accumulate),
       outName(nb::steal(PyUnicode_InternFromString("out"))), packed(std::move(packing)), tensors(std::move(further)) {
@@ -90,8 +91,9 @@ PyObject *MatmulCall::run(PyObject *aValue, PyObject *bValue, PyObject *out) con
   Extents actual = extents;
   Matrix aMatrix, bMatrix, cMatrix;
   nb::object result;
-  if (!readMatrix(aValue, a, actual, aMatrix) ||
-      !(packed.isPacked() ? readPacked(bValue, bMatrix) : readMatrix(bValue, b, actual, bMatrix)))
+  if (!readMatrix(aValue, a, actual, aMatrix) || !checkLimits(a.name, extents, actual, limits) ||
+      !(packed.isPacked() ? readPacked(bValue, bMatrix) : readMatrix(bValue, b, actual, bMatrix)) ||
+      !checkLimits(b.name, extents, actual, limits))
     return nullptr;
   if (!out || out == Py_None) {
     if (accumulate) {

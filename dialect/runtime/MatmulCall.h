@@ -26,12 +26,12 @@ struct Transposed {
 /// Immutable after construction, so that any number of threads may call it at once.
 class MatmulCall {
 public:
-  /// Extents may be openExtent; `a`, `b` and `c` are anything that NumPy takes for a dtype. Code that accumulates reads
+  /// Extents may be openExtent, and then are what `limits` says; `a`, `b` and `c` are anything that NumPy takes for a dtype. Code that accumulates reads
   /// the result's former elements, so that calls have to pass `out`. `packed` is as PackedB says. With `tensors`, the
   /// kernel has other operands than A and B, and calls go there. Throws nanobind::python_error or
   /// nanobind::builtin_exception.
   MatmulCall(std::shared_ptr<const ObjectCode> code, Extents extents, nanobind::handle a, nanobind::handle b,
-             nanobind::handle c, Transposed transposed, bool accumulate, nanobind::object packed,
+             nanobind::handle c, Transposed transposed, bool accumulate, nanobind::object packed, const AllLimits &limits,
              std::unique_ptr<TensorCall> tensors);
 
   /// self(a, b, *, out=None). A new reference, or null with a Python error. May throw as Operands.h says.
@@ -45,6 +45,7 @@ private:
   std::shared_ptr<const ObjectCode> code;
   MatmulEntry *entry;
   Extents extents;
+  AllLimits limits;
   Operand a, b, c;
   bool accumulate;
   nanobind::object outName; // The interned "out".

@@ -18,7 +18,7 @@ constexpr int overlapWork = 100000;
 
 PyArrayObject *asArray(PyObject *value) { return reinterpret_cast<PyArrayObject *>(value); }
 
-std::string extentText(int64_t extent) { return extent == openExtent ? "any" : std::to_string(extent); }
+std::string extentText(int64_t extent) { return extent <= openExtent ? "any" : std::to_string(extent); }
 
 template <typename Value>
 std::string valuesText(const Value *values, int count) {
@@ -237,6 +237,41 @@ static bool isApart(const Tensor &tensor) {
     reached += (extent - 1) * stride;
   }
   return true;
+}
+
+bool tilewright::runtime::checkLimits(const char *operand, const Extents &before, const Extents &extents,
+                                      const AllLimits &limits) {
+  for (unsigned i = 0; i < extentCount; ++i) {
+    const Limits &limit = limits[i];
+    if (before[i] != openExtent || extents[i] == openExtent ||
+        (extents[i] >= limit.least && extents[i] <= limit.most && extents[i] % limit.multiple == 0))
+      continue;
+    nb::dict details;
+    details["operand"] = operand;
+    details["expected"] = (limit.multiple == 1 ? "an extent" : "a multiple of " + std::to_string(limit.multiple)) +
+                          " from " + std::to_string(limit.least) + " to " + std::to_string(limit.most);
+    details["remedy"] = "Compile a kernel whose Dim takes this extent";
+    raiseError("OperandError", std::string(1, "mnk"[i]) + " is " + std::to_string(extents[i]), details);
+    return false;
+  }
+  return true;
+}
+
+bool tilewright::runtime::closeShape(PyObject *value, TensorOperand &operand, Extents &extents,
+                                     const AllLimits &limits) {
+  bool fits = value && PyArray_Check(value) &&
+              static_cast<size_t>(PyArray_NDIM(asArray(value))) == operand.shape.size();
+  Extents before = extents;
+  for (size_t axis = 0; axis < operand.shape.size(); ++axis) {
+    int64_t &size = operand.shape[axis];
+    if (size >= openExtent)
+      continue;
+    int64_t &extent = extents[openAxis(extentM) - size];
+    if (extent == openExtent && fits)
+      extent = PyArray_DIM(asArray(value), static_cast<int>(axis));
+    size = extent;
+  }
+  return checkLimits(operand.name.c_str(), before, extents, limits);
 }
 
 /// The strides of `tensor`, in elements, of an array whose type and shape fit, and the memory that it spans.

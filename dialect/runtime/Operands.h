@@ -22,6 +22,15 @@ enum Extent : unsigned { extentM, extentN, extentK, extentCount };
 constexpr int64_t openExtent = -1;
 using Extents = std::array<int64_t, extentCount>;
 
+/// What an extent that is open may be.
+struct Limits {
+  int64_t least, most, multiple;
+};
+using AllLimits = std::array<Limits, extentCount>;
+
+/// In a shape, the extent that is open: a number below openExtent.
+constexpr int64_t openAxis(Extent extent) { return openExtent - 1 - static_cast<int64_t>(extent); }
+
 /// What a kernel asks of one operand.
 struct Operand {
   const char *name; // In the Python call.
@@ -102,6 +111,13 @@ TensorOperand makeTensorOperand(const std::string &name, std::vector<int64_t> sh
 /// Checks `value` against `operand` and the extents, and fills in the extents that were open. On a misfit raises
 /// tilewright.errors.OperandError in Python and returns false.
 bool readMatrix(PyObject *value, const Operand &operand, Extents &extents, Matrix &matrix);
+
+/// Checks those of `extents`, which the operands up to `operand` have filled in, that were open in `before`, against
+/// `limits`; raises OperandError for `operand` otherwise.
+bool checkLimits(const char *operand, const Extents &before, const Extents &extents, const AllLimits &limits);
+
+/// Fills in what is open in the shape of `operand`: from `extents` or, where they are open too, from `value`.
+bool closeShape(PyObject *value, TensorOperand &operand, Extents &extents, const AllLimits &limits);
 
 /// Checks `value` against `operand`, as readMatrix does; rows are adjacent elements, and outer dimensions contain inner
 /// ones. The matrices of a batch lie anywhere, in order, and may be the same; those that are written share no element.

@@ -7,6 +7,8 @@
 #include "PackCall.h"
 #include "Scratch.h"
 
+#include <algorithm>
+#include <limits>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -37,11 +39,26 @@ static int64_t extentOf(std::optional<int64_t> value) {
 /// Name, shape, NumPy type, DLPack's number for the kind of type and its bits, and how many dimensions are of a batch.
 using GivenOperand = std::tuple<std::string, std::vector<int64_t>, nb::object, uint8_t, uint8_t, size_t>;
 
+/// Least, most, and what divides it.
+using GivenLimits = std::tuple<int64_t, int64_t, int64_t>;
+
+/// What an extent that only a call tells is taken for where it is asked whether other threads may run meanwhile.
+constexpr double manyOperations = 1e6;
+
 static void makeCall(MatmulCall *self, const Code &code, std::optional<int64_t> m, std::optional<int64_t> n,
                      std::optional<int64_t> k, nb::handle a, nb::handle b, nb::handle c, bool aTransposed,
                      bool bTransposed, bool accumulate, nb::object packed, const std::string &tensorEntry,
-                     const std::vector<GivenOperand> &operands) {
+                     const std::vector<GivenOperand> &operands, const std::vector<GivenLimits> &limits) {
   Extents extents{extentOf(m), extentOf(n), extentOf(k)};
+  AllLimits allLimits;
+  allLimits.fill({0, std::numeric_limits<int64_t>::max(), 1});
+  for (size_t i = 0; i < std::min(limits.size(), allLimits.size()); ++i) {
+    auto [least, most, multiple] = limits[i];
+    if (least < 0 || most < least || multiple < 1)
+      throw nb::value_error("limits of an extent are no (least, most, multiple)");
+    allLimits[i] = {least, most, multiple};
+  }
+  bool open = std::find(extents.begin(), extents.end(), openExtent) != extents.end();
   std::unique_ptr<TensorCall> tensors;
   if (!operands.empty()) {
     std::vector<TensorOperand> all;
@@ -52,13 +69,14 @@ static void makeCall(MatmulCall *self, const Code &code, std::optional<int64_t> 
     }
     double operations = 2.0;
     for (int64_t extent : extents)
-      operations *= static_cast<double>(extent);
+      operations *= extent == openExtent ? manyOperations : static_cast<double>(extent);
     for (size_t axis = 0; axis < all.back().batch; ++axis)
       operations *= static_cast<double>(all.back().shape[axis]);
-    tensors = std::make_unique<TensorCall>(code.linked, tensorEntry, std::move(all), accumulate, operations);
+    tensors = std::make_unique<TensorCall>(code.linked, tensorEntry, std::move(all), accumulate, operations,
+                                           open ? std::optional(allLimits) : std::nullopt);
   }
   new (self) MatmulCall(code.linked, extents, a, b, c, {aTransposed, bTransposed}, accumulate, std::move(packed),
-                        std::move(tensors));
+                        allLimits, std::move(tensors));
 }
 
 /// tp_call: the dispatch of a nanobind method would take as long as a small product.
@@ -118,6 +136,7 @@ NB_MODULE(_runtime, m) {
            nb::kw_only(), nb::arg("a"), nb::arg("b"), nb::arg("c"), nb::arg("a_transposed") = false,
            nb::arg("b_transposed") = false, nb::arg("accumulate") = false, nb::arg("packed") = nb::none(),
            nb::arg("tensor_entry") = "", nb::arg("operands") = std::vector<GivenOperand>(),
+           nb::arg("limits") = std::vector<GivenLimits>(),
            "Args:\n"
            "    code: The linked C entry.\n"
            "    m: Rows of A and of the result; None takes whatever the operands have, here and below.\n"
@@ -134,7 +153,9 @@ NB_MODULE(_runtime, m) {
            "        `address`, and its `refuse` raises the error for one that is not.\n"
            "    tensor_entry: The linked function that takes the operands below, as an array of DLTensors.\n"
            "    operands: All operands of a kernel that has others than A and B, in the order of the call, the result\n"
-           "        last: name, shape, NumPy type, DLPack's code and bits of the type, and how many dimensions are of a batch.");
+           "        last: name, shape, NumPy type, DLPack's code and bits of the type, and how many dimensions are of a batch.\n"
+           "        An extent that is None above is -2, -3 or -4 in a shape, for m, n and k.\n"
+           "    limits: Least, most and what divides it, of m, n and k, for those that are None.");
 
   nb::class_<PackCall>(m, "PackCall", "Packs B ahead of time, from any number of threads at once.")
       .def(

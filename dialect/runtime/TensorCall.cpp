@@ -13,9 +13,11 @@ static std::string usageOf(const std::vector<TensorOperand> &operands) {
 }
 
 TensorCall::TensorCall(std::shared_ptr<const ObjectCode> linked, const std::string &name,
-                       std::vector<TensorOperand> given, bool accumulate, double operations)
+                       std::vector<TensorOperand> given, bool accumulate, double operations,
+                       std::optional<AllLimits> limits)
     : code(std::move(linked)), entry(reinterpret_cast<TensorEntry *>(const_cast<void *>(code->address(name)))),
-      operands(std::move(given)), accumulate(accumulate), operations(operations), usage(usageOf(operands)) {
+      operands(std::move(given)), accumulate(accumulate), operations(operations), limits(limits),
+      usage(usageOf(operands)) {
   if (!entry)
     throw nb::value_error(("the code was linked without the function \"" + name + "\"").c_str());
   if (operands.empty())
@@ -60,6 +62,18 @@ PyObject *TensorCall::call(PyObject *positional, PyObject *keywords, const Packe
   std::vector<PyObject *> values(operands.size());
   if (!parse(positional, keywords, values))
     return nullptr;
+  if (!limits)
+    return run(values, operands, packed);
+  std::vector<TensorOperand> closed = operands;
+  Extents extents{openExtent, openExtent, openExtent};
+  for (size_t i = 0; i < closed.size(); ++i)
+    if ((i != 1 || !packed.isPacked()) && !closeShape(values[i], closed[i], extents, *limits))
+      return nullptr;
+  return run(values, closed, packed);
+}
+
+PyObject *TensorCall::run(const std::vector<PyObject *> &values, const std::vector<TensorOperand> &operands,
+                          const PackedB &packed) const {
   std::vector<Tensor> tensors(operands.size());
   std::vector<const TensorHeader *> headers;
   for (Tensor &tensor : tensors)

@@ -10,6 +10,7 @@
 #include "Operands.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace tilewright::runtime {
@@ -21,15 +22,18 @@ using TensorEntry = int32_t(const TensorHeader *const *tensors);
 class TensorCall {
 public:
   /// `operands` are in the order of the call, the result last. `operations` is how many a call does. Throws
+  /// Shapes that are open, as openAxis says, take what `limits` says. Throws
   /// nanobind::value_error when `entry` was not linked.
   TensorCall(std::shared_ptr<const ObjectCode> code, const std::string &entry, std::vector<TensorOperand> operands,
-             bool accumulate, double operations);
+             bool accumulate, double operations, std::optional<AllLimits> limits);
 
   /// self(*operands, out=None), operands also by their names. A new reference, or null with a Python error. May throw
   /// as Operands.h says. Where `packed` says so, operand 1 is B, packed.
   PyObject *call(PyObject *positional, PyObject *keywords, const PackedB &packed) const;
 
 private:
+  PyObject *run(const std::vector<PyObject *> &values, const std::vector<TensorOperand> &operands,
+                const PackedB &packed) const;
   bool parse(PyObject *positional, PyObject *keywords, std::vector<PyObject *> &values) const;
 
   std::shared_ptr<const ObjectCode> code;
@@ -37,6 +41,7 @@ private:
   std::vector<TensorOperand> operands;
   bool accumulate;
   double operations;
+  std::optional<AllLimits> limits;
   std::string usage; // "(a, b, bias, *, out=None)"
 };
 

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tilewright.emit import STAGES, code
 from tilewright.errors import LoweringError
-from tilewright.lowering import driver
+from tilewright.lowering import dispatch, driver
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.payload import matmul
@@ -75,34 +75,48 @@ def build(
         raise LoweringError(f"unknown stage {until!r}", expected=f"one of {', '.join((*STAGES, 'obj'))}")
     stages = Stages(spec, target, plan)
     steps = _Steps(stages, until, started)
+    parts = [_Part(case.spec, case.plan) for case in plan.cases] or [_Part(spec, plan)]
     context = ir.Context()
     with context, ir.Location.unknown():
         with steps("payload"):
-            module = matmul.build(spec, context)
-            stages.texts["payload"] = _text(module)
+            for part in parts:
+                part.module = matmul.build(part.spec, context)
+            stages.texts["payload"] = _texts(part.module for part in parts)
         if steps.done:
             return stages
         with steps("schedule"):
-            schedule = plan.module(spec, target, context)
-            if schedule is not None:
-                stages.texts["schedule"] = _text(schedule)
+            for part in parts:
+                part.schedule = part.plan.module(part.spec, target, context)
+            stages.texts |= {"schedule": text} if (text := _texts(part.schedule for part in parts)) else {}
         if steps.done:
             return stages
         with steps("scheduled"):
-            if schedule is not None:
-                driver.apply_schedule(module, schedule, spec, name=plan.name)
-            stages.texts["scheduled"] = _text(module)
+            for part in parts:
+                if part.schedule is not None:
+                    driver.apply_schedule(part.module, part.schedule, part.spec, name=part.plan.name)
+            stages.texts["scheduled"] = _texts(part.module for part in parts)
         if steps.done:
             return stages
         with steps("bufferized"):
-            ours = plan if plan.trusted and plan.text is None else None
-            stages.workspace, stages.packed = driver.bufferize(module, spec, target, ours, plan.threads)
-            stages.texts["bufferized"] = _text(module)
+            for part in parts:
+                ours = part.plan if part.plan.trusted and part.plan.text is None else None
+                part.workspace, part.packed = driver.bufferize(
+                    part.module, part.spec, target, ours, part.plan.threads
+                )
+            stages.workspace, stages.packed = max(part.workspace for part in parts), parts[-1].packed
+            stages.texts["bufferized"] = _texts(part.module for part in parts)
         if steps.done:
             return stages
         with steps("llvm"):
-            module = driver.to_llvm(module, spec, target, stages.workspace, allocator, symbol, stages.packed)
-            stages.texts["llvm"] = _text(module)
+            for number, part in enumerate(parts):
+                name = f"{symbol}_case{number}" if plan.cases else symbol
+                part.module = driver.to_llvm(
+                    part.module, part.spec, target, part.workspace, allocator, name, part.packed
+                )
+            module = parts[0].module
+            if plan.cases:
+                module = dispatch.join([part.module for part in parts], spec, plan, target, symbol)
+            stages.texts["llvm"] = _texts([module])
         if steps.done:
             return stages
         with steps("llvmir"):
@@ -120,6 +134,18 @@ def build(
     with steps("obj"):
         stages.object = code.object_file(stages.texts["llvmir"], target)
     return stages
+
+
+@dataclass(slots=True)
+class _Part:
+    """One function on its way: all of a static spec, or one case of a dynamic one."""
+
+    spec: MatmulSpec
+    plan: Plan
+    module: ir.Module = field(init=False)
+    schedule: ir.Module | None = None
+    workspace: int = 0
+    packed: PackedFormat | None = None
 
 
 class _Steps:
@@ -140,5 +166,6 @@ class _Steps:
         self.done = name == self._until
 
 
-def _text(module: ir.Module) -> str:
-    return str(module) + "\n"
+def _texts(modules: Iterable[ir.Module | None]) -> str:
+    """The modules as text, with what ``tilewright-opt --split-input-file`` takes between them."""
+    return "// -----\n".join(f"{module}\n" for module in modules if module is not None)

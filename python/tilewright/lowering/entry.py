@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tilewright.lowering import pack_entry, prepack, tensor_entry, tile_permission
+from tilewright.lowering import extents, pack_entry, prepack, tensor_entry, tile_permission
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import func
@@ -62,7 +62,7 @@ def add_entry(
     body = str(module).rstrip()
     entries = _entry_text(spec, target, workspace, allocator, symbol, packed)
     if packed is not None:
-        entries += pack_entry.text(packed, PACK_BODY, symbol, _attributes_text(target), transposed=spec.b_transposed)
+        entries += pack_entry.text(packed, PACK_BODY, symbol, attributes_text(target), transposed=spec.b_transposed)
     if asks_for_tiles and _TILES in body:
         entries += tile_permission.text()
     return ir.Module.parse(body[: body.rindex("}")] + entries + "}", module.context)
@@ -79,7 +79,8 @@ def target_attributes(target: Target) -> dict[str, str]:
     }
 
 
-def _attributes_text(target: Target) -> str:
+def attributes_text(target: Target) -> str:
+    """The same as one text, as a function has it."""
     return ", ".join(f"{name} = {value}" for name, value in target_attributes(target).items())
 
 
@@ -96,7 +97,7 @@ def _entry_text(
     symbol: str,
     packed: PackedFormat | None,
 ) -> str:
-    attributes = _attributes_text(target)
+    attributes = attributes_text(target)
     if spec.takes_tensors:
         arguments = [
             tensor_entry.TensorArgument(
@@ -125,14 +126,7 @@ def _entry_text(
     %zero = llvm.mlir.constant(0 : i64) : i64
     %one = llvm.mlir.constant(1 : i64) : i64
     %ok = llvm.mlir.constant({OK} : i32) : i32
-    %static_m = llvm.mlir.constant({spec.m} : i64) : i64
-    %static_n = llvm.mlir.constant({spec.n} : i64) : i64
-    %static_k = llvm.mlir.constant({spec.k} : i64) : i64
-    %same_m = llvm.icmp "eq" %m, %static_m : i64
-    %same_n = llvm.icmp "eq" %n, %static_n : i64
-    %same_k = llvm.icmp "eq" %k, %static_k : i64
-    %same_mn = llvm.and %same_m, %same_n : i1
-    %same = llvm.and %same_mn, %same_k : i1
+    {extents.check(spec)}
     llvm.cond_br %same, ^fits, ^wrong
   ^wrong:
     %wrong_extents = llvm.mlir.constant({WRONG_EXTENTS} : i32) : i32

@@ -275,6 +275,7 @@ def _key(spec: MatmulSpec, target: Target, plan: Plan) -> dict[str, str] | None:
         "schedule": plan.name if plan.text is None else plan.text,
         "parameters": repr(sorted(plan.sizes.items())),
         "threads": str(plan.threads),
+        "cases": repr([(case.tests, case.plan) for case in plan.cases]),
         "compiler": _fingerprint(),
     }
 

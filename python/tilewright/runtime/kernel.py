@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from tilewright._runtime import Code, MatmulCall
+from tilewright.dims import Dim, Extent
 from tilewright.dtypes import to_numpy
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.payload.abi import TENSORS_SUFFIX, dlpack_code, prototype
@@ -127,9 +128,7 @@ class Kernel(MatmulCall):
         a, b, c = (to_numpy(element) for element in (spec.a_stored, spec.b_stored, spec.c_type))
         super().__init__(
             code,
-            spec.m,
-            spec.n,
-            spec.k,
+            *(None if isinstance(extent, Dim) else extent for extent in (spec.m, spec.n, spec.k)),
             a=a,
             b=b,
             c=c,
@@ -139,6 +138,7 @@ class Kernel(MatmulCall):
             packed=packing,
             tensor_entry=f"{code.entry}{TENSORS_SUFFIX}",
             operands=tensors(spec),
+            limits=[_limits(extent) for extent in (spec.m, spec.n, spec.k)],
         )
         self._packing = packing
         self._code = code
@@ -237,6 +237,11 @@ def tensors(spec: MatmulSpec) -> list[tuple[str, tuple[int, ...], np.dtype[Any],
     return [
         (each.name, each.shape, to_numpy(each.type), *dlpack_code(each.type.name), each.batch) for each in operands
     ]
+
+
+def _limits(extent: Extent) -> tuple[int, int, int]:
+    """The least and the most that an extent can be, and what divides it."""
+    return (extent.min, extent.max, extent.multiple) if isinstance(extent, Dim) else (extent, extent, 1)
 
 
 class _StageTexts(Mapping[str, str]):

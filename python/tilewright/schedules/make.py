@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from tilewright.errors import ScheduleError
-from tilewright.schedules import select
+from tilewright.schedules import cases, select
 from tilewright.schedules import threads as model
 from tilewright.schedules.plan import Plan, Schedule, is_trivial
 from tilewright.spec import MatmulSpec
@@ -40,7 +40,10 @@ def make(
         SpecError: `threads` is no number of threads.
         ScheduleError: The schedule is unknown, unreadable or of a wrong kind, or an override is wrong.
     """
-    threads = model.used(spec, target, model.check(threads, "compile"))
+    threads = model.check(threads, "compile")
+    if spec.dynamic and (schedule is None or (isinstance(schedule, str) and schedule in select.STRATEGIES)):
+        return cases.plan(spec, target, schedule, parameters, threads)
+    threads = model.used(spec, target, threads)
     if schedule is None:
         if is_trivial(spec):
             return Plan("trivial", None)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,43 @@ Schedule = str | Path | Callable[..., "ir.Module"] | None
 
 
 @dataclass(frozen=True, slots=True)
+class Test:
+    """What a call's extents have to be.
+
+    Attributes:
+        extents: Those whose product is looked at: "m", "kn".
+        least: The least that it may be.
+        most: The most that it may be; None for any.
+        multiple: What has to divide it.
+    """
+
+    extents: str
+    least: int = 0
+    most: int | None = None
+    multiple: int = 1
+
+    def holds(self, m: int, n: int, k: int) -> bool:
+        """Whether it does for a call."""
+        value = prod({"m": m, "n": n, "k": k}[each] for each in self.extents)
+        return self.least <= value and (self.most is None or value <= self.most) and value % self.multiple == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """How calls of some extents are computed by a kernel of a dynamic spec.
+
+    Attributes:
+        spec: What is computed, with all that is known of the extents then.
+        plan: The schedule of that.
+        tests: What the extents have to be; those of the cases before did not fit.
+    """
+
+    spec: MatmulSpec
+    plan: Plan
+    tests: tuple[Test, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The schedule of one compilation.
 
@@ -35,6 +73,8 @@ class Plan:
         text: The text of a .mlir schedule; otherwise None.
         trusted: Whether it is ours, so that it may run inside this process.
         threads: Most threads that a call uses.
+        cases: Of a dynamic spec the ways that it is computed, of which each call takes the first one that fits; the last one
+            fits always. Otherwise empty.
     """
 
     name: str
@@ -43,6 +83,7 @@ class Plan:
     text: str | None = None
     trusted: bool = True
     threads: int = 1
+    cases: tuple[Case, ...] = ()
 
     def module(self, spec: MatmulSpec, target: Target, context: ir.Context) -> ir.Module | None:
         """Makes the transform module in `context`; None when there is nothing to schedule.
