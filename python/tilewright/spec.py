@@ -428,7 +428,7 @@ class MatmulSpec:
     @property
     def takes_tensors(self) -> bool:
         """Whether the C entry takes a tensor for each operand, and not two matrices and their leading dimensions."""
-        return bool(self.batch or self.further)
+        return bool(self.batch or self.further or self.reduces_rows)
 
     @property
     def operands(self) -> tuple[OperandSpec, ...]:

@@ -16,6 +16,8 @@ BODY = f"{ENTRY}_body"
 PACK_BODY = f"{prepack.PACK}_body"
 ALIGNMENT = 4096
 """Bytes, a page, of the workspace."""
+_INDEX = 2
+"""Which operand has the numbers of gathered rows: the first one after A and B."""
 _TILES = "llvm.x86.tile"
 """What the names of AMX's intrinsics that move tiles begin with."""
 
@@ -108,17 +110,18 @@ def _entry_text(
                 batch=each.batch,
                 passed=each.looped(spec),
                 written=index == len(spec.operands),
+                below=spec.a_shape[0] if spec.gathers and index == _INDEX else 0,
             )
             for index, each in enumerate((*spec.operands, spec.result))
         ]
         operands, types = [each.descriptor for each in arguments], [each.types for each in arguments]
-        declarations, run = _run_text(operands, types, workspace, allocator, packed, "%t1")
+        declarations, run = run_text(operands, types, workspace, allocator, packed, "%t1")
         return tensor_entry.text(symbol, arguments, attributes, declarations, run)
     memref = "!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64"
     a, b = (("%k", "%m") if spec.a_transposed else ("%m", "%k")), (("%n", "%k") if spec.b_transposed else ("%k", "%n"))
     operands = [_descriptor("%a", *a, "%lda"), _descriptor("%b", *b, "%ldb")]
     operands.append(_descriptor("%c", "%m", "%n", "%ldc"))
-    declarations, run = _run_text(operands, [memref] * 3, workspace, allocator, packed)
+    declarations, run = run_text(operands, [memref] * 3, workspace, allocator, packed)
     return f"""
   {declarations}
   llvm.func @{symbol}(%m: i64, %n: i64, %k: i64, %a: !llvm.ptr, %lda: i64, %b: !llvm.ptr, %ldb: i64,
@@ -137,15 +140,16 @@ def _entry_text(
 """
 
 
-def _run_text(
+def run_text(
     operands: list[str],
     types: list[str],
     workspace: int,
     allocator: tuple[str, str],
     packed: PackedFormat | None,
     b: str = "%b",
+    body: str = BODY,
 ) -> tuple[str, str]:
-    """What an entry declares, and what it does once it knows its operands, the memrefs of the body's arguments."""
+    """What an entry declares, and what it does once it knows its operands, the memrefs of the arguments of `body`."""
     get, release = allocator
     # An empty B is never read, and stays what it was.
     if packed is not None and packed.nbytes > HEADER_BYTES:
@@ -153,7 +157,7 @@ def _run_text(
     if workspace:
         types.append("!llvm.ptr, !llvm.ptr, i64, i64, i64")
         operands.append("%w, %w, %zero, %bytes, %one")
-    call = f"llvm.call @{BODY}({', '.join(operands)}) : ({', '.join(types)}) -> ()"
+    call = f"llvm.call @{body}({', '.join(operands)}) : ({', '.join(types)}) -> ()"
     if not workspace:
         run = f"{call}\n    llvm.return %ok : i32"
     else:

@@ -10,7 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tilewright.payload.abi import DLPACK_CPU, OK, TENSORS_SUFFIX, WRONG_EXTENTS, WRONG_OPERAND, dlpack_number
+from tilewright.dtypes import dtype
+from tilewright.payload.abi import (
+    DLPACK_CPU,
+    OK,
+    TENSORS_SUFFIX,
+    WRONG_EXTENTS,
+    WRONG_INDEX,
+    WRONG_OPERAND,
+    dlpack_number,
+)
 
 _DATA, _DEVICE, _RANK, _TYPE, _SHAPE, _STRIDES, _OFFSET = 0, 8, 16, 20, 24, 32, 40
 
@@ -27,6 +36,7 @@ class TensorArgument:
         batch: How many of its extents are of a batch: their strides may be any, if it is not written.
         passed: The axes that the body takes; None for all.
         written: Whether the body writes it.
+        below: Where its elements are numbers of rows: how many rows there are; otherwise 0.
     """
 
     name: str
@@ -36,6 +46,7 @@ class TensorArgument:
     batch: int = 0
     passed: tuple[int, ...] | None = None
     written: bool = False
+    below: int = 0
 
     @property
     def descriptor(self) -> str:
@@ -67,6 +78,9 @@ def text(symbol: str, arguments: Sequence[TensorArgument], attributes: str, decl
     writer = _Writer()
     for argument in arguments:
         _check(writer, argument)
+    for argument in arguments:
+        if argument.below:
+            _check_numbers(writer, argument)
     loads = "".join(
         f"""
     %at{index} = llvm.getelementptr %list[{8 * index}] : (!llvm.ptr) -> !llvm.ptr, i8
@@ -84,6 +98,7 @@ def text(symbol: str, arguments: Sequence[TensorArgument], attributes: str, decl
     %ok = llvm.mlir.constant({OK} : i32) : i32
     %wrong_extents = llvm.mlir.constant({WRONG_EXTENTS} : i32) : i32
     %wrong_operand = llvm.mlir.constant({WRONG_OPERAND} : i32) : i32
+    %wrong_index = llvm.mlir.constant({WRONG_INDEX} : i32) : i32
     %null_pointer = llvm.mlir.zero : !llvm.ptr
     {writer.text}
     llvm.br ^fits
@@ -159,6 +174,25 @@ def _check(writer: _Writer, argument: TensorArgument) -> None:
     writer.value(f"llvm.getelementptr {data}[{offset}] : (!llvm.ptr, i64) -> !llvm.ptr, i8", name)
 
 
+def _check_numbers(writer: _Writer, argument: TensorArgument) -> None:
+    """Checks that each element of a vector is the number of a row."""
+    label, kind = argument.name, dtype(argument.element).mlir
+    rows = writer.constant(argument.below)
+    writer.line(f"llvm.br ^{label}_next(%zero : i64)")
+    writer.line(f"^{label}_next(%{label}_at: i64):")
+    more = writer.value(f'llvm.icmp "ult" %{label}_at, %{label}_extent0 : i64')
+    writer.line(f"llvm.cond_br {more}, ^{label}_one, ^{label}_all")
+    writer.line(f"^{label}_one:")
+    at = writer.value(f"llvm.getelementptr %{label}[%{label}_at] : (!llvm.ptr, i64) -> !llvm.ptr, {kind}")
+    number = writer.value(f"llvm.load {at} : !llvm.ptr -> {kind}")
+    if kind != "i64":
+        number = writer.value(f"llvm.sext {number} : {kind} to i64")
+    writer.require("ult", number, rows, "i64", "%wrong_index")  # what is below zero is too large, too
+    after = writer.value(f"llvm.add %{label}_at, %one : i64")
+    writer.line(f"llvm.br ^{label}_next({after} : i64)")
+    writer.line(f"^{label}_all:")
+
+
 def _check_shape(writer: _Writer, tensor: str, argument: TensorArgument) -> None:
     """Checks extents and strides; without strides, elements lie in row-major order."""
     shape, label = argument.shape, argument.name
@@ -182,7 +216,7 @@ def _check_shape(writer: _Writer, tensor: str, argument: TensorArgument) -> None
         # With one element or none along an axis, its stride means nothing.
         means = 0 not in shape and shape[axis] > 1
         if means:
-            predicate = "eq" if axis == len(shape) - 1 else "sge"
+            predicate = "eq" if axis == len(shape) - 1 or argument.compact else "sge"
             bound = least
             if axis < argument.batch:  # Matrices may lie between the rows of others, and be the same where they are read.
                 bound = writer.constant(shape[-1] if argument.written else 0)

@@ -11,7 +11,7 @@ from tilewright.spec import MatmulSpec
 ENTRY = "matmul"
 """Name of the payload's function, and of the C entry made from it where no other is asked for."""
 
-OK, WRONG_EXTENTS, OUT_OF_MEMORY, WRONG_PACKING, WRONG_OPERAND = 0, 1, 2, 3, 4
+OK, WRONG_EXTENTS, OUT_OF_MEMORY, WRONG_PACKING, WRONG_OPERAND, WRONG_INDEX = 0, 1, 2, 3, 4, 5
 """What the entry returns."""
 
 PROTOTYPE = (
