@@ -6,6 +6,7 @@ Upstream has no pass for it: its allocations cannot fail but by crashing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from tilewright.mlir import ir
@@ -17,8 +18,10 @@ _STAGGER = 1024
 """Bytes put between buffers, so that panels of a power-of-two size do not start in the same sets of a cache."""
 
 
-def gather(function: func.FuncOp) -> int:
+def gather(function: func.FuncOp, *, reuse: bool = False) -> int:
     """Replaces the static allocations at the top level of `function` by views of a new last argument.
+
+    With `reuse`, buffers that are not in use at the same time may share their bytes.
 
     Returns the bytes that the argument, a ``memref<BYTESxi8>``, must have; 0 when there is none, and then no argument.
     """
@@ -27,10 +30,10 @@ def gather(function: func.FuncOp) -> int:
     allocations = [(op, kind) for op, kind in allocations if kind.has_static_shape]
     if not allocations:
         return 0
-    offsets, total = [], 0
-    for _, kind in allocations:
-        offsets.append(total)
-        total += -(-bytes_of(kind) // _ALIGNMENT) * _ALIGNMENT + _STAGGER
+    sizes = [-(-bytes_of(kind) // _ALIGNMENT) * _ALIGNMENT + _STAGGER for _, kind in allocations]
+    times = _times(block, [op.memref for op, _ in allocations]) if reuse else None
+    offsets = _offsets(sizes, times or [(0, 1)] * len(sizes))
+    total = max(offset + size for offset, size in zip(offsets, sizes, strict=True))
     with function.context, function.location:
         workspace_type = ir.MemRefType.get([total], ir.IntegerType.get_signless(8))
         inputs, results = function.type.inputs, function.type.results
@@ -45,6 +48,42 @@ def gather(function: func.FuncOp) -> int:
             op.memref.replace_all_uses_with(view)
             op.erase()
     return total
+
+
+def _offsets(sizes: Sequence[int], times: Sequence[tuple[int, int]]) -> list[int]:
+    """Where each buffer starts: at the first place where none lies that is in use at the same time."""
+    offsets: list[int] = []
+    for number, (size, (first, last)) in enumerate(zip(sizes, times, strict=True)):
+        taken = sorted(
+            (offsets[other], offsets[other] + sizes[other])
+            for other in range(number)
+            if times[other][0] <= last and first <= times[other][1]
+        )
+        offset = 0
+        for start, end in taken:
+            if offset + size <= start:
+                break
+            offset = max(offset, end)
+        offsets.append(offset)
+    return offsets
+
+
+def _times(block: ir.Block, buffers: Sequence[ir.Value]) -> list[tuple[int, int]]:
+    """For each buffer the first and the last op of `block` that uses it, or what is made of it."""
+    order = {op.operation: number for number, op in enumerate(block.operations)}
+    found = []
+    for buffer in buffers:
+        uses: list[int] = []
+        values = [buffer]
+        while values:
+            for use in values.pop().uses:
+                op = use.owner.operation
+                values += [each for each in op.results if isinstance(each.type, ir.MemRefType)]
+                while op not in order:
+                    op = op.parent.operation
+                uses.append(order[op])
+        found.append((min(uses, default=0), max(uses, default=0)))
+    return found
 
 
 def bytes_of(kind: ir.MemRefType) -> int:

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Finds the matrix products of a function by their structure, whatever they are called, and sets them apart.
+
+A product is a ``linalg.generic`` that multiplies elements of two operands and sums the products, each dimension of which is one
+of both operands and the result (batch), of the first and the result (m), of the second and the result (n), or of both
+operands (k).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.dtypes import COMBINATIONS, DTYPES
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, linalg, tensor
+from tilewright.payload import forms
+
+MARK = "contraction"
+"""The attribute that tells which product an op is."""
+
+_PLAIN = "#arith.fastmath<none>"
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """A matrix product that was found.
+
+    Attributes:
+        a: The name of the first operand's element type.
+        b: That of the second's.
+        acc: That in which products are summed.
+        maps: Which dimension each axis of the operands and of the result goes along.
+        extents: The extent of each dimension.
+    """
+
+    a: str
+    b: str
+    acc: str
+    maps: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+    extents: tuple[int, ...]
+
+    def kind(self, dimension: int) -> str:
+        """What a dimension is: "batch", "m", "n" or "k"."""
+        return _KINDS[tuple(dimension in each for each in self.maps)]
+
+
+_KINDS = {
+    (True, True, True): "batch",
+    (True, False, True): "m",
+    (False, True, True): "n",
+    (True, True, False): "k",
+}
+
+
+def set_apart(function: ir.Operation) -> list[Contraction]:
+    """Replaces each product of `function` by a ``linalg.contract`` of f32, f64 or i32 into zeros, marked with its number.
+
+    What it was added to is added afterwards, by a ``linalg.generic`` that rounds too, where the result is narrower. So
+    everything around products is elementwise, and upstream's fusion, which leaves named ops alone, gathers it.
+    """
+    found: list[Contraction] = []
+    for op in list(function.regions[0].blocks[0].operations):
+        inner = op.operation
+        if inner.name != "linalg.generic":
+            continue
+        _drop_licences(inner)
+        contraction = _read(inner)
+        if contraction is not None:
+            with ir.InsertionPoint(inner), inner.location:
+                result = _apart(inner, contraction, len(found))
+            inner.results[0].replace_all_uses_with(result)
+            inner.erase()
+            found.append(contraction)
+    return found
+
+
+def _drop_licences(op: ir.Operation) -> None:
+    """Takes away what allows arithmetic to be less exact: a licence need not be used."""
+    for each in op.regions[0].blocks[0].operations:
+        if "fastmath" in each.operation.attributes:
+            each.operation.attributes["fastmath"] = ir.Attribute.parse(_PLAIN)
+
+
+def _read(op: ir.Operation) -> Contraction | None:
+    """The product that a ``linalg.generic`` is; None where it is none that can be compiled as such."""
+    if len(op.operands) != 3 or len(op.results) != 1:
+        return None
+    maps = tuple(axes(each) for each in ir.ArrayAttr(op.attributes["indexing_maps"]))
+    extended = forms.extensions(op)
+    if extended is None or any(each is None or len(set(each)) != len(each) for each in maps):
+        return None
+    extents = _extents(op, maps)
+    kinds = [tuple(dimension in each for each in maps) for dimension in range(len(extents))]
+    if any(each not in _KINDS for each in kinds) or (True, True, False) not in kinds:
+        return None
+    names = [
+        element_name(value.type, unsigned=how == "arith.extui")
+        for value, how in zip(op.operands, (*extended, None), strict=True)
+    ]
+    a, b, c = names
+    acc = DTYPES[c].accumulator if c else None
+    if (a, b, acc, c) not in {(each.a, each.b, each.acc, each.c) for each in COMBINATIONS}:
+        return None
+    # One with a dimension of both kinds is stored in no way that a product takes.
+    return Contraction(a, b, acc, maps, extents)  # type: ignore[arg-type] - all are known by now
+
+
+def axes(attribute: ir.Attribute) -> tuple[int, ...] | None:
+    """Which dimension each axis of an operand goes along; None where one goes along something else."""
+    found = []
+    for expression in ir.AffineMapAttr(attribute).value.results:
+        if not ir.AffineDimExpr.isinstance(expression):
+            return None
+        found.append(ir.AffineDimExpr(expression).position)
+    return tuple(found)
+
+
+def element_name(kind: ir.Type, *, unsigned: bool = False) -> str | None:
+    """The name in `dtypes` of the element type of a tensor, or of a single number; None for one that is not there."""
+    element = str(kind.element_type if isinstance(kind, ir.ShapedType) else kind)
+    return next((row.name for row in DTYPES.values() if row.mlir == element and (row.kind == "uint") == unsigned), None)
+
+
+def _extents(op: ir.Operation, maps: tuple) -> tuple[int, ...]:
+    """The extent of each dimension of a linalg op."""
+    extents = [0] * len(ir.ArrayAttr(op.attributes["iterator_types"]))
+    for value, each in zip(op.operands, maps, strict=True):
+        for axis, dimension in enumerate(each):
+            extents[dimension] = ir.ShapedType(value.type).shape[axis]
+    return tuple(extents)
+
+
+def _apart(op: ir.Operation, contraction: Contraction, number: int) -> ir.Value:
+    """The product by itself, and what is done with what it was added to."""
+    a, b, initial = op.operands
+    wide = ir.Type.parse(DTYPES[contraction.acc].mlir)
+    shape = ir.ShapedType(initial.type).shape
+    is_float = DTYPES[contraction.acc].kind == "float"
+    zero = arith.constant(wide, 0.0 if is_float else 0)
+    zeros = linalg.fill(zero, outs=[tensor.empty(shape, wide)])
+    maps = [ir.AffineMapAttr(each) for each in ir.ArrayAttr(op.attributes["indexing_maps"])]
+    product = linalg.contract(a, b, outs=[zeros], indexing_maps=ir.ArrayAttr.get(maps))
+    product.owner.attributes[MARK] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+    kind = ir.RankedTensorType(initial.type)
+    starts_from_zero = _is_zero(initial)
+    if starts_from_zero and kind.element_type == wide:
+        return product
+    into = tensor.empty(shape, kind.element_type)
+    identity = ir.AffineMap.get_identity(len(shape))
+    inputs = [product] if starts_from_zero else [product, initial]
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    made = linalg.GenericOp(
+        [into.type],
+        inputs,
+        [into],
+        ir.ArrayAttr.get([ir.AffineMapAttr.get(identity)] * (len(inputs) + 1)),
+        ir.ArrayAttr.get([parallel] * len(shape)),
+    )
+    elements = [ir.ShapedType(each.type).element_type for each in (*inputs, into)]
+    block = ir.Block.create_at_start(made.regions[0], elements)
+    with ir.InsertionPoint(block):
+        total = block.arguments[0]
+        if not starts_from_zero:
+            former = block.arguments[1]
+            former = former if former.type == wide else arith.extf(wide, former)
+            total = arith.addf(total, former) if is_float else arith.addi(total, former)
+        linalg.YieldOp([total if kind.element_type == wide else arith.truncf(kind.element_type, total)])
+    return made.results[0]
+
+
+def _is_zero(value: ir.Value) -> bool:
+    """Whether a tensor is filled with zeros."""
+    if not isinstance(value, ir.OpResult):
+        return False
+    owner = value.owner.operation
+    if owner.name == "arith.constant":
+        elements = ir.DenseElementsAttr(owner.attributes["value"]) if ir.DenseElementsAttr.isinstance(owner.attributes["value"]) else None
+        return elements is not None and elements.is_splat and _is_zero_attribute(elements.get_splat_value())
+    if owner.name != "linalg.generic" or len(owner.regions[0].blocks[0].operations) != 1:
+        return False
+    yielded = owner.regions[0].blocks[0].operations[0].operands[0]
+    if isinstance(yielded, ir.BlockArgument):
+        if yielded.arg_number >= len(owner.operands) - 1:
+            return False
+        yielded = owner.operands[yielded.arg_number]
+    return forms.is_zero(yielded)
+
+
+def _is_zero_attribute(value: ir.Attribute) -> bool:
+    if isinstance(value, ir.IntegerAttr):
+        return value.value == 0
+    return isinstance(value, ir.FloatAttr) and str(value).split(" ")[0].startswith("0.0")

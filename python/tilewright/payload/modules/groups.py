@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Joins each matrix product with what is done to its sums, and says as a `MatmulSpec` what both compute.
+
+What stays in the function is a ``linalg.generic`` that stands for the product: its operands and its result are those of the
+call that it becomes once there are buffers, and its region only says that all of them are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.dtypes import DTYPES
+from tilewright.entries import Epilogue, Operand
+from tilewright.errors import SpecError
+from tilewright.expressions import Program
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, linalg
+from tilewright.payload.modules import contractions, programs
+from tilewright.payload.modules.contractions import Contraction
+from tilewright.payload.modules.places import Axes, Place, place
+from tilewright.spec import MatmulSpec
+
+
+@dataclass(frozen=True, slots=True)
+class _Finish:
+    """What is done to the sums of a product.
+
+    Attributes:
+        op: The ``linalg.generic`` that does it.
+        operands: Its further operands.
+        axes: Of each, the dimensions of the product that it has.
+        types: Of each, the name of its element type.
+        program: What is done, in terms of a sum and of an element of each operand.
+        result: The dimensions that its result goes along, in order.
+        element: The name of the result's element type.
+    """
+
+    op: ir.Operation
+    operands: tuple[ir.Value, ...]
+    axes: tuple[Axes, ...]
+    types: tuple[str, ...]
+    program: Program
+    result: Axes
+    element: str
+
+
+def split(function: ir.Operation, found: Sequence[Contraction]) -> list[MatmulSpec]:
+    """Replaces each product of `function` that `contractions.set_apart` found by stand-ins, numbered by the specs returned.
+
+    A product that is stored in no way that kernels take becomes a ``linalg.generic`` of the plain kind again.
+    """
+    specs: list[MatmulSpec] = []
+    for op in list(function.regions[0].blocks[0].operations):
+        inner = op.operation
+        if contractions.MARK in inner.attributes:
+            _split(inner, found[ir.IntegerAttr(inner.attributes[contractions.MARK]).value], specs)
+    return specs
+
+
+def _split(product: ir.Operation, contraction: Contraction, specs: list[MatmulSpec]) -> None:
+    for finish in (_finish(product, contraction), None):
+        at = product if finish is None else finish.op
+        made = _spec(contraction, finish)
+        if made is None:
+            continue
+        spec, where = made
+        with ir.InsertionPoint(at), at.location:
+            operands = [*list(product.operands)[:2], *(finish.operands if finish else ())]
+            result = where.build(operands, specs.index(spec) if spec in specs else len(specs), at.results[0].type)
+        if spec not in specs:
+            specs.append(spec)
+        at.results[0].replace_all_uses_with(result)
+        at.erase()
+        if finish is not None:
+            product.erase()
+        return
+    _as_generic(product, contraction)
+
+
+def _spec(contraction: Contraction, finish: _Finish | None) -> tuple[MatmulSpec, Place] | None:
+    """The spec of a product and of what is done to its sums, and how it lies in memory; None where no kernel takes it."""
+    result = finish.result if finish else contraction.maps[2]
+    where = place(contraction, result, finish.axes if finish else ())
+    if where is None:
+        return None
+    epilogue: tuple[Epilogue, ...] = ()
+    c = contraction.acc
+    if finish is not None:
+        named = [Operand(f"x{i}", axes, kind) for i, (axes, kind) in enumerate(zip(where.further, finish.types, strict=True))]
+        epilogue, c = (Epilogue("fused", tuple(named), finish.program),), finish.element
+    a, b = (contraction.b, contraction.a) if where.swapped else (contraction.a, contraction.b)
+    m, n, k = where.extents
+    try:
+        spec = MatmulSpec(m, n, k, a=a, b=b, c=c, acc=contraction.acc, layout=where.layout, epilogue=epilogue)
+    except SpecError:
+        return None
+    return spec, where
+
+
+def _finish(product: ir.Operation, contraction: Contraction) -> _Finish | None:
+    """What alone uses the sums, when it is elementwise and can be told as a program."""
+    users = {use.owner.operation for use in product.results[0].uses}
+    if len(users) != 1:
+        return None
+    op = users.pop()
+    if op.name != "linalg.generic" or len(op.results) != 1 or not _is_parallel(op):
+        return None
+    *inputs, output = op.operands
+    maps = [contractions.axes(each) for each in ir.ArrayAttr(op.attributes["indexing_maps"])]
+    block = op.regions[0].blocks[0]
+    if output == product.results[0] or any(True for _ in block.arguments[len(inputs)].uses):
+        return None
+    sums = [axes for value, axes in zip(inputs, maps, strict=False) if value == product.results[0]]
+    if any(each is None for each in maps) or not sums or any(each != sums[0] for each in sums):
+        return None
+    loops = {loop: contraction.maps[2][axis] for axis, loop in enumerate(sums[0] or ())}
+    if len(loops) != len(maps[-1] or ()):
+        return None
+    placed = [tuple(loops[loop] for loop in each or ()) for each in maps]
+    others = [index for index, value in enumerate(inputs) if value != product.results[0]]
+    order = [others.index(index) if index in others else -1 for index in range(len(inputs))]
+    types = [_element(op, index) for index in others]
+    element = contractions.element_name(op.results[0].type)
+    if element is None or any(each is None for each in types):
+        return None
+    compute = "f64" if contraction.acc == "f64" else "f32"
+    try:
+        found = programs.program(op, order, compute)
+    except programs.Untold:
+        return None
+    last = found.steps[-1]
+    if last.op == "convert" and last.detail in ("i8", "u8"):
+        element = last.detail  # The sign that the numbers before the conversion have.
+    operands = tuple(inputs[index] for index in others)
+    axes = tuple(placed[index] for index in others)
+    return _Finish(op, operands, axes, tuple(map(str, types)), found, placed[-1], element)
+
+
+def _is_parallel(op: ir.Operation) -> bool:
+    return all("parallel" in str(each) for each in ir.ArrayAttr(op.attributes["iterator_types"]))
+
+
+_UNSIGNED, _SIGNED = ("arith.extui", "arith.uitofp"), ("arith.extsi", "arith.sitofp")
+
+
+def _element(op: ir.Operation, index: int) -> str | None:
+    """The name of an input's element type; the sign of integers is told by what is done with them."""
+    uses = {use.owner.operation.name for use in op.regions[0].blocks[0].arguments[index].uses}
+    unsigned = bool(uses & set(_UNSIGNED))
+    if unsigned and uses & set(_SIGNED):
+        return None
+    return contractions.element_name(op.operands[index].type, unsigned=unsigned)
+
+
+def _as_generic(product: ir.Operation, contraction: Contraction) -> None:
+    """Makes a product that no kernel takes a ``linalg.generic``, to be tiled and vectorised with the rest."""
+    a, b, zeros = product.operands
+    iterators = ["reduction" if contraction.kind(each) == "k" else "parallel" for each in range(len(contraction.extents))]
+    attributes = ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{each}>") for each in iterators])
+    with ir.InsertionPoint(product), product.location:
+        made = linalg.GenericOp([zeros.type], [a, b], [zeros], product.attributes["indexing_maps"], attributes)
+        elements = [ir.ShapedType(each.type).element_type for each in (a, b, zeros)]
+        with ir.InsertionPoint(ir.Block.create_at_start(made.regions[0], elements)):
+            x, y, total = made.regions[0].blocks[0].arguments
+            x, y = (
+                _wide(value, DTYPES[name].kind, total.type)
+                for value, name in ((x, contraction.a), (y, contraction.b))
+            )
+            is_float = isinstance(total.type, ir.FloatType)
+            linalg.YieldOp([arith.addf(total, arith.mulf(x, y)) if is_float else arith.addi(total, arith.muli(x, y))])
+    product.results[0].replace_all_uses_with(made.results[0])
+    product.erase()
+
+
+def _wide(value: ir.Value, kind: str, wide: ir.Type) -> ir.Value:
+    if value.type == wide:
+        return value
+    return {"float": arith.extf, "int": arith.extsi, "uint": arith.extui}[kind](wide, value)

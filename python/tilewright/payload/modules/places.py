@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How the operands of a product lie in memory, as kernels take them: matrices, perhaps transposed, in loops over the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, linalg, scf, tensor
+from tilewright.payload.modules.contractions import Contraction
+
+Axes = tuple[int, ...]
+"""The dimensions of a product that the axes of an operand go along."""
+Merged = tuple[Axes, ...]
+"""The same, where neighbouring axes are taken for one."""
+
+STAND_IN = "product"
+"""The attribute of an op that stands for a product: the number of its spec."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a product's operands lie.
+
+    Attributes:
+        extents: M, N and K of each product.
+        layout: How A and B are stored.
+        swapped: Whether the second operand is A: the result is then stored transposed.
+        further: The axes of further operands, as an epilogue names them.
+        loops: The dimensions over which one product after the other is computed.
+        sizes: The extent of each dimension.
+        operands: Of A, B, further operands and the result, in this order, the axes.
+    """
+
+    extents: tuple[int, int, int]
+    layout: str
+    swapped: bool
+    further: tuple[str, ...]
+    loops: Axes
+    sizes: tuple[int, ...]
+    operands: tuple[Merged, ...]
+
+    def build(self, operands: Sequence[ir.Value], number: int, kind: ir.Type) -> ir.Value:
+        """The op that stands for the product number `number`, in its loops; returns a tensor of type `kind`.
+
+        Before: A of B×M×K, B of K×N elements. After::
+
+            for b in 0..B: C[b] = product(A[b], B)
+        """
+        a, b, *rest = operands
+        given = [_collapsed(value, axes) for value, axes in zip([a, b, *rest], self.operands, strict=False)]
+        result = ir.RankedTensorType(kind)
+        into = tensor.empty([self._extent(each) for each in self.operands[-1]], result.element_type)
+        whole = self._nest(list(self.loops), {}, into, lambda at, out: self._step(given, number, at, out))
+        return _expanded(whole, self.operands[-1], result)
+
+    def _extent(self, axis: Axes) -> int:
+        return prod(self.sizes[each] for each in axis)
+
+    def _nest(
+        self, loops: list[int], at: dict[int, ir.Value], out: ir.Value, body: Callable[[dict[int, ir.Value], ir.Value], ir.Value]
+    ) -> ir.Value:
+        """The loops, from the outermost one, around `body`."""
+        if not loops:
+            return body(at, out)
+        first, *rest = loops
+        if self.sizes[first] == 1:
+            return self._nest(rest, at, out, body)
+        index = ir.IndexType.get()
+        bounds = [arith.constant(index, each) for each in (0, self.sizes[first], 1)]
+        loop = scf.ForOp(*bounds, [out])
+        with ir.InsertionPoint(loop.body):
+            scf.YieldOp([self._nest(rest, {**at, first: loop.induction_variable}, loop.inner_iter_args[0], body)])
+        return loop.results[0]
+
+    def _step(self, given: Sequence[ir.Value], number: int, at: dict[int, ir.Value], out: ir.Value) -> ir.Value:
+        """One product."""
+        values = [*given, out]
+        slices = [self._slice(value, axes, at) for value, axes in zip(values, self.operands, strict=True)]
+        kept = [[axis for axis in axes if axis[0] not in self.loops] for axes in self.operands]
+        result = _stand_in(slices, kept, number)
+        if slices[-1] == out:
+            return result
+        return self._insert(result, out, self.operands[-1], at)
+
+    def _slice(self, value: ir.Value, axes: Merged, at: dict[int, ir.Value]) -> ir.Value:
+        """The part of an operand that one product takes."""
+        if not any(axis[0] in self.loops for axis in axes):
+            return value
+        whole = ir.RankedTensorType(value.type)
+        shape = [extent for extent, axis in zip(whole.shape, axes, strict=True) if axis[0] not in self.loops]
+        kind = ir.RankedTensorType.get(shape, whole.element_type)
+        return self._sliced("tensor.extract_slice", kind, [value], whole.shape, axes, at)
+
+    def _insert(self, part: ir.Value, whole: ir.Value, axes: Merged, at: dict[int, ir.Value]) -> ir.Value:
+        return self._sliced("tensor.insert_slice", whole.type, [part, whole], ir.ShapedType(whole.type).shape, axes, at)
+
+    def _sliced(
+        self,
+        name: str,
+        kind: ir.Type,
+        operands: list[ir.Value],
+        shape: Sequence[int],
+        axes: Merged,
+        at: dict[int, ir.Value],
+    ) -> ir.Value:
+        """An op on the slice of a tensor of `shape` at the place `at` in the loops."""
+        dynamic = ir.ShapedType.get_dynamic_size()
+        offsets, indices, sizes = [], [], []
+        for extent, axis in zip(shape, axes, strict=True):
+            index = at.get(axis[0])
+            offsets.append(0 if index is None else dynamic)
+            indices += [] if index is None else [index]
+            sizes.append(1 if axis[0] in self.loops else extent)
+        attributes = {
+            "static_offsets": ir.DenseI64ArrayAttr.get(offsets),
+            "static_sizes": ir.DenseI64ArrayAttr.get(sizes),
+            "static_strides": ir.DenseI64ArrayAttr.get([1] * len(sizes)),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([*[1] * len(operands), len(indices), 0, 0]),
+        }
+        made = ir.Operation.create(name, results=[kind], operands=[*operands, *indices], attributes=attributes)
+        return made.results[0]
+
+
+def place(contraction: Contraction, result: Axes, further: Sequence[Axes]) -> Place | None:
+    """How kernels take a product whose result's axes go along `result`, and those of further operands along `further`.
+
+    None where the elements that have to be neighbours are not.
+    """
+    maps = [*contraction.maps[:2], *further, result]
+    operands = _merged(maps, contraction)
+    chosen: dict[str, Axes] = {}
+    for axes in operands:
+        for axis in axes:
+            kind, extent = contraction.kind(axis[0]), prod(contraction.extents[each] for each in axis)
+            best = chosen.get(kind)
+            if kind != "batch" and (best is None or extent > prod(contraction.extents[each] for each in best)):
+                chosen[kind] = axis
+    loops = []
+    for axes in operands:
+        for axis in axes:
+            if axis not in chosen.values() and axis[0] not in loops:
+                if len(axis) > 1 or contraction.kind(axis[0]) == "k":
+                    return None
+                loops.append(axis[0])
+    if any(axes and axes[-1][0] in loops and contraction.extents[axes[-1][0]] > 1 for axes in operands if _inner(axes, loops)):
+        return None
+    names = {axis[0]: kind for kind, axis in chosen.items()}
+    a, b, *others, c = ["".join(names[axis[0]] for axis in axes if axis[0] not in loops) for axes in operands]
+    swapped = c == "nm"
+    if swapped:
+        exchange = str.maketrans("mn", "nm")
+        a, b = b.translate(exchange), a.translate(exchange)
+        others = [each.translate(exchange) for each in others]
+    if any(each not in ("mn", "m", "n", "") for each in others):
+        return None
+    layout = ("t" if a == "km" else "n") + ("t" if b == "nk" else "n")
+    sizes = {kind: prod(contraction.extents[each] for each in axis) for kind, axis in chosen.items()}
+    m, n, k = (sizes.get(each, 1) for each in "mnk")
+    extents = (n, m, k) if swapped else (m, n, k)
+    ordered = (operands[1], operands[0], *operands[2:]) if swapped else operands
+    return Place(extents, layout, swapped, tuple(others), tuple(loops), contraction.extents, tuple(ordered))
+
+
+def _inner(axes: Merged, loops: Sequence[int]) -> bool:
+    """Whether something of an operand is left inside of the loops."""
+    return any(axis[0] not in loops for axis in axes)
+
+
+def _merged(maps: Sequence[Axes], contraction: Contraction) -> tuple[Merged, ...]:
+    """The axes of all operands, with dimensions of one kind taken for one where they are neighbours in every operand."""
+    operands = [[(each,) for each in axes] for axes in maps]
+
+    def neighbours(first: Axes, second: Axes) -> bool:
+        for axes in operands:
+            if (first in axes) != (second in axes):
+                return False
+            if first in axes and axes.index(second) != axes.index(first) + 1:
+                return False
+        return True
+
+    pairs = [(first, second) for axes in operands for first, second in zip(axes, axes[1:], strict=False)]
+    for first, second in pairs:
+        kinds = {contraction.kind(first[0]), contraction.kind(second[0])}
+        if len(kinds) == 1 and kinds != {"batch"} and neighbours(first, second):
+            operands = [
+                [first + second if axis == first else axis for axis in axes if axis != second] for axes in operands
+            ]
+            return _merged_again(operands, contraction)
+    return tuple(tuple(axes) for axes in operands)
+
+
+def _merged_again(operands: list[list[Axes]], contraction: Contraction) -> tuple[Merged, ...]:
+    """`_merged` of axes some of which are merged already."""
+    names = {axis: axis[0] for axes in operands for axis in axes}
+    again = _merged([tuple(names[axis] for axis in axes) for axes in operands], contraction)
+    whole = {axis[0]: axis for axis in names}
+    return tuple(tuple(sum((whole[each] for each in axis), ()) for axis in axes) for axes in again)
+
+
+def _groups(axes: Merged) -> ir.ArrayAttr:
+    """The axes of a tensor that become one, as tensor.collapse_shape has them."""
+    position, groups = 0, []
+    for axis in axes:
+        groups.append(list(range(position, position + len(axis))))
+        position += len(axis)
+    integer = ir.IntegerType.get_signless(64)
+    return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(integer, each) for each in group]) for group in groups])
+
+
+def _collapsed(value: ir.Value, axes: Merged) -> ir.Value:
+    """An operand with its merged axes as one each."""
+    if all(len(axis) == 1 for axis in axes):
+        return value
+    whole = ir.RankedTensorType(value.type)
+    shape, position = [], 0
+    for axis in axes:
+        shape.append(prod(whole.shape[position : position + len(axis)]))
+        position += len(axis)
+    kind = ir.RankedTensorType.get(shape, whole.element_type)
+    return ir.Operation.create(
+        "tensor.collapse_shape", results=[kind], operands=[value], attributes={"reassociation": _groups(axes)}
+    ).results[0]
+
+
+def _expanded(value: ir.Value, axes: Merged, kind: ir.RankedTensorType) -> ir.Value:
+    """A result with an axis for each dimension that was merged."""
+    if all(len(axis) == 1 for axis in axes):
+        return value
+    attributes = {"reassociation": _groups(axes), "static_output_shape": ir.DenseI64ArrayAttr.get(kind.shape)}
+    return ir.Operation.create("tensor.expand_shape", results=[kind], operands=[value], attributes=attributes).results[0]
+
+
+def _stand_in(values: Sequence[ir.Value], axes: Sequence[Sequence[Axes]], number: int) -> ir.Value:
+    """An op with the operands of a product, that reads them all; `axes` says which dimension each axis goes along."""
+    *inputs, out = values
+    dimensions: list[Axes] = []
+    for each in axes[-1]:
+        dimensions.append(each)
+    dimensions += [each for operand in axes for each in operand if each not in dimensions]
+    dimensions = list(dict.fromkeys(dimensions))
+    maps = [
+        ir.AffineMap.get(len(dimensions), 0, [ir.AffineDimExpr.get(dimensions.index(each)) for each in operand])
+        for operand in axes
+    ]
+    iterators = ["parallel" if each in axes[-1] else "reduction" for each in dimensions]
+    made = linalg.GenericOp(
+        [out.type],
+        inputs,
+        [out],
+        ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
+        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{each}>") for each in iterators]),
+    )
+    made.operation.attributes[STAND_IN] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+    elements = [ir.ShapedType(value.type).element_type for value in values]
+    with ir.InsertionPoint(ir.Block.create_at_start(made.regions[0], elements)):
+        read = list(made.regions[0].blocks[0].arguments)[:-1]
+        name = "builtin.unrealized_conversion_cast"
+        linalg.YieldOp([ir.Operation.create(name, results=[elements[-1]], operands=read).results[0]])
+    return made.results[0]

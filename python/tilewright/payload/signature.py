@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a function of a compiled module takes and gives, apart from how it is made: what only calls it must not import MLIR."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tilewright.dtypes import DType, dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A tensor that a function takes or gives.
+
+    Attributes:
+        name: Its name in calls and errors.
+        shape: Its extents.
+        element: The name of its element type.
+        written: Whether the function writes to it: a result, or an argument that it changes in place.
+        compact: Whether its elements follow one another without gaps; otherwise outer dimensions may be any distance apart.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    element: str
+    written: bool = False
+    compact: bool = False
+
+    @property
+    def type(self) -> DType:
+        """Its element type."""
+        return dtype(self.element)
+
+    def __str__(self) -> str:
+        """Name, extents and type: "x: 128x768 f32"."""
+        return f"{self.name}: {'x'.join(map(str, self.shape)) or 'scalar'} {self.element}"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The tensors of one function.
+
+    Attributes:
+        name: The function's name, which is that of its C entry too.
+        arguments: What it is given, in its order.
+        results: What it returns, in its order; the C entry takes them after the arguments.
+        operations: Additions and multiplications of its matrix products.
+        products: Its matrix products, as text.
+        workspace: Bytes of scratch memory that a call needs.
+    """
+
+    name: str
+    arguments: tuple[Parameter, ...]
+    results: tuple[Parameter, ...]
+    operations: int = 0
+    products: tuple[str, ...] = ()
+    workspace: int = 0
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """All tensors, in the order of the C entry."""
+        return self.arguments + self.results
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields as JSON has them; `from_json` reads them."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Signature:
+        """The signature of which `as_json` made `fields`."""
+        arguments, results = (
+            tuple(Parameter(**{**each, "shape": tuple(each["shape"])}) for each in fields[which])
+            for which in ("arguments", "results")
+        )
+        rest = {"operations": fields["operations"], "workspace": fields["workspace"]}
+        return cls(fields["name"], arguments, results, products=tuple(fields["products"]), **rest)
+
+    def __str__(self) -> str:
+        """As a function: "mlp(x: 128x768 f32, …) -> 128x768 f32"."""
+        given = ", ".join(map(str, self.arguments))
+        returned = ", ".join(str(each).split(": ", 1)[1] for each in self.results)
+        return f"{self.name}({given}){f' -> {returned}' if returned else ''}"

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy for what stands between the products of a module: each linalg op becomes a loop nest over vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import transform
+from tilewright.mlir.dialects.transform import structured
+from tilewright.payload.modules.contractions import axes
+from tilewright.payload.modules.places import STAND_IN
+from tilewright.schedules import steps
+from tilewright.targets.base import Target
+
+_VECTORS = 4
+"""Vectors of one step: enough independent operations to hide the latency of each, and few enough for the registers."""
+_MARK = "nest"
+_BODY = ("arith.", "math.", "linalg.yield")
+_REDUCTION = "reduction"
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A linalg op that is to be tiled and vectorised.
+
+    Attributes:
+        extents: The extent of each of its dimensions.
+        reductions: Those along which it reduces.
+        across: The dimension whose elements lie side by side in the result, or, where the result has none, in what it reads.
+        other: Another dimension along which elements of an operand lie side by side, so that both are tiled; -1 for none.
+        width: How many elements of `across` are computed in one step.
+    """
+
+    extents: tuple[int, ...]
+    reductions: tuple[int, ...]
+    across: int
+    other: int
+    width: int
+
+
+def nests(function: ir.Operation, target: Target) -> ir.Module | None:
+    """Builds the schedule of all linalg ops of `function` that stand for no product, which it marks; None without any.
+
+    Each by itself; what is elementwise has been fused before. Before: ``C[m, n] = f(A[m, n], b[n])``. After, with L the
+    elements of some vectors::
+
+        for i in 0..M step 1:
+          for j in 0..N step L:
+            C[i, j:j+L] = f(A[i, j:j+L], b[j:j+L])
+
+    What is left of N is an op of its own. A sum along rows has a vector of partial sums; one along columns is kept in vectors.
+    What no vectors can be made of stays as it is, for loops over single elements.
+    """
+    found: list[Nest] = []
+    for op in list(function.regions[0].blocks[0].operations):
+        nest = _nest(op.operation, target)
+        if nest is not None:
+            op.operation.attributes[f"mark_{_MARK}{len(found)}"] = ir.UnitAttr.get()
+            found.append(nest)
+    if not found:
+        return None
+    with steps.script() as script:
+        for number, nest in enumerate(found):
+            _schedule(steps.match_marked(script.functions, f"{_MARK}{number}"), nest)
+        steps.clean(script.functions)
+        steps.keep_partial_sums(script.functions)
+        steps.drop_unit_dimensions(script.functions)
+    return script.module
+
+
+def _nest(op: ir.Operation, target: Target) -> Nest | None:
+    """How to tile an op; None for one that is left alone."""
+    if op.name != "linalg.generic" or STAND_IN in op.attributes or len(op.results) != 1:
+        return None
+    body = [each.operation.name for each in op.regions[0].blocks[0].operations]
+    maps = [axes(each) for each in ir.ArrayAttr(op.attributes["indexing_maps"])]
+    if not all(name.startswith(_BODY) for name in body) or any(each is None or len(set(each)) < len(each) for each in maps):
+        return None
+    if not all(_is_vectorisable(value.type) for value in op.operands):
+        return None
+    iterators = [str(each) for each in ir.ArrayAttr(op.attributes["iterator_types"])]
+    reductions = tuple(index for index, each in enumerate(iterators) if _REDUCTION in each)
+    extents = _extents(op, maps, len(iterators))
+    if extents is None or 0 in extents:
+        return None
+    result, inputs = maps[-1] or (), [each for each in maps[:-1] if each]
+    inner = [each[-1] for each in inputs if len(each) == max(map(len, inputs))]
+    if reductions and (not inner or inner[0] in reductions):
+        if not inner or len(op.operands) != 2 or len(reductions) > 1:
+            return None
+        across, other = inner[0], -1
+    elif not result:
+        return None
+    else:
+        across = result[-1]
+        others = {each[-1] for each in inputs if across in each} - {across}
+        other = min(others - set(reductions), default=-1)
+    bits = max(_bits(value.type) for value in op.operands)
+    lanes = max(1, target.vector_bits // max(bits, 32))
+    width = lanes if other >= 0 else lanes * _VECTORS
+    return Nest(extents, reductions, across, other, min(width, extents[across]))
+
+
+def _is_vectorisable(kind: ir.Type) -> bool:
+    element = kind.element_type if isinstance(kind, ir.RankedTensorType) else kind
+    return isinstance(element, (ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type)) or (
+        isinstance(element, ir.IntegerType) and element.width in (8, 16, 32, 64)
+    )
+
+
+def _bits(kind: ir.Type) -> int:
+    element = kind.element_type if isinstance(kind, ir.RankedTensorType) else kind
+    return (ir.IntegerType if isinstance(element, ir.IntegerType) else ir.FloatType)(element).width
+
+
+def _extents(op: ir.Operation, maps: Sequence[tuple[int, ...] | None], count: int) -> tuple[int, ...] | None:
+    extents = [-1] * count
+    for value, each in zip(op.operands, maps, strict=True):
+        for axis, dimension in enumerate(each or ()):
+            extents[dimension] = ir.ShapedType(value.type).shape[axis]
+    return None if -1 in extents else tuple(extents)
+
+
+def _schedule(op: steps.Handle, nest: Nest) -> None:
+    """Tiles and vectorises one op."""
+    for dimension, size in ((nest.across, nest.width), (nest.other, nest.width)):
+        if dimension < 0:
+            continue
+        extent = nest.extents[dimension]
+        rest = extent % size if extent > size else 0
+        if rest:
+            both = structured.SplitOp(op, dimension, extent - rest).result
+            first, second = steps.split(both, 2)
+            _schedule(first, replace(nest, extents=_replaced(nest.extents, dimension, extent - rest)))
+            _schedule(second, replace(nest, extents=_replaced(nest.extents, dimension, rest)))
+            return
+    if nest.across in nest.reductions:
+        _schedule_rows(op, nest)
+        return
+    order = [each for each in range(len(nest.extents)) if each not in nest.reductions] + list(nest.reductions)
+    for dimension in order:
+        size = min(nest.width, nest.extents[dimension]) if dimension in (nest.across, nest.other) else 1
+        op = _tiled(op, nest, dimension, size)
+    steps.vectorize(op)
+
+
+def _schedule_rows(op: steps.Handle, nest: Nest) -> None:
+    """Tiles and vectorises an op that reduces along rows."""
+    for dimension in range(len(nest.extents)):
+        if dimension != nest.across:
+            op = _tiled(op, nest, dimension, 1)
+    if nest.extents[nest.across] > nest.width:
+        kind = transform.AnyOpType.get()
+        sizes = [nest.width if each == nest.across else 0 for each in range(len(nest.extents))]
+        made = structured.TileReductionUsingForOp([kind], kind, kind, kind, op, tile_sizes=sizes)
+        for each in list(made.results)[:-1]:
+            steps.vectorize(each)
+        return
+    steps.vectorize(op)
+
+
+def _tiled(op: steps.Handle, nest: Nest, dimension: int, size: int) -> steps.Handle:
+    """One loop, where there is more than one step."""
+    if size >= nest.extents[dimension]:
+        return op
+    return steps.tile(op, [size if each == dimension else 0 for each in range(len(nest.extents))])[0]
+
+
+def _replaced(extents: tuple[int, ...], dimension: int, extent: int) -> tuple[int, ...]:
+    return tuple(extent if each == dimension else value for each, value in enumerate(extents))
