@@ -37,6 +37,7 @@ class TensorArgument:
         passed: The axes that the body takes; None for all.
         written: Whether the body writes it.
         below: Where its elements are numbers of rows: how many rows there are; otherwise 0.
+        compact: Whether its elements have to follow one another without gaps.
     """
 
     name: str
@@ -47,6 +48,7 @@ class TensorArgument:
     passed: tuple[int, ...] | None = None
     written: bool = False
     below: int = 0
+    compact: bool = False
 
     @property
     def descriptor(self) -> str:
