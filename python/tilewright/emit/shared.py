@@ -43,14 +43,17 @@ def linker(architecture: str = "") -> str:
     )
 
 
-def link_program(objects: Sequence[bytes]) -> bytes:
-    """The static executable of objects that define ``_start`` and all that they use.
+def link_program(objects: Sequence[bytes], libraries: Sequence[str] = (), loader: str = "") -> bytes:
+    """The executable of objects that define ``_start`` and all that they use, but for what shared `libraries` do.
+
+    With `loader`, the path of what loads these when it runs; otherwise it is static.
 
     Raises:
         TargetError: There is no linker.
         LoweringError: The linker failed.
     """
-    return _linked(objects, linker(_architecture(objects[0])), ["-static"], "program")
+    options = ["-dynamic-linker", loader, "--allow-shlib-undefined", *libraries] if loader else ["-static"]
+    return _linked(objects, linker(_architecture(objects[0])), options, "program")
 
 
 def link(object_: bytes, openmp: str = "") -> bytes:

@@ -8,7 +8,6 @@ back into Python, where the emulator is started on copies of the operands.
 from __future__ import annotations
 
 import ctypes
-import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,19 +19,14 @@ import numpy as np
 from tilewright import _runtime, targets
 from tilewright.dtypes import to_numpy
 from tilewright.emit import code
-from tilewright.errors import TargetError, TilewrightError
+from tilewright.errors import TilewrightError
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.payload.packing import PackedFormat
 from tilewright.runtime.emulated_call import Argument, Emulator, Operand, Program, Tensor
 from tilewright.runtime.kernel import Kernel, Metadata, tensors
 from tilewright.runtime.packed_b import PackedB, Packing
 from tilewright.spec import MatmulSpec
-from tilewright.targets.base import Target, check_vector_length
-
-_PROGRAMS: Mapping[str, tuple[str, ...]] = MappingProxyType({"aarch64": ("qemu-aarch64", "qemu-aarch64-static")})
-"""By architecture, the programs that run its code."""
-_SCALABLE = frozenset({"sve", "sme"})
-"""Features that bring scalable vectors."""
+from tilewright.targets.base import Target
 
 _FAILED = -1
 """What a stub returns when the emulator did not run the kernel."""
@@ -48,43 +42,6 @@ _SIGNATURES: Mapping[str, tuple[type[Any], ...]] = MappingProxyType(
     }
 )
 """The parameters of `payload.abi.PROTOTYPE`, of the entry that packs B, and of the one that takes pointers to tensors."""
-
-
-def find(target: Target, vector_length: int | None = None) -> Emulator:
-    """The emulator for code of `target`, with scalable vectors of `vector_length` bits, or of the target's.
-
-    Raises:
-        TargetError: None is installed, or none is known, or this machine is of that architecture and lacks features, or
-            the target has no scalable vectors, or none of such a length.
-    """
-    options = _options(target, vector_length)
-    names = _PROGRAMS.get(target.architecture, ())
-    if not names or targets.runnable(target) != (target.architecture,):
-        targets.require_runnable(target)
-    for name in names:
-        if path := shutil.which(name):
-            return Emulator(path, options)
-    raise TargetError(
-        f"this machine cannot run code for {target.name}: it lacks {target.architecture}, and there is no emulator",
-        expected=f"{' or '.join(names)} on the path",
-        remedy="Install the package qemu-user (`make setup-arm` does); to compile only, do not call the kernel",
-    )
-
-
-def _options(target: Target, vector_length: int | None) -> tuple[str, ...]:
-    """QEMU's options: a processor that has everything, and its vector lengths in bytes."""
-    bits = (
-        target.scalable_bits if vector_length is None else check_vector_length(vector_length, f"target {target.name}")
-    )
-    if not bits:
-        return ("-cpu", "max")
-    if target.features.isdisjoint(_SCALABLE):
-        raise TargetError(
-            f"{target.name} has no scalable vectors",
-            where="vector length",
-            expected=f"a target with one of {', '.join(sorted(_SCALABLE))}",
-        )
-    return ("-cpu", f"max,sve-default-vector-length={bits // 8},sme-default-vector-length={bits // 8}")
 
 
 class EmulatedKernel(Kernel):
@@ -148,6 +105,23 @@ class EmulatedKernel(Kernel):
         with self._entries.errors():
             return super().__call__(a, b, *further, out=out, **named)
 
+    def count_instructions(
+        self,
+        a: np.ndarray[Any, Any],
+        b: np.ndarray[Any, Any] | PackedB,
+        *further: np.ndarray[Any, Any],
+        out: np.ndarray[Any, Any] | None = None,
+        **named: np.ndarray[Any, Any],
+    ) -> int:
+        """Calls the kernel, as `Kernel` says, and returns how many instructions that took; about ten are the call's own.
+
+        Raises:
+            TargetError: The emulator cannot count.
+        """
+        with self._entries.counting() as counts:
+            self(a, b, *further, out=out, **named)
+        return sum(counts)
+
     def pack_b(self, b: np.ndarray[Any, Any]) -> PackedB:
         """Packs `b`, as `Kernel.pack_b` says."""
         with self._entries.errors():
@@ -162,7 +136,7 @@ class _Entries:
         self._transposed = spec.a_transposed, spec.b_transposed
         self._sizes = tuple(element.bytes for element in (spec.a_stored, spec.b_stored, spec.c_type))
         self._packed_bytes = 0 if packed is None else packed.nbytes
-        self._raised = threading.local()
+        self._local = threading.local()
         self._count = len(tensors(spec))
         self._signatures = {**_SIGNATURES, ENTRY: (_POINTER,) * self._count or _SIGNATURES[ENTRY]}
         functions = {
@@ -195,13 +169,23 @@ class _Entries:
     @contextmanager
     def errors(self) -> Iterator[None]:
         """Raises the error for which a stub that was called meanwhile, in this thread, returned `_FAILED`."""
-        self._raised.error = None
+        self._local.error = None
         try:
             yield
         except TilewrightError:
-            if self._raised.error is None:
+            if self._local.error is None:
                 raise
-            raise self._raised.error from None
+            raise self._local.error from None
+
+    @contextmanager
+    def counting(self) -> Iterator[list[int]]:
+        """Counts the instructions of the calls that this thread makes meanwhile: a number each."""
+        counts: list[int] = []
+        self._local.counts = counts
+        try:
+            yield counts
+        finally:
+            self._local.counts = None
 
     def _multiply(
         self, m: int, n: int, k: int, a: int | None, lda: int, b: int | None, ldb: int, c: int | None, ldc: int
@@ -240,7 +224,7 @@ class _Entries:
 
     def _call(self, function: str, arguments: tuple[Argument, ...]) -> int:
         try:
-            return self._program.call(function, arguments)
+            return self._program.call(function, arguments, getattr(self._local, "counts", None))
         except BaseException as error:  # it goes through machine code, and `errors` raises it
-            self._raised.error = error
+            self._local.error = error
             return _FAILED

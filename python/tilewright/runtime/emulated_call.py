@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tilewright.errors import TilewrightError
-from tilewright.runtime import emulated_program
+from tilewright.runtime import emulated_count, emulated_program
 from tilewright.runtime.emulated_program import PAGE
 from tilewright.targets.base import Target
 
@@ -213,8 +213,16 @@ Argument = int | Operand | Sequence[Tensor]
 class Program:
     """The functions of a kernel, each call in a child process of its own: any number of threads may call at once."""
 
-    def __init__(self, object_: bytes, functions: Sequence[str], target: Target, emulator: Emulator) -> None:
-        """Links the program.
+    def __init__(
+        self,
+        object_: bytes,
+        functions: Sequence[str],
+        target: Target,
+        emulator: Emulator,
+        libraries: Sequence[str] = (),
+        loader: str = "",
+    ) -> None:
+        """Links the program, as `emulated_program.program` says.
 
         Raises:
             TargetError: There is no linker for the target.
@@ -226,13 +234,14 @@ class Program:
         self._file = os.memfd_create(f"tilewright-{target.name}")
         weakref.finalize(self, os.close, self._file)
         with open(self._file, "wb", closefd=False) as file:
-            file.write(emulated_program.program(object_, functions, target))
+            file.write(emulated_program.program(object_, functions, target, libraries, loader))
 
-    def call(self, function: str, arguments: Sequence[Argument]) -> int:
-        """Calls a function, and returns its status.
+    def call(self, function: str, arguments: Sequence[Argument], counts: list[int] | None = None) -> int:
+        """Calls a function, and returns its status; with `counts`, appends to it how many instructions were executed.
 
         Raises:
             TilewrightError: The emulator did not run it to its end.
+            TargetError: The emulator cannot count.
             OSError: There is no memory for copies of the operands.
         """
         image = _Image()
@@ -254,15 +263,17 @@ class Program:
             memory = np.frombuffer(mmap.mmap(file, image.end), np.uint8)
             memory[: len(header)] = np.frombuffer(header, np.uint8)
             image.write(memory)
-            self._run(file)
+            log = self._run(file, () if counts is None else emulated_count.options(self._emulator.path))
+            if counts is not None:
+                counts.append(emulated_count.read(log))
             image.read(memory)
             return emulated_program.status(memory[: len(header)].tobytes())
         finally:
             os.close(file)
 
-    def _run(self, file: int) -> None:
-        """Runs the program with `file` as its standard input."""
-        command = [self._emulator.path, *self._emulator.options, f"/proc/self/fd/{self._file}"]
+    def _run(self, file: int, options: Sequence[str]) -> str:
+        """Runs the program with `file` as its standard input, and returns what the emulator logged."""
+        command = [self._emulator.path, *self._emulator.options, *options, f"/proc/self/fd/{self._file}"]
         done = subprocess.run(command, stdin=file, capture_output=True, pass_fds=[self._file], check=False)
         if done.returncode:
             lines = done.stderr.decode(errors="replace").strip().splitlines()
@@ -270,3 +281,4 @@ class Program:
                 f"{self._emulator.name} ended with status {done.returncode}{f': {lines[-1]}' if lines else ''}",
                 where=f"emulated kernel for {self._target.name}",
             )
+        return done.stderr.decode(errors="replace")

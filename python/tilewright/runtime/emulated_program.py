@@ -55,14 +55,24 @@ def status(mapped: bytes | memoryview) -> int:
     return struct.unpack_from("<i", mapped, 16)[0]
 
 
-def program(object_: bytes, functions: Sequence[str], target: Target) -> bytes:
+def program(
+    object_: bytes, functions: Sequence[str], target: Target, libraries: Sequence[str] = (), loader: str = ""
+) -> bytes:
     """The ELF executable of a kernel's object, which defines `functions`.
+
+    Args:
+        object_: The object.
+        functions: What the program can call.
+        target: Of which architecture it is.
+        libraries: Files of the shared libraries that it uses, found again by their names when it runs.
+        loader: What then loads them; without, the program is static.
 
     Raises:
         TargetError: There is no linker for the target.
         LoweringError: The linker failed, because the object needs a function that is not here.
     """
-    return shared.link_program([object_, code.object_file(_text(functions, _SYSTEMS[target.architecture]), target)])
+    objects = [object_, code.object_file(_text(functions, _SYSTEMS[target.architecture]), target)]
+    return shared.link_program(objects, libraries, loader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +152,7 @@ define ptr @_mlir_memref_to_llvm_aligned_alloc(i64 %alignment, i64 %bytes) {
 define void @_mlir_memref_to_llvm_free(ptr %p) {
   ret void
 }
-define ptr @memset(ptr %to, i32 %value, i64 %bytes) "no-builtins" {
+define hidden ptr @memset(ptr %to, i32 %value, i64 %bytes) "no-builtins" {
   %byte = trunc i32 %value to i8
   br label %test
 test:
@@ -157,7 +167,7 @@ step:
 done:
   ret ptr %to
 }
-define ptr @memcpy(ptr %to, ptr %from, i64 %bytes) "no-builtins" {
+define hidden ptr @memcpy(ptr %to, ptr %from, i64 %bytes) "no-builtins" {
   br label %test
 test:
   %i = phi i64 [ 0, %0 ], [ %next, %step ]
@@ -173,7 +183,14 @@ step:
 done:
   ret ptr %to
 }
+define hidden void @tilewright_begin() {
+  ret void
+}
+define hidden void @tilewright_end() {
+  ret void
+}
 """
+"""Hidden, so that a shared library keeps its own. Between calls of the last two, instructions are counted (`emulated_count`)."""
 
 
 def _text(functions: Sequence[str], system: _System) -> str:
@@ -228,7 +245,9 @@ call:
   {body}
   %entry_at = getelementptr ptr, ptr @functions, i64 %which
   %entry = load ptr, ptr %entry_at
+  call void @tilewright_begin()
   %r = call i32 %entry({arguments})
+  call void @tilewright_end()
   store i32 %r, ptr %status_at
   %never = call i64 @system(i64 {system.exit_group}, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   unreachable
