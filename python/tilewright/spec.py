@@ -315,13 +315,13 @@ class MatmulSpec:
 
     @property
     def a_transposed(self) -> bool:
-        """Whether A is stored transposed."""
-        return self.layout[0] == "t"
+        """Whether A is stored transposed, and has more than one element: that lies the same either way."""
+        return self.layout[0] == "t" and (self.m, self.k) != (1, 1)
 
     @property
     def b_transposed(self) -> bool:
-        """Whether B is stored transposed."""
-        return self.layout[1] == "t"
+        """Whether B is stored transposed, likewise."""
+        return self.layout[1] == "t" and (self.k, self.n) != (1, 1)
 
     @property
     def batch_axes(self) -> tuple[int, ...]:

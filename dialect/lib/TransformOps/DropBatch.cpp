@@ -20,10 +20,11 @@ static Operation *createSmaller(Location loc, OpBuilder &builder, linalg::Linalg
   if (auto contract = dyn_cast<linalg::ContractOp>(op.getOperation());
       contract && llvm::equal(maps, AffineMap::inferFromExprList(ArrayRef<SmallVector<AffineExpr, 4>>{{m, k}, {k, n}, {m, n}},
                                                                  builder.getContext()))) {
-    auto product = linalg::MatmulOp::create(builder, loc, outs.getTypes(), ins, outs);
+    // The region is made when the op is, by what the attribute says then.
+    SmallVector<NamedAttribute> attributes;
     if (linalg::TypeFnAttr cast = contract.getCastAttr())
-      product.setCastAttr(cast);
-    return product;
+      attributes.push_back(builder.getNamedAttr(contract.getCastAttrName(), cast));
+    return linalg::MatmulOp::create(builder, loc, ins, outs, attributes);
   }
   SmallVector<utils::IteratorType> iterators;
   for (auto [loop, iterator] : llvm::enumerate(op.getIteratorTypesArray()))

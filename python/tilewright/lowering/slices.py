@@ -248,14 +248,10 @@ def _subview(op: ir.Operation) -> _View:
                 slices.append(Slice(place[0], start, bound))
         dimensions.append(moved)
     if len(shape) < len(dimensions):
-        ones = [size == 1 for size in sizes]
-        # Which of several dimensions of size one were dropped is not said.
-        dropped = len(dimensions) - len(shape)
-        dimensions = (
-            [d for d, one in zip(dimensions, ones, strict=True) if not one]
-            if sum(ones) == dropped
-            else [None] * len(shape)
-        )
+        # Which of several dimensions of size one were dropped is not said. One that was kept has a single element, at
+        # the start of any of them.
+        dropped = [axis for axis, size in enumerate(sizes) if size == 1][: len(dimensions) - len(shape)]
+        dimensions = [d for axis, d in enumerate(dimensions) if axis not in dropped]
     return _View(source.buffer, dimensions, slices)
 
 

@@ -55,7 +55,7 @@ def _move(uses: _Uses, logical: ir.MemRefType, stored: ir.Value) -> None:
     for op, position in uses:
         if op.name == "vector.transfer_read" and position == 0 and logical.rank == 2:
             _read(op, stored)
-        elif op.name == "memref.subview" and position == 0 and ir.MemRefType(op.results[0].type).rank >= 2:
+        elif op.name == "memref.subview" and position == 0 and _keeps_matrix(op):
             _subview(op, stored)
         else:
             if view is None:
@@ -64,11 +64,23 @@ def _move(uses: _Uses, logical: ir.MemRefType, stored: ir.Value) -> None:
             op.operands[position] = view
 
 
+def _keeps_matrix(op: ir.Operation) -> bool:
+    """Whether a slice has the last two dimensions of what it is of, and lacks only others."""
+    rank = ir.MemRefType(op.results[0].type).rank
+    sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
+    return rank >= 2 and all(size == 1 for size in sizes[: len(sizes) - rank])
+
+
 def _subview(op: ir.Operation, stored: ir.Value) -> None:
     """Makes it one of the stored matrix."""
     slice_ = op.opview
     assert isinstance(slice_, memref.SubViewOp), "as its name says"
     logical = ir.MemRefType(slice_.result.type)
+    if logical.rank < ir.MemRefType(stored.type).rank:
+        # Of several dimensions of one element, its type may have the stride of one that it lacks from here on.
+        strides = _last_swapped(ir.MemRefType(stored.type).get_strides_and_offset()[0])[-logical.rank :]
+        layout = ir.StridedLayoutAttr.get(ir.ShapedType.get_dynamic_stride_or_offset(), strides)
+        logical = ir.MemRefType.get(logical.shape, logical.element_type, layout, logical.memory_space)
     static = [list(ir.DenseI64ArrayAttr(op.attributes[f"static_{what}"])) for what in ("offsets", "sizes", "strides")]
     dynamic = [
         _reordered(values, list(given))

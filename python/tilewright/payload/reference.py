@@ -173,7 +173,7 @@ def error_bound(
         bound[~(largest <= float(np.finfo(to_numpy(spec.acc_type)).max))] = np.inf
     finite = np.isfinite(a).all(axis=-1, keepdims=True) & np.isfinite(b).all(axis=-2, keepdims=True)
     if c is not None:
-        finite &= np.isfinite(c)
+        finite = finite & np.isfinite(c)
     return bound if finite.all() else np.where(finite, bound, _among_infinite(spec, a, b, c))
 
 
