@@ -18,7 +18,7 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets import registry
 from tilewright.targets.base import Target
 
-_BITS = {"%x": 128, "%y": 256, "%z": 512, "v": 128}
+_BITS = {"%x": "128", "%y": "256", "%z": "512", "v": "128", "z": "scalable"}
 # Of a vector to memory, and under a mask of AVX-512 or AVX2.
 _STORE = re.compile(r"v?(?:mask)?mov[ua]?p[sd]\s(%[xyz]mm\d+, )?%[xyz]mm\d+, [-\d]*\(")
 _MASKED = re.compile(r"\{%k\d\}|vmaskmov")
@@ -56,8 +56,8 @@ def compiled(
     return plan, stages.build(spec, target, plan, until="asm").texts["asm"]
 
 
-def bits(register: str) -> int:
-    """The width of a vector register."""
+def bits(register: str) -> str:
+    """The width of a vector register, as far as the text tells it."""
     return next(width for start, width in _BITS.items() if register.startswith(start))
 
 
@@ -71,7 +71,7 @@ def loop_facts(loop: hotloop.HotLoop) -> Iterator[tuple[str, object]]:
     yield "additions", len(additions)
     yield "sums", len(set(sums))
     yield "writes of sums", len(updates)
-    yield "bits", "+".join(sorted({str(bits(register)) for register in sums}, key=int))
+    yield "bits", "+".join(sorted({bits(register) for register in sums}))
     yield "scalar multiplications", sum(each.lanes == 1 and (each.fma or each.multiply) for each in loop.instructions)
     yield "stack accesses", loop.stack_accesses
     yield "gathers", loop.gathers

@@ -28,6 +28,8 @@ from tilewright.targets.base import Target
 _LLVM_MAJOR = 22
 _SIMULATED_INSTRUCTIONS = 40_000
 _TIMEOUT_S = 120
+_SCALABLE = "z"
+"""What the names of AArch64's scalable registers begin with."""
 # LLVM 22 writes the number of a unit ("Zn3FP45.1") as the character of that code.
 _UNIT = re.compile(r"[\0-\x1f]")
 # Models tried after the target's own, by family. They say how a core issues, never what it has.
@@ -157,7 +159,15 @@ def _bound(loop: HotLoop, target: Target) -> float:
         return tile_model.PRODUCT_CYCLES * loop.tile_products
     counted = [each for each in loop.instructions if (each.fma if loop.fma else each.multiply)]
     rates = {row.name: row.per_cycle for row in dots.FAMILIES.get(target.family, ())}
-    return sum(1 / (target.fma_per_cycle * rates.get(each.mnemonic, 1.0)) for each in counted)
+    # Wider vectors take several of the units that fixed ones take one of.
+    fixed, scalable = (
+        target.fma_per_cycle,
+        target.fma_per_cycle * target.vector_bits / max(target.scalable_bits, target.vector_bits),
+    )
+    return sum(
+        1 / ((scalable if each.destination.startswith(_SCALABLE) else fixed) * rates.get(each.mnemonic, 1.0))
+        for each in counted
+    )
 
 
 def model(target: Target) -> str:

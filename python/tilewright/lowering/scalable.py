@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tilewright.lowering import uses
 from tilewright.lowering.scalable_panels import Panels, pack_a, pack_b
 from tilewright.lowering.scalable_tile import Tile
-from tilewright.lowering.scalable_vectors import Index, branch, is_less, loop, plus, times, value_of
+from tilewright.lowering.scalable_vectors import branch, is_less, loop, plus, times, value_of
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, scf, vector
 from tilewright.schedules.scalable import SIZES

@@ -22,7 +22,6 @@ from tilewright.lowering.scalable_vectors import (
     loop,
     plus,
     rounded_down,
-    rounded_up,
     scalable,
     times,
     value_of,

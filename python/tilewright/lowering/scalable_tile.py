@@ -148,10 +148,13 @@ class Tile:
         if bits < _REGISTER_BITS:
             whole = vector.extract(vector.bitcast(fixed(1, integer(bits)), loaded), [], [0])
             return bitcast(self._operand(), vector.broadcast(scalable(_REGISTER_BITS // bits, integer(bits)), whole))
-        kind = self._operand()
+        # LLVM loads and repeats at once what it takes for integers.
+        each = bits_of(self.panel_element)
+        kind = scalable(_REGISTER_BITS // each, integer(each))
+        loaded = bitcast(fixed(elements, integer(each)), loaded)
         start = vector.scalable_insert(loaded, ub.poison(kind), 0)
         name = f"llvm.aarch64.sve.dupq.lane.{_suffix(kind)}"
-        return intrinsic(name, kind, start, arith.constant(integer(64), 0))
+        return bitcast(self._operand(), intrinsic(name, kind, start, arith.constant(integer(64), 0)))
 
     def _product(self, total: ir.Value, group: tuple[ir.Value, int], words: ir.Value) -> ir.Value:
         """A register of sums and its products."""

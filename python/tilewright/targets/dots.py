@@ -241,8 +241,11 @@ _SVE = "llvm.aarch64.sve."
 def _scalable(
     name: str, operands: frozenset[tuple[str, str]], features: set[str], intrinsic: str, depth: int = 1
 ) -> Dot:
-    """Products on scalable vectors of words of B by a word of A, which is one of two in a register: as many as ``ld1rd`` fills
-    it with (``ld1rq``, where a word has 64 bits). With more, LLVM loads more rows of B ahead than there are registers."""
+    """Products on scalable vectors of words of B by one word of A.
+
+    A register has two words of A, as many as ``ld1rd`` fills it with (``ld1rq``, where a word has 64 bits). With more, LLVM loads
+    more rows of B ahead than there are registers.
+    """
     return Dot(
         name=name,
         kind="dot" if depth > 1 else "multiply_add",
@@ -255,14 +258,34 @@ def _scalable(
     )
 
 
+def _scalable_mmla(
+    name: str, operands: frozenset[tuple[str, str]], intrinsic: str, *, unsigned_first: bool = False
+) -> Dot:
+    """Products of two rows of A by two columns of B, in each 128 bits. Of steps of one group, the loop is a seventh."""
+    return Dot(
+        name=name,
+        kind="mmla",
+        operands=operands,
+        features=frozenset({"sve", "bf16" if operands == _BF16 else "i8mm"}),
+        depth=4 if operands == _BF16 else 8,
+        intrinsic=_SVE + intrinsic,
+        groups=2,
+        unsigned_first=unsigned_first,
+    )
+
+
 SCALABLE = (
+    _scalable_mmla("bfmmla", _BF16, "bfmmla"),
+    _scalable_mmla("smmla", _SIGNED, "smmla.nxv4i32"),
+    _scalable_mmla("ummla", _UNSIGNED, "ummla.nxv4i32"),
+    _scalable_mmla("usmmla", _MIXED, "usmmla.nxv4i32", unsigned_first=True),
     _scalable("bfdot", _BF16, {"sve", "bf16"}, "bfdot.lane.v2", 2),
     _scalable("sdot", _SIGNED, {"sve"}, "sdot.lane.nxv4i32", 4),
     _scalable("udot", _UNSIGNED, {"sve"}, "udot.lane.nxv4i32", 4),
     _scalable("usdot", _I8_U8, {"sve", "i8mm"}, "usdot.lane.nxv4i32", 4),
     _scalable("sudot", _U8_I8, {"sve", "i8mm"}, "sudot.lane.nxv4i32", 4),
     _scalable("fmla", frozenset({("f64", "f64")}), {"sve"}, "fmla.lane.nxv2f64"),
-    _scalable("fmla", frozenset({(each, each) for each in ("f32", "f16", "bf16")}), {"sve"}, "fmla.lane.nxv4f32"),
+    *(_scalable("fmla", frozenset({(each, each)}), {"sve"}, "fmla.lane.nxv4f32") for each in ("f32", "f16", "bf16")),
 )
 """Those of AArch64 on vectors whose length only the machine knows, the best first."""
 
