@@ -6,33 +6,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.payload import propagation
+from tilewright.entries import ROW_FORMS, TypedEntry
+from tilewright.payload import propagation, row_forms
 from tilewright.payload.propagation import Known
 from tilewright.spec import MatmulSpec
 
 
-def finish(spec: MatmulSpec, sums: Known, operands: Sequence[NDArray[Any]], former: NDArray[Any] | None) -> Known:
+def finish(
+    spec: MatmulSpec, sums: Known, operands: Sequence[NDArray[Any] | Known], former: NDArray[Any] | None
+) -> Known:
     """The result of `spec`, with how far a kernel's may be from it.
 
     Args:
         spec: What is computed.
         sums: A·B, with how far a kernel's sums may be from it, before any epilogue.
-        operands: The further operands, which have been checked.
+        operands: The operands of the epilogue, which have been checked; of those like B their products with A.
         former: With beta 1, the former C.
     """
     chain = spec.chain
     given = [
-        propagation.exact(_broadcast(array, operand.axes), str(operand.type))
+        array if isinstance(array, Known) else propagation.exact(_broadcast(array, operand.axes), str(operand.type))
         for array, operand in zip(operands, chain.operands, strict=True)
     ]
-    result, element = propagation.apply(chain, sums, given), chain.result
+    result, element = sums, chain.result
+    for entry in chain.entries:
+        own, given = given[: len(entry.operands)], given[len(entry.operands) :]
+        if entry.entry.form in ROW_FORMS:
+            result = row_forms.apply(entry.entry.form, _wide(result, entry), entry.result)
+        else:
+            with np.errstate(all="ignore"):
+                result = propagation.run(chain, entry, result, own)
     if former is not None:
         result, element = propagation.add(
             chain, result, element, propagation.exact(former, spec.c_type.name), spec.c_type.name
         )
     return propagation.converted(result, element, spec.c_type.name)
+
+
+def _wide(numbers: Known, entry: TypedEntry) -> Known:
+    """What an entry is given, in the type in which it computes."""
+    with np.errstate(all="ignore"):
+        return propagation.widened(numbers, entry.source, entry.result)
 
 
 def _broadcast(array: NDArray[Any], axes: str) -> NDArray[Any]:

@@ -74,7 +74,7 @@ def apply(chain: Chain, element: Known, operands: Sequence[Known]) -> Known:
     with np.errstate(all="ignore"):
         for entry in chain.entries:
             given = operands[taken : taken + len(entry.operands)]
-            element = _run(chain, entry, element, given)
+            element = run(chain, entry, element, given)
             taken += len(entry.operands)
     return element
 
@@ -83,7 +83,7 @@ def add(chain: Chain, x: Known, source: str, y: Known, other: str) -> tuple[Know
     """The sum of numbers of types `source` and `other`, in the wide type of the first, which is returned too."""
     wide = chain.wide(source)
     with np.errstate(all="ignore"):
-        return _arithmetic("add", [_widened(x, source, wide), _widened(y, other, wide)], wide), wide
+        return _arithmetic("add", [widened(x, source, wide), widened(y, other, wide)], wide), wide
 
 
 def converted(x: Known, work: str, element: str) -> Known:
@@ -105,22 +105,22 @@ def converted(x: Known, work: str, element: str) -> Known:
         return Known(np.clip(x.value, lo, hi), x.error)
 
 
-def _widened(x: Known, source: str, wide: str) -> Known:
+def widened(x: Known, source: str, wide: str) -> Known:
     """Numbers of type `source` in the type `wide`."""
     if source == wide or dtype(source).kind == "float" or wide == "i32":
         return x
     return _settled(x.value.astype(np.float64), x.error, wide, 1 if source == "i32" else 0, [x])
 
 
-def _run(chain: Chain, entry: TypedEntry, element: Known, operands: Sequence[Known]) -> Known:
-    """What one entry makes of `element`."""
+def run(chain: Chain, entry: TypedEntry, element: Known, operands: Sequence[Known]) -> Known:
+    """What the program of one entry makes of `element`, given one of each of its operands."""
     found: list[Known] = []
     steps = entry.entry.program.steps
 
     def argument(index: int, work: str) -> Known:
         if steps[index].op == "constant":
             return _constant(steps[index], work)
-        return found[index] if work == TRUTH else _widened(found[index], entry.steps[index].result, work)
+        return found[index] if work == TRUTH else widened(found[index], entry.steps[index].result, work)
 
     for step, typed in zip(steps, entry.steps, strict=True):
         work = typed.work
@@ -133,7 +133,7 @@ def _run(chain: Chain, entry: TypedEntry, element: Known, operands: Sequence[Kno
         elif step.op == "convert":
             given = argument(step.arguments[0], work)
             if work == "i32" and dtype(step.detail).kind == "float":
-                given, work = _widened(given, work, chain.compute), chain.compute
+                given, work = widened(given, work, chain.compute), chain.compute
             found.append(converted(given, work, step.detail))
         elif step.op == "where":
             condition, x, y = step.arguments

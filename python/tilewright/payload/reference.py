@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError
+from tilewright.payload import multiplied
 from tilewright.payload.fused import finish
 from tilewright.payload.propagation import Known
 from tilewright.payload.rounding import flushed, gamma, infinite_times_tiny, limits, magnitudes, overflow, roundoff
@@ -74,7 +75,7 @@ def reference(
     """
     operands, c = _split(spec, further, c)
     _check(spec, a, b, operands, c)
-    if spec.epilogue:
+    if spec.has_entries:
         return _fused(spec, a, b, operands, c).value
     a, b = _straight(spec, a, b)
     total = _sums(spec, a, b, c)
@@ -89,9 +90,29 @@ def reference(
 def _fused(
     spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], operands: Sequence[NDArray[Any]], c: NDArray[Any] | None
 ) -> Known:
-    """The result after the epilogue, and how far from it a right kernel's may be."""
-    plain = replace(spec, epilogue=(), beta=0, c=spec.acc)
-    return finish(spec, Known(reference(plain, a, b), error_bound(plain, a, b)), operands, c)
+    """The result of all prologues and of the epilogue, and how far from it a right kernel's may be."""
+    a, b = _straight(spec, a, b)
+    first, second = len(spec.chain_a.operands), len(spec.chain_b.operands)
+    left = multiplied.of(spec.chain_a, a, operands[:first], "mk")
+    right = multiplied.of(spec.chain_b, b, operands[first : first + second], "kn")
+    given = [
+        _known_sums(spec, left, multiplied.of(spec.chain_b, _straight(spec, a, array)[1], (), "kn"))
+        if each.role == "b"
+        else array
+        for each, array in zip(spec.chain.operands, operands[first + second :], strict=True)
+    ]
+    return finish(spec, _known_sums(spec, left, right), given, c)
+
+
+def _known_sums(spec: MatmulSpec, left: Known, right: Known) -> Known:
+    """The sums of products of what prologues leave, which may be off."""
+    types = {"a": spec.a_type.name, "b": spec.b_type.name, "c": spec.acc}
+    plain = replace(spec, epilogue=(), prologue_a=(), prologue_b=(), beta=0, layout="nn", b_packed=False, **types)
+    (a, a_off), (b, b_off) = multiplied.rounded(left, spec.a_type), multiplied.rounded(right, spec.b_type)
+    bound = error_bound(plain, a, b)
+    if a_off.any() or b_off.any():
+        bound = bound + multiplied.inexact(plain, a, a_off, b, b_off)
+    return Known(reference(plain, a, b), bound)
 
 
 def _straight(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -153,7 +174,7 @@ def error_bound(
     """
     operands, c = _split(spec, further, c)
     _check(spec, a, b, operands, c)
-    if spec.epilogue:
+    if spec.has_entries:
         return _fused(spec, a, b, operands, c).error
     if spec.k == 0 or spec.acc_type.kind != "float":
         return np.zeros(spec.c_shape)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tilewright.dtypes import DType, dtype
@@ -62,6 +62,10 @@ class Signature:
     def parameters(self) -> tuple[Parameter, ...]:
         """All tensors, in the order of the C entry."""
         return self.arguments + self.results
+
+    def with_workspace(self, workspace: int) -> Signature:
+        """The same, of which a call needs so many bytes of scratch memory."""
+        return replace(self, workspace=workspace)
 
     def as_json(self) -> dict[str, Any]:
         """The fields as JSON has them; `from_json` reads them."""

@@ -109,7 +109,7 @@ def axes(attribute: ir.Attribute) -> tuple[int, ...] | None:
     """Which dimension each axis of an operand goes along; None where one goes along something else."""
     found = []
     for expression in ir.AffineMapAttr(attribute).value.results:
-        if not ir.AffineDimExpr.isinstance(expression):
+        if not isinstance(expression, ir.AffineDimExpr):
             return None
         found.append(ir.AffineDimExpr(expression).position)
     return tuple(found)
@@ -174,8 +174,8 @@ def _is_zero(value: ir.Value) -> bool:
         return False
     owner = value.owner.operation
     if owner.name == "arith.constant":
-        elements = ir.DenseElementsAttr(owner.attributes["value"]) if ir.DenseElementsAttr.isinstance(owner.attributes["value"]) else None
-        return elements is not None and elements.is_splat and _is_zero_attribute(elements.get_splat_value())
+        elements = owner.attributes["value"]
+        return isinstance(elements, ir.DenseElementsAttr) and elements.is_splat and _is_zero_attribute(elements.get_splat_value())
     if owner.name != "linalg.generic" or len(owner.regions[0].blocks[0].operations) != 1:
         return False
     yielded = owner.regions[0].blocks[0].operations[0].operands[0]

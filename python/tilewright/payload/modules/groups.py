@@ -45,17 +45,16 @@ class _Finish:
     element: str
 
 
-def split(function: ir.Operation, found: Sequence[Contraction]) -> list[MatmulSpec]:
-    """Replaces each product of `function` that `contractions.set_apart` found by stand-ins, numbered by the specs returned.
+def split(function: ir.Operation, found: Sequence[Contraction], specs: list[MatmulSpec]) -> None:
+    """Replaces each product of `function` that `contractions.set_apart` found by what stands for it, numbered as in `specs`.
 
-    A product that is stored in no way that kernels take becomes a ``linalg.generic`` of the plain kind again.
+    New specs are added there. A product that is stored in no way that kernels take becomes a ``linalg.generic`` of the plain
+    kind again.
     """
-    specs: list[MatmulSpec] = []
     for op in list(function.regions[0].blocks[0].operations):
         inner = op.operation
         if contractions.MARK in inner.attributes:
             _split(inner, found[ir.IntegerAttr(inner.attributes[contractions.MARK]).value], specs)
-    return specs
 
 
 def _split(product: ir.Operation, contraction: Contraction, specs: list[MatmulSpec]) -> None:
