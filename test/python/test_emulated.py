@@ -14,7 +14,7 @@ from tilewright.dtypes import from_numpy, to_numpy
 from tilewright.emit import code
 from tilewright.errors import OperandError, TargetError, TilewrightError
 from tilewright.payload.reference import within_bound
-from tilewright.runtime import emulated
+from tilewright.runtime import emulated, emulators
 
 ODD = (13, 11, 9)
 needs_emulator = pytest.mark.skipif(
@@ -201,7 +201,7 @@ define i32 @matmul(ptr %start, i64 %offset) {
 }
 """
     row = targets.get("neoverse-v2")
-    program = Program(code.object_file(text, row), ["matmul"], row, emulated.find(row))
+    program = Program(code.object_file(text, row), ["matmul"], row, emulators.find(row))
     array = np.zeros((3, 5), np.uint8)
     operand = Operand(array.ctypes.data, (3, 5), (5,))
     assert program.call("matmul", [operand, 14]) == 0

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What running Arm kernels takes on a machine that is none: QEMU's emulation of one process. `make setup-arm` calls it.
 
-Nothing is built: a kernel's program is linked by LLVM's own linker and needs no C library.
+Nothing is built: a kernel's program is linked by LLVM's own linker and needs no C library. OpenBLAS for AArch64 comes along, whose
+instructions are counted beside the kernels'.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import platform
 import sys
 
+import newer_qemu
+import openblas_arm
 import packages
 from common import SetupError, say
 
@@ -30,6 +33,16 @@ def main() -> int:
         say(str(error))
     if not EMULATOR.met():
         say("going on without qemu-aarch64: the tests that run Arm kernels are skipped")
+        return 0
+    try:
+        openblas_arm.ensure()
+    except (SetupError, OSError) as error:
+        say(f"going on without OpenBLAS for AArch64, which kernels are compared with: {error}")
+    if newer_qemu.is_needed():
+        try:
+            newer_qemu.provide()
+        except SetupError as error:
+            say(f"{error}; the tests that run SME's outer products of bytes are skipped")
     return 0
 
 

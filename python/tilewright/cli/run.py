@@ -41,6 +41,12 @@ _MEMINFO = Path("/proc/meminfo")
     metavar="BITS",
     help="Bits of the scalable vectors in the emulator, from 128 to 2048; otherwise those of the target.",
 )
+@click.option(
+    "--streaming-length",
+    type=int,
+    metavar="BITS",
+    help="The same for the vectors of SME's streaming mode.",
+)
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the random operands; a fresh one otherwise.")
 def run(
     shapes: tuple[options.Extents, ...],
@@ -54,6 +60,7 @@ def run(
     schedule: str | None,
     parameters: dict[str, int],
     vector_length: int | None,
+    streaming_length: int | None,
     seed: int | None,
 ) -> int:
     """Compile a product, run it on random data, check the result and time it.
@@ -71,7 +78,15 @@ def run(
     out = console()
     right = True
     for spec in specs:
-        kernel = tw.compile(spec, target, threads, schedule, parameters=parameters, vector_length=vector_length)
+        kernel = tw.compile(
+            spec,
+            target,
+            threads,
+            schedule,
+            parameters=parameters,
+            vector_length=vector_length,
+            streaming_length=streaming_length,
+        )
         outcome = _measure(kernel, seed)
         for line in _report(kernel, outcome, seed):
             out.print(line, soft_wrap=True)

@@ -103,7 +103,9 @@ def _pack(
 
 def _behind(block: ir.Value, panels: ir.Value) -> ir.InsertionPoint:
     """Behind the op that makes a block of an operand, or, where it is an argument, its panels."""
-    return ir.InsertionPoint.after(definition(block) or definition(panels))
+    maker = definition(block) or definition(panels)
+    assert maker is not None, "panels are a view of an allocation"
+    return ir.InsertionPoint.after(maker)
 
 
 def _transposed(matrix: ir.Value) -> ir.Value:
@@ -121,7 +123,6 @@ def _static(c: ir.Value, function: func.FuncOp, sizes: Blocking) -> ir.Value:
     if allocation is None or allocation.name != "memref.alloc" or ir.MemRefType(c.type).has_static_shape:
         return c
     kind, most = ir.MemRefType(c.type), [sizes.mc, sizes.nc]
-    unknown = ir.ShapedType.get_dynamic_size()
     with ir.InsertionPoint.at_block_begin(function.entry_block):
         whole = memref.AllocOp(ir.MemRefType.get(most, kind.element_type), [], [])
     layout = ir.StridedLayoutAttr.get(0, [sizes.nc, 1])

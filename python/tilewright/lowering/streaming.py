@@ -191,9 +191,7 @@ func.func private @{name}(%from: {source}, %to: memref<?x{word}>) attributes {{{
 """
 
 
-def _element_of_group(
-    j: int, words: str, elements: str, mask: str, source: str, bits: int, outer: OuterProduct
-) -> str:
+def _element_of_group(j: int, words: str, elements: str, mask: str, source: str, bits: int, outer: OuterProduct) -> str:
     """Element `j` of all groups of a vector, beside those before it. Behind the end of K there are none."""
     shift = f"dense<{bits * j}> : {words}"
     load = f"""
@@ -233,10 +231,7 @@ def multiply_text(spec: MatmulSpec, outer: OuterProduct, attributes: str) -> str
 
     def products() -> Iterator[str]:
         for index, (i, j) in enumerate(grid):
-            if outer.depth == 1:
-                types = f"{vector}, {vector}"
-            else:
-                types = f"{vector}, {vector} into {tile}"
+            types = f"{vector}, {vector}" + ("" if outer.depth == 1 else f" into {tile}")
             yield f"%y{index} = arm_sme.{outer.op} %a{i}, %b{j} acc(%x{index}) : {types}"
 
     def operands(name: str, vectors: int) -> Iterator[str]:

@@ -49,6 +49,7 @@ def compile(
     parameters: Mapping[str, int] | None = None,
     cache: bool = True,
     vector_length: int | None = None,
+    streaming_length: int | None = None,
 ) -> Kernel:
     """Compiles `spec` for a target that this machine or an emulator can run, or takes it from the disk cache.
 
@@ -63,6 +64,7 @@ def compile(
         cache: Whether the disk cache is read and written.
         vector_length: Bits of the scalable vectors (SVE's) in the emulator that runs the kernel; None: as many as the target's
             machines have. The kernel is the same for every length.
+        streaming_length: The same for the vectors of SME's streaming mode.
 
     Raises:
         SpecError: `spec` is no MatmulSpec, or `threads` is no int from 1 to 1024.
@@ -75,8 +77,12 @@ def compile(
     if not isinstance(spec, MatmulSpec):
         raise SpecError(f"spec is a {type(spec).__name__}", where="compile", expected="a tilewright.MatmulSpec")
     row = targets.resolve(target)
-    emulator = _emulator(row, vector_length)
+    emulator = _emulator(row, vector_length, streaming_length)
     plan = make.make(spec, row, schedule, parameters, threads)
+    if emulator is not None:
+        from tilewright.runtime import emulators
+
+        emulators.check(emulator, spec, plan.name)
     if plan.threads > 1 and emulator is not None:
         raise TargetError(
             f"a kernel for {row.name} is emulated here, on one thread",
@@ -128,23 +134,23 @@ def compile(
     return Kernel(code, spec, row, facts, stages, packing)
 
 
-def _emulator(target: Target, vector_length: int | None) -> Emulator | None:
-    """What runs code for `target`, with scalable vectors of that length; None where this machine itself does.
+def _emulator(target: Target, vector_length: int | None, streaming_length: int | None) -> Emulator | None:
+    """What runs code for `target`, with scalable vectors of these lengths; None where this machine itself does.
 
     Raises:
         TargetError: Nothing does.
     """
     if not targets.runnable(target):
-        if vector_length is not None:
+        if vector_length is not None or streaming_length is not None:
             raise TargetError(
                 f"a vector length for {target.name}, which this machine runs by itself",
                 where="compile",
                 expected="a target that is emulated here",
             )
         return None
-    from tilewright.runtime import emulated
+    from tilewright.runtime import emulators
 
-    return emulated.find(target, vector_length)
+    return emulators.find(target, vector_length, streaming_length)
 
 
 def _link(object_: bytes, spec: MatmulSpec, packed: PackedFormat | None) -> tuple[_runtime.Code, Packing | None]:

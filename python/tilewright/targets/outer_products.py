@@ -57,9 +57,7 @@ def _row(name: str, op: str, a: str, b: str, depth: int) -> OuterProduct:
 
 _ROWS = (
     _row("fmopa", "outerproduct", "f32", "f32", 1),
-    OuterProduct(
-        "fmopa", "outerproduct", ("f64", "f64"), frozenset({"sme", "sme-f64f64"}), word=64, down=2, across=4
-    ),
+    OuterProduct("fmopa", "outerproduct", ("f64", "f64"), frozenset({"sme", "sme-f64f64"}), word=64, down=2, across=4),
     _row("bfmopa", "fmopa_2way", "bf16", "bf16", 2),
     _row("fmopa", "fmopa_2way", "f16", "f16", 2),
     _row("smopa", "smopa_4way", "i8", "i8", 4),

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which emulator runs code of another architecture, and with what lengths of vectors."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from tilewright import targets
+from tilewright.errors import TargetError
+from tilewright.runtime.emulated_call import Emulator
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target, check_vector_length
+
+_PROGRAMS: Mapping[str, tuple[str, ...]] = MappingProxyType({"aarch64": ("qemu-aarch64", "qemu-aarch64-static")})
+"""By architecture, the programs that run its code."""
+_SME_PROGRAM = "qemu-aarch64-sme"
+"""A newer one, that `make setup-arm` puts beside Python where the system's computes SME's products of bytes wrongly."""
+_RIGHT_BYTES = 9
+"""The major version of QEMU from which on SMOPA and its like are right: 7.2 leaves every second row of a tile as it was."""
+
+
+def find(target: Target, vector_length: int | None = None, streaming_length: int | None = None) -> Emulator:
+    """The emulator for code of `target`.
+
+    Args:
+        target: What the code was made for.
+        vector_length: Bits of SVE's vectors; None: the target's.
+        streaming_length: Bits of the vectors in SME's streaming mode; None: the target's.
+
+    Raises:
+        TargetError: None is installed, or none is known, or this machine is of that architecture and lacks features, or
+            the target has no such vectors, or none of such a length.
+    """
+    options = _options(target, vector_length, streaming_length)
+    names = _PROGRAMS.get(target.architecture, ())
+    if not names or targets.runnable(target) != (target.architecture,):
+        targets.require_runnable(target)
+    for path in (_newer() if "sme" in target.features else None, *map(shutil.which, names)):
+        if path:
+            return Emulator(path, options)
+    raise TargetError(
+        f"this machine cannot run code for {target.name}: it lacks {target.architecture}, and there is no emulator",
+        expected=f"{' or '.join(names)} on the path",
+        remedy="Install the package qemu-user (`make setup-arm` does); to compile only, do not call the kernel",
+    )
+
+
+def check(emulator: Emulator, spec: MatmulSpec, schedule: str) -> None:
+    """Checks that an emulator computes a kernel right.
+
+    Raises:
+        TargetError: It is too old for outer products of bytes.
+    """
+    if schedule == "outer_product" and spec.acc_type.kind != "float" and _version(emulator.path) < _RIGHT_BYTES:
+        raise TargetError(
+            f"{emulator.path} computes outer products of bytes wrongly",
+            where="emulator",
+            expected=f"QEMU {_RIGHT_BYTES} or newer",
+            remedy="Run `make setup-arm`, or put a newer qemu-aarch64 on the path",
+        )
+
+
+def _newer() -> str | None:
+    """The path of `_SME_PROGRAM`, beside Python or on the path."""
+    folder = str(Path(sys.prefix, "bin"))
+    return shutil.which(_SME_PROGRAM, path=os.pathsep.join((folder, os.environ.get("PATH", ""))))
+
+
+@functools.cache
+def _version(path: str) -> int:
+    """The major version of a QEMU; a large number when it does not tell."""
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    found = re.search(r"version (\d+)", done.stdout)
+    return int(found.group(1)) if found else sys.maxsize
+
+
+def _options(target: Target, vector_length: int | None, streaming_length: int | None) -> tuple[str, ...]:
+    """QEMU's options: a processor that has everything, and its vector lengths in bytes."""
+    options = "max"
+    for feature, asked, own in (
+        ("sve", vector_length, target.scalable_bits),
+        ("sme", streaming_length, target.streaming_bits),
+    ):
+        bits = own if asked is None else check_vector_length(asked, f"target {target.name}")
+        if asked is not None and feature not in target.features:
+            raise TargetError(
+                f"{target.name} has no vectors of {feature.upper()}",
+                where="vector length",
+                expected=f"a target with {feature}",
+            )
+        if bits:
+            options += f",{feature}-default-vector-length={bits // 8}"
+    return ("-cpu", options)
