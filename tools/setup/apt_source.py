@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from common import LLVM_MAJOR, LLVM_VERSION, SetupError, output, run
@@ -43,27 +44,15 @@ def download(scratch: Path) -> Path:
 
 def _download_from(mirror: str, suite: str, scratch: Path) -> Path:
     """Tries every revision of the wanted version in one suite."""
-    for folder in ("lists/partial", "cache/archives/partial", "source"):
-        (scratch / folder).mkdir(parents=True, exist_ok=True)
     # Not authenticated by apt, whose keys may be older than the suite: the sum below decides.
-    (scratch / "sources.list").write_text(f"deb-src [trusted=yes] {mirror} {suite} main\n", encoding="utf-8")
-    options = {
-        "Dir::Etc::SourceList": scratch / "sources.list",
-        "Dir::Etc::SourceParts": "/dev/null",
-        "Dir::State::Lists": scratch / "lists",
-        "Dir::Cache": scratch / "cache",
-        "Acquire::Languages": "none",
-        "Acquire::Retries": "2",
-    }
-    if os.geteuid() == 0:
-        options["APT::Sandbox::User"] = "root"  # apt's own user cannot write below our cache
-    flags = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    flags = private(scratch, f"deb-src [trusted=yes] {mirror} {suite} main", {})
     run(["apt-get", "-q", *flags, "update"], what="apt-get update")
     listed = output(["apt-cache", *flags, "showsrc", PACKAGE]) or ""
     revisions = re.findall(rf"^Version: ((?:\d+:)?{re.escape(LLVM_VERSION)}-\S+)$", listed, re.MULTILINE)
     if not revisions:
         raise SetupError(f"no {PACKAGE} {LLVM_VERSION}")
     source = scratch / "source"
+    source.mkdir(exist_ok=True)
     for revision in dict.fromkeys(revisions):
         command = ["apt-get", "-q", *flags, "source", "--download-only", "--tar-only", f"{PACKAGE}={revision}"]
         try:
@@ -76,6 +65,25 @@ def _download_from(mirror: str, suite: str, scratch: Path) -> Path:
         for archive in source.iterdir():
             archive.unlink()
     raise SetupError(f"no revision of {PACKAGE} {LLVM_VERSION} downloads with the expected sum")
+
+
+def private(scratch: Path, source: str, further: Mapping[str, str]) -> list[str]:
+    """The options with which apt reads one line of sources, and leaves the system's lists alone; `further` ones go with them."""
+    for folder in ("lists/partial", "cache/archives/partial"):
+        (scratch / folder).mkdir(parents=True, exist_ok=True)
+    (scratch / "sources.list").write_text(f"{source}\n", encoding="utf-8")
+    options = {
+        "Dir::Etc::SourceList": scratch / "sources.list",
+        "Dir::Etc::SourceParts": "/dev/null",
+        "Dir::State::Lists": scratch / "lists",
+        "Dir::Cache": scratch / "cache",
+        "Acquire::Languages": "none",
+        "Acquire::Retries": "2",
+        **further,
+    }
+    if os.geteuid() == 0:
+        options["APT::Sandbox::User"] = "root"  # apt's own user cannot write below our cache
+    return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
 
 
 def _sha256(path: Path) -> str:
