@@ -2,6 +2,7 @@
 //
 // tilewright._runtime: loads compiled kernels and calls them on NumPy arrays, without MLIR.
 
+#include "FunctionCall.h"
 #include "MatmulCall.h"
 #include "OpenMP.h"
 #include "PackCall.h"
@@ -79,14 +80,26 @@ static void makeCall(MatmulCall *self, const Code &code, std::optional<int64_t> 
                         allLimits, std::move(tensors));
 }
 
+/// Name, shape, NumPy type, DLPack's number for the kind of type and its bits, whether it is written, whether it is compact.
+using GivenTensor = std::tuple<std::string, std::vector<int64_t>, nb::object, uint8_t, uint8_t, bool, bool>;
+
+static void makeFunctionCall(FunctionCall *self, const Code &code, const std::string &entry,
+                             const std::vector<GivenTensor> &given, size_t arguments, double operations) {
+  std::vector<FunctionTensor> tensors;
+  for (const auto &[name, shape, type, kind, bits, written, compact] : given)
+    tensors.push_back({makeTensorOperand(name, shape, written, type, {kind, bits}, /*batch=*/0), compact});
+  new (self) FunctionCall(code.linked, entry, std::move(tensors), arguments, operations);
+}
+
 /// tp_call: the dispatch of a nanobind method would take as long as a small product.
-static PyObject *callMatmul(PyObject *self, PyObject *arguments, PyObject *keywords) {
+template <typename Callable>
+static PyObject *callNative(PyObject *self, PyObject *arguments, PyObject *keywords) {
   if (!nb::inst_ready(self)) {
     PyErr_SetString(PyExc_TypeError, "this kernel is not initialised: a subclass has to call super().__init__(...)");
     return nullptr;
   }
   try {
-    return nb::inst_ptr<MatmulCall>(self)->call(arguments, keywords);
+    return nb::inst_ptr<Callable>(self)->call(arguments, keywords);
   } catch (nb::python_error &error) {
     error.restore();
   } catch (const std::bad_alloc &) {
@@ -97,7 +110,8 @@ static PyObject *callMatmul(PyObject *self, PyObject *arguments, PyObject *keywo
   return nullptr;
 }
 
-static PyType_Slot callSlots[] = {{Py_tp_call, reinterpret_cast<void *>(callMatmul)}, {0, nullptr}};
+template <typename Callable>
+static PyType_Slot callSlots[] = {{Py_tp_call, reinterpret_cast<void *>(callNative<Callable>)}, {0, nullptr}};
 
 NB_MODULE(_runtime, m) {
   m.doc() = "Loads compiled kernels and calls them on NumPy arrays, without MLIR.";
@@ -128,9 +142,15 @@ NB_MODULE(_runtime, m) {
       .def_prop_ro(
           "address", [](const Code &self) { return reinterpret_cast<uintptr_t>(self.linked->entry()); },
           "Where the function starts; valid while this object or a kernel made of it lives.")
+      .def(
+          "address_of",
+          [](const Code &self, const std::string &name) {
+            return reinterpret_cast<uintptr_t>(self.linked->address(name));
+          },
+          nb::arg("name"), "Where one of the functions starts; 0 for a name that was not given.")
       .def_prop_ro("entry", [](const Code &self) { return self.linked->entryName(); }, "The function's name.");
 
-  nb::class_<MatmulCall>(m, "MatmulCall", nb::type_slots(callSlots),
+  nb::class_<MatmulCall>(m, "MatmulCall", nb::type_slots(callSlots<MatmulCall>),
                          "A matmul that can be called: self(a, b, *, out=None), from any number of threads at once.")
       .def("__init__", &makeCall, nb::arg("code"), nb::arg("m").none(), nb::arg("n").none(), nb::arg("k").none(),
            nb::kw_only(), nb::arg("a"), nb::arg("b"), nb::arg("c"), nb::arg("a_transposed") = false,
@@ -156,6 +176,20 @@ NB_MODULE(_runtime, m) {
            "        last: name, shape, NumPy type, DLPack's code and bits of the type, and how many dimensions are of a batch.\n"
            "        An extent that is None above is -2, -3 or -4 in a shape, for m, n and k.\n"
            "    limits: Least, most and what divides it, of m, n and k, for those that are None.");
+
+  nb::class_<FunctionCall>(m, "FunctionCall", nb::type_slots(callSlots<FunctionCall>),
+                           "A function of a module that can be called: self(*arguments, out=None), from any number of "
+                           "threads at once.")
+      .def("__init__", &makeFunctionCall, nb::arg("code"), nb::arg("entry"), nb::arg("tensors"), nb::arg("arguments"),
+           nb::arg("operations"),
+           "Args:\n"
+           "    code: The linked code.\n"
+           "    entry: The function in it that takes an array of DLTensors.\n"
+           "    tensors: The arguments, and after them the results: name, shape, NumPy type, DLPack's code and bits of "
+           "the\n"
+           "        type, whether it is written, and whether its elements have to follow one another without gaps.\n"
+           "    arguments: How many of them are arguments.\n"
+           "    operations: How many a call does.");
 
   nb::class_<PackCall>(m, "PackCall", "Packs B ahead of time, from any number of threads at once.")
       .def(
