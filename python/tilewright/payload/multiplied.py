@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What is multiplied when prologues come before the product: elements that are known up to an error, and sums of their products.
+
+With A off by E and B by F at most, elementwise, sums are off by |A|F + E|B| + EF more than they would be by their own
+rounding, which grows with them: N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, 2002, section 3.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.dtypes import DType, dtype, to_numpy
+from tilewright.entries import Chain
+from tilewright.errors import OperandError
+from tilewright.payload import propagation
+from tilewright.payload.propagation import Known
+from tilewright.payload.rounding import gamma, roundoff
+from tilewright.spec import MatmulSpec
+
+
+def of(chain: Chain, matrix: NDArray[Any], operands: Sequence[NDArray[Any]], axes: str) -> Known:
+    """What a prologue makes of a matrix with a dimension for each of `axes`, the last two, in the product's type.
+
+    Raises:
+        OperandError: An index is the number of no row.
+    """
+    given = list(operands)
+    if chain.entries and chain.entries[0].entry.form == "gather":
+        numbers = given[0]
+        if numbers.size and not (numbers.min() >= 0 and numbers.max() < len(matrix)):
+            raise OperandError(
+                "an element is the number of no row", operand="index", expected=f"numbers from 0 to {len(matrix) - 1}"
+            )
+        matrix = matrix[numbers]
+    known = [
+        propagation.exact(_broadcast(array, operand.axes, axes), str(operand.type))
+        for array, operand in zip(given, chain.operands, strict=True)
+    ]
+    result = propagation.apply(chain, propagation.exact(matrix, chain.accumulator), known)
+    return propagation.converted(result, chain.result, chain.result)
+
+
+def rounded(known: Known, element: DType) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Numbers as a kernel multiplies them, of type `element`, and how far a kernel's may be from these."""
+    with np.errstate(all="ignore"):
+        values = known.value.astype(to_numpy(element))
+        off = np.abs(values.astype(np.float64) - known.value)
+    return values, known.error + np.where(np.isfinite(off), off, 0.0)
+
+
+def inexact(
+    spec: MatmulSpec, a: NDArray[Any], a_error: NDArray[np.float64], b: NDArray[Any], b_error: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """How far sums of products may be off because A and B are: inf where one of their elements could be anything."""
+    a_size, b_size = (np.where(np.isfinite(x), np.abs(x), 0.0) for x in (a.astype(np.float64), b.astype(np.float64)))
+    a_off, b_off = (np.where(np.isinf(x), 0.0, x) for x in (a_error, b_error))
+    off = a_size @ b_off + a_off @ (b_size + b_off)
+    wild = np.isinf(a_error).any(-1)[..., :, np.newaxis] | np.isinf(b_error).any(-2)[..., np.newaxis, :]
+    if spec.acc_type.kind == "float":
+        off = off * (1 + 2 * gamma(spec.k, roundoff(spec.acc_type)))
+    return np.where(wild, np.inf, off)
+
+
+def _broadcast(array: NDArray[Any], own: str, axes: str) -> NDArray[Any]:
+    """An operand with an extent of one for each dimension that it has no extent for."""
+    if own == axes:
+        return array
+    return array.reshape(array.size if own == axes[0] else 1, array.size if own == axes[1] else 1)
