@@ -18,7 +18,7 @@ constexpr int overlapWork = 100000;
 
 PyArrayObject *asArray(PyObject *value) { return reinterpret_cast<PyArrayObject *>(value); }
 
-std::string extentText(int64_t extent) { return extent <= openExtent ? "any" : std::to_string(extent); }
+std::string extentText(int64_t extent) { return extent == openExtent ? "any" : std::to_string(extent); }
 
 template <typename Value>
 std::string valuesText(const Value *values, int count) {

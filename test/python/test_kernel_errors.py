@@ -110,7 +110,7 @@ def test_a_wrong_matmul(monkeypatch, a, b, kind, what):
 
 
 @pytest.mark.parametrize("field", ["m", "n", "k"])
-@pytest.mark.parametrize("value", [None, -1, 2**31, 1.5, "8", True])
+@pytest.mark.parametrize("value", [-1, 2**31, 1.5, "8", True])
 def test_a_wrong_extent(field, value):
     error = complaint(tw.SpecError, tw.MatmulSpec, **{"m": 1, "n": 1, "k": 1, field: value})
     assert f"MatmulSpec: {field}" in str(error)
