@@ -79,6 +79,8 @@ def separate(module: ir.Module, spec: MatmulSpec, plan: Plan | None) -> PackedFo
         nr, depth = plan.parameters.nr, width // plan.parameters.nr
         kc, nc = groups * depth, prod(panels) * nr
     about = [plan.name if plan else str(packer), str(packing.buffer), depth, [(x.count, x.step) for x in blocks.loops]]
+    if spec.prologue_b:  # What is packed is what it makes of B.
+        about.append(repr(spec.prologue_b))
     digest = hashlib.sha256(json.dumps(about).encode()).digest()[:8]
     return PackedFormat(spec.b_stored.name, spec.k, spec.n, nr, kc, nc, depth, HEADER_BYTES + size, digest)
 
