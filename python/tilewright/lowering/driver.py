@@ -8,6 +8,7 @@ from collections.abc import Callable
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.lowering import (
     annotations,
+    block_products,
     culprit,
     entry,
     half_floats,
@@ -206,10 +207,11 @@ def bufferize(
     run_own_script(module, pipelines.bufferize(), "bufferized")
     run_passes(module, pipelines.DROP_RESULT, "bufferized")
     _return_through_c(_payload_function(module, "bufferized"))
-    if target.scalable_bits:
-        scalable.expand(_payload_function(module, "bufferized"), spec, target)
+    if plan is not None and plan.parameters is not None and plan.name == "scalable":
+        run_passes(module, block_products.HOIST, "bufferized")
+        scalable.expand(_payload_function(module, "bufferized"), spec, target, plan.parameters)
     if plan is not None and plan.parameters is not None and plan.name == "outer_product":
-        run_passes(module, outer_products.HOIST, "bufferized")
+        run_passes(module, block_products.HOIST, "bufferized")
         outer_products.call(_payload_function(module, "bufferized"), spec, target, plan.parameters)
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
     stored.take_as_stored(_payload_function(module, "bufferized"), spec)

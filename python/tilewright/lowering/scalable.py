@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.lowering import uses
-from tilewright.lowering.scalable_panels import Panels, pack_a, pack_b
-from tilewright.lowering.scalable_tile import Tile
+from tilewright.lowering import block_products
+from tilewright.lowering.scalable_panels import pack_a, pack_b
+from tilewright.lowering.scalable_tile import Sums, Tile
 from tilewright.lowering.scalable_vectors import branch, is_less, loop, plus, times, value_of
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, scf, vector
-from tilewright.schedules.scalable import SIZES
+from tilewright.schedules.blocking import Blocking
+from tilewright.schedules.scalable import MARK
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import SCALABLE_BITS, Target
 
@@ -27,12 +28,12 @@ _LONGEST = SCALABLE_BITS[1] // SCALABLE_BITS[0]
 """The largest vscale."""
 
 
-def expand(function: func.FuncOp, spec: MatmulSpec, target: Target) -> None:
-    """Replaces each product that strategy `scalable` has marked.
+def expand(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Blocking) -> None:
+    """Replaces the marked product of a bufferised function, whose slices `block_products.HOIST` has moved.
 
-    Before: ``C += A * B`` on blocks. After, with NR columns in a register tile::
+    Before: ``C += A * B`` on blocks. After, with NR columns in a register tile, and each block packed where it begins to exist::
 
-        for jr in 0..n step NR: packed_b[jr / NR][k][NR] = B[:, jr:jr+NR]       (outside of loops that B does not depend on)
+        for jr in 0..n step NR: packed_b[jr / NR][k][NR] = B[:, jr:jr+NR]
         for ir in 0..m step mr: packed_a[ir / mr][k][mr] = A[ir:ir+mr, :]
         for jr in 0..n step NR:
           for ir in 0..m step mr:
@@ -40,155 +41,113 @@ def expand(function: func.FuncOp, spec: MatmulSpec, target: Target) -> None:
             for kk in 0..k step t: acc += packed_a[ir / mr][kk:kk+t] * packed_b[jr / NR][kk:kk+t]
             C[ir:ir+mr, jr:jr+NR] = acc, or C + acc in all but the first block of K     (under predicates)
     """
-    marked = [op for op in uses.in_order(function.operation) if SIZES in op.attributes]
-    for op in marked:
-        with function.context, op.location:
-            _Block(function, op, spec, target).expand()
+    dot = target.scalable_dot(spec.a_type.name, spec.b_type.name)
+    assert dot is not None, "the strategy has asked"
+    tile = Tile(spec, dot, sizes.mr, sizes.nr)
+    product = block_products.marked(function, MARK)[0]
+    a, b, c = list(product.operands)
+    with function.context, function.location:
+        c = block_products.static(c, function, [sizes.mc, sizes.nc])
+        kc = -(-sizes.kc // dot.step) * dot.step
+        rows = -(-sizes.mc // tile.rows) * tile.rows
+        columns = sizes.nc + tile.across * tile.lanes * _LONGEST
+        with ir.InsertionPoint.at_block_begin(function.entry_block):
+            to_a, to_b = (
+                memref.alloc(ir.MemRefType.get([count], element), [], [])
+                for count, element in ((rows * kc, tile.panel_element), (columns * kc // dot.depth, tile.word))
+            )
+        with block_products.behind(a, to_a):
+            pack_a(tile, a, to_a)
+        with block_products.behind(b, to_b):
+            pack_b(tile, b, to_b)
+        fill = block_products.fill_of(c, function)
+        with ir.InsertionPoint(product):
+            first = None if fill is None else block_products.first_step(product, c, fill)
+            _Block(tile, to_a, to_b, c, fresh=fill is not None, first=first).multiply(memref.dim(a, value_of(1)))
+        product.erase()
+        if fill is not None:
+            fill.erase()
 
 
 @dataclass(frozen=True)
-class _Fill:
-    """Zeros that C is filled with before its sums.
+class _Block:
+    """A block of C, and the panels of which it is the product.
 
     Attributes:
-        op: The op that fills.
-        loops: The loops around the product that go through K: in their first step C is zero.
+        tile: The register tile.
+        a: Panels of A.
+        b: Panels of B.
+        c: The block.
+        fresh: Whether nothing is in the block before the first step over K.
+        first: Whether this is that step; None: it is, if the block is fresh.
     """
 
-    op: ir.Operation
-    loops: tuple[scf.ForOp, ...]
+    tile: Tile
+    a: ir.Value
+    b: ir.Value
+    c: ir.Value
+    fresh: bool
+    first: ir.Value | None
 
-
-class _Block:
-    """One product of blocks that is to be replaced."""
-
-    def __init__(self, function: func.FuncOp, op: ir.Operation, spec: MatmulSpec, target: Target) -> None:
-        self._function, self._op = function, op
-        self._a, self._b, self._c = op.operands
-        mr, nr, mc, nc, kc = ir.DenseI64ArrayAttr(op.attributes[SIZES])
-        self._tile = Tile(spec, target.scalable_dot(spec.a_type.name, spec.b_type.name), mr, nr)
-        self._most = mc, nc, kc
-
-    def expand(self) -> None:
-        mc, nc, kc = self._most
-        tile, panels = self._tile, Panels(self._tile)
-        with ir.InsertionPoint.at_block_begin(self._function.entry_block):
-            to_a = self._buffer(panels.a_elements(mc, kc), tile.panel_element)
-            to_b = self._buffer(panels.b_words(nc + nr_most(tile), kc), tile.word)
-        before = self._op
-        for around in list(uses.upwards(self._op))[1:]:
-            if _depends(self._b, around):
-                break
-            if around.name == "scf.for":
-                before = around
-        with ir.InsertionPoint(before):
-            pack_b(tile, self._b, to_b, columns=self._tile.columns())
-        fill = self._fill()
-        with ir.InsertionPoint(self._op):
-            pack_a(tile, self._a, to_a)
-            self._multiply(to_a, to_b, fill)
-        self._op.erase()
-        if fill is not None:
-            fill.op.erase()
-
-    def _buffer(self, elements: int, element: ir.Type) -> ir.Value:
-        return memref.alloc(ir.MemRefType.get([elements], element), [], [], alignment=64)
-
-    def _multiply(self, a: ir.Value, b: ir.Value, fill: _Fill | None) -> None:
-        tile = self._tile
-        m, n = (memref.dim(self._c, value_of(d)) for d in (0, 1))
-        k = tile.padded(memref.dim(self._a, value_of(1)))
+    def multiply(self, k: ir.Value) -> None:
+        """Computes the block from panels of `k` elements along K."""
+        tile = self.tile
+        m, n = (memref.dim(self.c, value_of(d)) for d in (0, 1))
+        k = tile.padded(k)
         columns = tile.columns()
-        first = None if fill is None else _are_first(fill.loops)
         with loop(0, n, columns) as (jr, _, _):
             masks = tile.masks(jr, n)
-            with loop(0, m, tile.rows) as (ir_, _, _):
-                sums = tile.sums(a, times(ir_, k), b, times(jr, tile.groups_in(k)), k, columns)
-                self._write(sums, ir_, jr, m, n, masks, first)
+            with loop(0, m, tile.rows) as (row, _, _):
+                starts = times(row, k), times(jr, tile.groups_in(k))
+                sums = tile.sums(self.a, starts[0], self.b, starts[1], k, columns)
+                self._finish(sums, row, jr, (m, n), masks)
+
+    def _finish(
+        self,
+        sums: Sums,
+        row: ir.Value,
+        column: ir.Value,
+        extents: tuple[ir.Value, ir.Value],
+        masks: list[ir.Value],
+    ) -> None:
+        """Writes the sums of a step over K, or adds them to those of the steps before it."""
+        if self.first is None:
+            self._write(sums, row, column, extents, masks, add=not self.fresh)
+            return
+        branched = scf.IfOp(self.first, has_else=True)
+        for add in (False, True):
+            with branch(branched, otherwise=add):
+                self._write(sums, row, column, extents, masks, add=add)
 
     def _write(
         self,
-        sums: list[list[ir.Value]],
+        sums: Sums,
         row: ir.Value,
         column: ir.Value,
-        m: ir.Value,
-        n: ir.Value,
+        extents: tuple[ir.Value, ir.Value],
         masks: list[ir.Value],
-        first: ir.Value | bool | None,
+        *,
+        add: bool,
     ) -> None:
-        """Writes a tile's sums; with `first` false, or none, adds them to what is in C."""
-        tile = self._tile
+        """Writes a tile's sums, or adds them to what is there; rows that do not exist under predicates that are false."""
+        tile, (m, n) = self.tile, extents
         whole = arith.cmpi(arith.CmpIPredicate.ule, value_of(plus(row, tile.rows)), m)
         branched = scf.IfOp(whole, has_else=True)
         with branch(branched):
-            self._write_rows(sums, row, column, [masks] * tile.rows, first)
+            self._write_rows(sums, row, column, [masks] * tile.rows, add=add)
         with branch(branched, otherwise=True):
             limits = [arith.select(is_less(plus(row, i), m), n, value_of(0)) for i in range(tile.rows)]
-            self._write_rows(sums, row, column, [tile.masks(column, limit) for limit in limits], first)
+            self._write_rows(sums, row, column, [tile.masks(column, limit) for limit in limits], add=add)
 
     def _write_rows(
-        self,
-        sums: list[list[ir.Value]],
-        row: ir.Value,
-        column: ir.Value,
-        masks: list[list[ir.Value]],
-        first: ir.Value | bool | None,
+        self, sums: Sums, row: ir.Value, column: ir.Value, masks: list[list[ir.Value]], *, add: bool
     ) -> None:
-        if isinstance(first, ir.Value):
-            branched = scf.IfOp(first, has_else=True)
-            with branch(branched):
-                self._write_rows(sums, row, column, masks, True)
-            with branch(branched, otherwise=True):
-                self._write_rows(sums, row, column, masks, None)
-            return
-        tile = self._tile
+        tile = self.tile
         for i, (values, of_row) in enumerate(zip(sums, masks, strict=True)):
             for x, (value, mask) in enumerate(zip(values, of_row, strict=True)):
                 at = [value_of(plus(row, i)), value_of(plus(column, tile.offset(x)))]
-                if first is None:
-                    value = tile.add(vector.maskedload(value.type, self._c, at, mask, tile.zeros()), value)
-                vector.maskedstore(self._c, at, mask, value)
-
-    def _fill(self) -> _Fill | None:
-        """The op that fills C with zeros before the product, and the loops between the two over which C stays."""
-        root = _root(self._c)
-        around = list(uses.upwards(self._op))
-        for op in uses.in_order(self._function.operation):
-            if op.name != "linalg.fill" or _root(op.operands[1]) != root:
-                continue
-            between = [each for each in around[1:] if each.name == "scf.for" and not _contains(each, op)]
-            return _Fill(op, tuple(each.opview for each in between if not _depends(self._c, each)))
-        return None
-
-
-def nr_most(tile: Tile) -> int:
-    """Columns of a register tile of the longest vectors."""
-    return tile.across * tile.lanes * _LONGEST
-
-
-def _are_first(loops: tuple[scf.ForOp, ...]) -> ir.Value | bool:
-    """Whether each of the loops is in its first step."""
-    first: ir.Value | bool = True
-    for each in loops:
-        here = arith.cmpi(arith.CmpIPredicate.eq, each.induction_variable, each.lowerBound)
-        first = here if first is True else arith.andi(first, here)
-    return first
-
-
-def _root(buffer: ir.Value) -> ir.Value:
-    """The buffer that `buffer` is a view of."""
-    while isinstance(buffer.owner, ir.Operation) and buffer.owner.name in uses.VIEWS:
-        buffer = buffer.owner.operands[0]
-    return buffer
-
-
-def _contains(outer: ir.Operation, op: ir.Operation) -> bool:
-    return any(each == outer for each in uses.upwards(op))
-
-
-def _depends(value: ir.Value, loop_: ir.Operation) -> bool:
-    """Whether `value` comes from what changes in a loop."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return owner.owner.operation == loop_
-    return _contains(loop_, owner.operation) and any(_depends(each, loop_) for each in owner.operation.operands)
+                if add:
+                    former = vector.maskedload(value.type, self.c, at, mask, tile.zeros())
+                    vector.maskedstore(self.c, at, mask, tile.add(former, value))
+                else:
+                    vector.maskedstore(self.c, at, mask, value)

@@ -8,8 +8,7 @@ predicate leave them; rows of A beyond the last one repeat it, and what is compu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilewright.lowering.block_products import transposed
 from tilewright.lowering.scalable_tile import Tile
 from tilewright.lowering.scalable_vectors import (
     Index,
@@ -31,26 +30,7 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
 
 
-@dataclass(frozen=True)
-class Panels:
-    """How large panels are at most.
-
-    Attributes:
-        tile: The register tile that reads them.
-    """
-
-    tile: Tile
-
-    def a_elements(self, m: int, k: int) -> int:
-        """Elements of the panels of m rows."""
-        return -(-m // self.tile.rows) * self.tile.rows * -(-k // self.tile.dot.step) * self.tile.dot.step
-
-    def b_words(self, n: int, k: int) -> int:
-        """Words of panels that have n columns together, those that fill the last one among them."""
-        return n * -(-k // self.tile.dot.step) * (self.tile.dot.step // self.tile.dot.depth)
-
-
-def pack_b(tile: Tile, b: ir.Value, panels: ir.Value, *, columns: Index) -> None:
+def pack_b(tile: Tile, b: ir.Value, panels: ir.Value) -> None:
     """Packs a block of B.
 
     Before: ``B[k][n]``. After, with `depth` elements of K in a word::
@@ -59,9 +39,9 @@ def pack_b(tile: Tile, b: ir.Value, panels: ir.Value, *, columns: Index) -> None
     """
     k, n = (memref.dim(b, value_of(d)) for d in (0, 1))
     if tile.b_transposed:
-        b = _transposed(b)
+        b = transposed(b)
     depth, lanes = tile.dot.depth, tile.word_lanes
-    count = tile.across * tile.dot.rows
+    count, columns = tile.across * tile.dot.rows, tile.columns()
     whole, filled = rounded_down(k, depth), tile.padded(k)
     with loop(0, n, columns) as (jr, _, _):
         starts = [plus(jr, tile.offset(x, lanes)) for x in range(count)]
@@ -139,7 +119,7 @@ def pack_a(tile: Tile, a: ir.Value, panels: ir.Value) -> None:
     """
     m, k = (memref.dim(a, value_of(d)) for d in (0, 1))
     if tile.a_transposed:
-        a = _transposed(a)
+        a = transposed(a)
     chunk = tile.chunk
     whole, filled = rounded_down(k, chunk), tile.padded(k)
     with loop(0, m, tile.rows) as (start, _, _):
@@ -192,16 +172,6 @@ def _interleaved(vectors: list[ir.Value]) -> ir.Value:
 def _first_lanes(lanes: int, count: ir.Value) -> ir.Value:
     """Whether a lane is among the first `count`, which may be less than none."""
     return vector.create_mask(fixed(lanes, integer(1)), [count])
-
-
-def _transposed(buffer: ir.Value) -> ir.Value:
-    """The matrix as it is stored."""
-    kind = ir.MemRefType(buffer.type)
-    strides, offset = kind.get_strides_and_offset()
-    layout = ir.StridedLayoutAttr.get(offset, strides[::-1])
-    swapped = ir.MemRefType.get(kind.shape[::-1], kind.element_type, layout, kind.memory_space)
-    swap = ir.AffineMap.get_permutation([1, 0])
-    return memref.transpose(swapped, buffer, swap)
 
 
 def _leading(buffer: ir.Value) -> ir.Value:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from tilewright.errors import LoweringError
 from tilewright.lowering.scalable_vectors import (
     Index,
     bitcast,
@@ -45,22 +44,12 @@ class Tile:
             spec: What is computed.
             dot: How it is multiplied.
             rows: Rows of the tile.
-            columns: Columns of the tile, for each 128 bits of a register.
-
-        Raises:
-            LoweringError: The columns fill no registers, or the rows are no whole groups.
+            columns: Columns of the tile, for each 128 bits of a register: whole registers.
         """
         self.dot, self.rows = dot, rows
         self.sum = ir.Type.parse(spec.acc_type.mlir)
         self.lanes = _REGISTER_BITS // bits_of(self.sum)
-        self.across, rest = divmod(columns, self.lanes)
-        if rest or not self.across or rows % dot.rows:
-            raise LoweringError(
-                f"a register tile of {rows} rows and {columns} columns",
-                stage="bufferized",
-                expected=f"multiples of {dot.rows} rows and {self.lanes} columns",
-                remedy="Set other sizes mr and nr",
-            )
+        self.across = columns // self.lanes
         self.a_element, self.b_element = (ir.Type.parse(each.mlir) for each in (spec.a_type, spec.b_type))
         self.a_transposed, self.b_transposed = spec.a_transposed, spec.b_transposed
         self.a_unsigned, self.b_unsigned = (each.kind == "uint" for each in (spec.a_type, spec.b_type))

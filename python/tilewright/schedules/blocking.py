@@ -19,7 +19,7 @@ from tilewright.dtypes import DType
 from tilewright.errors import ScheduleError
 from tilewright.schedules import tiles
 from tilewright.spec import MatmulSpec
-from tilewright.targets.base import SCALABLE_BITS, Target
+from tilewright.targets.base import Target
 
 # What a load costs beside the multiply-adds that hide it, in issue slots. On a Zen 5 core a 12 x 2 tile (14 loads for 24
 # multiply-adds) runs at 0.92 of the rate of a 6 x 4 tile (10 loads), which a quarter of a slot a load explains.
@@ -258,32 +258,6 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     depth_bytes = ceil_div(kc, dot.step) * dot.step * element_bytes
     mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, mr)
     nc = even(spec.n, b_bytes // depth_bytes, nr)
-    return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
-
-
-_SCALABLE_TILE = (6, 3)
-"""Rows and registers of a row of a tile of scalable vectors: 18 sums, and with two words of K at a time 6 registers of each half
-of A, which have to be among the first eight, and 6 of B. LLVM keeps it in registers, and llvm-mca gives it 99 % of the
-multiply-add bound on neoverse-v1, n2 and v2; 8 x 2 spills, 5 x 4 does on n2."""
-
-
-def scalable_blocking(spec: MatmulSpec, target: Target) -> Blocking:
-    """The sizes of strategy `scalable`: as those of `packed`, for vectors as long as the target's machines have."""
-    dot = target.scalable_dot(spec.a_type.name, spec.b_type.name)
-    mr, across = _SCALABLE_TILE
-    nr = across * SCALABLE_BITS[0] // spec.acc_type.bits
-    words = max(target.scalable_bits // SCALABLE_BITS[0], 1)
-    step, storage = (dot.step, dot.storage) if dot else (1, None)
-    element_bytes = spec.a_type.bytes if storage is None else int(storage.lstrip("bfi")) // 8
-    shortest, longest = _KC_RANGE
-    most = min(max(int(target.l2.bytes * _PANEL_SHARE) // (nr * words * element_bytes), shortest), longest)
-    kc = even(spec.k, most, step)
-    if spec.fused:  # The sums are whole before something is done to them.
-        kc = max(spec.k, 1)
-    last = target.l3 or target.l2
-    depth_bytes = kc * element_bytes
-    mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, mr)
-    nc = even(spec.n, min(int(last.bytes * _B_SHARE), _B_BLOCK_LIMIT) // depth_bytes, nr * words)
     return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
 
 

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import transform
-from tilewright.schedules import steps
+from tilewright.schedules import batch_loops, scalable_blocks, steps
 from tilewright.schedules.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-SIZES = "mark_scalable"
-"""The attribute of a product of blocks that `lowering.scalable` expands: its mr, nr, mc, nc and kc."""
+_PRODUCT = "scalable"
+MARK = f"{steps.MARK}{_PRODUCT}"
+"""The attribute of the product of blocks that `lowering.scalable` writes out."""
 
 
 def scalable(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
@@ -25,31 +24,38 @@ def scalable(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
 
         for jc in 0..N step nc:
           for pc in 0..K step kc:
-            packed_b[nc / NR][kc][NR] = B[pc:pc+kc, jc:jc+nc]              (the lowering packs, when NR is known)
             for ic in 0..M step mc:
-              packed_a[mc / mr][kc][mr] = A[ic:ic+mc, pc:pc+kc]
-              C[ic:ic+mc, jc:jc+nc] += packed_a * packed_b                 (in tiles of mr x NR, under predicates)
+              C[ic:ic+mc, jc:jc+nc] += A[ic:ic+mc, pc:pc+kc] * B[pc:pc+kc, jc:jc+nc]      (marked)
+
+    and, once it is lowered, with every tile whole in registers, and read and written under predicates::
+
+        for jc, pc: packed_b[nc / NR][kc][NR] = B[pc:pc+kc, jc:jc+nc]
+          for ic: packed_a[mc / mr][kc][mr] = A[ic:ic+mc, pc:pc+kc]
+            for jr in 0..nc step NR: for ir in 0..mc step mr:
+              acc = 0
+              for k in 0..kc step t: acc += packed_a[ir / mr][k:k+t] * packed_b[jr / NR][k:k+t]
+              C[ic+ir:, jc+jr:] = acc if pc == 0 else C + acc
+
+    With something done to the sums before they are written, there is no loop pc: kc is all of K. A block of sums is then
+    complete in the cache, and what follows it is done there. Of a batch, loops over its entries are around that, those over
+    entries that share one B inside of jc and pc.
+
+    Raises:
+        ScheduleError: The target has no such products, the strategy does not compute `spec`, or a register tile of these sizes
+            is no whole number of registers.
     """
-    if target.scalable_dot(spec.a_type.name, spec.b_type.name) is None:
-        raise ScheduleError(
-            f"{target.name} has no products of {spec.a} by {spec.b} on scalable vectors",
-            where="strategy scalable",
-            expected="a target with SVE, and types that it multiplies",
-            remedy="Use strategy packed",
-        )
+    scalable_blocks.require(spec, target, blocking)
     p = blocking
+    columns, depth, rows = [0, p.nc, 0], [0, 0, p.kc], [p.mc, 0, 0]
+    around = [columns] * (p.nc < spec.n) + [depth] * (p.kc < spec.k and not spec.fused)
+    inside = [rows] * (p.mc < spec.m)
+    if not batch_loops.shared_axes(spec):
+        around, inside = [], around + inside
     with steps.script() as script:
-        steps.record(script.functions, scalable, blocking, target)
-        tile = steps.match_result(script, spec)
-        for sizes, size, extent in (
-            ([0, p.nc, 0], p.nc, spec.n),
-            ([0, 0, p.kc], p.kc, spec.k),
-            ([p.mc, 0, 0], p.mc, spec.m),
-        ):
-            if size < extent:
-                tile, _ = steps.tile_result(tile, sizes, spec)
-        product = steps.match_product(script.functions, spec)
-        sizes = ir.DenseI64ArrayAttr.get([p.mr, p.nr, min(p.mc, spec.m), min(p.nc, spec.n), min(p.kc, spec.k)])
-        transform.annotate(product, SIZES, param=transform.ParamConstantOp(transform.AnyParamType.get(), sizes))
-        steps.clean(script.functions)
+        steps.record(script.functions, scalable, p, target)
+        batch_loops.take_apart(script, spec, around)
+        tile = batch_loops.match_result(script, spec)
+        for sizes in inside:
+            tile, _ = steps.tile_result(tile, sizes, spec)
+        steps.mark(steps.match_product(script.functions, spec), _PRODUCT)
     return script.module

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tilewright.errors import ScheduleError
-from tilewright.schedules import blocking, outer_blocks
+from tilewright.schedules import blocking, outer_blocks, scalable_blocks
 from tilewright.schedules.blocking import Blocking
 from tilewright.schedules.threads import in_strips, widened
 from tilewright.spec import MatmulSpec
@@ -51,7 +51,7 @@ STRATEGIES: Mapping[str, Row] = {
         "outer_product", outer_blocks.blocking, "products on targets with SME: sums in the tiles of ZA"
     ),
     "scalable": Row(
-        "scalable", blocking.scalable_blocking, "products that reuse packed panels, on vectors of any length (SVE)"
+        "scalable", scalable_blocks.blocking, "products that reuse packed panels, on vectors of any length (SVE)"
     ),
     "unpacked": Row("unpacked", blocking.unpacked_blocking, "products too small to earn packing back"),
 }
@@ -119,6 +119,8 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
     reads and writes each element of A and B once more than the product needs, pays when each is then read often enough,
     and when the operands, unpacked, would not sit in L2 by themselves.
 
+    Scalable vectors that are longer than fixed ones are for what would be packed or is too small for that.
+
     An operand that is stored transposed is only read well along its stored rows: vectors along K read such a B so, and
     packing does, but not vectors along K of such an A.
 
@@ -140,6 +142,8 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
         name = "streamed"
     else:
         name = "packed" if _packing_pays(spec, target) else "unpacked"
+    if name in ("packed", "unpacked") and scalable_blocks.pays(spec, target, threads):
+        name = "scalable"
     return sized(name, spec, target, overrides, threads)
 
 

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Products of blocks that a schedule has marked, and which the lowering replaces: where they add to, and when for the first time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tilewright.lowering.slices import definition, is_below
+from tilewright.lowering.stored import swapped
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, func, memref
+
+HOIST = "builtin.module(canonicalize, func.func(loop-invariant-code-motion))"
+"""Slices leave the loops that they do not depend on."""
+
+
+def marked(function: func.FuncOp, mark: str) -> list[ir.Operation]:
+    """The ops of a function that have the attribute `mark`."""
+    return [op for op in walk(function.operation) if mark in op.attributes]
+
+
+def walk(op: ir.Operation) -> Iterator[ir.Operation]:
+    """All ops below one, outer ones first."""
+    for region in op.regions:
+        for block in region:
+            for inner in block:
+                yield inner.operation
+                yield from walk(inner.operation)
+
+
+def behind(block: ir.Value, panels: ir.Value) -> ir.InsertionPoint:
+    """Behind the op that makes a block of an operand, or, where it is an argument, its panels."""
+    maker = definition(block) or definition(panels)
+    assert maker is not None, "panels are a view of an allocation"
+    return ir.InsertionPoint.after(maker)
+
+
+def transposed(matrix: ir.Value) -> ir.Value:
+    """A view with rows and columns swapped."""
+    permutation = ir.AffineMapAttr.get(ir.AffineMap.get_permutation([1, 0]))
+    return memref.TransposeOp(swapped(ir.MemRefType(matrix.type)), matrix, permutation).result
+
+
+def static(c: ir.Value, function: func.FuncOp, most: Sequence[int]) -> ir.Value:
+    """The block of sums `c`, where that is an allocation as large as a short block, taken out of one of `most` rows and columns.
+
+    Only allocations of static sizes become part of the workspace.
+    """
+    allocation = definition(c)
+    if allocation is None or allocation.name != "memref.alloc" or ir.MemRefType(c.type).has_static_shape:
+        return c
+    kind = ir.MemRefType(c.type)
+    with ir.InsertionPoint.at_block_begin(function.entry_block):
+        whole = memref.AllocOp(ir.MemRefType.get(most, kind.element_type), [], [])
+    layout = ir.StridedLayoutAttr.get(0, [most[1], 1])
+    with ir.InsertionPoint(allocation):
+        part = memref.SubViewOp(
+            ir.MemRefType.get(kind.shape, kind.element_type, layout),
+            whole,
+            [],
+            list(allocation.operands),
+            [],
+            *(ir.DenseI64ArrayAttr.get(each) for each in ([0, 0], kind.shape, [1, 1])),
+        ).result
+    c.replace_all_uses_with(part)
+    allocation.erase()
+    return part
+
+
+def fill_of(c: ir.Value, function: func.FuncOp) -> ir.Operation | None:
+    """The op that fills what `c` is a part of with zeros; None where sums are added to what is there."""
+    fills = (op for op in walk(function.operation) if op.name == "linalg.fill")
+    return next((op for op in fills if _root(op.operands[1]) == _root(c)), None)
+
+
+def first_step(product: ir.Operation, c: ir.Value, fill: ir.Operation) -> ir.Value | None:
+    """Whether a product is the first one that adds to its block of C: loops that C's block does not depend on have begun.
+
+    None where there are no such loops, so that it always is.
+    """
+    used = set(_makers(c))
+    first: ir.Value | None = None
+    loop = product.parent
+    while loop is not None and loop.name == "scf.for" and not is_below(fill, loop):
+        variable = loop.regions[0].blocks[0].arguments[0]
+        if variable not in used:
+            begins = arith.cmpi(arith.CmpIPredicate.eq, variable, loop.operands[0])
+            first = begins if first is None else arith.andi(first, begins)
+        loop = loop.parent
+    return first
+
+
+def _root(value: ir.Value) -> ir.Value:
+    """The argument or allocation that a view is one of."""
+    maker = definition(value)
+    while maker is not None and maker.name in ("memref.subview", "memref.cast"):
+        value = maker.operands[0]
+        maker = definition(value)
+    return value
+
+
+def _makers(value: ir.Value) -> Iterator[ir.Value]:
+    """A value and all that it is made from."""
+    yield value
+    maker = definition(value)
+    for operand in () if maker is None else maker.operands:
+        yield from _makers(operand)

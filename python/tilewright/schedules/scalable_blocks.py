@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The sizes of strategy `scalable`: the model that computes them from a target's scalable vectors and its caches."""
+
+from __future__ import annotations
+
+from tilewright.errors import ScheduleError
+from tilewright.schedules.blocking import Blocking, ceil_div, even
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import SCALABLE_BITS, Target
+from tilewright.targets.dots import Dot
+
+_ROWS, _ACROSS = 6, 3
+"""Rows and registers of a row of the register tile: 18 sums, and, with two words of K at a time, 6 registers of A, which have to
+be among the first eight, and 6 of B. LLVM keeps all of it in registers, and llvm-mca gives it 96 to 100 % of the multiply-add
+bound on neoverse-v1, n2 and v2. 8 x 2 spills, and so does 5 x 4 on n2."""
+_PANEL_SHARE = 1 / 4
+"""Part of L2 for one panel of B, which is read once for each tile of rows."""
+_A_SHARE = 1 / 2
+"""Part of L2 for the block of A; the rest is for the panels of B and C that pass through."""
+_B_BLOCK_LIMIT = 4 << 20
+"""Bytes of a block of B at most: it bounds the scratch memory."""
+_KC_RANGE = (128, 1024)
+"""A short kc reads and writes C too often; a long one gains nothing more."""
+
+
+def fits(spec: MatmulSpec, target: Target) -> bool:
+    """Whether the strategy computes `spec`: with static extents, and not what is done to operands, or with more of them."""
+    further = spec.prologue_a or spec.prologue_b or spec.second_products or spec.has_rows or spec.dynamic
+    return _dot(spec, target) is not None and not further and not spec.b_packed
+
+
+def pays(spec: MatmulSpec, target: Target, threads: int) -> bool:
+    """Whether the target's scalable vectors are longer than its fixed ones, which have every other strategy.
+
+    Instructions executed for f32 on vectors of 256 bits and, with packing or without, on fixed ones: 256x256x256 3.4 and 5.4
+    millions, 96x128x64 185 and 264 thousands, 123x121x61 233 and 377, 16x16x16 1.90 and 1.94. Its loops are not shared yet.
+    """
+    return target.scalable_bits > target.vector_bits and threads == 1 and fits(spec, target)
+
+
+def require(spec: MatmulSpec, target: Target, blocking: Blocking) -> Dot:
+    """How products are made on scalable vectors.
+
+    Raises:
+        ScheduleError: They are not, the strategy does not compute `spec`, or a register tile is no whole number of registers.
+    """
+    dot = _dot(spec, target)
+    if dot is None:
+        raise ScheduleError(
+            f"{target.name} has no products of {spec.a_type.name} and {spec.b_type.name} on scalable vectors",
+            where="scalable",
+            expected="a target with SVE, and types that it multiplies",
+            remedy="Let the strategy be chosen",
+        )
+    if not fits(spec, target):
+        raise ScheduleError(
+            f"strategy scalable does not compute {spec}",
+            where="scalable",
+            expected="static extents, a B that comes unpacked, no prologue, and an epilogue of elements",
+            remedy="Let the strategy be chosen",
+        )
+    lanes = _lanes(spec)
+    if blocking.nr % lanes or blocking.mr % dot.rows:
+        raise ScheduleError(
+            f"a register tile of {blocking.mr} x {blocking.nr}",
+            where="scalable",
+            expected=f"multiples of {dot.rows} rows and {lanes} columns, those of a register of {SCALABLE_BITS[0]} bits",
+            remedy="Set other sizes mr and nr",
+        )
+    return dot
+
+
+def blocking(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes for `spec` on `target`, whose vectors are as long as its machines have them.
+
+    Few rows, or columns, are a tile as small as they are, and others are evened out.
+    """
+    dot = _dot(spec, target)
+    step, storage, group = (1, None, 1) if dot is None else (dot.step, dot.storage, dot.rows)
+    times = max(target.scalable_bits, SCALABLE_BITS[0]) // SCALABLE_BITS[0]
+    lanes = _lanes(spec)
+    mr = even(spec.m, _ROWS, group)
+    nr = even(ceil_div(spec.n, lanes * times), _ACROSS) * lanes
+    element_bytes = spec.a_type.bytes if storage is None else int(storage.lstrip("bfi")) // 8
+    shortest, longest = _KC_RANGE
+    most = min(max(int(target.l2.bytes * _PANEL_SHARE) // (nr * times * element_bytes), shortest), longest)
+    kc = max(spec.k, 1) if spec.fused else even(spec.k, most, step)
+    depth_bytes = ceil_div(kc, step) * step * element_bytes
+    mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, mr)
+    nc = even(spec.n, _B_BLOCK_LIMIT // depth_bytes, nr * times)
+    return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
+
+
+def _dot(spec: MatmulSpec, target: Target) -> Dot | None:
+    return target.scalable_dot(spec.a_type.name, spec.b_type.name)
+
+
+def _lanes(spec: MatmulSpec) -> int:
+    """Sums in 128 bits of a register."""
+    return SCALABLE_BITS[0] // spec.acc_type.bits
