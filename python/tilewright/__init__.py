@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from tilewright.payload.reference import error_bound, reference
     from tilewright.runtime.compile import compile, matmul
     from tilewright.runtime.compile_all import compile_all
+    from tilewright.runtime.compile_module import compile_module
     from tilewright.runtime.kernel import Kernel
+    from tilewright.runtime.module import Module
     from tilewright.runtime.packed_b import PackedB
     from tilewright.schedules.blocking import Blocking
     from tilewright.spec import MatmulSpec
@@ -92,7 +94,9 @@ _ORIGINS = {
     "compile": "runtime.compile",
     "compile_all": "runtime.compile_all",
     "matmul": "runtime.compile",
+    "compile_module": "runtime.compile_module",
     "Kernel": "runtime.kernel",
+    "Module": "runtime.module",
     "PackedB": "runtime.packed_b",
     "Blocking": "schedules.blocking",
     "MatmulSpec": "spec",
@@ -106,6 +110,7 @@ __all__ = [
     "Kernel",
     "LoweringError",
     "MatmulSpec",
+    "Module",
     "OperandError",
     "PackedB",
     "ScheduleError",
@@ -118,6 +123,7 @@ __all__ = [
     "clamp",
     "compile",
     "compile_all",
+    "compile_module",
     "dequantize",
     "error_bound",
     "exp",

@@ -14,7 +14,7 @@ import tilewright as tw
 from own_schedules import MATCH, written
 from processes import in_new_process
 from tilewright.emit import STAGES
-from tilewright.runtime import compile as compilation
+from tilewright.emit import versions
 
 SPEC = tw.MatmulSpec(16, 48, 40)
 A, B, C = products.uniform(SPEC)
@@ -139,10 +139,10 @@ def test_a_damaged_entry_is_replaced(cache, damage):
 
 
 def test_another_llvm_compiles_anew(cache, monkeypatch):
-    real = compilation._version_of
+    real = versions.version_of
     tw.compile(SPEC)
-    assert any("libLLVM" in file for file in compilation._libraries())
-    monkeypatch.setattr(compilation, "_version_of", lambda file: "new " + real(file))
+    assert any("libLLVM" in file for file in versions.libraries())
+    monkeypatch.setattr(versions, "version_of", lambda file: "new " + real(file))
     assert [tw.compile(SPEC).metadata.cached for _ in range(2)] == [False, True]
-    monkeypatch.setattr(compilation, "_version_of", real)
+    monkeypatch.setattr(versions, "version_of", real)
     assert not tw.compile(SPEC).metadata.cached

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from own_schedules import MATCH, SPEC, TILED, schedule_failure, written
-from tilewright.emit import isolated
+from tilewright.emit import child
 from tilewright.mlir.dialects.transform import structured
 from tilewright.schedules import steps
 
@@ -220,4 +220,4 @@ def test_what_a_schedule_prints_is_shown(tmp_path, capfd):
     assert output.out == ""
     assert output.err.startswith("[[[ IR printer: the product ]]]\n")
     assert "linalg.matmul ins(" in output.err
-    assert isolated.STARTED not in output.err
+    assert child.STARTED not in output.err

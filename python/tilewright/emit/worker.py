@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import pickle
 import sys
-from typing import TextIO
 
-from tilewright.emit import isolated, stages
+from tilewright.emit import child, stages
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
-from tilewright.targets.base import Cache, Target
 
 
 def answer(request: dict) -> dict:
@@ -26,15 +23,17 @@ def answer(request: dict) -> dict:
     try:
         built = stages.build(
             spec,
-            _target(request["target"]),
+            child.target_from_json(request["target"]),
             plan,
             until=request["until"],
             allocator=allocator,
             symbol=request["symbol"],
-            started=_announce,
+            started=child.announce,
         )
     except (ScheduleError, LoweringError) as e:
-        return {"error": _fields(e, plan.name)}
+        # MLIR calls text without a file "-".
+        named = {"file": plan.name} if str(getattr(e, "file", "")) == "-" else {}
+        return child.error_as_json(e, **named)
     return {
         "texts": built.texts,
         "seconds": built.seconds,
@@ -44,39 +43,6 @@ def answer(request: dict) -> dict:
     }
 
 
-def _announce(stage: str) -> None:
-    sys.stderr.write(f"{isolated.STARTED}{stage}\n")
-    sys.stderr.flush()
-
-
-def _target(fields: dict) -> Target:
-    caches = {level: Cache(**fields[level]) for level in ("l1", "l2", "l3") if fields[level]}
-    return Target(**{**fields, "features": frozenset(fields["features"]), **caches})
-
-
-def _fields(error: ScheduleError | LoweringError, schedule: str) -> dict:
-    fields = {"class": type(error).__name__, "what": error.what, "where": error.where}
-    fields |= {"expected": error.expected, "remedy": error.remedy}
-    if isinstance(error, ScheduleError):
-        own = {
-            "file": error.file,
-            "line": error.line,
-            "transform_op": error.transform_op,
-            "payload_op": error.payload_op,
-        }
-        # MLIR calls text without a file "-".
-        file = schedule if str(error.file) == "-" else error.file
-        return fields | {**own, "file": None if file is None else str(file)}
-    return fields | {"stage": error.stage}
-
-
-def _answers() -> TextIO:
-    """Standard output for the answer alone: what else is written there, as by ``transform.print``, goes to standard error."""
-    stream = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    return stream
-
-
 if __name__ == "__main__":
-    with _answers() as answers:
+    with child.answers() as answers:
         json.dump(answer(json.load(sys.stdin)), answers)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from tilewright.dtypes import dtype
+from tilewright.payload.signature import Signature
 from tilewright.spec import MatmulSpec
 
 ENTRY = "matmul"
@@ -57,6 +58,14 @@ def prototype(spec: MatmulSpec, name: str) -> str:
         return PROTOTYPE.format(name=name)
     parameters = [f"const DLTensor *{c_name(spec, index)}" for index in range(len(spec.operands))]
     return f"int32_t {name}({', '.join(parameters)}, DLTensor *c)"
+
+
+def function_prototype(signature: Signature) -> str:
+    """The declaration of the C entry of a module's function, of DLTensors: its arguments, and after them its results."""
+    parameters = [
+        f"{'' if each.written else 'const '}DLTensor *{each.name}_" for each in (*signature.arguments, *signature.results)
+    ]
+    return f"int32_t {signature.name}({', '.join(parameters) or 'void'})"
 
 
 def c_name(spec: MatmulSpec, index: int) -> str:

@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright import _runtime, knobs, targets
 from tilewright.dtypes import from_numpy, to_numpy
-from tilewright.emit import STAGES
+from tilewright.emit import STAGES, versions
 from tilewright.errors import LoweringError, OperandError, SpecError, TargetError, TilewrightError
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.payload.packing import PackedFormat
@@ -33,11 +29,6 @@ from tilewright.version import VERSION
 if TYPE_CHECKING:
     from tilewright.emit.stages import Stages
     from tilewright.runtime.emulated_call import Emulator
-
-# The parts of the package that decide what an object is.
-_LEAVES = ("spec.py", "batches.py", "dims.py", "dtypes.py", "entries.py", "expressions.py", "math.py")
-_SOURCES = (*_LEAVES, "payload", "schedules", "lowering", "emit")
-_NATIVE = ("_codegen", "mlir/_mlir_libs/_tilewright", "mlir/_mlir_libs/libTilewrightPythonCAPI")
 
 
 def compile(
@@ -94,7 +85,7 @@ def compile(
     store = KernelCache.from_knobs(knobs.load()) if cache else None
     key = _key(spec, row, plan) if store is not None else None
     found = store.get(key) if store is not None and key is not None else None
-    if found is not None and _are_unchanged(found.header.get("libraries")):
+    if found is not None and versions.are_unchanged(found.header.get("libraries")):
         object_, seconds, texts = found.object, {}, {}
         workspace = int(found.header.get("workspace", 0))
         header = found.header.get("packed")
@@ -105,7 +96,7 @@ def compile(
         object_, seconds, texts, packed = built.object, built.seconds, built.texts, built.packed
         workspace = built.workspace
         if store is not None and key is not None:
-            about = {"spec": str(spec), "target": row.name, "schedule": plan.name, "libraries": _libraries()}
+            about = {"spec": str(spec), "target": row.name, "schedule": plan.name, "libraries": versions.libraries()}
             about["workspace"] = workspace
             if packed is not None:
                 about["packed"] = packed.header.hex()
@@ -277,51 +268,10 @@ def _key(spec: MatmulSpec, target: Target, plan: Plan) -> dict[str, str] | None:
         return None
     return {
         "spec": repr(spec),
-        "target": f"{replace(target, features=frozenset())!r} {target.feature_string}",
+        "target": versions.of_target(target),
         "schedule": plan.name if plan.text is None else plan.text,
         "parameters": repr(sorted(plan.sizes.items())),
         "threads": str(plan.threads),
         "cases": repr([(case.tests, case.plan) for case in plan.cases]),
-        "compiler": _fingerprint(),
+        "compiler": versions.fingerprint(),
     }
-
-
-@cache
-def _fingerprint() -> str:
-    """A digest of everything in the package that decides what an object is."""
-    package = Path(__file__).resolve().parent.parent
-    digest = hashlib.sha256()
-    for name in _SOURCES:
-        path = package / name
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.read_bytes())
-    for name in _NATIVE:
-        for file in sorted((package / name).parent.glob(Path(name).name + "*.so*")):
-            status = file.stat()
-            digest.update(f"{file.name} {status.st_size} {status.st_mtime_ns}".encode())
-    return digest.hexdigest()
-
-
-def _libraries() -> dict[str, str]:
-    """The files of MLIR's and LLVM's library that this process has loaded, each with what tells it from another version."""
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-        files = {line.split(maxsplit=5)[5].rstrip("\n") for line in maps if "/lib" in line}
-    return {file: _version_of(file) for file in sorted(files) if Path(file).name.startswith(("libLLVM", "libMLIR"))}
-
-
-def _version_of(file: str) -> str:
-    status = os.stat(file)
-    return f"{status.st_size} {status.st_mtime_ns}"
-
-
-def _are_unchanged(libraries: object) -> bool:
-    """Whether the libraries that an object was made with, as `_libraries` gave them, are still those that would be used.
-
-    They are not part of the key: to know which ones it would load, a process has to load them.
-    """
-    if not isinstance(libraries, dict):
-        return False
-    try:
-        return all(_version_of(file) == version for file, version in libraries.items())
-    except OSError:
-        return False

@@ -145,7 +145,7 @@ class Kernel(MatmulCall):
         self._spec = spec
         self._target = target
         self._metadata = metadata
-        self._asm = _StageTexts(stages)
+        self._asm = StageTexts(stages)
 
     if TYPE_CHECKING:  # The native base class has it.
 
@@ -244,7 +244,7 @@ def _limits(extent: Extent) -> tuple[int, int, int]:
     return (extent.min, extent.max, extent.multiple) if isinstance(extent, Dim) else (extent, extent, 1)
 
 
-class _StageTexts(Mapping[str, str]):
+class StageTexts(Mapping[str, str]):
     """Texts by stage; those given as functions are computed once, when they are first asked for."""
 
     def __init__(self, stages: Mapping[str, str | Callable[[], str]]) -> None:

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A compiled module: what `tilewright.compile_module` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from tilewright._runtime import Code, FunctionCall
+from tilewright.dtypes import to_numpy
+from tilewright.errors import SpecError, TilewrightError
+from tilewright.payload.abi import TENSORS_SUFFIX, dlpack_code, function_prototype
+from tilewright.payload.signature import Signature
+from tilewright.runtime.kernel import CFunction, Metadata, StageTexts
+from tilewright.targets.base import Target
+
+Array = np.ndarray[Any, Any]
+
+
+class Function(FunctionCall):
+    """A function of a compiled module.
+
+    ``function(*arguments, out=None)`` takes the function's tensors as numpy arrays, in its order or by their names, and returns
+    its result: a new array, or `out`; a tuple of several ones, for which `out` is a tuple too; None where it has none. Memrefs
+    that the function writes to are changed in place. Arrays are used where they lie and never copied: they need the types and
+    shapes of the function; those of up to two dimensions have adjacent elements in a row, and rows any distance apart, others no
+    gaps at all. What is written shares no element with anything else.
+
+    Any number of threads may call a function at once.
+
+    Raises (the call):
+        OperandError: An argument does not fit; the error says which, why, and what to do.
+        TypeError: Arguments are missing, or too many.
+        MemoryError: There is no memory for the results or for what is computed on the way.
+    """
+
+    __slots__ = ("_code", "_signature")
+
+    def __init__(self, code: Code, signature: Signature) -> None:
+        """Makes the function of linked code."""
+        tensors = [
+            (each.name, each.shape, to_numpy(each.type), *dlpack_code(each.element), each.written, each.compact)
+            for each in signature.parameters
+        ]
+        super().__init__(
+            code, f"{signature.name}{TENSORS_SUFFIX}", tensors, len(signature.arguments), float(signature.operations)
+        )
+        self._code = code
+        self._signature = signature
+
+    if TYPE_CHECKING:  # The native base class has it.
+
+        def __call__(
+            self, *arguments: Array, out: Array | tuple[Array, ...] | None = None, **named: Array
+        ) -> Any:  # noqa: ANN401 - an array, a tuple or None
+            """Computes the results, as the class says."""
+            ...
+
+    @property
+    def signature(self) -> Signature:
+        """What the function takes and gives."""
+        return self._signature
+
+    @property
+    def c_function(self) -> CFunction:
+        """The entry itself, for callers in C: takes the DLTensors of the arguments, and after them those of the results."""
+        name = self._signature.name
+        return CFunction(self._code.address_of(name), function_prototype(self._signature), self._code)
+
+    def __repr__(self) -> str:
+        """What it takes and gives."""
+        return f"<tilewright.Function {self._signature}>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:  # noqa: ANN401 - as in object
+        """Refuses: a function is machine code in this process.
+
+        Raises:
+            TilewrightError: Always.
+        """
+        raise _unpicklable(self)
+
+
+class Module(Mapping[str, Function]):
+    """A module compiled for one target: its functions by name.
+
+    ``module(*arguments, out=None)`` calls the only function of a module that has one.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        functions: tuple[Signature, ...],
+        target: Target,
+        metadata: Metadata,
+        stages: Mapping[str, str | Callable[[], str]],
+    ) -> None:
+        """Makes a module of linked code.
+
+        Args:
+            code: The linked entries.
+            functions: What they take and give.
+            target: What they were compiled for; this machine must be able to run it.
+            metadata: How they came about.
+            stages: The text of each stage by name, in order; or a function that makes the text when it is first asked for.
+        """
+        self._functions = {each.name: Function(code, each) for each in functions}
+        self._target = target
+        self._metadata = metadata
+        self._asm = StageTexts(stages)
+
+    def __getitem__(self, name: str) -> Function:
+        """The function of that name.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return self._functions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+    def __call__(
+        self, *arguments: Array, out: Array | tuple[Array, ...] | None = None, **named: Array
+    ) -> Any:  # noqa: ANN401 - as of Function
+        """Calls the only function, as `Function` says.
+
+        Raises:
+            SpecError: There are several.
+        """
+        function = self._only()
+        return function(*arguments, **({} if out is None else {"out": out}), **named)
+
+    @property
+    def target(self) -> Target:
+        """What the module was compiled for."""
+        return self._target
+
+    @property
+    def metadata(self) -> Metadata:
+        """How the module came about."""
+        return self._metadata
+
+    @property
+    def asm(self) -> Mapping[str, str]:
+        """The text of every stage by name: of functions and products one after the other, until they are one module.
+
+        Raises (on access):
+            UnknownStageError: There is no such stage; the message lists those that there are.
+        """
+        return self._asm
+
+    @property
+    def c_function(self) -> CFunction:
+        """The entry of the only function, for callers in C.
+
+        Raises:
+            SpecError: There are several.
+        """
+        return self._only().c_function
+
+    def _only(self) -> Function:
+        if len(self._functions) != 1:
+            raise SpecError(
+                f"the module has {len(self._functions)} functions",
+                where="module",
+                expected=f"module[name], with one of {', '.join(self._functions)}",
+            )
+        return next(iter(self._functions.values()))
+
+    def __repr__(self) -> str:
+        """Its functions and target."""
+        return f"<tilewright.Module {', '.join(self._functions)} for {self._target.name}>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:  # noqa: ANN401 - as in object
+        """Refuses: a module is machine code in this process.
+
+        Raises:
+            TilewrightError: Always.
+        """
+        raise _unpicklable(self)
+
+
+def _unpicklable(value: object) -> TilewrightError:
+    return TilewrightError(
+        f"{value!r} cannot be pickled or copied: it is machine code in this process",
+        remedy="Pass its text on, and compile it in the other process, which takes milliseconds when it is cached",
+    )
