@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles products of many types for one target, and prints for each what its hot loop is made of, a line a type.
 
-Usage: hot_loops.py TARGET [DTYPES]…
+Usage: hot_loops.py TARGET[:STRATEGY] [DTYPES]…
 
 A line says: the types; the instructions that multiply, and those that add where these do not; how many registers of sums
 there are; accesses of the stack, stores and calls in the loop; configurations of the tile registers in the loop, and in the
@@ -24,11 +24,12 @@ _ADD = re.compile(r"v?(addp[sd]|paddd)")
 _SHAPE = (192, 192, 256)
 
 
-def main(target_name: str, *types: str) -> None:
+def main(what: str, *types: str) -> None:
+    target_name, _, strategy = what.partition(":")
     target = registry.get(target_name)
     cpu = mca.model(target)
     for element in types or _TYPES:
-        _, asm = compiled(MatmulSpec.from_dtypes(*_SHAPE, element), target, "packed")
+        _, asm = compiled(MatmulSpec.from_dtypes(*_SHAPE, element), target, strategy or "packed")
         loop = hotloop.hottest(asm, target.architecture)
         assert loop is not None, "no loop multiplies"
         multiplying = [each for each in loop.instructions if each.fma or each.multiply or each.tile_product]

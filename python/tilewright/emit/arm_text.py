@@ -22,6 +22,8 @@ _DOTS: Mapping[str, int] = MappingProxyType(
         "bfmmla": 4,
     }
 )
+# What SME adds to tiles of ZA.
+_OUTER = re.compile(r"(b?f|s|u|su|us)mopa$")
 _VECTOR = re.compile(r"\{?\s*([vzqdshb])(\d+)(?:\.(\d*)([bhsd]))?")
 _BITS: Mapping[str, int] = MappingProxyType({"b": 8, "h": 16, "s": 32, "d": 64})
 _REGISTER_BITS = 128
@@ -98,8 +100,8 @@ class Instruction:
 
     @property
     def tile_product(self) -> bool:
-        """Whether it multiplies AMX's tiles: never."""
-        return False
+        """Whether it adds an outer product to a tile of ZA."""
+        return _OUTER.match(self.mnemonic) is not None
 
     @property
     def by_lane(self) -> bool:
@@ -108,7 +110,10 @@ class Instruction:
 
     @property
     def products(self) -> int:
-        """Products of two elements that it computes to be summed."""
+        """Products of two elements that it computes to be summed; of scalable vectors, as if they had 128 bits."""
+        if self.tile_product:
+            sum_bits, bits = (_BITS[each[-1]] for each in (self.destination, self.operands[-1]))
+            return (_REGISTER_BITS // sum_bits) ** 2 * (sum_bits // bits)
         return self.lanes * _DOTS.get(self.mnemonic, 1) if self.fma or self.multiply else 0
 
     @property
@@ -122,7 +127,7 @@ class Instruction:
     @property
     def category(self) -> str:
         """One of `CATEGORIES`: what it is there for."""
-        if self.fma or self.multiply or self.mnemonic == "fadd":
+        if self.fma or self.multiply or self.tile_product or self.mnemonic == "fadd":
             return "multiply-add"
         for kind, pattern in _KINDS:
             if pattern.match(self.mnemonic):

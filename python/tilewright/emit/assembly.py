@@ -85,7 +85,7 @@ class Instruction(Protocol):
 
     @property
     def tile_product(self) -> bool:
-        """Whether it multiplies AMX's tiles and adds to one."""
+        """Whether it multiplies AMX's tiles and adds to one, or adds an outer product to one of SME's."""
         ...
 
     @property

@@ -65,7 +65,7 @@ class HotLoop:
 
     @property
     def tile_products(self) -> int:
-        """Instructions that multiply AMX's tiles and add."""
+        """Instructions that multiply AMX's tiles and add, or add outer products to SME's."""
         return sum(each.tile_product for each in self.instructions)
 
     @property

@@ -65,7 +65,7 @@ class Analysis:
         dispatch_width: Micro-operations that the core can dispatch in a cycle.
         pressure: Cycles of an iteration in which each resource (a port) is busy; those that are never busy are left out.
         bound: Cycles of an iteration if nothing but multiply-adds cost time, at the target's rate; 0 when there is none.
-            Multiply-adds are dot products too, and products of tiles, of which one starts every 16 cycles.
+            Multiply-adds are dot products too, and products of tiles, as `tile_model` has them.
         costs: One entry an instruction.
         json: llvm-mca's JSON report.
         text: llvm-mca's report for people, with its analysis of the bottleneck.
@@ -127,7 +127,7 @@ def analyse(loop: HotLoop, target: Target, *, cpu: str | None = None) -> Analysi
     """
     tool = find_tool()
     cpu = cpu or model(target)
-    # Instructions of AMX are left out: no model of LLVM's knows them.
+    # Instructions of tiles are left out: no model of LLVM's knows them.
     tiles = [tile_model.cost(each) for each in loop.instructions]
     lines = [line for line, tile in zip(loop.lines, tiles, strict=True) if tile is None]
     iterations = max(100, _SIMULATED_INSTRUCTIONS // max(1, len(lines)))
@@ -156,7 +156,7 @@ def analyse(loop: HotLoop, target: Target, *, cpu: str | None = None) -> Analysi
 def _bound(loop: HotLoop, target: Target) -> float:
     """Cycles of an iteration in which only multiply-adds cost time, each at the target's rate for its kind."""
     if loop.tile_products:
-        return tile_model.PRODUCT_CYCLES * loop.tile_products
+        return tile_model.bound(loop)
     counted = [each for each in loop.instructions if (each.fma if loop.fma else each.multiply)]
     rates = {row.name: row.per_cycle for row in dots.FAMILIES.get(target.family, ())}
     # Wider vectors take several of the units that fixed ones take one of.
@@ -173,12 +173,15 @@ def _bound(loop: HotLoop, target: Target) -> float:
 def model(target: Target) -> str:
     """The first scheduling model that starts the target's multiply-adds at its rate; the target's own when none does.
 
+    LLVM's models of cores that have scalable vectors in streaming mode only do not know those: they are no candidates.
+
     Raises:
         TargetError: llvm-mca is absent or fails.
     """
     tool = find_tool()
     probe = _independent_multiply_adds(target)
-    for cpu in dict.fromkeys((target.tune_cpu, *_MODELS.get(target.family, ()))):
+    streaming_only = "sme" in target.features and "sve" not in target.features
+    for cpu in dict.fromkeys((*(() if streaming_only else (target.tune_cpu,)), *_MODELS.get(target.family, ()))):
         data = _parse(_run([*_command(tool, target, cpu), "-json"], probe), tool)
         cycles: float = data["CodeRegions"][0]["SummaryView"]["BlockRThroughput"]
         if cycles <= _PROBES / target.fma_per_cycle:
