@@ -14,12 +14,14 @@ from tilewright.lowering import (
     half_floats,
     math_functions,
     narrow_stores,
+    own_buffers,
     outer_products,
     parallel,
     pipelines,
     prefetch_panels,
     prepack,
     scalable,
+    scalable_elementwise,
     stored,
     streaming,
     unroll,
@@ -34,6 +36,7 @@ from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
 from tilewright.schedules.blocking import held_bytes
 from tilewright.schedules.plan import Plan
+from tilewright.schedules.threads import take_matrices
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -213,6 +216,10 @@ def bufferize(
     if plan is not None and plan.parameters is not None and plan.name == "outer_product":
         run_passes(module, block_products.HOIST, "bufferized")
         outer_products.call(_payload_function(module, "bufferized"), spec, target, plan.parameters)
+    if take_matrices(spec, threads):
+        own_buffers.mark(_payload_function(module, "bufferized"))
+    if target.scalable_bits:
+        scalable_elementwise.vectorize(_payload_function(module, "bufferized"))
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
     stored.take_as_stored(_payload_function(module, "bufferized"), spec)
     if spec.widens:

@@ -66,7 +66,7 @@ def expand(module: ir.Operation, target: Target) -> bool:
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _FUNCTIONS:
+        if op.name in FUNCTIONS:
             found.append(op)
         return ir.WalkResult.ADVANCE
 
@@ -79,7 +79,7 @@ def expand(module: ir.Operation, target: Target) -> bool:
             left = True
             continue
         with ir.InsertionPoint(op), op.location:
-            value = _FUNCTIONS[op.name](_Numbers(op.operands[0].type, target), op.operands[0])
+            value = FUNCTIONS[op.name](_Numbers(op.operands[0].type, target), op.operands[0])
         op.results[0].replace_all_uses_with(value)
         op.erase()
     return left
@@ -91,7 +91,9 @@ class _Numbers:
     def __init__(self, kind: ir.Type, target: Target) -> None:
         self.floats = kind
         i32 = ir.IntegerType.get_signless(32)
-        self.integers = ir.VectorType.get(ir.VectorType(kind).shape, i32) if isinstance(kind, ir.VectorType) else i32
+        self.integers: ir.Type = i32
+        if isinstance(kind, ir.VectorType):
+            self.integers = ir.VectorType.get(kind.shape, i32, scalable=kind.scalable_dims)
         self._fused = target.architecture != "x86_64" or "fma" in target.features
 
     def number(self, value: float) -> ir.Value:
@@ -189,7 +191,7 @@ def _log(numbers: _Numbers, x: ir.Value) -> ir.Value:
     return arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, x, zero), numbers.number(-inf), value)
 
 
-_FUNCTIONS: dict[str, Callable[[_Numbers, ir.Value], ir.Value]] = {
+FUNCTIONS: dict[str, Callable[[_Numbers, ir.Value], ir.Value]] = {
     "math.exp": _exp,
     "math.log": _log,
     "math.tanh": _tanh,
