@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli import options
+from tilewright.cli import bench_static, options
 from tilewright.cli.bench_outputs import Outputs
 from tilewright.cli.bench_progress import progress_bar, set_up
 from tilewright.cli.output import console, print_whole
@@ -109,7 +109,14 @@ class _Threads(click.ParamType):
     "--bar", type=click.FloatRange(min=0), help="Status 1 when a shape stays below this percentage of the peak."
 )
 @click.option("--setup", is_flag=True, help="Install the other libraries, each into a Python environment of its own.")
+@click.option(
+    "--static",
+    is_flag=True,
+    help="Measure nothing: compile, run or emulate, check and analyse each type on each --target a,b, by default all.",
+)
+@click.pass_context
 def bench(
+    context: click.Context,
     file: str | None,
     shapes: tuple[options.Extents, ...],
     suites: tuple[str, ...],
@@ -134,17 +141,23 @@ def bench(
     tolerance: float,
     bar: float | None,
     setup: bool,
+    static: bool,
 ) -> int:
     """Measure products side by side with other libraries, in turn, and against the peak measured in the same run.
 
     With FILE.json, an earlier result, nothing is measured: it is printed, drawn, written or compared as the options say.
 
     Wrong numbers, a shape below --bar and a loss against --compare end with status 1.
+
+    With --static, a table of targets by types: what multiplies, percent of the bound of multiply-adds by llvm-mca, spills, and
+    the instructions of a call, where it runs in an emulator.
     """
     from tilewright import bench as measuring
 
     if setup:
         return set_up(_peers(peers))
+    if static:
+        return bench_static.from_context(context)
     outputs = Outputs(json_file, plot, plots, report, command)
     before = None if compare is None else measuring.compare.read(Path(compare), "--compare")
     failures: list[str] = []

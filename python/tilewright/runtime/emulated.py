@@ -115,8 +115,10 @@ class EmulatedKernel(Kernel):
     ) -> int:
         """Calls the kernel, as `Kernel` says, and returns how many instructions that took; about ten are the call's own.
 
+        The result is not to be used: an emulator that counts may be an older one than the kernel needs to be right.
+
         Raises:
-            TargetError: The emulator cannot count.
+            TargetError: There is no emulator that can count.
         """
         with self._entries.counting() as counts:
             self(a, b, *further, out=out, **named)

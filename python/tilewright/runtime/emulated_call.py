@@ -241,7 +241,7 @@ class Program:
 
         Raises:
             TilewrightError: The emulator did not run it to its end.
-            TargetError: The emulator cannot count.
+            TargetError: No emulator can count.
             OSError: There is no memory for copies of the operands.
         """
         image = _Image()
@@ -263,7 +263,7 @@ class Program:
             memory = np.frombuffer(mmap.mmap(file, image.end), np.uint8)
             memory[: len(header)] = np.frombuffer(header, np.uint8)
             image.write(memory)
-            log = self._run(file, () if counts is None else emulated_count.options(self._emulator.path))
+            log = self._run(file, self._emulator if counts is None else emulated_count.counting(self._emulator))
             if counts is not None:
                 counts.append(emulated_count.read(log))
             image.read(memory)
@@ -271,14 +271,14 @@ class Program:
         finally:
             os.close(file)
 
-    def _run(self, file: int, options: Sequence[str]) -> str:
+    def _run(self, file: int, emulator: Emulator) -> str:
         """Runs the program with `file` as its standard input, and returns what the emulator logged."""
-        command = [self._emulator.path, *self._emulator.options, *options, f"/proc/self/fd/{self._file}"]
+        command = [emulator.path, *emulator.options, f"/proc/self/fd/{self._file}"]
         done = subprocess.run(command, stdin=file, capture_output=True, pass_fds=[self._file], check=False)
         if done.returncode:
             lines = done.stderr.decode(errors="replace").strip().splitlines()
             raise TilewrightError(
-                f"{self._emulator.name} ended with status {done.returncode}{f': {lines[-1]}' if lines else ''}",
+                f"{emulator.name} ended with status {done.returncode}{f': {lines[-1]}' if lines else ''}",
                 where=f"emulated kernel for {self._target.name}",
             )
         return done.stderr.decode(errors="replace")

@@ -4,11 +4,17 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tilewright.errors import TargetError, TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.runtime.emulated_call import Emulator
 
 _PLUGINS = Path(__file__).resolve().parents[1] / "bin"
 _VERSION = re.compile(r"version (\d+)\.")
@@ -17,32 +23,36 @@ _INTERFACE_2 = 9
 """The first version of QEMU whose plugins are of interface 2, and no longer of 1."""
 
 
-@cache
-def options(emulator: str) -> tuple[str, ...]:
-    """The options with which an emulator counts what it runs.
-
-    Args:
-        emulator: Its path.
+def counting(emulator: Emulator) -> Emulator:
+    """An emulator of the same architecture that counts: this one, or the system's where this one takes no plugins.
 
     Raises:
-        TargetError: It takes no plugins, or the plugin is not built.
+        TargetError: Neither takes plugins, or the plugin is not built.
     """
-    if "-plugin" not in _said_by(emulator, "-h"):
-        raise TargetError(
-            "it counts no instructions, because it takes no plugins",
-            where=emulator,
-            expected="a QEMU that is linked dynamically",
-            remedy="Install the package qemu-user (`make setup-arm` does)",
-        )
+    system = shutil.which("-".join(emulator.name.split("-")[:2]))
+    for path in dict.fromkeys((emulator.path, system)):
+        if path is not None and "-plugin" in _said_by(path, "-h"):
+            # With its log, QEMU reads the program's symbols.
+            options = ("-plugin", str(_plugin(path)), "-d", "plugin")
+            return replace(emulator, path=path, options=(*emulator.options, *options))
+    raise TargetError(
+        f"{emulator.path} takes no plugins, by which instructions are counted",
+        expected="a QEMU that is linked dynamically",
+        remedy="Install the package qemu-user (`make setup-arm` does)",
+    )
+
+
+def _plugin(emulator: str) -> Path:
+    """The plugin for an emulator's interface."""
     version = _VERSION.search(_said_by(emulator, "--version"))
     interface = 2 if version and int(version[1]) >= _INTERFACE_2 else 1
     plugin = _PLUGINS / f"tilewright-count-{interface}.so"
     if not plugin.exists():
         raise TargetError("it does not exist", where=str(plugin), remedy="Run `make setup`, which builds it")
-    # With its log, QEMU reads the program's symbols.
-    return ("-plugin", str(plugin), "-d", "plugin")
+    return plugin
 
 
+@cache
 def _said_by(emulator: str, option: str) -> str:
     try:
         return subprocess.run([emulator, option], capture_output=True, text=True, check=False).stdout

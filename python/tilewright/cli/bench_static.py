@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``tilewright bench --static``: the table of targets by types, each cell compiled, run where it can be, checked and analysed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from tilewright.cli.options import Extents
+from tilewright.cli.output import console, print_whole, require_writable, write
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tilewright.bench.static import Cell
+
+_COLUMNS = (
+    *(
+        "target",
+        "types",
+        "strategy",
+        "object",
+        "run by",
+        "right",
+        "% of bound",
+        "cycles",
+        "by LLVM's",
+        "hot loop",
+        "spills",
+    ),
+    *("instructions", "of OpenBLAS's"),
+)
+_NUMBERS = frozenset({"object", "% of bound", "cycles", "spills", "instructions", "of OpenBLAS's"})
+_LOADS = ("load", "broadcast", "gather")
+
+
+_PARAMETERS = frozenset({"static", "target", "dtypes", "shapes", "json_file"})
+"""Those of ``bench`` that mean something with ``--static``."""
+
+
+def from_context(context: click.Context) -> int:
+    """`table` for the options of ``bench``; a target and types that were not given are all of them.
+
+    Raises:
+        click.UsageError: An option is given that means nothing here.
+    """
+    given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    if strange := sorted(given - _PARAMETERS):
+        options = {each.name: each.opts[0] for each in context.command.params}
+        raise click.UsageError(f"{options[strange[0]]} and --static given; expected one of them")
+    asked = {name: context.params[name] if name in given else None for name in ("target", "dtypes")}
+    return table(asked["target"], asked["dtypes"], context.params["shapes"], context.params["json_file"])
+
+
+def table(targets: str | None, dtypes: Sequence[str] | None, shapes: Sequence[Extents], json_file: str | None) -> int:
+    """Makes the cells and prints them; 1 when one was not made or is wrong.
+
+    Args:
+        targets: Names with commas between them; None: every target.
+        dtypes: The types; None: every combination.
+        shapes: At most one.
+        json_file: Where the cells go as JSON, ``-`` being standard output in place of the table; or None.
+
+    Raises:
+        click.UsageError: There are several shapes.
+        TilewrightError: A target or a type is unknown, or the file cannot be written.
+    """
+    from tilewright import targets as known
+    from tilewright.bench import static
+    from tilewright.bench.operands import types_of
+    from tilewright.bench.suites import Shape
+
+    if len(shapes) > 1:
+        raise click.UsageError(f"{len(shapes)} shapes given; expected one with --static")
+    rows = known.all() if targets is None else [known.resolve(name.strip()) for name in targets.split(",")]
+    types = static.types() if dtypes is None else [",".join(types_of(each)) for each in dtypes]
+    if json_file is not None:
+        require_writable(Path(json_file), "--json")
+    with _bar() as progress:
+        cells = static.survey(rows, types, Shape(*shapes[0]) if shapes else static.SHAPE, progress)
+    if json_file is not None:
+        text = json.dumps([each.as_json() for each in cells], indent=1)
+        write(Path(json_file), f"{text}\n".encode(), "--json")
+    out = console(stderr=json_file == "-")
+    print_whole(out, _table(cells))
+    for line in _notes(cells):
+        out.print(line, soft_wrap=True)
+    return 0 if all(each.object_bytes and each.right is not False for each in cells) else 1
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], object]]:
+    """A bar on a terminal's standard error."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    out = console(stderr=True)
+    with Progress(
+        BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out, transient=True, disable=not out.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, count: bar.update(task, completed=done, total=count)
+
+
+def _table(cells: Sequence[Cell]) -> Table:
+    """One line a cell."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for name in _COLUMNS:
+        made.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=True)
+    for i, each in enumerate(cells):
+        last = i + 1 == len(cells) or cells[i + 1].target != each.target
+        made.add_row(*_texts(each), end_section=last)
+    return made
+
+
+def _texts(cell: Cell) -> Iterator[str]:
+    """The columns of a cell; empty where something is missing, which its notes explain."""
+    yield cell.target
+    yield _short(cell.types)
+    yield cell.schedule
+    yield f"{cell.object_bytes} B" if cell.object_bytes else "none"
+    yield cell.runs or "nothing"
+    yield {True: "yes", False: "NO", None: ""}[cell.right]
+    yield "" if cell.percent is None else f"{cell.percent:.1f}"
+    yield "" if cell.cycles is None else f"{cell.cycles:.1f}"
+    yield cell.model
+    yield _hot_loop(cell)
+    yield str(cell.spills) if cell.instruction else ""
+    yield "" if cell.instructions is None else f"{cell.instructions:,}".replace(",", " ")
+    yield f"{cell.instructions / cell.openblas:.2f}" if cell.instructions and cell.openblas else ""
+
+
+def _short(types: str) -> str:
+    """The type of A and B alone, where that is one and says that of C."""
+    a, b, _ = types.split(",")
+    return a if a == b else types
+
+
+def _hot_loop(cell: Cell) -> str:
+    """What an iteration has: "128 fmla, 23 loads, 7 others"."""
+    if not cell.instruction:
+        return ""
+    products = cell.mix.get("multiply-add", 0)
+    loads = sum(cell.mix.get(category, 0) for category in _LOADS)
+    return f"{products} {cell.instruction}, {loads} loads, {sum(cell.mix.values()) - products - loads} others"
+
+
+def _notes(cells: Sequence[Cell]) -> Iterator[str]:
+    """The notes, each once for the types of a target that have it."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
+        for note in cell.notes:
+            found.setdefault((cell.target, note), []).append(_short(cell.types))
+    every = {target: sum(cell.target == target for cell in cells) for target, _ in found}
+    for (target, note), types in found.items():
+        yield f"{target}{'' if len(types) == every[target] else ' ' + ' '.join(types)}: {note}"
