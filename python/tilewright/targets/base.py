@@ -228,11 +228,7 @@ class Target:
 
     def dots(self, a: str, b: str) -> tuple[dots.Dot, ...]:
         """How this target multiplies and sums elements of types `a` and `b`: tiles, if it has them, and the best of the rest."""
-        rows = [
-            row
-            for row in dots.FAMILIES.get(self.family, ())
-            if (a, b) in row.operands and row.features <= self.features and row.bits == self.vector_bits
-        ]
+        rows = self._fitting(a, b)
         tiles = [row for row in rows if row.in_panels]
         rest = [row for row in rows if not row.in_panels]
         return (*tiles[:1], *(rest[:1] or [dots.multiply_add(a, b, self._groups(a))]))
@@ -241,6 +237,17 @@ class Target:
         """The best way to multiply and sum elements of types `a` and `b` on scalable vectors; None when there is none."""
         fitting = (row for row in dots.SCALABLE if (a, b) in row.operands and row.features <= self.features)
         return next(fitting, None)
+
+    def dot_along_k(self, a: str, b: str) -> dots.Dot | None:
+        """The best instruction for both of these operands as they lie in memory, along K; None where they are widened."""
+        return next((row for row in self._fitting(a, b) if row.kind == "dot" and not row.flip), None)
+
+    def _fitting(self, a: str, b: str) -> list[dots.Dot]:
+        return [
+            row
+            for row in dots.FAMILIES.get(self.family, ())
+            if (a, b) in row.operands and row.features <= self.features and row.bits == self.vector_bits
+        ]
 
     def _groups(self, a: str) -> int:
         """Elements of A in the type of the sum that a multiply-add takes from one register, one by one."""

@@ -132,4 +132,42 @@ def Tilewright_ContractToMmlaOp : Tilewright_TransformEachOp<"contract_to_mmla">
   }];
 }
 
+def Tilewright_ContractAlongKOp : Tilewright_TransformEachOp<"contract_along_k"> {
+  let summary = "Multiplies in vectors along k, and adds up their elements after the loop over k";
+  let description = [{
+    Rewrites each `vector.contract`, (m, k) by (k, n), below the target whose operands are read from tensors, extended or
+    not, and whose k is a multiple of `lanes`, or of `lanes` groups of `depth` elements: each of the m x n sums becomes a
+    vector of `lanes` partial sums, which the loop around the contraction carries in its place and which are added up after
+    it. Rows of A and columns of B are read in vectors along k.
+
+    ```mlir
+    %c = scf.for ... iter_args(%acc = %init) -> vector<2x1xf32> {
+      vector.contract (m,k),(k,n)->(m,n) %a, %b, %acc : vector<2x16xf32>, vector<16x1xf32> into vector<2x1xf32>
+    // becomes
+    %p:2 = scf.for ... iter_args(%p0 = %zero, %p1 = %zero) -> vector<16xf32>, vector<16xf32> {
+      vector.fma %a0, %b0, %p0; vector.fma %a1, %b0, %p1
+    %c = %init + (vector.reduction <add>, %p#0), (vector.reduction <add>, %p#1)
+    ```
+
+    A contraction that adds to the sums of another one, as that of the last, short step of a loop does, adds to its partial
+    sums.
+
+    With `intrinsic`, which takes groups of `depth` elements of type `element`, and is used as by `contract_to_dot`, elements
+    are not extended, or only to `storage`. Contractions that the instruction cannot do are multiplied after extension; so are
+    all without it.
+
+    Why not upstream: `structured.tile_reduction_using_for` makes partial sums of a tensor that the tile reads and writes, of
+    as many elements as the step over k has, and not of as many as an instruction for dot products leaves.
+  }];
+  let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$lanes,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$depth,
+                       OptionalAttr<TypeAttr>:$element, OptionalAttr<TypeAttr>:$storage, OptionalAttr<StrAttr>:$intrinsic,
+                       UnitAttr:$adds, UnitAttr:$unsigned_first, UnitAttr:$both_unsigned);
+  let results = (outs);
+  let assemblyFormat = [{
+    $target `lanes` $lanes (`depth` $depth^)? (`of` $element^)? (`storage` $storage^)? (`by` $intrinsic^)? (`adds` $adds^)?
+    (`unsigned_first` $unsigned_first^)? (`both_unsigned` $both_unsigned^)? attr-dict `:` type($target)
+  }];
+}
+
 #endif // TILEWRIGHT_TRANSFORMOPS_DOT_TD

@@ -32,7 +32,7 @@ def Tilewright_StageOp : Tilewright_TransformEachOp<"stage"> {
     The handle stays valid. A silenceable failure: there is no such operand.
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntNonNegative]>:$operand,
-                       ConfinedAttr<I64Attr, [IntPositive]>:$gap);
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$gap);
   let results = (outs);
   let assemblyFormat = "$target `operand` $operand `gap` $gap attr-dict `:` type($target)";
 }
