@@ -181,10 +181,10 @@ class MatmulSpec:
             raise _not_yet(f"beta 1 with {rows[0]}", "beta 0", "Add to the result afterwards")
         if self.gathers and self.a_transposed:
             raise _not_yet("gather_rows from a table that is stored transposed", "layout n for A", "Store its rows")
-        if self.b_packed and (self.chain_b.operands or self.second_products):
+        if self.b_packed and (self.chain_b.operands or self.products > 1):
             what = "a prologue of B with operands" if self.chain_b.operands else "glu"
             raise _not_yet(f"b_packed with {what}", "b_packed=False", "Let calls take B as it is stored")
-        if self.prologue_b and self.second_products:
+        if self.prologue_b and self.products > 1:
             raise _not_yet("a prologue of B with glu", "prologue_b=()", "Convert both matrices beforehand")
 
     def _check_sizes(self) -> None:
@@ -344,6 +344,12 @@ class MatmulSpec:
         return prod(self.batch)
 
     @property
+    def transposed(self) -> tuple[bool, ...]:
+        """Whether each of the operands, in the order of the call, is stored transposed."""
+        like_b = (each.role == "b" for chain_ in (self.chain_a, self.chain_b, self.chain) for each in chain_.operands)
+        return (self.a_transposed, self.b_transposed, *(self.b_transposed and each for each in like_b))
+
+    @property
     def a_shape(self) -> tuple[Any, ...]:
         """The shape of A as it is stored, and as calls take it: (M, K), or (K, M) where it is stored transposed.
 
@@ -383,9 +389,9 @@ class MatmulSpec:
         return any(each.form in REDUCTIONS for each in self.epilogue)
 
     @property
-    def second_products(self) -> int:
-        """How many products of A by further matrices like B the epilogue takes."""
-        return sum(each.role == "b" for each in self.chain.operands)
+    def products(self) -> int:
+        """How many products with A there are: one, and one for each further matrix like B that the epilogue takes."""
+        return 1 + sum(each.role == "b" for each in self.chain.operands)
 
     @property
     def chain_a(self) -> Chain:
@@ -451,7 +457,7 @@ class MatmulSpec:
         if self.dynamic:
             remedy = "Ask spec.at(m, n, k), the spec of one call"
             raise SpecError(f"{', '.join(self.dynamic)} of {self} is dynamic", where="flops", remedy=remedy)
-        return 2 * self.matrices * self.m * self.n * self.k * (1 + self.second_products)
+        return 2 * self.matrices * self.m * self.n * self.k * self.products
 
     def __str__(self) -> str:
         """Extents, element types, layout and more: "384x1024x1024 f32 nn", "8x12*4x4x4 u8,i8,i32 nn beta=1 [relu()]"."""

@@ -34,10 +34,10 @@ public:
 
   vector::TransferWriteOp build() {
     Block *block = epilogue.getBlock();
-    body.map(block->getArgument(0), readWhole());
+    body.map(block->getArgument(0), readWhole(tile));
     for (OpOperand &operand : epilogue->getOpOperands().drop_front())
       if (BlockArgument argument = epilogue.getMatchingBlockArgument(&operand); !argument.use_empty())
-        body.map(argument, read(operand));
+        body.map(argument, isTile(operand) ? readWhole(wholeTile(operand.get())) : read(operand));
     for (Operation &op : block->without_terminator())
       body.repeat(op);
     Value result = body.of(block->getTerminator()->getOperand(0));
@@ -56,9 +56,17 @@ private:
     return result;
   }
 
-  Value readWhole() {
-    Type element = cast<RankedTensorType>(tile.getType()).getElementType();
-    return vector::TransferReadOp::create(rewriter, loc, body.type(element), tile, ValueRange{zero, zero},
+  /// Whether `operand` is another tile of sums, padded as the first one is.
+  bool isTile(OpOperand &operand) {
+    Value whole = epilogue.isDpsInput(&operand) && epilogue.getMatchingIndexingMap(&operand).isIdentity()
+                      ? wholeTile(operand.get())
+                      : Value();
+    return whole && cast<RankedTensorType>(whole.getType()).getShape() == shape;
+  }
+
+  Value readWhole(Value whole) {
+    Type element = cast<RankedTensorType>(whole.getType()).getElementType();
+    return vector::TransferReadOp::create(rewriter, loc, body.type(element), whole, ValueRange{zero, zero},
                                           zeroOf(element), ArrayRef<bool>{true, true});
   }
 

@@ -27,7 +27,7 @@ def take_as_stored(function: func.FuncOp, spec: MatmulSpec) -> None:
         matmul(%b: memref<NxK, strided<[?, 1]>>)
         read %b[n, k], a vector along k
     """
-    transposed = [index for index, stored in enumerate((spec.a_transposed, spec.b_transposed)) if stored]
+    transposed = [index for index, stored in enumerate(spec.transposed) if stored]
     if not transposed:
         return
     block = function.entry_block

@@ -59,13 +59,14 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
     of a rank for each of their axes.
     With a prologue, what is multiplied is what an elementwise ``linalg.generic`` makes of A, or of B, as it is stored. The
     operands of A's prologue come first among the further ones, then those of B's.
+    A further matrix like B has a product of its own, with the same A, which the elementwise op after them takes too.
     Without products, with K = 0, and without an epilogue ``%c`` is only filled or returned: not even rounding may change it.
     """
     with context, ir.Location.name(str(spec)):
-        transposed = (spec.a_transposed, spec.b_transposed)
+        transposed = (*spec.transposed, False)
         shapes = [
-            (batched.shape(each, spec, transposed=any(transposed[index : index + 1])), each.type)
-            for index, each in enumerate((*spec.operands, spec.result))
+            (batched.shape(each, spec, transposed=turned), each.type)
+            for each, turned in zip((*spec.operands, spec.result), transposed, strict=True)
         ]
         types = [ir.RankedTensorType.get(_sizes(shape), ir.Type.parse(element.mlir)) for shape, element in shapes]
         module = ir.Module.create()
@@ -73,7 +74,7 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
             function = func.FuncOp(ENTRY, ir.FunctionType.get(types, [types[-1]]))
             last = len(types) - 1
             function.arg_attrs = [
-                _operand_attributes(len(shape), transposed=any(transposed[each : each + 1]), writable=each == last)
+                _operand_attributes(len(shape), transposed=transposed[each], writable=each == last)
                 for each, (shape, _) in enumerate(shapes)
             ]
             with ir.InsertionPoint(function.add_entry_block()):
@@ -92,9 +93,16 @@ def _result(a: ir.Value, b: ir.Value, further: Sequence[ir.Value], c: ir.Value, 
         tensor.dim(c, arith.constant(ir.IndexType.get(), axis)) if isinstance(size, Dim) else size
         for axis, size in enumerate(batched.shape(spec.result, spec))
     ]
-    wide = tensor.empty(sizes, ir.Type.parse(spec.acc_type.mlir))
-    sums = _zeros(wide, spec)
-    return _finished(sums if spec.k == 0 else _product(a, b, sums, spec), further, c, spec)
+    def product(of: ir.Value) -> ir.Value:
+        sums = _zeros(tensor.empty(sizes, ir.Type.parse(spec.acc_type.mlir)), spec)
+        return sums if spec.k == 0 else _product(a, of, sums, spec)
+
+    sums = product(b)
+    given = [
+        product(value) if each.role == "b" else value
+        for value, each in zip(further, spec.chain.operands, strict=True)
+    ]
+    return _finished(sums, given, c, spec)
 
 
 def _zeros(into: ir.Value, spec: MatmulSpec) -> ir.Value:
@@ -137,7 +145,7 @@ def _finished(sums: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: Ma
     """What the epilogue makes of each of the sums, with beta 1 plus the former element of `c`, rounded to an element of `c`."""
     chain = spec.chain
     maps = [
-        batched.map_of(operand.loops, each.axes, spec)
+        batched.map_of(spec.batch_axes if each.role == "b" else operand.loops, each.axes, spec)
         for operand, each in zip(spec.further[len(spec.further) - len(chain.operands) :], chain.operands, strict=True)
     ]
     identity = ir.AffineMap.get_identity(len(spec.batch_axes) + 2)

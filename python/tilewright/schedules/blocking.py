@@ -202,31 +202,35 @@ def register_tile(
     padded: bool = True,
     fused: bool = True,
     rows: int = 1,
+    products: int = 1,
 ) -> tuple[int, int]:
     """The register tile with which an m x n result takes the fewest cycles, as `result_cycles` counts them.
 
     With `nr`, the best of that many columns; with `lanes`, of vectors of that many; `most` rows at most, a multiple of
-    `rows`; `fused` as for `register_tiles`.
+    `rows`; `fused` as for `register_tiles`. With several `products` of the same rows, each has so many columns.
     """
     lanes = lanes or target.lanes(element)
 
     def cycles(tile: tuple[int, int]) -> tuple[float, int]:
-        return result_cycles(target, m, n, tile, lanes=lanes, padded=padded, rows=rows), -tile[0] * tile[1]
+        return result_cycles(target, m, n * products, tile, lanes=lanes, padded=padded, rows=rows), -tile[0] * tile[1]
 
     fitting = (
         tile
         for tile in register_tiles(target, lanes, fused=fused, rows=rows)
-        if tile[0] <= most and nr in (None, tile[1])
+        if tile[0] <= most and nr in (None, tile[1]) and tile[1] % (products * lanes) == 0
     )
-    return min(fitting, key=cycles)
+    mr, columns = min(fitting, key=cycles)
+    return mr, columns // products
 
 
 def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, nr: int | None = None) -> tuple[int, int]:
     """The tile of the microkernel for m rows: of tile registers where the target has them for these types."""
     dot = target.dot(spec.a_type.name, spec.b_type.name)
     if dot.kind == "amx":
-        return tiles.block(m, spec.n, nr=nr)
-    return register_tile(target, spec.acc_type, m, spec.n, nr=nr, fused=dot.adds, rows=dot.rows)
+        return tiles.block(m, spec.n, nr=nr, products=spec.products)
+    return register_tile(
+        target, spec.acc_type, m, spec.n, nr=nr, fused=dot.adds, rows=dot.rows, products=spec.products
+    )
 
 
 def panel_bytes(spec: MatmulSpec, target: Target) -> int:
@@ -256,6 +260,8 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     b_bytes = min(int(last.bytes * _B_SHARE), _B_BLOCK_LIMIT)
     # Panels are padded to whole steps of the instruction.
     depth_bytes = ceil_div(kc, dot.step) * dot.step * element_bytes
+    # Panels of several matrices like B are used together.
+    b_bytes //= spec.products
     mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, mr)
     nc = even(spec.n, b_bytes // depth_bytes, nr)
     return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tilewright.errors import ScheduleError
 from tilewright.schedules import blocking, outer_blocks, scalable_blocks
 from tilewright.schedules.blocking import Blocking
-from tilewright.schedules.threads import in_strips, widened
+from tilewright.schedules.threads import in_strips, take_matrices, widened
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -142,14 +142,14 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
         name = "streamed"
     else:
         name = "packed" if _packing_pays(spec, target) else "unpacked"
-    if name in ("packed", "unpacked") and scalable_blocks.pays(spec, target, threads):
+    if name in ("packed", "unpacked") and scalable_blocks.pays(spec, target):
         name = "scalable"
     return sized(name, spec, target, overrides, threads)
 
 
 def needed(spec: MatmulSpec) -> str | None:
     """The one strategy that fuses what is done before the product, or what takes more than an element after it, if any is."""
-    return "packed" if spec.prologue_a or spec.prologue_b or spec.second_products else None
+    return "packed" if spec.prologue_a or spec.prologue_b or spec.products > 1 else None
 
 
 def sized(
@@ -167,7 +167,8 @@ def sized(
             expected=f"strategy {only}",
             remedy="Leave the choice of a strategy to the model",
         )
-    sizes = chosen.shared(chosen.sizes(spec, target), spec, threads)
+    sharing = 1 if take_matrices(spec, threads) else threads
+    sizes = chosen.shared(chosen.sizes(spec, target), spec, sharing)
     return Choice(name, sizes.replaced(overrides or {}))
 
 

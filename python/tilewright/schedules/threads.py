@@ -7,6 +7,7 @@ It decides while compiling. A call uses fewer threads when OpenMP has fewer to g
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from tilewright.errors import SpecError
 from tilewright.schedules.blocking import Blocking, ceil_div, even
@@ -22,6 +23,10 @@ still waits for work in a loop, and 30 µs when it sleeps and has to be woken. T
 (72 µs on one), the smallest cube that gets two; after a quarter of a second without a call 125 µs and not 96."""
 _BYTES_PER_CYCLE = 8
 """What a core streams from memory, at most: the time of products that read much and compute little."""
+_UNEVEN = 1.15
+"""Times its share of a batch that one thread may get: less than parallel regions in each product cost."""
+_SMALL = 1 << 20
+"""Multiply-adds, 10 µs of one core, below which threads gain little from sharing one product."""
 _NARROW = 32
 """Bits of an element of which a vector multiply-add does one a lane; of narrower ones a dot product does several."""
 
@@ -41,9 +46,17 @@ def cycles(spec: MatmulSpec, target: Target) -> float:
     """About how many cycles the product takes one core at its peak, or at the speed of its memory if that is less."""
     acc, narrowest = spec.acc_type, min(spec.a_type.bits, spec.b_type.bits)
     products = target.lanes(acc) * target.fma_per_cycle * max(1, _NARROW // narrowest)
-    read = spec.m * spec.k * spec.a_stored.bits + (1 + spec.second_products) * spec.k * spec.n * spec.b_stored.bits
-    elements = read + spec.m * spec.n * acc.bits
+    read = prod(spec.a_shape) * spec.a_stored.bits + spec.products * prod(spec.b_shape) * spec.b_stored.bits
+    elements = read + spec.matrices * spec.m * spec.n * acc.bits
     return max(spec.flops / 2 / products, elements / 8 / _BYTES_PER_CYCLE)
+
+
+def take_matrices(spec: MatmulSpec, threads: int) -> bool:
+    """Whether threads share a batch by its entries, and not each product: where there are enough for all, or small ones."""
+    if threads == 1 or spec.dynamic or spec.matrices < threads:
+        return False
+    is_even = ceil_div(spec.matrices, threads) * threads <= spec.matrices * _UNEVEN
+    return is_even or spec.flops / 2 < _SMALL * spec.matrices
 
 
 def used(spec: MatmulSpec, target: Target, threads: int) -> int:

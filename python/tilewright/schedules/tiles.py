@@ -36,16 +36,17 @@ def step_cycles(down: int, across: int) -> int:
     return max(down * across * _CYCLES, _LATENCY) + (down + across) * _LOAD_CYCLES
 
 
-def block(m: int, n: int, *, nr: int | None = None) -> tuple[int, int]:
+def block(m: int, n: int, *, nr: int | None = None, products: int = 1) -> tuple[int, int]:
     """The rows and columns of the block with which an m x n result takes the fewest cycles, padded blocks counted whole.
 
-    With `nr`, the best of that many columns.
+    With `nr`, the best of that many columns. With several `products` of the same rows, each has so many columns.
     """
 
     def cycles(each: tuple[int, int]) -> int:
         down, across = each
-        count = -(-max(m, 1) // (down * AMX_ROWS)) * -(-max(n, 1) // (across * AMX_ROWS))
+        count = -(-max(m, 1) // (down * AMX_ROWS)) * -(-max(n, 1) // (across // products * AMX_ROWS))
         return count * step_cycles(down, across)
 
-    down, across = min((each for each in blocks() if nr in (None, each[1] * AMX_ROWS)), key=cycles)
-    return down * AMX_ROWS, across * AMX_ROWS
+    fitting = (each for each in blocks() if nr in (None, each[1] * AMX_ROWS) and each[1] % products == 0)
+    down, across = min(fitting, key=cycles)
+    return down * AMX_ROWS, across // products * AMX_ROWS
