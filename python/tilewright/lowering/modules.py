@@ -63,7 +63,7 @@ def decompose(module: ir.Module) -> None:
     """
     with steps.script() as script:
         kind = transform.AnyOpType.get()
-        structured.DecomposeInterfaceOp(kind, steps.match(script.functions, "linalg.softmax"))
+        structured.DecomposeInterfaceOp(kind, steps.match(script.root, "linalg.softmax"))
     driver.run_own_script(module, script.module, "payload")
 
 

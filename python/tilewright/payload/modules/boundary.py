@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import func, linalg
+from tilewright.mlir.dialects import bufferization, func
 from tilewright.payload.modules.contractions import element_name
 from tilewright.payload.modules.places import STAND_IN
 from tilewright.payload.signature import Parameter, Signature
@@ -164,15 +164,8 @@ def _direct(terminator: ir.Operation, index: int, target: ir.Value) -> None:
         op.operands[position] = target
         return
     with ir.InsertionPoint(terminator), terminator.location:
-        rank = ir.ShapedType(target.type).rank
-        identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
-        parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-        maps, iterators = ir.ArrayAttr.get([identity] * 2), ir.ArrayAttr.get([parallel] * rank)
-        copy = linalg.GenericOp([target.type], [value], [target], maps, iterators)
-        element = ir.ShapedType(target.type).element_type
-        with ir.InsertionPoint(ir.Block.create_at_start(copy.regions[0], [element] * 2)):
-            linalg.YieldOp([copy.regions[0].blocks[0].arguments[0]])
-    terminator.operands[index] = copy.results[0]
+        copy = bufferization.MaterializeInDestinationOp(target.type, value, target)
+    terminator.operands[index] = copy.result
 
 
 def _origin(value: ir.Value) -> tuple[ir.Operation, int, ir.Operation | None] | None:

@@ -50,7 +50,8 @@ class Place:
             for b in 0..B: C[b] = product(A[b], B)
         """
         a, b, *rest = operands
-        given = [_collapsed(value, axes) for value, axes in zip([a, b, *rest], self.operands, strict=False)]
+        ordered = [b, a, *rest] if self.swapped else operands
+        given = [_collapsed(value, axes) for value, axes in zip(ordered, self.operands, strict=False)]
         result = ir.RankedTensorType(kind)
         into = tensor.empty([self._extent(each) for each in self.operands[-1]], result.element_type)
         whole = self._nest(list(self.loops), {}, into, lambda at, out: self._step(given, number, at, out))

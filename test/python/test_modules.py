@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Whole modules: each file of test/modules computes what NumPy does, and its products are found."""
+
+from math import erf, sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tilewright as tw
+
+MODULES = Path(__file__).parents[1] / "modules"
+RANDOM = np.random.default_rng(20)
+
+
+def load(name, **options):
+    return tw.compile_module((MODULES / f"{name}.mlir").read_text(), filename=f"{name}.mlir", **options)
+
+
+def values(signature):
+    """Random arguments for a function, small enough that f32 is accurate."""
+    found = []
+    for each in signature.arguments:
+        kind = tw.dtypes.to_numpy(each.type)
+        if each.type.kind == "float":
+            found.append(np.asarray(RANDOM.standard_normal(each.shape) * 0.5).astype(kind))
+        else:
+            info = np.iinfo(kind)
+            found.append(RANDOM.integers(info.min, info.max, each.shape, endpoint=True).astype(kind))
+    return found
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def gelu(x):
+    return x * 0.5 * (1 + np.vectorize(erf)(x / sqrt(2)))
+
+
+def feed_forward(x, w1, b1, w2, b2):
+    return gelu(x @ w1 + b1) @ w2 + b2 + x
+
+
+def attention(q, k, v):
+    return np.einsum("hij,jhd->ihd", softmax(np.einsum("ihd,jhd->hij", q, k) / 4), v)
+
+
+def residual(x, scale, shift, w):
+    return np.maximum(x * scale + shift, 0).sum(0) / 32 @ w
+
+
+def quantised(a, b, scale):
+    return np.clip(np.round((a @ b).astype(np.float32) * scale.astype(np.float32)), -128, 127)
+
+
+def transposes(at, b, c, d):
+    ab = at.T @ b
+    return (ab @ c @ d).T, ab
+
+
+def unused(a, never):
+    w = np.array([[1, 2, 3, 4], [0.5, 0.25, 0, -1], [1, 1, 1, 1], [2, 2, 2, 2], *np.eye(4)])
+    return a, a @ w, np.ones((2, 2))
+
+
+def rows(x, gamma):
+    centred = x - x.mean(1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5) * gamma
+
+
+def vectors(a, x):
+    return a @ x, np.asarray(x @ x), np.sin(a[3:7, 2:7])
+
+
+CASES = {
+    # File: what it computes, and how many products it has.
+    "feed_forward": (feed_forward, 2),
+    "attention": (attention, 2),
+    "batched": (lambda a, b, bias, w: np.exp(a @ b + bias) @ w, 2),
+    "residual": (residual, 1),
+    "quantised": (quantised, 1),
+    "chain": (lambda a, b, c: a @ b @ c, 2),
+    "transposes": (transposes, 3),
+    "unused": (unused, 1),
+    "rounded": (lambda a, b, bias: np.tanh(a @ b + bias), 1),
+    "gated": (lambda x, w, v: silu(x @ w) * (x @ v), 2),
+    "tokens": (lambda x, w, b: x @ w + b + x, 1),
+    "rows": (rows, 0),
+    "vectors": (vectors, 2),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_results_are_those_of_numpy(name):
+    compute, products = CASES[name]
+    module = load(name)
+    signature = module[name].signature
+    arguments = values(signature)
+    wide = [each.astype(np.int64 if each.dtype.kind in "iu" else np.float64) for each in arguments]
+    expected = compute(*wide)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    results = module(*arguments)
+    results = results if isinstance(results, tuple) else (results,)
+    assert len(signature.products) == products
+    for result, right, each in zip(results, expected, signature.results, strict=True):
+        assert (result.shape, result.dtype) == (each.shape, tw.dtypes.to_numpy(each.type))
+        tolerance = {"f64": 1e-12, "f32": 3e-5, "bf16": 2**-7, "i8": 1e-9}[each.element]
+        np.testing.assert_allclose(result.astype(np.float64), right, rtol=tolerance, atol=tolerance)
+
+
+def test_memrefs_are_written_in_place():
+    function = load("buffers")["buffers"]
+    wide = RANDOM.standard_normal((12, 32)).astype(np.float32) * 0.5
+    a, b = wide[:, 4:24], RANDOM.standard_normal((20, 16)).astype(np.float32) * 0.5
+    c, d = np.zeros((12, 32), np.float32)[:, :16], RANDOM.standard_normal((24, 16)).astype(np.float32)
+    former = d.copy()
+    assert function(a, b, c, d) is None
+    np.testing.assert_allclose(c, np.exp(a @ b), rtol=3e-5)
+    np.testing.assert_allclose(d[8:20], former[8:20] + a @ b, rtol=3e-5, atol=3e-5)
+    np.testing.assert_array_equal(d[:8], former[:8])
+    np.testing.assert_array_equal(d[20:], former[20:])
+
+
+def test_functions_have_names():
+    module = load("functions")
+    a, b = values(module["first"].signature)
+    assert list(module) == ["first", "second"]
+    np.testing.assert_allclose(module["first"](a, b=b), a @ b, rtol=3e-5, atol=3e-5)
+    np.testing.assert_allclose(module["second"](a, b), (a @ b).max(1), rtol=3e-5, atol=3e-5)
+    assert module.asm["llvm"].count("llvm.func internal @product0(") == 1
+    assert "@product1" not in module.asm["llvm"]
+    with pytest.raises(tw.SpecError, match=r"2 functions.*module\[name\], with one of first, second"):
+        module(a, b)
