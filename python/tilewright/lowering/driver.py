@@ -207,6 +207,8 @@ def bufferize(
         ScheduleError: B is to come packed, and the schedule does not pack it.
     """
     make_private(_payload_function(module, "bufferized"))
+    if take_matrices(spec, threads):
+        own_buffers.mark(_payload_function(module, "bufferized"))
     run_own_script(module, pipelines.bufferize(), "bufferized")
     run_passes(module, pipelines.DROP_RESULT, "bufferized")
     _return_through_c(_payload_function(module, "bufferized"))
@@ -216,8 +218,6 @@ def bufferize(
     if plan is not None and plan.parameters is not None and plan.name == "outer_product":
         run_passes(module, block_products.HOIST, "bufferized")
         outer_products.call(_payload_function(module, "bufferized"), spec, target, plan.parameters)
-    if take_matrices(spec, threads):
-        own_buffers.mark(_payload_function(module, "bufferized"))
     if target.scalable_bits:
         scalable_elementwise.vectorize(_payload_function(module, "bufferized"))
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")

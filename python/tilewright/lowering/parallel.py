@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tilewright.lowering import races
+from tilewright.lowering import own_buffers, races
 from tilewright.lowering.slices import accesses, at_most, is_inside
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, openmp, scf
@@ -176,7 +176,7 @@ def _loop_to_split(op: ir.Operation) -> ir.Operation | None:
 def _can_share(loop: ir.Operation, around: ir.Operation) -> bool:
     if not races.is_parallel(loop, around):
         return False
-    private = sum(_bytes(op) for op in races.private_buffers(loop))
+    private = sum(_bytes(op) for op in races.private_buffers(loop) if not own_buffers.is_own(op, loop))
     return private <= _MOST_PRIVATE_BYTES
 
 
@@ -191,7 +191,10 @@ def _share_loop(shared: Shared, threads: int, cap: ir.Value) -> None:
     loop = shared.loop
     inner = _inner_loop(shared)
     parts = grid(_extent(loop), Extent(1, 1) if inner is None else _extent(inner), threads)
-    private = races.private_buffers(loop)
+    own: list[ir.Operation] = []
+    private: list[ir.Operation] = []
+    for op in races.private_buffers(loop):
+        (own if own_buffers.is_own(op, loop) else private).append(op)
     with ir.InsertionPoint(shared.whole):
         index = ir.IndexType.get()
         zero, one = arith.constant(index, 0), arith.constant(index, 1)
@@ -217,6 +220,9 @@ def _share_loop(shared: Shared, threads: int, cap: ir.Value) -> None:
     if inner is not None and parts.inner > 1:
         beside = [op.operation for op in inner.block]
         _leave_to_first(row, beside[beside.index(inner) + 1 : -1], beside[-1])
+    with ir.InsertionPoint.at_block_begin(body):
+        for alloc in own:
+            own_buffers.divide(alloc, parts.outer * parts.inner, body.arguments[0])
     for alloc in private:
         with ir.InsertionPoint.at_block_begin(outside):
             own = memref.alloca(alloc.results[0].type, [], [])
@@ -232,7 +238,8 @@ def _inner_loop(shared: Shared) -> ir.Operation | None:
     loop, around = shared.loop, shared.whole
     body = [op.operation for op in loop.regions[0].blocks[0]]
     at = next((i for i, op in enumerate(body) if op.name == "scf.for"), None)
-    if at is None or races.private_buffers(loop) or any(accesses(op) != [] for op in body[:at]):
+    private = [op for op in races.private_buffers(loop) if not own_buffers.is_own(op, loop)]
+    if at is None or private or any(accesses(op) != [] for op in body[:at]):
         return None
     inner = body[at]
     again = None if around == loop else around
@@ -291,6 +298,11 @@ def _work(op: ir.Operation) -> int:
         return _MOVING * prod(ir.VectorType(vector.type).shape)
     if op.name in ("memref.load", "memref.store"):
         return _MOVING
+    if op.name in ("vector.load", "vector.maskedload", "vector.store", "vector.maskedstore"):
+        vector = op.results[0] if op.results else op.operands[0 if op.name == "vector.store" else len(op.operands) - 1]
+        return _MOVING * prod(ir.VectorType(vector.type).shape)
+    if op.name == "llvm.call_intrinsic":  # Of scalable vectors, those of 128 bits.
+        return max((prod(each.type.shape) for each in op.operands if isinstance(each.type, ir.VectorType)), default=0)
     inside = [sum(_work(each.operation) for block in region for each in block) for region in op.regions]
     if op.name == "scf.for":
         return _extent(op).trips * sum(inside)

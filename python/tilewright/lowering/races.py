@@ -11,6 +11,7 @@ Upstream proves this for affine loops only (``affine-parallelize``), which ours,
 
 from __future__ import annotations
 
+from tilewright.lowering import own_buffers
 from tilewright.lowering.slices import (
     Linear,
     Quotient,
@@ -60,7 +61,10 @@ def is_parallel(loop: ir.Operation, around: ir.Operation | None = None) -> bool:
 
 
 def private_buffers(loop: ir.Operation) -> list[ir.Operation]:
-    """The allocations outside of a loop that are used in it only, and that each iteration first fills with one write."""
+    """The allocations outside of a loop that are used in it only, and that each iteration first fills with one write.
+
+    Or that each iteration had for itself: `own_buffers`.
+    """
     first: dict[ir.Value, ir.Operation] = {}
     for op in loop.regions[0].blocks[0]:
         for inner in walk(op.operation):
@@ -76,8 +80,7 @@ def private_buffers(loop: ir.Operation) -> list[ir.Operation]:
         and alloc.name == "memref.alloc"
         and not is_inside(buffer, loop)
         and all(is_below(use.owner.operation, loop) for use in buffer.uses)
-        and op.parent == loop
-        and _fills(op, buffer)
+        and (own_buffers.is_own(alloc, loop) or (op.parent == loop and _fills(op, buffer)))
     ]
 
 

@@ -30,7 +30,7 @@ def gather(function: func.FuncOp, *, reuse: bool = False) -> int:
     allocations = [(op, kind) for op, kind in allocations if kind.has_static_shape]
     if not allocations:
         return 0
-    sizes = [-(-bytes_of(kind) // _ALIGNMENT) * _ALIGNMENT + _STAGGER for _, kind in allocations]
+    sizes = [padded_bytes_of(kind) for _, kind in allocations]
     times = _times(block, [op.memref for op, _ in allocations]) if reuse else None
     offsets = _offsets(sizes, times or [(0, 1)] * len(sizes))
     total = max(offset + size for offset, size in zip(offsets, sizes, strict=True))
@@ -84,6 +84,11 @@ def _times(block: ir.Block, buffers: Sequence[ir.Value]) -> list[tuple[int, int]
                 uses.append(order[op])
         found.append((min(uses, default=0), max(uses, default=0)))
     return found
+
+
+def padded_bytes_of(kind: ir.MemRefType) -> int:
+    """Bytes from one buffer to the next."""
+    return -(-bytes_of(kind) // _ALIGNMENT) * _ALIGNMENT + _STAGGER
 
 
 def bytes_of(kind: ir.MemRefType) -> int:

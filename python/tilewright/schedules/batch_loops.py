@@ -12,6 +12,9 @@ from tilewright.mlir.dialects.transform import tilewright as ours
 from tilewright.schedules import steps
 from tilewright.spec import MatmulSpec
 
+_ENTRIES = "entries"
+ENTRIES = f"mark_{_ENTRIES}"
+"""Attribute of a loop over entries of a batch."""
 _RESULT = "result"
 """Mark of the op that makes C."""
 
@@ -40,15 +43,17 @@ def take_apart(script: steps.Script, spec: MatmulSpec, blocks: Sequence[Sequence
         steps.mark(op, _RESULT)
     shared = shared_axes(spec)
     zeros = [0] * len(spec.batch_axes)
-    loops = [_one(spec, axis) for axis in spec.b_axes]
-    loops += [[*zeros, *sizes] for sizes in blocks] + [_one(spec, axis) for axis in shared]
-    for sizes in loops:
+    around = [_one(spec, axis) for axis in spec.b_axes]
+    inside = [_one(spec, axis) for axis in shared]
+    for sizes in (*around, *([*zeros, *each] for each in blocks), *inside):
         if spec.fused:
-            op, _ = steps.tile_with_producers(op, sizes[:-1])
+            op, loop = steps.tile_with_producers(op, sizes[:-1])
         elif blocks:  # A block of K adds to what another one left: C is filled with zeros before all.
-            op, _ = steps.tile(op, sizes)
+            op, loop = steps.tile(op, sizes)
         else:
-            op, _ = steps.tile_with_producers(op, sizes)
+            op, loop = steps.tile_with_producers(op, sizes)
+        if sizes in (*around, *inside):
+            steps.mark(loop, _ENTRIES)
     drop_batch(script.functions, spec)
 
 
