@@ -8,8 +8,8 @@
 // which also has QEMU read the program's symbols. A block of instructions is counted as it is entered: exact, unless a
 // fault leaves it.
 //
-// The declarations are those of QEMU's documentation, "QEMU TCG Plugins", for the interface that QEMU_PLUGIN_VERSION says
-// (1: QEMU 4.2 to 8.2; 2: from 9.0): Debian's packages have no header for it before QEMU 8.1. One thread only.
+// The declarations are those of QEMU's documentation, "QEMU TCG Plugins", for the interface that QEMU_PLUGIN_VERSION
+// says (1: QEMU 4.2 to 8.2; 2: from 9.0): Debian's packages have no header for it before QEMU 8.1. One thread only.
 
 #include <inttypes.h>
 #include <stddef.h>

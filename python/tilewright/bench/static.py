@@ -154,7 +154,7 @@ def _checked(kernel: Kernel, target: Target, found: dict[str, Any]) -> None:
     expected = checks.expect(spec, given)
     kernel(given.a, given.b, out=given.c)
     try:
-        checks.check(target.name, given.c, expected.product, expected.bound(spec.c))
+        checks.check(target.name, given.c, expected.product, expected.bound(spec.c_type.name))
         found["right"] = True
     except checks.CheckError as error:
         found["notes"].append(str(error))

@@ -37,6 +37,10 @@ _MODELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"x86": ("x86-64-v4", "znver3"), "arm": ("neoverse-n1", "neoverse-v2")}
 )
 
+# Multiply-adds that start in a cycle for each one of floats that does. Half of the vector units multiply integers: Arm's
+# Software Optimization Guides of Neoverse V1, N2 and V2, "ASIMD integer instructions".
+_RATES: Mapping[str, float] = MappingProxyType({"mla": 0.5})
+
 
 @dataclass(frozen=True, slots=True)
 class InstructionCost:
@@ -158,7 +162,7 @@ def _bound(loop: HotLoop, target: Target) -> float:
     if loop.tile_products:
         return tile_model.bound(loop)
     counted = [each for each in loop.instructions if (each.fma if loop.fma else each.multiply)]
-    rates = {row.name: row.per_cycle for row in dots.FAMILIES.get(target.family, ())}
+    rates = {**_RATES, **{row.name: row.per_cycle for row in dots.FAMILIES.get(target.family, ())}}
     # Wider vectors take several of the units that fixed ones take one of.
     fixed, scalable = (
         target.fma_per_cycle,
