@@ -25,8 +25,8 @@ def outer(spec: MatmulSpec, target: Target) -> OuterProduct | None:
 
 
 def fits(spec: MatmulSpec, target: Target) -> bool:
-    """Whether the strategy computes `spec`: with static extents, and not what is done to operands, or with more of them."""
-    further = spec.prologue_a or spec.prologue_b or spec.second_products or spec.has_rows or spec.dynamic
+    """Whether the strategy computes `spec`: one product, of operands as they are, and what is done to each element of it."""
+    further = spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows
     return outer(spec, target) is not None and not further and not spec.b_packed
 
 
@@ -52,7 +52,7 @@ def require(spec: MatmulSpec, target: Target) -> OuterProduct:
         raise ScheduleError(
             f"strategy outer_product does not compute {spec}",
             where="outer_product",
-            expected="static extents, a B that comes unpacked, no prologue, and an epilogue of elements",
+            expected="a B that comes unpacked, no prologue, and an epilogue of elements",
             remedy="Let the strategy be chosen",
         )
     if row is None:
@@ -65,6 +65,17 @@ def require(spec: MatmulSpec, target: Target) -> OuterProduct:
     return row
 
 
+def register_tile(spec: MatmulSpec, target: Target) -> tuple[int, int]:
+    """Rows and columns of a block of tiles at the target's own length of streaming vectors.
+
+    Raises:
+        ScheduleError: As for `require`.
+    """
+    row = require(spec, target)
+    lanes = row.lanes(max(target.streaming_bits, _LEAST_BITS))
+    return row.down * lanes, row.across * lanes
+
+
 def blocking(spec: MatmulSpec, target: Target) -> Blocking:
     """The sizes for `spec` on `target`. Those of a register tile are for the target's own length of streaming vectors.
 
@@ -74,9 +85,9 @@ def blocking(spec: MatmulSpec, target: Target) -> Blocking:
         ScheduleError: As for `require`.
     """
     row = require(spec, target)
-    lanes = row.lanes(max(target.streaming_bits, _LEAST_BITS))
-    kc = max(spec.k, 1) if spec.fused else even(spec.k, _LONGEST_KC * row.depth, row.depth)
+    mr, nr = register_tile(spec, target)
+    kc = even(spec.k, _LONGEST_KC * row.depth, row.depth)
     depth_bytes = ceil_div(kc, row.depth) * row.word // 8
     mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, row.most_rows)
     nc = even(spec.n, _B_BLOCK_LIMIT // depth_bytes, row.most_rows)
-    return Blocking(mr=row.down * lanes, nr=row.across * lanes, mc=mc, nc=nc, kc=kc)
+    return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)

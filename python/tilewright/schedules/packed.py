@@ -86,10 +86,13 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         if trimmed:
             steps.trim(tile, dot.step)
         batch_loops.resolve_extents(script.functions, spec)
+        for panel, name in zip(panels, _PANELS, strict=True):
+            steps.mark(panel, name)
+        if spec.products > 1:  # They have one panel of A.
+            steps.clean(script.functions)
+            panels = [steps.match_marked(script.functions, name) for name in _PANELS]
         # A's panels are made inside the ic loop, over jr and ir, B's outside of it.
-        for operand, (own, over) in enumerate((("ir", ("jr", "ir")), ("jr", ("ic", "jr", "ir")))):
-            panel = panels[operand]
-            steps.mark(panel, _PANELS[operand])
+        for panel, own, over in zip(panels, ("ir", "jr"), (("jr", "ir"), ("ic", "jr", "ir")), strict=True):
             if loops[own][1]:
                 # Entries of a batch that share a B share its panels.
                 entries = len(batch_loops.shared_axes(spec)) if own == "jr" else 0
@@ -111,12 +114,24 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
                 computed=bool(prologue),
             )
         tile = steps.match_product(script.functions, spec)
+        # Before the loops over k: what becomes one loop then has nothing of the epilogue's in between.
+        write = steps.vectorize_epilogue(steps.match_marked(script.functions, _EPILOGUE)) if spec.fused else None
+        if spec.products > 1:
+            steps.clean(script.functions)
+            tile = steps.match_product(script.functions, spec)
         looped = trimmed or p.kc > dot.step
         if looped:
             tile, _ = steps.tile(tile, [0, 0, dot.step])
+            if spec.products > 1:
+                steps.clean(script.functions)
+                tile = steps.match_product(script.functions, spec)
+                steps.fuse_loops(steps.split(steps.enclosing_loop(tile), spec.products))
+                tile = steps.match_product(script.functions, spec)
         steps.vectorize_product(tile, script.functions, spec)
-        finish = _write_fused if spec.fused else _write_sums
-        finish(script.functions, spec, p, looped=looped)
+        if write is None:
+            _write_sums(script.functions, spec, p, looped=looped)
+        else:
+            _write_fused(script.functions, spec, write, looped=looped)
     return script.module
 
 
@@ -142,9 +157,8 @@ def _write_sums(functions: steps.Handle, spec: MatmulSpec, p: Blocking, *, loope
     steps.split_full_tiles(functions, tile_type, looped=looped)
 
 
-def _write_fused(functions: steps.Handle, spec: MatmulSpec, p: Blocking, *, looped: bool) -> None:
-    """Keeps sums in registers over all of K, and writes what the epilogue makes of them."""
-    write = steps.vectorize_epilogue(steps.match_marked(functions, _EPILOGUE))
+def _write_fused(functions: steps.Handle, spec: MatmulSpec, write: steps.Handle, *, looped: bool) -> None:
+    """Keeps sums in registers over all of K, for the epilogue whose result `write` writes."""
     steps.keep_accumulators(functions, looped=looped)
     steps.start_from_zero(functions, runs=bool(spec.dynamic))
     steps.split_full_write(write)

@@ -25,17 +25,17 @@ _KC_RANGE = (128, 1024)
 
 def fits(spec: MatmulSpec, target: Target) -> bool:
     """Whether the strategy computes `spec`: with static extents, and not what is done to operands, or with more of them."""
-    further = spec.prologue_a or spec.prologue_b or spec.second_products or spec.has_rows or spec.dynamic
+    further = spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows or spec.dynamic
     return _dot(spec, target) is not None and not further and not spec.b_packed
 
 
-def pays(spec: MatmulSpec, target: Target, threads: int) -> bool:
+def pays(spec: MatmulSpec, target: Target) -> bool:
     """Whether the target's scalable vectors are longer than its fixed ones, which have every other strategy.
 
     Instructions executed for f32 on vectors of 256 bits and, with packing or without, on fixed ones: 256x256x256 3.4 and 5.4
-    millions, 96x128x64 185 and 264 thousands, 123x121x61 233 and 377, 16x16x16 1.90 and 1.94. Its loops are not shared yet.
+    millions, 96x128x64 185 and 264 thousands, 123x121x61 233 and 377, 16x16x16 1.90 and 1.94.
     """
-    return target.scalable_bits > target.vector_bits and threads == 1 and fits(spec, target)
+    return target.scalable_bits > target.vector_bits and fits(spec, target)
 
 
 def require(spec: MatmulSpec, target: Target, blocking: Blocking) -> Dot:

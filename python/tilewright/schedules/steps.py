@@ -212,6 +212,18 @@ def tile_with_product(op: Handle, sizes: Sequence[int], spec: MatmulSpec) -> tup
     return tiled, loop_
 
 
+def fuse_loops(loops: Sequence[Handle]) -> None:
+    """Makes one loop of several that take the same steps and do not depend on each other.
+
+    Before: ``for k: s += A[k] * B[k]``, ``for k: t += A[k] * D[k]``. After::
+
+        for k: s += A[k] * B[k]; t += A[k] * D[k]
+    """
+    first, *others = loops
+    for each in others:
+        first = loop.loop_fuse_sibling(transform.AnyOpType.get(), first, each)
+
+
 def split_sum(op: Handle, sizes: Sequence[int]) -> Handle:
     """Tiles the reduction of a linalg op so that each element of a tile has a sum of its own. Returns the loop.
 
@@ -513,6 +525,20 @@ def vectorize_epilogue(op: Handle) -> Handle:
 def split_full_write(write: Handle) -> None:
     """Gives a write of a tile a branch without masks for full tiles, as `split_full_tiles` does."""
     ours.tilewright_split_transfer(write)
+
+
+def specialize_tiles(loop_handle: Handle, *, unit: int = 1, whole: bool = False) -> None:
+    """Evens out the tiles of a loop over an extent that only a call tells, and gives each size code of its own.
+
+    Sizes are multiples of `unit`; with `whole` the extent is one too, and otherwise the last tile may end within one. Needs
+    an extent above zero. Before: ``for i in 0..M step MR: tile of min(MR, M - i) rows``. After::
+
+        even = M over the number of tiles, rounded up
+        for i in 0..M step even:
+            rows = min(even, M - i)
+            1 row: tile of 1 row; 2 rows: tile of 2 rows; ... MR rows: tile of MR rows
+    """
+    ours.tilewright_specialize_tiles(loop_handle, unit=unit, whole=whole)
 
 
 def peel(loop_handle: Handle) -> None:
