@@ -14,6 +14,9 @@ HOIST = "builtin.module(canonicalize, func.func(loop-invariant-code-motion))"
 """Slices leave the loops that they do not depend on."""
 
 
+_MIXED = ("offsets", "sizes", "strides")
+
+
 def marked(function: func.FuncOp, mark: str) -> list[ir.Operation]:
     """The ops of a function that have the attribute `mark`."""
     return [op for op in walk(function.operation) if mark in op.attributes]
@@ -39,6 +42,20 @@ def transposed(matrix: ir.Value) -> ir.Value:
     """A view with rows and columns swapped."""
     permutation = ir.AffineMapAttr.get(ir.AffineMap.get_permutation([1, 0]))
     return memref.TransposeOp(swapped(ir.MemRefType(matrix.type)), matrix, permutation).result
+
+
+def extent(matrix: ir.Value, dimension: int) -> int | ir.Value:
+    """An extent of a matrix: a number where that is known, otherwise what the slice that it is was made with."""
+    kind = ir.MemRefType(matrix.type)
+    if not kind.is_dynamic_dim(dimension):
+        return kind.shape[dimension]
+    maker = definition(matrix)
+    if maker is not None and maker.name == "memref.subview" and kind.rank == ir.MemRefType(maker.operands[0].type).rank:
+        offsets, sizes, _ = (list(ir.DenseI64ArrayAttr(maker.attributes[f"static_{what}"])) for what in _MIXED)
+        unknown = ir.ShapedType.get_dynamic_size()
+        given = 1 + offsets.count(unknown) + sizes[:dimension].count(unknown)
+        return maker.operands[given]
+    return memref.dim(matrix, arith.constant(ir.IndexType.get(), dimension))
 
 
 def static(c: ir.Value, function: func.FuncOp, most: Sequence[int]) -> ir.Value:

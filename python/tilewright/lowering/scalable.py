@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tilewright.lowering import block_products
 from tilewright.lowering.scalable_panels import pack_a, pack_b
 from tilewright.lowering.scalable_tile import Sums, Tile
-from tilewright.lowering.scalable_vectors import branch, is_less, loop, plus, times, value_of
+from tilewright.lowering.scalable_vectors import Index, at_most, branch, is_less, loop, plus, slice_of, times, value_of
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, scf, vector
 from tilewright.schedules.blocking import Blocking
@@ -57,16 +57,33 @@ def expand(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Block
                 for count, element in ((rows * kc, tile.panel_element), (columns * kc // dot.depth, tile.word))
             )
         with block_products.behind(a, to_a):
-            pack_a(tile, a, to_a)
+            pack_a(tile, a, to_a, kc)
         with block_products.behind(b, to_b):
             pack_b(tile, b, to_b)
         fill = block_products.fill_of(c, function)
         with ir.InsertionPoint(product):
             first = None if fill is None else block_products.first_step(product, c, fill)
-            _Block(tile, to_a, to_b, c, fresh=fill is not None, first=first).multiply(memref.dim(a, value_of(1)))
+            _Block(tile, to_a, to_b, c, kc, fresh=fill is not None, first=first).multiply(block_products.extent(a, 1))
         product.erase()
         if fill is not None:
             fill.erase()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a tile is written.
+
+    Attributes:
+        rows: The rows of C that it has.
+        exist: How many they are.
+        column: The column that it starts with.
+        columns: How many columns C has.
+    """
+
+    rows: ir.Value
+    exist: Index
+    column: ir.Value
+    columns: Index
 
 
 @dataclass(frozen=True)
@@ -78,6 +95,7 @@ class _Block:
         a: Panels of A.
         b: Panels of B.
         c: The block.
+        depth: Elements along K of a panel of A, with room for the longest block.
         fresh: Whether nothing is in the block before the first step over K.
         first: Whether this is that step; None: it is, if the block is fresh.
     """
@@ -86,68 +104,59 @@ class _Block:
     a: ir.Value
     b: ir.Value
     c: ir.Value
+    depth: int
     fresh: bool
     first: ir.Value | None
 
-    def multiply(self, k: ir.Value) -> None:
+    def multiply(self, k: Index) -> None:
         """Computes the block from panels of `k` elements along K."""
         tile = self.tile
-        m, n = (memref.dim(self.c, value_of(d)) for d in (0, 1))
-        k = tile.padded(k)
+        m, n = (block_products.extent(self.c, d) for d in (0, 1))
+        k = value_of(tile.padded(k))
         columns = tile.columns()
+        # Made outside of the loop over columns: threads share the one over rows.
+        rows = [value_of(each) for each in (0, m, tile.rows)]
         with loop(0, n, columns) as (jr, _, _):
             masks = tile.masks(jr, n)
-            with loop(0, m, tile.rows) as (row, _, _):
-                starts = times(row, k), times(jr, tile.groups_in(k))
+            with loop(*rows) as (row, _, _):
+                starts = times(row, self.depth), times(jr, tile.groups_in(k))
                 sums = tile.sums(self.a, starts[0], self.b, starts[1], k, columns)
-                self._finish(sums, row, jr, (m, n), masks)
+                exist = at_most(tile.rows, row, m)
+                of_rows = slice_of(self.c, [row, 0], [exist, n])
+                self._finish(sums, _Place(of_rows, exist, jr, n), masks)
 
-    def _finish(
-        self,
-        sums: Sums,
-        row: ir.Value,
-        column: ir.Value,
-        extents: tuple[ir.Value, ir.Value],
-        masks: list[ir.Value],
-    ) -> None:
+    def _finish(self, sums: Sums, place: _Place, masks: list[ir.Value]) -> None:
         """Writes the sums of a step over K, or adds them to those of the steps before it."""
         if self.first is None:
-            self._write(sums, row, column, extents, masks, add=not self.fresh)
+            self._write(sums, place, masks, add=not self.fresh)
             return
         branched = scf.IfOp(self.first, has_else=True)
         for add in (False, True):
             with branch(branched, otherwise=add):
-                self._write(sums, row, column, extents, masks, add=add)
+                self._write(sums, place, masks, add=add)
 
-    def _write(
-        self,
-        sums: Sums,
-        row: ir.Value,
-        column: ir.Value,
-        extents: tuple[ir.Value, ir.Value],
-        masks: list[ir.Value],
-        *,
-        add: bool,
-    ) -> None:
+    def _write(self, sums: Sums, place: _Place, masks: list[ir.Value], *, add: bool) -> None:
         """Writes a tile's sums, or adds them to what is there; rows that do not exist under predicates that are false."""
-        tile, (m, n) = self.tile, extents
-        whole = arith.cmpi(arith.CmpIPredicate.ule, value_of(plus(row, tile.rows)), m)
+        tile = self.tile
+        if place.exist == tile.rows:
+            self._write_rows(sums, place, [masks] * tile.rows, add=add)
+            return
+        whole = arith.cmpi(arith.CmpIPredicate.eq, value_of(place.exist), value_of(tile.rows))
         branched = scf.IfOp(whole, has_else=True)
         with branch(branched):
-            self._write_rows(sums, row, column, [masks] * tile.rows, add=add)
+            self._write_rows(sums, place, [masks] * tile.rows, add=add)
         with branch(branched, otherwise=True):
-            limits = [arith.select(is_less(plus(row, i), m), n, value_of(0)) for i in range(tile.rows)]
-            self._write_rows(sums, row, column, [tile.masks(column, limit) for limit in limits], add=add)
+            none, all_ = value_of(0), value_of(place.columns)
+            limits = [arith.select(is_less(i, place.exist), all_, none) for i in range(tile.rows)]
+            self._write_rows(sums, place, [tile.masks(place.column, limit) for limit in limits], add=add)
 
-    def _write_rows(
-        self, sums: Sums, row: ir.Value, column: ir.Value, masks: list[list[ir.Value]], *, add: bool
-    ) -> None:
+    def _write_rows(self, sums: Sums, place: _Place, masks: list[list[ir.Value]], *, add: bool) -> None:
         tile = self.tile
         for i, (values, of_row) in enumerate(zip(sums, masks, strict=True)):
             for x, (value, mask) in enumerate(zip(values, of_row, strict=True)):
-                at = [value_of(plus(row, i)), value_of(plus(column, tile.offset(x)))]
+                at = [value_of(i), value_of(plus(place.column, tile.offset(x)))]
                 if add:
-                    former = vector.maskedload(value.type, self.c, at, mask, tile.zeros())
-                    vector.maskedstore(self.c, at, mask, tile.add(former, value))
+                    former = vector.maskedload(value.type, place.rows, at, mask, tile.zeros())
+                    vector.maskedstore(place.rows, at, mask, tile.add(former, value))
                 else:
-                    vector.maskedstore(self.c, at, mask, value)
+                    vector.maskedstore(place.rows, at, mask, value)

@@ -8,7 +8,7 @@ predicate leave them; rows of A beyond the last one repeat it, and what is compu
 
 from __future__ import annotations
 
-from tilewright.lowering.block_products import transposed
+from tilewright.lowering.block_products import extent, transposed
 from tilewright.lowering.scalable_tile import Tile
 from tilewright.lowering.scalable_vectors import (
     Index,
@@ -22,6 +22,8 @@ from tilewright.lowering.scalable_vectors import (
     plus,
     rounded_down,
     scalable,
+    scaled,
+    slice_of,
     times,
     value_of,
     zero,
@@ -37,7 +39,7 @@ def pack_b(tile: Tile, b: ir.Value, panels: ir.Value) -> None:
 
         for jr in 0..n step NR: for g in 0..k / depth: panels[jr / NR][g][0:NR] = words of B[g*depth:, jr:jr+NR]
     """
-    k, n = (memref.dim(b, value_of(d)) for d in (0, 1))
+    k, n = (extent(b, d) for d in (0, 1))
     if tile.b_transposed:
         b = transposed(b)
     depth, lanes = tile.dot.depth, tile.word_lanes
@@ -56,7 +58,7 @@ def pack_b(tile: Tile, b: ir.Value, panels: ir.Value) -> None:
                     for r in range(depth):
                         row = plus(kk, r)
                         if not rows_exist:
-                            limit = arith.select(is_less(row, k), n, value_of(0))
+                            limit = arith.select(is_less(row, k), value_of(n), value_of(0))
                             mask = lane_mask(lanes, start, limit)
                         rows.append(_load_row(tile, b, row, start, mask))
                     word = _word(tile, rows)
@@ -110,32 +112,32 @@ def _stored(value: ir.Value, element: ir.Type, *, unsigned: bool) -> ir.Value:
     return (arith.extui if unsigned else arith.extsi)(to, value)
 
 
-def pack_a(tile: Tile, a: ir.Value, panels: ir.Value) -> None:
-    """Packs a block of A.
+def pack_a(tile: Tile, a: ir.Value, panels: ir.Value, depth: int) -> None:
+    """Packs a block of A into panels that have room for `depth` elements along K.
 
     Before: ``A[m][k]``. After, with c elements in a chunk::
 
         for ir in 0..m step mr: for q in 0..k / c: panels[ir / mr][q][i][0:c] = A[ir + i, q*c : q*c + c]
     """
-    m, k = (memref.dim(a, value_of(d)) for d in (0, 1))
+    m, k = (extent(a, d) for d in (0, 1))
     if tile.a_transposed:
         a = transposed(a)
     chunk = tile.chunk
     whole, filled = rounded_down(k, chunk), tile.padded(k)
     with loop(0, m, tile.rows) as (start, _, _):
-        base = times(start, filled)
+        panel = slice_of(panels, [scaled(start, depth)], [tile.rows * depth])
         for first, end, limit in ((0, whole, None), (whole, filled, k)):
             with loop(first, end, chunk) as (kk, _, _):
-                at = plus(base, times(kk, tile.rows))
+                at = times(kk, tile.rows)
                 if tile.a_transposed:
                     pieces = [_transposed_chunks(tile, a, start, m, kk, limit)]
                 else:
-                    last = arith.subi(m, value_of(1))
+                    last = arith.subi(value_of(m), value_of(1))
                     rows = [arith.minui(value_of(plus(start, i)), last) for i in range(tile.rows)]
                     pieces = [_chunk(tile, a, row, kk, limit) for row in rows]
                 for i, piece in enumerate(pieces):
                     stored = _stored(piece, tile.panel_element, unsigned=tile.a_unsigned)
-                    vector.store(stored, panels, [value_of(plus(at, i * chunk))])
+                    vector.store(stored, panel, [value_of(plus(at, i * chunk))])
 
 
 def _chunk(tile: Tile, a: ir.Value, row: Index, start: ir.Value, limit: Index | None) -> ir.Value:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, scf, vector
+from tilewright.mlir.dialects import affine, arith, memref, scf, vector
 
 Index = int | ir.Value
 """An index that is known while compiling, or not."""
@@ -72,6 +72,39 @@ def rounded_down(a: Index, unit: int) -> Index:
     if isinstance(a, int):
         return a // unit * unit
     return times(arith.divui(a, value_of(unit)), unit)
+
+
+def at_most(size: int, start: ir.Value, end: Index) -> Index:
+    """The size of a slice from `start` on, which ends at `end` at the latest: just `size` where that divides `end`."""
+    if isinstance(end, int) and end % size == 0:
+        return size
+    position, limit = ir.AffineDimExpr.get(0), ir.AffineDimExpr.get(1)
+    rest = ir.AffineExpr.get_add(limit, ir.AffineExpr.get_mul(position, ir.AffineConstantExpr.get(-1)))
+    map_ = ir.AffineMap.get(2, 0, [ir.AffineConstantExpr.get(size), rest])
+    return affine.AffineMinOp(map_, [start, value_of(end)]).result
+
+
+def scaled(index: ir.Value, factor: int) -> ir.Value:
+    """A multiple of an index, which analyses of loops can follow."""
+    product = ir.AffineExpr.get_mul(ir.AffineDimExpr.get(0), ir.AffineConstantExpr.get(factor))
+    return affine.AffineApplyOp(ir.AffineMap.get(1, 0, [product]), [index]).result
+
+
+def slice_of(buffer: ir.Value, starts: Sequence[Index], sizes: Sequence[Index]) -> ir.Value:
+    """The slice of a buffer that starts at `starts`, of `sizes` along its dimensions."""
+    kind, unknown = ir.MemRefType(buffer.type), ir.ShapedType.get_dynamic_size()
+    strides, offset = kind.get_strides_and_offset()
+    static = [[each if isinstance(each, int) else unknown for each in given] for given in (starts, sizes)]
+    known = unknown not in (offset, *static[0], *(s for s, at in zip(strides, static[0], strict=True) if at))
+    first = offset + sum(s * at for s, at in zip(strides, static[0], strict=True)) if known else unknown
+    layout = ir.StridedLayoutAttr.get(first, strides)
+    return memref.SubViewOp(
+        ir.MemRefType.get(static[1], kind.element_type, layout),
+        buffer,
+        *([each for each in given if not isinstance(each, int)] for given in (starts, sizes)),
+        [],
+        *(ir.DenseI64ArrayAttr.get(each) for each in (*static, [1] * kind.rank)),
+    ).result
 
 
 def is_less(a: Index, b: Index) -> ir.Value:

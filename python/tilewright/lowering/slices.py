@@ -116,7 +116,7 @@ def accesses(loop: ir.Operation) -> list[Access] | None:
             continue
         dialect = op.name.split(".")[0]
         if not memrefs:
-            if dialect not in _PURE and not op.name.startswith("amx.tile"):
+            if dialect not in _PURE and not op.name.startswith("amx.tile") and not _computes(op):
                 return None
             continue
         if dialect not in _KNOWN or any(isinstance(result.type, ir.MemRefType) for result in op.results):
@@ -126,6 +126,14 @@ def accesses(loop: ir.Operation) -> list[Access] | None:
             _add_own_slices(access, op, memref)
             found.append(access)
     return found
+
+
+def _computes(op: ir.Operation) -> bool:
+    """Whether it is an intrinsic that takes and gives numbers, and vectors of them, only."""
+    numbers = (ir.VectorType, ir.IntegerType, ir.FloatType)
+    return op.name == "llvm.call_intrinsic" and all(
+        isinstance(each.type, numbers) for each in (*op.operands, *op.results)
+    )
 
 
 def is_inside(value: ir.Value, op: ir.Operation) -> bool:
