@@ -2,6 +2,8 @@
 """Tests that are one file each with its command in it: `.venv/bin/lit test` after `make setup`."""
 
 import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -29,8 +31,13 @@ config.environment["PATH"] = ":".join(
     [str(root / "python" / "tilewright" / "bin"), llvm_tools, str(Path(sys.executable).parent), "/usr/bin", "/bin"]
 )
 config.substitutions.append(("%python", sys.executable))
+# The emulator of a system's package, which instructions are counted in.
+emulator = shutil.which("qemu-aarch64", path="/usr/bin:/bin")
+if emulator and "-plugin" in subprocess.run([emulator, "-h"], capture_output=True, text=True).stdout:
+    config.available_features.add("qemu-plugins")
 # One compilation, each stage a file: test/Inputs/stages.py says how it is called.
 config.substitutions.append(("%stages", f"{sys.executable} {test / 'Inputs' / 'stages.py'}"))
+config.substitutions.append(("%instructions", f"{sys.executable} {test / 'Inputs' / 'instructions.py'}"))
 config.substitutions.append(("%hot_loops", f"{sys.executable} {test / 'Inputs' / 'hot_loops.py'}"))
 config.substitutions.append(("%hot_loop", f"{sys.executable} {test / 'Inputs' / 'hot_loop.py'}"))
 # The schedule of a folder of stages, applied to its payload with the opt tool.
