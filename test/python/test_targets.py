@@ -38,7 +38,17 @@ def llvm_names(architecture: str) -> tuple[set[str], set[str]]:
 def test_rows_of_the_issue_are_there_and_found_by_name():
     levels = ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
     cores = ["cascadelake", "icelake-server", "znver4", "znver5", "sapphirerapids", "graniterapids"]
-    arm = ["armv8-a", "cortex-a76", "neoverse-n1", "apple-m1", "apple-m4", "neoverse-v1", "neoverse-n2", "neoverse-v2"]
+    arm = [
+        "armv8-a",
+        "cortex-a76",
+        "neoverse-n1",
+        "apple-m1",
+        "apple-m4",
+        "armv9-a",
+        "neoverse-v1",
+        "neoverse-n2",
+        "neoverse-v2",
+    ]
     arm += ["armv9-a+sme"]
     assert [row.name for row in ROWS] == levels + cores + arm
     for row in ROWS:

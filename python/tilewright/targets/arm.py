@@ -126,6 +126,19 @@ _ROWS = (
         source="Apple Silicon CPU Optimization Guide; `sysctl hw.optional.arm` and `hw.perflevel0` of M4: SME2 with vectors of 64 "
         "bytes, its unit and the L2 shared by the performance cores",
     ),
+    # No core is meant: sizes are computed for vectors between the shortest and the longest of those that are sold; caches of the
+    # smallest server cores. Neither bf16 nor i8mm, which came with Armv9.1-A.
+    _core(
+        "armv9-a",
+        _M1 | {"sve", "sve2"},
+        tune_cpu="neoverse-v2",
+        fma_per_cycle=4,
+        loads_per_cycle=3,
+        l1=Cache(64 * _KIB, ways=4),
+        l2=Cache(512 * _KIB, ways=8),
+        scalable_bits=256,
+        source="Armv9.0-A (Arm DDI 0487) with vectors of 256 bits; caches of a small Neoverse N2 (Arm 102099); issue of Neoverse V2",
+    ),
     _core(
         "neoverse-v1",
         _V1,

@@ -20,6 +20,8 @@ from tilewright.targets.registry import FAMILIES, family_of
 
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_VECTOR_LENGTH = Path("/proc/sys/abi/sve_default_vector_length")
+"""Bytes of the scalable vectors that a process of AArch64 starts with (Linux's Documentation/arch/arm64/sve.rst)."""
 _UNITS: Mapping[str, int] = {"K": 1024, "M": 1024**2, "G": 1024**3}
 
 
@@ -86,13 +88,16 @@ def _count_cpus(file: Path) -> int:
     return sum(int(ends[-1]) - int(ends[0]) + 1 for ends in ranges) or 1
 
 
-def describe(architecture: str, flags: Collection[str], caches: Mapping[int, Cache]) -> Target:
+def describe(
+    architecture: str, flags: Collection[str], caches: Mapping[int, Cache], vector_length: int | None = None
+) -> Target:
     """The target of a machine: the most specific row that it can run, with its own caches and all its features.
 
     Args:
         architecture: What ``uname -m`` says.
         flags: Linux's CPU flags, as from `cpu_flags`.
         caches: By level, as from `read_caches`; the row's caches stand in for those that are missing.
+        vector_length: Bytes of scalable vectors; None where the machine does not say, or has none.
 
     Returns:
         A target named "host"; its `base` is the row's name.
@@ -123,6 +128,7 @@ def describe(architecture: str, flags: Collection[str], caches: Mapping[int, Cac
         l1=l1,
         l2=l2,
         l3=caches.get(3) if caches else row.l3,
+        scalable_bits=8 * vector_length if row.scalable_bits and vector_length else row.scalable_bits,
         source=f"this machine's features and caches ({_CPUINFO}, {_CACHES}); otherwise {row.source}",
     )
 
@@ -150,7 +156,7 @@ def host() -> Target:
         TargetError: There is no row for this machine.
     """
     architecture, flags = machine()
-    return describe(architecture, flags, read_caches(_CACHES))
+    return describe(architecture, flags, read_caches(_CACHES), _number(_VECTOR_LENGTH))
 
 
 def runnable(target: Target, features: Collection[str] | None = None) -> tuple[str, ...]:
