@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from tilewright.dims import most
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import batch_loops, outer_blocks, steps
@@ -34,28 +35,30 @@ def outer_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
               for k in 0..kc: za += outer products of panels_a[ir / 2V][k] and panels_b[jr / 2V][k]
               C[ic+ir:, jc+jr:] = za
 
-    With something done to the sums before they are written, there is no loop pc: kc is all of K. A block of sums is then
-    complete in the cache, and what follows it is done there. Of a batch, loops over its entries are around that, those over
+    With something done to the sums before they are written, the loop pc is inside: a block of sums is complete in the cache,
+    and what follows it is done there. Of a batch, loops over its entries are around that, those over
     entries that share one B inside of jc and pc::
 
-        for jc: for ic: sums = A[ic:ic+mc, :] * B[:, jc:jc+nc]                            (marked)
+        for jc: for ic: sums = 0
+            for pc: sums += A[ic:ic+mc, pc:pc+kc] * B[pc:pc+kc, jc:jc+nc]                 (marked)
             C[ic:ic+mc, jc:jc+nc] = epilogue(sums)
 
     Raises:
         ScheduleError: The target has no outer products for these types, or the sizes of a register tile were asked for.
     """
     p = blocking
-    own = outer_blocks.blocking(spec, target)
-    if (p.mr, p.nr) != (own.mr, own.nr):
+    own = outer_blocks.register_tile(spec, target)
+    if (p.mr, p.nr) != own:
         raise ScheduleError(
             f"a register tile of {p.mr} x {p.nr}",
             where=_PRODUCT,
-            expected=f"{own.mr} x {own.nr}: the tiles of ZA are what the machine makes them",
+            expected=f"{own[0]} x {own[1]}: the tiles of ZA are what the machine makes them",
             remedy="Leave mr and nr out",
         )
     columns, depth, rows = [0, p.nc, 0], [0, 0, p.kc], [p.mc, 0, 0]
-    around = [columns] * (p.nc < spec.n) + [depth] * (p.kc < spec.k and not spec.fused)
-    inside = [rows] * (p.mc < spec.m)
+    deep = p.kc < most(spec.k)
+    around = [columns] * (p.nc < most(spec.n)) + [depth] * (deep and not spec.fused)
+    inside = [rows] * (p.mc < most(spec.m))
     if not batch_loops.shared_axes(spec):
         around, inside = [], around + inside
     with steps.script() as script:
@@ -64,5 +67,8 @@ def outer_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         tile = batch_loops.match_result(script, spec)
         for sizes in inside:
             tile, _ = steps.tile_result(tile, sizes, spec)
-        steps.mark(steps.match_product(script.functions, spec), _PRODUCT)
+        product = steps.match_product(script.functions, spec)
+        if deep and spec.fused:
+            product, _ = steps.tile(product, depth)
+        steps.mark(product, _PRODUCT)
     return script.module
