@@ -218,7 +218,7 @@ class MatmulSpec:
 
     def _check_batch(self) -> None:
         """Checks what does not go with a batch."""
-        if self.b_packed and self.b_axes:
+        if self.b_packed and self.b_batch:
             remedy = "Share one B between all (b_batch=()), or let calls take B as it is stored"
             raise _not_yet(f"b_packed with a B for each of batch {self.b_batch}", "b_batch=()", remedy)
         if self.batch and self.gathers:
@@ -337,6 +337,17 @@ class MatmulSpec:
     def b_axes(self) -> tuple[int, ...]:
         """Those of them along which B has a matrix for each entry."""
         return batches.axes(self.b_batch or (), self.batch)
+
+    @property
+    def rows_of_b(self) -> Any:  # noqa: ANN401 - an Extent
+        """The rows of A that are multiplied by the same B: M, or those of all entries of a batch that share it."""
+        sharing = prod(self.batch[axis] for axis in self.batch_axes if axis not in self.b_axes)
+        return self.m if sharing == 1 else self.m * sharing
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the result is empty, or of no products."""
+        return 0 in (*self.batch, self.m, self.n, self.k)
 
     @property
     def matrices(self) -> int:

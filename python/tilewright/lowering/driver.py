@@ -54,7 +54,7 @@ def apply_schedule(payload: ir.Module, schedule: ir.Module, spec: MatmulSpec, *,
             makes a race. The error names the file and line of the schedule, the transform op and the payload op; `name`
             stands for the schedule when no line is known.
     """
-    if 0 in (spec.m, spec.n, spec.k):
+    if spec.is_empty:
         _refuse_to_tile(schedule, spec, name)
     before = payload.operation.clone().operation
     try:

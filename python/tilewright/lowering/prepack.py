@@ -62,7 +62,7 @@ def separate(module: ir.Module, spec: MatmulSpec, plan: Plan | None) -> PackedFo
         ScheduleError: The schedule does not pack all of B into one buffer before it is read.
     """
     kernel = _function(module)
-    if 0 in (spec.m, spec.n, spec.k):
+    if spec.is_empty:
         return _nothing(module, kernel, spec)
     with module.context, kernel.location:
         packing = _Packing.of(kernel)

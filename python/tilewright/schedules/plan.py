@@ -139,4 +139,4 @@ def _users_line(error: BaseException, strategy: select.Strategy) -> tuple[str | 
 
 def is_trivial(spec: MatmulSpec) -> bool:
     """Whether the result is empty or, for want of products, zero (or unchanged), so that there is nothing to schedule."""
-    return 0 in (spec.m, spec.n, spec.k)
+    return spec.is_empty

@@ -177,7 +177,7 @@ def _streaming_pays(spec: MatmulSpec, target: Target) -> bool:
 
     With few rows it does when B comes from memory, as more than half of the last-level cache does: the product takes as long
     as B. With more it has to beat packing, of which each byte of B takes `_PACKING_CYCLES`; the multiply-adds of a tile one
-    vector wide take longer than those of packed panels.
+    vector wide take longer than those of packed panels. Entries of a batch that share B would go through it once each.
 
     Measured on Zen 4 with 16 MiB to count on, in percent of peak, streamed and the better one of packed and unpacked: for
     4096 x 4096 weights and 1 row 14 and 7, 8 rows 76 and 30, 28 rows 89 and 58, 56 rows 87 and 62, 128 rows 91 and 84; for
@@ -185,7 +185,7 @@ def _streaming_pays(spec: MatmulSpec, target: Target) -> bool:
     """
     element, rows = spec.acc_type, blocking.most_rows(target)
     lanes = target.lanes(element)
-    if spec.n < lanes or spec.m > _MOST_ROW_TILES * rows:
+    if spec.n < lanes or spec.m > _MOST_ROW_TILES * rows or spec.rows_of_b != spec.m:
         return False
     if spec.widens:
         return _streaming_narrow_pays(spec, target)
@@ -237,7 +237,7 @@ def _packing_pays(spec: MatmulSpec, target: Target) -> bool:
     if target.by_lane and spec.m * spec.n > _BY_LANE_READS * (spec.m + spec.n):
         return spec.k >= 2 * target.lanes(element)
     b_bytes = spec.k * spec.n * element.bytes
-    return spec.m >= _ROWS_TO_PACK and b_bytes > _L2_SHARES * target.l2.bytes
+    return spec.rows_of_b >= _ROWS_TO_PACK and b_bytes > _L2_SHARES * target.l2.bytes
 
 
 def _is_one_panel(spec: MatmulSpec, target: Target) -> bool:
@@ -258,7 +258,7 @@ def _packing_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
     """
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
     if spec.k % dot.step:  # Unpacked, every product would be one of widened elements.
-        return spec.m >= _NARROW_PRODUCTS // dot.depth // 2
+        return spec.rows_of_b >= _NARROW_PRODUCTS // dot.depth // 2
     if spec.n < target.lanes(spec.acc_type):
         return dot.flip
-    return spec.m >= _NARROW_PRODUCTS // dot.depth
+    return spec.rows_of_b >= _NARROW_PRODUCTS // dot.depth
