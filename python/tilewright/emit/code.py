@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 from tilewright import _codegen
+from tilewright.emit import za_state
 from tilewright.errors import LoweringError
 from tilewright.targets.base import Target
 
 
 def optimize(llvmir: str, target: Target) -> str:
-    """Runs LLVM's O3 pipeline for `target`.
+    """Runs LLVM's O3 pipeline for `target`, on what `llvmir` has and what saves ZA where that is needed.
 
     Raises:
         LoweringError: LLVM refused the IR or the target.
     """
+    if za_state.is_needed(llvmir):
+        llvmir += za_state.text(target.feature_string)
     try:
         return _codegen.optimize(llvmir, triple=target.triple, cpu=target.cpu, features=target.feature_string, level=3)
     except ValueError as e:

@@ -18,7 +18,6 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 _INTERNAL = "#llvm.linkage<internal>"
-_WEAK = "#llvm.linkage<weak>"
 
 
 def join(modules: Sequence[ir.Module], spec: MatmulSpec, plan: Plan, target: Target, symbol: str) -> ir.Module:
@@ -56,8 +55,7 @@ def join(modules: Sequence[ir.Module], spec: MatmulSpec, plan: Plan, target: Tar
 def _rename(module: ir.Module, entry: str, number: int) -> None:
     """Gives what a module defines names that no other case has, and lets nobody else see it."""
     for op in [op.operation for op in module.body]:
-        # What is weak is known to LLVM by its name, and the same in all cases.
-        if not any(len(region.blocks) for region in op.regions) or str(op.attributes["linkage"]) == _WEAK:
+        if not any(len(region.blocks) for region in op.regions):
             continue
         name = _name(op)
         with module.context:

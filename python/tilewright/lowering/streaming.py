@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.dtypes import DType
-from tilewright.lowering import za_state
 from tilewright.lowering.entry import target_attributes
 from tilewright.mlir import ir
 from tilewright.mlir.passmanager import PassManager
@@ -60,10 +59,9 @@ def define(module: ir.Module, spec: MatmulSpec, target: Target) -> None:
     outer = outer_products.of(spec.a_type.name, spec.b_type.name, target.features)
     if outer is None:
         return
-    facts = target_attributes(target)
-    attributes = ", ".join(f"{name} = {value}" for name, value in facts.items())
+    attributes = ", ".join(f"{name} = {value}" for name, value in target_attributes(target).items())
     attributes += ", llvm.linkage = #llvm.linkage<internal>"
-    # LLVM 22 saves the link register for a frame pointer, but not for the call of `za_state` that it makes itself.
+    # LLVM 22 saves the link register for a frame pointer, but not for the call of `emit.za_state` that it makes itself.
     attributes += ", frame_pointer = #llvm.framePointerKind<all>"
     texts = {MULTIPLY: multiply_text(spec, outer, attributes)}
     for side, element in enumerate((spec.a_type, spec.b_type)):
@@ -72,8 +70,7 @@ def define(module: ir.Module, spec: MatmulSpec, target: Target) -> None:
     declared = [op.operation for op in module.body if _name(op) in texts]
     if not declared:
         return
-    functions = "".join(texts[_name(op)] for op in declared) + za_state.text(facts)
-    streaming = ir.Module.parse(functions, module.context)
+    streaming = ir.Module.parse("".join(texts[_name(op)] for op in declared), module.context)
     PassManager.parse(" ".join(LOWER.split()), module.context).run(streaming.operation)
     for op in declared:
         op.erase()

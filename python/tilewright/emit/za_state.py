@@ -10,8 +10,6 @@ Source: Procedure Call Standard for the Arm 64-bit Architecture (AAPCS64), "SME 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 _SAVE = "__arm_tpidr2_save"
 # The block that TPIDR2_EL0 points to: 8 bytes for the buffer's address, 2 for the slices to save, and 6 that must be zero. Only
 # x14 to x18 may be changed, and a slice's number has to be in w12 to w15: so this is no function of LLVM IR.
@@ -39,13 +37,17 @@ brk #1
 """
 
 
-def text(attributes: Mapping[str, str]) -> str:
-    """The function in the LLVM dialect, with `attributes` of the target."""
+def text(features: str) -> str:
+    """The function in LLVM IR, for a target with these features in LLVM's spelling."""
     instructions = "\\0A".join(_INSTRUCTIONS.split("\n")[1:-1])
-    given = ", ".join(f"{name} = {value}" for name, value in attributes.items())
     return f"""
-llvm.func weak hidden @{_SAVE}() attributes {{passthrough = ["naked", "nounwind", "noinline"], {given}}} {{
-  llvm.inline_asm has_side_effects "{instructions}", "~{{memory}}" : () -> ()
-  llvm.unreachable
+define weak hidden void @{_SAVE}() naked noinline nounwind "target-features"="{features}" {{
+  call void asm sideeffect "{instructions}", "~{{memory}}"()
+  unreachable
 }}
 """
+
+
+def is_needed(llvmir: str) -> bool:
+    """Whether a module has functions with a ZA of their own, and not yet this one."""
+    return "aarch64_new_za" in llvmir and f"@{_SAVE}(" not in llvmir
