@@ -17,6 +17,7 @@ from tilewright.emit import STAGES
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
+    from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import Problem
     from tilewright.entries import Epilogue
 
@@ -58,7 +59,7 @@ def compile_(
     output: str | None,
     header: str | None,
 ) -> None:
-    """Compile a product, or the linalg.matmul of FILE.mlir, and write it to a file.
+    """Compile a product, or the functions of FILE.mlir, and write it to a file.
 
     The machine need not be able to run the target. The suffix of -o says the format: .mlir (after the schedule), .ll, .s,
     .o, .so, .h; --emit names any other stage.
@@ -86,7 +87,7 @@ def compile_(
     )
     made = {"-o": (path, _make(problem, wanted))}
     if header:
-        made["--header"] = (Path(header), _header(problem))
+        made["--header"] = (Path(header), problem.header())
     write_together(made)
     if str(path) != "-":
         click.echo(f"{path}: {problem}")
@@ -129,10 +130,10 @@ def _require_distinct(files: Mapping[str, Path], source: str | None) -> None:
         seen[path.resolve()] = option
 
 
-def _make(problem: Problem, wanted: str) -> bytes:
+def _make(problem: Problem | ModuleProblem, wanted: str) -> bytes:
     """The bytes of the stage or format."""
     if wanted == "header":
-        return _header(problem)
+        return problem.header()
     if wanted == "so":
         from tilewright.emit import shared
 
@@ -142,18 +143,11 @@ def _make(problem: Problem, wanted: str) -> bytes:
     if wanted == "obj":
         return built.object
     # A product without arithmetic has no schedule.
-    return built.texts.get(wanted, "// Nothing to schedule: the product has no arithmetic.\n").encode()
+    return built.texts.get(wanted, "// Nothing to schedule.\n").encode()
 
 
-def _openmp(problem: Problem) -> str:
+def _openmp(problem: Problem | ModuleProblem) -> str:
     """The OpenMP runtime that a shared library of several threads needs; empty for one thread."""
     from tilewright.runtime.compile import openmp_file
 
-    return openmp_file() if problem.plan.threads > 1 else ""
-
-
-def _header(problem: Problem) -> bytes:
-    """The C header."""
-    from tilewright.emit.header import header
-
-    return header(problem.spec, problem.target, problem.symbol, threads=problem.plan.threads).encode()
+    return openmp_file() if problem.threads > 1 else ""

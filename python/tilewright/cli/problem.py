@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tilewright.cli.module_problem import ModuleProblem
 from tilewright.cli.options import Extents
 from tilewright.entries import Epilogue
-from tilewright.errors import TilewrightError
+from tilewright.errors import SpecError, TilewrightError
 from tilewright.schedules import make
 from tilewright.schedules.plan import Plan
+from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
 from tilewright.targets import Target, resolve
 
@@ -39,6 +41,17 @@ class Problem:
     target: Target
     plan: Plan
     symbol: str = "matmul"
+
+    @property
+    def threads(self) -> int:
+        """Most threads that a call uses."""
+        return self.plan.threads
+
+    def header(self) -> bytes:
+        """The C header of the kernel."""
+        from tilewright.emit.header import header
+
+        return header(self.spec, self.target, self.symbol, threads=self.plan.threads).encode()
 
     def build(self, until: str, *, for_linking: bool = False) -> Stages:
         """Compiles up to the stage `until`; see `tilewright.runtime.compile.build`."""
@@ -68,12 +81,13 @@ def given(
     threads: int,
     schedule: str | None,
     parameters: Mapping[str, int],
-) -> Problem:
+) -> Problem | ModuleProblem:
     """The problem that the arguments of a verb which compiles one thing describe.
 
     Raises:
         click.UsageError: There is not exactly one of a file and a shape.
-        TilewrightError: A value is wrong, or the file is no module with one linalg.matmul.
+        TilewrightError: A value is wrong, or the file cannot be read, or is no module with one linalg.matmul where an option
+            is given that only such a one takes.
     """
     if file is not None and shapes:
         raise click.UsageError("both FILE.mlir and --shape given; expected one of them")
@@ -89,7 +103,13 @@ def given(
         raise click.UsageError("both FILE.mlir and --epilogue given; expected the epilogue of a --shape")
     if layout != "nn":
         raise click.UsageError("both FILE.mlir and --layout given; expected the layout of a --shape")
-    imported = _imported(file)
+    text = read_text(file)
+    try:
+        imported = _imported(text, file)
+    except SpecError:
+        if schedule is not None or parameters or b_packed:  # What is for one product only.
+            raise
+        return ModuleProblem(text, file, row, check(threads, "--threads"))
     spec = replace(imported.spec, b_packed=b_packed)
     return Problem(spec, row, make.make(spec, row, schedule, parameters, threads), symbol=imported.function)
 
@@ -108,8 +128,8 @@ def read_text(file: str) -> str:
         raise TilewrightError(f"cannot read it: {reason}", where=file, expected="a .mlir file") from None
 
 
-def _imported(file: str) -> Imported:
-    """The product that a .mlir file describes."""
+def _imported(text: str, file: str) -> Imported:
+    """The product that the text of a .mlir file describes."""
     from tilewright.payload import importer
 
-    return importer.load(read_text(file), file)
+    return importer.load(text, file)
