@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What one command line asks to be compiled when it is a whole module, and not one product."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.targets import Target
+
+if TYPE_CHECKING:
+    from tilewright.emit.isolated_modules import Compiled
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleProblem:
+    """A module to compile.
+
+    Attributes:
+        text: Its text.
+        filename: The file that it is from.
+        target: For which target; this machine need not be able to run it.
+        threads: Most threads that a product uses.
+    """
+
+    text: str
+    filename: str
+    target: Target
+    threads: int
+
+    def build(self, until: str, *, for_linking: bool = False) -> Compiled:
+        """Compiles up to the stage `until`; see `tilewright.runtime.compile_module.build_module`."""
+        from tilewright.runtime.compile_module import build_module
+
+        return build_module(
+            self.text, self.filename, self.target, self.threads, until=until, for_linking=for_linking
+        )
+
+    def header(self) -> bytes:
+        """The C header of its functions."""
+        from tilewright.emit.header import module_header
+
+        functions = self.build("bufferized", for_linking=True).functions
+        return module_header(functions, self.target, threads=self.threads).encode()
+
+    def __str__(self) -> str:
+        """The file and the target."""
+        return f"{self.filename} for {self.target.name}{f', {self.threads} threads' if self.threads > 1 else ''}"
