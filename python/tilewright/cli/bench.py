@@ -90,6 +90,12 @@ class _Threads(click.ParamType):
     help="B in row-major order, packed in each call, or packed ahead of time.",
 )
 @click.option(
+    "--epilogue",
+    default="",
+    metavar="ENTRIES",
+    help="What is done to the sums (bias:n,gelu), beside peers that fuse it too and our product without.",
+)
+@click.option(
     "--json", "json_file", metavar="FILE", help="Write the results as JSON; - prints them instead of the table."
 )
 @click.option("--resume", is_flag=True, help="Keep what the --json file holds already, and measure only the rest.")
@@ -131,6 +137,7 @@ def bench(
     cache: str,
     cold: bool,
     packing: str,
+    epilogue: str,
     json_file: str | None,
     resume: bool,
     plot: str | None,
@@ -173,7 +180,8 @@ def bench(
     else:
         every, notes = _shapes(shapes, suites)
         caches = _CACHES["cold" if cold else cache]
-        asked = measuring.cases(every, dict.fromkeys(dtypes), dict.fromkeys(threads), caches, _PACKINGS[packing])
+        ahead = _PACKINGS[packing]
+        asked = measuring.cases(every, dict.fromkeys(dtypes), dict.fromkeys(threads), caches, ahead, epilogue)
         outputs.check()
         finished = outputs.earlier(resume)
         settings = measuring.Settings(

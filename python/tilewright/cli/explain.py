@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli import explain_folder, options
+from tilewright.cli import explain_count, explain_folder, options
 from tilewright.errors import TargetError
 
 if TYPE_CHECKING:
+    from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import Problem
+    from tilewright.emit.isolated_modules import Compiled
     from tilewright.emit.hotloop import HotLoop
     from tilewright.emit.mca import Analysis
     from tilewright.emit.stages import Stages
@@ -35,6 +36,11 @@ _NO_LOOP = "# No loop of this kernel does arithmetic: it is empty, or small enou
 @options.epilogue
 @options.target
 @options.schedule
+@click.option(
+    "--count",
+    is_flag=True,
+    help="Also run it in the emulator, and count the instructions of a call, beside OpenBLAS's.",
+)
 @click.option("-o", "output", metavar="DIR", required=True, help="The folder to write: new, empty or an earlier one.")
 def explain(
     file: str | None,
@@ -48,14 +54,17 @@ def explain(
     threads: int,
     schedule: str | None,
     parameters: dict[str, int],
+    count: bool,
     output: str,
 ) -> None:
-    """Show how a product, or the linalg.matmul of FILE.mlir, is compiled, stage by stage.
+    """Show how a product, or what is in FILE.mlir, is compiled, stage by stage.
 
     Writes the schedule, the IR after every stage, the assembly, and the hot loop with llvm-mca's analysis. index.html among
-    them lets you step through the stages with the differences marked.
+    them lets you step through the stages with the differences marked. With --count, it also says how many instructions a call
+    executes, for a target that is emulated here.
     """
     from tilewright.cli import explain_page
+    from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import given
     from tilewright.emit import hotloop
 
@@ -79,20 +88,30 @@ def explain(
     stages = problem.build("asm")
     loop = hotloop.hottest(stages.texts["asm"], problem.target.architecture)
     analysis, note = _analysis(problem, loop)
+    counted = None
+    if count:
+        if isinstance(problem, ModuleProblem):
+            raise click.UsageError("--count given for a module; expected one product")
+        counted = explain_count.count(problem, schedule, parameters)
     facts = _facts(problem, stages, loop, analysis)
+    if counted is not None:
+        facts |= {"instructions": counted.kernel, "openblas_instructions": counted.openblas}
     names = _names(stages.texts)
     files = {names[stage]: text.encode() for stage, text in stages.texts.items()}
     files |= _hot_loop_files(loop, analysis)
-    page = explain_page.Page(problem, stages, names, loop, analysis, note)
+    page = explain_page.Page(problem, stages, names, loop, analysis, note, counted)
     files["index.html"] = explain_page.render(page).encode()
     explain_folder.write(folder, files, facts)
     click.echo(f"{folder / 'index.html'}: {problem}")
     click.echo(_summary(loop, analysis))
-    if note:
-        click.echo(f"tilewright: {note}", file=sys.stderr)
+    if counted is not None:
+        click.echo(str(counted))
+    for each in (note, counted.note if counted else None):
+        if each:
+            click.echo(f"tilewright: {each}", file=sys.stderr)
 
 
-def _analysis(problem: Problem, loop: HotLoop | None) -> tuple[Analysis | None, str | None]:
+def _analysis(problem: Problem | ModuleProblem, loop: HotLoop | None) -> tuple[Analysis | None, str | None]:
     """llvm-mca's analysis of the loop; without it, why there is none."""
     from tilewright.emit import mca
 
@@ -122,15 +141,15 @@ def _hot_loop_files(loop: HotLoop | None, analysis: Analysis | None) -> dict[str
     return files
 
 
-def _facts(problem: Problem, stages: Stages, loop: HotLoop | None, analysis: Analysis | None) -> dict[str, Any]:
+def _facts(problem: Problem | ModuleProblem, stages: Stages | Compiled, loop: HotLoop | None, analysis: Analysis | None) -> dict[str, Any]:
     """What a program may want to know, for the list of files."""
-    spec, target = problem.spec, problem.target
+    target = problem.target
     facts: dict[str, Any] = {
-        "spec": asdict(spec),
+        **problem.facts(),
         "target": target.name,
         "triple": target.triple,
-        "schedule": problem.plan.name,
-        "parameters": problem.plan.sizes,
+        "schedule": problem.schedule,
+        "parameters": problem.sizes,
         "seconds": dict(stages.seconds),
         "workspace_bytes": stages.workspace,
         "hot_loop": None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,12 @@ from tilewright.cli import explain_diff, explain_nest
 from tilewright.emit.assembly import CATEGORIES
 
 if TYPE_CHECKING:
+    from tilewright.cli.explain_count import Count
+    from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import Problem
     from tilewright.emit.hotloop import HotLoop
     from tilewright.emit.mca import Analysis
+    from tilewright.emit.isolated_modules import Compiled
     from tilewright.emit.stages import Stages
 
 _TEMPLATE = "explain_page.html"
@@ -103,14 +106,16 @@ class Page:
         loop: The hot loop, or None.
         analysis: llvm-mca's analysis of it, or None.
         note: Why there is no analysis, or None.
+        count: The instructions of a call, or None.
     """
 
-    problem: Problem
-    stages: Stages
+    problem: Problem | ModuleProblem
+    stages: Stages | Compiled
     names: Mapping[str, str]
     loop: HotLoop | None
     analysis: Analysis | None
     note: str | None
+    count: Count | None = None
 
 
 def render(page: Page) -> str:
@@ -127,23 +132,24 @@ def _data(page: Page) -> dict[str, Any]:
     """Everything that the page shows."""
     import tilewright
 
-    spec, target, plan, texts = page.problem.spec, page.problem.target, page.problem.plan, page.stages.texts
+    problem, target, texts = page.problem, page.problem.target, page.stages.texts
     seconds = page.stages.seconds
     return {
-        "spec": str(spec),
-        "flops": spec.flops,
+        "spec": problem.title,
+        "flops": problem.flops,
         "target": target.name,
         "base": target.base,
         "triple": target.triple,
         "registers": f"{target.vector_registers} × {target.vector_bits} bit",
-        "schedule": plan.name,
-        "sizes": plan.sizes,
+        "schedule": problem.schedule,
+        "sizes": problem.sizes,
         "workspace": page.stages.workspace,
         "version": tilewright.__version__,
         "seconds": seconds,
-        "nest": [_loop(each) for each in explain_nest.loops(texts.get("scheduled", ""), plan.sizes)],
+        "nest": [_loop(each) for each in explain_nest.loops(texts.get("scheduled", ""), problem.sizes)],
         "stages": [_stage(name, page) for name in texts],
         "hot": _hot_loop(page),
+        "count": asdict(page.count) if page.count else None,
         "note": page.note,
     }
 

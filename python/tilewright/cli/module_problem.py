@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.targets import Target
@@ -27,6 +29,30 @@ class ModuleProblem:
     filename: str
     target: Target
     threads: int
+
+    @property
+    def title(self) -> str:
+        """What is computed: the file."""
+        return Path(self.filename).name
+
+    @property
+    def flops(self) -> int:
+        """0: operations are counted while compiling."""
+        return 0
+
+    @property
+    def schedule(self) -> str:
+        """How a module is scheduled: each product by itself, and nests between them."""
+        return "modules"
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """None: each product has its own."""
+        return {}
+
+    def facts(self) -> dict[str, object]:
+        """What is compiled, for programs."""
+        return {"module": self.filename}
 
     def build(self, until: str, *, for_linking: bool = False) -> Compiled:
         """Compiles up to the stage `until`; see `tilewright.runtime.compile_module.build_module`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +46,30 @@ class Problem:
     def threads(self) -> int:
         """Most threads that a call uses."""
         return self.plan.threads
+
+    @property
+    def title(self) -> str:
+        """What is computed."""
+        return str(self.spec)
+
+    @property
+    def flops(self) -> int:
+        """Additions and multiplications."""
+        return self.spec.flops
+
+    @property
+    def schedule(self) -> str:
+        """The schedule's name."""
+        return self.plan.name
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The schedule's sizes."""
+        return self.plan.sizes
+
+    def facts(self) -> dict[str, object]:
+        """What is computed, for programs."""
+        return {"spec": asdict(self.spec)}
 
     def header(self) -> bytes:
         """The C header of the kernel."""

@@ -12,7 +12,7 @@ from tilewright.mlir.dialects import scf, transform
 from tilewright.mlir.dialects.transform import loop
 from tilewright.schedules import steps
 
-_PRODUCTS = 128
+_PRODUCTS = 100
 """Multiply-adds of an iteration from which on the rest hides behind them. LLVM's model of neoverse-n1 has, of the bound of f32,
 96.8 % with 64 and 99.8 with 128; of f64, 85.7 with 36, 89.9 with 72 and 93.4 with 144; of sdot 91 with 64 and 95.5 with 128."""
 _MOST_STEPS = 4
