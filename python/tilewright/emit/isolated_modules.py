@@ -36,6 +36,11 @@ class Compiled:
     object: bytes
     libraries: dict[str, str]
 
+    @property
+    def workspace(self) -> int:
+        """Bytes of scratch memory that a call needs at most."""
+        return max((each.workspace for each in self.functions), default=0)
+
 
 def build(
     text: str, filename: str, target: Target, *, threads: int, until: str, for_linking: bool, timeout: float
