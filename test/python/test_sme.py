@@ -97,7 +97,8 @@ def test_extents_of_one_and_none(shape):
 def test_what_follows_the_sums():
     check(tw.MatmulSpec(37, 45, 29, epilogue=(tw.bias("n"), tw.gelu())))
     check(tw.MatmulSpec(70, 90, 29, epilogue=(tw.bias("n"), tw.relu()), beta=1), mc=32, nc=64)
-    check(tw.MatmulSpec(70, 90, 29, a="f16", c="f16", layout="tt"), mc=32, nc=64)
+    # Sums of several blocks of K wait in memory for what is done to them.
+    check(tw.MatmulSpec(70, 90, 29, a="f16", c="f16", layout="tt"), mc=32, nc=64, kc=10)
 
 
 @needs_emulator
@@ -105,6 +106,17 @@ def test_batches():
     check(tw.MatmulSpec(33, 20, 40, batch=(3,)))
     check(tw.MatmulSpec(33, 20, 40, batch=(2, 3), b_batch=(), layout="tn"), mc=16, kc=16)
     check(tw.MatmulSpec(33, 20, 40, batch=(2,), epilogue=(tw.relu(),)), mc=16, nc=16)
+
+
+@needs_emulator
+def test_extents_that_only_a_call_tells():
+    spec = tw.MatmulSpec(None, None, None, a="bf16", layout="nt")
+    kernel = tw.compile(spec, "sme", schedule="outer_product", parameters={"mc": 64, "nc": 32, "kc": 40}, cache=False)
+    random = np.random.default_rng(0)
+    for shape in ((1, 1, 1), (70, 45, 129), (64, 0, 8), (3, 5, 0)):
+        static = spec.at(*shape)
+        a, b = (random.uniform(-1, 1, each.shape).astype(to_numpy(each.type)) for each in static.operands)
+        assert within_bound(kernel(a, b), tw.reference(static, a, b), tw.error_bound(static, a, b)).all()
 
 
 def test_which_instruction():

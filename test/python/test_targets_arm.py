@@ -2,8 +2,10 @@
 """Targets of AArch64: what the rows have, which one a machine gets, and that LLVM takes them as they are meant."""
 
 import dataclasses
+import os
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 import tilewright as tw
@@ -20,6 +22,9 @@ A76 = f"{V8} aes pmull sha1 sha2 atomics fphp asimdhp asimdrdm lrcpc dcpop asimd
 M1 = f"{A76} jscvt fcma sha3 sha512 asimdfhm dit uscat ilrcpc flagm sb paca pacg dcpodp flagm2 frint"
 V1 = f"{M1} sve svei8mm svebf16 i8mm bf16 dgh rng"
 V2 = f"{V1} sve2 sveaes svepmull svebitperm"
+_SME = "sme smei16i64 smef64f64 smei8i32 smef16f32 smeb16f32 smef32f32"
+SME = f"{V2} {_SME}"
+M4 = f"{M1} i8mm bf16 {_SME} sme2"
 
 
 def test_registers():
@@ -42,13 +47,68 @@ def test_what_cores_have():
 
 @pytest.mark.parametrize(
     ("flags", "base"),
-    [(V8, "armv8-a"), (A76, "neoverse-n1"), (M1, "apple-m1"), (V1, "neoverse-v1"), (V2, "neoverse-v2")],
+    [
+        (V8, "armv8-a"),
+        (A76, "neoverse-n1"),
+        (M1, "apple-m1"),
+        (V1, "neoverse-v1"),
+        (V2, "neoverse-v2"),
+        (SME, "armv9-a+sme"),
+        (M4, "apple-m4"),
+    ],
 )
 def test_the_row_of_a_machine(flags, base):
     caches = {1: Cache(64 * KIB, 4), 2: Cache(2048 * KIB, 8)}
     target = host.describe("aarch64", host.cpu_flags([f"Features\t: {flags}\n"]), caches)
     assert (target.name, target.base, target.l2) == ("host", base, caches[2])
     assert targets.runnable(targets.get(base), target.features) == ()
+
+
+def test_the_length_of_a_machines_vectors(tmp_path):
+    for name, text in (("sve", "64\n"), ("sme", "32\n")):
+        (tmp_path / f"{name}_default_vector_length").write_text(text)
+    lengths = host.read_lengths(tmp_path)
+    assert lengths == {"sve": 512, "sme": 256}
+
+    def bits(flags: str, lengths: dict[str, int] | None = None) -> tuple[int, int]:
+        target = host.describe("aarch64", flags.split(), {}, lengths)
+        return target.scalable_bits, target.streaming_bits
+
+    assert bits(SME, lengths) == (512, 256)
+    assert bits(V1, lengths) == (512, 0)
+    assert bits(A76, lengths) == (0, 0)
+    # Without a file, or with one that says nothing, they are the row's.
+    (tmp_path / "sve_default_vector_length").write_text("48\n")
+    (tmp_path / "sme_default_vector_length").unlink()
+    assert host.read_lengths(tmp_path) == {}
+    assert bits(V1) == (256, 0)
+    assert bits(M4) == (0, 512)
+
+
+def test_the_host_is_read_from_linuxs_files(tmp_path, monkeypatch):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpu = f"BogoMIPS\t: 2000.00\nFeatures\t: {SME}\nCPU implementer\t: 0x41\nCPU part\t: 0xd8c\n\n"
+    cpuinfo.write_text(f"processor\t: 0\n{cpu}processor\t: 1\n{cpu}")
+    (tmp_path / "sme_default_vector_length").write_text("128\n")
+    caches = tmp_path / "cache"
+    for index, (level, size) in enumerate(((1, "64K"), (2, "2048K"))):
+        folder = caches / f"index{index}"
+        folder.mkdir(parents=True)
+        facts = {"type": "Unified", "level": level, "size": size, "coherency_line_size": 64, "ways_of_associativity": 8}
+        for name, value in facts.items():
+            (folder / name).write_text(f"{value}\n")
+    monkeypatch.setattr(host, "_CPUINFO", cpuinfo)
+    monkeypatch.setattr(host, "_CACHES", caches)
+    monkeypatch.setattr(host, "_LENGTHS", tmp_path)
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="aarch64"))
+    monkeypatch.setattr(host, "machine", host.machine.__wrapped__)
+    target = host.host.__wrapped__()
+    assert (target.base, target.streaming_bits, target.scalable_bits) == ("armv9-a+sme", 1024, 128)
+    assert (target.l1.bytes, target.l2.bytes, target.triple) == (64 * KIB, 2048 * KIB, "aarch64-unknown-linux-gnu")
+    assert host.runnable(targets.get("neoverse-v2")) == ()
+    assert host.runnable(targets.get("x86-64")) == ("x86_64",)
+    plan = make.make(tw.MatmulSpec(256, 256, 256), target)
+    assert (plan.name, plan.sizes["mr"]) == ("outer_product", 64)
 
 
 def test_a_machine_without_vectors_has_no_row():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What this machine is, told by its features and its caches, never by the name of its CPU.
 
-Linux only: /proc/cpuinfo for the features, and /sys for the caches. Everything that reads takes the text or the path as
-an argument, so that any machine can be described without being there.
+Linux only: /proc/cpuinfo for the features, /sys for the caches, and /proc/sys/abi for the lengths of AArch64's scalable vectors.
+Everything that reads takes the text or the path as an argument, so that any machine can be described without being there.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from pathlib import Path
 
 from tilewright.errors import TargetError
 from tilewright.targets import amx
-from tilewright.targets.base import Cache, Family, Target
+from tilewright.targets.base import Cache, Family, Target, check_vector_length
 from tilewright.targets.registry import FAMILIES, family_of
 
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-_VECTOR_LENGTH = Path("/proc/sys/abi/sve_default_vector_length")
-"""Bytes of the scalable vectors that a process of AArch64 starts with (Linux's Documentation/arch/arm64/sve.rst)."""
+_LENGTHS = Path("/proc/sys/abi")
 _UNITS: Mapping[str, int] = {"K": 1024, "M": 1024**2, "G": 1024**3}
 
 
@@ -65,6 +64,22 @@ def read_caches(directory: Path) -> dict[int, Cache]:
     return caches
 
 
+def read_lengths(directory: Path) -> dict[str, int]:
+    """The bits of the scalable vectors of "sve" and "sme" that a process starts with, as Linux's ``/proc/sys/abi`` says them.
+
+    What is absent, or no length that vectors can have, is left out.
+    Source: Linux's Documentation/arch/arm64/sve.rst and sme.rst, "System runtime configuration".
+    """
+    lengths: dict[str, int] = {}
+    for name in ("sve", "sme"):
+        try:
+            size = int((directory / f"{name}_default_vector_length").read_text())
+            lengths[name] = check_vector_length(8 * size, str(directory))
+        except (OSError, ValueError, TargetError):
+            continue
+    return lengths
+
+
 def _bytes(text: str) -> int:
     """Bytes of sysfs's "48K"."""
     text = text.strip()
@@ -89,7 +104,7 @@ def _count_cpus(file: Path) -> int:
 
 
 def describe(
-    architecture: str, flags: Collection[str], caches: Mapping[int, Cache], vector_length: int | None = None
+    architecture: str, flags: Collection[str], caches: Mapping[int, Cache], lengths: Mapping[str, int] | None = None
 ) -> Target:
     """The target of a machine: the most specific row that it can run, with its own caches and all its features.
 
@@ -97,7 +112,7 @@ def describe(
         architecture: What ``uname -m`` says.
         flags: Linux's CPU flags, as from `cpu_flags`.
         caches: By level, as from `read_caches`; the row's caches stand in for those that are missing.
-        vector_length: Bytes of scalable vectors; None where the machine does not say, or has none.
+        lengths: Of scalable vectors, as from `read_lengths`; likewise, where the machine has such vectors.
 
     Returns:
         A target named "host"; its `base` is the row's name.
@@ -116,6 +131,7 @@ def describe(
             expected=f"at least the features of {plainest.name}",
             remedy=f"Check that {_CPUINFO} lists the CPU's flags, or name a target",
         )
+    found = {"sve": row.scalable_bits, "sme": row.streaming_bits, **(lengths or {})}
     l1 = caches.get(1, row.l1)
     l2 = caches.get(2, row.l2)
     if l1.bytes > l2.bytes:
@@ -128,7 +144,8 @@ def describe(
         l1=l1,
         l2=l2,
         l3=caches.get(3) if caches else row.l3,
-        scalable_bits=8 * vector_length if row.scalable_bits and vector_length else row.scalable_bits,
+        scalable_bits=found["sve"] if row.scalable_bits else 0,
+        streaming_bits=found["sme"] if row.streaming_bits else 0,
         source=f"this machine's features and caches ({_CPUINFO}, {_CACHES}); otherwise {row.source}",
     )
 
@@ -156,7 +173,7 @@ def host() -> Target:
         TargetError: There is no row for this machine.
     """
     architecture, flags = machine()
-    return describe(architecture, flags, read_caches(_CACHES), _number(_VECTOR_LENGTH))
+    return describe(architecture, flags, read_caches(_CACHES), read_lengths(_LENGTHS))
 
 
 def runnable(target: Target, features: Collection[str] | None = None) -> tuple[str, ...]:
