@@ -11,11 +11,19 @@ from dataclasses import dataclass
 
 from tilewright.lowering.block_products import walk
 from tilewright.lowering.math_functions import FUNCTIONS
-from tilewright.lowering.scalable_vectors import bits_of, lane_mask, loop, scalable, times, value_of, zero
+from tilewright.lowering.scalable_vectors import (
+    REGISTER_BITS,
+    bits_of,
+    lane_mask,
+    loop,
+    scalable,
+    times,
+    value_of,
+    zero,
+)
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, memref, vector
 
-_REGISTER_BITS = 128
 _DIALECTS = frozenset({"arith", "math"})
 """Dialects whose ops on numbers take vectors of them."""
 
@@ -106,7 +114,7 @@ def _write_out(op: ir.Operation) -> None:
     accesses, body = _accesses(op), _body(op)
     assert accesses is not None, "it is supported"
     values = [*body.arguments, *(result for each in body.operations for result in each.results)]
-    lanes = _REGISTER_BITS // max(bits_of(each.type) for each in values)
+    lanes = REGISTER_BITS // max(bits_of(each.type) for each in values)
     m, n = (memref.dim(op.operands[len(op.operands) - 1], value_of(d)) for d in (0, 1))
     with loop(0, m, 1) as (row, _, _), loop(0, n, times(vector.vscale(), lanes)) as (column, _, _):
         mask = lane_mask(lanes, column, n)

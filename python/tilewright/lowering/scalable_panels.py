@@ -11,6 +11,7 @@ from __future__ import annotations
 from tilewright.lowering.block_products import extent, transposed
 from tilewright.lowering.scalable_tile import Tile
 from tilewright.lowering.scalable_vectors import (
+    REGISTER_BITS,
     Index,
     bitcast,
     bits_of,
@@ -42,37 +43,46 @@ def pack_b(tile: Tile, b: ir.Value, panels: ir.Value) -> None:
     k, n = (extent(b, d) for d in (0, 1))
     if tile.b_transposed:
         b = transposed(b)
-    depth, lanes = tile.dot.depth, tile.word_lanes
-    count, columns = tile.across * tile.dot.rows, tile.columns()
+    depth, columns = tile.dot.depth, tile.columns()
     whole, filled = rounded_down(k, depth), tile.padded(k)
     with loop(0, n, columns) as (jr, _, _):
-        starts = [plus(jr, tile.offset(x, lanes)) for x in range(count)]
-        masks = [lane_mask(lanes, start, n) for start in starts]
+        pieces = _pieces(tile)
+        end = arith.minui(value_of(plus(jr, columns)), value_of(n))
+        starts = [plus(jr, tile.offset(first, tile.word_lanes)) for first, _, _ in pieces]
         base = times(jr, tile.groups_in(filled))
         # Whole words, and those that are filled up with zeros.
-        for first, last, rows_exist in ((0, whole, True), (whole, filled, False)):
+        for first, last, complete in ((0, whole, True), (whole, filled, False)):
             with loop(first, last, depth) as (kk, _, _):
+                limits = [end] * depth
+                if not complete:
+                    limits = [arith.select(is_less(plus(kk, r), k), end, value_of(0)) for r in range(depth)]
                 at = plus(base, times(tile.groups_in(kk), columns))
-                for x, (start, mask) in enumerate(zip(starts, masks, strict=True)):
-                    rows = []
-                    for r in range(depth):
-                        row = plus(kk, r)
-                        if not rows_exist:
-                            limit = arith.select(is_less(row, k), value_of(n), value_of(0))
-                            mask = lane_mask(lanes, start, limit)
-                        rows.append(_load_row(tile, b, row, start, mask))
-                    word = _word(tile, rows)
-                    vector.store(word, panels, [value_of(plus(at, tile.offset(x, lanes)))])
+                for start, (number, lanes, registers) in zip(starts, pieces, strict=True):
+                    masks = {limit: lane_mask(lanes, start, limit) for limit in limits}
+                    rows = [
+                        _load_row(tile, b, plus(kk, r), start, masks[limit], lanes) for r, limit in enumerate(limits)
+                    ]
+                    for x, word in enumerate(_words(tile, rows)[:registers]):
+                        vector.store(word, panels, [value_of(plus(at, tile.offset(number + x, tile.word_lanes)))])
 
 
-def _load_row(tile: Tile, b: ir.Value, row: Index, column: Index, mask: ir.Value) -> ir.Value:
-    """As many elements of a row of B as a register has words."""
-    kind = scalable(tile.word_lanes, tile.b_element)
+def _pieces(tile: Tile) -> list[tuple[int, int, int]]:
+    """What is packed at once of a row of a panel: its first register of words, elements read for each 128 bits, and registers.
+
+    Rows that lie side by side are read in whole registers, each of which has the elements of several registers of words.
+    """
+    count, together = tile.across * tile.dot.rows, 1 if tile.b_transposed else tile.dot.depth
+    return [(first, together * tile.word_lanes, min(together, count - first)) for first in range(0, count, together)]
+
+
+def _load_row(tile: Tile, b: ir.Value, row: Index, column: Index, mask: ir.Value, lanes: int) -> ir.Value:
+    """`lanes` elements of a row of B for each 128 bits of a register."""
+    kind = scalable(lanes, tile.b_element)
     if not tile.b_transposed:
         return vector.maskedload(kind, b, [value_of(row), value_of(column)], mask, zero(kind))
     i64 = integer(64)
     leading = arith.index_cast(i64, _leading(b))
-    steps = _lane_numbers(tile.word_lanes)
+    steps = _lane_numbers(lanes)
     offsets = arith.muli(steps, vector.broadcast(steps.type, leading))
     return vector.gather(kind, b, [value_of(column), value_of(row)], offsets, mask, zero(kind))
 
@@ -83,22 +93,28 @@ def _lane_numbers(lanes: int) -> ir.Value:
     return arith.index_cast(scalable(lanes, integer(64)), index)
 
 
-def _word(tile: Tile, rows: list[ir.Value]) -> ir.Value:
-    """The words of `depth` rows, of which the first has the lowest bits."""
-    if len(rows) == 1:
-        return _stored(rows[0], tile.panel_element, unsigned=tile.b_unsigned)
+def _words(tile: Tile, rows: list[ir.Value]) -> list[ir.Value]:
+    """The registers of words of which each of `depth` rows has an element; the first has the lowest bits."""
     kind = scalable(tile.word_lanes, tile.word)
+    if len(rows) == 1:
+        return [_stored(rows[0], tile.panel_element, unsigned=tile.b_unsigned)]
     bits = bits_of(tile.panel_element)
+    if not tile.b_transposed:
+        elements = REGISTER_BITS // bits
+        all_ = _interleaved([bitcast(scalable(elements, integer(bits)), row) for row in rows])
+        parts = [
+            vector.scalable_extract(scalable(elements, integer(bits)), all_, i * elements) for i in range(len(rows))
+        ]
+        return [bitcast(kind, part) for part in parts]
     word = None
     for r, row in enumerate(rows):
-        element = bitcast(scalable(tile.word_lanes, integer(bits)), row)
-        wide = arith.extui(kind, element)
+        wide = arith.extui(kind, bitcast(scalable(tile.word_lanes, integer(bits)), row))
         if r:
             by = arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, ir.IntegerAttr.get(tile.word, r * bits)))
             wide = arith.shli(wide, by)
         word = wide if word is None else arith.ori(word, wide)
     assert word is not None, "a word has elements"
-    return word
+    return [word]
 
 
 def _stored(value: ir.Value, element: ir.Type, *, unsigned: bool) -> ir.Value:

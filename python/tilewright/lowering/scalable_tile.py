@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from tilewright.lowering.scalable_vectors import (
+    REGISTER_BITS,
     Index,
     bitcast,
     bits_of,
@@ -23,9 +24,6 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, scf, ub, vector
 from tilewright.spec import MatmulSpec
 from tilewright.targets.dots import Dot
-
-_REGISTER_BITS = 128
-"""The shortest scalable vector, of which every longer one is a multiple."""
 
 Sums = list[list[ir.Value]]
 """Of each row, its vectors."""
@@ -48,7 +46,7 @@ class Tile:
         """
         self.dot, self.rows = dot, rows
         self.sum = ir.Type.parse(spec.acc_type.mlir)
-        self.lanes = _REGISTER_BITS // bits_of(self.sum)
+        self.lanes = REGISTER_BITS // bits_of(self.sum)
         self.across = columns // self.lanes
         self.a_element, self.b_element = (ir.Type.parse(each.mlir) for each in (spec.a_type, spec.b_type))
         self.a_transposed, self.b_transposed = spec.a_transposed, spec.b_transposed
@@ -56,7 +54,7 @@ class Tile:
         self.panel_element = ir.Type.parse(dot.storage) if dot.storage else self.a_element
         self.word_bits = dot.depth * bits_of(self.panel_element)
         self.word = self.panel_element if dot.depth == 1 else integer(self.word_bits)
-        self.word_lanes = _REGISTER_BITS // self.word_bits
+        self.word_lanes = REGISTER_BITS // self.word_bits
 
     @property
     def chunk(self) -> int:
@@ -116,7 +114,7 @@ class Tile:
 
     def _operand(self) -> ir.VectorType:
         """What the instruction multiplies."""
-        return scalable(_REGISTER_BITS // bits_of(self.panel_element), self.panel_element)
+        return scalable(REGISTER_BITS // bits_of(self.panel_element), self.panel_element)
 
     def _groups_of_a(self, a: ir.Value, at: Index) -> list[list[tuple[ir.Value, int]]]:
         """For each row, or pair of rows, and each group of a step: the register that has it, and its number in there."""
@@ -134,12 +132,12 @@ class Tile:
         """`elements` of A, repeated in all of a register: by ``ld1rd`` or ``ld1rq``."""
         loaded = vector.load(fixed(elements, self.panel_element), a, [value_of(at)])
         bits = elements * bits_of(self.panel_element)
-        if bits < _REGISTER_BITS:
+        if bits < REGISTER_BITS:
             whole = vector.extract(vector.bitcast(fixed(1, integer(bits)), loaded), [], [0])
-            return bitcast(self._operand(), vector.broadcast(scalable(_REGISTER_BITS // bits, integer(bits)), whole))
+            return bitcast(self._operand(), vector.broadcast(scalable(REGISTER_BITS // bits, integer(bits)), whole))
         # LLVM loads and repeats at once what it takes for integers.
         each = bits_of(self.panel_element)
-        kind = scalable(_REGISTER_BITS // each, integer(each))
+        kind = scalable(REGISTER_BITS // each, integer(each))
         loaded = bitcast(fixed(elements, integer(each)), loaded)
         start = vector.scalable_insert(loaded, ub.poison(kind), 0)
         name = f"llvm.aarch64.sve.dupq.lane.{_suffix(kind)}"

@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import affine, arith, memref, scf, vector
 
+REGISTER_BITS = 128
+"""The shortest scalable vector, of which every longer one is a multiple."""
+
 Index = int | ir.Value
 """An index that is known while compiling, or not."""
 
