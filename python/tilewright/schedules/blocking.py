@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from math import gcd
 
+from tilewright.dims import most as most_of
 from tilewright.dtypes import DType
 from tilewright.errors import ScheduleError
 from tilewright.schedules import tiles
@@ -153,7 +154,7 @@ def lanes_for(spec: MatmulSpec, target: Target) -> int:
     A part of a vector that is wasted still takes its time, and half a register is never slower than a whole one. What
     multiplies narrow elements has whole registers only.
     """
-    element, n = spec.acc_type, spec.n
+    element, n = spec.acc_type, most_of(spec.n)
     if spec.widens:
         return target.lanes(element)
     least = min(_LEAST_VECTOR_BITS // element.bits, target.lanes(element))

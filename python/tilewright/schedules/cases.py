@@ -10,6 +10,7 @@ from math import lcm, prod
 from tilewright.dims import MAX_EXTENT, Dim, Extent, extent, least, most
 from tilewright.errors import SpecError
 from tilewright.schedules import select
+from tilewright.schedules.blocking import Blocking
 from tilewright.schedules.plan import Case, Plan, Test
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -66,7 +67,15 @@ def _case(
         if name is None
         else select.sized(name, typical, target, overrides, threads)
     )
-    return Case(narrow, Plan(choice.strategy, choice.parameters, threads=threads), tuple(tests))
+    return Case(narrow, Plan(choice.strategy, _open(choice, narrow), threads=threads), tuple(tests))
+
+
+def _open(choice: select.Choice, spec: MatmulSpec) -> Blocking:
+    """The sizes of a choice; blocks that are all of an extent that only a call tells are without an end."""
+    if choice.strategy != "unpacked":
+        return choice.parameters
+    blocks = {"m": "mc", "n": "nc", "k": "kc"}
+    return replace(choice.parameters, **dict.fromkeys((blocks[each] for each in spec.dynamic), MAX_EXTENT))
 
 
 def narrowed(spec: MatmulSpec, tests: Iterable[Test]) -> MatmulSpec | None:

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from tilewright.dims import Dim, divided_by, most
 from tilewright.mlir import ir
 from tilewright.schedules import batch_loops, steps
 from tilewright.schedules.blocking import Blocking, ceil_div, lanes_for
@@ -47,43 +51,58 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
     lanes = lanes_for(spec, target)
     # Tiles of registers want packed panels; instructions that take several products at once, whole groups of them.
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
-    step = next(each for each in (dot.step, dot.least, 1) if spec.k % each == p.kc % each == 0)
+    open_k = isinstance(spec.k, Dim)
+    step = next(
+        each for each in (dot.step, dot.least, 1) if divided_by(spec.k, each) and (open_k or p.kc % each == 0)
+    )
     tile = batch_loops.match_result(script, spec)
-    short: list[steps.Handle] = []
+    # Loops whose last tile is short, outermost first, and what is done about it.
+    short: list[tuple[steps.Handle, Callable[[steps.Handle], object]]] = []
     # Whole register tiles, so that only the last block has a short one.
     nc = ceil_div(p.nc, p.nr) * p.nr
-    if nc < spec.n:
+    if nc < most(spec.n):
         tile, loop = steps.tile_result(tile, [0, nc, 0], spec)
-        if spec.n % nc:
-            short.append(loop)
+        if not divided_by(spec.n, nc):
+            short.append((loop, steps.peel))
     # A step of several elements needs a block of K whose size is known.
-    kc = p.kc if step == 1 else next(size for size in range(p.kc, 0, -step) if spec.k % size == 0)
-    if kc < spec.k and not spec.fused:
+    kc = p.kc if step == 1 or open_k else next(size for size in range(p.kc, 0, -step) if spec.k % size == 0)
+    if kc < most(spec.k) and not spec.fused:
         tile, _ = steps.tile(tile, [0, 0, kc])
-    for sizes, size, extent, uneven in (
-        ([0, p.nr, 0], p.nr, min(nc, spec.n), bool(spec.n % p.nr or short)),
-        ([p.mr, 0, 0], p.mr, spec.m, bool(spec.m % p.mr)),
+    for sizes, size, extent, block, unit in (
+        ([0, p.nr, 0], p.nr, spec.n, nc, lanes),
+        ([p.mr, 0, 0], p.mr, spec.m, spec.m, 1),
     ):
-        if size < extent:
+        if isinstance(extent, Dim):
+            tile, loop = _tile_with_zeros(tile, sizes, spec)
+            whole = divided_by(extent, unit)
+            short.append((loop, partial(steps.specialize_tiles, unit=unit, whole=whole)))
+        elif size < min(block, extent):
             tile, loop = steps.tile_result(tile, sizes, spec)
-            if uneven:
-                short.append(loop)
+            if extent % size or extent % block:
+                short.append((loop, steps.peel))
     if spec.fused:
         steps.mark(tile, _EPILOGUE)
-    for loop in reversed(short):
-        steps.peel(loop)
+    for loop, even_out in reversed(short):
+        even_out(loop)
     steps.clean(script.functions)
     tile = steps.match_product(script.functions, spec)
-    looped = (spec.k if spec.fused else min(kc, spec.k)) > step
+    looped = open_k or (spec.k if spec.fused else min(kc, spec.k)) > step
     if looped:
-        tile, _ = steps.tile(tile, [0, 0, step])
+        tile, loop = steps.tile(tile, [0, 0, step])
+        if open_k and step > 1:
+            steps.specialize_tiles(loop, unit=step, whole=True)
     steps.clean(script.functions)
     tile = steps.match_product(script.functions, spec)
-    if spec.n % lanes:
+    if not divided_by(spec.n, lanes):
         tile = steps.pad(tile, spec, sizes=[0, lanes, 0], pack=[False] * 3)
     steps.vectorize_product(tile, script.functions, spec)
     if spec.fused:
         steps.vectorize_epilogue(steps.match_marked(script.functions, _EPILOGUE))
     steps.keep_accumulators(script.functions, looped=looped)
     if spec.beta == 0 or spec.fused:
-        steps.start_from_zero(script.functions)
+        steps.start_from_zero(script.functions, runs=bool(spec.dynamic))
+
+
+def _tile_with_zeros(tile: steps.Handle, sizes: Sequence[int], spec: MatmulSpec) -> tuple[steps.Handle, steps.Handle]:
+    """Tiles what `match_result` finds with all that comes before, the zeros that sums start from too, inside of the loop."""
+    return steps.tile(tile, sizes) if spec.beta and not spec.fused else steps.tile_with_producers(tile, sizes[:2])

@@ -12,6 +12,7 @@ include "Tilewright/TransformOps/Batch.td"
 include "Tilewright/TransformOps/Dot.td"
 include "Tilewright/TransformOps/Epilogue.td"
 include "Tilewright/TransformOps/Packing.td"
+include "Tilewright/TransformOps/Specialize.td"
 include "Tilewright/TransformOps/Staging.td"
 include "Tilewright/TransformOps/Trim.td"
 

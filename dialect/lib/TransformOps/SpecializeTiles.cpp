@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "Tilewright/TransformOps/TilewrightTransformOps.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace tilewright;
+
+/// Whether `min` says how large the tile of `loop` is: no larger than its constant step, and inside of its bounds.
+static bool isTileSize(affine::AffineMinOp min, scf::ForOp loop, int64_t step) {
+  return llvm::is_contained(min.getOperands(), loop.getInductionVar()) &&
+         llvm::any_of(min.getMap().getResults(), [&](AffineExpr result) {
+           auto constant = dyn_cast<AffineConstantExpr>(result);
+           return constant && constant.getValue() == step;
+         });
+}
+
+namespace {
+/// Builds the branches of one loop's body.
+class TileCases {
+public:
+  TileCases(RewriterBase &rewriter, scf::ForOp loop, ArrayRef<affine::AffineMinOp> sizes, int64_t unit, int64_t most,
+            bool whole)
+      : rewriter(rewriter), loc(loop.getLoc()), loop(loop), sizes(sizes), unit(unit), most(most), whole(whole) {}
+
+  void build() {
+    if (most == unit && whole) {
+      rewriter.setInsertionPoint(sizes.front());
+      for (affine::AffineMinOp min : sizes)
+        rewriter.replaceOp(min, index(most));
+      return;
+    }
+    Value size = even();
+    // What comes before does not depend on the size.
+    SmallVector<Operation *> moved;
+    for (Operation &op : *loop.getBody())
+      if (op.isBeforeInBlock(sizes.front()) || isa<scf::YieldOp>(op) || llvm::is_contained(sizes, &op))
+        continue;
+      else
+        moved.push_back(&op);
+    auto yield = cast<scf::YieldOp>(loop.getBody()->getTerminator());
+    rewriter.setInsertionPoint(yield);
+    Value units = ceilDiv(size, unit);
+    SmallVector<int64_t> cases;
+    for (int64_t count = 1; count < most / unit; ++count)
+      cases.push_back(count);
+    auto branch = scf::IndexSwitchOp::create(rewriter, loc, yield.getOperandTypes(), units, cases, cases.size());
+    for (auto [region, count] : llvm::zip_equal(branch.getCaseRegions(), cases))
+      fill(region, size, count * unit, moved, yield);
+    fill(branch.getDefaultRegion(), size, most, moved, yield);
+    rewriter.modifyOpInPlace(yield, [&] { yield->setOperands(branch.getResults()); });
+    for (Operation *op : llvm::reverse(moved))
+      rewriter.eraseOp(op);
+    for (affine::AffineMinOp min : sizes)
+      rewriter.eraseOp(min);
+  }
+
+private:
+  Value ceilDiv(Value value, int64_t by) {
+    if (by == 1)
+      return value;
+    return affine::AffineApplyOp::create(rewriter, loc, rewriter.getAffineDimExpr(0).ceilDiv(by), value);
+  }
+
+  Value index(int64_t value) { return arith::ConstantIndexOp::create(rewriter, loc, value); }
+
+  /// Lets as many tiles share the extent evenly, and returns the size of one.
+  Value even() {
+    rewriter.setInsertionPoint(loop);
+    AffineExpr from, to, offset;
+    bindDims(rewriter.getContext(), from, to);
+    Value extent = affine::AffineApplyOp::create(rewriter, loc, AffineMap::get(2, 0, (to - from).ceilDiv(unit)),
+                                                 ValueRange{loop.getLowerBound(), loop.getUpperBound()});
+    Value tiles = arith::CeilDivUIOp::create(rewriter, loc, extent, index(most / unit));
+    Value units = arith::CeilDivUIOp::create(rewriter, loc, extent, tiles);
+    Value step = arith::MulIOp::create(rewriter, loc, units, index(unit));
+    rewriter.modifyOpInPlace(loop, [&] { loop.setStep(step); });
+    rewriter.setInsertionPoint(sizes.front());
+    AffineExpr room, evened;
+    bindDims(rewriter.getContext(), offset, to);
+    bindSymbols(rewriter.getContext(), room, evened);
+    auto map = AffineMap::get(1, 2, {room - rewriter.getAffineDimExpr(0), evened}, rewriter.getContext());
+    return affine::AffineMinOp::create(rewriter, loc, map,
+                                       ValueRange{loop.getInductionVar(), loop.getUpperBound(), step});
+  }
+
+  /// Fills a region for tiles of `bound` at most, and of more than a unit less.
+  void fill(Region &region, Value size, int64_t bound, ArrayRef<Operation *> body, scf::YieldOp yield) {
+    OpBuilder::InsertionGuard guard(rewriter);
+    rewriter.createBlock(&region);
+    if (unit == 1 || whole) {
+      clone(index(bound), body, yield);
+      return;
+    }
+    Value full = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq, size, index(bound));
+    auto branch = scf::IfOp::create(rewriter, loc, yield.getOperandTypes(), full, /*withElseRegion=*/true);
+    scf::YieldOp::create(rewriter, loc, branch.getResults());
+    for (auto [block, ragged] : {std::pair(branch.thenBlock(), false), std::pair(branch.elseBlock(), true)}) {
+      rewriter.setInsertionPointToStart(block);
+      if (!block->empty())
+        rewriter.eraseOp(block->getTerminator());
+      rewriter.setInsertionPointToEnd(block);
+      Value known = index(bound);
+      if (ragged) {
+        auto map = AffineMap::get(1, 0, {rewriter.getAffineDimExpr(0), rewriter.getAffineConstantExpr(bound)},
+                                  rewriter.getContext());
+        known = affine::AffineMinOp::create(rewriter, loc, map, size);
+      }
+      clone(known, body, yield);
+    }
+  }
+
+  /// Clones the body for a tile of that size.
+  void clone(Value size, ArrayRef<Operation *> body, scf::YieldOp yield) {
+    IRMapping mapping;
+    for (affine::AffineMinOp min : sizes)
+      mapping.map(min.getResult(), size);
+    for (Operation *op : body)
+      rewriter.clone(*op, mapping);
+    SmallVector<Value> results;
+    for (Value value : yield.getOperands())
+      results.push_back(mapping.lookupOrDefault(value));
+    scf::YieldOp::create(rewriter, loc, results);
+  }
+
+  RewriterBase &rewriter;
+  Location loc;
+  scf::ForOp loop;
+  SmallVector<affine::AffineMinOp> sizes;
+  int64_t unit, most;
+  bool whole;
+};
+} // namespace
+
+DiagnosedSilenceableFailure SpecializeTilesOp::applyToOne(transform::TransformRewriter &rewriter, Operation *target,
+                                                          transform::ApplyToEachResultList &results,
+                                                          transform::TransformState &state) {
+  auto fail = [&](const Twine &why) {
+    DiagnosedSilenceableFailure failure = emitSilenceableError() << why;
+    failure.attachNote(target->getLoc()) << "payload operation";
+    return failure;
+  };
+  auto loop = dyn_cast<scf::ForOp>(target);
+  std::optional<int64_t> step = loop ? getConstantIntValue(loop.getStep()) : std::nullopt;
+  if (!step || *step % getUnit() != 0)
+    return fail("expected an scf.for whose step is a constant and a multiple of " + Twine(getUnit()));
+  SmallVector<affine::AffineMinOp> sizes;
+  for (auto min : loop.getBody()->getOps<affine::AffineMinOp>())
+    if (isTileSize(min, loop, *step))
+      sizes.push_back(min);
+  if (sizes.empty())
+    return fail("expected a loop over tiles whose size is an affine.min of its step: tile with tile_using_for first");
+  TileCases(rewriter, loop, sizes, getUnit(), *step, getWhole()).build();
+  return DiagnosedSilenceableFailure::success();
+}
+
+void SpecializeTilesOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  transform::consumesHandle(getTargetMutable(), effects);
+  transform::modifiesPayload(effects);
+}
