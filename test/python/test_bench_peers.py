@@ -180,3 +180,11 @@ def test_openblas_is_looked_for_where_processes_list_their_libraries(tmp_path):
     maps.write_text("7f00-7f01 r-xp 00000000 08:01 42   /usr/lib/libc.so.6\n")
     assert libraries.openblas_core(maps) is None
     assert libraries.openblas_core(tmp_path / "absent") is None
+
+
+def test_torch_is_told_what_to_do_to_the_sums():
+    steps = libraries.TorchCompile._steps("bias:n,relu,residual")
+    assert len(steps) == 3
+    for unknown in ("bias:m", "quantize:1.0"):
+        with pytest.raises(TilewrightError, match="it is not told how to do"):
+            libraries.TorchCompile._steps(unknown)

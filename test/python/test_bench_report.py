@@ -18,7 +18,7 @@ FIELDS = [
     *("gflops", "gflops_p20", "gflops_p80", "peak_gflops", "percent_of_peak"),
     *("rel_error", "compile_seconds", "object_bytes", "schedule", "peers"),
     *("cold", "percent_of_roofline", "ratios", "gbytes_per_second", "bandwidth", "bytes_moved", "cached_seconds"),
-    *("absent", "date", "machine", "rounds"),
+    *("absent", "date", "machine", "rounds", "epilogue"),
 ]
 SHAPE = Shape(64, 128, 32)
 
@@ -64,7 +64,7 @@ def test_json_has_the_fields_and_survives_a_round_trip():
 
 
 def test_rows_differ_by_what_was_measured_not_by_how_it_went():
-    others = (row(packed=True), row(cache="cold"), row(threads=2), row(dtype="f64"))
+    others = (row(packed=True), row(epilogue="relu"), row(cache="cold"), row(threads=2), row(dtype="f64"))
     keys = {each.key for each in (row(), *others)}
     assert len(keys) == 5
     assert dataclasses.replace(row(), rel_error=1.0).key == row().key

@@ -172,7 +172,7 @@ def test_a_peer_with_wrong_numbers_is_left_out_unless_it_was_demanded(monkeypatc
         check(name, *rest)
 
     monkeypatch.setattr(session, "check", accuse)
-    monkeypatch.setattr(session, "choose", lambda names, dtype, real=session.choose: real(["numpy"], dtype))
+    monkeypatch.setattr(session, "choose", lambda names, *rest, real=session.choose: real(["numpy"], *rest))
     (row,) = run_suite([Shape(4, 4, 4)], rounds=1, min_seconds=1e-4)
     assert row.peers == {}
     assert row.absent["numpy"] == "numpy: made up"
@@ -211,3 +211,18 @@ def test_the_code_of_the_how_to_runs(capsys):
     for block in blocks:
         exec(compile(block, str(TUTORIAL), "exec"), namespace)
     assert "% of the measured peak" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("dtype", "c"), [("f32", "f32"), ("bf16,bf16,bf16", "bf16")])
+def test_an_epilogue_is_measured_beside_the_product_without(dtype, c):
+    (row,) = run_suite([Shape(9, 20, 33)], dtype, peers=[], epilogue="bias:n,gelu", rounds=1, min_seconds=1e-4)
+    assert list(row.peers) == ["plain"]
+    assert row.best_peer is None
+    assert row.epilogue == "bias:n,gelu"
+    elements = {"f32": 4, "bf16": 2}[c]
+    assert row.bytes_moved == elements * (9 * 33 + 33 * 20 + 9 * 20) + 4 * 20
+    assert Row.from_json(json.loads(json.dumps(row.as_json()))).key == row.key
+    with pytest.raises(TilewrightError, match="it does nothing to the sums"):
+        run_suite([Shape(9, 20, 33)], peers=["numpy"], epilogue="relu")
+    with pytest.raises(TilewrightError, match="torch-compile: .*(it is for products with an epilogue|torch)"):
+        run_suite([Shape(9, 20, 33)], peers=["torch-compile"])

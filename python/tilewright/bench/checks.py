@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.bench.operands import Operands
 from tilewright.dtypes import dtype as dtype_of
 from tilewright.errors import TilewrightError
+from tilewright.payload.epilogues import cast
 from tilewright.payload.reference import error_bound, reference, within_bound
 from tilewright.spec import MatmulSpec
 
@@ -40,10 +41,19 @@ class Expected:
         return self.sums + kind.roundoff * (np.abs(self.product) + self.sums)
 
 
-def expect(spec: MatmulSpec, given: Operands) -> Expected:
-    """The product of operands of the spec's types, and the bound of measuring.md: γ_K·|A||B| and the rounding of the result."""
-    wide = replace(spec, c=spec.acc, b_packed=False)
-    return Expected(reference(wide, given.a, given.b), error_bound(wide, given.a, given.b), str(spec.acc))
+def expect(spec: MatmulSpec, given: Operands, product: str = "") -> Expected:
+    """The product of operands of the spec's types, and the bound of measuring.md: γ_K·|A||B| and the rounding of the result.
+
+    With an epilogue, its result. `product` is then the type to which a contender rounds the sums before, if it does.
+    """
+    if not spec.epilogue:
+        wide = replace(spec, c=spec.acc, b_packed=False)
+    elif product:
+        wide = replace(spec, c=product, b_packed=False, epilogue=(cast(product), *spec.epilogue))
+    else:
+        wide = replace(spec, b_packed=False)
+    every = given.a, given.b, *given.further
+    return Expected(reference(wide, *every), error_bound(wide, *every), str(wide.c))
 
 
 def check(name: str, got: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> None:

@@ -122,9 +122,14 @@ def _by_key(rows: Sequence[Mapping[str, Any]], which: str) -> dict[Key, Share]:
         ) from None
 
 
+def _younger(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that rows of earlier releases lack."""
+    return {"cold": row.get("cold", False), "epilogue": row.get("epilogue", "")}
+
+
 def _key(row: Mapping[str, Any]) -> Key:
     """What the row measured. Runs from before operands could be cold do not say that they were not."""
-    return Key(**{field: row[field] for field in Key._fields if field != "cold"}, cold=row.get("cold", False))
+    return Key(**{field: row[field] for field in Key._fields if field not in ("cold", "epilogue")}, **_younger(row))
 
 
 def _share(row: Mapping[str, Any]) -> Share:

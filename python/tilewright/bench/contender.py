@@ -27,10 +27,12 @@ class Contender(Protocol):
         """What is measured, exactly."""
         ...
 
-    def load(self, shape: Shape, dtype: str, seed: int, total_bytes: int, packed: bool = False) -> None:
+    def load(
+        self, shape: Shape, dtype: str, seed: int, total_bytes: int, packed: bool = False, epilogue: str = ""
+    ) -> None:
         """Makes the operands: those of `operands.operands`, and copies of them up to `total_bytes` to rotate through.
 
-        With `packed`, B is packed ahead of time.
+        With `packed`, B is packed ahead of time. `epilogue` is done to the sums.
         """
         ...
 
@@ -84,13 +86,15 @@ class Local:
         self._calls: list[Callable[[], object]] = []
         self._loop: Loop | None = None
 
-    def load(self, shape: Shape, dtype: str, seed: int, total_bytes: int, packed: bool = False) -> None:
+    def load(
+        self, shape: Shape, dtype: str, seed: int, total_bytes: int, packed: bool = False, epilogue: str = ""
+    ) -> None:
         """See `Contender.load`."""
         self.unload()
         bind = self._bind_packed if packed else self._bind
         if bind is None:
             raise ValueError(f"{self.name} does not take B packed ahead of time")
-        self._every = rotation(operands(shape, dtype, seed), total_bytes)
+        self._every = rotation(operands(shape, dtype, seed, epilogue), total_bytes)
         self._calls = [bind(each) for each in self._every]
         self._loop = Loop(self._calls, self._clock)
 

@@ -26,6 +26,7 @@ class Case:
         threads: Of each contender.
         cache: "hot" or "cold".
         packed: Whether B is packed ahead of time.
+        epilogue: What is done to the sums, as `--epilogue` has it; "" for nothing.
     """
 
     shape: Shape
@@ -33,6 +34,7 @@ class Case:
     threads: int = 1
     cache: Cache = "hot"
     packed: bool = False
+    epilogue: str = ""
 
     def key(self, target: str | Target) -> Key:
         """The key of the row that it becomes.
@@ -41,15 +43,17 @@ class Case:
             SpecError: It cannot be measured.
             TargetError: The target is unknown.
         """
-        spec = problem(self.shape, self.dtype, self.packed)
+        spec = problem(self.shape, self.dtype, self.packed, self.epilogue)
         extents = (self.shape.m, self.shape.n, self.shape.k)
         name = resolve(target).name
-        return Key(*extents, types_text(spec), spec.layout, self.threads, name, self.packed, self.cache == "cold")
+        cold = self.cache == "cold"
+        return Key(*extents, types_text(spec), spec.layout, self.threads, name, self.packed, cold, self.epilogue)
 
     def __str__(self) -> str:
         """What a progress bar says about it."""
         threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
-        return f"{self.shape} {self.dtype}, {threads}, {self.cache}{', packed ahead' if self.packed else ''}"
+        packed, epilogue = ", packed ahead" if self.packed else "", f", {self.epilogue}" if self.epilogue else ""
+        return f"{self.shape} {self.dtype}, {threads}, {self.cache}{packed}{epilogue}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +81,11 @@ def cases(
     threads: Iterable[int] = (1,),
     caches: Iterable[Cache] = ("hot",),
     packed: Iterable[bool] = (False,),
+    epilogue: str = "",
 ) -> list[Case]:
     """Every combination, those first that are asked for most: all types hot on one thread, then on several, then cold."""
     every = product(caches, threads, dtypes, dict.fromkeys(shapes), packed)
-    return [Case(shape, dtype, count, cache, ahead) for cache, count, dtype, shape, ahead in every]
+    return [Case(shape, dtype, count, cache, ahead, epilogue) for cache, count, dtype, shape, ahead in every]
 
 
 def run_cases(
@@ -91,11 +96,11 @@ def run_cases(
     progress: Callable[[Event], None] | None = None,
     failed: Callable[[Case, Exception], None] | None = None,
 ) -> list[Row]:
-    """Measures some cases; those of one type, number of threads and cache share a session.
+    """Measures some cases; those of one type, number of threads, cache and epilogue share a session.
 
     Args:
         every: What to measure.
-        settings: How; its type, threads and cache are the cases'.
+        settings: How; its type, threads, cache and epilogue are the cases'.
         finished: Rows of an earlier run; what is there is not measured again.
         progress: Called between samples.
         failed: Called with a case that failed, and why, and the run goes on; None: the error is raised.
@@ -116,14 +121,14 @@ def run_cases(
     total = steps * len(waiting)
     tell = progress or (lambda event: None)
     index = 0
-    for (dtype, threads, cache), group in groupby(waiting, lambda case: (case.dtype, case.threads, case.cache)):
-        with Session(settings.having(dtype=dtype, threads=threads, cache=cache)) as session:
+    for (dtype, threads, cache, epilogue), group in groupby(waiting, _session_of):
+        with Session(settings.having(dtype=dtype, threads=threads, cache=cache, epilogue=epilogue)) as session:
             for case in group:
                 report = _Reporter(case, index * steps, total, tell)
                 row = None
                 try:
                     row = rows[keys[case]] = session.measure(
-                        case.shape, problem(case.shape, dtype, case.packed), report
+                        case.shape, problem(case.shape, dtype, case.packed, epilogue), report
                     )
                 except Exception as error:  # also a bug of ours must not end a run of hours
                     if failed is None:
@@ -132,6 +137,11 @@ def run_cases(
                 index += 1
                 tell(Event(case, "done", index * steps, total, row))
     return [rows[keys[case]] for case in every if keys[case] in rows]
+
+
+def _session_of(case: Case) -> tuple[str, int, Cache, str]:
+    """What the cases of one session have in common."""
+    return case.dtype, case.threads, case.cache, case.epilogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +170,7 @@ def run_suite(
     parameters: Mapping[str, int] | None = None,
     cache: Cache = "hot",
     packed: bool = False,
+    epilogue: str = "",
     min_seconds: float = 0.03,
     on_cores: Iterable[int] | None = None,
     seed: int = 0,
@@ -179,6 +190,8 @@ def run_suite(
         parameters: As for `tilewright.compile`.
         cache: "hot": the same operands in every call. "cold": operands rotate through twice the last-level cache.
         packed: Whether B is packed ahead of time, by us and by each peer; peers that cannot are left out.
+        epilogue: What is done to the sums, such as "bias:n,gelu"; peers that cannot are left out, and our product without it
+            is measured too, as "plain".
         min_seconds: What a sample lasts at least.
         on_cores: Processors to pin everyone to, one a thread; None: chosen by `timing.cores`.
         seed: Of the operands' values.
@@ -206,4 +219,4 @@ def run_suite(
         on_cores=None if on_cores is None else tuple(on_cores),
         seed=seed,
     )
-    return run_cases(cases(shapes, (dtype,), (threads,), (cache,), (packed,)), settings, progress=progress)
+    return run_cases(cases(shapes, (dtype,), (threads,), (cache,), (packed,), epilogue), settings, progress=progress)

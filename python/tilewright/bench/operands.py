@@ -13,6 +13,8 @@ from tilewright.bench.suites import Shape
 from tilewright.dtypes import DType, to_numpy
 from tilewright.dtypes import dtype as dtype_of
 from tilewright.errors import SpecError
+from tilewright.payload.epilogues import parse
+from tilewright.spec import MatmulSpec
 
 Types = tuple[str, str, str]
 """The element types of A, B and C, by name."""
@@ -43,16 +45,20 @@ class Operands:
         a: M×K elements.
         b: K×N elements.
         c: M×N elements, filled with NaN (the least integer, where there is no NaN) so that an element nobody wrote is found.
+        further: The operands of what is done to the sums.
+        epilogue: What that is, as on the command line.
     """
 
     a: np.ndarray
     b: np.ndarray
     c: np.ndarray
+    further: tuple[np.ndarray, ...] = ()
+    epilogue: str = ""
 
     @property
     def bytes(self) -> int:
-        """Bytes of all three."""
-        return self.a.nbytes + self.b.nbytes + self.c.nbytes
+        """Bytes of all of them."""
+        return sum(each.nbytes for each in (self.a, self.b, self.c, *self.further))
 
 
 def aligned(shape: tuple[int, ...], numpy_dtype: np.dtype[Any]) -> np.ndarray:
@@ -63,21 +69,27 @@ def aligned(shape: tuple[int, ...], numpy_dtype: np.dtype[Any]) -> np.ndarray:
     return raw[start : start + size].view(numpy_dtype).reshape(shape)
 
 
-def operands(shape: Shape, dtype: str, seed: int = 0) -> Operands:
+def operands(shape: Shape, dtype: str, seed: int = 0, epilogue: str = "") -> Operands:
     """A and B with floats uniform in [-1, 1], and integers over their whole range.
 
     Args:
         shape: The extents; without batches.
         dtype: As for `types_of`.
         seed: Another seed, other values.
+        epilogue: What is done to the sums; C and further operands are of the types that it says.
     """
     a_type, b_type, c_type = map(dtype_of, types_of(dtype))
     random = np.random.default_rng((seed, shape.m, shape.n, shape.k))
     a = values(random, (shape.m, shape.k), a_type)
     b = values(random, (shape.k, shape.n), b_type)
+    further: tuple[np.ndarray, ...] = ()
+    if epilogue:
+        spec = MatmulSpec.from_dtypes(shape.m, shape.n, shape.k, dtype, epilogue=parse(epilogue))
+        c_type = spec.c_type
+        further = tuple(values(random, each.shape, each.type) for each in spec.further)
     c = aligned((shape.m, shape.n), to_numpy(c_type))
     c.fill(_unwritten(c_type))
-    return Operands(a, b, c)
+    return Operands(a, b, c, further, epilogue)
 
 
 def rotation(first: Operands, total_bytes: int) -> list[Operands]:
@@ -85,10 +97,15 @@ def rotation(first: Operands, total_bytes: int) -> list[Operands]:
     count = max(1, math.ceil(total_bytes / first.bytes))
     every = [first]
     while len(every) < count:
-        a, b, c = (aligned(x.shape, x.dtype) for x in (first.a, first.b, first.c))
-        a[...], b[...], c[...] = first.a, first.b, first.c
-        every.append(Operands(a, b, c))
+        a, b, c, *further = map(_copy, (first.a, first.b, first.c, *first.further))
+        every.append(Operands(a, b, c, tuple(further), first.epilogue))
     return every
+
+
+def _copy(array: np.ndarray) -> np.ndarray:
+    copied = aligned(array.shape, array.dtype)
+    copied[...] = array
+    return copied
 
 
 def values(random: np.random.Generator, shape: tuple[int, ...], kind: DType) -> np.ndarray:

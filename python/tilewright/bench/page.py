@@ -94,4 +94,5 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
 def _name(group: Group) -> str:
     threads = "1 thread" if group.threads == 1 else f"{group.threads} threads"
     packed = ", B packed ahead" if group.packed else ""
-    return f"{group.dtype}, {threads}, {'cold' if group.cold else 'hot'}{packed}"
+    epilogue = f", {group.epilogue}" if group.epilogue else ""
+    return f"{group.dtype}, {threads}, {'cold' if group.cold else 'hot'}{packed}{epilogue}"

@@ -75,9 +75,11 @@ class PeerProcess:
         """Ends the process."""
         self.close()
 
-    def load(self, shape: Shape, dtype: str, seed: int, total_bytes: int, packed: bool = False) -> None:
+    def load(
+        self, shape: Shape, dtype: str, seed: int, total_bytes: int, packed: bool = False, epilogue: str = ""
+    ) -> None:
         """See `Contender.load`."""
-        self._ask("load", shape, dtype, seed, total_bytes, packed)
+        self._ask("load", shape, dtype, seed, total_bytes, packed, epilogue)
 
     def result(self) -> np.ndarray:
         """See `Contender.result`."""

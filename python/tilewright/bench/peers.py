@@ -7,6 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,6 +19,7 @@ from tilewright.bench.libraries import (
     Numpy,
     OneDnn,
     OnnxRuntime,
+    TorchCompile,
     TorchMm,
     Xla,
     mkl_path,
@@ -55,6 +57,7 @@ class Peer:
         packed: What it multiplies when it may pack B ahead of time.
         variables: From the number of threads to the variables its process needs, on top of `process_environment`.
         applies: Whether it has anything to say on this machine; a row that does not apply is not listed.
+        fuses: Whether it is for products with an epilogue, and not for those without; otherwise the other way round.
     """
 
     name: str
@@ -66,6 +69,7 @@ class Peer:
     packed: Products = field(default_factory=lambda: _NOTHING)
     variables: Callable[[int], Mapping[str, str]] = field(default=lambda threads: {})
     applies: Callable[[], bool] = field(default=lambda: True)
+    fuses: bool = False
 
     def python(self) -> Path:
         """The interpreter that it is measured with: its own environment's when that is set up, else the running one."""
@@ -145,6 +149,7 @@ def _mkl_variables(threads: int) -> dict[str, str]:
 
 _NUMPY = _needs("numpy")
 _MKL: Products = MappingProxyType({**_F32_F64, ("bf16", "bf16"): "f32", ("f16", "f16"): "f32", ("u8", "i8"): "i32"})
+_COMPILED: Products = MappingProxyType({("f32", "f32"): "f32", ("bf16", "bf16"): "bf16"})
 _ROWS = (
     Peer("numpy", "numpy.matmul, with the BLAS that numpy brings", "numpy", Numpy, _NUMPY, _F32_F64),
     Peer(
@@ -175,6 +180,23 @@ _ROWS = (
         _needs("torch"),
         MappingProxyType({**_F32_F64, ("f16", "f16"): "f16"}),
     ),
+    *(
+        Peer(
+            name,
+            f"torch.compile{how}",
+            "torch",
+            make,
+            _needs("torch"),
+            _COMPILED,
+            packed=_COMPILED,
+            variables=lambda threads: {"TORCHINDUCTOR_COMPILE_THREADS": "1"},
+            fuses=True,
+        )
+        for name, how, make in (
+            ("torch-compile", "", TorchCompile),
+            ("torch-autotune", ", with max-autotune", partial(TorchCompile, autotune=True)),
+        )
+    ),
     Peer("xla", "XLA's dot on the CPU, through JAX", "jax", Xla, _needs("jax"), _EVERYTHING),
     Peer("iree", "IREE's compiler for the CPU", "iree", Iree, _needs("iree"), _EVERYTHING),
     Peer(
@@ -197,12 +219,13 @@ def known() -> list[Availability]:
     return [Availability(peer.name, peer.library, peer.missing()) for peer in PEERS.values() if peer.applies()]
 
 
-def choose(names: Iterable[str] | None, dtype: str) -> tuple[list[Peer], dict[str, str]]:
+def choose(names: Iterable[str] | None, dtype: str, epilogue: str = "") -> tuple[list[Peer], dict[str, str]]:
     """The peers to measure, and why others are absent.
 
     Args:
         names: Those demanded; None: whatever is there.
         dtype: The element type to be measured, or those of A, B and C.
+        epilogue: What is done to the sums.
 
     Returns:
         The peers in the order of the names (or of the table), and from the name of each absent one to what is missing.
@@ -213,6 +236,8 @@ def choose(names: Iterable[str] | None, dtype: str) -> tuple[list[Peer], dict[st
     if names is None:
         present, absent = [], {}
         for peer in PEERS.values():
+            if peer.fuses != bool(epilogue):
+                continue
             why = _why_not(peer, dtype) if peer.applies() else None
             if why:
                 absent[peer.name] = why
@@ -224,6 +249,8 @@ def choose(names: Iterable[str] | None, dtype: str) -> tuple[list[Peer], dict[st
         if name not in PEERS:
             raise TilewrightError(f"unknown peer {name!r}", expected=f"some of {', '.join(PEERS)}")
         why = _why_not(PEERS[name], dtype)
+        if PEERS[name].fuses != bool(epilogue):
+            why = "it is for products with an epilogue" if PEERS[name].fuses else "it does nothing to the sums"
         if why:
             raise TilewrightError(why, where=f"peer {name}")
         demanded.append(PEERS[name])

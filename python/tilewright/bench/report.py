@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,19 +34,22 @@ class Group(NamedTuple):
     threads: int
     cold: bool
     packed: bool
+    epilogue: str = ""
 
     @property
     def slug(self) -> str:
         """A name for files."""
         parts = [self.dtype.replace(",", "_"), f"{self.threads}t", "cold" if self.cold else "hot"]
-        return "-".join([*parts, *(("packed",) if self.packed else ())])
+        further = re.sub(r"\W+", "_", self.epilogue)
+        return "-".join([*parts, *(("packed",) if self.packed else ()), *((further,) if further else ())])
 
 
 def groups(rows: Iterable[Row]) -> dict[Group, list[Row]]:
     """The rows of each table, in the order in which they first appear."""
     found: dict[Group, list[Row]] = {}
     for row in rows:
-        found.setdefault(Group(row.dtype, row.target, row.threads, row.cache == "cold", row.packed), []).append(row)
+        what = Group(row.dtype, row.target, row.threads, row.cache == "cold", row.packed, row.epilogue)
+        found.setdefault(what, []).append(row)
     return found
 
 
@@ -90,6 +94,7 @@ def _title(rows: Sequence[Row]) -> str:
     threads = "1 thread" if first.threads == 1 else f"{first.threads} threads"
     peak = statistics.median(row.peak.median for row in rows)
     packed = ", B packed ahead" if first.packed else ""
+    packed += f", {first.epilogue}" if first.epilogue else ""
     return f"{first.dtype}, {first.target}, {threads}, {first.cache}{packed}; measured peak {peak:.0f} GFLOP/s"
 
 

@@ -14,6 +14,8 @@ from tilewright.errors import TilewrightError
 
 OURS = "tilewright"
 """Our own name among the contenders."""
+PLAIN = "plain"
+"""That of our product without an epilogue, beside the one with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,11 @@ class Key(NamedTuple):
     target: str
     packed: bool
     cold: bool
+    epilogue: str = ""
+
+
+_LATER = ("cold", "epilogue")
+"""Fields of a key that come further down in the JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +98,12 @@ class Row:
         threads: How many threads each contender had.
         target: The target's name.
         packed: Whether B came packed ahead of time.
+        epilogue: What is done to the sums, as `--epilogue` has it.
         cache: "hot": the same operands again and again. "cold": rotating through twice the last-level cache.
         ours: Our operations a second.
         peak: Operations a second of the register-only loop.
         stream: Bytes a second read from a working set as large as the operands (hot) or as all that rotate (cold).
-        bytes_moved: Bytes of A, B and C, each once.
+        bytes_moved: Bytes of A, B, further operands and C, each once.
         bandwidth: By level of the memory ("L1" … "memory"), bytes a second that the cores read from there.
         peers: By name, in the order of measurement.
         absent: From the name of each peer that was not measured to why.
@@ -114,6 +122,7 @@ class Row:
     threads: int
     target: str
     packed: bool = False
+    epilogue: str = ""
     cache: Cache
     ours: Rates
     peak: Rates
@@ -163,7 +172,7 @@ class Row:
     def best_peer(self) -> str | None:
         """The peer with the highest median rate, or None when there were none."""
         speed: Callable[[str], float] = lambda name: self.peers[name].rates.median  # noqa: E731
-        return max(self.peers, key=speed, default=None)
+        return max((name for name in self.peers if name != PLAIN), key=speed, default=None)
 
     @property
     def ratio_to_best(self) -> float | None:
@@ -184,12 +193,13 @@ class Row:
             self.target,
             self.packed,
             self.cache == "cold",
+            self.epilogue,
         )
 
     def as_json(self) -> dict[str, Any]:
         """The row as an object of `bench --json`; `from_json` reads it."""
         return {
-            **{name: value for name, value in self.key._asdict().items() if name != "cold"},
+            **{name: value for name, value in self.key._asdict().items() if name not in _LATER},
             "gflops": self.gflops,
             "gflops_p20": self.ours.percentile(20),
             "gflops_p80": self.ours.percentile(80),
@@ -216,6 +226,7 @@ class Row:
                 "stream": _short(self.stream),
                 **{name: _short(peer.rates) for name, peer in self.peers.items()},
             },
+            "epilogue": self.epilogue,
         }
 
     @classmethod
@@ -236,6 +247,7 @@ class Row:
                 threads=made["threads"],
                 target=made["target"],
                 packed=made["packed"],
+                epilogue=made.get("epilogue", ""),
                 cache="cold" if made["cold"] else "hot",
                 ours=rounds[OURS],
                 peak=rounds["peak"],

@@ -7,9 +7,11 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING
 
 from tilewright.bench import machine
 from tilewright.bench.bandwidth import by_level
@@ -18,13 +20,15 @@ from tilewright.bench.contender import Contender, Local
 from tilewright.bench.operands import Operands, operands
 from tilewright.bench.peak import Peak, StreamPeak
 from tilewright.bench.peers import choose, process_environment
-from tilewright.bench.rows import OURS, PeerResult, Row
+from tilewright.bench.rows import OURS, PLAIN, PeerResult, Row
 from tilewright.bench.settings import Settings
 from tilewright.bench.suites import Shape
 from tilewright.bench.team import Team
 from tilewright.bench.timing import cores, pinned
 from tilewright.bench.turns import take_turns
+from tilewright.dtypes import DType
 from tilewright.errors import SpecError, TilewrightError
+from tilewright.payload.epilogues import parse
 from tilewright.payload.reference import relative_error
 from tilewright.spec import MatmulSpec
 from tilewright.targets import require_runnable, resolve
@@ -47,11 +51,11 @@ class Session:
         require_runnable(self._target)
         spec = problem(Shape(1, 1, 1), settings.dtype)
         self._dtype = types_text(spec)
-        present, self._absent = choose(settings.peers, settings.dtype)
+        present, self._absent = choose(settings.peers, settings.dtype, settings.epilogue)
         self._cores = cores(settings.threads, settings.on_cores)
         self._rotating = 2 * _last_level_cache() if settings.cache == "cold" else 0
         self._machine = machine.describe()
-        self._expected: tuple[Shape, Expected] | None = None
+        self._expected: tuple[tuple[Shape, MatmulSpec, str], Expected] | None = None
         if settings.threads > 1:
             _wait_like_the_peers(settings.threads)
         with ExitStack() as stack:
@@ -79,6 +83,8 @@ class Session:
         ours = Local(OURS, kernel.metadata.version, partial(_bind_packed if spec.b_packed else _bind, kernel))
         errors = {OURS: self._check(ours, shape, spec, types_text(spec, whole=True))}
         contenders: dict[str, Contender] = {OURS: ours}
+        if spec.epilogue:
+            contenders[PLAIN], errors[PLAIN] = self._plain(shape, replace(spec, c=None, epilogue=()))
         for name, (peer, types) in members.items():
             try:
                 errors[name] = self._check(peer, shape, spec, types)
@@ -86,7 +92,7 @@ class Session:
             except TilewrightError as error:
                 left_out[name] = self._team.fail(name, error)
         report("calibrate", 2)
-        moved = sum(rows * columns * kind.bytes for (rows, columns), kind in _matrices(spec))
+        moved = sum(prod(extents) * kind.bytes for extents, kind in _matrices(spec))
         with closing(StreamPeak(self._target, max(moved, self._rotating), self._cores)) as stream:
             rates = take_turns(
                 contenders,
@@ -102,6 +108,7 @@ class Session:
             each.unload()
             if name != OURS:
                 peers[name] = PeerResult(rates[name], each.version, errors[name])
+            if name in members:
                 self._team.remember(name, rates[name], rates[OURS])
         return Row(
             shape=shape,
@@ -112,6 +119,7 @@ class Session:
             threads=settings.threads,
             target=self._target.name,
             packed=spec.b_packed,
+            epilogue=settings.epilogue,
             cache=settings.cache,
             ours=rates[OURS],
             peak=rates["peak"],
@@ -126,6 +134,12 @@ class Session:
             object_bytes=kernel.metadata.object_bytes,
             schedule=_describe(kernel),
         )
+
+    def _plain(self, shape: Shape, spec: MatmulSpec) -> tuple[Local, float]:
+        """Our product without an epilogue, and its relative error."""
+        kernel, _ = self._compile(spec)
+        plain = Local(PLAIN, kernel.metadata.version, partial(_bind_packed if spec.b_packed else _bind, kernel))
+        return plain, self._check(plain, shape, spec, types_text(spec, whole=True))
 
     def _compile(self, spec: MatmulSpec) -> tuple[Kernel, float | None]:
         """The kernel, compiled anew, and the seconds that a second compilation takes which finds it in the cache."""
@@ -153,17 +167,22 @@ class Session:
             CheckError: An element is further from the reference than measuring.md's bound.
         """
         settings = self._settings
-        if self._expected is None or self._expected[0] != shape:
-            self._expected = (shape, expect(spec, operands(shape, types_text(spec, whole=True), settings.seed)))
+        epilogue = settings.epilogue if spec.epilogue else ""
+        narrow = types.split(",")[2] if contender.name not in (OURS, PLAIN) and spec.epilogue else ""
+        product = narrow if narrow != spec.acc else ""
+        if self._expected is None or self._expected[0] != (shape, spec, product):
+            given = operands(shape, types_text(spec, whole=True), settings.seed, epilogue)
+            self._expected = ((shape, spec, product), expect(spec, given, product))
         expected = self._expected[1]
         with pinned(self._cores):
-            contender.load(shape, types, settings.seed, self._rotating, contender.name != OURS and spec.b_packed)
+            packs = contender.name not in (OURS, PLAIN) and spec.b_packed
+            contender.load(shape, types, settings.seed, self._rotating, packs, epilogue)
             got = contender.result()
         check(contender.name, got, expected.product, expected.bound(types.split(",")[2]))
         return relative_error(got, expected.product)
 
 
-def problem(shape: Shape, dtype: str, packed: bool = False) -> MatmulSpec:
+def problem(shape: Shape, dtype: str, packed: bool = False, epilogue: str = "") -> MatmulSpec:
     """The spec of a shape, or why it cannot be measured.
 
     Raises:
@@ -173,7 +192,8 @@ def problem(shape: Shape, dtype: str, packed: bool = False) -> MatmulSpec:
         raise SpecError(f"{shape} is batched", where="bench", expected="one product; batches are not done yet")
     if shape.flops == 0:
         raise SpecError(f"{shape} is no work", where="bench", expected="extents of at least 1")
-    return MatmulSpec.from_dtypes(shape.m, shape.n, shape.k, dtype, b_packed=packed)
+    entries = parse(epilogue) if epilogue else ()
+    return MatmulSpec.from_dtypes(shape.m, shape.n, shape.k, dtype, b_packed=packed, epilogue=entries)
 
 
 def types_text(spec: MatmulSpec, *, whole: bool = False) -> str:
@@ -188,16 +208,16 @@ def _wait_like_the_peers(threads: int) -> None:
     os.environ.setdefault(name, process_environment(threads)[name])
 
 
-def _matrices(spec: MatmulSpec) -> tuple[tuple[tuple[int, int], Any], ...]:
-    return (spec.a_shape, spec.a_stored), (spec.b_shape, spec.b_stored), (spec.c_shape, spec.c_type)
+def _matrices(spec: MatmulSpec) -> list[tuple[tuple[int, ...], DType]]:
+    return [*((each.shape, each.type) for each in spec.operands), (spec.c_shape, spec.c_type)]
 
 
 def _bind(kernel: Kernel, each: Operands) -> Callable[[], object]:
-    return partial(kernel, each.a, each.b, out=each.c)
+    return partial(kernel, each.a, each.b, *each.further, out=each.c)
 
 
 def _bind_packed(kernel: Kernel, each: Operands) -> Callable[[], object]:
-    return partial(kernel, each.a, kernel.pack_b(each.b), out=each.c)
+    return partial(kernel, each.a, kernel.pack_b(each.b), *each.further, out=each.c)
 
 
 def _describe(kernel: Kernel) -> str:

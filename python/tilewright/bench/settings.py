@@ -28,13 +28,14 @@ class Settings:
     schedule: Any = None
     parameters: Mapping[str, int] | None = None
     cache: Cache = "hot"
+    epilogue: str = ""
     min_seconds: float = 0.03
     on_cores: tuple[int, ...] | None = None
     seed: int = 0
 
-    def having(self, *, dtype: str, threads: int, cache: Cache) -> Settings:
-        """These settings for another type, number of threads and cache."""
-        return replace(self, dtype=dtype, threads=threads, cache=cache)
+    def having(self, *, dtype: str, threads: int, cache: Cache, epilogue: str) -> Settings:
+        """These settings for another type, number of threads, cache and epilogue."""
+        return replace(self, dtype=dtype, threads=threads, cache=cache, epilogue=epilogue)
 
     def __post_init__(self) -> None:
         """Checks the ranges."""

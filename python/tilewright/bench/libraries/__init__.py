@@ -8,6 +8,7 @@ from tilewright.bench.libraries.iree import Iree
 from tilewright.bench.libraries.mkl import Mkl, mkl_path
 from tilewright.bench.libraries.onnx_runtime import OnnxRuntime
 from tilewright.bench.libraries.openblas import Numpy, openblas_core
+from tilewright.bench.libraries.torch_compile import TorchCompile
 from tilewright.bench.libraries.torch_cpu import OneDnn, TorchMm
 from tilewright.bench.libraries.xla import Xla
 
@@ -19,6 +20,7 @@ __all__ = [
     "Numpy",
     "OneDnn",
     "OnnxRuntime",
+    "TorchCompile",
     "TorchMm",
     "Xla",
     "mkl_path",

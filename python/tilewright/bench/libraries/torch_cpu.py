@@ -13,7 +13,7 @@ from tilewright.bench.libraries.base import Call, NeverPacked, WritesC
 from tilewright.bench.operands import Operands
 
 
-class _Torch:
+class Torch:
     """What both have in common."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class _Torch:
         return (tensor.float() if tensor.dtype == self._torch.bfloat16 else tensor).numpy()
 
 
-class OneDnn(_Torch):
+class OneDnn(Torch):
     """oneDNN's matmul: as torch's linear layer with f32, torch.mm with bf16, and torch._int_mm with 8-bit integers.
 
     What is timed includes torch's dispatch, one to four microseconds. bf16 is rounded to bf16 once more at the end, as torch
@@ -76,7 +76,7 @@ class OneDnn(_Torch):
         return self._array(returned)
 
 
-class TorchMm(_Torch, WritesC, NeverPacked):
+class TorchMm(Torch, WritesC, NeverPacked):
     """torch.mm: MKL for f32 and f64 in torch's own builds, and torch's own loops for f16 where oneDNN has none."""
 
     @property
