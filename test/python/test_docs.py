@@ -72,6 +72,7 @@ def environment(tmp_path, monkeypatch):
 
 RUN = (
     "docs/how-to/arm.md",
+    "docs/explanation/sme.md",
     "docs/tutorials/first_kernel.md",
     "docs/reference/python.md",
     "docs/explanation/packed.md",
@@ -179,17 +180,20 @@ def test_the_readme_says_the_two_commands():
 
 def test_the_table_of_instructions_is_that_of_the_targets():
     from tilewright import targets
+    from tilewright.targets import outer_products
 
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-        if (line.startswith("| `") and "as f32" in line) or "`tdpfp16ps`" in line
+        if (line.startswith("| `") and "as f32" in line) or "`tdpfp16ps`" in line or "`bfmopa`" in line
     ]
-    named = [name for row in rows for name in re.findall(r"`([\w.-]+)`", row[0])]
+    named = [name for row in rows for name in re.findall(r"`([\w.+-]+)`", row[0])]
     assert sorted(named) == sorted(target.name for target in targets.all())
     small = ([("f16", "f16")], [("bf16", "bf16")], [("i8", "i8"), ("u8", "u8"), ("u8", "i8"), ("i8", "u8")])
     for row in rows:
-        for name in re.findall(r"`([\w.-]+)`", row[0]):
+        for name in re.findall(r"`([\w.+-]+)`", row[0]):
             for cell, types in zip(row[2:], small, strict=True):
                 told = set(re.findall(r"`([^`]+)`", cell)) or {"multiply-add"}
-                assert told == {targets.get(name).dot(a, b).name for a, b in types}, f"{name}, {types[0]}"
+                target = targets.get(name)
+                best = [outer_products.of(a, b, target.features) or target.dot(a, b) for a, b in types]
+                assert told == {each.name for each in best}, f"{name}, {types[0]}"
