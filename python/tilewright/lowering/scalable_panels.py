@@ -15,6 +15,7 @@ from tilewright.lowering.scalable_vectors import (
     Index,
     bitcast,
     bits_of,
+    branch,
     fixed,
     integer,
     is_less,
@@ -30,7 +31,7 @@ from tilewright.lowering.scalable_vectors import (
     zero,
 )
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, memref, vector
+from tilewright.mlir.dialects import arith, memref, scf, vector
 
 
 def pack_b(tile: Tile, b: ir.Value, panels: ir.Value) -> None:
@@ -142,18 +143,33 @@ def pack_a(tile: Tile, a: ir.Value, panels: ir.Value, depth: int) -> None:
     whole, filled = rounded_down(k, chunk), tile.padded(k)
     with loop(0, m, tile.rows) as (start, _, _):
         panel = slice_of(panels, [scaled(start, depth)], [tile.rows * depth])
-        for first, end, limit in ((0, whole, None), (whole, filled, k)):
-            with loop(first, end, chunk) as (kk, _, _):
-                at = times(kk, tile.rows)
-                if tile.a_transposed:
-                    pieces = [_transposed_chunks(tile, a, start, m, kk, limit)]
-                else:
-                    last = arith.subi(value_of(m), value_of(1))
-                    rows = [arith.minui(value_of(plus(start, i)), last) for i in range(tile.rows)]
-                    pieces = [_chunk(tile, a, row, kk, limit) for row in rows]
-                for i, piece in enumerate(pieces):
-                    stored = _stored(piece, tile.panel_element, unsigned=tile.a_unsigned)
-                    vector.store(stored, panel, [value_of(plus(at, i * chunk))])
+        if tile.a_transposed:
+            rest = arith.subi(value_of(m), start)
+            # Where as many rows exist as are read, no predicates are needed.
+            branched = scf.IfOp(is_less(m, plus(start, _width(tile))), has_else=True)
+            for exist, otherwise in ((rest, False), (None, True)):
+                with branch(branched, otherwise=otherwise), loop(0, whole, chunk) as (kk, _, _):
+                    _store_chunks(tile, panel, kk, [_transposed_chunks(tile, a, start, kk, [exist] * chunk)])
+        else:
+            last = arith.subi(value_of(m), value_of(1))
+            rows = [arith.minui(value_of(plus(start, i)), last) for i in range(tile.rows)]
+            with loop(0, whole, chunk) as (kk, _, _):
+                _store_chunks(tile, panel, kk, [_chunk(tile, a, row, kk, None) for row in rows])
+        with loop(whole, filled, chunk) as (kk, _, _):
+            if tile.a_transposed:
+                limits = [arith.select(is_less(plus(kk, r), k), rest, value_of(0)) for r in range(chunk)]
+                _store_chunks(tile, panel, kk, [_transposed_chunks(tile, a, start, kk, limits)])
+            else:
+                _store_chunks(tile, panel, kk, [_chunk(tile, a, row, kk, k) for row in rows])
+
+
+def _store_chunks(tile: Tile, panel: ir.Value, k: ir.Value, pieces: list[ir.Value]) -> None:
+    """Stores the chunks of all rows of a panel, one after the other."""
+    at = times(k, tile.rows)
+    for piece in pieces:
+        stored = _stored(piece, tile.panel_element, unsigned=tile.a_unsigned)
+        vector.store(stored, panel, [value_of(at)])
+        at = plus(at, tile.chunk)
 
 
 def _chunk(tile: Tile, a: ir.Value, row: Index, start: ir.Value, limit: Index | None) -> ir.Value:
@@ -164,20 +180,28 @@ def _chunk(tile: Tile, a: ir.Value, row: Index, start: ir.Value, limit: Index | 
     return vector.maskedload(kind, a, at, _first_lanes(tile.chunk, arith.subi(value_of(limit), start)), zero(kind))
 
 
+def _width(tile: Tile) -> int:
+    """Elements that are read of a column of A, a power of two."""
+    return 1 << (tile.rows - 1).bit_length()
+
+
 def _transposed_chunks(
-    tile: Tile, a: ir.Value, start: ir.Value, m: Index, k: ir.Value, limit: Index | None
+    tile: Tile, a: ir.Value, start: ir.Value, k: ir.Value, limits: list[ir.Value | None]
 ) -> ir.Value:
-    """The chunks of all rows of a panel, one after the other, from elements of which those of a column of A lie side by side."""
-    width = 1 << (tile.rows - 1).bit_length()
-    kind, exist = fixed(width, tile.a_element), arith.subi(value_of(m), start)
-    columns = []
-    for r in range(tile.chunk):
-        row = plus(k, r)
-        here = exist if limit is None else arith.select(is_less(row, limit), exist, value_of(0))
-        columns.append(vector.maskedload(kind, a, [value_of(row), start], _first_lanes(width, here), zero(kind)))
-    return vector.extract_strided_slice(
-        fixed(tile.rows * tile.chunk, tile.a_element), _interleaved(columns), [0], [tile.rows * tile.chunk], [1]
-    )
+    """The chunks of all rows of a panel, one after the other, from elements of which those of a column of A lie side by side.
+
+    Of each column, those up to a limit are read, or all.
+    """
+    width, columns = _width(tile), []
+    kind = fixed(width, tile.a_element)
+    for r, limit in enumerate(limits):
+        at = [value_of(plus(k, r)), start]
+        if limit is None:
+            columns.append(vector.load(kind, a, at))
+        else:
+            columns.append(vector.maskedload(kind, a, at, _first_lanes(width, limit), zero(kind)))
+    size = tile.rows * tile.chunk
+    return vector.extract_strided_slice(fixed(size, tile.a_element), _interleaved(columns), [0], [size], [1])
 
 
 def _interleaved(vectors: list[ir.Value]) -> ir.Value:

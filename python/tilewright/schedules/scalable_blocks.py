@@ -13,6 +13,10 @@ _ROWS, _ACROSS = 6, 3
 """Rows and registers of a row of the register tile: 18 sums, and, with two words of K at a time, 6 registers of A, which have to
 be among the first eight, and 6 of B. LLVM keeps all of it in registers, and llvm-mca gives it 96 to 100 % of the multiply-add
 bound on neoverse-v1, n2 and v2. 8 x 2 spills, and so does 5 x 4 on n2."""
+_LEAST_ROWS = 4
+"""Rows of A from which on packing B, unlike fixed vectors' strategies for small products, is repaid."""
+_LEAST_VECTORS = 2
+"""Vectors of columns from which on packing A is repaid."""
 _PANEL_SHARE = 1 / 4
 """Part of L2 for one panel of B, which is read once for each tile of rows."""
 _A_SHARE = 1 / 2
@@ -30,12 +34,17 @@ def fits(spec: MatmulSpec, target: Target) -> bool:
 
 
 def pays(spec: MatmulSpec, target: Target) -> bool:
-    """Whether the target's scalable vectors are longer than its fixed ones, which have every other strategy.
+    """Whether the target's scalable vectors are longer than its fixed ones, which have every other strategy, and C fills some.
 
-    Instructions executed for f32 on vectors of 256 bits and, with packing or without, on fixed ones: 256x256x256 3.4 and 5.4
-    millions, 96x128x64 185 and 264 thousands, 123x121x61 233 and 377, 16x16x16 1.90 and 1.94.
+    Packing A is repaid by more columns than a vector has, packing B by a few rows. Instructions executed for f32 on vectors of
+    256 bits, and on fixed ones with packing or without, in thousands: 256x256x256 3404 and 5439, 96x128x64 185 and 264,
+    123x121x61 233 and 377, 16x16x16 1.7 and 1.9, 4x512x512 342 and 346, 2x512x512 251 and 207, 64x16x64 21.4 and 22.1,
+    512x9x64 181 and 134.
     """
-    return target.scalable_bits > target.vector_bits and fits(spec, target)
+    longer = target.scalable_bits > target.vector_bits
+    if not longer or not fits(spec, target):
+        return False
+    return spec.m >= _LEAST_ROWS and spec.n >= _LEAST_VECTORS * target.scalable_bits // spec.acc_type.bits
 
 
 def require(spec: MatmulSpec, target: Target, blocking: Blocking) -> Dot:
