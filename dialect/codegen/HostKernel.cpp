@@ -95,8 +95,7 @@ private:
     uint64_t staticBytes = end;
     for (GlobalVariable *variable : openEnded)
       place(variable);
-    Function *shared =
-        Function::Create(FunctionType::get(word, false), GlobalValue::ExternalLinkage, "shared", module);
+    Function *shared = Function::Create(FunctionType::get(word, false), GlobalValue::ExternalLinkage, "shared", module);
     ReturnInst::Create(module.getContext(), ConstantInt::get(word, staticBytes),
                        BasicBlock::Create(module.getContext(), "", shared));
   }
@@ -143,7 +142,8 @@ private:
     }
   }
 
-  /// What a wgmma gives may only go to another one until all have been waited for: registers change behind the thread's back.
+  /// What a wgmma gives may only go to another one until all have been waited for: registers change behind the thread's
+  /// back.
   static void checkProducts(Function &function) {
     for (Instruction &instruction : instructions(function))
       if (isProduct(&instruction))
@@ -241,7 +241,8 @@ private:
     return found;
   }
 
-  /// `launch(arguments)` calls the kernel with what each of `arguments` points at; a structure is passed by its address.
+  /// `launch(arguments)` calls the kernel with what each of `arguments` points at; a structure is passed by its
+  /// address.
   void makeLauncher() {
     auto *type = FunctionType::get(nothing, {pointer}, false);
     Function *launch = Function::Create(type, GlobalValue::ExternalLinkage, "launch", module);

@@ -13,8 +13,9 @@ namespace tilewright::codegen {
 /// - every NVVM intrinsic and every piece of inline PTX is a call of the emulator, with its operands in memory;
 /// - every access to memory is announced to it first;
 /// - shared memory is what it gives to the thread's block;
-/// - `kernel` can be called as `void launch(void **arguments)`, and `i32 shared()` says how many bytes of shared memory its variables have.
-/// Throws CodegenError: the module is not valid, has no such kernel, or reads a wgmma result before it waits for it.
+/// - `kernel` can be called as `void launch(void **arguments)`, and `i32 shared()` says how many bytes of shared memory
+/// its variables have. Throws CodegenError: the module is not valid, has no such kernel, or reads a wgmma result before
+/// it waits for it.
 std::string hostKernel(const std::string &ir, const std::string &kernel, const std::string &triple);
 
 } // namespace tilewright::codegen

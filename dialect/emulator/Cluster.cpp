@@ -187,8 +187,8 @@ void Cluster::initialise(Thread &thread, std::byte *address, unsigned expected) 
     fail(thread, "more than " + std::to_string(mostBarriers) + " barrier objects");
   access(thread, address, 8, true);
   View nothing(laneTimes.size());
-  barriers.insert_or_assign(address, PhaseBarrier{expected, expected, 0, 0, agent,
-                                                  thread.view.generic[thread.agent], thread.agent, nothing, nothing});
+  barriers.insert_or_assign(address, PhaseBarrier{expected, expected, 0, 0, agent, thread.view.generic[thread.agent],
+                                                  thread.agent, nothing, nothing});
 }
 
 PhaseBarrier &Cluster::barrier(Thread &thread, const std::byte *address) {

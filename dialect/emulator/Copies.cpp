@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Copies that go on by themselves. Each is made as late as may be: when it is waited for, or when nothing else can go on.
+// Copies that go on by themselves. Each is made as late as may be: when it is waited for, or when nothing else can go
+// on.
 
 #include "Machine.h"
 
@@ -58,7 +59,8 @@ uint64_t swizzled(uint64_t address, uint32_t swizzle) {
   return address ^ (((address >> 7) & mask) << 4);
 }
 
-/// Calls action(where in the box, address in the tensor or null when outside) for each element, the innermost extent first.
+/// Calls action(where in the box, address in the tensor or null when outside) for each element, the innermost extent
+/// first.
 template <typename Action>
 void forEach(const TensorMap &map, const std::array<int32_t, 5> &at, const Action &action) {
   std::array<uint32_t, 5> index{};
@@ -188,13 +190,9 @@ void tilewright::emulator::loadBox(Cluster &cluster, const BoxCopy &copy) {
 }
 
 const std::vector<Row> tilewright::emulator::copyRows = {
-    {"cp.async.ca.shared.global", begin},
-    {"cp.async.cg.shared.global", begin},
-    {"cp.async.commit.group", commit},
-    {"cp.async.wait.group", waitGroup},
-    {"cp.async.wait.all", waitAll},
-    {"cp.async.bulk.tensor.g2s.tile", load},
-    {"cp.async.bulk.tensor.s2g.tile", store},
-    {"cp.async.bulk.commit.group", commitBulk},
+    {"cp.async.ca.shared.global", begin},     {"cp.async.cg.shared.global", begin},
+    {"cp.async.commit.group", commit},        {"cp.async.wait.group", waitGroup},
+    {"cp.async.wait.all", waitAll},           {"cp.async.bulk.tensor.g2s.tile", load},
+    {"cp.async.bulk.tensor.s2g.tile", store}, {"cp.async.bulk.commit.group", commitBulk},
     {"cp.async.bulk.wait.group", waitBulk},
 };

@@ -91,8 +91,8 @@ struct PhaseBarrier {
   unsigned expected, pending;
   int64_t bytes = 0;
   uint64_t phase = 0;
-  Agent agent;       // On whose account it is that copies into shared memory write.
-  Time initialised;  // By `by`.
+  Agent agent;      // On whose account it is that copies into shared memory write.
+  Time initialised; // By `by`.
   Agent by;
   View gathered, published;
 };
@@ -108,8 +108,8 @@ struct Gathering {
 
 struct Thread {
   Block *block;
-  unsigned index;       // In the block.
-  Agent agent;          // In the cluster.
+  unsigned index; // In the block.
+  Agent agent;    // In the cluster.
   View view;
   Groups<Copy> copies;
   Groups<BoxCopy> stores;
@@ -274,14 +274,16 @@ void loadBox(Cluster &cluster, const BoxCopy &copy);
 using Handler = void (*)(Thread &, const Operation &);
 Handler findHandler(std::string_view name);
 
-// By subject, the rows that findHandler() looks through: what a name begins with, or, where it starts with a dot, contains.
+// By subject, the rows that findHandler() looks through: what a name begins with, or, where it starts with a dot,
+// contains.
 struct Row {
   std::string_view pattern;
   Handler handler;
 };
 extern const std::vector<Row> registerRows, synchronisationRows, copyRows, warpRows, warpGroupRows;
 
-/// Performs `action` for all of the threads in `mask` of the warp (or of four) of `thread`, when they have come together.
+/// Performs `action` for all of the threads in `mask` of the warp (or of four) of `thread`, when they have come
+/// together.
 template <typename Action>
 void together(Thread &thread, const Operation &operation, unsigned size, uint64_t low, uint64_t high,
               const Action &action) {

@@ -9,9 +9,7 @@ using namespace tilewright::emulator;
 namespace {
 
 unsigned part(unsigned index, const std::array<unsigned, 3> &extents, unsigned axis) {
-  return axis == 0   ? index % extents[0]
-         : axis == 1 ? index / extents[0] % extents[1]
-                     : index / extents[0] / extents[1];
+  return axis == 0 ? index % extents[0] : axis == 1 ? index / extents[0] % extents[1] : index / extents[0] / extents[1];
 }
 
 const Grid &grid(const Thread &thread) { return thread.block->cluster->grid; }
@@ -58,7 +56,8 @@ std::vector<Row> makeRows() {
        [](Thread &thread, const Operation &operation) { operation.give(thread.block->rank); }},
       {"read.ptx.sreg.cluster.nctarank",
        [](Thread &thread, const Operation &operation) { operation.give(grid(thread).clusterBlocks()); }},
-      {"mapa", [](Thread &thread, const Operation &operation) {
+      {"mapa",
+       [](Thread &thread, const Operation &operation) {
          operation.give(thread.block->cluster->inBlock(operation.operand<void *>(0), operation.operand<unsigned>(1)));
        }},
       // Hints, and what only the hardware has.

@@ -5,7 +5,8 @@
 
 using namespace tilewright::emulator;
 
-/// Whether `who` knows that an earlier access is done. What a thread wrote is known to the asynchronous proxy after a fence.
+/// Whether `who` knows that an earlier access is done. What a thread wrote is known to the asynchronous proxy after a
+/// fence.
 bool SharedMemory::isKnown(const Touch &touch, const Toucher &who, bool wrote) {
   const Clock &clock = who.async && wrote && !touch.async ? who.view.proxied : who.view.generic;
   return touch.agent == who.agent ? touch.async == who.async || clock[touch.agent] >= touch.time

@@ -34,8 +34,8 @@ public:
   std::byte *data() const { return start; }
   size_t size() const { return bytes; }
 
-  /// Records accesses of `count` bytes at `offset`; reports a race with an earlier one, what was never written, and what
-  /// lies outside.
+  /// Records accesses of `count` bytes at `offset`; reports a race with an earlier one, what was never written, and
+  /// what lies outside.
   void read(size_t offset, size_t count, const Toucher &who) { touch(offset, count, who, false); }
   void write(size_t offset, size_t count, const Toucher &who) { touch(offset, count, who, true); }
 

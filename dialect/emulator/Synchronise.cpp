@@ -53,17 +53,18 @@ void barrierArrive(Thread &thread, const Operation &operation) {
 }
 
 void warpBarrier(Thread &thread, const Operation &operation) {
-  together(thread, operation, warpThreads, operation.operand<unsigned>(0), 0, [&](const auto &members, Thread *threads) {
-    View view = thread.view;
-    for (unsigned lane = 0; lane < warpThreads; ++lane)
-      if (members[lane])
-        view.join(threads[lane].view);
-    for (unsigned lane = 0; lane < warpThreads; ++lane)
-      if (members[lane]) {
-        threads[lane].acquire(view);
-        threads[lane].release();
-      }
-  });
+  together(thread, operation, warpThreads, operation.operand<unsigned>(0), 0,
+           [&](const auto &members, Thread *threads) {
+             View view = thread.view;
+             for (unsigned lane = 0; lane < warpThreads; ++lane)
+               if (members[lane])
+                 view.join(threads[lane].view);
+             for (unsigned lane = 0; lane < warpThreads; ++lane)
+               if (members[lane]) {
+                 threads[lane].acquire(view);
+                 threads[lane].release();
+               }
+           });
 }
 
 void clusterArrive(Thread &thread, const Operation &) {
@@ -112,7 +113,8 @@ void expect(Thread &thread, const Operation &operation) {
 void awaitPhase(Thread &thread, const Operation &operation, bool parity) {
   PhaseBarrier &barrier = thread.block->cluster->barrier(thread, operation.operand<std::byte *>(0));
   auto wanted = parity ? operation.operand<unsigned>(1) : operation.operand<uint64_t>(1);
-  thread.wait("a phase of an mbarrier", [&] { return parity ? (barrier.phase & 1) != wanted : barrier.phase != wanted; });
+  thread.wait("a phase of an mbarrier",
+              [&] { return parity ? (barrier.phase & 1) != wanted : barrier.phase != wanted; });
   thread.acquire(barrier.published);
   if (operation.result)
     operation.give(uint8_t{1});

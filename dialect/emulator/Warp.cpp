@@ -56,7 +56,8 @@ uint16_t *row(const Members &members, unsigned matrix, unsigned row) {
 /// Records an access to a row by the thread that gave its address.
 void touchRow(Thread &thread, const void *address, bool writes) {
   if (!thread.block->cluster->owner(address) || reinterpret_cast<uintptr_t>(address) % 16)
-    thread.block->cluster->fail(*running(), "a row of ldmatrix or stmatrix that is not 16 aligned bytes of shared memory");
+    thread.block->cluster->fail(*running(),
+                                "a row of ldmatrix or stmatrix that is not 16 aligned bytes of shared memory");
   thread.block->cluster->access(thread, static_cast<const std::byte *>(address), 16, writes);
 }
 
@@ -129,7 +130,8 @@ Shape shapeOf(std::string_view name) {
       std::from_chars(at + 1, end, shape.k);
     }
   }
-  // Intrinsics name as few types as tell them apart: f16's, both sums'; f64's, none but its own; others', the operands'.
+  // Intrinsics name as few types as tell them apart: f16's, both sums'; f64's, none but its own; others', the
+  // operands'.
   if (types.size() == 4) {
     shape.c = types[0], shape.a = types[1], shape.b = types[2];
   } else if (types.size() == 2 && types[0]->bits >= 16 && types[0]->name != "bf16" && types[0]->name != "tf32") {
@@ -194,7 +196,8 @@ void multiplyAll(const Members &members, const Shape &shape) {
         own.give(static_cast<_Float16>(sum), i);
       else if (shape.c->name == "f32")
         own.give(static_cast<float>(sum), i);
-      else // Of so few products of bytes a double is exact; the sum wraps around, or, as the instruction says, saturates.
+      else // Of so few products of bytes a double is exact; the sum wraps around, or, as the instruction says,
+           // saturates.
         own.give(shape.saturates ? static_cast<int32_t>(std::clamp(sum, -2147483648.0, 2147483647.0))
                                  : static_cast<int32_t>(static_cast<int64_t>(sum)),
                  i);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products of matrices in shared memory, by four warps together. Source of all layouts: the PTX ISA manual, "Asynchronous
-// Warpgroup Level Matrix Multiply-Accumulate Operation".
+// Products of matrices in shared memory, by four warps together. Source of all layouts: the PTX ISA manual,
+// "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation".
 
 #include "Elements.h"
 #include "Machine.h"
@@ -34,17 +34,19 @@ Shape shapeOf(Thread &thread, std::string_view text) {
     types.remove_prefix(std::min(length + 1, types.size()));
   }
   if (!shape.a || !shape.b || !shape.c)
-    thread.block->cluster->fail(*running(), "the emulator does not know the types of " + std::string(text.substr(at, 40)));
+    thread.block->cluster->fail(*running(),
+                                "the emulator does not know the types of " + std::string(text.substr(at, 40)));
   return shape;
 }
 
-/// A matrix in shared memory, as its descriptor says: of rows of `pitch` bytes that are swizzled, eight of which are a tile.
+/// A matrix in shared memory, as its descriptor says: of rows of `pitch` bytes that are swizzled, eight of which are a
+/// tile.
 class Matrix {
 public:
   Matrix(Thread &thread, uint64_t descriptor, unsigned bytes, bool transposed)
-      : base(thread.block->shared.data()), start((descriptor & 0x3fff) << 4), leading(((descriptor >> 16) & 0x3fff) << 4),
-        stride(((descriptor >> 32) & 0x3fff) << 4), mode(static_cast<unsigned>(descriptor >> 62)), bytes(bytes),
-        transposed(transposed) {
+      : base(thread.block->shared.data()), start((descriptor & 0x3fff) << 4),
+        leading(((descriptor >> 16) & 0x3fff) << 4), stride(((descriptor >> 32) & 0x3fff) << 4),
+        mode(static_cast<unsigned>(descriptor >> 62)), bytes(bytes), transposed(transposed) {
     if (transposed && mode == 0)
       thread.block->cluster->fail(*running(), "the emulator knows no transposed matrix without swizzle");
   }
@@ -97,7 +99,8 @@ void multiplyAll(const std::vector<const Operation *> &members, Thread *threads)
   bool halves = shape.a->bits == 16, packed = shape.c->bits == 16;
   unsigned sums = rows * shape.n / warpGroupThreads, registers = packed ? sums / 2 : sums;
   bool integers = shape.c->name == "s32";
-  // After the sums: A's descriptor or registers, B's, whether to add, signs unless integers, transpositions of 16-bit types.
+  // After the sums: A's descriptor or registers, B's, whether to add, signs unless integers, transpositions of 16-bit
+  // types.
   unsigned tail = 1 + (integers ? 0 : 2);
   bool inRegisters = first.count >= registers + 4 + 1 + tail;
   unsigned b = registers + (inRegisters ? 4 : 1);

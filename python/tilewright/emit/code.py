@@ -7,9 +7,10 @@ from tilewright import _codegen
 from tilewright.emit import za_state
 from tilewright.errors import LoweringError
 from tilewright.targets.base import Target
+from tilewright.targets.gpu import GpuTarget
 
 
-def optimize(llvmir: str, target: Target) -> str:
+def optimize(llvmir: str, target: Target | GpuTarget) -> str:
     """Runs LLVM's O3 pipeline for `target`, on what `llvmir` has and what saves ZA where that is needed.
 
     Raises:
@@ -23,7 +24,7 @@ def optimize(llvmir: str, target: Target) -> str:
         raise LoweringError(str(e), stage="llvmir") from None
 
 
-def assembly(llvmir: str, target: Target) -> str:
+def assembly(llvmir: str, target: Target | GpuTarget) -> str:
     """The assembly text of optimised LLVM IR.
 
     Raises:
@@ -41,7 +42,7 @@ def object_file(llvmir: str, target: Target) -> bytes:
     return _emit(llvmir, target, "obj")
 
 
-def _emit(llvmir: str, target: Target, kind: str) -> bytes:
+def _emit(llvmir: str, target: Target | GpuTarget, kind: str) -> bytes:
     try:
         return _codegen.emit(llvmir, triple=target.triple, cpu=target.cpu, features=target.feature_string, kind=kind)
     except ValueError as e:

@@ -24,6 +24,7 @@ from math import inf, nan
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, math
 from tilewright.targets.base import Target
+from tilewright.targets.gpu import GpuTarget
 
 F64 = "builtin.module(convert-math-to-libm)"
 """What is left of f64: calls of the C library, one for each element."""
@@ -61,7 +62,7 @@ _MOST_TANH, _MOST_ERF = 10.0, 4.0
 """From here on, tanh and erf are 1 in f32."""
 
 
-def expand(module: ir.Operation, target: Target) -> bool:
+def expand(module: ir.Operation, target: Target | GpuTarget) -> bool:
     """Writes out the functions of f32 in `module`; says whether functions of f64 are left, for `F64`."""
     found: list[ir.Operation] = []
 
@@ -88,7 +89,7 @@ def expand(module: ir.Operation, target: Target) -> bool:
 class _Numbers:
     """Arithmetic on f32, or on each element of a vector of them."""
 
-    def __init__(self, kind: ir.Type, target: Target) -> None:
+    def __init__(self, kind: ir.Type, target: Target | GpuTarget) -> None:
         self.floats = kind
         i32 = ir.IntegerType.get_signless(32)
         self.integers: ir.Type = i32

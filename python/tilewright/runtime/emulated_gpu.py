@@ -77,7 +77,9 @@ class TensorMap:
             raise EmulationError(f"a box of {len(self.box)} axes", where="TensorMap", expected=f"{array.ndim}, 1 to 5")
         if array.strides[-1] != array.itemsize or any(stride % 16 for stride in array.strides[:-1]):
             raise EmulationError(
-                f"strides {array.strides}", where="TensorMap", expected="adjacent elements, rows 16 bytes apart or so many"
+                f"strides {array.strides}",
+                where="TensorMap",
+                expected="adjacent elements, rows 16 bytes apart or so many",
             )
         if self.swizzle not in (0, 32, 64, 128):
             raise EmulationError(f"swizzle {self.swizzle}", where="TensorMap", expected="0, 32, 64 or 128 bytes")
@@ -203,7 +205,9 @@ def _argument(argument: object, kept: list[Any]) -> tuple[int, list[_Buffer]]:
         kept.append(value)
         return value.ctypes.data, []
     raise EmulationError(
-        f"an argument of type {type(argument).__name__}", where="emulated kernel", expected="arrays, tensor maps, NumPy scalars"
+        f"an argument of type {type(argument).__name__}",
+        where="emulated kernel",
+        expected="arrays, tensor maps, NumPy scalars",
     )
 
 

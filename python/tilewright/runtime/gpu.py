@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Kernels for GPUs: compiled anywhere, run by the emulator."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.dims import Dim
+from tilewright.dtypes import to_numpy
+from tilewright.errors import OperandError, TargetError
+from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, Launch
+from tilewright.runtime.kernel import Metadata
+from tilewright.spec import MatmulSpec, OperandSpec
+from tilewright.targets.gpu import EMULATED, GpuTarget
+from tilewright.version import VERSION
+
+if TYPE_CHECKING:
+    from tilewright.emit.gpu import Assembled, GpuStages
+
+_ENTRY = "matmul"
+
+
+def compile(spec: MatmulSpec, target: GpuTarget, parameters: Mapping[str, int] | None = None) -> GpuKernel:
+    """Compiles `spec` for a GPU, with the strategy's sizes overridden by name.
+
+    Raises:
+        SpecError: The spec asks for what this release does not do on GPUs.
+        ScheduleError: A size is wrong.
+        LoweringError: A stage failed.
+    """
+    from tilewright.emit import gpu
+    from tilewright.schedules.simt import ThreadTile
+
+    start = time.perf_counter()
+    stages = gpu.build(spec, target, ThreadTile.with_sizes(parameters or {}))
+    return GpuKernel(stages, time.perf_counter() - start)
+
+
+class GpuKernel:
+    """A kernel for a GPU. A call takes and returns numpy arrays, as calls of `tilewright.Kernel` do."""
+
+    def __init__(self, stages: GpuStages, seconds: float) -> None:
+        """Makes a kernel of what `emit.gpu.build` gave, which took so many seconds."""
+        self._stages = stages
+        self._seconds = seconds
+        self._emulated: EmulatedGpuKernel | None = None
+
+    @property
+    def spec(self) -> MatmulSpec:
+        """What the kernel computes."""
+        return self._stages.spec
+
+    @property
+    def target(self) -> GpuTarget:
+        """What it was compiled for."""
+        return self._stages.target
+
+    @property
+    def asm(self) -> Mapping[str, str]:
+        """The text of every stage by name, from the payload to PTX."""
+        return dict(self._stages.texts)
+
+    @property
+    def metadata(self) -> Metadata:
+        """How the kernel came about."""
+        sizes, target = self._stages.sizes, self.target
+        return Metadata(
+            target=target.name,
+            triple=target.triple,
+            features=target.feature_string,
+            schedule="simt",
+            parameters={name: getattr(sizes, name) for name in type(sizes).__slots__},
+            threads=sizes.threads,
+            seconds={},
+            compile_seconds=self._seconds,
+            object_bytes=len(self._stages.texts["ptx"]),
+            cached=False,
+            version=VERSION,
+            emulator=target.device,
+        )
+
+    def assembled(self) -> Assembled:
+        """What NVIDIA's assembler makes of the kernel.
+
+        Raises:
+            TargetError: There is none.
+            LoweringError: It refused the kernel.
+        """
+        from tilewright.emit import gpu
+
+        return gpu.assemble(self._stages)
+
+    def __call__(
+        self, *operands: np.ndarray[Any, Any], out: np.ndarray[Any, Any] | None = None, seed: int = 0
+    ) -> np.ndarray[Any, Any]:
+        """Computes the product of arrays; `seed` decides in which order the emulator lets threads take turns.
+
+        Raises:
+            OperandError: An operand does not fit.
+            TargetError: Nothing here runs the kernel.
+            EmulationError: The emulator found that the kernel does something wrong.
+        """
+        spec = self.spec
+        if self.target.device != EMULATED:
+            raise TargetError(
+                f"this machine cannot run a kernel for {self.target.name}",
+                expected="an NVIDIA card",
+                remedy='Compile with device="emulated" to have it run by the emulator',
+            )
+        if len(operands) != len(spec.operands):
+            raise OperandError(
+                f"{len(operands)} operands", operand="kernel", expected=", ".join(each.name for each in spec.operands)
+            )
+        called = _called(spec, operands)
+        for each, array in zip(called.operands, operands, strict=True):
+            _check(each, array)
+        if out is None:
+            if spec.beta:
+                raise OperandError("is missing", operand="out", expected="the array that is added to: beta is 1")
+            out = np.empty(called.c_shape, to_numpy(spec.c_type))
+        _check(called.result, out)
+        if not out.flags.writeable:
+            raise OperandError("is read-only", operand="out", expected="an array that can be written")
+        self._run(called, [*operands, out], seed)
+        return out
+
+    def _run(self, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
+        if self._emulated is None:
+            self._emulated = EmulatedGpuKernel(self._stages.texts["llvmir"], _ENTRY)
+        sizes = self._stages.sizes
+        grid = (-(-called.n // sizes.bn), -(-called.m // sizes.bm), 1)
+        if 0 in grid:
+            return
+        transposed = (called.a_transposed, called.b_transposed)
+        arguments = [
+            part for number, array in enumerate(arrays) for part in _parts(array, any(transposed[number : number + 1]))
+        ]
+        self._emulated(Launch(grid, (sizes.threads, 1, 1)), *arguments, seed=seed)
+
+
+def _parts(array: np.ndarray[Any, Any], transposed: bool) -> list[Any]:
+    """A memref's parts: two pointers, an offset, extents and strides, in elements, as the product has them."""
+    shape, strides = array.shape, [stride // array.itemsize for stride in array.strides]
+    if transposed:
+        shape, strides = shape[::-1], strides[::-1]
+    return [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
+
+
+def _called(spec: MatmulSpec, operands: tuple[object, ...]) -> MatmulSpec:
+    """The spec with the extents of a call, which A and B tell.
+
+    Raises:
+        OperandError: They are no two matrices that can be multiplied, or not of the spec's extents.
+    """
+    shapes = []
+    for name, array, transposed in zip("ab", operands, (spec.a_transposed, spec.b_transposed), strict=False):
+        if not isinstance(array, np.ndarray) or array.ndim != 2:
+            raise OperandError(f"is a {type(array).__name__}", operand=name, expected="a two-dimensional numpy array")
+        shapes.append(array.shape[::-1] if transposed else array.shape)
+    (m, k), (rows, n) = shapes
+    if rows != k:
+        raise OperandError(f"has {rows} elements along k", operand="b", expected=f"{k}, as a has")
+    for axis, size, operand in (("m", m, "a"), ("n", n, "b"), ("k", k, "a")):
+        wanted = getattr(spec, axis)
+        if not (size in wanted if isinstance(wanted, Dim) else size == wanted):
+            raise OperandError(f"has {size} elements along {axis}", operand=operand, expected=str(wanted))
+    return replace(spec, m=m, n=n, k=k)
+
+
+def _check(operand: OperandSpec, array: object) -> None:
+    """Raises `OperandError` unless an operand is an array of the type and shape of the call, elements of rows adjacent."""
+    if not isinstance(array, np.ndarray):
+        raise OperandError(f"is a {type(array).__name__}", operand=operand.name, expected="a numpy array")
+    wanted = to_numpy(operand.type)
+    if array.dtype != wanted:
+        raise OperandError(f"is of {array.dtype}", operand=operand.name, expected=str(wanted))
+    if array.shape != operand.shape:
+        raise OperandError(f"is of shape {array.shape}", operand=operand.name, expected=str(operand.shape))
+    if array.ndim and array.shape[-1] > 1 and array.strides[-1] != array.itemsize:
+        raise OperandError(
+            f"has strides {array.strides}",
+            operand=operand.name,
+            expected="elements of a row side by side",
+            remedy="Make it contiguous with np.ascontiguousarray",
+        )

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `simt`: every thread of a block multiplies and adds its own part of a tile, of operands in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from tilewright.errors import ScheduleError
+from tilewright.mlir import ir
+from tilewright.schedules import block_tile, steps
+from tilewright.spec import MatmulSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTile:
+    """The sizes of the strategy, in elements.
+
+    Attributes:
+        bm: Rows of a block's tile of C.
+        bn: Columns of it.
+        bk: Depth of the tiles of A and B in shared memory.
+        rows: Rows of a thread's part.
+        columns: Columns of it, which are neighbours.
+    """
+
+    bm: int = 64
+    bn: int = 64
+    bk: int = 16
+    rows: int = 4
+    columns: int = 4
+
+    def __post_init__(self) -> None:
+        """Checks the sizes.
+
+        Raises:
+            ScheduleError: Parts do not make up a tile, or threads are not whole warps, or too many.
+        """
+        if self.bm % self.rows or self.bn % self.columns:
+            raise ScheduleError(
+                f"parts of {self.rows}x{self.columns} in a tile of {self.bm}x{self.bn}",
+                where="schedule parameters",
+                expected="a tile that is a multiple of them",
+            )
+        if self.threads % 32 or self.threads > 1024:
+            raise ScheduleError(
+                f"{self.threads} threads", where="schedule parameters", expected="a multiple of 32, at most 1024"
+            )
+
+    @classmethod
+    def with_sizes(cls, sizes: Mapping[str, int]) -> ThreadTile:
+        """The usual sizes, overridden by name.
+
+        Raises:
+            ScheduleError: A name is unknown, or a size is no int above zero, or they do not fit together.
+        """
+        known = [each.name for each in fields(cls)]
+        for name, size in sizes.items():
+            if name not in known or not isinstance(size, int) or size <= 0:
+                raise ScheduleError(
+                    f"{name}={size!r}", where="schedule parameters", expected=f"{', '.join(known)}, ints above zero"
+                )
+        return cls(**sizes)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.bm // self.rows * (self.bn // self.columns)
+
+
+def simt(spec: MatmulSpec, sizes: ThreadTile) -> ir.Module:
+    """The schedule: blocks, steps over K, everything in vectors. The threads' parts come later, by `sizes`.
+
+    Needs an active `ir.Context`.
+    """
+    with steps.script() as script:
+        block_tile.blocks(script, spec, sizes.bm, sizes.bn)
+        block_tile.steps_over_k(script, spec, sizes.bm, sizes.bn, sizes.bk)
+        block_tile.vectorize_tiles(script, spec, sizes.bm, sizes.bn, sizes.bk)
+    return script.module

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""NVIDIA's GPUs, by compute capability."""
+
+from __future__ import annotations
+
+from tilewright.targets.gpu import GpuTarget
+
+_SOURCE = "CUDA C++ Programming Guide, table 'Technical Specifications per Compute Capability'"
+
+
+def _row(name: str, ptx: str, shared_kib: int) -> GpuTarget:
+    """A row: all have warps of 32 threads, 255 registers a thread, and 48 KiB of shared memory for variables of fixed size."""
+    return GpuTarget(
+        name=name,
+        family="nvidia",
+        triple="nvptx64-nvidia-cuda",
+        cpu=name,
+        features=frozenset({ptx}),
+        warp=32,
+        registers=255,
+        block_threads=1024,
+        shared_bytes=shared_kib << 10,
+        static_shared_bytes=48 << 10,
+        source=_SOURCE,
+    )
+
+
+ROWS = (_row("sm_80", "ptx80", 163), _row("sm_90a", "ptx80", 227), _row("sm_100a", "ptx86", 227))
+"""The rows, general before specific."""

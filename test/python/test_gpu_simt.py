@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `simt`: numbers under the emulator, and what NVIDIA's assembler says."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright.errors import OperandError, ScheduleError, TargetError
+from tilewright.runtime import gpu
+from tilewright.targets import nvidia
+
+SM_80, SM_90A, _ = nvidia.ROWS
+CASES: list[dict[str, Any]] = [
+    {"m": 93, "n": 121, "k": 61},
+    {"m": 93, "n": 121, "k": 61, "layout": "tn", "beta": 1},
+    {"m": 65, "n": 63, "k": 17, "layout": "nt", "epilogue": (tw.bias("n"), tw.gelu())},
+    {"m": 64, "n": 130, "k": 33, "a": "bf16", "layout": "tt", "epilogue": (tw.bias("m"), tw.relu(), tw.residual("mn")), "c": "bf16"},
+    {"m": 3, "n": 5, "k": 7, "a": "f64", "epilogue": (tw.scale(2.0),)},
+    {"m": 1, "n": 1, "k": 1, "a": "f16"},
+    {"m": 64, "n": 64, "k": 16, "a": "u8", "b": "i8"},
+    {"m": 65, "n": 70, "k": 33, "a": "i8", "epilogue": (tw.dequantize(0.5), tw.scale_by(""))},
+    {"m": 20, "n": 30, "k": 40, "a": "f16", "c": "f16", "beta": 1},
+]  # fmt: skip
+
+
+def _array(operand: Any, rng: np.random.Generator) -> np.ndarray:
+    kind = tw.dtypes.to_numpy(operand.type)
+    if kind.kind in "iu":
+        limits = np.iinfo(kind)
+        return rng.integers(max(limits.min, -1000), min(limits.max, 1000) + 1, operand.shape).astype(kind)
+    return rng.uniform(-1, 1, operand.shape).astype(kind)
+
+
+def _check(kernel: gpu.GpuKernel, spec: tw.MatmulSpec, seed: int = 0) -> None:
+    rng = np.random.default_rng(seed)
+    operands = [_array(each, rng) for each in spec.operands]
+    former = [_array(spec.result, rng)] if spec.beta else []
+    expected, bound = tw.reference(spec, *operands, *former), tw.error_bound(spec, *operands, *former)
+    got = kernel(*operands, out=former[0].copy() if former else None, seed=seed)
+    assert (np.abs(got.astype(np.float64) - expected.astype(np.float64)) <= bound).all()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(tw.MatmulSpec(**case)))
+def test_numbers(case: dict[str, Any]) -> None:
+    spec = tw.MatmulSpec(**case)
+    _check(gpu.compile(spec, SM_80.on("emulated")), spec)
+
+
+def test_one_kernel_serves_every_size() -> None:
+    kernel = gpu.compile(tw.MatmulSpec(m=None, n=None, k=None, epilogue=(tw.bias("n"),)), SM_80.on("emulated"))
+    for number, (m, n, k) in enumerate([(1, 1, 1), (64, 64, 16), (65, 1, 33), (7, 100, 15)]):
+        _check(kernel, tw.MatmulSpec(m=m, n=n, k=k, epilogue=(tw.bias("n"),)), number)
+
+
+def test_sizes_can_be_chosen() -> None:
+    spec = tw.MatmulSpec(m=40, n=50, k=20)
+    _check(gpu.compile(spec, SM_80.on("emulated"), {"bm": 32, "bn": 32, "bk": 8, "rows": 4, "columns": 8}), spec)
+    with pytest.raises(ScheduleError, match="multiple of 32"):
+        gpu.compile(spec, SM_80, {"bm": 16, "bn": 16})
+
+
+@pytest.mark.parametrize("target", [SM_80, SM_90A], ids=lambda target: target.name)
+def test_the_assembler_takes_it_without_spills(target: Any) -> None:
+    if shutil.which("ptxas") is None:
+        pytest.skip("there is no ptxas")
+    for case in CASES[:4]:
+        made = gpu.compile(tw.MatmulSpec(**case), target).assembled()
+        assert made.spill_bytes == 0
+        assert 0 < made.registers <= target.registers
+        assert 0 < made.shared_bytes <= target.static_shared_bytes
+
+
+def test_errors() -> None:
+    spec = tw.MatmulSpec(m=4, n=4, k=4)
+    a = np.ones((4, 4), np.float32)
+    with pytest.raises(TargetError, match="emulated"):
+        gpu.compile(spec, SM_80)(a, a)
+    kernel = gpu.compile(spec, SM_80.on("emulated"))
+    with pytest.raises(OperandError, match="float64"):
+        kernel(a.astype(np.float64), a)
+    with pytest.raises(OperandError, match="along k"):
+        kernel(a, a[:3])
+    with pytest.raises(OperandError, match="side by side"):
+        kernel(np.ones((4, 8), np.float32)[:, ::2], a)
