@@ -163,6 +163,11 @@ private:
     // Once something was written, an op on tensors may take the result on, to round it for example.
     if (isa<func::ReturnOp>(user) || (isa<linalg::LinalgOp>(user) && !path.written.empty()))
       return leaves(use, path);
+    if (isa<scf::YieldOp>(user) && isa<scf::IfOp, scf::IndexSwitchOp>(user->getParentOp())) {
+      // Each branch goes on with what it wrote.
+      follow(user->getParentOp()->getResult(use.getOperandNumber()), path);
+      return true;
+    }
     if (isa<scf::YieldOp>(user)) {
       // A loop may give back what it was given. Anywhere else the filled tensor would go where it is not followed.
       auto loop = dyn_cast<scf::ForOp>(user->getParentOp());
@@ -272,6 +277,11 @@ private:
         if (!addWritten(loop.getTiedLoopYieldedValue(inner)->get(), inner, written))
           return false;
         yielded = init->get();
+      } else if (auto branch = yielded.getDefiningOp(); branch && isa<scf::IfOp, scf::IndexSwitchOp>(branch)) {
+        unsigned number = cast<OpResult>(yielded).getResultNumber();
+        return llvm::all_of(branch->getRegions(), [&](Region &region) {
+          return !region.empty() && addWritten(region.front().getTerminator()->getOperand(number), argument, written);
+        });
       } else {
         return false;
       }

@@ -3,20 +3,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from math import lcm, prod
 
 from tilewright.dims import MAX_EXTENT, Dim, Extent, extent, least, most
 from tilewright.errors import SpecError
 from tilewright.schedules import select
-from tilewright.schedules.blocking import Blocking
+from tilewright.schedules.blocking import Blocking, ceil_div, held_bytes, most_rows
 from tilewright.schedules.plan import Case, Plan, Test
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 _TYPICAL = 1024
 """An extent of which the blocks are like those of larger ones."""
+
+_NO_PRODUCTS = (Test("k", most=0),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Extents for which one strategy is chosen.
+
+    Attributes:
+        tests: What they have to be.
+        typical: Extents for which the sizes are computed, where they are not those that are known.
+    """
+
+    tests: tuple[Test, ...]
+    typical: Mapping[str, int]
+
+
+def _rules(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
+    """Where `select.choose` changes its mind, by tests of extents; the last rule fits always."""
+    lanes, few = target.lanes(spec.acc_type), most_rows(target)
+    step = target.dots(spec.a_type.name, spec.b_type.name)[-1].step
+    from_memory = ceil_div(held_bytes(target) // 2, spec.b_type.bytes)
+    beyond_l2 = 2 * target.l2.bytes // spec.b_type.bytes + 1
+    deep, wide = {"n": 2048, "k": 2048}, {"n": 512, "k": 512}
+    yield _Rule((Test("n", 1, 1), Test("k", lanes)), {"n": 1})
+    whole = (Test("k", multiple=step),) if spec.a != spec.acc and step > 1 else ()
+    for rows, typical in ((1, 1), (lanes // 2, lanes // 2), (few, few)):
+        if rows == 1:
+            yield _Rule((Test("m", 1, 1), Test("kn", from_memory), *whole), {"m": 1, **deep})
+            yield _Rule((Test("m", 1, 1), *whole), {"m": 1, **wide})
+        else:
+            yield _Rule((Test("m", most=rows), Test("kn", from_memory), *whole), {"m": typical, **deep})
+    yield _Rule((Test("n", most=lanes // 2), *whole), {"n": lanes // 2})
+    if whole:
+        yield _Rule((Test("m", most=select.NARROW_PRODUCTS), *whole), {"m": few // 2, **wide})
+    else:
+        yield _Rule((Test("m", most=4 * few), Test("kn", beyond_l2)), {"m": 2 * few})
+        yield _Rule((Test("kn", most=beyond_l2 - 1),), wide)
+        yield _Rule((Test("m", most=select.ROWS_TO_PACK - 1),), {"m": few})
+    yield _Rule((), {})
 
 
 def plan(
@@ -34,40 +74,33 @@ def plan(
     Raises:
         ScheduleError: The strategy or an override is unknown, or a size is no int above zero.
     """
-    cases = []
-    for tests in (_NO_PRODUCTS, ()):
-        case = _case(spec, target, tests, name, overrides, threads)
-        if case is not None:
-            cases.append(case)
+    rules = [_Rule((), {})] if name else list(_rules(spec, target))
+    found = [_case(spec, target, rule, name, overrides, threads) for rule in rules]
+    cases = [case for case in found if case is not None]
+    # Of cases that are computed alike, with nothing more known of the extents, the last one is enough.
+    last = cases[-1]
+    cases = [case for case in cases[:-1] if (case.plan, case.spec) != (last.plan, last.spec)] + [last]
+    empty = narrowed(spec, _NO_PRODUCTS)
+    if empty is not None:
+        cases.insert(0, Case(empty, Plan("trivial", None), _NO_PRODUCTS))
     names = dict.fromkeys(case.plan.name for case in cases if case.plan.parameters is not None)
-    last = cases[-1].plan
-    return Plan(" or ".join(names) or last.name, last.parameters, threads=threads, cases=tuple(cases))
-
-
-_NO_PRODUCTS = (Test("k", most=0),)
+    return Plan(" or ".join(names), last.plan.parameters, threads=threads, cases=tuple(cases))
 
 
 def _case(
-    spec: MatmulSpec,
-    target: Target,
-    tests: Sequence[Test],
-    name: str | None,
-    overrides: Mapping[str, int] | None,
-    threads: int,
+    spec: MatmulSpec, target: Target, rule: _Rule, name: str | None, overrides: Mapping[str, int] | None, threads: int
 ) -> Case | None:
-    """The case of those extents that pass `tests`; None when none can."""
-    narrow = narrowed(spec, tests)
+    """The case of those extents that a rule is for; None when there are none."""
+    narrow = narrowed(spec, rule.tests)
     if narrow is None:
         return None
-    if 0 in (narrow.m, narrow.n, narrow.k):
-        return Case(narrow, Plan("trivial", None), tuple(tests))
-    typical = representative(narrow)
+    typical = representative(narrow, rule.typical)
     choice = (
         select.choose(typical, target, overrides, threads)
         if name is None
         else select.sized(name, typical, target, overrides, threads)
     )
-    return Case(narrow, Plan(choice.strategy, _open(choice, narrow), threads=threads), tuple(tests))
+    return Case(narrow, Plan(choice.strategy, _open(choice, narrow), threads=threads), rule.tests)
 
 
 def _open(choice: select.Choice, spec: MatmulSpec) -> Blocking:
@@ -104,11 +137,16 @@ def _both(bound: Extent, test: Test) -> Extent | None:
         return None
 
 
-def representative(spec: MatmulSpec) -> MatmulSpec:
-    """A static spec of which the sizes are right for every call of `spec`."""
+def representative(spec: MatmulSpec, typical: Mapping[str, int]) -> MatmulSpec:
+    """A static spec of which the sizes are right for every call of `spec`.
+
+    Args:
+        spec: What is computed.
+        typical: Extents that are meant; others are large.
+    """
     sizes = {}
     for name in spec.dynamic:
         dim = getattr(spec, name)
-        size = min(max(_TYPICAL, dim.min), dim.max)
-        sizes[name] = size // dim.multiple * dim.multiple
+        size = min(max(typical.get(name, _TYPICAL), dim.min), dim.max)
+        sizes[name] = max(size // dim.multiple * dim.multiple, dim.min, min(dim.multiple, dim.max))
     return replace(spec, **sizes)

@@ -31,12 +31,14 @@ class Row:
         sizes: The model that gives its sizes.
         purpose: What it is for, in a phrase.
         shared: What becomes of its sizes when threads share the work.
+        threaded: Whether threads can share it.
     """
 
     module: str
     sizes: Callable[[MatmulSpec, Target], Blocking]
     purpose: str
     shared: Callable[[Blocking, MatmulSpec, int], Blocking] = widened
+    threaded: bool = True
 
 
 STRATEGIES: Mapping[str, Row] = {
@@ -48,7 +50,7 @@ STRATEGIES: Mapping[str, Row] = {
         "streamed", blocking.streamed_blocking, "products with few rows and a B that no cache holds", in_strips
     ),
     "outer_product": Row(
-        "outer_product", outer_blocks.blocking, "products on targets with SME: sums in the tiles of ZA"
+        "outer_product", outer_blocks.blocking, "products on targets with SME: sums in the tiles of ZA", threaded=False
     ),
     "scalable": Row(
         "scalable", scalable_blocks.blocking, "products that reuse packed panels, on vectors of any length (SVE)"
@@ -57,7 +59,7 @@ STRATEGIES: Mapping[str, Row] = {
 }
 
 
-_ROWS_TO_PACK = 32
+ROWS_TO_PACK = 32
 """Rows of A below which packing B, a read and a write of it, is not repaid."""
 _L2_SHARES = 2
 """Times L2 that a B may take before its panels come from beyond it."""
@@ -68,7 +70,7 @@ _MOST_ROW_TILES = 8
 _BY_LANE_READS = 20
 """Times that an element of A and B is read, half of the harmonic mean of M and N, from which on packing saves instructions where
 A is taken by lane. Counted for neoverse-n1, packed to unpacked, of M = N = K: 32 1.03, 48 0.96, 64 0.94, 256 0.91."""
-_NARROW_PRODUCTS = 32
+NARROW_PRODUCTS = 32
 """Products of a column of A by an element of B from which on packing B is repaid where elements are narrower than the sum."""
 
 
@@ -79,10 +81,12 @@ class Choice:
     Attributes:
         strategy: Its name, or the name of the user's function or file.
         parameters: Its sizes.
+        threads: Most threads that a call uses.
     """
 
     strategy: str
     parameters: Blocking
+    threads: int = 1
 
 
 def strategy(name: str) -> Strategy:
@@ -167,9 +171,10 @@ def sized(
             expected=f"strategy {only}",
             remedy="Leave the choice of a strategy to the model",
         )
+    threads = threads if chosen.threaded else 1
     sharing = 1 if take_matrices(spec, threads) else threads
     sizes = chosen.shared(chosen.sizes(spec, target), spec, sharing)
-    return Choice(name, sizes.replaced(overrides or {}))
+    return Choice(name, sizes.replaced(overrides or {}), threads)
 
 
 def _streaming_pays(spec: MatmulSpec, target: Target) -> bool:
@@ -209,7 +214,7 @@ def _streaming_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
     138 and 155; f16, of which every element is widened, for 1024 x 1024 ones and 8 rows 107 and 81.
     """
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
-    if spec.k % dot.step or spec.m > _NARROW_PRODUCTS // dot.depth:
+    if spec.k % dot.step or spec.m > NARROW_PRODUCTS // dot.depth:
         return False
     return dot.depth == 1 or spec.k * spec.n * spec.b_type.bytes >= blocking.held_bytes(target) // 2
 
@@ -237,7 +242,7 @@ def _packing_pays(spec: MatmulSpec, target: Target) -> bool:
     if target.by_lane and spec.m * spec.n > _BY_LANE_READS * (spec.m + spec.n):
         return spec.k >= 2 * target.lanes(element)
     b_bytes = spec.k * spec.n * element.bytes
-    return spec.rows_of_b >= _ROWS_TO_PACK and b_bytes > _L2_SHARES * target.l2.bytes
+    return spec.rows_of_b >= ROWS_TO_PACK and b_bytes > _L2_SHARES * target.l2.bytes
 
 
 def _is_one_panel(spec: MatmulSpec, target: Target) -> bool:
@@ -258,7 +263,7 @@ def _packing_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
     """
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
     if spec.k % dot.step:  # Unpacked, every product would be one of widened elements.
-        return spec.rows_of_b >= _NARROW_PRODUCTS // dot.depth // 2
+        return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth // 2
     if spec.n < target.lanes(spec.acc_type):
         return dot.flip
-    return spec.rows_of_b >= _NARROW_PRODUCTS // dot.depth
+    return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth

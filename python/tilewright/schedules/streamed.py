@@ -35,8 +35,8 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     with steps.script() as script:
         steps.record(script.functions, streamed, p, target)
         batch_loops.take_apart(script, spec)
-        # Sums that something is done to have a buffer of their own already.
-        staged = spec.m > 1 and not spec.fused
+        # Sums that something is done to have a buffer of their own already. Of a size that only a call tells there is none.
+        staged = not spec.dynamic and spec.m > 1 and not spec.fused
         if staged:
             product = steps.match_product(script.root, spec)
             for operand, element in ((0, spec.a_type), (2, spec.acc_type)):

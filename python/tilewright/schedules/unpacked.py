@@ -62,7 +62,7 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
     nc = ceil_div(p.nc, p.nr) * p.nr
     if nc < most(spec.n):
         tile, loop = steps.tile_result(tile, [0, nc, 0], spec)
-        if not divided_by(spec.n, nc):
+        if not isinstance(spec.n, Dim) and spec.n % nc:
             short.append((loop, steps.peel))
     # A step of several elements needs a block of K whose size is known.
     kc = p.kc if step == 1 or open_k else next(size for size in range(p.kc, 0, -step) if spec.k % size == 0)
