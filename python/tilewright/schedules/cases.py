@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import lcm, prod
 
-from tilewright.dims import MAX_EXTENT, Dim, Extent, extent, least, most
+from tilewright.dims import MAX_EXTENT, Dim, Extent, divided_by, extent, least, most
 from tilewright.errors import SpecError
 from tilewright.schedules import select
 from tilewright.schedules.blocking import Blocking, ceil_div, held_bytes, most_rows
@@ -18,7 +18,12 @@ from tilewright.targets.base import Target
 _TYPICAL = 1024
 """An extent of which the blocks are like those of larger ones."""
 
+_OPEN = ("packed", "unpacked", "streamed", "outer_product")
+"""Strategies that take extents which only a call tells."""
+
 _NO_PRODUCTS = (Test("k", most=0),)
+_SOME = tuple(Test(extent, least=1) for extent in "mnk")
+"""What the other cases are for: calls with an extent of zero do not come there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +58,9 @@ def _rules(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
     if whole:
         yield _Rule((Test("m", most=select.NARROW_PRODUCTS), *whole), {"m": few // 2, **wide})
     else:
-        yield _Rule((Test("m", most=4 * few), Test("kn", beyond_l2)), {"m": 2 * few})
         yield _Rule((Test("kn", most=beyond_l2 - 1),), wide)
         yield _Rule((Test("m", most=select.ROWS_TO_PACK - 1),), {"m": few})
+        yield _Rule((Test("m", most=4 * few),), {"m": 2 * few})
     yield _Rule((), {})
 
 
@@ -74,9 +79,12 @@ def plan(
     Raises:
         ScheduleError: The strategy or an override is unknown, or a size is no int above zero.
     """
-    rules = [_Rule((), {})] if name else list(_rules(spec, target))
-    found = [_case(spec, target, rule, name, overrides, threads) for rule in rules]
-    cases = [case for case in found if case is not None]
+    cases: list[Case] = []
+    for rule in [_Rule((), {})] if name else _rules(spec, target):
+        case = _case(spec, target, rule, name, overrides, threads)
+        # What an earlier case's tests are among, that case takes.
+        if case is not None and not any(set(each.tests) <= set(case.tests) for each in cases):
+            cases.append(case)
     # Of cases that are computed alike, with nothing more known of the extents, the last one is enough.
     last = cases[-1]
     cases = [case for case in cases[:-1] if (case.plan, case.spec) != (last.plan, last.spec)] + [last]
@@ -84,23 +92,34 @@ def plan(
     if empty is not None:
         cases.insert(0, Case(empty, Plan("trivial", None), _NO_PRODUCTS))
     names = dict.fromkeys(case.plan.name for case in cases if case.plan.parameters is not None)
-    return Plan(" or ".join(names), last.plan.parameters, threads=threads, cases=tuple(cases))
+    return Plan(" or ".join(names), last.plan.parameters, threads=max(each.plan.threads for each in cases), cases=tuple(cases))
 
 
 def _case(
     spec: MatmulSpec, target: Target, rule: _Rule, name: str | None, overrides: Mapping[str, int] | None, threads: int
 ) -> Case | None:
     """The case of those extents that a rule is for; None when there are none."""
-    narrow = narrowed(spec, rule.tests)
+    narrow = narrowed(spec, (*_SOME, *rule.tests))
     if narrow is None:
         return None
+    tests = tuple(test for test in rule.tests if not _certain(spec, test))
     typical = representative(narrow, rule.typical)
     choice = (
         select.choose(typical, target, overrides, threads)
         if name is None
         else select.sized(name, typical, target, overrides, threads)
     )
-    return Case(narrow, Plan(choice.strategy, _open(choice, narrow), threads=threads), rule.tests)
+    if narrow.dynamic and choice.strategy not in _OPEN:
+        choice = select.sized("unpacked" if choice.strategy == "inner_product" else "packed", typical, target, overrides, threads)
+    return Case(narrow, Plan(choice.strategy, _open(choice, narrow), threads=choice.threads), tests)
+
+
+def _certain(spec: MatmulSpec, test: Test) -> bool:
+    """Whether every call of `spec` with products passes a test."""
+    bounds = [getattr(spec, each) for each in test.extents]
+    low, high = (prod(bound(each) for each in bounds) for bound in (lambda each: max(least(each), 1), most))
+    whole = test.multiple == 1 or any(divided_by(each, test.multiple) for each in bounds)
+    return low >= test.least and (test.most is None or high <= test.most) and whole
 
 
 def _open(choice: select.Choice, spec: MatmulSpec) -> Blocking:

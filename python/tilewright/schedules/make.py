@@ -48,12 +48,12 @@ def make(
         if is_trivial(spec):
             return Plan("trivial", None)
         choice = select.choose(spec, target, parameters, threads)
-        return Plan(choice.strategy, choice.parameters, threads=threads)
+        return Plan(choice.strategy, choice.parameters, threads=choice.threads)
     if isinstance(schedule, str) and schedule in select.STRATEGIES:
         if is_trivial(spec):
             return Plan(schedule, None)
         choice = select.sized(schedule, spec, target, parameters, threads)
-        return Plan(schedule, choice.parameters, threads=threads)
+        return Plan(schedule, choice.parameters, threads=choice.threads)
     sizes = select.choose(spec, target, parameters, threads).parameters
     if callable(schedule):
         return Plan(getattr(schedule, "__qualname__", repr(schedule)), sizes, schedule, trusted=False, threads=threads)
