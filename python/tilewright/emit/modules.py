@@ -4,20 +4,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from tilewright.emit import STAGES, code
-from tilewright.errors import LoweringError, ScheduleError
-from tilewright.lowering import driver, entry, modules
+from tilewright.errors import LoweringError
+from tilewright.lowering import driver, modules
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import func
 from tilewright.payload import matmul
-from tilewright.payload.modules import boundary, contractions, groups, supported, tensors
+from tilewright.payload.modules import boundary, chains, contractions, groups, supported, tensors
+from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Signature
 from tilewright.payload.text import parse
+from tilewright.schedules import chains as model
 from tilewright.schedules import make
 from tilewright.schedules.nests import nests
 from tilewright.spec import MatmulSpec
@@ -68,6 +71,12 @@ class _Product:
     plan: make.Plan
     schedule: ir.Module | None = None
     workspace: int = 0
+    packed: PackedFormat | None = None
+
+    @property
+    def lowered(self) -> modules.Product:
+        """As those that call it know it."""
+        return modules.Product(self.spec, self.module, self.workspace, self.packed)
 
 
 def build(
@@ -101,7 +110,61 @@ def build(
     """
     if until not in (*STAGES, "obj"):
         raise LoweringError(f"unknown stage {until!r}", expected=f"one of {', '.join((*STAGES, 'obj'))}")
-    return _Builder(text, filename, target, threads, allocator, started).run(until)
+    return _Builder(partial(_read, text, filename), target, threads, allocator, started).run(until)
+
+
+def build_chain(
+    stages: Sequence[MatmulSpec],
+    name: str,
+    target: Target,
+    *,
+    threads: int = 1,
+    until: str = "obj",
+    allocator: tuple[str, str] = driver.RUNTIME_ALLOCATOR,
+) -> Built:
+    """As `build`, for a function `name` that computes a chain of products; see `payload.modules.chains`.
+
+    Raises:
+        SpecError: The stages make no chain.
+        ScheduleError: A schedule does not fit.
+        LoweringError: A later stage failed.
+    """
+    chains.check(stages)
+    return _Builder(partial(_chain, stages, name), target, threads, allocator, lambda _: None).run(until)
+
+
+def _read(text: str, filename: str, context: ir.Context, specs: list[MatmulSpec]) -> list[_Function]:
+    """The functions of a module's text, split into products, which are added to `specs`, and the rest."""
+    module = parse(text, filename, context)
+    supported.check(module, filename)
+    driver.run_passes(module, modules.TIDY, "payload")
+    supported.check_indices(module, filename)
+    functions = _functions(module)
+    given = [boundary.given(function, text) for function in functions]
+    written = [tensors.raise_to_tensors(function) for function in functions]
+    modules.decompose(module)
+    driver.run_passes(module, modules.GENERIC, "payload")
+    found = [contractions.set_apart(function.operation) for function in _functions(module)]
+    driver.run_passes(module, modules.FUSE, "payload")
+    made: list[_Function] = []
+    for function, products, names, outputs in zip(_functions(module), found, given, written, strict=True):
+        groups.split(function.operation, products, specs)
+        signature = boundary.close(function, names, outputs, specs)
+        alone = ir.Module.create()
+        function.operation.clone(ip=ir.InsertionPoint(alone.body))
+        made.append(_Function(alone, signature))
+    return made
+
+
+def _chain(stages: Sequence[MatmulSpec], name: str, context: ir.Context, specs: list[MatmulSpec]) -> list[_Function]:
+    """The function of a chain."""
+    _, signature, module = chains.build(stages, name, context)
+    specs += stages
+    return [_Function(module, signature)]
+
+
+def _functions(module: ir.Module) -> list[func.FuncOp]:
+    return [op for op in module.body if isinstance(op, func.FuncOp)]
 
 
 class _Builder:
@@ -109,15 +172,13 @@ class _Builder:
 
     def __init__(
         self,
-        text: str,
-        filename: str,
+        source: Callable[[ir.Context, list[MatmulSpec]], list[_Function]],
         target: Target,
         threads: int,
         allocator: tuple[str, str],
         started: Callable[[str], object],
     ) -> None:
-        self._text = text
-        self._filename = filename
+        self._source = source
         self._target = target
         self._threads = threads
         self._allocator = allocator
@@ -153,32 +214,18 @@ class _Builder:
         self._write(stage, *(each.module for each in (*self._functions, *self._products)))
 
     def _payload(self) -> None:
-        """Splits each function into products and the rest."""
-        module = parse(self._text, self._filename, self._context)
-        supported.check(module, self._filename)
-        driver.run_passes(module, modules.TIDY, "payload")
-        supported.check_indices(module, self._filename)
-        functions = [op for op in module.body if isinstance(op, func.FuncOp)]
-        given = [boundary.given(function, self._text) for function in functions]
-        written = [tensors.raise_to_tensors(function) for function in functions]
-        modules.decompose(module)
-        driver.run_passes(module, modules.GENERIC, "payload")
-        functions = [op for op in module.body if isinstance(op, func.FuncOp)]
-        found = [contractions.set_apart(function.operation) for function in functions]
-        driver.run_passes(module, modules.FUSE, "payload")
+        """Splits each function into products and the rest, and joins chains of products where that pays."""
         specs: list[MatmulSpec] = []
-        for function, products, names, outputs in zip(
-            [op for op in module.body if isinstance(op, func.FuncOp)], found, given, written, strict=True
-        ):
-            groups.split(function.operation, products, specs)
-            signature = boundary.close(function, names, outputs, specs)
-            alone = ir.Module.create()
-            function.operation.clone(ip=ir.InsertionPoint(alone.body))
-            driver.run_passes(alone, modules.TIDY, "payload")
-            self._functions.append(_Function(alone, signature))
-        for spec in specs:
+        self._functions = self._source(self._context, specs)
+        rows, packs = partial(model.rows, target=self._target), partial(model.packs, target=self._target)
+        for each in self._functions:
+            chains.fuse(_functions(each.module)[0], specs, rows, packs)
+            driver.run_passes(each.module, modules.TIDY, "payload")
+        for spec in chains.renumber([_functions(each.module)[0] for each in self._functions], specs):
             plan = make.make(spec, self._target, threads=self._threads)
             self._products.append(_Product(spec, matmul.build(spec, self._context), plan))
+        for each in self._functions:
+            each.signature = chains.name_packed(_functions(each.module)[0], each.signature)
         self._write_all("payload")
 
     def _schedule(self) -> None:
@@ -199,23 +246,26 @@ class _Builder:
 
     def _bufferized(self) -> None:
         for each in self._products:
-            each.workspace, _ = driver.bufferize(each.module, each.spec, self._target, each.plan, each.plan.threads)
-        specs, sizes = [each.spec for each in self._products], [each.workspace for each in self._products]
+            each.workspace, each.packed = driver.bufferize(
+                each.module, each.spec, self._target, each.plan, each.plan.threads
+            )
+        products = [each.lowered for each in self._products]
+        formats = {number: each.packed.header for number, each in enumerate(products) if each.packed is not None}
         for each in self._functions:
-            size = modules.bufferize(each.module, specs, sizes)
-            each.signature = each.signature.with_workspace(size)
+            size = modules.bufferize(each.module, products)
+            each.signature = each.signature.with_formats(formats).with_workspace(size)
         self._built.functions = tuple(each.signature for each in self._functions)
         self._write_all("bufferized")
 
     def _llvm(self) -> None:
         for each in self._products:
-            driver.lower_body(each.module, each.spec, self._target)
+            driver.lower_body(each.module, each.spec, self._target, each.packed)
         bodies = {}
         for each in self._functions:
             name = f"{each.signature.name}_body"
             modules.to_llvm(each.module, name, self._target)
             bodies[name] = each.signature, each.module
-        products = [modules.Product(each.spec, each.module, each.workspace) for each in self._products]
+        products = [each.lowered for each in self._products]
         self._joined = modules.join(bodies, products, self._target, self._allocator)
         self._write("llvm", self._joined)
 

@@ -8,13 +8,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.errors import LoweringError, ScheduleError
-from tilewright.lowering import driver, entry, half_floats, math_functions, narrow_stores, pipelines, tensor_entry
-from tilewright.lowering import tile_permission, workspace
+from tilewright.lowering import (
+    driver,
+    entry,
+    half_floats,
+    math_functions,
+    narrow_stores,
+    pack_entry,
+    pipelines,
+    tensor_entry,
+    tile_permission,
+    workspace,
+)
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
-from tilewright.mlir.dialects import func, memref, transform
+from tilewright.mlir.dialects import arith, func, memref, transform
 from tilewright.mlir.dialects.transform import structured
+from tilewright.payload.abi import WRONG_PACKING
+from tilewright.payload.modules.chains import PACKS
 from tilewright.payload.modules.places import STAND_IN
+from tilewright.payload.packing import HEADER_BYTES, PackedFormat
 from tilewright.payload.signature import Signature
 from tilewright.schedules import steps
 from tilewright.spec import MatmulSpec
@@ -32,6 +45,8 @@ _WIDEN = """builtin.module(func.func(
     math-extend-to-supported-types, arith-emulate-unsupported-floats{source-types=bf16,f16 target-type=f32}, canonicalize, cse
 ))"""
 """16-bit floats are computed with in f32, and rounded after each operation."""
+_HOIST = "builtin.module(func.func(buffer-loop-hoisting))"
+"""Buffers of what is computed in loops stand before them."""
 _POINTER = "!llvm.ptr"
 _INTERNAL = "#llvm.linkage<internal>"
 _NATIVE_MATH = frozenset(
@@ -46,13 +61,24 @@ class Product:
 
     Attributes:
         spec: What it computes.
-        body: Its module in the LLVM dialect, whose function is called `entry.BODY`.
+        body: Its module in the LLVM dialect, whose function is called `entry.BODY`; where B comes packed, another one,
+            `entry.PACK_BODY`, packs it.
         workspace: Bytes of scratch memory that it takes.
+        packed: The format of B when it comes packed.
     """
 
     spec: MatmulSpec
     body: ir.Module
     workspace: int
+    packed: PackedFormat | None = None
+
+    @property
+    def operands(self) -> list[tuple[tuple[int, ...], str]]:
+        """The shapes and MLIR's element types of what its function takes: operands, result, scratch memory."""
+        found = [(each.shape, each.type.mlir) for each in (*self.spec.operands, self.spec.result)]
+        if self.packed is not None:
+            found[1] = (self.packed.nbytes - HEADER_BYTES,), "i8"
+        return found + ([((self.workspace,), "i8")] if self.workspace else [])
 
 
 def decompose(module: ir.Module) -> None:
@@ -80,7 +106,7 @@ def apply_schedule(module: ir.Module, schedule: ir.Module) -> None:
         raise ScheduleError(error.what, where="nests") from None
 
 
-def bufferize(module: ir.Module, specs: Sequence[MatmulSpec], workspaces: Sequence[int]) -> int:
+def bufferize(module: ir.Module, products: Sequence[Product]) -> int:
     """Takes the one function of `module` to memrefs, and lets it call its products.
 
     Returns the bytes of workspace that it then needs.
@@ -95,7 +121,9 @@ def bufferize(module: ir.Module, specs: Sequence[MatmulSpec], workspaces: Sequen
     function = _function(module)
     if function.type.results:
         raise LoweringError("a result is not computed into its argument", stage="bufferized")
-    _call_products(function, specs, workspaces)
+    driver.run_passes(module, _HOIST, "bufferized")
+    with function.context, function.location:
+        _call_products(_function(module), products)
     driver.run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
     size = workspace.gather(_function(module), reuse=True)
     driver.run_passes(module, pipelines.DEALLOCATE, "bufferized")
@@ -106,47 +134,70 @@ def _function(module: ir.Module) -> func.FuncOp:
     return next(op for op in module.body if isinstance(op, func.FuncOp) and not op.is_external)
 
 
-def _call_products(function: func.FuncOp, specs: Sequence[MatmulSpec], workspaces: Sequence[int]) -> None:
-    """Replaces what stands for products by calls, of functions that are declared before `function`."""
-    found: list[ir.Operation] = []
+def _marked(function: func.FuncOp, mark: str) -> list[tuple[ir.Operation, int]]:
+    """The ops that have a number as the attribute `mark`, and that number."""
+    found: list[tuple[ir.Operation, int]] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if STAND_IN in op.attributes:
-            found.append(op)
+        if mark in op.attributes:
+            found.append((op, ir.IntegerAttr(op.attributes[mark]).value))
         return ir.WalkResult.ADVANCE
 
     function.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    numbers = [ir.IntegerAttr(op.attributes[STAND_IN]).value for op in found]
-    with function.context, function.location:
-        scratch, most = None, max((workspaces[each] for each in numbers), default=0)
-        byte = ir.IntegerType.get_signless(8)
-        if most:
-            with ir.InsertionPoint.at_block_begin(function.entry_block):
-                scratch = memref.AllocOp(ir.MemRefType.get([most], byte), [], []).memref
-        for number in sorted(set(numbers)):
-            types = [_passed(each.shape, each.type.mlir) for each in (*specs[number].operands, specs[number].result)]
-            types += [_flat(workspaces[number])] if workspaces[number] else []
-            with ir.InsertionPoint(function):
-                func.FuncOp(symbol(number), ir.FunctionType.get(types, []), visibility="private")
-        for op, number in zip(found, numbers, strict=True):
-            shapes = [each.shape for each in (*specs[number].operands, specs[number].result)]
-            with ir.InsertionPoint(op), op.location:
-                operands = [_as_passed(value, shape) for value, shape in zip(op.operands, shapes, strict=True)]
-                if workspaces[number]:
-                    # All products take theirs from the same bytes, one after the other.
-                    operands.append(_reinterpreted(scratch, [workspaces[number]], [None], _flat(workspaces[number])))
-                func.CallOp([], ir.FlatSymbolRefAttr.get(symbol(number)), operands)
-            op.erase()
+    return found
+
+
+def _call_products(function: func.FuncOp, products: Sequence[Product]) -> None:
+    """Replaces what stands for products by calls, of functions that are declared before `function`."""
+    calls, packs = _marked(function, STAND_IN), _marked(function, PACKS)
+    most, scratch = max((products[number].workspace for _, number in calls), default=0), None
+    if most:
+        with ir.InsertionPoint.at_block_begin(function.entry_block):
+            scratch = _bytes(most)
+    for number in sorted({number for _, number in calls}):
+        _declare(function, symbol(number), products[number].operands)
+    for op, number in packs:
+        product = products[number]
+        size = product.operands[1]
+        _declare(function, f"{symbol(number)}_pack", [(product.spec.b_shape, product.spec.b_stored.mlir), size])
+        handle = op.operands[1]
+        with ir.InsertionPoint(handle.owner), op.location:
+            packed = _bytes(size[0][0])
+        handle.replace_all_uses_with(packed)
+        with ir.InsertionPoint(op), op.location:
+            source = _as_passed(op.operands[0], product.spec.b_shape)
+            _call(f"{symbol(number)}_pack", [source, _as_passed(packed, size[0])])
+        op.erase()
+    for op, number in calls:
+        product = products[number]
+        with ir.InsertionPoint(op), op.location:
+            values = [
+                _as_passed(value, shape) for value, (shape, _) in zip(op.operands, product.operands, strict=False)
+            ]
+            if scratch is not None and product.workspace:
+                # All products take theirs from the same bytes, one after the other.
+                values.append(_reinterpreted(scratch, [product.workspace], [0], _passed([product.workspace], "i8")))
+            _call(symbol(number), values)
+        op.erase()
+
+
+def _declare(function: func.FuncOp, name: str, operands: Sequence[tuple[tuple[int, ...], str]]) -> None:
+    types = [_passed(shape, element) for shape, element in operands]
+    with ir.InsertionPoint(function):
+        func.FuncOp(name, ir.FunctionType.get(types, []), visibility="private")
+
+
+def _call(name: str, values: list[ir.Value]) -> None:
+    func.CallOp([], ir.FlatSymbolRefAttr.get(name), values)
+
+
+def _bytes(count: int) -> ir.Value:
+    return memref.AllocOp(ir.MemRefType.get([count], ir.IntegerType.get_signless(8)), [], []).memref
 
 
 def symbol(number: int) -> str:
     """The name of the function of product `number`."""
     return f"product{number}"
-
-
-def _flat(size: int) -> ir.Type:
-    layout = ir.StridedLayoutAttr.get(ir.ShapedType.get_dynamic_stride_or_offset(), [1])
-    return ir.MemRefType.get([size], ir.IntegerType.get_signless(8), layout)
 
 
 def _passed(shape: Sequence[int], element: str) -> ir.Type:
@@ -159,6 +210,8 @@ def _passed(shape: Sequence[int], element: str) -> ir.Type:
 def _as_passed(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     """A memref with the shape that a product takes, which has dimensions of extent one that `value` may lack."""
     given = list(ir.MemRefType(value.type).shape)
+    if len(given) == len(shape) == 1:  # Bytes, of which nobody knew how many there are.
+        given = list(shape)
     sources: list[int | None] = []
     rest = list(range(len(given)))
     for position, extent in enumerate(shape):
@@ -194,8 +247,6 @@ def _reinterpreted(value: ir.Value, shape: Sequence[int], sources: Sequence[int 
 
 
 def _one() -> ir.Value:
-    from tilewright.mlir.dialects import arith
-
     return arith.constant(ir.IndexType.get(), 1)
 
 
@@ -258,9 +309,14 @@ def join(
     declared: dict[str, str] = {}
     for number, product in enumerate(products):
         texts.append(_named(str(product.body), f"{symbol(number)}_"))
-        texts.append(_wrapper(number, product, target))
+        name = symbol(number)
+        texts.append(_wrapper(name, f"{name}_{entry.BODY}", product.operands, target))
+        if product.packed is not None:
+            operands = [(product.spec.b_shape, product.spec.b_stored.mlir), product.operands[1]]
+            texts.append(_wrapper(f"{name}_pack", f"{name}_{entry.PACK_BODY}", operands, target))
+    owned = [f"{symbol(number)}{suffix}" for number in range(len(products)) for suffix in ("", "_pack")]
     for _, module in functions.values():
-        texts.append(_named(str(module), "", own=[symbol(number) for number in range(len(products))]))
+        texts.append(_named(str(module), "", own=owned))
     body = "\n".join(_without_repeats(text, declared) for text in texts)
     entries = "".join(_entry(signature, name, target, allocator, declared) for name, (signature, _) in functions.items())
     if allocator == driver.LIBC_ALLOCATOR and "llvm.x86.tile" in body:
@@ -271,6 +327,8 @@ def join(
         return ir.Module.parse(f"{body}\n{declarations}\n{entries}", first.context)
 
 
+_NAMES = re.compile(r"%(header|found|unlike|any|alike|payload_bytes|payload)\b")
+"""What `pack_entry.check` defines, once for each B that comes packed."""
 _DECLARATION = re.compile(r"^  llvm\.func @(\w+)\([^{}\n]*\)[^{}\n]*(?:attributes \{[^\n]*\})?$")
 _DEFINITION = re.compile(r"^  llvm\.(?:func|mlir\.global)\b[^@\n]*@(\w+)[^\n]*$", re.MULTILINE)
 
@@ -308,12 +366,10 @@ def _without_repeats(text: str, declared: dict[str, str]) -> str:
     return "\n".join(kept)
 
 
-def _wrapper(number: int, product: Product, target: Target) -> str:
-    """The function that the rest calls: its memrefs may start anywhere, those of the body at their pointer."""
-    spec = product.spec
+def _wrapper(name: str, body: str, operands: Sequence[tuple[tuple[int, ...], str]], target: Target) -> str:
+    """The function `name` that the rest calls: its memrefs may start anywhere, those of `body` at their pointer."""
     parameters, passed, lines = [], [], []
-    ranks = [(len(each.shape), each.type.mlir) for each in (*spec.operands, spec.result)]
-    ranks += [(1, "i8")] if product.workspace else []
+    ranks = [(len(shape), element) for shape, element in operands]
     for at, (rank, element) in enumerate(ranks):
         names = [f"%p{at}_{each}" for each in range(3 + 2 * rank)]
         kinds = [_POINTER, _POINTER, *["i64"] * (1 + 2 * rank)]
@@ -322,11 +378,11 @@ def _wrapper(number: int, product: Product, target: Target) -> str:
         start = [f"%q{at}", f"%q{at}", "%zero", *names[3:]]
         passed += list(zip(start, kinds, strict=True))
     values, kinds = ", ".join(value for value, _ in passed), ", ".join(kind for _, kind in passed)
-    body = "\n    ".join(lines)
-    return f"""  llvm.func internal @{symbol(number)}({", ".join(parameters)}) attributes {{{entry.attributes_text(target)}}} {{
+    starts = "\n    ".join(lines)
+    return f"""  llvm.func internal @{name}({", ".join(parameters)}) attributes {{{entry.attributes_text(target)}}} {{
     %zero = llvm.mlir.constant(0 : i64) : i64
-    {body}
-    llvm.call @{symbol(number)}_{entry.BODY}({values}) : ({kinds}) -> ()
+    {starts}
+    llvm.call @{body}({values}) : ({kinds}) -> ()
     llvm.return
   }}"""
 
@@ -336,11 +392,32 @@ def _entry(
 ) -> str:
     """The C entry of a function, and the one that takes an array of tensors."""
     arguments = [
-        tensor_entry.TensorArgument(f"t{index}", each.shape, each.element, written=each.written, compact=each.compact)
+        tensor_entry.TensorArgument(
+            f"t{index}",
+            each.shape,
+            each.element,
+            checked=not each.packed,
+            written=each.written,
+            compact=each.compact,
+        )
         for index, each in enumerate(signature.parameters)
     ]
     operands, types = [each.descriptor for each in arguments], [each.types for each in arguments]
+    checks = []
+    for index, each in enumerate(signature.parameters):
+        if each.packed:
+            packed = PackedFormat.from_header(bytes.fromhex(each.format))
+            check = pack_entry.check(packed, f"%t{index}", f"^alike{index}", "^unlike")
+            check = _NAMES.sub(lambda name, index=index: f"{name.group(0)}{index}", check)
+            checks.append(f"{check}\n  ^alike{index}:\n    ")
+            operands[index] = f"%payload{index}, %payload{index}, %zero, %payload_bytes{index}, %one"
     declarations, run = entry.run_text(operands, types, signature.workspace, allocator, None, body=body)
+    run = "".join(checks) + run
+    if checks:
+        run += f"""
+  ^unlike:
+    %wrong_packing = llvm.mlir.constant({WRONG_PACKING} : i32) : i32
+    llvm.return %wrong_packing : i32"""
     for line in declarations.split("\n"):
         if line.strip():
             declared.setdefault(line[line.index("@") + 1 : line.index("(")], f"  {line.strip()}")

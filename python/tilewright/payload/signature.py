@@ -20,6 +20,8 @@ class Parameter:
         element: The name of its element type.
         written: Whether the function writes to it: a result, or an argument that it changes in place.
         compact: Whether its elements follow one another without gaps; otherwise outer dimensions may be any distance apart.
+        packed: 0; or, where it is a B that comes packed, the number of the product that takes it, from 1.
+        format: The header of a B that comes packed, in hexadecimal.
     """
 
     name: str
@@ -27,6 +29,8 @@ class Parameter:
     element: str
     written: bool = False
     compact: bool = False
+    packed: int = 0
+    format: str = ""
 
     @property
     def type(self) -> DType:
@@ -66,6 +70,13 @@ class Signature:
     def with_workspace(self, workspace: int) -> Signature:
         """The same, of which a call needs so many bytes of scratch memory."""
         return replace(self, workspace=workspace)
+
+    def with_formats(self, formats: Mapping[int, bytes]) -> Signature:
+        """The same, with the headers of those of its arguments that come packed, by the number of the product."""
+        arguments = tuple(
+            replace(each, format=formats[each.packed - 1].hex()) if each.packed else each for each in self.arguments
+        )
+        return replace(self, arguments=arguments)
 
     def as_json(self) -> dict[str, Any]:
         """The fields as JSON has them; `from_json` reads them."""

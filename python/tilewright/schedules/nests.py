@@ -10,6 +10,7 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import structured
 from tilewright.payload.modules.contractions import axes
+from tilewright.payload.modules.chains import PACKS
 from tilewright.payload.modules.places import STAND_IN
 from tilewright.schedules import steps
 from tilewright.targets.base import Target
@@ -72,7 +73,7 @@ def nests(function: ir.Operation, target: Target) -> ir.Module | None:
 
 def _nest(op: ir.Operation, target: Target) -> Nest | None:
     """How to tile an op; None for one that is left alone."""
-    if op.name != "linalg.generic" or STAND_IN in op.attributes or len(op.results) != 1:
+    if op.name != "linalg.generic" or STAND_IN in op.attributes or PACKS in op.attributes or len(op.results) != 1:
         return None
     body = [each.operation.name for each in op.regions[0].blocks[0].operations]
     maps = [axes(each) for each in ir.ArrayAttr(op.attributes["indexing_maps"])]

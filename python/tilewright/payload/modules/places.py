@@ -81,7 +81,7 @@ class Place:
         values = [*given, out]
         slices = [self._slice(value, axes, at) for value, axes in zip(values, self.operands, strict=True)]
         kept = [[axis for axis in axes if axis[0] not in self.loops] for axes in self.operands]
-        result = _stand_in(slices, kept, number)
+        result = stand_in(slices, kept, number)
         if slices[-1] == out:
             return result
         return self._insert(result, out, self.operands[-1], at)
@@ -234,7 +234,7 @@ def _expanded(value: ir.Value, axes: Merged, kind: ir.RankedTensorType) -> ir.Va
     return ir.Operation.create("tensor.expand_shape", results=[kind], operands=[value], attributes=attributes).results[0]
 
 
-def _stand_in(values: Sequence[ir.Value], axes: Sequence[Sequence[Axes]], number: int) -> ir.Value:
+def stand_in(values: Sequence[ir.Value], axes: Sequence[Sequence[Axes]], number: int) -> ir.Value:
     """An op with the operands of a product, that reads them all; `axes` says which dimension each axis goes along."""
     *inputs, out = values
     dimensions: list[Axes] = []

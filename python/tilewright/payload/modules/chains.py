@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Chains of products, the result of one of which is the A of the next: as a function, and fused over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.errors import SpecError
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, func, linalg, scf, tensor
+from tilewright.payload.modules.places import STAND_IN, Axes
+from tilewright.payload.modules.places import stand_in as place_stand_in
+from tilewright.payload.signature import Parameter, Signature
+from tilewright.spec import MatmulSpec
+
+PACKS = "packs"
+"""The attribute of an op that packs B ahead of time for a product: the number of its spec."""
+
+Rows = Callable[[MatmulSpec, MatmulSpec], int]
+"""How many rows of a chain of two products are computed at a time; 0: all of them, one product after the other."""
+
+
+def check(stages: Sequence[MatmulSpec]) -> None:
+    """Checks that each product can take the result of the one before as its A.
+
+    Raises:
+        SpecError: One cannot, or there are less than two, or one has a batch, beta 1, or an extent that is not known.
+    """
+    if len(stages) < 2 or not all(isinstance(each, MatmulSpec) for each in stages):
+        raise SpecError(f"a chain of {stages!r}", where="compile_chain", expected="two MatmulSpecs or more")
+    for number, spec in enumerate(stages):
+        known = all(isinstance(each, int) for each in (spec.m, spec.n, spec.k))
+        if spec.beta or spec.batch or not known or spec.is_empty or spec.prologue_a or spec.prologue_b:
+            raise SpecError(
+                f"stage {number} of the chain is {spec}",
+                where="compile_chain",
+                expected="a spec with beta 0, without batch and prologues, and with known extents of at least 1",
+            )
+    for number, (first, second) in enumerate(zip(stages, stages[1:], strict=False)):
+        if (first.c_shape, first.c) != ((second.m, second.k), second.a) or second.a_transposed:
+            raise SpecError(
+                f"stage {number} gives {first.m}x{first.n} {first.c}, and stage {number + 1} takes an A of"
+                f" {second.m}x{second.k} {second.a}{' stored transposed' if second.a_transposed else ''}",
+                where="compile_chain",
+                expected="the result of each stage as the A of the next",
+            )
+
+
+def build(stages: Sequence[MatmulSpec], name: str, context: ir.Context) -> tuple[func.FuncOp, Signature, ir.Module]:
+    """The function of a chain, what it takes and gives, and the module that holds it.
+
+    It takes the A of the first stage, and for each stage its B and its further operands; and gives the result of the last.
+    """
+    parameters = [Parameter("a", stages[0].a_shape, stages[0].a_type.name)]
+    taken = {"a", "out"}
+    for number, spec in enumerate(stages):
+        for index, operand in enumerate(spec.operands[1:]):
+            free = next(each for each in _names(operand.name, number) if each not in taken)
+            taken.add(free)
+            packed = index == 0 and spec.b_packed
+            shape, element = ((1,), "i8") if packed else (operand.shape, operand.type.name)
+            parameters.append(Parameter(free, shape, element, packed=number + 1 if packed else 0))
+    last = stages[-1]
+    result = Parameter("out", last.c_shape, last.c_type.name, written=True)
+    with context, ir.Location.name(name):
+        types = [ir.RankedTensorType.get(each.shape, ir.Type.parse(each.type.mlir)) for each in (*parameters, result)]
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            function = func.FuncOp(name, ir.FunctionType.get(types, types[-1:]))
+        function.arg_attrs = [_attributes(each) for each in (*parameters, result)]
+        with ir.InsertionPoint(function.add_entry_block()):
+            value, *rest, out = function.arguments
+            for number, spec in enumerate(stages):
+                own, rest = rest[: len(spec.operands) - 1], rest[len(spec.operands) - 1 :]
+                element = ir.Type.parse(spec.c_type.mlir)
+                into = out if number + 1 == len(stages) else tensor.empty(spec.c_shape, element)
+                value = place_stand_in([value, *own, into], _axes(spec), number)
+            func.return_([value])
+    signature = Signature(
+        name,
+        tuple(parameters),
+        (result,),
+        operations=sum(spec.flops for spec in stages),
+        products=tuple(map(str, stages)),
+    )
+    return function, signature, module
+
+
+def _names(name: str, number: int) -> list[str]:
+    """What an operand of a stage can be called, best first."""
+    return [name if not number else f"{name}{number + 1}", *(f"{name}{number + 1}_{each}" for each in range(2, 100))]
+
+
+def _axes(spec: MatmulSpec) -> list[list[Axes]]:
+    """The dimensions of a product, of which m is 0, n 1 and k 2, that the axes of its operands go along."""
+    numbers = {"m": (0,), "n": (1,), "k": (2,)}
+    a, b = ("km" if spec.a_transposed else "mk"), ("nk" if spec.b_transposed else "kn")
+    further = [b if each.role == "b" else each.axes for each in spec.chain.operands]
+    named = [[numbers[axis] for axis in axes] for axes in (a, b, *further, "mn"[: len(spec.c_shape)])]
+    if spec.b_packed:
+        named[1] = [(3,)]
+    return named
+
+
+def _attributes(parameter: Parameter) -> ir.DictAttr:
+    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+    strides = [dynamic] * (len(parameter.shape) - 1) + [1] * bool(parameter.shape)
+    return ir.DictAttr.get(
+        {
+            "bufferization.buffer_layout": ir.StridedLayoutAttr.get(0, strides),
+            "bufferization.writable": ir.BoolAttr.get(parameter.written),
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two products, of which the second alone uses the result of the first."""
+
+    first: ir.Operation
+    second: ir.Operation
+
+
+def fuse(function: func.FuncOp, specs: list[MatmulSpec], rows: Rows, packs: Callable[[MatmulSpec], bool]) -> None:
+    """Computes chains of two products some rows at a time, where that pays; new specs are added to `specs`.
+
+    Before: ``H = A·B1``, ``C = H·B2``. After, with R what `rows` says, and B1 and B2 packed once where `packs` says so::
+
+        for i in 0..M step R:
+          H = A[i:i+R]·B1
+          C[i:i+R] = H·B2
+
+    Args:
+        function: A function whose products `groups.split` has found.
+        specs: The specs of its products.
+        rows: The model that says how many.
+        packs: Whether a product of so many rows packs its B.
+    """
+    for op in list(function.entry_block.operations):
+        pair = _pair(op.operation)
+        if pair is None:
+            continue
+        first, second = (specs[_number(each)] for each in (pair.first, pair.second))
+        count = rows(first, second) if _is_plain(first) and _is_plain(second) else 0
+        if 0 < count < first.m:
+            with ir.InsertionPoint(pair.second), pair.second.location:
+                _fuse(pair, specs, count, packs)
+
+
+def renumber(functions: Sequence[func.FuncOp], specs: Sequence[MatmulSpec]) -> list[MatmulSpec]:
+    """Leaves out the specs that no function computes any more, and gives the others new numbers."""
+    found: list[tuple[ir.Operation, str]] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.extend((op, mark) for mark in (STAND_IN, PACKS) if mark in op.attributes)
+        return ir.WalkResult.ADVANCE
+
+    for function in functions:
+        function.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    used = sorted({ir.IntegerAttr(op.attributes[mark]).value for op, mark in found})
+    for op, mark in found:
+        number = used.index(ir.IntegerAttr(op.attributes[mark]).value)
+        with op.context:
+            op.attributes[mark] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+    return [specs[number] for number in used]
+
+
+def name_packed(function: func.FuncOp, signature: Signature) -> Signature:
+    """The signature with the numbers of the products that take what comes packed, once products have their last numbers."""
+    arguments = []
+    for parameter, value in zip(signature.arguments, function.entry_block.arguments, strict=False):
+        takes = [use.owner.operation for use in value.uses if parameter.packed and STAND_IN in use.owner.attributes]
+        arguments.append(replace(parameter, packed=_number(takes[0]) + 1) if takes else parameter)
+    return replace(signature, arguments=tuple(arguments))
+
+
+def _is_plain(spec: MatmulSpec) -> bool:
+    """Whether rows of A make rows of C, without anything that needs all rows."""
+    plain = not (spec.prologue_a or spec.prologue_b or spec.reduces_rows) and spec.products == 1
+    return plain and not spec.a_transposed
+
+
+def _number(op: ir.Operation) -> int:
+    return ir.IntegerAttr(op.attributes[STAND_IN]).value
+
+
+def _pair(op: ir.Operation) -> _Pair | None:
+    if STAND_IN not in op.attributes:
+        return None
+    uses = list(op.results[0].uses)
+    if len(uses) != 1 or uses[0].operand_number != 0:
+        return None
+    user = uses[0].owner.operation
+    same = STAND_IN in user.attributes and user.parent == op.parent
+    return _Pair(op, user) if same and user.operands[0] == op.results[0] else None
+
+
+def _fuse(pair: _Pair, specs: list[MatmulSpec], rows: int, packs: Callable[[MatmulSpec], bool]) -> None:
+    ops = (pair.first, pair.second)
+    given = [specs[_number(op)] for op in ops]
+    packed = [spec.b_packed or packs(replace(spec, m=rows)) for spec in given]
+    operands = [list(op.operands)[:-1] for op in ops]
+    for number, (op, spec) in enumerate(zip(ops, given, strict=True)):
+        if packed[number] and not spec.b_packed:
+            wanted = replace(spec, m=rows, b_packed=True)
+            operands[number][1] = _pack(op, _index(wanted, specs))
+    whole, rest = given[0].m // rows * rows, given[0].m % rows
+
+    def block(start: ir.Value | int, count: int, out: ir.Value) -> ir.Value:
+        value: ir.Value | None = None
+        for number, (op, spec) in enumerate(zip(ops, given, strict=True)):
+            wanted = replace(spec, m=count, b_packed=packed[number])
+            maps = _maps(op, packed=packed[number])
+            last = number + 1 == len(ops)
+            inputs = [
+                _rows(each, axes, start, count) for each, axes in zip(operands[number], maps, strict=False)
+            ]
+            if value is not None:
+                inputs[0] = value
+            element = ir.ShapedType(op.results[0].type).element_type
+            into = _rows(out, maps[-1], start, count) if last else tensor.empty([count, spec.n], element)
+            value = place_stand_in([*inputs, into], maps, _index(wanted, specs))
+        return _put(value, out, start, count)
+
+    index = ir.IndexType.get()
+    bounds = [arith.constant(index, each) for each in (0, whole, rows)]
+    loop = scf.ForOp(*bounds, [pair.second.operands[len(pair.second.operands) - 1]])
+    with ir.InsertionPoint(loop.body):
+        scf.YieldOp([block(loop.induction_variable, rows, loop.inner_iter_args[0])])
+    result = block(whole, rest, loop.results[0]) if rest else loop.results[0]
+    pair.second.results[0].replace_all_uses_with(result)
+    pair.second.erase()
+    pair.first.erase()
+
+
+def _index(spec: MatmulSpec, specs: list[MatmulSpec]) -> int:
+    if spec not in specs:
+        specs.append(spec)
+    return specs.index(spec)
+
+
+def _maps(op: ir.Operation, *, packed: bool) -> list[list[Axes]]:
+    """The dimensions of the product that each operand's axes go along: rows are 0."""
+    maps = [ir.AffineMapAttr(each).value for each in ir.ArrayAttr(op.attributes["indexing_maps"])]
+    axes = [[(ir.AffineDimExpr(result).position,) for result in each.results] for each in maps]
+    if packed:
+        axes[1] = [(len(maps) + maps[0].n_dims,)]
+    return axes
+
+
+def _pack(op: ir.Operation, number: int) -> ir.Value:
+    """An op that packs the B of `op`, into bytes of which nobody knows yet how many there are."""
+    byte = ir.IntegerType.get_signless(8)
+    into = tensor.empty([1], byte)
+    maps = [ir.AffineMap.get(3, 0, [ir.AffineDimExpr.get(each) for each in axes]) for axes in ((1, 2), (0,))]
+    iterators = ["parallel", "reduction", "reduction"]
+    made = linalg.GenericOp(
+        [into.type],
+        [op.operands[1]],
+        [into],
+        ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
+        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{each}>") for each in iterators]),
+    )
+    made.operation.attributes[PACKS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+    element = ir.ShapedType(op.operands[1].type).element_type
+    with ir.InsertionPoint(ir.Block.create_at_start(made.regions[0], [element, byte])):
+        name = "builtin.unrealized_conversion_cast"
+        read = made.regions[0].blocks[0].arguments[0]
+        linalg.YieldOp([ir.Operation.create(name, results=[byte], operands=[read]).results[0]])
+    return made.results[0]
+
+
+def _rows(value: ir.Value, axes: list[Axes], start: ir.Value | int, count: int) -> ir.Value:
+    """Some rows of an operand; all of one that has none."""
+    if (0,) not in axes:
+        return value
+    shape = [count if axis == (0,) else extent for axis, extent in zip(axes, ir.ShapedType(value.type).shape, strict=True)]
+    kind = ir.RankedTensorType.get(shape, ir.ShapedType(value.type).element_type)
+    return _sliced("tensor.extract_slice", kind, [value], shape, axes.index((0,)), start)
+
+
+def _put(part: ir.Value | None, whole: ir.Value, start: ir.Value | int, count: int) -> ir.Value:
+    assert part is not None, "a chain has two products"
+    shape = [count, *ir.ShapedType(whole.type).shape[1:]]
+    return _sliced("tensor.insert_slice", whole.type, [part, whole], shape, 0, start)
+
+
+def _sliced(
+    name: str, kind: ir.Type, operands: list[ir.Value], shape: list[int], axis: int, start: ir.Value | int
+) -> ir.Value:
+    dynamic = ir.ShapedType.get_dynamic_size()
+    offsets = [0] * len(shape)
+    offsets[axis] = start if isinstance(start, int) else dynamic
+    given = [] if isinstance(start, int) else [start]
+    attributes = {
+        "static_offsets": ir.DenseI64ArrayAttr.get(offsets),
+        "static_sizes": ir.DenseI64ArrayAttr.get(shape),
+        "static_strides": ir.DenseI64ArrayAttr.get([1] * len(shape)),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([*[1] * len(operands), len(given), 0, 0]),
+    }
+    made = ir.Operation.create(name, results=[kind], operands=[*operands, *given], attributes=attributes)
+    return made.results[0]
