@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Strategy `inner_product`: vectors along K, for a product with one column, which reads A once and does little with it.
+"""Strategy `inner_product`: vectors along K, for few rows by a B that is stored transposed, and for products with one column.
 
-Or one with one row, whose B is stored transposed: the same with the parts of A and B swapped.
+Such a product reads its larger operand once and does little with it, and only along K do elements of both lie side by side.
 """
 
 from __future__ import annotations
-
-from itertools import product
 
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
@@ -15,67 +13,72 @@ from tilewright.schedules.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
+_EPILOGUE = "epilogue"
+"""Mark of what is done to the sums."""
+
 
 def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     """Builds the schedule.
 
-    Each row has a vector of partial sums, which are added up after the last step over K. The rows and the elements of K
-    that fill no tile or vector are tiles of their own.
+    Each sum of a register tile has a vector of partial sums, which are added up after the last step over K. The last rows and
+    columns, where the tile does not divide the extent, are tiles of their own; the last elements of K are read under a mask.
+    A column that is a matrix's is copied first, because its elements may lie a row apart.
 
-    Before: ``C += A * B``. After, with mr of `blocking` and L the lanes of a register, or half of them::
+    Before: ``C += A * B``. After, with mr, nr of `blocking`, L the lanes of a register, and D the elements that one lane of
+    the target's instruction for these types takes up at once::
 
-        for ir in 0..M step mr:
-          partial[mr][L] = 0
-          for k in 0..K step L:
-            partial += A[ir:ir+mr, k:k+L] * B[k:k+L]
-          C[ir:ir+mr] += sum of partial over L
-
-    With one row, and more columns of a B that is stored transposed, jr takes the place of ir, and nr that of mr.
+        for jr in 0..N step nr:
+          for ir in 0..M step mr:
+            partial[mr][nr][L] = 0
+            for k in 0..K step L * D:
+              partial += A[ir:ir+mr, k:k+L*D] * B[k:k+L*D, jr:jr+nr]
+            C[ir:ir+mr, jr:jr+nr] += sum of partial over L
     """
-    across = spec.n != 1
-    if across and (spec.m != 1 or not spec.b_transposed):
+    if spec.n != 1 and not spec.b_transposed:
         raise ScheduleError(
             f"{spec} has {spec.n} columns",
             where="strategy inner_product",
-            expected="1, so that there is nothing to vectorise but K; or 1 row and a B that is stored transposed",
+            expected="1, or a B that is stored transposed, so that elements lie side by side along K",
             remedy="Use strategy unpacked or packed",
         )
-    lanes = _lanes(spec, target)
+    p = blocking
+    dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
+    lanes = target.lanes(spec.acc_type)
+    step = lanes * (1 if dot is None else dot.depth)
     with steps.script() as script:
-        steps.record(script.functions, inner_product, blocking, target)
+        functions = script.functions
+        steps.record(functions, inner_product, p, target)
         batch_loops.take_apart(script, spec)
-        tile = steps.match_product(script.root, spec)
-        rows = None
-        size, extent = (blocking.nr, spec.n) if across else (blocking.mr, spec.m)
-        if size < extent:
-            tile, rows = steps.tile(tile, [0, size, 0] if across else [size, 0, 0])
-        reduction = steps.split_sum(tile, [0, 0, lanes])
-        if spec.k % lanes and spec.k > lanes:
-            steps.peel(reduction)
-        if rows is not None and extent % size:
-            steps.peel(rows)
-        steps.clean(script.functions)
-        element = ir.Type.parse(spec.acc_type.mlir)
-        heights = {min(size, extent), extent % size} - {0}
-        for height, width in product(heights, {lanes, spec.k % lanes} - {0}):
-            sums = ir.RankedTensorType.get([1, height, width] if across else [height, 1, width], element)
-            for name in ("linalg.fill", "linalg.generic"):
-                steps.vectorize(steps.match(script.functions, name, result_type=sums))
-        steps.vectorize(steps.match(script.functions, "linalg.reduce"))
-        steps.clean(script.functions)
-        steps.keep_partial_sums(script.functions)
-        if spec.beta == 0:
-            steps.start_from_zero(script.functions)
-        steps.drop_unit_dimensions(script.functions)
+        if spec.n == 1 and not spec.b_transposed:
+            steps.stage(steps.match_product(functions, spec), 1, gap=0)
+        tile = batch_loops.match_result(script, spec)
+        short: list[steps.Handle] = []
+        for sizes, size, extent in (([0, p.nr, 0], p.nr, spec.n), ([p.mr, 0, 0], p.mr, spec.m)):
+            if size < extent:
+                tile, loop = steps.tile_result(tile, sizes, spec)
+                if extent % size:
+                    short.append(loop)
+        if spec.fused:
+            steps.mark(tile, _EPILOGUE)
+        for loop in reversed(short):
+            steps.peel(loop)
+        steps.clean(functions)
+        tile = steps.match_product(functions, spec)
+        if step < spec.k:
+            tile, loop = steps.tile(tile, [0, 0, step])
+            if spec.k % step:
+                steps.peel(loop)
+            steps.clean(functions)
+            tile = steps.match_product(functions, spec)
+        if spec.k % step:
+            tile = steps.pad(tile, spec, sizes=[0, 0, step], pack=[False] * 3)
+        steps.vectorize_product(tile, functions, spec)
+        if spec.fused:
+            steps.vectorize_epilogue(steps.match_marked(functions, _EPILOGUE))
+        steps.keep_accumulators(functions, looped=False)
+        steps.keep_partial_sums(functions)
+        steps.keep_accumulators(functions, looped=False)
+        if spec.beta == 0 or spec.fused:
+            steps.start_from_zero(functions)
+        steps.contract_along_k(functions, spec, lanes, dot)
     return script.module
-
-
-def _lanes(spec: MatmulSpec, target: Target) -> int:
-    """The elements of a step over K: a register's, or half of them where only those divide K.
-
-    Rows then start at any multiple of half a register, and a load of a whole one would touch two lines in every other row:
-    1000 x 1 x 1000 takes 54 us with halves and 57 with whole registers (Zen 4).
-    """
-    whole = target.lanes(spec.acc_type)
-    half = whole // 2
-    return half if half > 1 and spec.k % whole and spec.k % half == 0 else whole
