@@ -151,6 +151,13 @@ def test_when_it_is_chosen():
         assert found == name if name else found != "outer_product"
 
 
+def test_it_uses_one_thread():
+    spec = tw.MatmulSpec(512, 512, 512)
+    assert make.make(spec, targets.get("sme"), threads=4).threads == 1
+    assert make.make(spec, targets.get("sme"), "outer_product", threads=4).threads == 1
+    assert make.make(spec, targets.get("neoverse-n1"), threads=4).threads == 4
+
+
 def test_what_it_refuses():
     spec = tw.MatmulSpec(64, 64, 64)
     with pytest.raises(ScheduleError, match="neoverse-v2 has no outer products of f32 and f32"):

@@ -71,4 +71,5 @@ def outer_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         if deep and spec.fused:
             product, _ = steps.tile(product, depth)
         steps.mark(product, _PRODUCT)
+        steps.clean(script.functions)
     return script.module
