@@ -74,6 +74,8 @@ class MatmulSpec:
         batch: Leading extents of C, and of A and B: so many products, each of matrices of its own. (8, 12) makes 96.
         a_batch: Those that A has, which are broadcast to `batch` by numpy's rules: (12,), (8, 1) or (). None: all of them.
         b_batch: Those that B has, likewise.
+        deterministic: True: each element of C is the same to the last bit for every M, batch and number of threads, all else
+            being equal: no sum's order depends on them. With False that holds from call to call of one kernel.
         beta: 0: C = A·B, and C's former elements are never read. 1: C += A·B.
         b_packed: False. True: calls take B as `Kernel.pack_b` packed it.
         epilogue: What is done to each element of the sum, in this order: entries such as `tilewright.bias`, and Python
@@ -109,6 +111,7 @@ class MatmulSpec:
     prologue_b: tuple[Any, ...] = ()
     a_batch: tuple[Any, ...] | None = None
     b_batch: tuple[Any, ...] | None = None
+    deterministic: bool = False
 
     def __post_init__(self) -> None:
         """Checks and completes the fields."""
@@ -213,8 +216,10 @@ class MatmulSpec:
         self._check_batch()
         if isinstance(self.beta, bool) or not isinstance(self.beta, int) or self.beta not in (0, 1):
             raise SpecError(f"beta is {self.beta!r}", where="MatmulSpec", expected="0 or 1")
-        if not isinstance(self.b_packed, bool):
-            raise SpecError(f"b_packed is {self.b_packed!r}", where="MatmulSpec", expected="False or True")
+        for field in ("b_packed", "deterministic"):
+            value = getattr(self, field)
+            if not isinstance(value, bool):
+                raise SpecError(f"{field} is {value!r}", where="MatmulSpec", expected="False or True")
 
     def _check_batch(self) -> None:
         """Checks what does not go with a batch."""
@@ -477,7 +482,7 @@ class MatmulSpec:
         lacking = (("a_batch", self.a_batch), ("b_batch", self.b_batch))
         batch = f"{'x'.join(map(str, self.batch))}*" if self.batch else ""
         broadcast = "".join(f" {name}={own}" for name, own in lacking if own != self.batch)
-        further = f"{broadcast}{' beta=1' if self.beta else ''}{' b_packed' if self.b_packed else ''}"
+        further = f"{broadcast}{' beta=1' if self.beta else ''}{' b_packed' if self.b_packed else ''}{' deterministic' if self.deterministic else ''}"
         for name, entries in (("a: ", self.prologue_a), ("b: ", self.prologue_b), ("", self.epilogue)):
             further += f" [{name}{', '.join(map(str, entries))}]" if entries else ""
         return f"{batch}{self.m}x{self.n}x{self.k} {types} {self.layout}{further}"

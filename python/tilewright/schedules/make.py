@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from tilewright.errors import ScheduleError
-from tilewright.schedules import cases, select
+from tilewright.schedules import cases, same_bits, select
 from tilewright.schedules import threads as model
 from tilewright.schedules.plan import Plan, Schedule, is_trivial
 from tilewright.spec import MatmulSpec
@@ -53,7 +53,15 @@ def make(
         if is_trivial(spec):
             return Plan(schedule, None)
         choice = select.sized(schedule, spec, target, parameters, threads)
+        if spec.deterministic:
+            same_bits.check(schedule, select.choose(spec, target).strategy, spec, target)
         return Plan(schedule, choice.parameters, threads=choice.threads)
+    if spec.deterministic:
+        raise ScheduleError(
+            "of a schedule that is not ours nobody knows in which order it sums",
+            where="deterministic=True",
+            expected=f"None, or a strategy: {', '.join(select.STRATEGIES)}",
+        )
     sizes = select.choose(spec, target, parameters, threads).parameters
     if callable(schedule):
         return Plan(getattr(schedule, "__qualname__", repr(schedule)), sizes, schedule, trusted=False, threads=threads)

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tilewright.errors import ScheduleError
-from tilewright.schedules import blocking, outer_blocks, scalable_blocks
+from tilewright.schedules import blocking, outer_blocks, same_bits, scalable_blocks
 from tilewright.schedules.blocking import Blocking
 from tilewright.schedules.threads import in_strips, take_matrices, widened
 from tilewright.spec import MatmulSpec
@@ -44,7 +44,7 @@ class Row:
 STRATEGIES: Mapping[str, Row] = {
     "packed": Row("packed", blocking.packed_blocking, "products that reuse packed panels of A and B"),
     "inner_product": Row(
-        "inner_product", blocking.inner_product_blocking, "one column, or one row and a transposed B: vectors along K"
+        "inner_product", blocking.inner_product_blocking, "one column, or few rows and a transposed B: vectors along K"
     ),
     "streamed": Row(
         "streamed", blocking.streamed_blocking, "products with few rows and a B that no cache holds", in_strips
@@ -65,6 +65,8 @@ _L2_SHARES = 2
 """Times L2 that a B may take before its panels come from beyond it."""
 _PACKING_CYCLES = 0.3
 """Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
+_ROWS_ALONG_K, _FEW_ROWS = 64, 8
+"""Rows up to which vectors along K of a transposed B are considered, and where the target has a better instruction for panels."""
 _MOST_ROW_TILES = 8
 """Register tiles of rows that read the same piece of B one after the other: as many as its prefetch is repeated for."""
 _BY_LANE_READS = 20
@@ -117,9 +119,8 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
     """The strategy and sizes for `spec` on `threads` threads of `target`, the latter overridden by name.
 
     A B that comes packed was packed for strategy `packed`. With SME, what fills a tile of sums is for its outer products. A
-    product with one column and at least a vector of K has
-    nothing to vectorise but K; with one row and a transposed B nothing else lies side by side (1 x 1024 x 1024, f32, Zen 4:
-    61 us, packed 483). One with few rows and a B that comes from memory takes as long as B does. Otherwise packing, which
+    product with one column and at least a vector of K has nothing to vectorise but K; with few rows and a transposed B nothing
+    else lies side by side. One with few rows and a B that comes from memory takes as long as B does. Otherwise packing, which
     reads and writes each element of A and B once more than the product needs, pays when each is then read often enough,
     and when the operands, unpacked, would not sit in L2 by themselves.
 
@@ -131,14 +132,17 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
     Raises:
         ScheduleError: An override is unknown or no int above zero.
     """
-    # Vectors along K, in both operands.
-    lone = spec.n == 1 or (spec.m == 1 and spec.b_transposed)
-    along_k = lone and not spec.a_transposed and spec.k >= target.lanes(spec.acc_type)
+    name = same_bits.settled(_chosen(same_bits.typical(spec, target), target), spec, target)
+    return sized(name, spec, target, overrides, threads)
+
+
+def _chosen(spec: MatmulSpec, target: Target) -> str:
+    """The name of the strategy."""
     if name := needed(spec):
         pass
     elif outer_blocks.pays(spec, target):
         name = "outer_product"
-    elif along_k and not spec.epilogue and not spec.b_packed:
+    elif _along_k_pays(spec, target):
         name = "inner_product"
     elif spec.b_packed or spec.b_transposed:
         name = "packed"
@@ -148,7 +152,7 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
         name = "packed" if _packing_pays(spec, target) else "unpacked"
     if name in ("packed", "unpacked") and scalable_blocks.pays(spec, target):
         name = "scalable"
-    return sized(name, spec, target, overrides, threads)
+    return name
 
 
 def needed(spec: MatmulSpec) -> str | None:
@@ -175,6 +179,26 @@ def sized(
     sharing = 1 if take_matrices(spec, threads) else threads
     sizes = chosen.shared(chosen.sizes(spec, target), spec, sharing)
     return Choice(name, sizes.replaced(overrides or {}), threads)
+
+
+def _along_k_pays(spec: MatmulSpec, target: Target) -> bool:
+    """Whether vectors along K, which read each operand as it is stored, beat the packing of a B that is stored transposed.
+
+    Each sum of a vector's elements takes about as long as packing as many elements of B as two registers of sums have, for
+    each row. Measured on Zen 4, times the speed of packed, with 2, 8, 16, 32, 128 rows: in f32 256 x 256 3.7, 1.4, 1.0,
+    0.8, 0.6, 1024 x 1024 5.1, 2.6, 1.8, 1.2, 1.0; bf16 256 x 256 1.5, 0.7, 0.6, 0.5, 0.4, 1024 x 1024 3.1, 1.8, 1.2, 1.0,
+    0.8; u8 by i8 256 x 256 4.0, 1.7, 1.2, 0.9, 0.7, 1024 x 1024 6.8, 2.6, 1.7, 1.3, 1.0; i8 by i8, where packed panels have a
+    better instruction, 2.3, 0.9, 0.6, 0.5, 0.3 and 3.1, 1.1, 0.8, 0.6, 0.4.
+    """
+    lanes = target.lanes(spec.acc_type)
+    if spec.a_transposed or spec.b_packed or spec.k < lanes or not (spec.n == 1 or spec.b_transposed):
+        return False
+    if 1 in (spec.m, spec.n):
+        return True
+    dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
+    taken = 1 if dot is None else dot.depth
+    most = _ROWS_ALONG_K if taken == target.dot(spec.a_type.name, spec.b_type.name).depth else _FEW_ROWS
+    return spec.m <= most and 2 * lanes * spec.m <= spec.k
 
 
 def _streaming_pays(spec: MatmulSpec, target: Target) -> bool:
