@@ -29,8 +29,8 @@ from tilewright.schedules import make
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-SHAPE = Shape(192, 192, 256)
-"""Whole tiles of every target, several of them, and an emulated call takes a quarter of a second."""
+SHAPE = Shape(240, 240, 256)
+"""Whole tiles of every target, several of them, and an emulated call takes half a second."""
 
 
 @dataclass(frozen=True, slots=True)

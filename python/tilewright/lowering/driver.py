@@ -311,6 +311,7 @@ def lower_body(module: ir.Module, spec: MatmulSpec, target: Target, packed: Pack
         if left:
             run_passes(module, math_functions.F64, "llvm")
     run_passes(module, pipelines.TO_LLVM, "llvm")
+    unroll.hand_on(module)
     streaming.define(module, spec, target)
     if spec.c_type.bits == 8 and "avx512bw" in target.features:
         with module.context:
