@@ -4,6 +4,7 @@
 import dataclasses
 import itertools
 import os
+import re
 import shutil
 
 import numpy as np
@@ -149,6 +150,31 @@ def test_when_it_is_chosen():
     ):
         found = select.choose(spec, target).strategy
         assert found == name if name else found != "outer_product"
+
+
+@pytest.mark.parametrize("schedule", ["outer_product", "packed"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        tw.MatmulSpec(97, 70, 61, epilogue=(tw.bias("n"), tw.gelu())),
+        tw.MatmulSpec(97, 70, 61, a="f64", layout="tt", beta=1),
+        tw.MatmulSpec(97, 70, 61, a="bf16", c="bf16", batch=(2,)),
+        tw.MatmulSpec(97, 70, 61, a="i8"),
+    ],
+    ids=str,
+)
+def test_scalable_vectors_stay_in_streaming_mode_where_there_are_none_outside(spec, schedule):
+    row = targets.get("apple-m4")
+    asm = stages.build(spec, row, make.make(spec, row, schedule), until="asm").texts["asm"]
+    streaming, found = False, 0
+    for line in asm.splitlines():
+        instruction = re.sub(r"\s+", " ", line.partition("//")[0]).strip()
+        if instruction in ("smstart sm", "smstop sm"):
+            streaming = instruction == "smstart sm"
+        scalable = re.search(r"\b[zp]\d+(\.[bhsdq])?(/[mz])?\b(?!:)|^(rdvl|addvl|cnt[bhwd]|inc[bhwd]) ", instruction)
+        assert streaming or not scalable, line
+        found += streaming and scalable is not None
+    assert bool(found) == (schedule == "outer_product")
 
 
 def test_it_uses_one_thread():

@@ -59,6 +59,7 @@ def _download(mirror: str, scratch: Path) -> Path:
         "Dir::Cache": scratch / "cache",
         "Acquire::Languages": "none",
         "Acquire::Retries": "2",
+        "Acquire::http::Timeout": "30",
     }
     if os.geteuid() == 0:
         options["APT::Sandbox::User"] = "root"
