@@ -20,7 +20,7 @@ help: ## Print the targets
 setup: ## Install, fetch and build everything into .venv (seconds when nothing changed)
 	@$(PYTHON) tools/setup
 
-setup-arm: ## Install the emulator in which Arm kernels are run and tested and OpenBLAS to compare with (40 MB; skipped, with the reason, where it cannot)
+setup-arm: ## Install the emulator in which Arm kernels are run and tested and OpenBLAS to compare with (110 MB; skipped, with the reason, where it cannot)
 	@$(PYTHON) tools/setup/arm.py
 
 demo: setup ## The main job on real shapes: speed, share of the peak, against numpy (OpenBLAS) and MKL
