@@ -88,7 +88,7 @@ def operands(shape: Shape, dtype: str, seed: int = 0, epilogue: str = "") -> Ope
         c_type = spec.c_type
         further = tuple(values(random, each.shape, each.type) for each in spec.further)
     c = aligned((shape.m, shape.n), to_numpy(c_type))
-    c.fill(_unwritten(c_type))
+    c.fill(unwritten(c_type))
     return Operands(a, b, c, further, epilogue)
 
 
@@ -126,5 +126,6 @@ def values(random: np.random.Generator, shape: tuple[int, ...], kind: DType) -> 
     return matrix
 
 
-def _unwritten(kind: DType) -> float | int:
+def unwritten(kind: DType) -> float | int:
+    """What C is filled with before a call, so that an element nobody wrote is found."""
     return math.nan if kind.kind == "float" else int(np.iinfo(to_numpy(kind)).min)

@@ -33,9 +33,11 @@ _BINARY = ("obj", "so")
 @options.shape(required=False)
 @options.dtype
 @options.layout
+@options.batch
 @options.beta
 @options.b_packed
 @options.epilogue
+@options.deterministic
 @options.target
 @options.schedule
 @click.option(
@@ -48,9 +50,11 @@ def compile_(
     shapes: tuple[options.Extents, ...],
     dtype: str,
     layout: str,
+    batch: tuple[int, ...],
     beta: int,
     b_packed: bool,
     epilogue: tuple[Epilogue, ...],
+    deterministic: bool,
     target: str,
     threads: int,
     schedule: str | None,
@@ -77,9 +81,11 @@ def compile_(
         shapes,
         dtype=dtype,
         layout=layout,
+        batch=batch,
         beta=beta,
         b_packed=b_packed,
         epilogue=epilogue,
+        deterministic=deterministic,
         target=target,
         threads=threads,
         schedule=schedule,

@@ -31,9 +31,11 @@ _NO_LOOP = "# No loop of this kernel does arithmetic: it is empty, or small enou
 @options.shape(required=False)
 @options.dtype
 @options.layout
+@options.batch
 @options.beta
 @options.b_packed
 @options.epilogue
+@options.deterministic
 @options.target
 @options.schedule
 @click.option(
@@ -47,9 +49,11 @@ def explain(
     shapes: tuple[options.Extents, ...],
     dtype: str,
     layout: str,
+    batch: tuple[int, ...],
     beta: int,
     b_packed: bool,
     epilogue: tuple[Epilogue, ...],
+    deterministic: bool,
     target: str,
     threads: int,
     schedule: str | None,
@@ -77,9 +81,11 @@ def explain(
         shapes,
         dtype=dtype,
         layout=layout,
+        batch=batch,
         beta=beta,
         b_packed=b_packed,
         epilogue=epilogue,
+        deterministic=deterministic,
         target=target,
         threads=threads,
         schedule=schedule,

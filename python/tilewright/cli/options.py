@@ -68,6 +68,35 @@ def dtype(function: Command) -> Command:
     )(function)
 
 
+class _Batch(click.ParamType):
+    """BxB."""
+
+    name = "BxB"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:  # noqa: ANN401
+        """Any number of extents; an empty text is none."""
+        if isinstance(value, tuple):
+            return value
+        extents = re.split("[xX×]", str(value)) if value else []
+        if not all(re.fullmatch("[0-9]{1,20}", each) for each in extents):
+            self.fail(f"{value!r} is no batch; expected sizes such as 16 or 8x12", param, ctx)
+        return tuple(map(int, extents))
+
+
+def batch(function: Command) -> Command:
+    """``--batch``."""
+    return click.option(
+        "--batch", type=_Batch(), default="", metavar="BxB…", help="Leading extents of A, B and C: so many products."
+    )(function)
+
+
+def deterministic(function: Command) -> Command:
+    """``--deterministic``."""
+    return click.option(
+        "--deterministic", is_flag=True, help="The same bits for every M, batch and number of threads."
+    )(function)
+
+
 def beta(function: Command) -> Command:
     """``--beta``."""
     return click.option(

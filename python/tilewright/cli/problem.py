@@ -98,9 +98,11 @@ def given(
     *,
     dtype: str,
     layout: str,
+    batch: tuple[int, ...],
     beta: int,
     b_packed: bool,
     epilogue: tuple[Epilogue, ...],
+    deterministic: bool,
     target: str,
     threads: int,
     schedule: str | None,
@@ -121,20 +123,23 @@ def given(
     row = resolve(target)
     if file is None:
         fields = {"layout": layout, "beta": beta, "b_packed": b_packed, "epilogue": epilogue}
+        fields |= {"batch": batch, "b_batch": () if b_packed else None, "deterministic": deterministic}
         spec = MatmulSpec.from_dtypes(*shapes[0], dtype, **fields)
         return Problem(spec, row, make.make(spec, row, schedule, parameters, threads))
     if epilogue:
         raise click.UsageError("both FILE.mlir and --epilogue given; expected the epilogue of a --shape")
     if layout != "nn":
         raise click.UsageError("both FILE.mlir and --layout given; expected the layout of a --shape")
+    if batch:
+        raise click.UsageError("both FILE.mlir and --batch given; expected the batch of a --shape")
     text = read_text(file)
     try:
         imported = _imported(text, file)
     except SpecError:
-        if schedule is not None or parameters or b_packed:  # What is for one product only.
+        if schedule is not None or parameters or b_packed or deterministic:  # What is for one product only.
             raise
         return ModuleProblem(text, file, row, check(threads, "--threads"))
-    spec = replace(imported.spec, b_packed=b_packed)
+    spec = replace(imported.spec, b_packed=b_packed, deterministic=deterministic)
     return Problem(spec, row, make.make(spec, row, schedule, parameters, threads), symbol=imported.function)
 
 

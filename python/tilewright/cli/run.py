@@ -6,6 +6,7 @@ from __future__ import annotations
 import secrets
 import statistics
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,9 +31,11 @@ _MEMINFO = Path("/proc/meminfo")
 @options.shape(required=True)
 @options.dtype
 @options.layout
+@options.batch
 @options.beta
 @options.b_packed
 @options.epilogue
+@options.deterministic
 @options.target
 @options.schedule
 @click.option(
@@ -52,9 +55,11 @@ def run(
     shapes: tuple[options.Extents, ...],
     dtype: str,
     layout: str,
+    batch: tuple[int, ...],
     beta: int,
     b_packed: bool,
     epilogue: tuple[Epilogue, ...],
+    deterministic: bool,
     target: str,
     threads: int,
     schedule: str | None,
@@ -72,6 +77,8 @@ def run(
 
     seed = secrets.randbits(32) if seed is None else seed
     fields = {"layout": layout, "beta": beta, "b_packed": b_packed, "epilogue": epilogue}
+    # A B that comes packed is one for all.
+    fields |= {"batch": batch, "b_batch": () if b_packed else None, "deterministic": deterministic}
     specs = [tw.MatmulSpec.from_dtypes(*shape, dtype, **fields) for shape in shapes]
     for spec in specs:
         _require_memory(spec)
@@ -123,30 +130,26 @@ def _measure(kernel: Kernel, seed: int) -> Outcome:
     import numpy as np
 
     import tilewright as tw
-    from tilewright.bench.operands import operands, values
-    from tilewright.bench.suites import Shape
+    from tilewright.bench.operands import aligned, unwritten, values
     from tilewright.bench.timing import Loop
+    from tilewright.dtypes import to_numpy
     from tilewright.payload.reference import relative_error, within_bound
 
     spec = kernel.spec
-    data = operands(Shape(spec.m, spec.n, spec.k), f"{spec.a},{spec.b},{spec.c}", seed)
-    former = None
-    if spec.beta:
-        former = values(np.random.default_rng((seed, 1)), data.c.shape, spec.c_type)
-        data.c[...] = former
-    random = np.random.default_rng((seed, 2))
-    further = [values(random, each.shape, each.type) for each in spec.further]
-    a = np.ascontiguousarray(data.a.T) if spec.a_transposed else data.a
-    stored_b = np.ascontiguousarray(data.b.T) if spec.b_transposed else data.b
+    random = np.random.default_rng(seed)
+    a, stored_b, *further = (values(random, each.shape, each.type) for each in spec.operands)
+    former = values(random, spec.c_shape, spec.c_type) if spec.beta else None
+    c = aligned(spec.c_shape, to_numpy(spec.c_type))
+    c[...] = unwritten(spec.c_type) if former is None else former
     b = kernel.pack_b(stored_b) if spec.b_packed else stored_b
-    kernel(a, b, *further, out=data.c)
+    kernel(a, b, *further, out=c)
     expected = tw.reference(spec, a, stored_b, *further, c=former)
     bound = tw.error_bound(spec, a, stored_b, *further, c=former)
-    wrong = int(np.count_nonzero(~within_bound(data.c, expected, bound)))
-    worst = _worst(data.c, expected, bound)
-    relative = relative_error(data.c, expected)
+    wrong = int(np.count_nonzero(~within_bound(c, expected, bound)))
+    worst = _worst(c, expected, bound)
+    relative = relative_error(c, expected)
 
-    loop = Loop([lambda: kernel(a, b, *further, out=data.c)])
+    loop = Loop([lambda: kernel(a, b, *further, out=c)])
     count = loop.calibrate(_SAMPLE_SECONDS)
     seconds = statistics.median(loop.sample(count) for _ in range(_SAMPLES))
     return Outcome(seconds, count * _SAMPLES, wrong, worst, relative)
@@ -173,7 +176,7 @@ def _report(kernel: Kernel, outcome: Outcome, seed: int) -> list[str]:
     how = "from the cache" if facts.cached else "compiled"
     rate = f", {spec.flops / outcome.seconds * 1e-9:.1f} GFLOP/s" if spec.flops and not facts.emulator else ""
     emulated = f", emulated by {facts.emulator}: times say nothing of the target" if facts.emulator else ""
-    verdict = "ok" if outcome.right else f"WRONG: {outcome.wrong} of {spec.m * spec.n} elements beyond their bound"
+    verdict = "ok" if outcome.right else f"WRONG: {outcome.wrong} of {prod(spec.c_shape)} elements beyond their bound"
     return [
         f"{spec} on {facts.target}{base}{emulated}",
         f"  schedule  {facts.schedule}{f': {sizes}' if sizes else ''}{threads}",
@@ -198,9 +201,9 @@ def _require_memory(spec: MatmulSpec) -> None:
     Raises:
         SpecError: They do not.
     """
-    elements = spec.m * spec.k + spec.k * spec.n + spec.m * spec.n
+    read, written = prod(spec.a_shape) + prod(spec.b_shape), prod(spec.c_shape)
     # The reference and its bound copy A and B to float64, and hold a few arrays of C's shape.
-    needed = elements * spec.a_stored.bytes + 8 * (2 * spec.m * spec.k + 2 * spec.k * spec.n + 5 * spec.m * spec.n)
+    needed = (read + written) * spec.a_stored.bytes + 8 * (2 * read + 5 * written)
     free = _free_bytes()
     if free is not None and needed > free:
         raise SpecError(

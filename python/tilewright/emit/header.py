@@ -92,7 +92,7 @@ def header(spec: MatmulSpec, target: Target, name: str, *, threads: int = 1) -> 
 extern "C" {{
 #endif
 
-/* {sum_}, with A of {spec.m} x {spec.k} {spec.a}, B of {spec.k} x {spec.n} {spec.b} and C of {spec.m} x {spec.n} {spec.c} elements.{stored}
+/* {sum_}, with A of {spec.m} x {spec.k} {spec.a}, B of {spec.k} x {spec.n} {spec.b} and C of {spec.m} x {spec.n} {spec.c} elements.{stored}{_batch(spec)}
    {_TENSOR_ARGUMENTS if spec.takes_tensors else _MATRIX_ARGUMENTS}
    Returns {OK}; {WRONG_EXTENTS} when they are not; {OUT_OF_MEMORY} when there is no memory for the packed panels{wrong}.
    The processor must have: {", ".join(sorted(target.features))}.{tiles}{shared} */
@@ -109,8 +109,19 @@ extern "C" {{
 def _stored(spec: MatmulSpec) -> str:
     """Which operands are stored transposed; nothing where none is."""
     operands = (("A", spec.a_transposed, spec.a_shape), ("B", spec.b_transposed, spec.b_shape))
-    which = [f"{name} as {rows} x {columns}" for name, transposed, (rows, columns) in operands if transposed]
+    which = [f"{name} as {shape[-2]} x {shape[-1]}" for name, transposed, shape in operands if transposed]
     return f"\n   Stored transposed: {' and '.join(which)} elements." if which else ""
+
+
+def _batch(spec: MatmulSpec) -> str:
+    """The extents that come before a matrix's, and how far apart matrices may be; nothing without a batch."""
+    if not spec.batch:
+        return ""
+    operands = (("A", spec.a_batch), ("B", spec.b_batch), ("C", spec.batch))
+    leading = (f"{name} [{', '.join(map(str, extents or ()))}]" for name, extents in operands)
+    return f"""
+   A batch of {spec.matrices}: leading extents {', '.join(leading)}. Strides along them may be any, those of
+   C such that its matrices share no element, and 0 where matrices of A or B are the same."""
 
 
 def _packing(name: str) -> str:
