@@ -8,6 +8,8 @@ predicate leave them; rows of A beyond the last one repeat it, and what is compu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.lowering.block_products import extent, transposed
 from tilewright.lowering.scalable_tile import Tile
 from tilewright.lowering.scalable_vectors import (
@@ -144,12 +146,11 @@ def pack_a(tile: Tile, a: ir.Value, panels: ir.Value, depth: int) -> None:
     with loop(0, m, tile.rows) as (start, _, _):
         panel = slice_of(panels, [scaled(start, depth)], [tile.rows * depth])
         if tile.a_transposed:
-            rest = arith.subi(value_of(m), start)
             # Where as many rows exist as are read, no predicates are needed.
             branched = scf.IfOp(is_less(m, plus(start, _width(tile))), has_else=True)
-            for exist, otherwise in ((rest, False), (None, True)):
+            for limit, otherwise in ((m, False), (None, True)):
                 with branch(branched, otherwise=otherwise), loop(0, whole, chunk) as (kk, _, _):
-                    _store_chunks(tile, panel, kk, [_transposed_chunks(tile, a, start, kk, [exist] * chunk)])
+                    _store_chunks(tile, panel, kk, [_transposed_chunks(tile, a, start, kk, [limit] * chunk)])
         else:
             last = arith.subi(value_of(m), value_of(1))
             rows = [arith.minui(value_of(plus(start, i)), last) for i in range(tile.rows)]
@@ -157,7 +158,7 @@ def pack_a(tile: Tile, a: ir.Value, panels: ir.Value, depth: int) -> None:
                 _store_chunks(tile, panel, kk, [_chunk(tile, a, row, kk, None) for row in rows])
         with loop(whole, filled, chunk) as (kk, _, _):
             if tile.a_transposed:
-                limits = [arith.select(is_less(plus(kk, r), k), rest, value_of(0)) for r in range(chunk)]
+                limits = [arith.select(is_less(plus(kk, r), k), value_of(m), value_of(0)) for r in range(chunk)]
                 _store_chunks(tile, panel, kk, [_transposed_chunks(tile, a, start, kk, limits)])
             else:
                 _store_chunks(tile, panel, kk, [_chunk(tile, a, row, kk, k) for row in rows])
@@ -177,7 +178,7 @@ def _chunk(tile: Tile, a: ir.Value, row: Index, start: ir.Value, limit: Index | 
     kind, at = fixed(tile.chunk, tile.a_element), [value_of(row), start]
     if limit is None:
         return vector.load(kind, a, at)
-    return vector.maskedload(kind, a, at, _first_lanes(tile.chunk, arith.subi(value_of(limit), start)), zero(kind))
+    return _predicated(tile.chunk, a, row, start, limit)
 
 
 def _width(tile: Tile) -> int:
@@ -186,7 +187,7 @@ def _width(tile: Tile) -> int:
 
 
 def _transposed_chunks(
-    tile: Tile, a: ir.Value, start: ir.Value, k: ir.Value, limits: list[ir.Value | None]
+    tile: Tile, a: ir.Value, start: ir.Value, k: ir.Value, limits: Sequence[Index | None]
 ) -> ir.Value:
     """The chunks of all rows of a panel, one after the other, from elements of which those of a column of A lie side by side.
 
@@ -195,11 +196,11 @@ def _transposed_chunks(
     width, columns = _width(tile), []
     kind = fixed(width, tile.a_element)
     for r, limit in enumerate(limits):
-        at = [value_of(plus(k, r)), start]
+        row = plus(k, r)
         if limit is None:
-            columns.append(vector.load(kind, a, at))
+            columns.append(vector.load(kind, a, [value_of(row), start]))
         else:
-            columns.append(vector.maskedload(kind, a, at, _first_lanes(width, limit), zero(kind)))
+            columns.append(_predicated(width, a, row, start, limit))
     size = tile.rows * tile.chunk
     return vector.extract_strided_slice(fixed(size, tile.a_element), _interleaved(columns), [0], [size], [1])
 
@@ -211,9 +212,25 @@ def _interleaved(vectors: list[ir.Value]) -> ir.Value:
     return vector.interleave(_interleaved(vectors[::2]), _interleaved(vectors[1::2]))
 
 
-def _first_lanes(lanes: int, count: ir.Value) -> ir.Value:
-    """Whether a lane is among the first `count`, which may be less than none."""
-    return vector.create_mask(fixed(lanes, integer(1)), [count])
+def _predicated(count: int, a: ir.Value, row: Index, start: ir.Value, limit: Index) -> ir.Value:
+    """`count` elements of a row, of which those from number `limit` on are zero.
+
+    Predicates are for scalable vectors; of each of them the first 128 bits are taken.
+    """
+    element = ir.MemRefType(a.type).element_type
+    lanes = REGISTER_BITS // bits_of(element)
+    kind, part = scalable(lanes, element), fixed(lanes, element)
+    parts = []
+    for first in range(0, count, lanes):
+        at = plus(start, first)
+        loaded = vector.maskedload(kind, a, [value_of(row), value_of(at)], lane_mask(lanes, at, limit), zero(kind))
+        parts.append(vector.scalable_extract(part, loaded, 0))
+    if count < lanes:
+        return vector.extract_strided_slice(fixed(count, element), parts[0], [0], [count], [1])
+    whole = zero(fixed(count, element))
+    for number, each in enumerate(parts):
+        whole = vector.insert_strided_slice(each, whole, [number * lanes], [1])
+    return whole
 
 
 def _leading(buffer: ir.Value) -> ir.Value:
