@@ -77,6 +77,13 @@ bool FunctionCall::takeResults(PyObject *out, std::vector<PyObject *> &values) c
 }
 
 bool FunctionCall::read(PyObject *value, const FunctionTensor &tensor, Tensor &read) const {
+  if (tensor.packed.isPacked()) {
+    // It overlaps nothing that is written: nobody else has its memory to write to.
+    read.begin = read.end = 0;
+    read.header.data = tensor.packed.read(value);
+    read.header.byteOffset = 0;
+    return read.header.data != nullptr;
+  }
   if (!readTensor(value, tensor.operand, read))
     return false;
   if (!tensor.compact)
@@ -131,6 +138,9 @@ PyObject *FunctionCall::call(PyObject *positional, PyObject *keywords) const {
     return nullptr;
   Status status = enterReleased(operations, [&] { return entry(headers.data()); });
   if (status != Status::ok) {
+    for (size_t i = 0; status == Status::wrongPacking && i < arguments; ++i)
+      if (tensors[i].packed.isPacked() && !tensors[i].packed.refuse(values[i]))
+        return nullptr;
     raiseStatus(status, code->entryName());
     return nullptr;
   }

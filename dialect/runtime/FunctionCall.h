@@ -18,7 +18,8 @@ namespace tilewright::runtime {
 /// A tensor that a function takes or gives.
 struct FunctionTensor {
   TensorOperand operand;
-  bool compact; // Its elements follow one another without gaps.
+  bool compact;   // Its elements follow one another without gaps.
+  PackedB packed; // Or it is a B that comes packed.
 };
 
 /// Immutable after construction, so that any number of threads may call it at once.

@@ -80,14 +80,16 @@ static void makeCall(MatmulCall *self, const Code &code, std::optional<int64_t> 
                         allLimits, std::move(tensors));
 }
 
-/// Name, shape, NumPy type, DLPack's number for the kind of type and its bits, whether it is written, whether it is compact.
-using GivenTensor = std::tuple<std::string, std::vector<int64_t>, nb::object, uint8_t, uint8_t, bool, bool>;
+/// Name, shape, NumPy type, DLPack's number for the kind of type and its bits, whether it is written, whether it is
+/// compact, and how it comes packed, or None.
+using GivenTensor = std::tuple<std::string, std::vector<int64_t>, nb::object, uint8_t, uint8_t, bool, bool, nb::object>;
 
 static void makeFunctionCall(FunctionCall *self, const Code &code, const std::string &entry,
                              const std::vector<GivenTensor> &given, size_t arguments, double operations) {
   std::vector<FunctionTensor> tensors;
-  for (const auto &[name, shape, type, kind, bits, written, compact] : given)
-    tensors.push_back({makeTensorOperand(name, shape, written, type, {kind, bits}, /*batch=*/0), compact});
+  for (const auto &[name, shape, type, kind, bits, written, compact, packed] : given)
+    tensors.push_back(
+        {makeTensorOperand(name, shape, written, type, {kind, bits}, /*batch=*/0), compact, PackedB(packed)});
   new (self) FunctionCall(code.linked, entry, std::move(tensors), arguments, operations);
 }
 
@@ -187,7 +189,8 @@ NB_MODULE(_runtime, m) {
            "    entry: The function in it that takes an array of DLTensors.\n"
            "    tensors: The arguments, and after them the results: name, shape, NumPy type, DLPack's code and bits of "
            "the\n"
-           "        type, whether it is written, and whether its elements have to follow one another without gaps.\n"
+           "        type, whether it is written, whether its elements have to follow one another without gaps, and None;\n"
+           "        or, for a B that comes packed, how, as for MatmulCall.\n"
            "    arguments: How many of them are arguments.\n"
            "    operations: How many a call does.");
 

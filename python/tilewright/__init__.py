@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from tilewright.payload.reference import error_bound, reference
     from tilewright.runtime.compile import compile, matmul
     from tilewright.runtime.compile_all import compile_all
-    from tilewright.runtime.compile_module import compile_module
+    from tilewright.runtime.compile_module import compile_chain, compile_module
     from tilewright.runtime.kernel import Kernel
     from tilewright.runtime.module import Module
     from tilewright.runtime.packed_b import PackedB
@@ -94,6 +94,7 @@ _ORIGINS = {
     "compile": "runtime.compile",
     "compile_all": "runtime.compile_all",
     "matmul": "runtime.compile",
+    "compile_chain": "runtime.compile_module",
     "compile_module": "runtime.compile_module",
     "Kernel": "runtime.kernel",
     "Module": "runtime.module",
@@ -123,6 +124,7 @@ __all__ = [
     "clamp",
     "compile",
     "compile_all",
+    "compile_chain",
     "compile_module",
     "dequantize",
     "error_bound",

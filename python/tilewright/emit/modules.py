@@ -15,7 +15,7 @@ from tilewright.lowering import driver, modules
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import func
-from tilewright.payload import matmul
+from tilewright.payload import chain_check, matmul
 from tilewright.payload.modules import boundary, chains, contractions, groups, supported, tensors
 from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Signature
@@ -129,7 +129,7 @@ def build_chain(
         ScheduleError: A schedule does not fit.
         LoweringError: A later stage failed.
     """
-    chains.check(stages)
+    chain_check.check(stages)
     return _Builder(partial(_chain, stages, name), target, threads, allocator, lambda _: None).run(until)
 
 

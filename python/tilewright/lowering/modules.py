@@ -390,7 +390,7 @@ def _wrapper(name: str, body: str, operands: Sequence[tuple[tuple[int, ...], str
 def _entry(
     signature: Signature, body: str, target: Target, allocator: tuple[str, str], declared: dict[str, str]
 ) -> str:
-    """The C entry of a function, and the one that takes an array of tensors."""
+    """The C entry of a function, the one that takes an array of tensors, and those that pack what it takes packed."""
     arguments = [
         tensor_entry.TensorArgument(
             f"t{index}",
@@ -403,13 +403,17 @@ def _entry(
         for index, each in enumerate(signature.parameters)
     ]
     operands, types = [each.descriptor for each in arguments], [each.types for each in arguments]
-    checks = []
+    checks, packers = [], ""
     for index, each in enumerate(signature.parameters):
         if each.packed:
             packed = PackedFormat.from_header(bytes.fromhex(each.format))
             check = pack_entry.check(packed, f"%t{index}", f"^alike{index}", "^unlike")
             check = _NAMES.sub(lambda name, index=index: f"{name.group(0)}{index}", check)
             checks.append(f"{check}\n  ^alike{index}:\n    ")
+            packer = f"{symbol(each.packed - 1)}_{entry.PACK_BODY}"
+            name = f"{signature.name}_{each.name}"
+            attributes = entry.attributes_text(target)
+            packers += pack_entry.text(packed, packer, name, attributes, transposed=each.transposed)
             operands[index] = f"%payload{index}, %payload{index}, %zero, %payload_bytes{index}, %one"
     declarations, run = entry.run_text(operands, types, signature.workspace, allocator, None, body=body)
     run = "".join(checks) + run
@@ -421,4 +425,4 @@ def _entry(
     for line in declarations.split("\n"):
         if line.strip():
             declared.setdefault(line[line.index("@") + 1 : line.index("(")], f"  {line.strip()}")
-    return tensor_entry.text(signature.name, arguments, entry.attributes_text(target), "", run)
+    return tensor_entry.text(signature.name, arguments, entry.attributes_text(target), "", run) + packers

@@ -22,6 +22,7 @@ class Parameter:
         compact: Whether its elements follow one another without gaps; otherwise outer dimensions may be any distance apart.
         packed: 0; or, where it is a B that comes packed, the number of the product that takes it, from 1.
         format: The header of a B that comes packed, in hexadecimal.
+        transposed: Whether that B is stored transposed before it is packed.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Parameter:
     compact: bool = False
     packed: int = 0
     format: str = ""
+    transposed: bool = False
 
     @property
     def type(self) -> DType:

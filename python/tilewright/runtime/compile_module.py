@@ -1,28 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compilation of a whole module of linalg ops, through the disk cache."""
+"""Compilation of a whole module of linalg ops, or of a chain of products, through the disk cache."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from tilewright import _runtime, knobs, targets
 from tilewright.emit import STAGES, isolated_modules, versions
 from tilewright.emit.isolated_modules import Compiled
 from tilewright.errors import SpecError, TargetError
-from tilewright.payload.abi import TENSORS_SUFFIX
+from tilewright.payload import chain_check
 from tilewright.payload.signature import Signature
 from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.compile import openmp_file
 from tilewright.runtime.kernel import Metadata
-from tilewright.runtime.module import Module
+from tilewright.runtime.module import Module, entries
 from tilewright.schedules.threads import check
+from tilewright.spec import MatmulSpec
 from tilewright.targets import Target
 from tilewright.version import VERSION
 
 FILENAME = "module"
 """What errors call a text that came from no file."""
+CHAIN = "chain"
+"""The name of the function of a chain."""
 
 
 def compile_module(
@@ -49,34 +52,89 @@ def compile_module(
     start = time.perf_counter()
     if not isinstance(text, str):
         raise SpecError(f"the module is a {type(text).__name__}", where="compile_module", expected="its text")
+    row = _runnable(target, "compile_module")
+    if check(threads, "compile_module") > 1:
+        openmp_file()  # its absence is better said before the work than after
+    make = partial(build_module, text, filename, row, threads)
+    return _module(text, row, threads, make, cache=cache, start=start)
+
+
+def compile_chain(
+    stages: Sequence[MatmulSpec], target: str | Target = "host", threads: int = 1, *, cache: bool = True
+) -> Module:
+    """Compiles a chain of products, the result of each of which is the A of the next: an MLP, or A·B·C.
+
+    The module's only function takes A, and for each stage its B and its further operands; those of stage 2 are called "b2" and so
+    on. Two products that follow each other are computed some rows at a time where that pays: where what is between them does
+    not fit L2, and the weights of both do. A stage with `b_packed` takes its B as ``module.pack(name, b)`` packed it.
+
+    Args:
+        stages: A spec for each product: two or more, with static extents, beta 0, and no batch.
+        target: As for `compile_module`.
+        threads: Most threads that a product uses.
+        cache: Whether the disk cache is read and written.
+
+    Raises:
+        SpecError: The stages make no chain, or `threads` is no int from 1 to 1024.
+        TargetError: The target is unknown, or this machine cannot run it.
+        LoweringError: A stage of the compilation failed.
+    """
+    start = time.perf_counter()
+    stages = tuple(stages)
+    chain_check.check(stages)
+    row = _runnable(target, "compile_chain")
+    if check(threads, "compile_chain") > 1:
+        openmp_file()
+
+    def make(*, until: str = "obj") -> Compiled:
+        from tilewright.emit import modules
+
+        built = modules.build_chain(stages, CHAIN, row, threads=threads, until=until)
+        return Compiled(built.functions, built.texts, built.seconds, built.object, versions.libraries())
+
+    return _module(repr(stages), row, threads, make, cache=cache, start=start)
+
+
+def _runnable(target: str | Target, where: str) -> Target:
+    """The target, which this machine runs.
+
+    Raises:
+        TargetError: It is unknown, or this machine does not.
+    """
     row = targets.resolve(target)
     if targets.runnable(row):
         raise TargetError(
             f"modules for {row.name} cannot be run here",
-            where="compile_module",
+            where=where,
             expected="a target that this machine runs by itself",
             remedy="`tilewright compile FILE.mlir` makes objects for any target",
         )
-    if check(threads, "compile_module") > 1:
-        openmp_file()  # its absence is better said before the work than after
+    return row
+
+
+def _module(
+    what: str, target: Target, threads: int, make: Callable[..., Compiled], *, cache: bool, start: float
+) -> Module:
+    """The module of `what`, from the disk cache or made."""
     store = KernelCache.from_knobs(knobs.load()) if cache else None
-    key = {"module": text, "target": versions.of_target(row), "threads": str(threads), "compiler": versions.fingerprint()}
+    key = {"module": what, "target": versions.of_target(target), "threads": str(threads)}
+    key["compiler"] = versions.fingerprint()
     found = store.get(key) if store is not None else None
     if found is not None and versions.are_unchanged(found.header.get("libraries")):
         functions = tuple(Signature.from_json(each) for each in found.header["functions"])
         compiled = Compiled(functions, {}, {}, found.object, {})
     else:
         found = None
-        compiled = build_module(text, filename, row, threads)
+        compiled = make()
         if store is not None:
-            about = {"functions": [each.as_json() for each in compiled.functions], "target": row.name}
+            about = {"functions": [each.as_json() for each in compiled.functions], "target": target.name}
             store.put(key, compiled.object, {**about, "libraries": compiled.libraries})
-    names = [each.name for each in compiled.functions]
-    code = _runtime.Code(compiled.object, names[0], [*names[1:], *(f"{name}{TENSORS_SUFFIX}" for name in names)])
+    names = entries(compiled.functions)
+    code = _runtime.Code(compiled.object, names[0], names[1:])
     facts = Metadata(
-        target=row.name,
-        triple=row.triple,
-        features=row.feature_string,
+        target=target.name,
+        triple=target.triple,
+        features=target.feature_string,
         schedule="modules",
         parameters={each.name: each.products for each in compiled.functions},
         threads=threads,
@@ -85,9 +143,9 @@ def compile_module(
         object_bytes=len(compiled.object),
         cached=found is not None,
         version=VERSION,
-        workspace_bytes=max(each.workspace for each in compiled.functions),
+        workspace_bytes=compiled.workspace,
     )
-    return Module(code, compiled.functions, row, facts, _texts(text, filename, row, threads, compiled.texts))
+    return Module(code, compiled.functions, target, facts, _texts(make, compiled.texts))
 
 
 def build_module(
@@ -107,13 +165,11 @@ def build_module(
     )
 
 
-def _texts(
-    text: str, filename: str, target: Target, threads: int, known: Mapping[str, str]
-) -> dict[str, str | Callable[[], str]]:
+def _texts(make: Callable[..., Compiled], known: Mapping[str, str]) -> dict[str, str | Callable[[], str]]:
     """The text of every stage; those that are not at hand are made when they are asked for."""
 
-    def make(stage: str) -> str:
+    def text(stage: str) -> str:
         # A module without products, and with nothing to vectorise, has no schedule.
-        return build_module(text, filename, target, threads, until=stage).texts.get(stage, "")
+        return make(until=stage).texts.get(stage, "")
 
-    return {stage: known[stage] if stage in known else partial(make, stage) for stage in STAGES}
+    return {stage: known[stage] if stage in known else partial(text, stage) for stage in STAGES}

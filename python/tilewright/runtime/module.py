@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from tilewright._runtime import Code, FunctionCall
-from tilewright.dtypes import to_numpy
+from tilewright._runtime import Code, FunctionCall, PackCall
+from tilewright.dtypes import dtype, to_numpy
 from tilewright.errors import SpecError, TilewrightError
-from tilewright.payload.abi import TENSORS_SUFFIX, dlpack_code, function_prototype
-from tilewright.payload.signature import Signature
+from tilewright.payload.abi import PACK_SUFFIX, TENSORS_SUFFIX, dlpack_code, function_prototype
+from tilewright.payload.packing import PackedFormat
+from tilewright.payload.signature import Parameter, Signature
 from tilewright.runtime.kernel import CFunction, Metadata, StageTexts
+from tilewright.runtime.packed_b import PackedB, Packing
 from tilewright.targets.base import Target
 
 Array = np.ndarray[Any, Any]
@@ -36,12 +38,21 @@ class Function(FunctionCall):
         MemoryError: There is no memory for the results or for what is computed on the way.
     """
 
-    __slots__ = ("_code", "_signature")
+    __slots__ = ("_code", "_packings", "_signature")
 
     def __init__(self, code: Code, signature: Signature) -> None:
         """Makes the function of linked code."""
+        self._packings = {each.name: _packing(code, signature, each) for each in signature.arguments if each.packed}
         tensors = [
-            (each.name, each.shape, to_numpy(each.type), *dlpack_code(each.element), each.written, each.compact)
+            (
+                each.name,
+                each.shape,
+                to_numpy(each.type),
+                *dlpack_code(each.element),
+                each.written,
+                each.compact,
+                self._packings.get(each.name),
+            )
             for each in signature.parameters
         ]
         super().__init__(
@@ -57,6 +68,23 @@ class Function(FunctionCall):
         ) -> Any:  # noqa: ANN401 - an array, a tuple or None
             """Computes the results, as the class says."""
             ...
+
+    def pack(self, name: str, b: Array) -> PackedB:
+        """Packs `b` for the argument `name`, a B that comes packed.
+
+        Raises:
+            SpecError: That argument is taken as it is.
+            OperandError: `b` does not fit; the error says why, and what to do.
+            MemoryError: There is no memory for it.
+        """
+        if name not in self._packings:
+            raise SpecError(
+                f"{self!r} takes no argument {name!r} packed",
+                where="pack",
+                expected=f"one of {', '.join(self._packings) or 'none'}",
+                remedy="Pass it as it is, or compile with b_packed=True",
+            )
+        return self._packings[name].pack(b)
 
     @property
     def signature(self) -> Signature:
@@ -135,6 +163,14 @@ class Module(Mapping[str, Function]):
         function = self._only()
         return function(*arguments, **({} if out is None else {"out": out}), **named)
 
+    def pack(self, name: str, b: Array) -> PackedB:
+        """Packs an argument of the only function, as `Function.pack` says.
+
+        Raises:
+            SpecError: There are several functions.
+        """
+        return self._only().pack(name, b)
+
     @property
     def target(self) -> Target:
         """What the module was compiled for."""
@@ -183,6 +219,23 @@ class Module(Mapping[str, Function]):
             TilewrightError: Always.
         """
         raise _unpicklable(self)
+
+
+def _packing(code: Code, signature: Signature, parameter: Parameter) -> Packing:
+    """How an argument comes packed."""
+    form = PackedFormat.from_header(bytes.fromhex(parameter.format))
+    entry = f"{signature.name}_{parameter.name}{PACK_SUFFIX}"
+    element = to_numpy(dtype(form.element))
+    return Packing(form, PackCall(code, entry, form.n, form.k, b=element, b_transposed=parameter.transposed))
+
+
+def entries(functions: tuple[Signature, ...]) -> list[str]:
+    """The names of all entries of an object with these functions."""
+    names = [each.name for each in functions]
+    packers = [
+        f"{each.name}_{argument.name}{PACK_SUFFIX}" for each in functions for argument in each.arguments if argument.packed
+    ]
+    return [*names, *(f"{name}{TENSORS_SUFFIX}" for name in names), *packers]
 
 
 def _unpicklable(value: object) -> TilewrightError:

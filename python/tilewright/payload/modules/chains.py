@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.errors import SpecError
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, linalg, scf, tensor
 from tilewright.payload.modules.places import STAND_IN, Axes
@@ -19,32 +18,6 @@ PACKS = "packs"
 
 Rows = Callable[[MatmulSpec, MatmulSpec], int]
 """How many rows of a chain of two products are computed at a time; 0: all of them, one product after the other."""
-
-
-def check(stages: Sequence[MatmulSpec]) -> None:
-    """Checks that each product can take the result of the one before as its A.
-
-    Raises:
-        SpecError: One cannot, or there are less than two, or one has a batch, beta 1, or an extent that is not known.
-    """
-    if len(stages) < 2 or not all(isinstance(each, MatmulSpec) for each in stages):
-        raise SpecError(f"a chain of {stages!r}", where="compile_chain", expected="two MatmulSpecs or more")
-    for number, spec in enumerate(stages):
-        known = all(isinstance(each, int) for each in (spec.m, spec.n, spec.k))
-        if spec.beta or spec.batch or not known or spec.is_empty or spec.prologue_a or spec.prologue_b:
-            raise SpecError(
-                f"stage {number} of the chain is {spec}",
-                where="compile_chain",
-                expected="a spec with beta 0, without batch and prologues, and with known extents of at least 1",
-            )
-    for number, (first, second) in enumerate(zip(stages, stages[1:], strict=False)):
-        if (first.c_shape, first.c) != ((second.m, second.k), second.a) or second.a_transposed:
-            raise SpecError(
-                f"stage {number} gives {first.m}x{first.n} {first.c}, and stage {number + 1} takes an A of"
-                f" {second.m}x{second.k} {second.a}{' stored transposed' if second.a_transposed else ''}",
-                where="compile_chain",
-                expected="the result of each stage as the A of the next",
-            )
 
 
 def build(stages: Sequence[MatmulSpec], name: str, context: ir.Context) -> tuple[func.FuncOp, Signature, ir.Module]:
@@ -60,7 +33,8 @@ def build(stages: Sequence[MatmulSpec], name: str, context: ir.Context) -> tuple
             taken.add(free)
             packed = index == 0 and spec.b_packed
             shape, element = ((1,), "i8") if packed else (operand.shape, operand.type.name)
-            parameters.append(Parameter(free, shape, element, packed=number + 1 if packed else 0))
+            stored = {"packed": number + 1, "transposed": spec.b_transposed} if packed else {}
+            parameters.append(Parameter(free, shape, element, **stored))
     last = stages[-1]
     result = Parameter("out", last.c_shape, last.c_type.name, written=True)
     with context, ir.Location.name(name):
