@@ -5,6 +5,7 @@ import dataclasses
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +16,7 @@ from tilewright import targets
 from tilewright.emit import stages
 from tilewright.errors import ScheduleError, TargetError
 from tilewright.payload.reference import within_bound
+from tilewright.runtime.emulated import EmulatedKernel
 from tilewright.schedules import make, select
 
 pytestmark = pytest.mark.skipif(
@@ -33,11 +35,13 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def check(spec: tw.MatmulSpec, target: str, lengths: tuple[int, ...] = LENGTHS, **sizes: int) -> None:
+def check(
+    spec: tw.MatmulSpec, target: str, lengths: tuple[int, ...] = LENGTHS, sizes: Mapping[str, int] | None = None
+) -> None:
     """Runs one kernel at several lengths, with operands between NaN."""
     operands = products.uniform(spec)
     for number, length in enumerate(lengths):
-        kernel = tw.compile(spec, target, schedule="scalable", parameters=sizes, vector_length=length)
+        kernel = tw.compile(spec, target, schedule="scalable", parameters=sizes or {}, vector_length=length)
         assert kernel.metadata.cached == (number > 0), "the same object at every length"
         products.check(kernel, operands)
 
@@ -47,7 +51,7 @@ def test_numbers_at_every_length(types):
     check(tw.MatmulSpec.from_dtypes(13, 29, 11, types), "neoverse-v1")
     check(tw.MatmulSpec.from_dtypes(24, 48, 32, types, beta=1), "neoverse-v1")
     blocks = F64_BLOCKS if types == "f64" else BLOCKS
-    check(tw.MatmulSpec.from_dtypes(33, 101, 67, types), "neoverse-v1", **blocks)
+    check(tw.MatmulSpec.from_dtypes(33, 101, 67, types), "neoverse-v1", sizes=blocks)
 
 
 @pytest.mark.parametrize("types", TYPES)
@@ -65,7 +69,7 @@ def test_extents_of_none(shape):
 @pytest.mark.parametrize("layout", ["nt", "tn", "tt"])
 @pytest.mark.parametrize("types", ["f32", "bf16,bf16,f32", "i8"])
 def test_layouts(layout, types):
-    check(tw.MatmulSpec.from_dtypes(33, 101, 67, types, layout=layout), "neoverse-v1", (128, 512), **BLOCKS)
+    check(tw.MatmulSpec.from_dtypes(33, 101, 67, types, layout=layout), "neoverse-v1", (128, 512), BLOCKS)
 
 
 @pytest.mark.parametrize("types", ["f16,f16,f32", "bf16,bf16,f32", "i8", "u8"])
@@ -102,7 +106,7 @@ def test_what_follows_the_product(length):
 
 def test_rounded_results():
     for types in ("bf16,bf16,bf16", "f16,f16,f16"):
-        check(tw.MatmulSpec.from_dtypes(33, 37, 65, types), "neoverse-v1", (256, 512), mc=18, nc=24)
+        check(tw.MatmulSpec.from_dtypes(33, 37, 65, types), "neoverse-v1", (256, 512), {"mc": 18, "nc": 24})
 
 
 def test_batches():
@@ -116,12 +120,14 @@ def test_longer_vectors_take_fewer_instructions():
     counts = []
     for length in LENGTHS:
         kernel = tw.compile(spec, "neoverse-v1", vector_length=length)
+        assert isinstance(kernel, EmulatedKernel)
         try:
             counts.append(kernel.count_instructions(*operands))
         except TargetError as reason:
             pytest.skip(str(reason))
     assert all(longer < 0.6 * shorter for shorter, longer in pairwise(counts)), counts
     fixed = tw.compile(spec, dataclasses.replace(targets.get("neoverse-v1"), scalable_bits=0))
+    assert isinstance(fixed, EmulatedKernel)
     assert counts[1] < 0.75 * fixed.count_instructions(*operands)
 
 

@@ -141,27 +141,32 @@ def pack_a(tile: Tile, a: ir.Value, panels: ir.Value, depth: int) -> None:
     m, k = (extent(a, d) for d in (0, 1))
     if tile.a_transposed:
         a = transposed(a)
-    chunk = tile.chunk
-    whole, filled = rounded_down(k, chunk), tile.padded(k)
+    pack = _pack_columns if tile.a_transposed else _pack_rows
     with loop(0, m, tile.rows) as (start, _, _):
-        panel = slice_of(panels, [scaled(start, depth)], [tile.rows * depth])
-        if tile.a_transposed:
-            # Where as many rows exist as are read, no predicates are needed.
-            branched = scf.IfOp(is_less(m, plus(start, _width(tile))), has_else=True)
-            for limit, otherwise in ((m, False), (None, True)):
-                with branch(branched, otherwise=otherwise), loop(0, whole, chunk) as (kk, _, _):
-                    _store_chunks(tile, panel, kk, [_transposed_chunks(tile, a, start, kk, [limit] * chunk)])
-        else:
-            last = arith.subi(value_of(m), value_of(1))
-            rows = [arith.minui(value_of(plus(start, i)), last) for i in range(tile.rows)]
-            with loop(0, whole, chunk) as (kk, _, _):
-                _store_chunks(tile, panel, kk, [_chunk(tile, a, row, kk, None) for row in rows])
-        with loop(whole, filled, chunk) as (kk, _, _):
-            if tile.a_transposed:
-                limits = [arith.select(is_less(plus(kk, r), k), value_of(m), value_of(0)) for r in range(chunk)]
-                _store_chunks(tile, panel, kk, [_transposed_chunks(tile, a, start, kk, limits)])
-            else:
-                _store_chunks(tile, panel, kk, [_chunk(tile, a, row, kk, k) for row in rows])
+        pack(tile, a, slice_of(panels, [scaled(start, depth)], [tile.rows * depth]), start, m, k)
+
+
+def _pack_rows(tile: Tile, a: ir.Value, panel: ir.Value, start: ir.Value, m: Index, k: Index) -> None:
+    """Packs a panel of rows of which the elements lie side by side."""
+    last = arith.subi(value_of(m), value_of(1))
+    rows = [arith.minui(value_of(plus(start, i)), last) for i in range(tile.rows)]
+    whole = rounded_down(k, tile.chunk)
+    for first, end, limit in ((0, whole, None), (whole, tile.padded(k), k)):
+        with loop(first, end, tile.chunk) as (kk, _, _):
+            _store_chunks(tile, panel, kk, [_chunk(tile, a, row, kk, limit) for row in rows])
+
+
+def _pack_columns(tile: Tile, a: ir.Value, panel: ir.Value, start: ir.Value, m: Index, k: Index) -> None:
+    """Packs a panel of rows that are columns of `a`, of which the elements of a row lie side by side."""
+    chunk, whole = tile.chunk, rounded_down(k, tile.chunk)
+    # Where as many rows exist as are read, no predicates are needed.
+    branched = scf.IfOp(is_less(m, plus(start, _width(tile))), has_else=True)
+    for limit, otherwise in ((m, False), (None, True)):
+        with branch(branched, otherwise=otherwise), loop(0, whole, chunk) as (kk, _, _):
+            _store_chunks(tile, panel, kk, [_transposed_chunks(tile, a, start, kk, [limit] * chunk)])
+    with loop(whole, tile.padded(k), chunk) as (kk, _, _):
+        limits = [arith.select(is_less(plus(kk, r), k), value_of(m), value_of(0)) for r in range(chunk)]
+        _store_chunks(tile, panel, kk, [_transposed_chunks(tile, a, start, kk, limits)])
 
 
 def _store_chunks(tile: Tile, panel: ir.Value, k: ir.Value, pieces: list[ir.Value]) -> None:
@@ -235,4 +240,4 @@ def _predicated(count: int, a: ir.Value, row: Index, start: ir.Value, limit: Ind
 
 def _leading(buffer: ir.Value) -> ir.Value:
     """Elements from one row of a matrix to the next."""
-    return memref.extract_strided_metadata(buffer)[4]
+    return memref.ExtractStridedMetadataOp(buffer).results[4]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.lowering.scalable_vectors import (
     REGISTER_BITS,
     Index,
@@ -25,7 +27,7 @@ from tilewright.mlir.dialects import arith, scf, ub, vector
 from tilewright.spec import MatmulSpec
 from tilewright.targets.dots import Dot
 
-Sums = list[list[ir.Value]]
+Sums = Sequence[Sequence[ir.Value]]
 """Of each row, its vectors."""
 
 
@@ -156,12 +158,12 @@ class Tile:
         """Whether an mmla instruction gets B first, and so computes transposed squares."""
         return self.dot.unsigned_first and self.b_unsigned
 
-    def _rows_of(self, squares: list[ir.Value]) -> Sums:
+    def _rows_of(self, squares: Sequence[ir.Value]) -> Sums:
         """The two rows of registers that each have sums of two rows by two columns in 128 bits."""
         kind = scalable(self.lanes, self.sum)
         # A row of a square is two sums, side by side, or every other one.
         part = kind if self.swapped else scalable(self.lanes // 2, integer(2 * bits_of(self.sum)))
-        rows: Sums = [[], []]
+        rows: list[list[ir.Value]] = [[], []]
         for left, right in zip(squares[::2], squares[1::2], strict=True):
             parts = [bitcast(part, each) for each in (left, right)]
             for row, which in zip(rows, ("uzp1", "uzp2"), strict=True):

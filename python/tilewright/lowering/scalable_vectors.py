@@ -101,10 +101,12 @@ def slice_of(buffer: ir.Value, starts: Sequence[Index], sizes: Sequence[Index]) 
     known = unknown not in (offset, *static[0], *(s for s, at in zip(strides, static[0], strict=True) if at))
     first = offset + sum(s * at for s, at in zip(strides, static[0], strict=True)) if known else unknown
     layout = ir.StridedLayoutAttr.get(first, strides)
+    offsets, extents = ([each for each in given if not isinstance(each, int)] for given in (starts, sizes))
     return memref.SubViewOp(
         ir.MemRefType.get(static[1], kind.element_type, layout),
         buffer,
-        *([each for each in given if not isinstance(each, int)] for given in (starts, sizes)),
+        offsets,
+        extents,
         [],
         *(ir.DenseI64ArrayAttr.get(each) for each in (*static, [1] * kind.rank)),
     ).result
@@ -159,6 +161,7 @@ def loop(
 @contextmanager
 def branch(op: scf.IfOp, *, otherwise: bool = False) -> Iterator[None]:
     """Opens one of the two blocks of a branch without results."""
-    with ir.InsertionPoint(op.else_block if otherwise else op.then_block):
+    block = op.operation.regions[int(otherwise)].blocks[0]
+    with ir.InsertionPoint(block):
         yield
         scf.yield_([])
