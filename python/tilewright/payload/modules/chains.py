@@ -111,15 +111,24 @@ def fuse(function: func.FuncOp, specs: list[MatmulSpec], rows: Rows, packs: Call
         rows: The model that says how many.
         packs: Whether a product of so many rows packs its B.
     """
-    for op in list(function.entry_block.operations):
+    # One at a time: those that are fused are gone.
+    while (found := _next(function, specs, rows)) is not None:
+        pair, count = found
+        with ir.InsertionPoint(pair.second), pair.second.location:
+            _fuse(pair, specs, count, packs)
+
+
+def _next(function: func.FuncOp, specs: Sequence[MatmulSpec], rows: Rows) -> tuple[_Pair, int] | None:
+    """The first pair that it pays to fuse, and how many rows at a time."""
+    for op in function.entry_block.operations:
         pair = _pair(op.operation)
         if pair is None:
             continue
         first, second = (specs[_number(each)] for each in (pair.first, pair.second))
         count = rows(first, second) if _is_plain(first) and _is_plain(second) else 0
         if 0 < count < first.m:
-            with ir.InsertionPoint(pair.second), pair.second.location:
-                _fuse(pair, specs, count, packs)
+            return pair, count
+    return None
 
 
 def renumber(functions: Sequence[func.FuncOp], specs: Sequence[MatmulSpec]) -> list[MatmulSpec]:
@@ -187,11 +196,9 @@ def _fuse(pair: _Pair, specs: list[MatmulSpec], rows: int, packs: Callable[[Matm
             wanted = replace(spec, m=count, b_packed=packed[number])
             maps = _maps(op, packed=packed[number])
             last = number + 1 == len(ops)
-            inputs = [
-                _rows(each, axes, start, count) for each, axes in zip(operands[number], maps, strict=False)
-            ]
-            if value is not None:
-                inputs[0] = value
+            own = list(zip(operands[number], maps, strict=False))
+            inputs = [] if value is None else [value]
+            inputs += [_rows(each, axes, start, count) for each, axes in own[len(inputs) :]]
             element = ir.ShapedType(op.results[0].type).element_type
             into = _rows(out, maps[-1], start, count) if last else tensor.empty([count, spec.n], element)
             value = place_stand_in([*inputs, into], maps, _index(wanted, specs))
