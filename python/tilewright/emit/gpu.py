@@ -7,19 +7,26 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from tilewright.dims import Dim
 from tilewright.emit import code
 from tilewright.entries import Epilogue
-from tilewright.errors import LoweringError, SpecError, TargetError
+from tilewright.errors import LoweringError, ScheduleError, SpecError, TargetError
 from tilewright.expressions import trace
 from tilewright.lowering import driver, math_functions, pipelines
 from tilewright.lowering.gpu import kernel, threads
+from tilewright.lowering.gpu.fma import Fma
+from tilewright.lowering.gpu.mma import INSTRUCTIONS, MmaSync
+from tilewright.lowering.gpu.parts import Multiplier
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.payload import matmul
+from tilewright.schedules.mma_sync import WarpTile, mma_sync
 from tilewright.schedules.simt import ThreadTile, simt
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
@@ -29,6 +36,46 @@ STAGES = ("payload", "schedule", "scheduled", "bufferized", "threads", "nvvm", "
 _ASSEMBLER_SECONDS = 120
 
 
+Sizes = ThreadTile | WarpTile
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A way to share a product among threads.
+
+    Attributes:
+        sizes: The class of its sizes.
+        schedule: What makes its schedule.
+        multiplier: What makes its part of the lowering.
+        types: The element types of A that it multiplies; None for all.
+    """
+
+    sizes: type[Sizes]
+    schedule: Callable[[MatmulSpec, Any], ir.Module]
+    multiplier: Callable[[MatmulSpec, Any], Multiplier]
+    types: frozenset[str] | None = None
+
+
+STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
+    {
+        "simt": Strategy(ThreadTile, simt, lambda spec, sizes: Fma(sizes)),
+        "mma_sync": Strategy(
+            WarpTile,
+            mma_sync,
+            lambda spec, sizes: MmaSync(sizes, spec.a, spec.b_type.name),
+            frozenset(INSTRUCTIONS),
+        ),
+    }
+)
+"""The strategies, by name."""
+
+
+def choose(spec: MatmulSpec) -> str:
+    """The strategy for a product: matrix instructions where there are some for its types."""
+    types = STRATEGIES["mma_sync"].types
+    return "mma_sync" if types is not None and {spec.a, spec.b_type.name} <= types else "simt"
+
+
 @dataclass(slots=True)
 class GpuStages:
     """The results of `build`.
@@ -36,14 +83,18 @@ class GpuStages:
     Attributes:
         spec: What is computed.
         target: For which target.
-        sizes: The schedule's sizes.
+        strategy: The strategy's name.
+        sizes: Its sizes.
         texts: The text of each stage, in order.
+        shared_bytes: Bytes of shared memory that a launch has to give each block.
     """
 
     spec: MatmulSpec
     target: GpuTarget
-    sizes: ThreadTile
+    strategy: str
+    sizes: Sizes
     texts: dict[str, str] = field(default_factory=dict)
+    shared_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +105,11 @@ class Assembled:
         cubin: The code.
         registers: 32-bit registers of a thread.
         spill_bytes: Bytes of registers that had to be kept in memory.
-        shared_bytes: Bytes of static shared memory.
     """
 
     cubin: bytes
     registers: int
     spill_bytes: int
-    shared_bytes: int
 
 
 def check(spec: MatmulSpec) -> None:
@@ -74,40 +123,58 @@ def check(spec: MatmulSpec) -> None:
             raise SpecError(f"{what} on a GPU is not supported yet", where=str(spec), expected="a plain product")
 
 
-def build(spec: MatmulSpec, target: GpuTarget, sizes: ThreadTile) -> GpuStages:
-    """Compiles `spec` by strategy `simt` to PTX.
+def build(
+    spec: MatmulSpec, target: GpuTarget, strategy: str, parameters: Mapping[str, int], *, aligned: bool = False
+) -> GpuStages:
+    """Compiles `spec` to PTX by a strategy, with its sizes overridden by name.
+
+    `aligned` says that rows of A and B start at multiples of 16 bytes.
 
     Raises:
         SpecError: The spec asks for what this release does not do on GPUs.
-        ScheduleError: The schedule does not fit.
+        ScheduleError: The strategy is unknown, does not do these types, or does not fit.
         LoweringError: A later stage failed.
     """
     check(spec)
-    stages = GpuStages(spec, target, sizes)
+    row = STRATEGIES.get(strategy)
+    if row is None or (row.types is not None and not {spec.a, spec.b_type.name} <= row.types):
+        able = [name for name, each in STRATEGIES.items() if each.types is None or spec.a in each.types]
+        raise ScheduleError(f"strategy {strategy!r} for {spec}", expected=f"one of {', '.join(able)}")
+    sizes = row.sizes.with_sizes(parameters)
+    stages = GpuStages(spec, target, strategy, sizes)
     # m and n are left to the call: then every block, also one that covers all of C, is a slice that is padded to a tile.
     finished = replace(spec, m=Dim(), n=Dim(), epilogue=spec.epilogue if spec.fused else (_sum(),))
     with ir.Context() as context, ir.Location.unknown():
         module = matmul.build(finished, context)
         stages.texts["payload"] = str(module)
-        schedule = simt(finished, sizes)
+        schedule = row.schedule(finished, sizes)
         stages.texts["schedule"] = str(schedule)
-        driver.apply_schedule(module, schedule, finished, name="simt")
+        driver.apply_schedule(module, schedule, finished, name=strategy)
         stages.texts["scheduled"] = str(module)
         driver.run_own_script(module, pipelines.bufferize(), "bufferized")
         function = module.body.operations[0]
         function.attributes["sym_visibility"] = ir.StringAttr.get("private")
         driver.run_passes(module, pipelines.DROP_RESULT, "bufferized")
         stages.texts["bufferized"] = str(module)
-        threads.share(module.body.operations[0].operation, sizes)
+        multiplier = row.multiplier(finished, sizes)
+        threads.share(module.body.operations[0].operation, multiplier, aligned=aligned)
         driver.run_passes(module, "builtin.module(canonicalize, cse)", "threads")
         stages.texts["threads"] = str(module)
         if math_functions.expand(module.operation, target):
             raise LoweringError(
                 "functions of f64 elements", stage="threads", expected="those of f32", remedy="Compute in f32"
             )
-        kernel.lower_vectors(module, sizes.columns)
+        kernel.lower_vectors(module, multiplier.part.pieces[0][1])
         outlined = kernel.outline(module, sizes.threads)
         driver.run_passes(outlined, kernel.TO_NVVM, "nvvm")
+        stages.shared_bytes = kernel.join_tiles(outlined)
+        if stages.shared_bytes > target.shared_bytes:
+            raise ScheduleError(
+                f"the tiles take {stages.shared_bytes} bytes of shared memory",
+                where=strategy,
+                expected=f"at most the {target.shared_bytes} of {target.name}",
+                remedy="Make tiles smaller, or fewer stages",
+            )
         stages.texts["nvvm"] = str(outlined)
         try:
             raw = _tilewright.translate_to_llvmir(outlined.body.operations[0].operation)
@@ -145,14 +212,14 @@ def assemble(stages: GpuStages) -> Assembled:
         return Assembled(result.read_bytes(), *_resources(done.stderr))
 
 
-def _resources(said: str) -> tuple[int, int, int]:
-    """Registers, bytes spilled and bytes of shared memory, from what ``ptxas -v`` says."""
+def _resources(said: str) -> tuple[int, int]:
+    """Registers and bytes spilled, from what ``ptxas -v`` says."""
 
     def number(pattern: str) -> int:
         found = re.search(pattern, said)
         return int(found[1]) if found else 0
 
-    return number(r"Used (\d+) registers"), number(r"(\d+) bytes spill stores"), number(r"(\d+) bytes smem")
+    return number(r"Used (\d+) registers"), number(r"(\d+) bytes spill stores")
 
 
 _INTRINSICS = {"fabs": "fabs", "fma": "fma", "copysign": "copysign", "floor": "floor", "rint": "roundeven"}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,32 +23,59 @@ if TYPE_CHECKING:
     from tilewright.emit.gpu import Assembled, GpuStages
 
 _ENTRY = "matmul"
+_ALIGNMENT = 16
+"""Bytes of a piece that is copied at once."""
 
 
-def compile(spec: MatmulSpec, target: GpuTarget, parameters: Mapping[str, int] | None = None) -> GpuKernel:
-    """Compiles `spec` for a GPU, with the strategy's sizes overridden by name.
+def compile(
+    spec: MatmulSpec, target: GpuTarget, schedule: str | None = None, parameters: Mapping[str, int] | None = None
+) -> GpuKernel:
+    """Compiles `spec` for a GPU.
+
+    Args:
+        spec: What to compute; extents m and n may differ from call to call whatever it says of them.
+        target: The GPU, and on what its kernels run.
+        schedule: A strategy's name; None to have one chosen.
+        parameters: Sizes of the strategy that override the usual ones, by name.
 
     Raises:
         SpecError: The spec asks for what this release does not do on GPUs.
-        ScheduleError: A size is wrong.
+        ScheduleError: The strategy is unknown or does not fit, or a size is wrong.
         LoweringError: A stage failed.
     """
     from tilewright.emit import gpu
-    from tilewright.schedules.simt import ThreadTile
 
-    start = time.perf_counter()
-    stages = gpu.build(spec, target, ThreadTile.with_sizes(parameters or {}))
-    return GpuKernel(stages, time.perf_counter() - start)
+    name = gpu.choose(spec) if schedule is None else schedule
+
+    def build(aligned: bool) -> GpuStages:
+        return gpu.build(spec, target, name, parameters or {}, aligned=aligned)
+
+    return GpuKernel(build)
 
 
 class GpuKernel:
-    """A kernel for a GPU. A call takes and returns numpy arrays, as calls of `tilewright.Kernel` do."""
+    """A kernel for a GPU. A call takes and returns numpy arrays, as calls of `tilewright.Kernel` do.
 
-    def __init__(self, stages: GpuStages, seconds: float) -> None:
-        """Makes a kernel of what `emit.gpu.build` gave, which took so many seconds."""
-        self._stages = stages
-        self._seconds = seconds
-        self._emulated: EmulatedGpuKernel | None = None
+    There are two forms of its code: one for operands whose rows all start at multiples of 16 bytes, which are copied into shared
+    memory in pieces of that size, and one for all others, which is compiled when it is first needed.
+    """
+
+    def __init__(self, build: Callable[[bool], GpuStages]) -> None:
+        """Makes a kernel of what `build` compiles, for aligned operands (True) and for others."""
+        start = time.perf_counter()
+        self._build = build
+        self._forms = {True: build(True)}
+        self._seconds = time.perf_counter() - start
+        self._emulated: dict[bool, EmulatedGpuKernel] = {}
+
+    def _form(self, aligned: bool) -> GpuStages:
+        if aligned not in self._forms:
+            self._forms[aligned] = self._build(aligned)
+        return self._forms[aligned]
+
+    @property
+    def _stages(self) -> GpuStages:
+        return self._forms[True]
 
     @property
     def spec(self) -> MatmulSpec:
@@ -73,7 +100,7 @@ class GpuKernel:
             target=target.name,
             triple=target.triple,
             features=target.feature_string,
-            schedule="simt",
+            schedule=self._stages.strategy,
             parameters={name: getattr(sizes, name) for name in type(sizes).__slots__},
             threads=sizes.threads,
             seconds={},
@@ -84,8 +111,8 @@ class GpuKernel:
             emulator=target.device,
         )
 
-    def assembled(self) -> Assembled:
-        """What NVIDIA's assembler makes of the kernel.
+    def assembled(self, *, aligned: bool = True) -> Assembled:
+        """What NVIDIA's assembler makes of the kernel, in its form for aligned operands or for others.
 
         Raises:
             TargetError: There is none.
@@ -93,7 +120,7 @@ class GpuKernel:
         """
         from tilewright.emit import gpu
 
-        return gpu.assemble(self._stages)
+        return gpu.assemble(self._form(aligned))
 
     def __call__(
         self, *operands: np.ndarray[Any, Any], out: np.ndarray[Any, Any] | None = None, seed: int = 0
@@ -130,8 +157,9 @@ class GpuKernel:
         return out
 
     def _run(self, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
-        if self._emulated is None:
-            self._emulated = EmulatedGpuKernel(self._stages.texts["llvmir"], _ENTRY)
+        aligned = all(_is_aligned(array) for array in arrays[:2])
+        if aligned not in self._emulated:
+            self._emulated[aligned] = EmulatedGpuKernel(self._form(aligned).texts["llvmir"], _ENTRY)
         sizes = self._stages.sizes
         grid = (-(-called.n // sizes.bn), -(-called.m // sizes.bm), 1)
         if 0 in grid:
@@ -140,7 +168,14 @@ class GpuKernel:
         arguments = [
             part for number, array in enumerate(arrays) for part in _parts(array, any(transposed[number : number + 1]))
         ]
-        self._emulated(Launch(grid, (sizes.threads, 1, 1)), *arguments, seed=seed)
+        self._emulated[aligned](
+            Launch(grid, (sizes.threads, 1, 1), dynamic_shared=self._form(aligned).shared_bytes), *arguments, seed=seed
+        )
+
+
+def _is_aligned(array: np.ndarray[Any, Any]) -> bool:
+    """Whether every row of a matrix starts at a multiple of 16 bytes."""
+    return array.ctypes.data % _ALIGNMENT == 0 and (array.shape[0] <= 1 or array.strides[0] % _ALIGNMENT == 0)
 
 
 def _parts(array: np.ndarray[Any, Any], transposed: bool) -> list[Any]:

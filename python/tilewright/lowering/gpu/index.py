@@ -23,6 +23,11 @@ def add(a: Index, b: Index) -> Index:
     return arith.addi(value(a), value(b))
 
 
+def subtract(a: Index, b: Index) -> Index:
+    """The difference."""
+    return a - b if isinstance(a, int) and isinstance(b, int) else arith.subi(value(a), value(b))
+
+
 def multiply(a: Index, factor: int) -> Index:
     """The product with a number."""
     if isinstance(a, int):

@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
+import re
+from math import prod
+
 from tilewright.lowering import driver, pipelines
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import gpu, memref
+from tilewright.mlir.dialects import gpu, llvm, memref
 from tilewright.payload.abi import ENTRY
 
 MODULE = "kernels"
 """The name of the GPU module."""
+ALIGNMENT = 128
+"""Bytes to which tiles in shared memory are aligned: as much as any copy into it wants."""
+_SHARED = "shared_memory"
 
 TO_NVVM = """builtin.module(
-    convert-scf-to-cf, expand-strided-metadata, lower-affine,
+    convert-nvgpu-to-nvvm, convert-scf-to-cf, expand-strided-metadata, lower-affine,
     gpu.module(convert-gpu-to-nvvm), convert-vector-to-llvm, convert-ub-to-llvm, convert-cf-to-llvm, convert-index-to-llvm,
     convert-arith-to-llvm, finalize-memref-to-llvm, gpu.module(convert-nvvm-to-llvm), canonicalize, cse,
     reconcile-unrealized-casts
@@ -30,7 +36,7 @@ def lower_vectors(module: ir.Module, lanes: int) -> None:
 
 
 def outline(module: ir.Module, threads: int) -> ir.Module:
-    """The module with the one function as a kernel for blocks of `threads` threads, its tiles in static shared memory."""
+    """The module with the one function as a kernel for blocks of `threads` threads, its tiles in shared memory."""
     (function,) = (op for op in module.body.operations if op.operation.name == "func.func")
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     with module.context, function.location:
@@ -55,15 +61,7 @@ def outline(module: ir.Module, threads: int) -> ir.Module:
 
 def _place_tiles(kernel: ir.Operation, container: ir.Block) -> None:
     """Makes each tile in shared memory a variable of the module."""
-    tiles: list[ir.Operation] = []
-
-    def note(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "memref.alloc":
-            tiles.append(op)
-        return ir.WalkResult.ADVANCE
-
-    kernel.walk(note, ir.WalkOrder.PRE_ORDER)
-    for number, tile in enumerate(tiles):
+    for number, tile in enumerate(_ops(kernel, "memref.alloc")):
         kind, name = tile.results[0].type, f"tile_{number}"
         with tile.location:
             with ir.InsertionPoint.at_block_begin(container):
@@ -72,9 +70,60 @@ def _place_tiles(kernel: ir.Operation, container: ir.Block) -> None:
                     type_=ir.TypeAttr.get(kind),
                     sym_visibility="private",
                     initial_value=ir.UnitAttr.get(),
-                    alignment=16,
+                    alignment=ALIGNMENT,
                 )
             with ir.InsertionPoint(tile):
                 variable = memref.get_global(kind, name)
         tile.results[0].replace_all_uses_with(variable)
         tile.erase()
+
+
+def join_tiles(module: ir.Module) -> int:
+    """Puts all variables in shared memory, in the dialect of LLVM, behind one another in one of open size. Returns their bytes.
+
+    A block may have more shared memory than variables of fixed size may take; how much it has is then said with each launch.
+    """
+    container = module.body.operations[0].operation
+    offsets: dict[str, int] = {}
+    end = 0
+    with module.context, container.location:
+        for variable in _ops(container, "llvm.mlir.global"):
+            name = ir.StringAttr(variable.attributes["sym_name"]).value
+            end = -(-end // ALIGNMENT) * ALIGNMENT
+            offsets[name] = end
+            end += _bytes(ir.TypeAttr(variable.attributes["global_type"]).value)
+            variable.erase()
+        shared = ir.Operation.parse(
+            f"llvm.mlir.global external @{_SHARED}() {{addr_space = 3 : i32, alignment = {ALIGNMENT} : i64}} "
+            ": !llvm.array<0 x i8>"
+        )
+        ir.InsertionPoint.at_block_begin(container.regions[0].blocks[0]).insert(shared)
+        pointer, byte = ir.Type.parse("!llvm.ptr<3>"), ir.TypeAttr.get(ir.IntegerType.get_signless(8))
+        for use in _ops(container, "llvm.mlir.addressof"):
+            offset = offsets[ir.FlatSymbolRefAttr(use.attributes["global_name"]).value]
+            with ir.InsertionPoint(use):
+                base = llvm.mlir_addressof(pointer, _SHARED)
+                place = llvm.getelementptr(pointer, base, [], [offset], byte, None)
+            use.results[0].replace_all_uses_with(place)
+            use.erase()
+    return end
+
+
+def _bytes(kind: ir.Type) -> int:
+    """Bytes of nested arrays of numbers, as LLVM's dialect writes their type."""
+    text = str(kind)
+    extents = [int(extent) for extent in re.findall(r"array<(\d+) x", text)]
+    return prod(extents) * int(re.findall(r"\d+", text)[-1]) // 8
+
+
+def _ops(root: ir.Operation, name: str) -> list[ir.Operation]:
+    """All ops of a name below `root`."""
+    found: list[ir.Operation] = []
+
+    def note(op: ir.Operation) -> ir.WalkResult:
+        if op.name == name:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(note, ir.WalkOrder.PRE_ORDER)
+    return found

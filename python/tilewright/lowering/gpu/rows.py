@@ -10,10 +10,18 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, scf, vector
 
 
-def load(view: ir.Value, at: Sequence[Index], extents: Sequence[Index], width: int, fill: ir.Value) -> ir.Value:
+def load(
+    view: ir.Value,
+    at: Sequence[Index],
+    extents: Sequence[Index],
+    width: int,
+    fill: ir.Value,
+    *,
+    aligned: bool = False,
+) -> ir.Value:
     """The `width` elements of the last axis from `at` on; `fill` stands for those beyond the extents.
 
-    The extents are those of `view` that may be read, each at least 1.
+    The extents are those of `view` that may be read, each at least 1. `aligned` says that a whole piece is aligned to its size.
     """
     kind = ir.VectorType.get([width], ir.MemRefType(view.type).element_type)
     whole = _inside(at[:-1], extents[:-1])
@@ -22,7 +30,7 @@ def load(view: ir.Value, at: Sequence[Index], extents: Sequence[Index], width: i
     otherwise = branch.else_block
     assert otherwise is not None, "as asked for"
     with ir.InsertionPoint(branch.then_block):
-        scf.yield_([vector.load(kind, view, [value(each) for each in at])])
+        scf.yield_([vector.load(kind, view, [value(each) for each in at], alignment=_alignment(kind, aligned=aligned))])
     with ir.InsertionPoint(otherwise):
         outer = [least(index, _last(extent)) for index, extent in zip(at[:-1], extents[:-1], strict=True)]
         inside = _inside(at[:-1], extents[:-1])
@@ -71,3 +79,10 @@ def _both(a: ir.Value | None, b: ir.Value) -> ir.Value:
 def _last(extent: Index) -> Index:
     """The last index."""
     return extent - 1 if isinstance(extent, int) else arith.subi(extent, value(1))
+
+
+def _alignment(kind: ir.VectorType, *, aligned: bool) -> int | None:
+    """Bytes to which a whole piece is aligned; None where no more is known than of its elements."""
+    element = kind.element_type
+    width = ir.IntegerType(element).width if isinstance(element, ir.IntegerType) else ir.FloatType(element).width
+    return kind.shape[0] * width // 8 if aligned else None

@@ -13,37 +13,36 @@ After, in each thread, which has so many rows and columns of the tile::
 
     for k:
         tile_a = A, tile_b = B, a piece of each by each thread;  barrier
-        for some of bk: mine = contract(read tile_a, read tile_b, mine) : vector<rows x columns>
+        mine += tile_a * tile_b : vector<rows x columns>
         barrier
     write C <- f(mine, read bias), as far as they are inside
+
+Where copies into shared memory can go on by themselves, tiles have several slots::
+
+    begin the copies of the first steps, a group each
+    for k:
+        await the oldest group;  barrier
+        begin the copies for the step that is so many ahead
+        mine += tile_a[slot] * tile_b[slot];  slot = the next one
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tilewright.errors import LoweringError
 from tilewright.lowering.gpu import rows, staging
-from tilewright.lowering.gpu.index import Index, add, multiply, value
+from tilewright.lowering.gpu.index import Index, add, below, value
+from tilewright.lowering.gpu.parts import Multiplier, Staged, retyped
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, gpu, memref, scf, vector
-from tilewright.schedules.simt import ThreadTile
-
-_AT_ONCE = 4
-"""Steps over k that are loaded from shared memory at once."""
+from tilewright.mlir.dialects import arith, gpu, memref, nvvm, scf, vector
 
 
-@dataclass(slots=True)
-class _Staged:
-    """An operand of the product: its tile in shared memory, and what is done to its elements (they are widened)."""
-
-    tile: staging.Tile
-    done: tuple[ir.Operation, ...] = ()
-
-
-def share(function: ir.Operation, sizes: ThreadTile) -> None:
+def share(function: ir.Operation, multiplier: Multiplier, *, aligned: bool = False) -> None:
     """Makes the one ``scf.forall`` over blocks in a bufferised function the code of a thread.
+
+    `aligned` says that every row of A and B starts at a multiple of 16 bytes: then copies into shared memory go on by
+    themselves, if the multiplier has stages for them.
 
     Raises:
         LoweringError: There is no such loop, or an op in it that cannot be shared.
@@ -52,18 +51,20 @@ def share(function: ir.Operation, sizes: ThreadTile) -> None:
     if len(loops) != 1:
         raise LoweringError(f"{len(loops)} loops over blocks", stage="threads", expected="one scf.forall")
     with function.context, function.location:
-        _Sharing(loops[0].operation, sizes).run()
+        _Sharing(loops[0].operation, multiplier, aligned=aligned).run()
 
 
 class _Sharing:
     """One loop over blocks on its way to threads."""
 
-    def __init__(self, loop: ir.Operation, sizes: ThreadTile) -> None:
+    def __init__(self, loop: ir.Operation, multiplier: Multiplier, *, aligned: bool) -> None:
         self._loop = loop
-        self._sizes = sizes
+        self._multiplier = multiplier
+        self._part = multiplier.part
+        self._aligned = aligned
         self._values: dict[ir.Value, ir.Value] = {}
         self._masks: dict[ir.Value, list[Index]] = {}
-        self._staged: dict[ir.Value, _Staged] = {}
+        self._staged: dict[ir.Value, Staged] = {}
         self._whole: dict[ir.Value, ir.Value] = {}
         """Buffers of a whole tile, and views of them, with the part of what was written that the thread has."""
 
@@ -72,23 +73,13 @@ class _Sharing:
         with ir.InsertionPoint(self._loop):
             for argument, axis in zip(block.arguments, (gpu.Dimension.y, gpu.Dimension.x), strict=True):
                 self._values[argument] = gpu.block_id(axis)
-            self._thread = gpu.thread_id(gpu.Dimension.x)
-            across = self._sizes.bn // self._sizes.columns
-            down = arith.divui(self._thread, value(across))
-            right = arith.remui(self._thread, value(across))
-            self._row = multiply(down, self._sizes.rows)
-            self._column = multiply(right, self._sizes.columns)
-            self._body(block)
+            thread = gpu.thread_id(gpu.Dimension.x)
+            self._team = staging.Team(thread, self._multiplier.threads, self._aligned)
+            self._row, self._column = self._multiplier.origin(thread)
+            for op in block.operations:
+                if op.operation.name != "scf.forall.in_parallel":
+                    self._emit(op.operation)
         self._loop.erase()
-
-    def _body(self, block: ir.Block) -> list[ir.Value]:
-        """Emits the ops of a block; returns what it yields."""
-        for op in block.operations:
-            one = op.operation
-            if one.name in ("scf.yield", "scf.forall.in_parallel"):
-                return [self._of(operand) for operand in one.operands]
-            self._emit(one)
-        return []
 
     def _emit(self, op: ir.Operation) -> None:
         match op.name:
@@ -102,17 +93,23 @@ class _Sharing:
                 self._read(op)
             case "vector.transfer_write":
                 self._write(op)
-            case "linalg.copy" if self._root(op.operands[0]):
+            case "vector.contract":
+                gpu.barrier()
+                self._contract(op, 0)
+                gpu.barrier()
+            case "linalg.copy" if op.operands[0] in self._whole:
                 target = self._of(op.operands[1])
                 self._store(self._whole[op.operands[0]], target, [memref.dim(target, value(axis)) for axis in range(2)])
-            case "vector.contract":
-                self._contract(op)
             case "memref.alloc":
                 pass  # Of a whole tile: what is written to it is kept in registers.
-            case "memref.subview" if self._root(op.operands[0]):
-                self._whole_view(op)
+            case "memref.subview" if op.operands[0] in self._whole:
+                self._whole[op.results[0]] = self._whole[op.operands[0]]
+            case _ if len(op.operands) == 1 and op.operands[0] in self._staged:
+                staged = self._staged[op.operands[0]]
+                self._staged[op.results[0]] = Staged(staged.tile, (*staged.done, op))
             case _ if op.results and isinstance(op.results[0].type, ir.VectorType):
-                self._elementwise(op)
+                kind = self._part_type(op.results[0].type)
+                self._values[op.results[0]] = retyped(op, kind, [self._of(operand) for operand in op.operands])
             case _:
                 self._clone(op)
 
@@ -120,20 +117,16 @@ class _Sharing:
         """The value that stands for `old` in a thread."""
         if old in self._values:
             return self._values[old]
-        if isinstance(old.type, ir.VectorType) and isinstance(old.owner, ir.Operation | ir.OpView):
-            constant = old.owner.operation
-            if constant.name == "arith.constant":
-                kind = self._part(old.type)
-                splat = ir.DenseElementsAttr(constant.attributes["value"]).get_splat_value()
-                return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, splat))
+        constant = _defined_by(old, "arith.constant")
+        if constant is not None and isinstance(old.type, ir.VectorType):
+            kind = self._part_type(old.type)
+            splat = ir.DenseElementsAttr(constant.attributes["value"]).get_splat_value()
+            return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, splat))
         return old
 
-    def _part(self, kind: ir.Type) -> ir.VectorType:
+    def _part_type(self, kind: ir.Type) -> ir.VectorType:
         """The type of a thread's part of a vector of the block."""
-        whole = ir.VectorType(kind)
-        if list(whole.shape) != [self._sizes.bm, self._sizes.bn]:
-            raise LoweringError(f"a {whole} is no tile of the block", stage="threads")
-        return ir.VectorType.get([self._sizes.rows, self._sizes.columns], whole.element_type)
+        return ir.VectorType.get(self._part.shape, ir.VectorType(kind).element_type)
 
     def _clone(self, op: ir.Operation) -> None:
         if any(operand in known for known in (self._whole, self._masks, self._staged) for operand in op.operands):
@@ -141,103 +134,188 @@ class _Sharing:
         new = op.clone()
         for number, operand in enumerate(op.operands):
             new.operands[number] = self._of(operand)
-        for old, result in zip(op.results, new.results, strict=True):
-            self._values[old] = result
+        self._values |= dict(zip(op.results, new.results, strict=True))
 
-    def _elementwise(self, op: ir.Operation) -> None:
-        """Does to each thread's part what is done to each element, or, to an operand of the product, notes it."""
-        staged = self._staged.get(op.operands[0]) if len(op.operands) == 1 else None
-        if staged is not None:
-            self._staged[op.results[0]] = _Staged(staged.tile, (*staged.done, op))
-            return
-        self._values[op.results[0]] = _retyped(op, self._part(op.results[0].type), map(self._of, op.operands))
+    # The loop over K.
 
     def _for(self, op: ir.Operation) -> None:
+        """Threads bring tiles to shared memory, meet, and multiply."""
         block = op.regions[0].blocks[0]
         lower, upper, step, *start = (self._of(operand) for operand in op.operands)
-        loop = scf.ForOp(lower, upper, step, list(start))
-        self._values |= dict(zip(block.arguments, loop.body.arguments, strict=True))
+        self._place_tiles(block)
+        ahead = self._stages(block) - 1
+        for number in range(ahead):
+            self._begin(block, _steps_later(lower, step, number), upper, number)
+        loop = scf.ForOp(lower, upper, step, [*start, value(0)])
+        *sums, slot = loop.inner_iter_args
         with ir.InsertionPoint(loop.body):
-            scf.yield_(self._body(block))
-        self._values |= dict(zip(op.results, loop.results, strict=True))
+            self._values |= dict(zip(block.arguments, [loop.induction_variable, *sums], strict=True))
+            if ahead:
+                nvvm.cp_async_wait_group(ahead - 1)
+                gpu.barrier()
+                self._begin(block, _steps_later(loop.induction_variable, step, ahead), upper, self._turned(slot, ahead))
+            else:
+                self._fill(block, slot)
+                gpu.barrier()
+            results = self._multiply(block, slot)
+            if not ahead:
+                gpu.barrier()
+            scf.yield_([*results, self._turned(slot, 1) if ahead else slot])
+        if ahead:
+            nvvm.cp_async_wait_group(0)
+        self._values |= dict(zip(op.results, list(loop.results)[:-1], strict=True))
 
-    def _root(self, view: ir.Value) -> bool:
-        """Whether `view` is a buffer of a whole tile."""
-        return view in self._whole
+    def _turned(self, slot: ir.Value, by: int) -> ir.Value:
+        """The slot so many further round."""
+        return arith.remui(value(add(slot, by)), value(self._multiplier.stages))
 
-    def _whole_view(self, op: ir.Operation) -> None:
-        self._whole[op.results[0]] = self._whole[op.operands[0]]
+    def _stages(self, block: ir.Block) -> int:
+        """Slots that are in use: one unless copies can go on by themselves, because tiles lie as their operands do in memory."""
+        reads = [op.operation for op in block.operations if op.operation.name == "vector.transfer_read"]
+        as_they_lie = all(self._is_swapped(read) == (staging.neighbours(read.operands[0]) == 0) for read in reads)
+        return self._multiplier.stages if self._aligned and as_they_lie else 1
 
-    def _extents(self, op: ir.Operation, view: ir.Value) -> list[Index]:
-        """How far each axis of `view` may be read or written by a transfer."""
-        for operand in op.operands:
-            if operand in self._masks:
-                return self._masks[operand]
-            owner = operand.owner
-            if isinstance(owner, ir.Operation | ir.OpView) and owner.operation.name == "vector.constant_mask":
-                return list(ir.DenseI64ArrayAttr(owner.operation.attributes["mask_dim_sizes"]))
-        return list(ir.MemRefType(view.type).shape)
+    def _begin(self, block: ir.Block, k: ir.Value, upper: ir.Value, slot: Index) -> None:
+        """Begins the copies for the step at `k`, if there is one; they are a group either way."""
+        some = scf.IfOp(below(k, upper))
+        with ir.InsertionPoint(some.then_block):
+            before = self._values.get(block.arguments[0])
+            self._values[block.arguments[0]] = k
+            self._fill(block, slot, ahead=True)
+            if before is not None:
+                self._values[block.arguments[0]] = before
+            scf.yield_([])
+        nvvm.cp_async_commit_group()
 
-    def _feeds_product(self, value_: ir.Value) -> int | None:
+    def _fill(self, block: ir.Block, slot: Index, *, ahead: bool = False) -> None:
+        """Emits what brings the tiles of a step to shared memory."""
+        for op in block.operations:
+            one = op.operation
+            vectors = one.results and isinstance(one.results[0].type, ir.VectorType)
+            if one.name == "vector.transfer_read":
+                self._bring(one, slot, ahead=ahead)
+            elif one.name == "vector.create_mask" or (not vectors and one.name != "scf.yield"):
+                self._emit(one)
+
+    def _multiply(self, block: ir.Block, slot: Index) -> list[ir.Value]:
+        """Emits what multiplies them; returns what the step yields."""
+        for op in block.operations:
+            one = op.operation
+            if one.name == "vector.contract":
+                self._contract(one, slot)
+            elif one.name == "scf.yield":
+                return [self._of(operand) for operand in one.operands]
+            elif len(one.operands) == 1 and one.operands[0] in self._staged:
+                self._emit(one)
+        return []
+
+    def _contract(self, op: ir.Operation, slot: Index) -> None:
+        a, b = self._staged[op.operands[0]], self._staged[op.operands[1]]
+        self._values[op.results[0]] = self._multiplier.multiply(op, a, b, slot, self._of(op.operands[2]))
+
+    # Tiles in shared memory.
+
+    def _operand(self, value_: ir.Value) -> int | None:
         """Which operand of the product this becomes, perhaps after one-operand ops."""
         for use in value_.uses:
             user = use.owner.operation
             if user.name == "vector.contract" and use.operand_number < 2:
                 return use.operand_number
             if len(user.operands) == 1 and user.results:
-                return self._feeds_product(user.results[0])
+                return self._operand(user.results[0])
         return None
+
+    def _is_swapped(self, read: ir.Operation) -> bool:
+        """Whether the tile of an operand of the product has its axes swapped in shared memory."""
+        operand = self._operand(read.results[0])
+        if operand is None:
+            raise LoweringError("a read that is no operand's of the product", stage="threads")
+        element = ir.VectorType(read.results[0].type).element_type
+        return self._multiplier.is_swapped(operand, element, staging.neighbours(read.operands[0]))
+
+    def _place_tiles(self, block: ir.Block) -> None:
+        """Allocates the tiles that the ops of a block read."""
+        slots = self._stages(block)
+        for op in block.operations:
+            if op.operation.name == "vector.transfer_read":
+                self._place_tile(op.operation, slots)
+
+    def _place_tile(self, read: ir.Operation, slots: int) -> None:
+        kind = ir.VectorType(read.results[0].type)
+        down, across = kind.shape
+        tile = staging.allocate((down, across), kind.element_type, slots, swapped=self._is_swapped(read))
+        self._staged[read.results[0]] = Staged(tile)
+
+    def _bring(self, read: ir.Operation, slot: Index, *, ahead: bool = False) -> None:
+        view = self._of(read.operands[0])
+        tile = self._staged[read.results[0]].tile
+        staging.fill(tile, slot, view, self._extents(read, view), self._team, ahead=ahead)
+
+    # What is read and written besides.
+
+    def _extents(self, op: ir.Operation, view: ir.Value) -> list[Index]:
+        """How far each axis of `view` may be read or written by a transfer."""
+        for operand in op.operands:
+            if operand in self._masks:
+                return self._masks[operand]
+            mask = _defined_by(operand, "vector.constant_mask")
+            if mask is not None:
+                return list(ir.DenseI64ArrayAttr(mask.attributes["mask_dim_sizes"]))
+        return list(ir.MemRefType(view.type).shape)
 
     def _read(self, op: ir.Operation) -> None:
         source, result = op.operands[0], op.results[0]
-        if self._root(source):
+        if source in self._whole:
             self._values[result] = self._whole[source]
-            return
-        view = self._of(source)
-        element = ir.VectorType(result.type).element_type
-        zero = staging.zero_of(element)
-        if self._feeds_product(result) is not None:
-            down, across = ir.VectorType(result.type).shape
-            tile = staging.allocate((down, across), element)
-            staging.fill(tile, view, self._extents(op, view), zero, self._thread, self._sizes.threads)
-            self._staged[result] = _Staged(tile)
-            return
-        self._values[result] = self._part_of(view, op, zero)
+        elif self._operand(result) is not None:
+            self._place_tile(op, 1)
+            self._bring(op, 0)
+        else:
+            self._values[result] = self._part_of(self._of(source), op)
 
-    def _part_of(self, view: ir.Value, op: ir.Operation, zero: ir.Value) -> ir.Value:
+    def _part_of(self, view: ir.Value, op: ir.Operation) -> ir.Value:
         """The thread's part of an operand that is read as the tile lies, or is broadcast over it."""
-        part = self._part(op.results[0].type)
+        kind = self._part_type(op.results[0].type)
         permutation = ir.AffineMapAttr(op.attributes["permutation_map"]).value
-        axes = [_axis(each) for each in permutation.results]
-        rank, extents = permutation.n_dims, self._extents(op, view)
-        result = ir.Operation.create("ub.poison", results=[part]).results[0]
-        row = None
-        for number in range(self._sizes.rows):
-            if row is None or axes[0] is not None:
-                at: list[Index] = [0] * rank
-                for axis, start in zip(axes, (add(self._row, number), self._column), strict=True):
-                    if axis is not None:
-                        at[axis] = start
-                row = self._row_of(view, at, extents, axes[1] is not None, zero)
-            result = vector.insert(row, result, [], [number])
-        return result
+        down, across = (_axis(each) for each in permutation.results)
+        extents, zero = self._extents(op, view), staging.zero_of(kind.element_type)
+        part = ir.Operation.create("ub.poison", results=[kind]).results[0]
+        row: list[ir.Value] = []
+        for number, below_first in enumerate(self._part.rows):
+            if not row or down is not None:
+                at: list[Index] = [0] * permutation.n_dims
+                if down is not None:
+                    at[down] = add(self._row, below_first)
+                row = [self._piece_of(view, at, across, piece, extents, zero) for piece in self._part.pieces]
+            column = 0
+            for piece in row:
+                part = vector.insert_strided_slice(piece, part, [number, column], [1])
+                column += ir.VectorType(piece.type).shape[0]
+        return part
 
-    def _row_of(self, view: ir.Value, at: list[Index], extents: list[Index], along: bool, zero: ir.Value) -> ir.Value:
-        """A row of a part: read along the row, or one element for all of it."""
-        kind = ir.VectorType.get([self._sizes.columns], zero.type)
-        if along:
-            return rows.load(view, at, extents, self._sizes.columns, zero)
+    def _piece_of(
+        self,
+        view: ir.Value,
+        at: list[Index],
+        axis: int | None,
+        piece: tuple[int, int],
+        extents: list[Index],
+        zero: ir.Value,
+    ) -> ir.Value:
+        """A piece of a row of a part: read along `axis`, or one element for all of it."""
+        right, width = piece
+        if axis is not None:
+            start = [*at]
+            start[axis] = add(self._column, right)
+            return rows.load(view, start, extents, width, zero)
+        kind = ir.VectorType.get([width], zero.type)
         if not at:
-            return vector.broadcast(
-                kind, ir.Operation.create("memref.load", results=[zero.type], operands=[view]).result
-            )
-        one = rows.load(view, at, extents, 1, zero)
-        return vector.broadcast(kind, vector.extract(one, [], [0]))
+            return vector.broadcast(kind, memref.load(view, []))
+        return vector.broadcast(kind, vector.extract(rows.load(view, at, extents, 1, zero), [], [0]))
 
     def _write(self, op: ir.Operation) -> None:
         part, target = self._of(op.operands[0]), op.operands[1]
-        owner = target.owner
-        if isinstance(owner, ir.Operation | ir.OpView) and owner.operation.name == "memref.alloc":
+        if _defined_by(target, "memref.alloc") is not None:
             self._whole[target] = part
             return
         view = self._of(target)
@@ -245,23 +323,25 @@ class _Sharing:
 
     def _store(self, part: ir.Value, view: ir.Value, extents: Sequence[Index]) -> None:
         """Writes the thread's part."""
-        for number in range(self._sizes.rows):
-            rows.store(vector.extract(part, [], [number]), view, (add(self._row, number), self._column), extents)
+        for number, below_first in enumerate(self._part.rows):
+            row, column = vector.extract(part, [], [number]), 0
+            for right, width in self._part.pieces:
+                piece = vector.extract_strided_slice(
+                    ir.VectorType.get([width], ir.VectorType(row.type).element_type), row, [column], [width], [1]
+                )
+                rows.store(piece, view, (add(self._row, below_first), add(self._column, right)), extents)
+                column += width
 
-    def _contract(self, op: ir.Operation) -> None:
-        a, b = self._staged[op.operands[0]], self._staged[op.operands[1]]
-        depth = a.tile.shape[1]
-        gpu.barrier()
-        sums = self._of(op.operands[2])
-        at_once = min(_AT_ONCE, depth)
-        for k in range(0, depth, at_once):
-            parts = (
-                _fragment(a, (self._row, k), (self._sizes.rows, at_once)),
-                _fragment(b, (k, self._column), (at_once, self._sizes.columns)),
-            )
-            sums = _retyped(op, sums.type, (*parts, sums))
-        gpu.barrier()
-        self._values[op.results[0]] = sums
+
+def _steps_later(k: ir.Value, step: ir.Value, steps: int) -> ir.Value:
+    return value(add(k, arith.muli(step, value(steps)))) if steps else k
+
+
+def _defined_by(value_: ir.Value, name: str) -> ir.Operation | None:
+    """The op of that name that defines a value; None for any other value."""
+    owner = value_.owner
+    found = isinstance(owner, ir.Operation | ir.OpView) and owner.operation.name == name
+    return owner.operation if found else None
 
 
 def _axis(expression: ir.AffineExpr) -> int | None:
@@ -270,27 +350,3 @@ def _axis(expression: ir.AffineExpr) -> int | None:
         return ir.AffineDimExpr(expression).position
     except ValueError:
         return None
-
-
-def _fragment(staged: _Staged, at: Sequence[Index], shape: Sequence[int]) -> ir.Value:
-    """What a thread multiplies of a tile."""
-    buffer = staged.tile.buffer
-    element = ir.MemRefType(buffer.type).element_type
-    part = vector.TransferReadOp(
-        ir.VectorType.get(shape, element),
-        buffer,
-        [value(each) for each in at],
-        ir.AffineMapAttr.get(ir.AffineMap.get_identity(2)),
-        staging.zero_of(element),
-        [True, True],
-    ).result
-    for op in staged.done:
-        kind = ir.VectorType.get(shape, ir.VectorType(op.results[0].type).element_type)
-        part = _retyped(op, kind, (part,))
-    return part
-
-
-def _retyped(op: ir.Operation, kind: ir.Type, operands: Sequence[ir.Value] | map) -> ir.Value:
-    """The same op on other vectors."""
-    attributes = {name: op.attributes[name] for name in op.attributes}
-    return ir.Operation.create(op.name, results=[kind], operands=list(operands), attributes=attributes).results[0]

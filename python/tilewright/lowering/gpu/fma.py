@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Every thread multiplies and adds by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tilewright.lowering.gpu.index import Index, multiply, value
+from tilewright.lowering.gpu.parts import Part, Staged, retyped
+from tilewright.lowering.gpu.staging import zero_of
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, vector
+from tilewright.schedules.simt import ThreadTile
+
+_AT_ONCE = 4
+"""Steps over k that are loaded from shared memory at once."""
+
+
+@dataclass(slots=True)
+class Fma:
+    """A `parts.Multiplier`: a thread has a rectangle of the tile.
+
+    Attributes:
+        sizes: The strategy's.
+    """
+
+    sizes: ThreadTile
+    _at: tuple[Index, Index] = field(default=(0, 0), init=False)
+
+    @property
+    def part(self) -> Part:
+        """Rows and columns side by side."""
+        return Part(tuple(range(self.sizes.rows)), ((0, self.sizes.columns),))
+
+    @property
+    def threads(self) -> int:
+        """As the sizes say."""
+        return self.sizes.threads
+
+    @property
+    def stages(self) -> int:
+        """One: threads wait for their loads."""
+        return 1
+
+    def origin(self, thread: ir.Value) -> tuple[Index, Index]:
+        """Threads lie side by side along the rows of the tile."""
+        across = value(self.sizes.bn // self.sizes.columns)
+        down, right = arith.divui(thread, across), arith.remui(thread, across)
+        self._at = multiply(down, self.sizes.rows), multiply(right, self.sizes.columns)
+        return self._at
+
+    def is_swapped(self, operand: int, element: ir.Type, neighbours: int) -> bool:
+        """Never: rows of B are read along n, elements of A one by one."""
+        return False
+
+    def multiply(self, op: ir.Operation, a: Staged, b: Staged, slot: Index, sums: ir.Value) -> ir.Value:
+        """Multiplies and adds, a few steps over k at a time.
+
+        Before: ``sums += tile_a * tile_b``. After, of a few columns of A and rows of B at a time::
+
+        mine += read tile_a[rows, k:k+4] * read tile_b[k:k+4, columns]
+        """
+        depth = a.tile.shape[1]
+        at_once = min(_AT_ONCE, depth)
+        row, column = self._at
+        for k in range(0, depth, at_once):
+            left = _read(a, (slot, row, k), (self.sizes.rows, at_once))
+            right = _read(b, (slot, k, column), (at_once, self.sizes.columns))
+            sums = retyped(op, sums.type, (left, right, sums))
+        return sums
+
+
+def _read(staged: Staged, at: Sequence[Index], shape: Sequence[int]) -> ir.Value:
+    """What a thread multiplies of a tile."""
+    buffer = staged.tile.buffer
+    element = ir.MemRefType(buffer.type).element_type
+    axes = [ir.AffineDimExpr.get(1), ir.AffineDimExpr.get(2)]
+    part = vector.TransferReadOp(
+        ir.VectorType.get(shape, element),
+        buffer,
+        [value(each) for each in at],
+        ir.AffineMapAttr.get(ir.AffineMap.get(3, 0, axes)),
+        zero_of(element),
+        [True, True],
+    ).result
+    for op in staged.done:
+        kind = ir.VectorType.get(shape, ir.VectorType(op.results[0].type).element_type)
+        part = retyped(op, kind, (part,))
+    return part

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `mma_sync`: warps multiply with matrix instructions, of operands in shared memory that are copied there ahead of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from tilewright.errors import ScheduleError
+from tilewright.mlir import ir
+from tilewright.schedules import block_tile, steps
+from tilewright.spec import MatmulSpec
+
+WARP = 32
+"""Threads of a warp."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarpTile:
+    """The sizes of the strategy, in elements.
+
+    Attributes:
+        bm: Rows of a block's tile of C.
+        bn: Columns of it.
+        bk: Depth of the tiles of A and B in shared memory: a multiple of the instructions'.
+        wm: Rows of a warp's part, a multiple of 16.
+        wn: Columns of it, a multiple of 16.
+        stages: Tiles of A and of B in shared memory: one is multiplied while the others are on their way.
+    """
+
+    bm: int = 128
+    bn: int = 128
+    bk: int = 32
+    wm: int = 64
+    wn: int = 32
+    stages: int = 3
+
+    def __post_init__(self) -> None:
+        """Checks the sizes.
+
+        Raises:
+            ScheduleError: Parts do not make up a tile, or are no multiples of an instruction's, or there are too many warps.
+        """
+        if self.bm % self.wm or self.bn % self.wn or self.wm % 16 or self.wn % 16 or self.bk % 32:
+            raise ScheduleError(
+                f"warps of {self.wm}x{self.wn} in a tile of {self.bm}x{self.bn}x{self.bk}",
+                where="schedule parameters",
+                expected="warps' parts of multiples of 16 that make up the tile, and bk a multiple of 32",
+            )
+        if self.threads > 1024:
+            raise ScheduleError(f"{self.threads} threads", where="schedule parameters", expected="at most 1024")
+
+    @classmethod
+    def with_sizes(cls, sizes: Mapping[str, int]) -> WarpTile:
+        """The usual sizes, overridden by name.
+
+        Raises:
+            ScheduleError: A name is unknown, or a size is no int above zero, or they do not fit together.
+        """
+        known = [each.name for each in fields(cls)]
+        for name, size in sizes.items():
+            if name not in known or not isinstance(size, int) or size <= 0:
+                raise ScheduleError(
+                    f"{name}={size!r}", where="schedule parameters", expected=f"{', '.join(known)}, ints above zero"
+                )
+        return cls(**sizes)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.bm // self.wm * (self.bn // self.wn) * WARP
+
+
+def mma_sync(spec: MatmulSpec, sizes: WarpTile) -> ir.Module:
+    """The schedule: blocks, steps over K, everything in vectors. The warps' parts come later, by `sizes`.
+
+    Needs an active `ir.Context`.
+    """
+    with steps.script() as script:
+        block_tile.blocks(script, spec, sizes.bm, sizes.bn)
+        block_tile.steps_over_k(script, spec, sizes.bm, sizes.bn, sizes.bk)
+        block_tile.vectorize_tiles(script, spec, sizes.bm, sizes.bn, sizes.bk)
+    return script.module

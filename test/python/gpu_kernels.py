@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Operands for GPU kernels, and the check of what they make of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tilewright as tw
+from tilewright.runtime import gpu
+
+
+def array(operand: Any, rng: np.random.Generator, *, aligned: bool = True) -> np.ndarray:
+    """Random numbers for an operand; rows of a matrix start at multiples of 16 bytes, or, if not `aligned`, do not."""
+    kind = tw.dtypes.to_numpy(operand.type)
+    if kind.kind in "iu":
+        limits = np.iinfo(kind)
+        values = rng.integers(max(limits.min, -1000), min(limits.max, 1000) + 1, operand.shape).astype(kind)
+    else:
+        values = rng.uniform(-1, 1, operand.shape).astype(kind)
+    if values.ndim != 2:
+        return values
+    per = 16 // kind.itemsize
+    gap = -values.shape[1] % per + (0 if aligned else 1)
+    memory = np.zeros(values.shape[0] * (values.shape[1] + gap) * kind.itemsize + 16, np.uint8)
+    start = -memory.ctypes.data % 16
+    end = start + values.shape[0] * (values.shape[1] + gap) * kind.itemsize
+    placed = memory[start:end].view(kind).reshape(values.shape[0], -1)[:, : values.shape[1]]
+    placed[:] = values
+    return placed
+
+
+def check(kernel: gpu.GpuKernel, spec: tw.MatmulSpec, *, seed: int = 0, aligned: bool = True) -> None:
+    """Calls a kernel with random operands of `spec`, and compares what comes with the reference."""
+    rng = np.random.default_rng(seed)
+    operands = [array(each, rng, aligned=aligned) for each in spec.operands]
+    former = [array(spec.result, rng, aligned=aligned)] if spec.beta else []
+    expected, bound = tw.reference(spec, *operands, *former), tw.error_bound(spec, *operands, *former)
+    got = kernel(*operands, out=former[0].copy() if former else None, seed=seed)
+    assert (np.abs(got.astype(np.float64) - expected.astype(np.float64)) <= bound).all()

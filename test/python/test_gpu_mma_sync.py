@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `mma_sync`: numbers under the emulator, instructions, and what the emulator says of kernels that were broken."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+from gpu_kernels import array, check
+from tilewright.errors import ScheduleError
+from tilewright.runtime import gpu
+from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError
+from tilewright.targets import nvidia
+
+SM_80 = nvidia.ROWS[0]
+EMULATED = SM_80.on("emulated")
+SMALL = {"bm": 64, "bn": 64, "wm": 32, "wn": 32}
+CASES: list[dict[str, Any]] = [
+    {"m": 93, "n": 121, "k": 61, "a": "bf16"},
+    {"m": 40, "n": 50, "k": 161, "a": "f16"},
+    {"m": 65, "n": 33, "k": 64, "a": "bf16", "layout": "nt"},
+    {"m": 65, "n": 33, "k": 65, "a": "bf16", "layout": "tn", "beta": 1},
+    {"m": 65, "n": 33, "k": 63, "a": "f16", "layout": "tt", "c": "f16"},
+    {"m": 70, "n": 70, "k": 70, "a": "i8"},
+    {"m": 70, "n": 70, "k": 70, "a": "u8", "b": "i8", "layout": "nt"},
+    {"m": 33, "n": 17, "k": 40, "a": "i8", "layout": "tn", "epilogue": (tw.dequantize(0.5), tw.bias("m"))},
+    {"m": 5, "n": 7, "k": 3, "a": "bf16", "c": "bf16", "epilogue": (tw.bias("n"), tw.gelu(), tw.residual("mn"))},
+]
+
+
+@pytest.mark.parametrize("aligned", [True, False], ids=["aligned", "unaligned"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(tw.MatmulSpec(**case)))
+def test_numbers(case: dict[str, Any], aligned: bool) -> None:
+    spec = tw.MatmulSpec(**case)
+    kernel = gpu.compile(spec, EMULATED, parameters=SMALL)
+    assert kernel.metadata.schedule == "mma_sync"
+    check(kernel, spec, aligned=aligned)
+
+
+def test_f64_and_other_sizes() -> None:
+    spec = tw.MatmulSpec(m=37, n=45, k=50, a="f64", layout="nt")
+    check(gpu.compile(spec, EMULATED, parameters={"bm": 32, "bn": 32, "wm": 16, "wn": 16, "stages": 2}), spec)
+    spec = tw.MatmulSpec(m=None, n=None, k=None, a="bf16")
+    kernel = gpu.compile(spec, EMULATED, parameters={**SMALL, "stages": 4})
+    for number, (m, n, k) in enumerate([(1, 1, 1), (64, 64, 32), (10, 70, 129)]):
+        check(kernel, tw.MatmulSpec(m=m, n=n, k=k, a="bf16"), seed=number)
+
+
+def test_the_usual_sizes_use_the_instructions_without_spills() -> None:
+    kernel = gpu.compile(tw.MatmulSpec(m=256, n=256, k=256, a="bf16", epilogue=(tw.bias("n"),)), SM_80)
+    text = kernel.asm["ptx"]
+    # A step over K of 32: 64 x 32 sums a warp are 4 x 4 instructions, twice; 4 + 2 loads of four matrices, twice.
+    assert text.count("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32") == 32
+    assert text.count("ldmatrix.sync.aligned.m8n8.x4") == 12
+    assert "cp.async.cg.shared.global" in text
+    if shutil.which("ptxas"):
+        assert kernel.assembled().spill_bytes == 0
+
+
+def test_errors() -> None:
+    with pytest.raises(ScheduleError, match="mma_sync"):
+        gpu.compile(tw.MatmulSpec(m=8, n=8, k=8), SM_80, "mma_sync")
+    with pytest.raises(ScheduleError, match="shared memory"):
+        gpu.compile(tw.MatmulSpec(m=8, n=8, k=800, a="bf16"), SM_80, parameters={"stages": 12})
+
+
+BROKEN = {
+    "a barrier is removed": (r"\n.*call void @llvm\.nvvm\.barrier\.cta\.sync\.aligned\.all\(i32 0\).*", "", "race"),
+    "a group is not waited for": (r"(cp\.async\.wait\.group\(i32) 1\)", r"\1 2)", "race|unwritten"),
+    "copies are not waited for at all": (r"\n.*call void @llvm\.nvvm\.cp\.async\.wait\.group.*", "", "race|unwritten"),
+    "copies are put into no group": (r"\n.*call void @llvm\.nvvm\.cp\.async\.commit\.group.*", "", "race|unwritten"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_kernel_is_caught(name: str) -> None:
+    pattern, replacement, finding = BROKEN[name]
+    spec = tw.MatmulSpec(m=64, n=64, k=200, a="bf16")
+    kernel = gpu.compile(spec, EMULATED, parameters=SMALL)
+    rng = np.random.default_rng(0)
+    operands = [array(each, rng) for each in spec.operands]
+    kernel(*operands)
+    text, count = re.subn(pattern, replacement, kernel.asm["llvmir"])
+    assert count
+    kernel._emulated[True] = EmulatedGpuKernel(text, "matmul")
+    with pytest.raises(EmulationError, match=finding):
+        kernel(*operands)
