@@ -14,7 +14,7 @@ from typing import Any
 
 from tilewright.dtypes import dtype
 from tilewright.errors import SpecError
-from tilewright.expressions import ARITHMETIC, COMPARISONS, Program, trace
+from tilewright.expressions import ARITHMETIC, COMPARISONS, Program, convert, trace
 
 EPILOGUE_AXES = ("mn", "n", "m", "")
 """What a further operand has an extent for: every element, each column, each row, or nothing (one number for all)."""
@@ -150,6 +150,15 @@ class Chain:
         """The types of all that is read and computed."""
         return frozenset(step.result for entry in self.entries for step in entry.steps)
 
+    @property
+    def computes(self) -> bool:
+        """Whether anything is done to an element, and not only handed on."""
+        return any(
+            step.op != "value" and not (step.op == "convert" and typed.work == typed.result)
+            for entry in self.entries
+            for step, typed in zip(entry.entry.program.steps, entry.steps, strict=True)
+        )
+
     def wide(self, element: str) -> str:
         """The type in which numbers of type `element` are computed with."""
         return "i32" if element in _INTEGERS else self.compute
@@ -250,6 +259,11 @@ def chain(accumulator: str, epilogue: Sequence[Epilogue], taken: Sequence[str] =
         typed = TypedEntry(each, tuple(operands), steps, source, result or steps[-1].result or compute)
         whole = Chain(accumulator, compute, (*whole.entries, typed))
     return whole
+
+
+def converting(element: str) -> Epilogue:
+    """The entry that only converts to `element`."""
+    return Epilogue(f"cast({element!r})", (), trace(lambda c: convert(c, element), 0))
 
 
 def _free(name: str, taken: set[str]) -> str:

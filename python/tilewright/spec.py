@@ -21,6 +21,7 @@ from tilewright.entries import (
     Epilogue,
     TypedEntry,
     chain,
+    converting,
     entry,
 )
 from tilewright.errors import SpecError
@@ -40,6 +41,7 @@ class OperandSpec:
         type: Its element type.
         batch: How many of them are of the batch.
         loops: The axes of the spec's batch along which it has a matrix, or a vector, for each entry.
+        axes: What its last extents are, those of a matrix or a vector: "mk", "n"; "-" for what is none of m, n and k.
     """
 
     name: str
@@ -47,6 +49,7 @@ class OperandSpec:
     type: DType
     batch: int = 0
     loops: tuple[int, ...] = ()
+    axes: str = ""
 
     def looped(self, spec: MatmulSpec) -> tuple[int, ...]:
         """The axes of `shape` but for those of the batch that have one entry for all: what its loops go over."""
@@ -400,6 +403,15 @@ class MatmulSpec:
         return any(each.form in ROW_FORMS for each in self.epilogue)
 
     @property
+    def inner(self) -> MatmulSpec:
+        """What is computed before softmax or a reduction looks at a row: M×N elements of the type in which that computes."""
+        position = next(i for i, each in enumerate(self.epilogue) if each.form in ROW_FORMS)
+        row, before = self.chain.entries[position], self.epilogue[:position]
+        if not before or dtype(row.source).kind != dtype(row.result).kind or row.source in ("i8", "u8"):
+            before = (*before, converting(row.result))
+        return replace(self, epilogue=before, c=row.result)
+
+    @property
     def reduces_rows(self) -> bool:
         """Whether the epilogue gives one number for each row."""
         return any(each.form in REDUCTIONS for each in self.epilogue)
@@ -431,7 +443,7 @@ class MatmulSpec:
         extents = {"m": self.m, "n": self.n, "k": self.k}
         own = (self.a_batch or (), self.b_batch or (), self.batch)
         return tuple(
-            self._operand(each.name, own[1], self.b_shape[-2:], self.b_stored)
+            self._operand(each.name, own[1], self.b_shape[-2:], self.b_stored, "nk" if self.b_transposed else "kn")
             if each.role == "b"
             # What has an element for each of a matrix has a batch as that has; the rest is the same for all.
             else self._operand(
@@ -439,13 +451,16 @@ class MatmulSpec:
                 batch if len(each.axes) == 2 else (),
                 tuple(extents[axis] for axis in each.axes),
                 dtype(str(each.type)),
+                each.axes,
             )
             for chain_, batch in zip((self.chain_a, self.chain_b, self.chain), own, strict=True)
             for each in chain_.operands
         )
 
-    def _operand(self, name: str, batch: tuple[Any, ...], shape: tuple[Any, ...], element: DType) -> OperandSpec:
-        return OperandSpec(name, (*batch, *shape), element, len(batch), batches.axes(batch, self.batch))
+    def _operand(
+        self, name: str, batch: tuple[Any, ...], shape: tuple[Any, ...], element: DType, axes: str
+    ) -> OperandSpec:
+        return OperandSpec(name, (*batch, *shape), element, len(batch), batches.axes(batch, self.batch), axes)
 
     @property
     def takes_tensors(self) -> bool:
@@ -455,13 +470,16 @@ class MatmulSpec:
     @property
     def operands(self) -> tuple[OperandSpec, ...]:
         """All operands but the result, in the order of the call."""
-        a = self._operand("a", self.a_shape[:-2], self.a_shape[-2:], self.a_stored)
-        return (a, self._operand("b", self.b_shape[:-2], self.b_shape[-2:], self.b_stored), *self.further)
+        a_axes = "-k" if self.gathers else "km" if self.a_transposed else "mk"
+        b_axes = "nk" if self.b_transposed else "kn"
+        a = self._operand("a", self.a_shape[:-2], self.a_shape[-2:], self.a_stored, a_axes)
+        return (a, self._operand("b", self.b_shape[:-2], self.b_shape[-2:], self.b_stored, b_axes), *self.further)
 
     @property
     def result(self) -> OperandSpec:
         """C, as an operand."""
-        return self._operand("c", self.batch, self.c_shape[len(self.batch) :], self.c_type)
+        shape = self.c_shape[len(self.batch) :]
+        return self._operand("c", self.batch, shape, self.c_type, "mn"[: len(shape)])
 
     @property
     def flops(self) -> int:

@@ -51,10 +51,12 @@ _LARGEST_I32 = {"f32": 2.0**31 - 2**7, "f64": 2.0**31 - 1}
 """The largest number of a float type that i32 holds."""
 
 
-def apply(chain: Chain, element: ir.Value, operands: Sequence[ir.Value]) -> ir.Value:
-    """What all entries of `chain` make of `element`, given one element of each of its operands; of its result's type."""
+def apply(
+    chain: Chain, element: ir.Value, operands: Sequence[ir.Value], entries: Sequence[TypedEntry] | None = None
+) -> ir.Value:
+    """What all entries of `chain`, or some, make of `element`, given one element of each of their operands."""
     taken = 0
-    for entry in chain.entries:
+    for entry in chain.entries if entries is None else entries:
         given = operands[taken : taken + len(entry.operands)]
         element = _Body(chain, entry, element, given).result()
         taken += len(entry.operands)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.dims import Dim, Extent
+from tilewright.dims import MAX_EXTENT, Dim, Extent
 from tilewright.dtypes import DType
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, linalg, tensor
-from tilewright.payload import batched, elementwise, prologues
+from tilewright.payload import batched, bounds, elementwise, prologues, rows
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.generics import generic
 from tilewright.spec import MatmulSpec
@@ -79,20 +79,24 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
             ]
             with ir.InsertionPoint(function.add_entry_block()):
                 a, b, *further, c = function.arguments
+                if isinstance(spec.k, Dim) and spec.k.max < MAX_EXTENT:
+                    a, b = bounds.deep(a, spec.k, -1), bounds.deep(b, spec.k, -2)
                 func.return_([_result(*prologues.applied(a, b, further, spec), c, spec)])
     return module
 
 
 def _result(a: ir.Value, b: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: MatmulSpec) -> ir.Value:
     """The new C."""
+    if spec.has_rows:
+        before = len(spec.inner.chain.operands)
+        block = tensor.empty(_extents(c, spec.inner), ir.Type.parse(spec.inner.c_type.mlir))
+        return rows.finished(_result(a, b, further[:before], block, spec.inner), further[before:], c, spec)
     if not spec.fused:
         return _product(a, b, c if spec.beta else _zeros(c, spec), spec)
     if spec.k == 0 and not spec.epilogue:
         return c if spec.beta else _zeros(c, spec)
-    sizes = [
-        tensor.dim(c, arith.constant(ir.IndexType.get(), axis)) if isinstance(size, Dim) else size
-        for axis, size in enumerate(batched.shape(spec.result, spec))
-    ]
+    sizes = _extents(c, spec)
+
     def product(of: ir.Value) -> ir.Value:
         sums = _zeros(tensor.empty(sizes, ir.Type.parse(spec.acc_type.mlir)), spec)
         return sums if spec.k == 0 else _product(a, of, sums, spec)
@@ -103,6 +107,14 @@ def _result(a: ir.Value, b: ir.Value, further: Sequence[ir.Value], c: ir.Value, 
         for value, each in zip(further, spec.chain.operands, strict=True)
     ]
     return _finished(sums, given, c, spec)
+
+
+def _extents(c: ir.Value, spec: MatmulSpec) -> list[int | ir.Value]:
+    """Those of `c`."""
+    return [
+        tensor.dim(c, arith.constant(ir.IndexType.get(), axis)) if isinstance(size, Dim) else size
+        for axis, size in enumerate(batched.shape(spec.result, spec))
+    ]
 
 
 def _zeros(into: ir.Value, spec: MatmulSpec) -> ir.Value:
@@ -161,5 +173,8 @@ def _finished(sums: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: Ma
             element = wide
         return elementwise.converted(result, element, spec.c_type.name, chain.compute)
 
+    if not chain.computes and not spec.beta and spec.c == spec.acc:
+        with _named("linalg.copy", spec):  # A generic that does nothing would be folded away.
+            return linalg.copy(sums, outs=[c])
     with _named("linalg.generic", spec):
         return generic([sums, *further], c, [identity, *maps, identity], [parallel] * identity.n_dims, body)

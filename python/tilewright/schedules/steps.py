@@ -140,7 +140,11 @@ def tile_result(op: Handle, sizes: Sequence[int], spec: MatmulSpec) -> tuple[Han
     """Tiles by `sizes` (m, n, k) what `match_result` finds, with the product inside. Returns the tile and its loop."""
     if not spec.fused:
         return tile(op, sizes)
-    return tile_with_product(op, sizes[:2], spec) if spec.prologue_a or spec.prologue_b else tile_with_producers(op, sizes[:2])
+    return (
+        tile_with_product(op, sizes[:2], spec)
+        if spec.prologue_a or spec.prologue_b
+        else tile_with_producers(op, sizes[:2])
+    )
 
 
 def producer(op: Handle, operand: int) -> Handle:
@@ -363,9 +367,7 @@ def vectorize_packing(
 
         for k in 0..kc: packed[j][k, 0:lanes] = f(B[p+k, j:j+lanes]); ...
     """
-    ours.tilewright_vectorize_pad(
-        pads, lanes, rows=rows, transposed=transposed, computed=computed, trimmed=trimmed
-    )
+    ours.tilewright_vectorize_pad(pads, lanes, rows=rows, transposed=transposed, computed=computed, trimmed=trimmed)
 
 
 def vectorize(op: Handle) -> None:
@@ -519,7 +521,19 @@ def vectorize_epilogue(op: Handle) -> Handle:
         vp = read p; vb = read bias[j:j+NR] (may be out of bounds), the same for each row
         write C[i:i+MR, j:j+NR] (may be out of bounds) <- f(vp, vb)
     """
-    return ours.tilewright_vectorize_epilogue(transform.AnyOpType.get(), op)
+    kind = transform.AnyOpType.get()
+    return ours.tilewright_vectorize_epilogue(kind, structured.structured_generalize(kind, op))
+
+
+def vectorize_rows(last: Handle, lanes: int) -> None:
+    """Makes one loop over rows of the ops that end in `last`, each a pass in vectors of `lanes` elements.
+
+    Before: ``m = max of S along n``, ``S = exp(S - m)``, ``t = sum of S along n``, ``C = S / t``. After::
+
+        for each row:
+            m = max of S[row, :]; S[row, :] = exp(S[row, :] - m); t = sum of S[row, :]; C[row, :] = S[row, :] / t
+    """
+    ours.tilewright_vectorize_rows(last, lanes)
 
 
 def split_full_write(write: Handle) -> None:
