@@ -16,7 +16,10 @@ from tilewright.targets import Cache, Family, registry
 
 SMALL = Shape(48, 48, 64)
 PRODUCTS = frozenset(
-    "fmla mla sdot udot usdot sudot bfdot bfmmla smmla ummla usmmla fmopa bfmopa smopa umopa usmopa sumopa".split()
+    {
+        *("fmla", "mla", "sdot", "udot", "usdot", "sudot", "bfdot", "bfmmla", "smmla", "ummla", "usmmla"),
+        *("fmopa", "bfmopa", "smopa", "umopa", "usmopa", "sumopa"),
+    }
 )
 """What multiplies vectors on AArch64."""
 HAS_MCA = shutil.which("llvm-mca-22") is not None or shutil.which("llvm-mca") is not None

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from tilewright.cli import explain as explain_module
@@ -343,3 +344,19 @@ def test_every_category_has_a_colour():
     page = page_of()
     for category in hotloop.CATEGORIES:
         assert page.count(f"--{category}:") == 3  # light, dark by the system, dark by choice
+
+
+@pytest.mark.skipif(shutil.which("qemu-aarch64") is None, reason="qemu-aarch64 is not installed")
+def test_instructions_of_a_call_are_counted(capsys):
+    assert main(["explain", "--count", "--target", "neoverse-n1", "--shape", "16x16x32", "-o", "folder"]) == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    facts = json.loads(Path("folder", "explain.json").read_text(encoding="utf-8"))
+    # 8192 multiply-adds in vectors of four, and less than twice as many instructions altogether.
+    assert 2048 < facts["instructions"] < 4096
+    assert line.startswith(f"{facts['instructions']} instructions a call")
+    assert data_of(Path("folder", "index.html").read_text(encoding="utf-8"))["count"]["kernel"] == facts["instructions"]
+
+
+def test_instructions_are_not_counted_on_this_machine(capsys):
+    assert main(["explain", "--count", *SHAPE, "-o", "folder"]) == 2
+    assert "this machine runs code for host itself" in capsys.readouterr().err

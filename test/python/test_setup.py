@@ -19,6 +19,7 @@ import apt_source  # noqa: E402
 import common  # noqa: E402
 import llvm  # noqa: E402
 import native  # noqa: E402
+import openblas_arm  # noqa: E402
 import packages  # noqa: E402
 import sources  # noqa: E402
 
@@ -179,3 +180,31 @@ def test_make_alone_prints_every_target():
         "clean",
     ):
         assert f"make {target}" in done.stdout
+
+
+def test_openblas_for_arm_is_looked_for_where_the_package_looks(monkeypatch, tmp_path):
+    from tilewright import knobs
+
+    for variable in ("TILEWRIGHT_PEERS_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+        peers = knobs.load().peers_dir
+        assert peers is not None
+        assert openblas_arm.folder() == peers / "openblas-arm64"
+        monkeypatch.delenv(variable)
+
+
+def test_openblas_for_arm_is_fetched_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("TILEWRIGHT_PEERS_DIR", str(tmp_path))
+    found = tmp_path / "openblas-arm64"
+    found.mkdir()
+    (found / openblas_arm.VERSION).write_text("0")
+    monkeypatch.setattr(openblas_arm, "run", lambda *_, **__: pytest.fail("apt was called"))
+    openblas_arm.ensure()
+
+
+def test_without_a_mirror_nothing_is_left_of_openblas_for_arm(monkeypatch, tmp_path):
+    monkeypatch.setenv("TILEWRIGHT_PEERS_DIR", str(tmp_path))
+    monkeypatch.setattr(openblas_arm, "output", lambda _: "http://mirror.invalid/other stable\n")
+    with pytest.raises(common.SetupError, match="apt has no Debian mirror"):
+        openblas_arm.ensure()
+    assert list(tmp_path.iterdir()) == []
