@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from strategies import STRATEGIES
 from tilewright import targets
 from tilewright.cli import main, output
 from tilewright.emit import STAGES, stages
 from tilewright.errors import LoweringError, TilewrightError
-from tilewright.schedules import make, select
+from tilewright.schedules import make
 from tilewright.spec import MatmulSpec
 
 SHAPE = ("--shape", "6x7x5")
@@ -114,7 +115,7 @@ def test_a_file_can_be_piped_in(capsysbinary, monkeypatch):
     assert b"linalg.matmul" in capsysbinary.readouterr().out
 
 
-@pytest.mark.parametrize("strategy", select.STRATEGIES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_schedule_that_was_written_is_read_back(capsysbinary, place, strategy):
     shape = "40x1x32" if strategy == "inner_product" else "40x48x32"
     made("--shape", shape, "--schedule", strategy, "--emit", "schedule", "-o", "s.mlir")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from products import LEVELS
-from tilewright.schedules.select import STRATEGIES
+from strategies import STRATEGIES
 
 PROGRAM = Path(__file__).with_name("guard_pages.py")
 ODD = [

@@ -10,12 +10,12 @@ import products
 import pytest
 import tilewright as tw
 from products import TARGETS
+from strategies import STRATEGIES
 from tilewright.dtypes import COMBINATIONS, Combination, to_numpy
 from tilewright.emit import stages
 from tilewright.errors import OperandError, SpecError
 from tilewright.payload.reference import within_bound
 from tilewright.schedules import make
-from tilewright.schedules.select import STRATEGIES
 
 NARROW = [types for types in COMBINATIONS if types.a != types.acc]
 INTEGERS = [types for types in NARROW if types.acc == "i32"]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import tilewright as tw
 from products import check, uniform
+from strategies import STRATEGIES
 from tilewright.dtypes import COMBINATIONS
-from tilewright.schedules.select import STRATEGIES
 
 LAYOUTS = ["nt", "tn", "tt"]
 SHAPES = [(32, 64, 96), (29, 41, 53), (1, 1, 1), (1, 37, 70), (40, 1, 33), (13, 66, 1)]

@@ -32,6 +32,7 @@ class Row:
         purpose: What it is for, in a phrase.
         shared: What becomes of its sizes when threads share the work.
         threaded: Whether threads can share it.
+        needs: The features without which it computes nothing.
     """
 
     module: str
@@ -39,6 +40,7 @@ class Row:
     purpose: str
     shared: Callable[[Blocking, MatmulSpec, int], Blocking] = widened
     threaded: bool = True
+    needs: frozenset[str] = frozenset()
 
 
 STRATEGIES: Mapping[str, Row] = {
@@ -50,10 +52,17 @@ STRATEGIES: Mapping[str, Row] = {
         "streamed", blocking.streamed_blocking, "products with few rows and a B that no cache holds", in_strips
     ),
     "outer_product": Row(
-        "outer_product", outer_blocks.blocking, "products on targets with SME: sums in the tiles of ZA", threaded=False
+        "outer_product",
+        outer_blocks.blocking,
+        "products on targets with SME: sums in the tiles of ZA",
+        threaded=False,
+        needs=frozenset({"sme"}),
     ),
     "scalable": Row(
-        "scalable", scalable_blocks.blocking, "products that reuse packed panels, on vectors of any length (SVE)"
+        "scalable",
+        scalable_blocks.blocking,
+        "products that reuse packed panels, on vectors of any length (SVE)",
+        needs=frozenset({"sve"}),
     ),
     "unpacked": Row("unpacked", blocking.unpacked_blocking, "products too small to earn packing back"),
 }
@@ -89,6 +98,11 @@ class Choice:
     strategy: str
     parameters: Blocking
     threads: int = 1
+
+
+def available(target: Target) -> tuple[str, ...]:
+    """The names of the strategies that a target has the features for."""
+    return tuple(name for name, row in STRATEGIES.items() if row.needs <= target.features)
 
 
 def strategy(name: str) -> Strategy:
