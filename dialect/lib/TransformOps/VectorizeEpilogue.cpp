@@ -12,9 +12,13 @@
 using namespace mlir;
 using namespace tilewright;
 
-/// The whole tile, of static shape, of which `input` is the first rows and columns; null when it is nothing of the
-/// kind.
+/// The whole tile, of static shape, of which `input` is the first rows and columns, or the vector that was written there;
+/// null when it is nothing of the kind.
 static Value wholeTile(Value input) {
+  if (auto write = input.getDefiningOp<vector::TransferWriteOp>();
+      write && write.getVectorType().getRank() == 2 && write.getPermutationMap().isIdentity() && !write.getMask() &&
+      llvm::all_of(write.getIndices(), [](Value index) { return isConstantIntValue(index, 0); }))
+    return write.getValueToStore();
   auto isStatic = [](Value value) { return cast<RankedTensorType>(value.getType()).hasStaticShape(); };
   auto slice = input.getDefiningOp<tensor::ExtractSliceOp>();
   if (slice && slice.getSourceType().getRank() == 2 && isStatic(slice.getSource()) && slice.hasUnitStride() &&
@@ -23,13 +27,23 @@ static Value wholeTile(Value input) {
   return isStatic(input) ? input : Value();
 }
 
+/// What was inserted into `input`, where that is all of it: as much as `init`, a tile of the result, has.
+static Value insertedWhole(Value input, Value init) {
+  auto insert = input.getDefiningOp<tensor::InsertSliceOp>();
+  auto slice = init.getDefiningOp<tensor::ExtractSliceOp>();
+  bool whole = insert && slice && insert.getSourceType().getRank() == 2 && insert.hasUnitStride() &&
+               isEqualConstantIntOrValueArray(insert.getMixedSizes(), slice.getMixedSizes()) &&
+               llvm::all_of(insert.getMixedOffsets(), [](OpFoldResult offset) { return isConstantIntValue(offset, 0); });
+  return whole ? insert.getSource() : input;
+}
+
 namespace {
 /// Makes vectors of one epilogue.
 class EpilogueVectors {
 public:
   EpilogueVectors(RewriterBase &rewriter, linalg::GenericOp epilogue, Value tile)
       : rewriter(rewriter), epilogue(epilogue), loc(epilogue.getLoc()), tile(tile),
-        shape(cast<RankedTensorType>(tile.getType()).getShape()),
+        shape(cast<ShapedType>(tile.getType()).getShape()),
         zero(arith::ConstantIndexOp::create(rewriter, loc, 0)), body(rewriter, loc, shape) {}
 
   vector::TransferWriteOp build() {
@@ -37,7 +51,7 @@ public:
     body.map(block->getArgument(0), readWhole(tile));
     for (OpOperand &operand : epilogue->getOpOperands().drop_front())
       if (BlockArgument argument = epilogue.getMatchingBlockArgument(&operand); !argument.use_empty())
-        body.map(argument, isTile(operand) ? readWhole(wholeTile(operand.get())) : read(operand));
+        body.map(argument, isTile(operand) ? readWhole(tileOf(operand)) : read(operand));
     for (Operation &op : block->without_terminator())
       body.repeat(op);
     Value result = body.of(block->getTerminator()->getOperand(0));
@@ -59,12 +73,16 @@ private:
   /// Whether `operand` is another tile of sums, padded as the first one is.
   bool isTile(OpOperand &operand) {
     Value whole = epilogue.isDpsInput(&operand) && epilogue.getMatchingIndexingMap(&operand).isIdentity()
-                      ? wholeTile(operand.get())
+                      ? tileOf(operand)
                       : Value();
-    return whole && cast<RankedTensorType>(whole.getType()).getShape() == shape;
+    return whole && cast<ShapedType>(whole.getType()).getShape() == shape;
   }
 
+  Value tileOf(OpOperand &operand) { return wholeTile(insertedWhole(operand.get(), epilogue.getDpsInits()[0])); }
+
   Value readWhole(Value whole) {
+    if (isa<VectorType>(whole.getType()))
+      return whole;
     Type element = cast<RankedTensorType>(whole.getType()).getElementType();
     return vector::TransferReadOp::create(rewriter, loc, body.type(element), whole, ValueRange{zero, zero},
                                           zeroOf(element), ArrayRef<bool>{true, true});
@@ -118,7 +136,9 @@ DiagnosedSilenceableFailure VectorizeEpilogueOp::applyToOne(transform::Transform
                                                             transform::ApplyToEachResultList &results,
                                                             transform::TransformState &state) {
   auto epilogue = dyn_cast<linalg::GenericOp>(target);
-  Value tile = epilogue && isSupported(epilogue) ? wholeTile(epilogue.getInputs()[0]) : Value();
+  Value tile = epilogue && isSupported(epilogue)
+                   ? wholeTile(insertedWhole(epilogue.getInputs()[0], epilogue.getDpsInits()[0]))
+                   : Value();
   if (!tile) {
     DiagnosedSilenceableFailure failure =
         emitSilenceableError()

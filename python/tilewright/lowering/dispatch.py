@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.errors import LoweringError
-from tilewright.lowering import extents
-from tilewright.lowering.entry import attributes_text
+from tilewright.lowering import extents, tensor_entry
+from tilewright.lowering.entry import attributes_text, tensor_arguments
 from tilewright.mlir import ir
 from tilewright.payload.abi import OK, WRONG_EXTENTS
 from tilewright.schedules.plan import Plan, Test
@@ -72,7 +72,14 @@ def _name(op: ir.Operation) -> str:
 
 
 def _entry(spec: MatmulSpec, plan: Plan, target: Target, symbol: str) -> str:
-    """The entry for matrices, as text."""
+    """The entry, as text."""
+    if spec.takes_tensors:
+        arguments = tensor_arguments(spec)
+        values = ", ".join(f"%{each.name}_tensor" for each in arguments)
+        known = [f"%{name} = llvm.mlir.constant({getattr(spec, name)} : i64) : i64" for name in extents.NAMES]
+        known = [line for line, name in zip(known, extents.NAMES, strict=True) if name not in spec.dynamic]
+        run = "\n    ".join([*known, choice(spec, plan, symbol, values, ", ".join(["!llvm.ptr"] * len(arguments)))])
+        return tensor_entry.text(symbol, arguments, attributes_text(target), "", run)
     arguments = [("m", "i64"), ("n", "i64"), ("k", "i64")]
     for name in ("a", "b", "c"):
         arguments += [(name, "!llvm.ptr"), (f"ld{name}", "i64")]

@@ -91,6 +91,24 @@ def _descriptor(pointer: str, rows: str, columns: str, leading: str) -> str:
     return f"{pointer}, {pointer}, %zero, {rows}, {columns}, {leading}, %one"
 
 
+def tensor_arguments(spec: MatmulSpec) -> list[tensor_entry.TensorArgument]:
+    """The arguments of the entry of a kernel that takes tensors."""
+    return [
+        tensor_entry.TensorArgument(
+            f"t{index}",
+            each.shape,
+            each.type.name,
+            checked=not spec.b_packed or index != 1,
+            batch=each.batch,
+            passed=each.looped(spec),
+            written=index == len(spec.operands),
+            names=(*[""] * each.batch, *each.axes),
+            below=spec.a_shape[0] if spec.gathers and index == _INDEX else 0,
+        )
+        for index, each in enumerate((*spec.operands, spec.result))
+    ]
+
+
 def _entry_text(
     spec: MatmulSpec,
     target: Target,
@@ -101,19 +119,7 @@ def _entry_text(
 ) -> str:
     attributes = attributes_text(target)
     if spec.takes_tensors:
-        arguments = [
-            tensor_entry.TensorArgument(
-                f"t{index}",
-                each.shape,
-                each.type.name,
-                checked=packed is None or index != 1,
-                batch=each.batch,
-                passed=each.looped(spec),
-                written=index == len(spec.operands),
-                below=spec.a_shape[0] if spec.gathers and index == _INDEX else 0,
-            )
-            for index, each in enumerate((*spec.operands, spec.result))
-        ]
+        arguments = tensor_arguments(spec)
         operands, types = [each.descriptor for each in arguments], [each.types for each in arguments]
         declarations, run = run_text(operands, types, workspace, allocator, packed, "%t1")
         return tensor_entry.text(symbol, arguments, attributes, declarations, run)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from tilewright.dims import Dim, Extent
 from tilewright.dtypes import dtype
 from tilewright.payload.abi import (
     DLPACK_CPU,
@@ -38,10 +39,11 @@ class TensorArgument:
         written: Whether the body writes it.
         below: Where its elements are numbers of rows: how many rows there are; otherwise 0.
         compact: Whether its elements have to follow one another without gaps.
+        names: Which of m, n and k each extent is, where it is one and a `Dim`.
     """
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Extent, ...]
     element: str
     checked: bool = True
     batch: int = 0
@@ -49,6 +51,7 @@ class TensorArgument:
     written: bool = False
     below: int = 0
     compact: bool = False
+    names: tuple[str, ...] = ()
 
     @property
     def descriptor(self) -> str:
@@ -75,7 +78,8 @@ def text(symbol: str, arguments: Sequence[TensorArgument], attributes: str, decl
         arguments: Its arguments, in order.
         attributes: Attributes of a function, as MLIR text.
         declarations: What stands before it.
-        run: What is done when all arguments fit; it uses their `descriptor`, ``%zero``, ``%one`` and ``%ok``.
+        run: What is done when all arguments fit; it uses their `descriptor`, ``%zero``, ``%one`` and ``%ok``, and of
+            ``%m``, ``%n`` and ``%k`` those that only a call tells.
     """
     writer = _Writer()
     for argument in arguments:
@@ -117,11 +121,16 @@ def text(symbol: str, arguments: Sequence[TensorArgument], attributes: str, decl
 
 
 class _Writer:
-    """Collects ops, and gives their results names."""
+    """Collects ops, and gives their results names.
+
+    Attributes:
+        extents: The values of those of m, n and k that only a call tells, once a tensor has told them.
+    """
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._count = 0
+        self.extents: dict[str, str] = {}
 
     @property
     def text(self) -> str:
@@ -169,6 +178,7 @@ def _check(writer: _Writer, argument: TensorArgument) -> None:
             writer.require("eq", found, writer.constant(wanted, "i32"), "i32", "%wrong_operand")
         _check_shape(writer, tensor, argument)
     else:
+        assert not any(isinstance(extent, Dim) for extent in shape), "a B that comes packed has extents that are known"
         for axis, extent in enumerate(shape):
             writer.constant(extent, name=f"{name}_extent{axis}")
             writer.constant(max(1, prod(shape[axis + 1 :])), name=f"{name}_step{axis}")
@@ -201,6 +211,9 @@ def _check_shape(writer: _Writer, tensor: str, argument: TensorArgument) -> None
     if not shape:
         return
     extents = writer.load(tensor, _SHAPE, "!llvm.ptr")
+    if any(isinstance(extent, Dim) for extent in shape):
+        _check_open(writer, tensor, argument, extents)
+        return
     for axis, extent in enumerate(shape):
         wanted = writer.constant(extent, name=f"%{label}_extent{axis}")
         writer.require("eq", writer.load(extents, 8 * axis, "i64"), wanted, "i64", "%wrong_extents")
@@ -225,3 +238,51 @@ def _check_shape(writer: _Writer, tensor: str, argument: TensorArgument) -> None
             writer.require(predicate, step, bound, "i64", "%wrong_operand")
         source = step if means else least
         writer.value(f"llvm.add {source}, %zero : i64", f"%{label}_step{axis}")
+
+
+def _check_open(writer: _Writer, tensor: str, argument: TensorArgument, extents: str) -> None:
+    """The same for a tensor of which only a call tells some extents."""
+    shape, label = argument.shape, argument.name
+    sizes = []
+    for axis, (extent, name) in enumerate(zip(shape, argument.names, strict=True)):
+        size = writer.value(f"llvm.add {writer.load(extents, 8 * axis, 'i64')}, %zero : i64", f"%{label}_extent{axis}")
+        sizes.append(size)
+        if not isinstance(extent, Dim):
+            writer.require("eq", size, writer.constant(extent), "i64", "%wrong_extents")
+        elif name in writer.extents:
+            writer.require("eq", size, writer.extents[name], "i64", "%wrong_extents")
+        else:
+            writer.extents[name] = writer.value(f"llvm.add {size}, %zero : i64", f"%{name}")
+            writer.require("sge", size, writer.constant(extent.min), "i64", "%wrong_extents")
+            writer.require("sle", size, writer.constant(extent.max), "i64", "%wrong_extents")
+            rest = writer.value(f"llvm.urem {size}, {writer.constant(extent.multiple)} : i64")
+            writer.require("eq", rest, "%zero", "i64", "%wrong_extents")
+    # Without elements strides mean nothing, and elements of a row follow one another all the same.
+    compact = ["%one"]
+    for size in reversed(sizes[1:]):
+        some = writer.value(f"llvm.intr.umax({size}, %one) : (i64, i64) -> i64")
+        compact.insert(0, writer.value(f"llvm.mul {compact[0]}, {some} : i64"))
+    elements = sizes[0]
+    for size in sizes[1:]:
+        elements = writer.value(f"llvm.mul {elements}, {size} : i64")
+    empty = writer.value(f'llvm.icmp "eq" {elements}, %zero : i64')
+    types = ", ".join(["i64"] * len(shape))
+    given = writer.load(tensor, _STRIDES, "!llvm.ptr")
+    none = writer.value(f'llvm.icmp "eq" {given}, %null_pointer : !llvm.ptr')
+    writer.line(f"llvm.cond_br {none}, ^{label}_strides({', '.join(compact)} : {types}), ^{label}_given")
+    writer.line(f"^{label}_given:")
+    loaded = [writer.load(given, 8 * axis, "i64") for axis in range(len(shape))]
+    writer.line(f"llvm.br ^{label}_strides({', '.join(loaded)} : {types})")
+    steps = [f"%{label}_stride{axis}" for axis in range(len(shape))]
+    writer.line(f"^{label}_strides({', '.join(f'{step}: i64' for step in steps)}):")
+    for axis, (step, least) in enumerate(zip(steps, compact, strict=True)):
+        # With one element or none along an axis, its stride means nothing.
+        single = writer.value(f'llvm.icmp "ule" {sizes[axis]}, %one : i64')
+        idle = writer.value(f"llvm.or {single}, {empty} : i1")
+        bound = least
+        if axis < argument.batch:
+            bound = sizes[-1] if argument.written else "%zero"
+        taken = writer.value(f"llvm.select {idle}, {bound}, {step} : i1, i64")
+        predicate = "eq" if axis == len(shape) - 1 or argument.compact else "sge"
+        writer.require(predicate, taken, bound, "i64", "%wrong_operand")
+        writer.value(f"llvm.select {idle}, {least}, {step} : i1, i64", f"%{label}_step{axis}")

@@ -18,7 +18,7 @@ from tilewright.errors import SpecError, TilewrightError
 from tilewright.payload.abi import TENSORS_SUFFIX, dlpack_code, prototype
 from tilewright.payload.packing import PackedFormat
 from tilewright.runtime.packed_b import PackedB, Packing
-from tilewright.spec import MatmulSpec
+from tilewright.spec import MatmulSpec, OperandSpec
 from tilewright.targets.base import Target
 
 
@@ -235,8 +235,20 @@ def tensors(spec: MatmulSpec) -> list[tuple[str, tuple[int, ...], np.dtype[Any],
         return []
     operands = (*spec.operands, replace(spec.result, name="out"))
     return [
-        (each.name, each.shape, to_numpy(each.type), *dlpack_code(each.type.name), each.batch) for each in operands
+        (each.name, _shape(each), to_numpy(each.type), *dlpack_code(each.type.name), each.batch) for each in operands
     ]
+
+
+_OPEN = {"m": -2, "n": -3, "k": -4}
+"""How `MatmulCall` takes the extents of operands that only a call tells."""
+
+
+def _shape(operand: OperandSpec) -> tuple[int, ...]:
+    """The shape of an operand as the native base class takes it."""
+    names = (*[""] * operand.batch, *operand.axes)
+    return tuple(
+        _OPEN[name] if isinstance(extent, Dim) else extent for extent, name in zip(operand.shape, names, strict=True)
+    )
 
 
 def _limits(extent: Extent) -> tuple[int, int, int]:

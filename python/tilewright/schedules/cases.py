@@ -18,6 +18,10 @@ from tilewright.targets.base import Target
 _TYPICAL = 1024
 """An extent of which the blocks are like those of larger ones."""
 
+_DEPTHS = (1040, 4112)
+"""Rows of B up to which panels hold all of K, as they have to where something is done to the sums: two sizes, so that the
+panels of a small K do not lie far apart, and no multiples of a power of two, so that not all of them are in the same sets."""
+
 _OPEN = ("packed", "unpacked", "streamed", "outer_product")
 """Strategies that take extents which only a call tells."""
 
@@ -33,21 +37,24 @@ class _Rule:
     Attributes:
         tests: What they have to be.
         typical: Extents for which the sizes are computed, where they are not those that are known.
+        strategy: Which one; None for that which is chosen for the typical extents, and for nothing if that packs, as what
+            is large does.
     """
 
     tests: tuple[Test, ...]
     typical: Mapping[str, int]
+    strategy: str | None = None
 
 
 def _rules(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
     """Where `select.choose` changes its mind, by tests of extents; the last rule fits always."""
     lanes, few = target.lanes(spec.acc_type), most_rows(target)
-    step = target.dots(spec.a_type.name, spec.b_type.name)[-1].step
+    dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
     from_memory = ceil_div(held_bytes(target) // 2, spec.b_type.bytes)
     beyond_l2 = 2 * target.l2.bytes // spec.b_type.bytes + 1
     deep, wide = {"n": 2048, "k": 2048}, {"n": 512, "k": 512}
     yield _Rule((Test("n", 1, 1), Test("k", lanes)), {"n": 1})
-    whole = (Test("k", multiple=step),) if spec.a != spec.acc and step > 1 else ()
+    whole = (Test("k", multiple=dot.step),) if spec.widens and dot.step > 1 else ()
     for rows, typical in ((1, 1), (lanes // 2, lanes // 2), (few, few)):
         if rows == 1:
             yield _Rule((Test("m", 1, 1), Test("kn", from_memory), *whole), {"m": 1, **deep})
@@ -56,12 +63,23 @@ def _rules(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
             yield _Rule((Test("m", most=rows), Test("kn", from_memory), *whole), {"m": typical, **deep})
     yield _Rule((Test("n", most=lanes // 2), *whole), {"n": lanes // 2})
     if whole:
-        yield _Rule((Test("m", most=select.NARROW_PRODUCTS), *whole), {"m": few // 2, **wide})
+        rows = select.NARROW_PRODUCTS // dot.depth
+        yield _Rule((Test("m", most=rows - 1), *whole), {"m": rows // 2, **wide})
     else:
         yield _Rule((Test("kn", most=beyond_l2 - 1),), wide)
         yield _Rule((Test("m", most=select.ROWS_TO_PACK - 1),), {"m": few})
         yield _Rule((Test("m", most=4 * few),), {"m": 2 * few})
-    yield _Rule((), {})
+    yield from _large(spec, None)
+
+
+def _large(spec: MatmulSpec, name: str | None) -> Iterator[_Rule]:
+    """What is not small in any way, by strategy `name`, or by `packed`."""
+    if not spec.fused or name not in (None, "packed"):
+        yield _Rule((), {}, name or "packed")
+        return
+    for depth in _DEPTHS:
+        yield _Rule((Test("k", most=depth),), {"k": depth}, "packed")
+    yield _Rule((), {}, "unpacked")
 
 
 def plan(
@@ -80,8 +98,8 @@ def plan(
         ScheduleError: The strategy or an override is unknown, or a size is no int above zero.
     """
     cases: list[Case] = []
-    for rule in [_Rule((), {})] if name else _rules(spec, target):
-        case = _case(spec, target, rule, name, overrides, threads)
+    for rule in _large(spec, name) if name else _rules(spec, target):
+        case = _case(spec, target, rule, overrides, threads)
         # What an earlier case's tests are among, that case takes.
         if case is not None and not any(set(each.tests) <= set(case.tests) for each in cases):
             cases.append(case)
@@ -96,22 +114,23 @@ def plan(
 
 
 def _case(
-    spec: MatmulSpec, target: Target, rule: _Rule, name: str | None, overrides: Mapping[str, int] | None, threads: int
+    spec: MatmulSpec, target: Target, rule: _Rule, overrides: Mapping[str, int] | None, threads: int
 ) -> Case | None:
-    """The case of those extents that a rule is for; None when there are none."""
+    """The case of those extents that a rule is for; None when there are none, or they are computed as large ones are."""
     narrow = narrowed(spec, (*_SOME, *rule.tests))
     if narrow is None:
         return None
     tests = tuple(test for test in rule.tests if not _certain(spec, test))
     typical = representative(narrow, rule.typical)
-    choice = (
-        select.choose(typical, target, overrides, threads)
-        if name is None
-        else select.sized(name, typical, target, overrides, threads)
-    )
-    if narrow.dynamic and choice.strategy not in _OPEN:
-        choice = select.sized("unpacked" if choice.strategy == "inner_product" else "packed", typical, target, overrides, threads)
-    return Case(narrow, Plan(choice.strategy, _open(choice, narrow), threads=choice.threads), tests)
+    if rule.strategy is None:
+        choice = select.choose(typical, target, overrides, threads)
+        if narrow.dynamic and choice.strategy not in _OPEN and not spec.b_transposed:
+            choice = select.sized("unpacked", typical, target, overrides, threads)
+        if choice.strategy == "packed" or (narrow.dynamic and choice.strategy not in _OPEN):
+            return None
+    else:
+        choice = select.sized(rule.strategy, typical, target, overrides, threads)
+    return Case(narrow, Plan(choice.strategy, _open(choice, narrow), threads=threads), tests)
 
 
 def _certain(spec: MatmulSpec, test: Test) -> bool:

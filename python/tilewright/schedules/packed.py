@@ -72,7 +72,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     m, n, k = ((_MANY if isinstance(extent, Dim) else extent) for extent in (spec.m, spec.n, spec.k))
     loops = {
         "jc": ([0, p.nc, 0], p.nc < n),
-        "pc": ([0, 0, p.kc], p.kc < k),
+        "pc": ([0, 0, p.kc], p.kc < k and not spec.fused),
         "ic": ([p.mc, 0, 0], p.mc < m),
         "jr": ([0, p.nr, 0], p.nr < min(p.nc, n)),
         "ir": ([p.mr, 0, 0], p.mr < min(p.mc, m)),
@@ -121,7 +121,11 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             tile = steps.match_product(script.functions, spec)
         looped = trimmed or p.kc > dot.step
         if looped:
-            tile, _ = steps.tile(tile, [0, 0, dot.step])
+            tile, loop = steps.tile(tile, [0, 0, dot.step])
+            if trimmed and dot.step > 1:
+                steps.specialize_tiles(loop, unit=dot.step, whole=True)
+                steps.clean(script.functions)
+                tile = steps.match_product(script.functions, spec)
             if spec.products > 1:
                 steps.clean(script.functions)
                 tile = steps.match_product(script.functions, spec)

@@ -74,8 +74,9 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
     ):
         if isinstance(extent, Dim):
             tile, loop = _tile_with_zeros(tile, sizes, spec)
-            whole = divided_by(extent, unit)
-            short.append((loop, partial(steps.specialize_tiles, unit=unit, whole=whole)))
+            if size > 1:
+                whole = divided_by(extent, unit)
+                short.append((loop, partial(steps.specialize_tiles, unit=unit, whole=whole)))
         elif size < min(block, extent):
             tile, loop = steps.tile_result(tile, sizes, spec)
             if extent % size or extent % block:
@@ -96,9 +97,11 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
     if not divided_by(spec.n, lanes):
         tile = steps.pad(tile, spec, sizes=[0, lanes, 0], pack=[False] * 3)
     steps.vectorize_product(tile, script.functions, spec)
-    if spec.fused:
+    if spec.fused and not spec.dynamic:
         steps.vectorize_epilogue(steps.match_marked(script.functions, _EPILOGUE))
     steps.keep_accumulators(script.functions, looped=looped)
+    if spec.fused and spec.dynamic:  # Sums of a short vector are one only now.
+        steps.vectorize_epilogue(steps.match_marked(script.functions, _EPILOGUE))
     if spec.beta == 0 or spec.fused:
         steps.start_from_zero(script.functions, runs=bool(spec.dynamic))
 
