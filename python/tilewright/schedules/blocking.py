@@ -12,12 +12,12 @@ block is about as large as the others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from math import gcd
 
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType
-from tilewright.errors import ScheduleError
+from tilewright.errors import ScheduleError, SpecError
 from tilewright.schedules import tiles
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -33,6 +33,8 @@ _PANEL_SHARE = 1 / 4
 """Part of L2 for one panel of B, which is read once for each tile of rows."""
 _A_SHARE = 1 / 2
 """Part of L2 for the block of A; the rest is for the panels of B and C that pass through."""
+_ROWS_SHARE = 1 / 2
+"""Part of L2 for a block of whole rows of C, which are read again three times."""
 _B_SHARE = 1 / 8
 """Part of the last-level cache for the block of B: other cores, and other machines on this one, use it too."""
 _B_BLOCK_LIMIT = 4 << 20
@@ -266,7 +268,28 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     b_bytes //= spec.products
     mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, mr)
     nc = even(spec.n, b_bytes // depth_bytes, nr)
-    return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
+    sizes = Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
+    return _with_rows(sizes, spec, target) if spec.has_rows else sizes
+
+
+def _with_rows(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes for whole rows of C, of which a block stays in L2 until it is complete: with all of N, and fewer rows.
+
+    Raises:
+        SpecError: Not one register tile of rows fits.
+    """
+    dot = target.dot(spec.a_type.name, spec.b_type.name)
+    least = tiles.AMX_ROWS if dot.kind == "amx" else dot.rows
+    rows = int(target.l2.bytes * _ROWS_SHARE) // (max(spec.n, 1) * spec.inner.c_type.bytes)
+    if rows < least:
+        raise SpecError(
+            f"{least} rows of {spec.n} elements are more than L2 of {target.name} holds",
+            where=str(spec),
+            expected=f"rows of at most {int(target.l2.bytes * _ROWS_SHARE) // least // spec.inner.c_type.bytes} elements",
+            remedy="Leave out softmax, or the reduction of rows, and do it afterwards",
+        )
+    mr = sizes.mr if sizes.mr <= rows else rows // least * least
+    return replace(sizes, mr=mr, mc=min(sizes.mc, even(spec.m, rows // mr * mr, mr)), nc=max(spec.n, 1))
 
 
 def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:

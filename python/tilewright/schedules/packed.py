@@ -7,13 +7,13 @@ Multiplication" (ACM TOMS 34(3), 2008), as BLIS has it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import gcd, lcm
 
 from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.mlir import ir
-from tilewright.schedules import batch_loops, steps
+from tilewright.schedules import batch_loops, row_blocks, steps
 from tilewright.schedules.blocking import Blocking, ceil_div
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -57,8 +57,15 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     Of a K that only a call tells, the loop over k ends where the block of K does, at pc + kc or at K, in whole steps; and the
     panels are packed so far.
 
+    With softmax, or a reduction of rows, there is no loop jc, and C is scratch of mc rows, of which C is then made row by row::
+
+        packed_b[N / nr][K][nr] = B
+        for ic: packed_a = ...; for jr, ir: ...; scratch[ir:, jr:] = epilogue(acc)
+          for each row: C[ic+row, :] = softmax of scratch[row, :]
+
     The step t is 1 but for types of which the target's instruction takes several products at once.
     """
+    whole, spec = spec, spec.inner if spec.has_rows else spec
     dot = target.dot(spec.a_type.name, spec.b_type.name)
     # Panels hold whole groups of the elements that an instruction multiplies at once.
     kc, step = max(most(spec.k), blocking.kc) if spec.fused else blocking.kc, dot.step
@@ -79,7 +86,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     }
     with steps.script() as script:
         steps.record(script.functions, packed, p, target)
-        tile = _tile_nest(script, spec, {name: sizes for name, (sizes, wanted) in loops.items() if wanted})
+        tile = _tile_nest(script, whole, {name: sizes for name, (sizes, wanted) in loops.items() if wanted})
         steps.merge_slices(script.functions)
         tile = steps.pad(tile, spec, sizes=[p.mr, p.nr, p.kc], pack=[True, True, False])
         panels = [steps.producer(tile, operand) for operand in range(2)]
@@ -116,6 +123,8 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         tile = steps.match_product(script.functions, spec)
         # Before the loops over k: what becomes one loop then has nothing of the epilogue's in between.
         write = steps.vectorize_epilogue(steps.match_marked(script.functions, _EPILOGUE)) if spec.fused else None
+        if whole.has_rows:
+            row_blocks.finish(script, target.lanes(spec.c_type))
         if spec.products > 1:
             steps.clean(script.functions)
             tile = steps.match_product(script.functions, spec)
@@ -141,12 +150,22 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
 
 def _tile_nest(script: steps.Script, spec: MatmulSpec, loops: Mapping[str, Sequence[int]]) -> steps.Handle:
     """Tiles the product by one loop for each of `loops`, outermost first, with what is done to its sums inside."""
+    if spec.has_rows:
+        tile = row_blocks.take_apart(script, spec, loops.get("ic"))
+        loops, spec = {name: sizes for name, sizes in loops.items() if name != "ic"}, spec.inner
+        return _tiled(script, spec, tile, loops.values())
     around = ("jc", "pc") if batch_loops.shared_axes(spec) else ()
     batch_loops.take_apart(script, spec, [sizes for name, sizes in loops.items() if name in around])
     tile = batch_loops.match_result(script, spec)
-    for name, sizes in loops.items():
-        if name not in around:
-            tile, _ = steps.tile_result(tile, sizes, spec)
+    return _tiled(script, spec, tile, [sizes for name, sizes in loops.items() if name not in around])
+
+
+def _tiled(
+    script: steps.Script, spec: MatmulSpec, tile: steps.Handle, loops: Iterable[Sequence[int]]
+) -> steps.Handle:
+    """Tiles what makes the result by `loops`, and returns the product in it."""
+    for sizes in loops:
+        tile, _ = steps.tile_result(tile, sizes, spec)
     if spec.fused:
         steps.mark(tile, _EPILOGUE)
     return steps.match_product(script.functions, spec)

@@ -171,7 +171,7 @@ def _chosen(spec: MatmulSpec, target: Target) -> str:
 
 def needed(spec: MatmulSpec) -> str | None:
     """The one strategy that fuses what is done before the product, or what takes more than an element after it, if any is."""
-    return "packed" if spec.prologue_a or spec.prologue_b or spec.products > 1 else None
+    return "packed" if spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows else None
 
 
 def sized(

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Steps of a schedule for what needs whole rows of C: blocks of rows, each with all of N, that stay in L2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.mlir.dialects import transform
+from tilewright.mlir.dialects.transform import tensor
+from tilewright.schedules import steps
+from tilewright.spec import MatmulSpec
+
+_ROWS = "rows"
+"""Mark of the op that makes C of rows."""
+
+
+def take_apart(script: steps.Script, spec: MatmulSpec, block: Sequence[int] | None) -> steps.Handle:
+    """Makes a loop over blocks of rows, and returns the op in it that makes what the rows are looked at for.
+
+    Before: ``S = f(A * B)``, ``C = softmax of S``. After, with the block ``[mc, 0, 0]``::
+
+        for ic in 0..M step mc:
+          S[0:mc, :] = f(A[ic:ic+mc, :] * B)      (the op that is returned)
+          C[ic:ic+mc, :] = softmax of S
+
+    S is a scratch of mc rows.
+    """
+    last = steps.producer(steps.match(script.functions, "func.return"), 0)
+    if block is not None:
+        last, _ = steps.tile_with_producers(last, block[:1])
+    steps.mark(last, _ROWS)
+    steps.hoist_invariants(script.functions)  # What a prologue makes of B is made for all blocks.
+    steps.clean(script.functions)  # What several ops need was made for each of them.
+    first = steps.split(steps.match_product(script.functions, spec), spec.products)[0]
+    made = steps.consumers(first)
+    if block is not None:
+        steps.apply(script.functions, tensor.apply_patterns_tensor_fold_tensor_empty)
+        scratch = steps.producer(made, 1 + len(spec.inner.chain.operands))
+        tensor.tensor_make_loop_independent(transform.AnyOpType.get(), scratch, 1)
+        steps.clean(script.functions)
+    return made
+
+
+def finish(script: steps.Script, lanes: int) -> None:
+    """Makes the loop over the rows of a block, as `steps.vectorize_rows` says, when no other op is in between."""
+    steps.vectorize_rows(steps.match_marked(script.functions, _ROWS), lanes)
