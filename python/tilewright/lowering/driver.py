@@ -42,6 +42,8 @@ from tilewright.targets.base import Target
 
 RUNTIME_ALLOCATOR = ("_mlir_memref_to_llvm_aligned_alloc", "_mlir_memref_to_llvm_free")
 """Scratch memory from the runtime that loads the kernel, which keeps it between calls."""
+_WRITTEN_OUT = ("scalable", "outer_product")
+"""Strategies that mark products for the lowering to write out, and leave what follows them to it too."""
 LIBC_ALLOCATOR = ("aligned_alloc", "free")
 """Scratch memory from the C library, for objects that are linked elsewhere."""
 
@@ -218,7 +220,7 @@ def bufferize(
     if plan is not None and plan.parameters is not None and plan.name == "outer_product":
         run_passes(module, block_products.HOIST, "bufferized")
         outer_products.call(_payload_function(module, "bufferized"), spec, target, plan.parameters)
-    if target.scalable_bits:
+    if target.scalable_bits and plan is not None and plan.name in _WRITTEN_OUT:
         scalable_elementwise.vectorize(_payload_function(module, "bufferized"))
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
     stored.take_as_stored(_payload_function(module, "bufferized"), spec)

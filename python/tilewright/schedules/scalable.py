@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from tilewright.dims import most
 from tilewright.mlir import ir
 from tilewright.schedules import batch_loops, scalable_blocks, steps
 from tilewright.schedules.blocking import Blocking
@@ -36,9 +37,9 @@ def scalable(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
               for k in 0..kc step t: acc += packed_a[ir / mr][k:k+t] * packed_b[jr / NR][k:k+t]
               C[ic+ir:, jc+jr:] = acc if pc == 0 else C + acc
 
-    With something done to the sums before they are written, there is no loop pc: kc is all of K. A block of sums is then
-    complete in the cache, and what follows it is done there. Of a batch, loops over its entries are around that, those over
-    entries that share one B inside of jc and pc.
+    With something done to the sums before they are written, the loop pc is inside: a block of sums is complete in the cache,
+    and what follows it is done there. Of a batch, loops over its entries are around that, those over entries that share one B
+    inside of jc and pc.
 
     Raises:
         ScheduleError: The target has no such products, the strategy does not compute `spec`, or a register tile of these sizes
@@ -47,8 +48,9 @@ def scalable(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     scalable_blocks.require(spec, target, blocking)
     p = blocking
     columns, depth, rows = [0, p.nc, 0], [0, 0, p.kc], [p.mc, 0, 0]
-    around = [columns] * (p.nc < spec.n) + [depth] * (p.kc < spec.k and not spec.fused)
-    inside = [rows] * (p.mc < spec.m)
+    deep = p.kc < most(spec.k)
+    around = [columns] * (p.nc < most(spec.n)) + [depth] * (deep and not spec.fused)
+    inside = [rows] * (p.mc < most(spec.m))
     if not batch_loops.shared_axes(spec):
         around, inside = [], around + inside
     with steps.script() as script:
@@ -57,5 +59,9 @@ def scalable(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         tile = batch_loops.match_result(script, spec)
         for sizes in inside:
             tile, _ = steps.tile_result(tile, sizes, spec)
-        steps.mark(steps.match_product(script.functions, spec), _PRODUCT)
+        product = steps.match_product(script.functions, spec)
+        if deep and spec.fused:
+            product, _ = steps.tile(product, depth)
+        steps.mark(product, _PRODUCT)
+        steps.clean(script.functions)
     return script.module

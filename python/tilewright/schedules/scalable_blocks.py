@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from tilewright.dims import least
 from tilewright.errors import ScheduleError
 from tilewright.schedules.blocking import Blocking, ceil_div, even
 from tilewright.spec import MatmulSpec
@@ -28,9 +29,13 @@ _KC_RANGE = (128, 1024)
 
 
 def fits(spec: MatmulSpec, target: Target) -> bool:
-    """Whether the strategy computes `spec`: with static extents, and not what is done to operands, or with more of them."""
-    further = spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows or spec.dynamic
-    return _dot(spec, target) is not None and not further and not spec.b_packed
+    """Whether the strategy computes `spec`: one product, of operands as they are, and what is done to each element of it.
+
+    Of a batch of single rows, columns or products, MLIR does not know which elements lie side by side.
+    """
+    further = spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows
+    single = spec.batch and min(least(each) for each in (spec.m, spec.n, spec.k)) <= 1
+    return _dot(spec, target) is not None and not (further or single or spec.b_packed)
 
 
 def pays(spec: MatmulSpec, target: Target) -> bool:
@@ -65,7 +70,7 @@ def require(spec: MatmulSpec, target: Target, blocking: Blocking) -> Dot:
         raise ScheduleError(
             f"strategy scalable does not compute {spec}",
             where="scalable",
-            expected="static extents, a B that comes unpacked, no prologue, and an epilogue of elements",
+            expected="a B that comes unpacked, no prologue, an epilogue of elements, and no batch of single rows or columns",
             remedy="Let the strategy be chosen",
         )
     lanes = _lanes(spec)
@@ -93,7 +98,7 @@ def blocking(spec: MatmulSpec, target: Target) -> Blocking:
     element_bytes = spec.a_type.bytes if storage is None else int(storage.lstrip("bfi")) // 8
     shortest, longest = _KC_RANGE
     most = min(max(int(target.l2.bytes * _PANEL_SHARE) // (nr * times * element_bytes), shortest), longest)
-    kc = max(spec.k, 1) if spec.fused else even(spec.k, most, step)
+    kc = even(spec.k, most, step)
     depth_bytes = ceil_div(kc, step) * step * element_bytes
     mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, mr)
     nc = even(spec.n, _B_BLOCK_LIMIT // depth_bytes, nr * times)
