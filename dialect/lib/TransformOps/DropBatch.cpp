@@ -4,6 +4,7 @@
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -34,6 +35,23 @@ static Operation *createSmaller(Location loc, OpBuilder &builder, linalg::Linalg
   IRMapping mapping;
   op->getRegion(0).cloneInto(&generic.getRegion(), mapping);
   return generic;
+}
+
+/// Lets a result that was put back into a tile, which is put into a larger tensor, go there without the tile. Upstream's
+/// patterns merge such insertions only where all sizes are static.
+static void insertAtOnce(RewriterBase &rewriter, Value tile) {
+  auto inner = tile.getDefiningOp<tensor::InsertSliceOp>();
+  if (!inner)
+    return;
+  for (Operation *user : llvm::make_early_inc_range(tile.getUsers())) {
+    auto outer = dyn_cast<tensor::InsertSliceOp>(user);
+    if (!outer || outer.getSource() != tile || outer.getSourceType().getRank() != outer.getDestType().getRank())
+      continue;
+    rewriter.setInsertionPoint(outer);
+    rewriter.replaceOpWithNewOp<tensor::InsertSliceOp>(outer, inner.getSource(), outer.getDest(),
+                                                       outer.getMixedOffsets(), outer.getMixedSizes(),
+                                                       outer.getMixedStrides());
+  }
 }
 
 DiagnosedSilenceableFailure DropBatchOp::applyToOne(transform::TransformRewriter &rewriter, Operation *target,
@@ -69,6 +87,8 @@ DiagnosedSilenceableFailure DropBatchOp::applyToOne(transform::TransformRewriter
   if (failed(result))
     return refuse("upstream does not drop these dimensions");
   rewriter.replaceOp(target, result->replacements);
+  for (Value replacement : result->replacements)
+    insertAtOnce(rewriter, replacement);
   return DiagnosedSilenceableFailure::success();
 }
 
