@@ -58,9 +58,7 @@ class ModuleProblem:
         """Compiles up to the stage `until`; see `tilewright.runtime.compile_module.build_module`."""
         from tilewright.runtime.compile_module import build_module
 
-        return build_module(
-            self.text, self.filename, self.target, self.threads, until=until, for_linking=for_linking
-        )
+        return build_module(self.text, self.filename, self.target, self.threads, until=until, for_linking=for_linking)
 
     def header(self) -> bytes:
         """The C header of its functions."""

@@ -11,7 +11,7 @@ from functools import partial
 
 from tilewright.emit import STAGES, code
 from tilewright.errors import LoweringError
-from tilewright.lowering import driver, modules
+from tilewright.lowering import driver, module_entries, modules
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import func
@@ -266,7 +266,7 @@ class _Builder:
             modules.to_llvm(each.module, name, self._target)
             bodies[name] = each.signature, each.module
         products = [each.lowered for each in self._products]
-        self._joined = modules.join(bodies, products, self._target, self._allocator)
+        self._joined = module_entries.join(bodies, products, self._target, self._allocator)
         self._write("llvm", self._joined)
 
     def _llvmir(self) -> None:

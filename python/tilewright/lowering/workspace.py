@@ -80,7 +80,7 @@ def _times(block: ir.Block, buffers: Sequence[ir.Value]) -> list[tuple[int, int]
                 op = use.owner.operation
                 values += [each for each in op.results if isinstance(each.type, ir.MemRefType)]
                 while op not in order:
-                    op = op.parent.operation
+                    op = op.parent.operation  # type: ignore[union-attr] - `block` is around it
                 uses.append(order[op])
         found.append((min(uses, default=0), max(uses, default=0)))
     return found

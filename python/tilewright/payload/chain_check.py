@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from tilewright.errors import SpecError
 from tilewright.spec import MatmulSpec
@@ -25,7 +26,7 @@ def check(stages: Sequence[MatmulSpec]) -> None:
                 where="compile_chain",
                 expected="a spec with beta 0, without batch and prologues, and with known extents of at least 1",
             )
-    for number, (first, second) in enumerate(zip(stages, stages[1:], strict=False)):
+    for number, (first, second) in enumerate(pairwise(stages)):
         if (first.c_shape, first.c) != ((second.m, second.k), second.a) or second.a_transposed:
             raise SpecError(
                 f"stage {number} gives {first.m}x{first.n} {first.c}, and stage {number + 1} takes an A of"

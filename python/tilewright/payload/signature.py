@@ -41,6 +41,8 @@ class Parameter:
 
     def __str__(self) -> str:
         """Name, extents and type: "x: 128x768 f32"."""
+        if self.packed:
+            return f"{self.name}: packed"
         return f"{self.name}: {'x'.join(map(str, self.shape)) or 'scalar'} {self.element}"
 
 

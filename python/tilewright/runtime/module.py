@@ -63,9 +63,7 @@ class Function(FunctionCall):
 
     if TYPE_CHECKING:  # The native base class has it.
 
-        def __call__(
-            self, *arguments: Array, out: Array | tuple[Array, ...] | None = None, **named: Array
-        ) -> Any:  # noqa: ANN401 - an array, a tuple or None
+        def __call__(self, *arguments: Array, out: Array | tuple[Array, ...] | None = None, **named: Array) -> Any:  # noqa: ANN401 - an array, a tuple or None
             """Computes the results, as the class says."""
             ...
 
@@ -147,21 +145,21 @@ class Module(Mapping[str, Function]):
         return self._functions[name]
 
     def __iter__(self) -> Iterator[str]:
+        """The functions' names."""
         return iter(self._functions)
 
     def __len__(self) -> int:
+        """How many functions there are."""
         return len(self._functions)
 
-    def __call__(
-        self, *arguments: Array, out: Array | tuple[Array, ...] | None = None, **named: Array
-    ) -> Any:  # noqa: ANN401 - as of Function
+    def __call__(self, *arguments: Array, out: Array | tuple[Array, ...] | None = None, **named: Array) -> Any:  # noqa: ANN401 - as of Function
         """Calls the only function, as `Function` says.
 
         Raises:
             SpecError: There are several.
         """
         function = self._only()
-        return function(*arguments, **({} if out is None else {"out": out}), **named)
+        return function(*arguments, **named) if out is None else function(*arguments, out=out, **named)
 
     def pack(self, name: str, b: Array) -> PackedB:
         """Packs an argument of the only function, as `Function.pack` says.
@@ -233,7 +231,10 @@ def entries(functions: tuple[Signature, ...]) -> list[str]:
     """The names of all entries of an object with these functions."""
     names = [each.name for each in functions]
     packers = [
-        f"{each.name}_{argument.name}{PACK_SUFFIX}" for each in functions for argument in each.arguments if argument.packed
+        f"{each.name}_{argument.name}{PACK_SUFFIX}"
+        for each in functions
+        for argument in each.arguments
+        if argument.packed
     ]
     return [*names, *(f"{name}{TENSORS_SUFFIX}" for name in names), *packers]
 

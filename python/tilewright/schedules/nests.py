@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import structured
-from tilewright.payload.modules.contractions import axes
 from tilewright.payload.modules.chains import PACKS
+from tilewright.payload.modules.contractions import axes
 from tilewright.payload.modules.places import STAND_IN
 from tilewright.schedules import steps
 from tilewright.targets.base import Target
@@ -77,7 +77,9 @@ def _nest(op: ir.Operation, target: Target) -> Nest | None:
         return None
     body = [each.operation.name for each in op.regions[0].blocks[0].operations]
     maps = [axes(each) for each in ir.ArrayAttr(op.attributes["indexing_maps"])]
-    if not all(name.startswith(_BODY) for name in body) or any(each is None or len(set(each)) < len(each) for each in maps):
+    if not all(name.startswith(_BODY) for name in body) or any(
+        each is None or len(set(each)) < len(each) for each in maps
+    ):
         return None
     if not all(_is_vectorisable(value.type) for value in op.operands):
         return None

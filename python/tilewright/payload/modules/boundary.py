@@ -17,7 +17,13 @@ from tilewright.spec import MatmulSpec
 _NAME = re.compile(r"%([A-Za-z_][A-Za-z0-9_]*)")
 _UNSIGNED = ("arith.extui", "arith.uitofp")
 _SIGNED = ("arith.extsi", "arith.sitofp")
-_RESHAPES = ("tensor.extract_slice", "tensor.insert_slice", "tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
+_RESHAPES = (
+    "tensor.extract_slice",
+    "tensor.insert_slice",
+    "tensor.expand_shape",
+    "tensor.collapse_shape",
+    "tensor.cast",
+)
 _DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
 
 
@@ -91,7 +97,13 @@ def close(
         ]
         names = ["out"] if count == 1 else [f"out{index}" for index in range(count)]
         outputs = [
-            Parameter(name, tuple(ir.ShapedType(value.type).shape), element, written=True, compact=value.type.rank > 2)
+            Parameter(
+                name,
+                tuple(ir.ShapedType(value.type).shape),
+                element,
+                written=True,
+                compact=ir.ShapedType(value.type).rank > 2,
+            )
             for name, value, element in zip(names, targets[:count], results, strict=False)
         ]
         function.arg_attrs = [_attributes(each) for each in (*parameters, *outputs)]
@@ -159,7 +171,10 @@ def _direct(terminator: ir.Operation, index: int, target: ir.Value) -> None:
             with ir.InsertionPoint(op), op.location:
                 attributes = {"reassociation": reshape.attributes["reassociation"]}
                 target = ir.Operation.create(
-                    "tensor.collapse_shape", results=[reshape.operands[0].type], operands=[target], attributes=attributes
+                    "tensor.collapse_shape",
+                    results=[reshape.operands[0].type],
+                    operands=[target],
+                    attributes=attributes,
                 ).results[0]
         op.operands[position] = target
         return
@@ -225,8 +240,8 @@ def _result_element(value: ir.Value, specs: Sequence[MatmulSpec]) -> str:
             last = list(op.regions[0].blocks[0].operations)[-1].operation.operands[value.result_number]
             return "u8" if isinstance(last, ir.OpResult) and last.owner.name == "arith.fptoui" else "i8"
         if op.name == "scf.for":
-            inner = list(op.regions[0].blocks[0].operations)[-1].operation
-            value = inner.operands[value.result_number]
+            yielded = list(op.regions[0].blocks[0].operations)[-1].operation
+            value = next(each for index, each in enumerate(yielded.operands) if index == value.result_number)
         elif op.name in _RESHAPES:
             value = op.operands[0]
         else:

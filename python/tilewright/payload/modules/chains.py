@@ -206,7 +206,7 @@ def _fuse(pair: _Pair, specs: list[MatmulSpec], rows: int, packs: Callable[[Matm
 
     index = ir.IndexType.get()
     bounds = [arith.constant(index, each) for each in (0, whole, rows)]
-    loop = scf.ForOp(*bounds, [pair.second.operands[len(pair.second.operands) - 1]])
+    loop = scf.ForOp(bounds[0], bounds[1], bounds[2], [pair.second.operands[len(pair.second.operands) - 1]])
     with ir.InsertionPoint(loop.body):
         scf.YieldOp([block(loop.induction_variable, rows, loop.inner_iter_args[0])])
     result = block(whole, rest, loop.results[0]) if rest else loop.results[0]
@@ -256,7 +256,9 @@ def _rows(value: ir.Value, axes: list[Axes], start: ir.Value | int, count: int) 
     """Some rows of an operand; all of one that has none."""
     if (0,) not in axes:
         return value
-    shape = [count if axis == (0,) else extent for axis, extent in zip(axes, ir.ShapedType(value.type).shape, strict=True)]
+    shape = [
+        count if axis == (0,) else extent for axis, extent in zip(axes, ir.ShapedType(value.type).shape, strict=True)
+    ]
     kind = ir.RankedTensorType.get(shape, ir.ShapedType(value.type).element_type)
     return _sliced("tensor.extract_slice", kind, [value], shape, axes.index((0,)), start)
 

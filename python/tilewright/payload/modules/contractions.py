@@ -8,7 +8,9 @@ operands (k).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from tilewright.dtypes import COMBINATIONS, DTYPES
 from tilewright.mlir import ir
@@ -44,7 +46,7 @@ class Contraction:
         return _KINDS[tuple(dimension in each for each in self.maps)]
 
 
-_KINDS = {
+_KINDS: dict[tuple[bool, ...], str] = {
     (True, True, True): "batch",
     (True, False, True): "m",
     (False, True, True): "n",
@@ -85,9 +87,10 @@ def _read(op: ir.Operation) -> Contraction | None:
     """The product that a ``linalg.generic`` is; None where it is none that can be compiled as such."""
     if len(op.operands) != 3 or len(op.results) != 1:
         return None
-    maps = tuple(axes(each) for each in ir.ArrayAttr(op.attributes["indexing_maps"]))
+    found = [axes(each) for each in ir.ArrayAttr(op.attributes["indexing_maps"])]
+    maps = [each for each in found if each is not None and len(set(each)) == len(each)]
     extended = forms.extensions(op)
-    if extended is None or any(each is None or len(set(each)) != len(each) for each in maps):
+    if extended is None or len(maps) != 3:
         return None
     extents = _extents(op, maps)
     kinds = [tuple(dimension in each for each in maps) for dimension in range(len(extents))]
@@ -101,8 +104,7 @@ def _read(op: ir.Operation) -> Contraction | None:
     acc = DTYPES[c].accumulator if c else None
     if (a, b, acc, c) not in {(each.a, each.b, each.acc, each.c) for each in COMBINATIONS}:
         return None
-    # One with a dimension of both kinds is stored in no way that a product takes.
-    return Contraction(a, b, acc, maps, extents)  # type: ignore[arg-type] - all are known by now
+    return Contraction(str(a), str(b), str(acc), (maps[0], maps[1], maps[2]), extents)
 
 
 def axes(attribute: ir.Attribute) -> tuple[int, ...] | None:
@@ -121,7 +123,7 @@ def element_name(kind: ir.Type, *, unsigned: bool = False) -> str | None:
     return next((row.name for row in DTYPES.values() if row.mlir == element and (row.kind == "uint") == unsigned), None)
 
 
-def _extents(op: ir.Operation, maps: tuple) -> tuple[int, ...]:
+def _extents(op: ir.Operation, maps: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """The extent of each dimension of a linalg op."""
     extents = [0] * len(ir.ArrayAttr(op.attributes["iterator_types"]))
     for value, each in zip(op.operands, maps, strict=True):
@@ -138,8 +140,11 @@ def _apart(op: ir.Operation, contraction: Contraction, number: int) -> ir.Value:
     is_float = DTYPES[contraction.acc].kind == "float"
     zero = arith.constant(wide, 0.0 if is_float else 0)
     zeros = linalg.fill(zero, outs=[tensor.empty(shape, wide)])
-    maps = [ir.AffineMapAttr(each) for each in ir.ArrayAttr(op.attributes["indexing_maps"])]
-    product = linalg.contract(a, b, outs=[zeros], indexing_maps=ir.ArrayAttr.get(maps))
+    maps = [ir.AffineMapAttr(each).value for each in ir.ArrayAttr(op.attributes["indexing_maps"])]
+    # Upstream's annotations say that it takes attributes, and may return an operation.
+    product = cast(
+        "ir.OpResult", linalg.contract(a, b, outs=[zeros], indexing_maps=cast("list[ir.AffineMapAttr]", maps))
+    )
     product.owner.attributes[MARK] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
     kind = ir.RankedTensorType(initial.type)
     starts_from_zero = _is_zero(initial)
@@ -175,7 +180,11 @@ def _is_zero(value: ir.Value) -> bool:
     owner = value.owner.operation
     if owner.name == "arith.constant":
         elements = owner.attributes["value"]
-        return isinstance(elements, ir.DenseElementsAttr) and elements.is_splat and _is_zero_attribute(elements.get_splat_value())
+        return (
+            isinstance(elements, ir.DenseElementsAttr)
+            and elements.is_splat
+            and _is_zero_attribute(elements.get_splat_value())
+        )
     if owner.name != "linalg.generic" or len(owner.regions[0].blocks[0].operations) != 1:
         return False
     yielded = owner.regions[0].blocks[0].operations[0].operands[0]

@@ -86,7 +86,9 @@ def _spec(contraction: Contraction, finish: _Finish | None) -> tuple[MatmulSpec,
     epilogue: tuple[Epilogue, ...] = ()
     c = contraction.acc
     if finish is not None:
-        named = [Operand(f"x{i}", axes, kind) for i, (axes, kind) in enumerate(zip(where.further, finish.types, strict=True))]
+        named = [
+            Operand(f"x{i}", axes, kind) for i, (axes, kind) in enumerate(zip(where.further, finish.types, strict=True))
+        ]
         epilogue, c = (Epilogue("fused", tuple(named), finish.program),), finish.element
     a, b = (contraction.b, contraction.a) if where.swapped else (contraction.a, contraction.b)
     m, n, k = where.extents
@@ -155,7 +157,9 @@ def _element(op: ir.Operation, index: int) -> str | None:
 def _as_generic(product: ir.Operation, contraction: Contraction) -> None:
     """Makes a product that no kernel takes a ``linalg.generic``, to be tiled and vectorised with the rest."""
     a, b, zeros = product.operands
-    iterators = ["reduction" if contraction.kind(each) == "k" else "parallel" for each in range(len(contraction.extents))]
+    iterators = [
+        "reduction" if contraction.kind(each) == "k" else "parallel" for each in range(len(contraction.extents))
+    ]
     attributes = ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{each}>") for each in iterators])
     with ir.InsertionPoint(product), product.location:
         made = linalg.GenericOp([zeros.type], [a, b], [zeros], product.attributes["indexing_maps"], attributes)
@@ -163,8 +167,7 @@ def _as_generic(product: ir.Operation, contraction: Contraction) -> None:
         with ir.InsertionPoint(ir.Block.create_at_start(made.regions[0], elements)):
             x, y, total = made.regions[0].blocks[0].arguments
             x, y = (
-                _wide(value, DTYPES[name].kind, total.type)
-                for value, name in ((x, contraction.a), (y, contraction.b))
+                _wide(value, DTYPES[name].kind, total.type) for value, name in ((x, contraction.a), (y, contraction.b))
             )
             is_float = isinstance(total.type, ir.FloatType)
             linalg.YieldOp([arith.addf(total, arith.mulf(x, y)) if is_float else arith.addi(total, arith.muli(x, y))])

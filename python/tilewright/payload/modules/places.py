@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 from tilewright.mlir import ir
@@ -61,7 +62,11 @@ class Place:
         return prod(self.sizes[each] for each in axis)
 
     def _nest(
-        self, loops: list[int], at: dict[int, ir.Value], out: ir.Value, body: Callable[[dict[int, ir.Value], ir.Value], ir.Value]
+        self,
+        loops: list[int],
+        at: dict[int, ir.Value],
+        out: ir.Value,
+        body: Callable[[dict[int, ir.Value], ir.Value], ir.Value],
     ) -> ir.Value:
         """The loops, from the outermost one, around `body`."""
         if not loops:
@@ -71,7 +76,7 @@ class Place:
             return self._nest(rest, at, out, body)
         index = ir.IndexType.get()
         bounds = [arith.constant(index, each) for each in (0, self.sizes[first], 1)]
-        loop = scf.ForOp(*bounds, [out])
+        loop = scf.ForOp(bounds[0], bounds[1], bounds[2], [out])
         with ir.InsertionPoint(loop.body):
             scf.YieldOp([self._nest(rest, {**at, first: loop.induction_variable}, loop.inner_iter_args[0], body)])
         return loop.results[0]
@@ -143,11 +148,13 @@ def place(contraction: Contraction, result: Axes, further: Sequence[Axes]) -> Pl
     for axes in operands:
         for axis in axes:
             if axis not in chosen.values() and axis[0] not in loops:
-                if len(axis) > 1 or contraction.kind(axis[0]) == "k":
+                if axis[1:] or contraction.kind(axis[0]) == "k":
                     return None
                 loops.append(axis[0])
-    if any(axes and axes[-1][0] in loops and contraction.extents[axes[-1][0]] > 1 for axes in operands if _inner(axes, loops)):
-        return None
+    for axes in operands:
+        inside = [axis[0] not in loops for axis in axes]
+        if any(inside) and not inside[-1] and any(contraction.extents[each] > 1 for each in axes[-1]):
+            return None
     names = {axis[0]: kind for kind, axis in chosen.items()}
     a, b, *others, c = ["".join(names[axis[0]] for axis in axes if axis[0] not in loops) for axes in operands]
     swapped = c == "nm"
@@ -165,14 +172,9 @@ def place(contraction: Contraction, result: Axes, further: Sequence[Axes]) -> Pl
     return Place(extents, layout, swapped, tuple(others), tuple(loops), contraction.extents, tuple(ordered))
 
 
-def _inner(axes: Merged, loops: Sequence[int]) -> bool:
-    """Whether something of an operand is left inside of the loops."""
-    return any(axis[0] not in loops for axis in axes)
-
-
 def _merged(maps: Sequence[Axes], contraction: Contraction) -> tuple[Merged, ...]:
     """The axes of all operands, with dimensions of one kind taken for one where they are neighbours in every operand."""
-    operands = [[(each,) for each in axes] for axes in maps]
+    operands: list[list[Axes]] = [[(each,) for each in axes] for axes in maps]
 
     def neighbours(first: Axes, second: Axes) -> bool:
         for axes in operands:
@@ -182,7 +184,7 @@ def _merged(maps: Sequence[Axes], contraction: Contraction) -> tuple[Merged, ...
                 return False
         return True
 
-    pairs = [(first, second) for axes in operands for first, second in zip(axes, axes[1:], strict=False)]
+    pairs = [(first, second) for axes in operands for first, second in pairwise(axes)]
     for first, second in pairs:
         kinds = {contraction.kind(first[0]), contraction.kind(second[0])}
         if len(kinds) == 1 and kinds != {"batch"} and neighbours(first, second):
@@ -208,7 +210,9 @@ def _groups(axes: Merged) -> ir.ArrayAttr:
         groups.append(list(range(position, position + len(axis))))
         position += len(axis)
     integer = ir.IntegerType.get_signless(64)
-    return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(integer, each) for each in group]) for group in groups])
+    return ir.ArrayAttr.get(
+        [ir.ArrayAttr.get([ir.IntegerAttr.get(integer, each) for each in group]) for group in groups]
+    )
 
 
 def _collapsed(value: ir.Value, axes: Merged) -> ir.Value:
@@ -231,7 +235,9 @@ def _expanded(value: ir.Value, axes: Merged, kind: ir.RankedTensorType) -> ir.Va
     if all(len(axis) == 1 for axis in axes):
         return value
     attributes = {"reassociation": _groups(axes), "static_output_shape": ir.DenseI64ArrayAttr.get(kind.shape)}
-    return ir.Operation.create("tensor.expand_shape", results=[kind], operands=[value], attributes=attributes).results[0]
+    return ir.Operation.create("tensor.expand_shape", results=[kind], operands=[value], attributes=attributes).results[
+        0
+    ]
 
 
 def stand_in(values: Sequence[ir.Value], axes: Sequence[Sequence[Axes]], number: int) -> ir.Value:

@@ -82,7 +82,8 @@ def program(op: ir.Operation, order: Sequence[int], compute: str) -> Program:
     block = op.regions[0].blocks[0]
 
     def body(element: Traced, *operands: Traced) -> Traced:
-        given = {block.arguments[index]: element if each < 0 else operands[each] for index, each in enumerate(order)}
+        given: dict[ir.Value, Traced] = {}
+        given |= {block.arguments[index]: element if each < 0 else operands[each] for index, each in enumerate(order)}
         return _Body(given, compute).result(block)
 
     try:

@@ -12,11 +12,23 @@ from tilewright.payload.importer import C_IDENTIFIER, TAKEN
 from tilewright.payload.text import place
 
 _OPS = frozenset(
-    """
-    func.return arith.constant linalg.softmax
-    tensor.empty tensor.extract_slice tensor.insert_slice tensor.expand_shape tensor.collapse_shape tensor.cast tensor.splat
-    memref.alloc memref.alloca memref.dealloc memref.copy memref.subview
-    """.split()
+    {
+        "arith.constant",
+        "func.return",
+        "linalg.softmax",
+        "memref.alloc",
+        "memref.alloca",
+        "memref.copy",
+        "memref.dealloc",
+        "memref.subview",
+        "tensor.cast",
+        "tensor.collapse_shape",
+        "tensor.empty",
+        "tensor.expand_shape",
+        "tensor.extract_slice",
+        "tensor.insert_slice",
+        "tensor.splat",
+    }
 )
 """Ops in the body of a function, besides linalg's and elementwise ones of tensors."""
 _REFUSED_PREFIXES = ("linalg.winograd", "linalg.mmt4d", "linalg.batch_mmt4d", "linalg.pack", "linalg.unpack")
@@ -71,7 +83,9 @@ class _Checker:
         name = ir.StringAttr(function.attributes["sym_name"]).value
         if not C_IDENTIFIER.fullmatch(name) or name in TAKEN:
             expected = "a letter, then letters, digits and _, and no word that C has taken"
-            self._refuse(function, f"the function is called {name!r}, which cannot be the name of a C function", expected)
+            self._refuse(
+                function, f"the function is called {name!r}, which cannot be the name of a C function", expected
+            )
         blocks = list(function.regions[0].blocks)
         if len(blocks) != 1:
             what = "the function has several blocks" if blocks else "the function has no body"
@@ -82,28 +96,35 @@ class _Checker:
             self._op(each.operation)
         for value in blocks[0].operations[len(blocks[0].operations) - 1].operands:
             if not isinstance(value.type, ir.RankedTensorType):
-                self._refuse(function, f"the function returns a {value.type}", "tensors, or memrefs among its arguments")
+                self._refuse(
+                    function, f"the function returns a {value.type}", "tensors, or memrefs among its arguments"
+                )
             self._boundary(value.type, function)
 
     def _boundary(self, kind: ir.Type, function: ir.Operation) -> None:
         """What is taken from callers, or given to them, is a tensor or memref of a type that NumPy has."""
         if not isinstance(kind, (ir.RankedTensorType, ir.MemRefType)):
-            self._refuse(function, f"an argument is a {kind}", "tensors or memrefs", "Pass a number as a tensor without extents")
+            self._refuse(
+                function, f"an argument is a {kind}", "tensors or memrefs", "Pass a number as a tensor without extents"
+            )
         self._shaped(kind, function)
         if isinstance(kind, ir.MemRefType) and not _has_rows(kind):
             self._refuse(function, f"a {kind} is not supported yet", _ROWS)
         known = sorted({row.mlir for row in DTYPES.values()})
         if str(kind.element_type) not in known:
-            self._refuse(function, f"elements of {kind.element_type} are not supported yet", f"one of {', '.join(known)}")
+            self._refuse(
+                function, f"elements of {kind.element_type} are not supported yet", f"one of {', '.join(known)}"
+            )
 
     def _op(self, op: ir.Operation) -> None:
         name = op.name
         linalg = name.startswith("linalg.") and not name.startswith(_REFUSED_PREFIXES)
         if not linalg and name not in _OPS and not name.startswith(_ELEMENTWISE):
             self._refuse(op, f"{name} is not supported yet", _KNOWN)
-        if name.startswith(_ELEMENTWISE) and name != "arith.constant":
-            if not all(isinstance(each.type, ir.RankedTensorType) for each in op.results):
-                self._refuse(op, f"{name} of single numbers is not supported yet", _KNOWN, "Compute it in a linalg.generic")
+        single = not all(isinstance(each.type, ir.RankedTensorType) for each in op.results)
+        if name.startswith(_ELEMENTWISE) and name != "arith.constant" and single:
+            what = f"{name} of single numbers is not supported yet"
+            self._refuse(op, what, _KNOWN, "Compute it in a linalg.generic")
         for value in (*op.operands, *op.results):
             if isinstance(value.type, ir.ShapedType):
                 self._shaped(value.type, op)
@@ -114,7 +135,12 @@ class _Checker:
         if not isinstance(kind, (ir.RankedTensorType, ir.MemRefType)):
             self._refuse(op, f"a {kind} is not supported yet", "ranked tensors and memrefs")
         if not kind.has_static_shape:
-            self._refuse(op, f"a {kind}, with a dynamic extent, is not supported yet", "sizes", "Compile one module for each size")
+            self._refuse(
+                op,
+                f"a {kind}, with a dynamic extent, is not supported yet",
+                "sizes",
+                "Compile one module for each size",
+            )
         if isinstance(kind.element_type, (ir.ComplexType, ir.VectorType)) or str(kind.element_type).startswith("!"):
             self._refuse(op, f"elements of {kind.element_type} are not supported yet", "numbers")
         elements = 1

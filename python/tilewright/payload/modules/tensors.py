@@ -52,9 +52,7 @@ class _Raiser:
         self._views: dict[ir.Value, _View] = {}
         self._written: set[int] = set()
         self._dead: list[ir.Operation] = []
-        self._memrefs = [
-            index for index, each in enumerate(block.arguments) if isinstance(each.type, ir.MemRefType)
-        ]
+        self._memrefs = [index for index, each in enumerate(block.arguments) if isinstance(each.type, ir.MemRefType)]
         for index in self._memrefs:
             argument = block.arguments[index]
             argument.set_type(_tensor(argument.type))
@@ -88,7 +86,9 @@ class _Raiser:
         for op in reversed(self._dead):
             op.erase()
         last = self._block.operations[len(self._block.operations) - 1]
-        kinds = ir.FunctionType.get([each.type for each in self._block.arguments], [each.type for each in last.operands])
+        kinds = ir.FunctionType.get(
+            [each.type for each in self._block.arguments], [each.type for each in last.operands]
+        )
         function.attributes["function_type"] = ir.TypeAttr.get(kinds)
         return written
 
@@ -97,7 +97,11 @@ class _Raiser:
 
     def _raise_linalg(self, op: ir.Operation) -> None:
         """Makes a linalg op on memrefs one on tensors, whose results are what it wrote."""
-        segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])) if "operandSegmentSizes" in op.attributes else []
+        segments = (
+            list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+            if "operandSegmentSizes" in op.attributes
+            else []
+        )
         outputs = segments[1] if len(segments) > 1 else 1
         operands = [self._read(value) if self._is_memref(value) else value for value in op.operands]
         made = ir.Operation.create(
