@@ -150,15 +150,6 @@ class Chain:
         """The types of all that is read and computed."""
         return frozenset(step.result for entry in self.entries for step in entry.steps)
 
-    @property
-    def computes(self) -> bool:
-        """Whether anything is done to an element, and not only handed on."""
-        return any(
-            step.op != "value" and not (step.op == "convert" and typed.work == typed.result)
-            for entry in self.entries
-            for step, typed in zip(entry.entry.program.steps, entry.steps, strict=True)
-        )
-
     def wide(self, element: str) -> str:
         """The type in which numbers of type `element` are computed with."""
         return "i32" if element in _INTEGERS else self.compute

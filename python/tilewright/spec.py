@@ -407,7 +407,7 @@ class MatmulSpec:
         """What is computed before softmax or a reduction looks at a row: M×N elements of the type in which that computes."""
         position = next(i for i, each in enumerate(self.epilogue) if each.form in ROW_FORMS)
         row, before = self.chain.entries[position], self.epilogue[:position]
-        if not before or dtype(row.source).kind != dtype(row.result).kind or row.source in ("i8", "u8"):
+        if dtype(row.source).kind != dtype(row.result).kind or row.source in ("i8", "u8"):
             before = (*before, converting(row.result))
         return replace(self, epilogue=before, c=row.result)
 

@@ -173,8 +173,5 @@ def _finished(sums: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: Ma
             element = wide
         return elementwise.converted(result, element, spec.c_type.name, chain.compute)
 
-    if not chain.computes and not spec.beta and spec.c == spec.acc:
-        with _named("linalg.copy", spec):  # A generic that does nothing would be folded away.
-            return linalg.copy(sums, outs=[c])
     with _named("linalg.generic", spec):
         return generic([sums, *further], c, [identity, *maps, identity], [parallel] * identity.n_dims, body)

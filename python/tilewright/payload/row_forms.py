@@ -25,9 +25,10 @@ def apply(form: str, x: Known, element: str) -> Known:
         return {"softmax": _softmax, "row_sum": _sum, "row_max": _max}[form](x, element)
 
 
-def _max(x: Known, _element: str) -> Known:
-    if not x.value.shape[-1]:
-        return Known(np.full(x.value.shape[:-1], -np.inf), np.zeros(x.value.shape[:-1]))
+def _max(x: Known, element: str) -> Known:
+    if not x.value.shape[-1]:  # The number than which none is less.
+        least = np.int64(-_I32) if element == "i32" else -np.inf
+        return Known(np.full(x.value.shape[:-1], least), np.zeros(x.value.shape[:-1]))
     return Known(x.value.max(-1), np.where(np.isnan(x.error), 0.0, x.error).max(-1))
 
 

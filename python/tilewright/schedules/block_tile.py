@@ -42,12 +42,11 @@ def steps_over_k(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int) ->
         p = 0
         for k in 0..K step bk: p += pad(a[:, k:k+bk]) to (bm, bk) * pad(b[k:k+bk, :]) to (bk, bn)
     """
-    product = steps.match_product(script.root, spec)
-    if isinstance(spec.k, int) and spec.k <= bk:
-        steps.pad(product, spec, sizes=(bm, bn, bk), pack=(True, True, False))
-    else:
-        tile, _ = steps.tile(steps.pad(product, spec, sizes=(bm, bn, 0), pack=(False, False, False)), [0, 0, bk])
-        steps.pad(tile, spec, sizes=(0, 0, bk), pack=(True, True, False))
+    product = steps.pad(
+        steps.match_product(script.root, spec), spec, sizes=(bm, bn, 0), pack=(False, False, False)
+    )
+    tile, _ = steps.tile(product, [0, 0, bk])
+    steps.pad(tile, spec, sizes=(0, 0, bk), pack=(True, True, False))
 
     def patterns() -> None:
         memref.apply_patterns_memref_resolve_ranked_shaped_type_result_dims()

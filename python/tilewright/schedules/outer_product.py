@@ -67,6 +67,8 @@ def outer_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         tile = batch_loops.match_result(script, spec)
         for sizes in inside:
             tile, _ = steps.tile_result(tile, sizes, spec)
+        batch_loops.resolve_extents(script.functions, spec)
+        steps.clean(script.functions)
         product = steps.match_product(script.functions, spec)
         if deep and spec.fused:
             product, _ = steps.tile(product, depth)

@@ -123,7 +123,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         tile = steps.match_product(script.functions, spec)
         # Before the loops over k: what becomes one loop then has nothing of the epilogue's in between.
         write = steps.vectorize_epilogue(steps.match_marked(script.functions, _EPILOGUE)) if spec.fused else None
-        if whole.has_rows:
+        if whole.has_rows and spec.fused:
             row_blocks.finish(script, target.lanes(spec.c_type))
         if spec.products > 1:
             steps.clean(script.functions)
@@ -142,7 +142,10 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
                 tile = steps.match_product(script.functions, spec)
         steps.vectorize_product(tile, script.functions, spec)
         if write is None:
-            _write_sums(script.functions, spec, p, looped=looped)
+            fills = row_blocks.fills(script) if whole.has_rows else None
+            _write_sums(script.functions, spec, p, looped=looped, fills=fills)
+            if whole.has_rows:  # What was filled is followed through ops on tensors, and not into loops.
+                row_blocks.finish(script, target.lanes(spec.c_type))
         else:
             _write_fused(script.functions, spec, write, looped=looped)
     return script.module
@@ -171,11 +174,13 @@ def _tiled(
     return steps.match_product(script.functions, spec)
 
 
-def _write_sums(functions: steps.Handle, spec: MatmulSpec, p: Blocking, *, looped: bool) -> None:
+def _write_sums(
+    functions: steps.Handle, spec: MatmulSpec, p: Blocking, *, looped: bool, fills: steps.Handle | None = None
+) -> None:
     """Keeps sums in registers over a block of K, and adds them to C."""
     steps.keep_accumulators(functions, looped=looped)
     if spec.beta == 0:
-        steps.start_from_zero(functions, runs=bool(spec.dynamic))
+        steps.start_from_zero(functions, runs=bool(spec.dynamic), fills=fills)
     tile_type = ir.VectorType.get([p.mr, p.nr], ir.Type.parse(spec.acc_type.mlir))
     steps.split_full_tiles(functions, tile_type, looped=looped)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.dims import Dim
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import tensor
 from tilewright.schedules import steps
 from tilewright.spec import MatmulSpec
 
+_SUMS = "sums"
+"""Mark of what fills the scratch with zeros, where nothing is done to sums before rows are looked at."""
 _ROWS = "rows"
 """Mark of the op that makes C of rows."""
 
@@ -25,6 +28,7 @@ def take_apart(script: steps.Script, spec: MatmulSpec, block: Sequence[int] | No
 
     S is a scratch of mc rows.
     """
+    inner = spec.inner
     last = steps.producer(steps.match(script.functions, "func.return"), 0)
     if block is not None:
         last, _ = steps.tile_with_producers(last, block[:1])
@@ -32,13 +36,22 @@ def take_apart(script: steps.Script, spec: MatmulSpec, block: Sequence[int] | No
     steps.hoist_invariants(script.functions)  # What a prologue makes of B is made for all blocks.
     steps.clean(script.functions)  # What several ops need was made for each of them.
     first = steps.split(steps.match_product(script.functions, spec), spec.products)[0]
-    made = steps.consumers(first)
+    made = steps.consumers(first) if inner.fused else first
+    if not inner.fused:
+        steps.mark(steps.producer(first, 2), _SUMS)
     if block is not None:
         steps.apply(script.functions, tensor.apply_patterns_tensor_fold_tensor_empty)
-        scratch = steps.producer(made, 1 + len(spec.inner.chain.operands))
-        tensor.tensor_make_loop_independent(transform.AnyOpType.get(), scratch, 1)
+        if isinstance(spec.m, Dim) or spec.m % block[0]:  # The scratch of the last block is as large as the others'.
+            fill = made if inner.fused else steps.producer(made, 2)
+            scratch = steps.producer(fill, 1 + len(inner.chain.operands))
+            tensor.tensor_make_loop_independent(transform.AnyOpType.get(), scratch, 1)
         steps.clean(script.functions)
     return made
+
+
+def fills(script: steps.Script) -> steps.Handle:
+    """What fills the scratch with zeros."""
+    return steps.match_marked(script.functions, _SUMS)
 
 
 def finish(script: steps.Script, lanes: int) -> None:

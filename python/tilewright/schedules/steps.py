@@ -486,8 +486,10 @@ def contract_along_k(functions: Handle, spec: MatmulSpec, lanes: int, dot: Dot |
     return clean(functions)
 
 
-def start_from_zero(functions: Handle, *, runs: bool = False) -> None:
+def start_from_zero(functions: Handle, *, runs: bool = False, fills: Handle | None = None) -> None:
     """Lets accumulators start at zero in the first step over K, in place of filling C and reading it back.
+
+    All that is filled is such, unless `fills` says what.
 
     With `runs`, loops of unknown length are taken to have a step: no extent is zero when the function is called.
 
@@ -495,7 +497,7 @@ def start_from_zero(functions: Handle, *, runs: bool = False) -> None:
 
         for p: for ...: vc = 0 if p == 0 else read C[...]
     """
-    ours.tilewright_forward_fill(match(functions, "linalg.fill"), runs=runs)
+    ours.tilewright_forward_fill(match(functions, "linalg.fill") if fills is None else fills, runs=runs)
     clean(functions)
 
 
@@ -521,8 +523,7 @@ def vectorize_epilogue(op: Handle) -> Handle:
         vp = read p; vb = read bias[j:j+NR] (may be out of bounds), the same for each row
         write C[i:i+MR, j:j+NR] (may be out of bounds) <- f(vp, vb)
     """
-    kind = transform.AnyOpType.get()
-    return ours.tilewright_vectorize_epilogue(kind, structured.structured_generalize(kind, op))
+    return ours.tilewright_vectorize_epilogue(transform.AnyOpType.get(), op)
 
 
 def vectorize_rows(last: Handle, lanes: int) -> None:
