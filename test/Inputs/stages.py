@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles one product for the lit tests, and writes what each stage made into a folder: FOLDER/payload.mlir, …, asm.s.
 
-Usage: stages.py MxNxK DTYPE TARGET STRATEGY UNTIL FOLDER [NAME=SIZE]… [beta=1] [b_packed=1] [threads=N]
+Usage: stages.py MxNxK DTYPE TARGET STRATEGY UNTIL FOLDER [NAME=SIZE]… [beta=1] [b_packed=1] [batch=BxB]
+    [b_batch=BxB|none] [threads=N]
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ SUFFIXES = {"llvmir": "ll", "asm": "s"}
 
 def main(shape: str, dtype: str, target_name: str, strategy: str, until: str, folder: str, *settings: str) -> None:
     m, n, k = (int(extent) for extent in shape.split("x"))
-    sizes = {name: int(size) for name, size in (setting.split("=") for setting in settings)}
-    spec = MatmulSpec.from_dtypes(m, n, k, dtype, beta=sizes.pop("beta", 0), b_packed=bool(sizes.pop("b_packed", 0)))
+    given = dict(setting.split("=") for setting in settings)
+    batch = {name: _extents(given.pop(name)) for name in ("batch", "b_batch") if name in given}
+    sizes = {name: int(size) for name, size in given.items()}
+    how = {"beta": sizes.pop("beta", 0), "b_packed": bool(sizes.pop("b_packed", 0))}
+    spec = MatmulSpec.from_dtypes(m, n, k, dtype, **how, **batch)
     target = registry.get(target_name)
     threads = sizes.pop("threads", 1)
     plan = make.make(spec, target, strategy, sizes, threads)
@@ -29,6 +33,10 @@ def main(shape: str, dtype: str, target_name: str, strategy: str, until: str, fo
     out.mkdir(parents=True, exist_ok=True)
     for stage, text in texts.items():
         (out / f"{stage}.{SUFFIXES.get(stage, 'mlir')}").write_text(text)
+
+
+def _extents(text: str) -> tuple[int, ...]:
+    return () if text == "none" else tuple(int(extent) for extent in text.split("x"))
 
 
 if __name__ == "__main__":
