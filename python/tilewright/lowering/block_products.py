@@ -50,6 +50,8 @@ def extent(matrix: ir.Value, dimension: int) -> int | ir.Value:
     if not kind.is_dynamic_dim(dimension):
         return kind.shape[dimension]
     maker = definition(matrix)
+    if maker is not None and maker.name == "memref.alloc":
+        return maker.operands[sum(kind.is_dynamic_dim(d) for d in range(dimension))]
     if maker is not None and maker.name == "memref.subview" and kind.rank == ir.MemRefType(maker.operands[0].type).rank:
         offsets, sizes, _ = (list(ir.DenseI64ArrayAttr(maker.attributes[f"static_{what}"])) for what in _MIXED)
         unknown = ir.ShapedType.get_dynamic_size()
@@ -59,28 +61,37 @@ def extent(matrix: ir.Value, dimension: int) -> int | ir.Value:
 
 
 def static(c: ir.Value, function: func.FuncOp, most: Sequence[int]) -> ir.Value:
-    """The block of sums `c`, where that is an allocation as large as a short block, taken out of one of `most` rows and columns.
+    """The block of sums `c`, where that is an allocation, or one is made for it, taken out of one of `most` rows and columns.
 
-    Only allocations of static sizes become part of the workspace.
+    Before: ``c = alloc[m, n]``, or ``c = (alloc[M, N])[i:i+m, j:j+n]`` that nothing else uses. After: ``c = (alloc of most)[0:m, 0:n]``.
+
+    Only allocations of static sizes become part of the workspace, and a block of sums should stay in the cache.
     """
-    allocation = definition(c)
-    if allocation is None or allocation.name != "memref.alloc" or ir.MemRefType(c.type).has_static_shape:
+    maker = definition(c)
+    allocation = definition(maker.operands[0]) if maker is not None and maker.name == "memref.subview" else maker
+    if maker is None or allocation is None or allocation.name != "memref.alloc":
+        return c
+    if maker == allocation and ir.MemRefType(c.type).has_static_shape:
+        return c
+    if maker != allocation and len(list(allocation.results[0].uses)) > 1:
         return c
     kind = ir.MemRefType(c.type)
     with ir.InsertionPoint.at_block_begin(function.entry_block):
         whole = memref.AllocOp(ir.MemRefType.get(most, kind.element_type), [], [])
     layout = ir.StridedLayoutAttr.get(0, [most[1], 1])
-    with ir.InsertionPoint(allocation):
+    with ir.InsertionPoint(maker):
+        sizes = [each for each in (extent(c, d) for d in range(kind.rank)) if not isinstance(each, int)]
         part = memref.SubViewOp(
             ir.MemRefType.get(kind.shape, kind.element_type, layout),
             whole,
             [],
-            list(allocation.operands),
+            sizes,
             [],
             *(ir.DenseI64ArrayAttr.get(each) for each in ([0, 0], kind.shape, [1, 1])),
         ).result
     c.replace_all_uses_with(part)
-    allocation.erase()
+    for op in (maker,) if maker == allocation else (maker, allocation):
+        op.erase()
     return part
 
 
