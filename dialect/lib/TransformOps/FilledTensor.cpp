@@ -163,9 +163,11 @@ private:
     // Once something was written, an op on tensors may take the result on, to round it for example.
     if (isa<func::ReturnOp>(user) || (isa<linalg::LinalgOp>(user) && !path.written.empty()))
       return leaves(use, path);
-    if (isa<scf::YieldOp>(user) && isa<scf::IfOp, scf::IndexSwitchOp>(user->getParentOp())) {
-      // Each branch goes on with what it wrote.
-      follow(user->getParentOp()->getResult(use.getOperandNumber()), path);
+    if (isa<scf::YieldOp>(user) && isa<scf::IfOp, scf::IndexSwitchOp>(user->getParentOp()) && !path.written.empty()) {
+      // Another branch may have written anything, so that nothing is known to be the fill from here on.
+      Path after(path);
+      after.written.emplace_back(cast<RankedTensorType>(use.get().getType()).getRank());
+      follow(user->getParentOp()->getResult(use.getOperandNumber()), after);
       return true;
     }
     if (isa<scf::YieldOp>(user)) {

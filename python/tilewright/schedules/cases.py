@@ -22,8 +22,11 @@ _DEPTHS = (1040, 4112)
 """Rows of B up to which panels hold all of K, as they have to where something is done to the sums: two sizes, so that the
 panels of a small K do not lie far apart, and no multiples of a power of two, so that not all of them are in the same sets."""
 
-_OPEN = ("packed", "unpacked", "streamed", "outer_product")
-"""Strategies that take extents which only a call tells."""
+_OPEN = ("packed", "unpacked", "outer_product")
+"""Strategies that take extents which only a call tells, and lose little by it."""
+
+_FEW = 8
+"""Rows up to which a product with weights from memory has code for each number of rows."""
 
 _NO_PRODUCTS = (Test("k", most=0),)
 _SOME = tuple(Test(extent, least=1) for extent in "mnk")
@@ -55,20 +58,20 @@ def _rules(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
     deep, wide = {"n": 2048, "k": 2048}, {"n": 512, "k": 512}
     yield _Rule((Test("n", 1, 1), Test("k", lanes)), {"n": 1})
     whole = (Test("k", multiple=dot.step),) if spec.widens and dot.step > 1 else ()
-    for rows, typical in ((1, 1), (lanes // 2, lanes // 2), (few, few)):
-        if rows == 1:
-            yield _Rule((Test("m", 1, 1), Test("kn", from_memory), *whole), {"m": 1, **deep})
-            yield _Rule((Test("m", 1, 1), *whole), {"m": 1, **wide})
-        else:
-            yield _Rule((Test("m", most=rows), Test("kn", from_memory), *whole), {"m": typical, **deep})
+    yield _Rule((Test("m", 1, 1), Test("kn", from_memory), *whole), {"m": 1, **deep})
+    yield _Rule((Test("m", 1, 1), *whole), {"m": 1, **wide})
+    if not isinstance(spec.n, Dim) and not isinstance(spec.k, Dim):  # Weights: each number of a few rows is worth its own code.
+        for rows in range(2, _FEW + 1):
+            yield _Rule((Test("m", rows, rows), Test("kn", from_memory)), {})
     yield _Rule((Test("n", most=lanes // 2), *whole), {"n": lanes // 2})
     if whole:
         rows = select.NARROW_PRODUCTS // dot.depth
         yield _Rule((Test("m", most=rows - 1), *whole), {"m": rows // 2, **wide})
     else:
+        rows = select.ROWS_TO_PACK - 1 if spec.fused else 4 * few
+        yield _Rule((Test("m", most=rows), Test("kn", most=from_memory - 1)), {"m": few, **wide})
+        yield _Rule((Test("m", most=_FEW),), {"m": _FEW, **wide})
         yield _Rule((Test("kn", most=beyond_l2 - 1),), wide)
-        yield _Rule((Test("m", most=select.ROWS_TO_PACK - 1),), {"m": few})
-        yield _Rule((Test("m", most=4 * few),), {"m": 2 * few})
     yield from _large(spec, None)
 
 
@@ -124,9 +127,10 @@ def _case(
     typical = representative(narrow, rule.typical)
     if rule.strategy is None:
         choice = select.choose(typical, target, overrides, threads)
-        if narrow.dynamic and choice.strategy not in _OPEN and not spec.b_transposed:
+        takes = not narrow.dynamic or choice.strategy in _OPEN or (choice.strategy == "streamed" and narrow.m == 1)
+        if not takes and not spec.b_transposed:
             choice = select.sized("unpacked", typical, target, overrides, threads)
-        if choice.strategy == "packed" or (narrow.dynamic and choice.strategy not in _OPEN):
+        elif choice.strategy == "packed" or not takes:
             return None
     else:
         choice = select.sized(rule.strategy, typical, target, overrides, threads)
