@@ -48,12 +48,22 @@ def test_every_example_is_run_here():
         "05_packed_weights.py",
         "06_epilogues.py",
         "07_transposed.py",
+        "08_bert_feed_forward.py",
+        "09_mixture_of_experts.py",
     ]
 
 
 def test_transposed_weights(run):
     printed = run(sys.executable, EXAMPLES / "07_transposed.py")
     assert printed.startswith("128x3072x768 f32 nt")
+
+
+@pytest.mark.parametrize("name", ["08_bert_feed_forward.py", "09_mixture_of_experts.py"])
+def test_layers_of_models(run, name):
+    printed = run(sys.executable, EXAMPLES / name, 24, 40, 64, 4)
+    assert printed.count("right") == {"08": 2, "09": 4}[name[:2]]
+    assert "from NumPy in double precision at most" in printed
+    assert "\ntorch" in printed
 
 
 def test_epilogues(run):
