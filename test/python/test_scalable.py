@@ -114,6 +114,24 @@ def test_batches():
     run(tw.MatmulSpec(13, 29, 11, batch=(3,), b_batch=()))
 
 
+def test_extents_that_a_call_tells():
+    spec = tw.MatmulSpec(None, None, None)
+    kernel = tw.compile(spec, "neoverse-v1", schedule="scalable", vector_length=512)
+    for m, n, k in ((13, 140, 70), (1, 1, 1), (0, 3, 4)):
+        call = tw.MatmulSpec(m, n, k)
+        operands = products.uniform(call)
+        products.assert_right(call, operands, kernel(*operands[:2]))
+
+
+def test_sums_that_something_is_done_to_take_a_block_of_memory():
+    spec, row = tw.MatmulSpec(2000, 2000, 2000, epilogue=(tw.relu(),)), targets.get("neoverse-v1")
+    plan = make.make(spec, row, "scalable")
+    mc, nc, kc = (plan.sizes[each] for each in ("mc", "nc", "kc"))
+    longest = 2048 // 128 * plan.sizes["nr"]
+    needed = 4 * (mc * nc + mc * kc + (nc + longest) * kc)
+    assert needed <= stages.build(spec, row, plan, until="bufferized").workspace < 1.1 * needed
+
+
 def test_longer_vectors_take_fewer_instructions():
     spec = tw.MatmulSpec(48, 384, 64)
     operands = products.uniform(spec)[:2]
