@@ -222,7 +222,7 @@ def register_tile(
     """
     lanes = lanes or target.lanes(element)
 
-    def cycles(tile: tuple[int, int]) -> tuple[float, int]:
+    def cycles(tile: tuple[int, int]) -> tuple[float, float]:
         return result_cycles(target, m, n * products, tile, lanes=lanes, padded=padded, rows=rows), -tile[0] * tile[1]
 
     fitting = (

@@ -104,6 +104,8 @@ class Target:
         fma_latency: Cycles from one multiply-add to the next one that needs its sum. ``fma_latency * fma_per_cycle``
             independent sums keep the units busy.
         loads_per_cycle: Vector loads from L1 that the widest machine of this target starts in a cycle.
+        issue_per_cycle: Micro-operations that LLVM's scheduling model of it starts in a cycle; 0 where loads are known to hide
+            otherwise.
         l1: First-level data cache.
         l2: Second-level cache.
         l3: Last-level cache, or None when there is none or nothing is known about it.
@@ -137,6 +139,7 @@ class Target:
     masked: bool
     source: str
     by_lane: bool = False
+    issue_per_cycle: int = 0
     scalable_bits: int = 0
     streaming_bits: int = 0
     base: str | None = None
