@@ -57,3 +57,4 @@ def fills(script: steps.Script) -> steps.Handle:
 def finish(script: steps.Script, lanes: int) -> None:
     """Makes the loop over the rows of a block, as `steps.vectorize_rows` says, when no other op is in between."""
     steps.vectorize_rows(steps.match_marked(script.functions, _ROWS), lanes)
+    steps.clean(script.functions)  # What reductions were to start from is in registers.
