@@ -238,7 +238,7 @@ class _Builder:
     def _scheduled(self) -> None:
         for each in self._functions:
             if each.schedule is not None:
-                modules.apply_schedule(each.module, each.schedule)
+                each.module = modules.scheduled(each.module, each.schedule)
         for each in self._products:
             if each.schedule is not None:
                 driver.apply_schedule(each.module, each.schedule, each.spec, name=each.plan.name)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.errors import LoweringError, ScheduleError
+from tilewright.errors import LoweringError
 from tilewright.lowering import (
     driver,
     entry,
@@ -20,7 +20,7 @@ from tilewright.lowering import (
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import arith, func, memref, transform
-from tilewright.mlir.dialects.transform import structured
+from tilewright.mlir.dialects.transform import bufferization, structured
 from tilewright.payload.modules.chains import PACKS
 from tilewright.payload.modules.places import STAND_IN
 from tilewright.payload.packing import HEADER_BYTES, PackedFormat
@@ -103,17 +103,18 @@ def decompose(module: ir.Module) -> None:
     driver.run_own_script(module, script.module, "payload")
 
 
-def apply_schedule(module: ir.Module, schedule: ir.Module) -> None:
-    """Applies the schedule of what is left between products.
+def scheduled(module: ir.Module, schedule: ir.Module) -> ir.Module:
+    """The module under the schedule of what is left between products; as it was, for loops over elements, where that fails.
 
-    Raises:
-        ScheduleError: It does not fit.
+    Its ops are the user's, of every form there is: that vectors are made of all of them cannot be promised.
     """
     driver.run_passes(module, _WIDEN, "scheduled")
+    before = ir.Module.parse(str(module), module.context)
     try:
         driver.run_own_script(module, schedule, "scheduled")
-    except LoweringError as error:
-        raise ScheduleError(error.what, where="nests") from None
+    except LoweringError:
+        return before
+    return module
 
 
 def bufferize(module: ir.Module, products: Sequence[Product]) -> int:
@@ -126,7 +127,8 @@ def bufferize(module: ir.Module, products: Sequence[Product]) -> int:
     """
     function = _function(module)
     driver.make_private(function)
-    driver.run_own_script(module, pipelines.bufferize(), "bufferized")
+    with module.context:
+        driver.run_own_script(module, _bufferize(), "bufferized")
     driver.run_passes(module, pipelines.DROP_RESULT, "bufferized")
     function = _function(module)
     if function.type.results:
@@ -138,6 +140,15 @@ def bufferize(module: ir.Module, products: Sequence[Product]) -> int:
     size = workspace.gather(_function(module), reuse=True)
     driver.run_passes(module, pipelines.DEALLOCATE, "bufferized")
     return size
+
+
+def _bufferize() -> ir.Module:
+    """As `pipelines.bufferize`, but results are where `boundary.close` put them: no tensor.empty is looked for again."""
+    with steps.script(consumes=True) as script:
+        bufferization.OneShotBufferizeOp(
+            transform.AnyOpType.get(), script.root, bufferize_function_boundaries=True, memcpy_op="linalg.copy"
+        )
+    return script.module
 
 
 def _function(module: ir.Module) -> func.FuncOp:
