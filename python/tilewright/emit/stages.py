@@ -100,9 +100,9 @@ def build(
         with steps("bufferized"):
             for part in parts:
                 ours = part.plan if part.plan.trusted and part.plan.text is None else None
-                part.workspace, part.packed = driver.bufferize(
-                    part.module, part.spec, target, ours, part.plan.threads
-                )
+                part.workspace, part.packed = driver.bufferize(part.module, part.spec, target, ours, part.plan.threads)
+            if len({part.packed for part in parts}) > 1:
+                raise LoweringError("the cases pack B differently", stage="bufferized")
             stages.workspace, stages.packed = max(part.workspace for part in parts), parts[-1].packed
             stages.texts["bufferized"] = _texts(part.module for part in parts)
         if steps.done:

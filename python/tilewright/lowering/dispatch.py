@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.errors import LoweringError
-from tilewright.lowering import extents, tensor_entry
+from tilewright.lowering import extents, pack_entry, tensor_entry
 from tilewright.lowering.entry import attributes_text, tensor_arguments
 from tilewright.mlir import ir
 from tilewright.payload.abi import OK, WRONG_EXTENTS
@@ -49,7 +49,10 @@ def join(modules: Sequence[ir.Module], spec: MatmulSpec, plan: Plan, target: Tar
                 with module.context:
                     op.clone(ip=ir.InsertionPoint(joined.body))
     text = str(joined).rstrip()
-    return ir.Module.parse(text[: text.rindex("}")] + _entry(spec, plan, target, symbol) + "}", joined.context)
+    entries = _entry(spec, plan, target, symbol)
+    if spec.b_packed:
+        entries += pack_entry.forwarded(symbol, f"{symbol}_case{len(modules) - 1}", attributes_text(target))
+    return ir.Module.parse(text[: text.rindex("}")] + entries + "}", joined.context)
 
 
 def _rename(module: ir.Module, entry: str, number: int) -> None:

@@ -81,3 +81,19 @@ def text(packed: PackedFormat, body: str, symbol: str, attributes: str, *, trans
     llvm.return %result : i64
   }}
 """
+
+
+def forwarded(symbol: str, packer: str, attributes: str) -> str:
+    """The entries of the kernel `symbol` that leave packing to those of the kernel `packer`; `attributes` as for `text`."""
+    arguments = "%k, %n, %b, %ldb, %packed"
+    return f"""
+  llvm.func @{symbol}{PACK_SUFFIX}(%k: i64, %n: i64, %b: !llvm.ptr, %ldb: i64, %packed: !llvm.ptr) -> i32
+      attributes {{{attributes}}} {{
+    %status = llvm.call @{packer}{PACK_SUFFIX}({arguments}) : (i64, i64, !llvm.ptr, i64, !llvm.ptr) -> i32
+    llvm.return %status : i32
+  }}
+  llvm.func @{symbol}{PACKED_BYTES_SUFFIX}(%k: i64, %n: i64) -> i64 attributes {{{attributes}}} {{
+    %bytes = llvm.call @{packer}{PACKED_BYTES_SUFFIX}(%k, %n) : (i64, i64) -> i64
+    llvm.return %bytes : i64
+  }}
+"""

@@ -12,6 +12,7 @@ from tilewright.errors import SpecError
 from tilewright.schedules import select
 from tilewright.schedules.blocking import Blocking, ceil_div, held_bytes, most_rows
 from tilewright.schedules.plan import Case, Plan, Test
+from tilewright.schedules.threads import LEAST_CYCLES, cycles, used
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -27,6 +28,9 @@ _OPEN = ("packed", "unpacked", "outer_product")
 
 _FEW = 8
 """Rows up to which a product with weights from memory has code for each number of rows."""
+
+_PACKED_ROWS = (1, 2, 3, 4, 5, 8, 10)
+"""Rows up to which a register tile of the usual height would be wasted in part."""
 
 _NO_PRODUCTS = (Test("k", most=0),)
 _SOME = tuple(Test(extent, least=1) for extent in "mnk")
@@ -49,7 +53,7 @@ class _Rule:
     strategy: str | None = None
 
 
-def _rules(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
+def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
     """Where `select.choose` changes its mind, by tests of extents; the last rule fits always."""
     lanes, few = target.lanes(spec.acc_type), most_rows(target)
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
@@ -63,6 +67,8 @@ def _rules(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
     if not isinstance(spec.n, Dim) and not isinstance(spec.k, Dim):  # Weights: each number of a few rows is worth its own code.
         for rows in range(2, _FEW + 1):
             yield _Rule((Test("m", rows, rows), Test("kn", from_memory)), {})
+    if threads > 1:
+        yield from _large(spec, None, (Test("mnk", _shared_work(spec, target)), Test("m", select.ROWS_TO_PACK)))
     yield _Rule((Test("n", most=lanes // 2), *whole), {"n": lanes // 2})
     if whole:
         rows = select.NARROW_PRODUCTS // dot.depth
@@ -75,14 +81,27 @@ def _rules(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
     yield from _large(spec, None)
 
 
-def _large(spec: MatmulSpec, name: str | None) -> Iterator[_Rule]:
-    """What is not small in any way, by strategy `name`, or by `packed`."""
+def _packed_rules() -> Iterator[_Rule]:
+    """For a B that comes packed: register tiles of as many rows as there are, of one and the same width."""
+    for rows in _PACKED_ROWS:
+        yield _Rule((Test("m", most=rows),), {"m": rows}, "packed")
+    yield _Rule((), {}, "packed")
+
+
+def _large(spec: MatmulSpec, name: str | None, tests: tuple[Test, ...] = ()) -> Iterator[_Rule]:
+    """What is not small in any way, and passes `tests`, by strategy `name`, or by `packed`."""
     if not spec.fused or name not in (None, "packed"):
-        yield _Rule((), {}, name or "packed")
+        yield _Rule(tests, {}, name or "packed")
         return
     for depth in _DEPTHS:
-        yield _Rule((Test("k", most=depth),), {"k": depth}, "packed")
-    yield _Rule((), {}, "unpacked")
+        yield _Rule((*tests, Test("k", most=depth)), {"k": depth}, "packed")
+    yield _Rule(tests, {}, "unpacked")
+
+
+def _shared_work(spec: MatmulSpec, target: Target) -> int:
+    """Products from which on two threads are worth it, as `threads.used` has it."""
+    typical = replace(spec, **dict.fromkeys("mnk", _TYPICAL))
+    return int(_TYPICAL**3 / cycles(typical, target) * 2 * LEAST_CYCLES)
 
 
 def plan(
@@ -101,7 +120,12 @@ def plan(
         ScheduleError: The strategy or an override is unknown, or a size is no int above zero.
     """
     cases: list[Case] = []
-    for rule in _large(spec, name) if name else _rules(spec, target):
+    # With sums in one order, whatever the extents, there is one strategy for all.
+    one = name or ("packed" if spec.deterministic else None)
+    rules = _large(spec, one) if one else _packed_rules() if spec.b_packed else _rules(spec, target, threads)
+    if 0 in (spec.m, spec.n, spec.k):
+        return Plan("trivial", None, cases=(Case(spec, Plan("trivial", None), ()),))
+    for rule in rules:
         case = _case(spec, target, rule, overrides, threads)
         # What an earlier case's tests are among, that case takes.
         if case is not None and not any(set(each.tests) <= set(case.tests) for each in cases):
@@ -125,6 +149,7 @@ def _case(
         return None
     tests = tuple(test for test in rule.tests if not _certain(spec, test))
     typical = representative(narrow, rule.typical)
+    threads = threads if rule.strategy else used(typical, target, threads) if not narrow.dynamic else 1
     if rule.strategy is None:
         choice = select.choose(typical, target, overrides, threads)
         takes = not narrow.dynamic or choice.strategy in _OPEN or (choice.strategy == "streamed" and narrow.m == 1)

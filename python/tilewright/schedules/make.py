@@ -43,6 +43,7 @@ def make(
     threads = model.check(threads, "compile")
     if spec.dynamic and (schedule is None or (isinstance(schedule, str) and schedule in select.STRATEGIES)):
         return cases.plan(spec, target, schedule, parameters, threads)
+    spec = cases.representative(spec, {})  # A schedule of the user's gets sizes for large extents.
     threads = model.used(spec, target, threads)
     if schedule is None:
         if is_trivial(spec):

@@ -17,7 +17,7 @@ from tilewright.targets.base import Target
 MOST = 1024
 """Threads that may be asked for: more than any machine that the targets describe has cores."""
 
-_LEAST_CYCLES = 40_000
+LEAST_CYCLES = 40_000
 """Cycles, some 10 µs, for each thread at least. On two cores of a Zen 4 a parallel region costs 0.4 µs when the other thread
 still waits for work in a loop, and 30 µs when it sleeps and has to be woken. Two threads took 1/1.9 of the time of one at 160³
 (72 µs on one), the smallest cube that gets two; after a quarter of a second without a call 125 µs and not 96."""
@@ -60,8 +60,8 @@ def take_matrices(spec: MatmulSpec, threads: int) -> bool:
 
 
 def used(spec: MatmulSpec, target: Target, threads: int) -> int:
-    """Of `threads` threads, as many as have `_LEAST_CYCLES` of work each; a small product stays on one."""
-    return max(1, min(threads, int(cycles(spec, target) / _LEAST_CYCLES)))
+    """Of `threads` threads, as many as have `LEAST_CYCLES` of work each; a small product stays on one."""
+    return max(1, min(threads, int(cycles(spec, target) / LEAST_CYCLES)))
 
 
 def widened(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
