@@ -226,6 +226,9 @@ class MatmulSpec:
 
     def _check_batch(self) -> None:
         """Checks what does not go with a batch."""
+        if self.b_packed and (isinstance(self.n, Dim) or isinstance(self.k, Dim)):
+            expected = "b_packed=False, or n and k that are known"
+            raise _not_yet("b_packed with an n or k that only a call tells", expected, "Let m alone be dynamic")
         if self.b_packed and self.b_batch:
             remedy = "Share one B between all (b_batch=()), or let calls take B as it is stored"
             raise _not_yet(f"b_packed with a B for each of batch {self.b_batch}", "b_batch=()", remedy)
