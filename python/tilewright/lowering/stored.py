@@ -76,10 +76,10 @@ def _subview(op: ir.Operation, stored: ir.Value) -> None:
     slice_ = op.opview
     assert isinstance(slice_, memref.SubViewOp), "as its name says"
     logical = ir.MemRefType(slice_.result.type)
-    if logical.rank < ir.MemRefType(stored.type).rank:
+    if all(step == 1 for step in ir.DenseI64ArrayAttr(op.attributes["static_strides"])):
         # Of several dimensions of one element, its type may have the stride of one that it lacks from here on.
         strides = _last_swapped(ir.MemRefType(stored.type).get_strides_and_offset()[0])[-logical.rank :]
-        layout = ir.StridedLayoutAttr.get(ir.ShapedType.get_dynamic_stride_or_offset(), strides)
+        layout = ir.StridedLayoutAttr.get(logical.get_strides_and_offset()[1], strides)
         logical = ir.MemRefType.get(logical.shape, logical.element_type, layout, logical.memory_space)
     static = [list(ir.DenseI64ArrayAttr(op.attributes[f"static_{what}"])) for what in ("offsets", "sizes", "strides")]
     dynamic = [
