@@ -37,7 +37,7 @@ def counting(emulator: Emulator) -> Emulator:
             return replace(emulator, path=path, options=(*emulator.options, *options))
     raise TargetError(
         f"{emulator.path} takes no plugins, by which instructions are counted",
-        expected="a QEMU that is linked dynamically",
+        expected="a QEMU that is linked dynamically, as that of Debian 12 is",
         remedy="Install the package qemu-user (`make setup-arm` does)",
     )
 
