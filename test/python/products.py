@@ -69,13 +69,16 @@ def check(
     operands: tuple[np.ndarray, np.ndarray, np.ndarray],
     *,
     gaps: tuple[int, int, int] = (3, 3, 3),
+    spec: tw.MatmulSpec | None = None,
 ) -> np.ndarray:
     """Runs `kernel` on (A, B, former C) and checks each element, and all around it. Returns the new C.
+
+    `spec` is that of the call, where the kernel has dynamic extents.
 
     Rows of A, B and C are `gaps` elements longer than needed, all of them NaN, or 77 where there is none. With beta 0, C is
     full of that before the call.
     """
-    spec = kernel.spec
+    spec = spec or kernel.spec
     former = operands[2] if spec.beta else np.full_like(operands[2], foreign(operands[2].dtype))
     a, b, c = (Bordered.of(each, gap) for each, gap in zip((*operands[:2], former), gaps, strict=True))
     assert kernel(a.inner, b.inner, out=c.inner) is c.inner

@@ -86,6 +86,15 @@ def test_numbers_on_every_target(chain, target):
     assert_right(spec, operands, former, compiled(spec, target)(*operands))
 
 
+def test_a_function_of_the_users_takes_three_lines():
+    rng = np.random.default_rng(0)
+    a, b, s = (rng.uniform(-1, 1, shape).astype(np.float32) for shape in ((9, 33), (33, 20), (20,)))
+    spec = tw.MatmulSpec(9, 20, 33, epilogue=(lambda c, s: tw.math.tanh(c * s),))
+    kernel = tw.compile(spec)
+    result = kernel(a, b, s)
+    np.testing.assert_allclose(result, np.tanh((a @ b) * s), rtol=1e-5, atol=1e-6)
+
+
 def test_threads():
     spec = tw.MatmulSpec(256, 512, 256, epilogue=(tw.bias(), tw.gelu(), tw.residual()))
     operands, former = random_operands(spec)
