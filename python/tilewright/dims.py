@@ -53,6 +53,10 @@ class Dim:
         """Whether it can be that extent."""
         return self.min <= extent <= self.max and extent % self.multiple == 0
 
+    def nearest(self, extent: int) -> int:
+        """What it can be that is no larger than `extent`; its least where nothing is."""
+        return max(min(extent, self.max) // self.multiple * self.multiple, self.min)
+
     @property
     def words(self) -> str:
         """What it can be, in words: "a multiple of 8 from 8 to 512"."""

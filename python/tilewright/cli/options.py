@@ -9,13 +9,16 @@ from typing import Any, TypeVar
 
 import click
 
+from tilewright.dims import Dim, Extent
 from tilewright.spec import LAYOUTS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Extents = tuple[int, int, int]
+Extents = tuple[Extent, Extent, Extent]
 """M, N and K."""
 
-_EXTENTS = re.compile(r"([0-9]+)[xX×]([0-9]+)[xX×]([0-9]+)")
+_EXTENT = re.compile(
+    r"(?P<size>[0-9]{1,20})|\?((?P<min>[0-9]{1,20})\.\.(?P<max>[0-9]{1,20})?)?(/(?P<multiple>[0-9]{1,20}))?"
+)
 _ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([+-]?[0-9]+)\s*", re.ASCII)
 
 
@@ -26,11 +29,24 @@ class _Shape(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Extents:  # noqa: ANN401
         """Three extents."""
-        found = _EXTENTS.fullmatch(str(value))
-        if found is None or max(map(len, found.groups())) > 20:
-            self.fail(f"{value!r} is no shape; expected MxNxK with three sizes, such as 384x1024x1024", param, ctx)
-        m, n, k = map(int, found.groups())
+        if isinstance(value, tuple):
+            return value
+        found = [_EXTENT.fullmatch(each) for each in re.split("[xX×]", str(value))]
+        if len(found) != 3 or None in found:
+            self.fail(
+                f"{value!r} is no shape; expected MxNxK with three sizes, such as 384x1024x1024 or ?x1024x1024",
+                param,
+                ctx,
+            )
+        m, n, k = (_extent(each) for each in found if each is not None)
         return m, n, k
+
+
+def _extent(found: re.Match[str]) -> Extent:
+    """An extent as it is written: "384", "?", "?1..512/8"."""
+    if found["size"]:
+        return int(found["size"])
+    return Dim(**{name: int(found[name]) for name in ("min", "max", "multiple") if found[name]})
 
 
 class _Assignment(click.ParamType):
@@ -57,7 +73,7 @@ def shape(required: bool) -> Callable[[Command], Command]:
         type=_Shape(),
         multiple=True,
         required=required,
-        help="Extents M, N and K; may be repeated.",
+        help="Extents M, N and K; may be repeated. ? is one that only a call tells; ?MIN..MAX/MULTIPLE says what it can be.",
     )
 
 

@@ -54,8 +54,8 @@ class Problem:
 
     @property
     def flops(self) -> int:
-        """Additions and multiplications."""
-        return self.spec.flops
+        """Additions and multiplications; 0 where only a call tells how many."""
+        return 0 if self.spec.dynamic else self.spec.flops
 
     @property
     def schedule(self) -> str:

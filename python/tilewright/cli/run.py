@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tilewright.cli import options
+from tilewright.dims import Dim
 from tilewright.errors import SpecError
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ def run(
     # A B that comes packed is one for all.
     fields |= {"batch": batch, "b_batch": () if b_packed else None, "deterministic": deterministic}
     specs = [tw.MatmulSpec.from_dtypes(*shape, dtype, **fields) for shape in shapes]
-    for spec in specs:
-        _require_memory(spec)
+    for called in (each for spec in specs for each in _calls(spec)):
+        _require_memory(called)
     out = console()
     right = True
     for spec in specs:
@@ -94,10 +95,15 @@ def run(
             vector_length=vector_length,
             streaming_length=streaming_length,
         )
-        outcome = _measure(kernel, seed)
-        for line in _report(kernel, outcome, seed):
-            out.print(line, soft_wrap=True)
-        right = right and outcome.right
+        calls = _calls(kernel.spec)
+        for number, called in enumerate(calls):
+            outcome = _measure(kernel, called, seed)
+            lines = _report(kernel, called, outcome, seed)
+            if kernel.spec.dynamic:
+                lines = [*(lines[:3] if number == 0 else []), f"  {called.m}x{called.n}x{called.k}:", *lines[3:]]
+            for line in lines:
+                out.print(line, soft_wrap=True)
+            right = right and outcome.right
     return 0 if right else 1
 
 
@@ -125,7 +131,23 @@ class Outcome:
         return self.wrong == 0
 
 
-def _measure(kernel: Kernel, seed: int) -> Outcome:
+_SIZES = (1, 13, 64, 257)
+"""What extents that only a call tells are in turn, where they can be."""
+
+
+def _calls(spec: MatmulSpec) -> list[MatmulSpec]:
+    """The calls to check: of a dynamic spec, some of different sizes."""
+    if not spec.dynamic:
+        return [spec]
+    found = []
+    for size in _SIZES:
+        sizes = [getattr(spec, name) for name in "mnk"]
+        sizes = [each.nearest(size) if isinstance(each, Dim) else each for each in sizes]
+        found.append(spec.at(*sizes))
+    return list(dict.fromkeys(found))
+
+
+def _measure(kernel: Kernel, spec: MatmulSpec, seed: int) -> Outcome:
     """Checks one call on fresh operands, then times many."""
     import numpy as np
 
@@ -135,7 +157,6 @@ def _measure(kernel: Kernel, seed: int) -> Outcome:
     from tilewright.dtypes import to_numpy
     from tilewright.payload.reference import relative_error, within_bound
 
-    spec = kernel.spec
     random = np.random.default_rng(seed)
     a, stored_b, *further = (values(random, each.shape, each.type) for each in spec.operands)
     former = values(random, spec.c_shape, spec.c_type) if spec.beta else None
@@ -165,11 +186,11 @@ def _worst(c: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> float:
     return float(np.where(np.isnan(part), np.inf, part).max(initial=0.0))
 
 
-def _report(kernel: Kernel, outcome: Outcome, seed: int) -> list[str]:
+def _report(kernel: Kernel, spec: MatmulSpec, outcome: Outcome, seed: int) -> list[str]:
     """The lines that people read."""
     from tilewright.cli.output import sizes_text
 
-    facts, spec = kernel.metadata, kernel.spec
+    facts = kernel.metadata
     base = f" ({kernel.target.base})" if kernel.target.base else ""
     sizes = sizes_text(facts.parameters)
     threads = f", {facts.threads} threads" if facts.threads > 1 else ""
@@ -178,7 +199,7 @@ def _report(kernel: Kernel, outcome: Outcome, seed: int) -> list[str]:
     emulated = f", emulated by {facts.emulator}: times say nothing of the target" if facts.emulator else ""
     verdict = "ok" if outcome.right else f"WRONG: {outcome.wrong} of {prod(spec.c_shape)} elements beyond their bound"
     return [
-        f"{spec} on {facts.target}{base}{emulated}",
+        f"{kernel.spec} on {facts.target}{base}{emulated}",
         f"  schedule  {facts.schedule}{f': {sizes}' if sizes else ''}{threads}",
         f"  compile   {facts.compile_seconds:.3f} s ({how}), {facts.object_bytes} bytes of object code",
         f"  time      {_duration(outcome.seconds)} a call, median of {_SAMPLES} samples of"

@@ -92,7 +92,7 @@ def header(spec: MatmulSpec, target: Target, name: str, *, threads: int = 1) -> 
 extern "C" {{
 #endif
 
-/* {sum_}, with A of {spec.m} x {spec.k} {spec.a}, B of {spec.k} x {spec.n} {spec.b} and C of {spec.m} x {spec.n} {spec.c} elements.{stored}{_batch(spec)}
+/* {sum_}, with A of {spec.m} x {spec.k} {spec.a}, B of {spec.k} x {spec.n} {spec.b} and C of {spec.m} x {spec.n} {spec.c} elements.{stored}{_batch(spec)}{_open(spec)}
    {_TENSOR_ARGUMENTS if spec.takes_tensors else _MATRIX_ARGUMENTS}
    Returns {OK}; {WRONG_EXTENTS} when they are not; {OUT_OF_MEMORY} when there is no memory for the packed panels{wrong}.
    The processor must have: {", ".join(sorted(target.features))}.{tiles}{shared} */
@@ -113,6 +113,12 @@ def _stored(spec: MatmulSpec) -> str:
     return f"\n   Stored transposed: {' and '.join(which)} elements." if which else ""
 
 
+def _open(spec: MatmulSpec) -> str:
+    """What extents are that only a call tells; nothing without one."""
+    said = [f"{name} is {getattr(spec, name).words}" for name in spec.dynamic]
+    return f"\n   Of what is written ?, {', '.join(said)}." if said else ""
+
+
 def _batch(spec: MatmulSpec) -> str:
     """The extents that come before a matrix's, and how far apart matrices may be; nothing without a batch."""
     if not spec.batch:
@@ -120,7 +126,7 @@ def _batch(spec: MatmulSpec) -> str:
     operands = (("A", spec.a_batch), ("B", spec.b_batch), ("C", spec.batch))
     leading = (f"{name} [{', '.join(map(str, extents or ()))}]" for name, extents in operands)
     return f"""
-   A batch of {spec.matrices}: leading extents {', '.join(leading)}. Strides along them may be any, those of
+   A batch of {spec.matrices}: leading extents {", ".join(leading)}. Strides along them may be any, those of
    C such that its matrices share no element, and 0 where matrices of A or B are the same."""
 
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError
 from tilewright.payload import multiplied
+from tilewright.payload.calls import of_call
 from tilewright.payload.fused import finish
 from tilewright.payload.propagation import Known
 from tilewright.payload.rounding import flushed, gamma, infinite_times_tiny, limits, magnitudes, overflow, roundoff
@@ -74,6 +75,7 @@ def reference(
         OperandError: A shape or an element type is not that of the spec, or C is missing or not wanted.
     """
     operands, c = _split(spec, further, c)
+    spec = of_call(spec, (a, b, *operands), c)
     _check(spec, a, b, operands, c)
     if spec.has_entries:
         return _fused(spec, a, b, operands, c).value
@@ -173,6 +175,7 @@ def error_bound(
         OperandError: A shape or an element type is not that of the spec, or C is missing or not wanted.
     """
     operands, c = _split(spec, further, c)
+    spec = of_call(spec, (a, b, *operands), c)
     _check(spec, a, b, operands, c)
     if spec.has_entries:
         return _fused(spec, a, b, operands, c).error

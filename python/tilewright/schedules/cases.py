@@ -64,7 +64,9 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
     whole = (Test("k", multiple=dot.step),) if spec.widens and dot.step > 1 else ()
     yield _Rule((Test("m", 1, 1), Test("kn", from_memory), *whole), {"m": 1, **deep})
     yield _Rule((Test("m", 1, 1), *whole), {"m": 1, **wide})
-    if not isinstance(spec.n, Dim) and not isinstance(spec.k, Dim):  # Weights: each number of a few rows is worth its own code.
+    if not isinstance(spec.n, Dim) and not isinstance(
+        spec.k, Dim
+    ):  # Weights: each number of a few rows is worth its own code.
         for rows in range(2, _FEW + 1):
             yield _Rule((Test("m", rows, rows), Test("kn", from_memory)), {})
     if threads > 1:
@@ -137,7 +139,9 @@ def plan(
     if empty is not None:
         cases.insert(0, Case(empty, Plan("trivial", None), _NO_PRODUCTS))
     names = dict.fromkeys(case.plan.name for case in cases if case.plan.parameters is not None)
-    return Plan(" or ".join(names), last.plan.parameters, threads=max(each.plan.threads for each in cases), cases=tuple(cases))
+    return Plan(
+        " or ".join(names), last.plan.parameters, threads=max(each.plan.threads for each in cases), cases=tuple(cases)
+    )
 
 
 def _case(
@@ -214,6 +218,5 @@ def representative(spec: MatmulSpec, typical: Mapping[str, int]) -> MatmulSpec:
     sizes = {}
     for name in spec.dynamic:
         dim = getattr(spec, name)
-        size = min(max(typical.get(name, _TYPICAL), dim.min), dim.max)
-        sizes[name] = max(size // dim.multiple * dim.multiple, dim.min, min(dim.multiple, dim.max))
+        sizes[name] = max(dim.nearest(typical.get(name, _TYPICAL)), min(dim.multiple, dim.max))
     return replace(spec, **sizes)
