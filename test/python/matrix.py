@@ -25,9 +25,10 @@ import tilewright as tw
 from guard_pages import PLACINGS, Guarded, Placing
 from matrix_targets import HOST, Runner, runner
 from tilewright.bench.operands import values
-from tilewright.dtypes import COMBINATIONS, DType
+from tilewright.dtypes import COMBINATIONS
+from tilewright.entries import Epilogue as Entry
 from tilewright.payload.reference import within_bound
-from tilewright.spec import LAYOUTS
+from tilewright.spec import LAYOUTS, OperandSpec
 
 Drawn = Mapping[str, Any]
 """What was drawn so far, by the axes' names."""
@@ -66,6 +67,8 @@ HALF_ENTRIES = (lambda _: tw.cast("bf16"), lambda _: tw.bias("n", "bf16"), lambd
 QUANTIZE = (lambda _: tw.quantize(0.05, 3, "i8"), lambda _: tw.quantize(0.02, 128, "u8"))
 """What may end such an epilogue."""
 INT_ENTRIES = (lambda _: tw.bias("n"), lambda _: tw.bias("m"), lambda _: tw.relu(), lambda _: tw.residual("mn"))
+ROW_ENTRIES = (lambda _: tw.softmax(), lambda _: tw.row_sum(), lambda _: tw.row_max())
+"""What may end an epilogue and needs whole rows."""
 DEQUANTIZE = (lambda _: tw.dequantize(1e-4), lambda _: tw.dequantize("n", 7), lambda _: tw.dequantize("m"))
 
 
@@ -80,9 +83,45 @@ def _epilogue(chance: random.Random, drawn: Drawn) -> tuple[Any, ...]:
         kinds.append(chance.choice(DEQUANTIZE))
     wider = FLOAT_ENTRIES if acc == "f64" else FLOAT_ENTRIES + HALF_ENTRIES
     kinds += chance.choices(wider, k=chance.randint(0 if kinds else 1, 3))
+    if acc != "f64" and chance.random() < 0.12:
+        kinds.insert(0, lambda r: tw.glu(r.choice(("silu", "gelu"))))
     if chance.random() < 0.2:
-        kinds.append(chance.choice(QUANTIZE))
+        kinds.append(chance.choice(QUANTIZE if chance.random() < 0.6 else ROW_ENTRIES))
     return tuple(kind(chance) for kind in kinds)
+
+
+def _prologues(chance: random.Random, drawn: Drawn) -> dict[str, Any]:
+    """Mostly none; otherwise rows of a table, functions of elements, or weights of bytes that are made floats."""
+    fields: dict[str, Any] = {}
+    types = drawn["types"]
+    back = () if types.a in ("f32", "f64") else (tw.cast(types.a),)
+    if types.acc == "i32" or chance.random() < 0.8:
+        return fields
+    kinds = [tw.scale(0.5), tw.silu(), tw.function(lambda x, s: x * s, s="k"), tw.function(lambda x, s: x + s, s="")]
+    if chance.random() < 0.5:
+        fields["prologue_a"] = (chance.choice(kinds), *back)
+    if not fields or chance.random() < 0.3:
+        fields["prologue_b"] = (chance.choice(kinds), *back)
+        if chance.random() < 0.4 and types.a != "f64":
+            fields |= {"b": "i8", "prologue_b": (tw.dequantize("n"), *back)}
+    if chance.random() < 0.3:
+        fields["prologue_a"] = (
+            tw.gather_rows(chance.randint(1, 50), chance.choice(("i32", "i64"))),
+            *fields.get("prologue_a", ()),
+        )
+    return fields
+
+
+def _dynamic(chance: random.Random, drawn: Drawn) -> dict[str, tw.Dim]:
+    """Mostly none; otherwise some of the extents, of which the drawn ones are one call's."""
+    if chance.random() < 0.94 or drawn["schedule"] or drawn["sizes"] or _packs(drawn):
+        return {}
+    dims = {}
+    for name, extent in zip("mnk", drawn["extents"], strict=True):
+        if chance.random() < 0.6:
+            multiple = chance.choice([each for each in (1, 1, 2, 4, 8) if extent % each == 0])
+            dims[name] = chance.choice((tw.Dim(), tw.Dim(multiple=multiple), tw.Dim(min=extent // 2, max=2 * extent)))
+    return dims
 
 
 def _extents(chance: random.Random, drawn: Drawn) -> tuple[int, int, int]:
@@ -114,11 +153,17 @@ def _batch(chance: random.Random, _: Drawn) -> dict[str, tuple[int, ...]]:
     return fields
 
 
+def _packs(drawn: Drawn) -> bool:
+    """Whether it has something that only packing fuses."""
+    entries = [each for each in drawn["epilogue"] if isinstance(each, Entry)]
+    return bool(drawn["prologues"]) or any(each.form != "each" or each.name.startswith("glu") for each in entries)
+
+
 def _schedule(chance: random.Random, drawn: Drawn) -> str | None:
     """Mostly what is chosen; otherwise one that can do it."""
-    m, n, _ = drawn["extents"]
-    along_k = n == 1 or (m == 1 and drawn["layout"][1] == "t")
-    names = [name for name in STRATEGIES if name != "inner_product" or (along_k and not drawn["epilogue"])]
+    _, n, _ = drawn["extents"]
+    along_k = n == 1 or drawn["layout"][1] == "t"
+    names = ["packed"] if _packs(drawn) else [name for name in STRATEGIES if name != "inner_product" or along_k]
     return None if drawn["b_packed"] or chance.random() < 0.5 else chance.choice(names)
 
 
@@ -138,8 +183,11 @@ AXES: tuple[tuple[str, Callable[[random.Random, Drawn], Any]], ...] = (
     ("extents", _extents),
     ("batch", _batch),
     ("epilogue", _epilogue),
+    ("prologues", _prologues),
+    ("deterministic", lambda r, _: r.random() < 0.1),
     ("schedule", _schedule),
     ("sizes", _sizes),
+    ("dynamic", _dynamic),
     ("target", lambda r, _: "host" if r.random() < 0.5 else r.choice(products.LEVELS)),
     ("placings", lambda r, _: r.choices(PLACINGS, k=3)),
 )
@@ -153,12 +201,14 @@ class Case:
     Attributes:
         seed: What it was drawn with.
         spec: What is computed.
+        calls: With which extents it is called: those drawn, and, where any are dynamic, others.
         options: How it is compiled: threads, schedule, parameters and target.
         placings: Of A and the further operands in turn, of B, and of C.
     """
 
     seed: int
     spec: tw.MatmulSpec
+    calls: tuple[tuple[int, int, int], ...]
     options: Mapping[str, Any]
     placings: list[Placing]
 
@@ -183,26 +233,44 @@ def draw(seed: int) -> Case:
             spec = _spec(drawn)
         except tw.SpecError:
             continue
+        calls = (drawn["extents"], *(_other(chance, drawn) for _ in range(2 if drawn["dynamic"] else 0)))
         options = {name: drawn[name] for name in ("target", "threads", "schedule")} | {"parameters": drawn["sizes"]}
-        return Case(seed, spec, options, drawn["placings"])
+        return Case(seed, spec, calls, options, drawn["placings"])
 
 
 def _spec(drawn: Drawn) -> tw.MatmulSpec:
     """The spec of what was drawn."""
     types = drawn["types"]
-    c = {} if drawn["epilogue"] else {"c": types.c}
-    fields = {name: drawn[name] for name in ("layout", "beta", "b_packed", "epilogue")}
-    return tw.MatmulSpec(*drawn["extents"], a=types.a, b=types.b, acc=types.acc, **c, **fields, **drawn["batch"])
+    fields = {name: drawn[name] for name in ("layout", "beta", "b_packed", "epilogue", "deterministic")}
+    fields |= {"a": types.a, "b": types.b, "acc": types.acc} | ({} if drawn["epilogue"] else {"c": types.c})
+    fields |= dict(zip("mnk", drawn["extents"], strict=True)) | drawn["batch"] | drawn["prologues"] | drawn["dynamic"]
+    return tw.MatmulSpec(**fields)
+
+
+def _other(chance: random.Random, drawn: Drawn) -> tuple[int, int, int]:
+    """Other extents that the dynamic ones can be."""
+    found = []
+    for name, extent in zip("mnk", drawn["extents"], strict=True):
+        dim = drawn["dynamic"].get(name)
+        while dim and (extent := chance.randint(0, LONGEST) // dim.multiple * dim.multiple) not in dim:
+            pass
+        found.append(extent)
+    return found[0], found[1], found[2]
 
 
 def run(case: Case, on: Runner, spent: Counter[str]) -> None:
     """Compiles a case, calls it, and checks each element of the result and each byte around the operands."""
-    spec = case.spec
     with _timed(spent, "compile"):
-        kernel = on.compile(spec, case.options)
+        kernel = on.compile(case.spec, case.options)
+    for extents in case.calls:
+        _call(kernel, case.spec.at(*extents), case, on, spent)
+
+
+def _call(kernel: tw.Kernel, spec: tw.MatmulSpec, case: Case, on: Runner, spent: Counter[str]) -> None:
+    """One call, whose extents `spec` has."""
     random_values = np.random.default_rng(case.seed)
-    inputs = [_values(random_values, each.shape, each.type) for each in spec.operands]
-    former = _values(random_values, spec.c_shape, spec.c_type)
+    inputs = [_values(random_values, each, spec) for each in spec.operands]
+    former = _values(random_values, OperandSpec("c", spec.c_shape, spec.c_type), spec)
     if not spec.beta:
         former[...] = products.foreign(former.dtype)
     first, second, last = case.placings
@@ -233,11 +301,13 @@ def _assert_right(spec: tw.MatmulSpec, given: Any, result: np.ndarray) -> None:
     )
 
 
-def _values(chance: np.random.Generator, shape: tuple[int, ...], element: DType) -> np.ndarray:
-    """Floats in [-1, 1], integers over their whole range; those of 32 bits of a size that sums have."""
-    if element.name == "i32":
-        return chance.integers(-(10**6), 10**6, shape, np.int32)
-    return values(chance, shape or (1,), element).reshape(shape)
+def _values(chance: np.random.Generator, each: OperandSpec, spec: tw.MatmulSpec) -> np.ndarray:
+    """Floats in [-1, 1], integers over their whole range; those of 32 bits of a size that sums have; numbers of rows."""
+    if each.name == "index":
+        return chance.integers(0, spec.prologue_a[0].rows, each.shape, np.dtype(each.type.numpy))
+    if each.type.name == "i32":
+        return chance.integers(-(10**6), 10**6, each.shape, np.int32)
+    return values(chance, each.shape or (1,), each.type).reshape(each.shape)
 
 
 @contextmanager
