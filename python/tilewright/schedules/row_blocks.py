@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tilewright.dims import Dim
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import tensor
-from tilewright.schedules import steps
+from tilewright.schedules import batch_loops, steps
 from tilewright.spec import MatmulSpec
 
 _SUMS = "sums"
@@ -29,7 +29,8 @@ def take_apart(script: steps.Script, spec: MatmulSpec, block: Sequence[int] | No
     S is a scratch of mc rows.
     """
     inner = spec.inner
-    last = steps.producer(steps.match(script.functions, "func.return"), 0)
+    batch_loops.take_apart(script, spec)
+    last = batch_loops.match_result(script, spec)
     if block is not None:
         last, _ = steps.tile_with_producers(last, block[:1])
     steps.mark(last, _ROWS)

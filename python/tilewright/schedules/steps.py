@@ -210,7 +210,8 @@ def tile_with_product(op: Handle, sizes: Sequence[int], spec: MatmulSpec) -> tup
     kind = transform.AnyOpType.get()
     function = transform.get_parent_op(kind, op, op_name="func.func")
     tiled, loop_ = tile(op, sizes)
-    producers = transform.merge_handles([match_product(function, spec), match(function, "linalg.fill")])
+    product = match_product(function, spec)
+    producers = transform.merge_handles([product, producer(product, 2)], deduplicate=True)
     loop_ = structured.FuseIntoContainingOp(kind, kind, producers, loop_).results[1]
     merge_slices(function)
     return tiled, loop_
