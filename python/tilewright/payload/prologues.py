@@ -62,16 +62,18 @@ def _computed(
             element, *given = given
         return elementwise.apply(chain, element, given)
 
-    sizes = [_extent(each, spec, matrix, place[each]) for each in place]
+    # A table has other rows than the product.
+    told_by = {"m": operands[0]} if gathers else {}
+    sizes = [_extent(each, spec, told_by.get(each, matrix), place[each]) for each in place]
     into = tensor.empty(sizes, ir.Type.parse(dtype(chain.result).mlir))
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
     with ir.Location.name("prologue", ir.Location.name(str(spec))):
         return generic(inputs, into, [*([] if gathers else [identity]), *maps, identity], [parallel] * len(place), body)
 
 
-def _extent(axis: str, spec: MatmulSpec, matrix: ir.Value, position: int) -> int | ir.Value:
-    """How many elements there are along an axis; of those that only a call tells, the matrix does."""
+def _extent(axis: str, spec: MatmulSpec, operand: ir.Value, position: int) -> int | ir.Value:
+    """How many elements there are along an axis; of those that only a call tells, a dimension of an operand does."""
     extent = getattr(spec, axis) if axis in "mnk" else spec.batch[int(axis)]
     if isinstance(extent, int):
         return extent
-    return tensor.dim(matrix, arith.constant(ir.IndexType.get(), position))
+    return tensor.dim(operand, arith.constant(ir.IndexType.get(), position))
