@@ -7,11 +7,9 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 from tilewright.dims import Dim
 from tilewright.emit import code
@@ -20,60 +18,18 @@ from tilewright.errors import LoweringError, ScheduleError, SpecError, TargetErr
 from tilewright.expressions import trace
 from tilewright.lowering import driver, math_functions, pipelines
 from tilewright.lowering.gpu import kernel, threads
-from tilewright.lowering.gpu.fma import Fma
-from tilewright.lowering.gpu.mma import INSTRUCTIONS, MmaSync
-from tilewright.lowering.gpu.parts import Multiplier
+from tilewright.lowering.gpu.strategies import STRATEGIES, Sizes, able
+from tilewright.lowering.gpu.warpgroups import Box
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.payload import matmul
-from tilewright.schedules.mma_sync import WarpTile, mma_sync
-from tilewright.schedules.simt import ThreadTile, simt
+from tilewright.payload.abi import ENTRY
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
 STAGES = ("payload", "schedule", "scheduled", "bufferized", "threads", "nvvm", "llvmir", "ptx")
 """The stages that have a text, in order."""
 _ASSEMBLER_SECONDS = 120
-
-
-Sizes = ThreadTile | WarpTile
-
-
-@dataclass(frozen=True, slots=True)
-class Strategy:
-    """A way to share a product among threads.
-
-    Attributes:
-        sizes: The class of its sizes.
-        schedule: What makes its schedule.
-        multiplier: What makes its part of the lowering.
-        types: The element types of A that it multiplies; None for all.
-    """
-
-    sizes: type[Sizes]
-    schedule: Callable[[MatmulSpec, Any], ir.Module]
-    multiplier: Callable[[MatmulSpec, Any], Multiplier]
-    types: frozenset[str] | None = None
-
-
-STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
-    {
-        "simt": Strategy(ThreadTile, simt, lambda spec, sizes: Fma(sizes)),
-        "mma_sync": Strategy(
-            WarpTile,
-            mma_sync,
-            lambda spec, sizes: MmaSync(sizes, spec.a, spec.b_type.name),
-            frozenset(INSTRUCTIONS),
-        ),
-    }
-)
-"""The strategies, by name."""
-
-
-def choose(spec: MatmulSpec) -> str:
-    """The strategy for a product: matrix instructions where there are some for its types."""
-    types = STRATEGIES["mma_sync"].types
-    return "mma_sync" if types is not None and {spec.a, spec.b_type.name} <= types else "simt"
 
 
 @dataclass(slots=True)
@@ -87,6 +43,7 @@ class GpuStages:
         sizes: Its sizes.
         texts: The text of each stage, in order.
         shared_bytes: Bytes of shared memory that a launch has to give each block.
+        boxes: How A and B are copied, where the kernel takes a tensor map of each, after its operands.
     """
 
     spec: MatmulSpec
@@ -95,6 +52,7 @@ class GpuStages:
     sizes: Sizes
     texts: dict[str, str] = field(default_factory=dict)
     shared_bytes: int = 0
+    boxes: tuple[Box, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +63,13 @@ class Assembled:
         cubin: The code.
         registers: 32-bit registers of a thread.
         spill_bytes: Bytes of registers that had to be kept in memory.
+        warnings: What it warned of, a line each.
     """
 
     cubin: bytes
     registers: int
     spill_bytes: int
+    warnings: tuple[str, ...]
 
 
 def check(spec: MatmulSpec) -> None:
@@ -128,22 +88,24 @@ def build(
 ) -> GpuStages:
     """Compiles `spec` to PTX by a strategy, with its sizes overridden by name.
 
-    `aligned` says that rows of A and B start at multiples of 16 bytes.
+    The kernel takes operands of any extents, whatever `spec` says of them. `aligned` says that rows of A and B start at multiples
+    of 16 bytes.
 
     Raises:
         SpecError: The spec asks for what this release does not do on GPUs.
-        ScheduleError: The strategy is unknown, does not do these types, or does not fit.
+        ScheduleError: The strategy is unknown, does not do this product, or does not fit.
         LoweringError: A later stage failed.
     """
     check(spec)
-    row = STRATEGIES.get(strategy)
-    if row is None or (row.types is not None and not {spec.a, spec.b_type.name} <= row.types):
-        able = [name for name, each in STRATEGIES.items() if each.types is None or spec.a in each.types]
-        raise ScheduleError(f"strategy {strategy!r} for {spec}", expected=f"one of {', '.join(able)}")
-    sizes = row.sizes.with_sizes(parameters)
+    if strategy not in able(spec, target):
+        raise ScheduleError(
+            f"strategy {strategy!r} for {spec} on {target.name}", expected=f"one of {', '.join(able(spec, target))}"
+        )
+    row = STRATEGIES[strategy]
+    sizes = row.sizes(spec, parameters)
     stages = GpuStages(spec, target, strategy, sizes)
-    # m and n are left to the call: then every block, also one that covers all of C, is a slice that is padded to a tile.
-    finished = replace(spec, m=Dim(), n=Dim(), epilogue=spec.epilogue if spec.fused else (_sum(),))
+    # Every block, also one that covers all of C, is then a slice that is padded to a tile.
+    finished = replace(spec, m=Dim(), n=Dim(), k=Dim(), epilogue=spec.epilogue if spec.fused else (_sum(),))
     with ir.Context() as context, ir.Location.unknown():
         module = matmul.build(finished, context)
         stages.texts["payload"] = str(module)
@@ -152,21 +114,22 @@ def build(
         driver.apply_schedule(module, schedule, finished, name=strategy)
         stages.texts["scheduled"] = str(module)
         driver.run_own_script(module, pipelines.bufferize(), "bufferized")
-        function = module.body.operations[0]
-        function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        _payload_function(module).attributes["sym_visibility"] = ir.StringAttr.get("private")
         driver.run_passes(module, pipelines.DROP_RESULT, "bufferized")
         stages.texts["bufferized"] = str(module)
-        multiplier = row.multiplier(finished, sizes)
-        threads.share(module.body.operations[0].operation, multiplier, aligned=aligned)
+        function = _payload_function(module)
+        with function.location:
+            stages.boxes = tuple(row.share(threads.over_blocks(function), finished, sizes, aligned))
         driver.run_passes(module, "builtin.module(canonicalize, cse)", "threads")
         stages.texts["threads"] = str(module)
         if math_functions.expand(module.operation, target):
             raise LoweringError(
                 "functions of f64 elements", stage="threads", expected="those of f32", remedy="Compute in f32"
             )
-        kernel.lower_vectors(module, multiplier.part.pieces[0][1])
+        kernel.lower_vectors(module, row.lanes(sizes))
         outlined = kernel.outline(module, sizes.threads)
         driver.run_passes(outlined, kernel.TO_NVVM, "nvvm")
+        kernel.hold_registers(outlined)
         stages.shared_bytes = kernel.join_tiles(outlined)
         if stages.shared_bytes > target.shared_bytes:
             raise ScheduleError(
@@ -183,6 +146,11 @@ def build(
     stages.texts["llvmir"] = code.optimize(_with_functions(raw), target)
     stages.texts["ptx"] = code.assembly(stages.texts["llvmir"], target)
     return stages
+
+
+def _payload_function(module: ir.Module) -> ir.Operation:
+    functions = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
+    return next(op for op in functions if ir.StringAttr(op.attributes["sym_name"]).value == ENTRY)
 
 
 def assemble(stages: GpuStages) -> Assembled:
@@ -209,7 +177,10 @@ def assemble(stages: GpuStages) -> Assembled:
         )
         if done.returncode:
             raise LoweringError(f"ptxas refused the kernel: {done.stderr.strip()}", stage="cubin")
-        return Assembled(result.read_bytes(), *_resources(done.stderr))
+        warnings = tuple(
+            line for line in done.stderr.splitlines() if not line.startswith("ptxas info") and line.strip()
+        )
+        return Assembled(result.read_bytes(), *_resources(done.stderr), warnings)
 
 
 def _resources(said: str) -> tuple[int, int]:

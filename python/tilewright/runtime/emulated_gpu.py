@@ -160,7 +160,7 @@ class EmulatedGpuKernel:
         Args:
             sizes: The launch's.
             *arguments: The kernel's, in order: arrays, which are used where they lie, and written where they may be; tensor
-                maps; and NumPy scalars of the parameters' types.
+                maps, of which a kernel gets the address; and NumPy scalars of the parameters' types.
             seed: Threads take turns in an order that depends on it.
 
         Raises:
@@ -194,8 +194,9 @@ def _argument(argument: object, kept: list[Any]) -> tuple[int, list[_Buffer]]:
     if isinstance(argument, TensorMap):
         native = argument._native()
         handle = _TensorMapHandle(ctypes.pointer(native))
-        kept += [native, handle]
-        return ctypes.addressof(handle), [_memory(argument.array, argument.writable)]
+        pointer = ctypes.c_void_p(ctypes.addressof(handle))
+        kept += [native, handle, pointer]
+        return ctypes.addressof(pointer), [_memory(argument.array, argument.writable)]
     if isinstance(argument, np.ndarray):
         pointer = ctypes.c_void_p(argument.ctypes.data)
         kept += [pointer, argument]

@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.dims import Dim
 from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError, TargetError
-from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, Launch
+from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, Launch, TensorMap
 from tilewright.runtime.kernel import Metadata
 from tilewright.spec import MatmulSpec, OperandSpec
 from tilewright.targets.gpu import EMULATED, GpuTarget
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.emit.gpu import Assembled, GpuStages
 
 _ENTRY = "matmul"
+_SWIZZLE = 128
 _ALIGNMENT = 16
 """Bytes of a piece that is copied at once."""
 
@@ -45,10 +46,12 @@ def compile(
     """
     from tilewright.emit import gpu
 
-    name = gpu.choose(spec) if schedule is None else schedule
+    gpu.check(spec)
+    name = gpu.able(spec, target)[-1] if schedule is None else schedule
 
     def build(aligned: bool) -> GpuStages:
-        return gpu.build(spec, target, name, parameters or {}, aligned=aligned)
+        other = name if aligned or name not in gpu.STRATEGIES else gpu.STRATEGIES[name].unaligned
+        return gpu.build(spec, target, other, (parameters or {}) if other == name else {}, aligned=aligned)
 
     return GpuKernel(build)
 
@@ -160,7 +163,8 @@ class GpuKernel:
         aligned = all(_is_aligned(array) for array in arrays[:2])
         if aligned not in self._emulated:
             self._emulated[aligned] = EmulatedGpuKernel(self._form(aligned).texts["llvmir"], _ENTRY)
-        sizes = self._stages.sizes
+        form = self._form(aligned)
+        sizes = form.sizes
         grid = (-(-called.n // sizes.bn), -(-called.m // sizes.bm), 1)
         if 0 in grid:
             return
@@ -168,8 +172,10 @@ class GpuKernel:
         arguments = [
             part for number, array in enumerate(arrays) for part in _parts(array, any(transposed[number : number + 1]))
         ]
+        for box in form.boxes:
+            arguments.append(TensorMap(arrays[box.operand], box.shape, _SWIZZLE))
         self._emulated[aligned](
-            Launch(grid, (sizes.threads, 1, 1), dynamic_shared=self._form(aligned).shared_bytes), *arguments, seed=seed
+            Launch(grid, (sizes.threads, 1, 1), dynamic_shared=form.shared_bytes), *arguments, seed=seed
         )
 
 

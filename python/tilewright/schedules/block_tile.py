@@ -42,9 +42,7 @@ def steps_over_k(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int) ->
         p = 0
         for k in 0..K step bk: p += pad(a[:, k:k+bk]) to (bm, bk) * pad(b[k:k+bk, :]) to (bk, bn)
     """
-    product = steps.pad(
-        steps.match_product(script.root, spec), spec, sizes=(bm, bn, 0), pack=(False, False, False)
-    )
+    product = steps.pad(steps.match_product(script.root, spec), spec, sizes=(bm, bn, 0), pack=(False, False, False))
     tile, _ = steps.tile(product, [0, 0, bk])
     steps.pad(tile, spec, sizes=(0, 0, bk), pack=(True, True, False))
 

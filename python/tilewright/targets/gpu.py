@@ -26,6 +26,7 @@ class GpuTarget:
         block_threads: Threads of a block at most.
         shared_bytes: Bytes of shared memory of a block at most.
         static_shared_bytes: Those of them that variables of fixed size may take.
+        instructions: The matrix instructions it has, as PTX calls them: "mma.sync", "wgmma".
         source: Where the figures come from.
         device: On what kernels run: "" for the card, or "emulated".
     """
@@ -40,6 +41,7 @@ class GpuTarget:
     block_threads: int
     shared_bytes: int
     static_shared_bytes: int
+    instructions: frozenset[str]
     source: str
     device: str = ""
 

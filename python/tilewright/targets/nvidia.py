@@ -8,7 +8,7 @@ from tilewright.targets.gpu import GpuTarget
 _SOURCE = "CUDA C++ Programming Guide, table 'Technical Specifications per Compute Capability'"
 
 
-def _row(name: str, ptx: str, shared_kib: int) -> GpuTarget:
+def _row(name: str, ptx: str, shared_kib: int, *instructions: str) -> GpuTarget:
     """A row: all have warps of 32 threads, 255 registers a thread, and 48 KiB of shared memory for variables of fixed size."""
     return GpuTarget(
         name=name,
@@ -21,9 +21,14 @@ def _row(name: str, ptx: str, shared_kib: int) -> GpuTarget:
         block_threads=1024,
         shared_bytes=shared_kib << 10,
         static_shared_bytes=48 << 10,
+        instructions=frozenset(instructions),
         source=_SOURCE,
     )
 
 
-ROWS = (_row("sm_80", "ptx80", 163), _row("sm_90a", "ptx80", 227), _row("sm_100a", "ptx86", 227))
+ROWS = (
+    _row("sm_80", "ptx80", 163, "mma.sync"),
+    _row("sm_90a", "ptx80", 227, "mma.sync", "wgmma"),
+    _row("sm_100a", "ptx86", 227, "mma.sync"),
+)
 """The rows, general before specific."""

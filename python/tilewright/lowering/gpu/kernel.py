@@ -13,8 +13,8 @@ from tilewright.payload.abi import ENTRY
 
 MODULE = "kernels"
 """The name of the GPU module."""
-ALIGNMENT = 128
-"""Bytes to which tiles in shared memory are aligned: as much as any copy into it wants."""
+ALIGNMENT = 1024
+"""Bytes to which tiles in shared memory are aligned: after so many the pattern of a swizzle repeats."""
 _SHARED = "shared_memory"
 
 TO_NVVM = """builtin.module(
@@ -76,6 +76,14 @@ def _place_tiles(kernel: ir.Operation, container: ir.Block) -> None:
                 variable = memref.get_global(kind, name)
         tile.results[0].replace_all_uses_with(variable)
         tile.erase()
+
+
+def hold_registers(module: ir.Module) -> None:
+    """Says of the kernel, in the dialect of LLVM, that one block at a time is enough: only then are registers moved between warps."""
+    with module.context:
+        for function in _ops(module.operation, "llvm.func"):
+            if "nvvm.kernel" in function.attributes:
+                function.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1)
 
 
 def join_tiles(module: ir.Module) -> int:

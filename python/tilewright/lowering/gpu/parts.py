@@ -43,8 +43,8 @@ class Staged:
     done: tuple[ir.Operation, ...] = ()
 
 
-class Multiplier(Protocol):
-    """How the threads of a block share a product."""
+class Division(Protocol):
+    """How the threads of a block divide its tile."""
 
     @property
     def part(self) -> Part:
@@ -56,13 +56,17 @@ class Multiplier(Protocol):
         """Threads of a block."""
         ...
 
+    def origin(self, thread: ir.Value) -> tuple[Index, Index]:
+        """The first row and column of a thread's part."""
+        ...
+
+
+class Multiplier(Division, Protocol):
+    """How threads that are all alike multiply the parts that they have."""
+
     @property
     def stages(self) -> int:
         """Tiles of each operand that are in shared memory at once, on their way but for one."""
-        ...
-
-    def origin(self, thread: ir.Value) -> tuple[Index, Index]:
-        """The first row and column of a thread's part."""
         ...
 
     def is_swapped(self, operand: int, element: ir.Type, neighbours: int) -> bool:

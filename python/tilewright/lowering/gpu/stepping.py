@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The loop over K of a block whose threads all bring tiles of A and B to shared memory, and all multiply them.
+
+Before: ``for k: sums = contract(read A under a mask, read B under a mask, sums)``. After, in each thread::
+
+    for k:
+        tile_a = A, tile_b = B, a piece of each by each thread;  barrier
+        mine += tile_a * tile_b
+        barrier
+
+Where copies into shared memory can go on by themselves, tiles have several slots::
+
+    begin the copies of the first steps, a group each
+    for k:
+        await the oldest group;  barrier
+        begin the copies for the step that is so many ahead
+        mine += tile_a[slot] * tile_b[slot];  slot = the next one
+"""
+
+from __future__ import annotations
+
+from tilewright.errors import LoweringError
+from tilewright.lowering.gpu import staging
+from tilewright.lowering.gpu.index import Index, add, below, value
+from tilewright.lowering.gpu.parts import Multiplier, Staged
+from tilewright.lowering.gpu.threads import Sharing
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, gpu, nvvm, scf
+
+
+class Stepping(Sharing):
+    """One loop over blocks on its way to threads that are all alike."""
+
+    def __init__(self, loop: ir.Operation, multiplier: Multiplier, *, aligned: bool) -> None:
+        """Makes it for threads that multiply so.
+
+        `aligned` says that every row of A and B starts at a multiple of 16 bytes: then copies into shared memory go on by
+        themselves, if the multiplier has stages for them.
+        """
+        super().__init__(loop, multiplier)
+        self._multiplier = multiplier
+        self._aligned = aligned
+        self._staged: dict[ir.Value, Staged] = {}
+
+    def _over_k(self, op: ir.Operation) -> None:
+        """Threads bring tiles to shared memory, meet, and multiply."""
+        block = op.regions[0].blocks[0]
+        lower, upper, step, *start = (self._of(operand) for operand in op.operands)
+        self._place_tiles(block)
+        ahead = self._stages(block) - 1
+        for number in range(ahead):
+            self._begin(block, _steps_later(lower, step, number), upper, number)
+        loop = scf.ForOp(lower, upper, step, [*start, value(0)])
+        *sums, slot = loop.inner_iter_args
+        with ir.InsertionPoint(loop.body):
+            self._values |= dict(zip(block.arguments, [loop.induction_variable, *sums], strict=True))
+            if ahead:
+                nvvm.cp_async_wait_group(ahead - 1)
+                gpu.barrier()
+                self._begin(block, _steps_later(loop.induction_variable, step, ahead), upper, self._turned(slot, ahead))
+            else:
+                self._fill(block, slot)
+                gpu.barrier()
+            results = self._multiply(block, slot)
+            if not ahead:
+                gpu.barrier()
+            scf.yield_([*results, self._turned(slot, 1) if ahead else slot])
+        if ahead:
+            nvvm.cp_async_wait_group(0)
+        self._values |= dict(zip(op.results, list(loop.results)[:-1], strict=True))
+
+    def _turned(self, slot: ir.Value, by: int) -> ir.Value:
+        """The slot so many further round."""
+        return arith.remui(value(add(slot, by)), value(self._multiplier.stages))
+
+    def _stages(self, block: ir.Block) -> int:
+        """Slots that are in use: one unless copies can go on by themselves, because tiles lie as their operands do in memory."""
+        reads = [op.operation for op in block.operations if op.operation.name == "vector.transfer_read"]
+        as_they_lie = all(self._is_swapped(read) == (staging.neighbours(read.operands[0]) == 0) for read in reads)
+        return self._multiplier.stages if self._aligned and as_they_lie else 1
+
+    def _begin(self, block: ir.Block, k: ir.Value, upper: ir.Value, slot: Index) -> None:
+        """Begins the copies for the step at `k`, if there is one; they are a group either way."""
+        some = scf.IfOp(below(k, upper))
+        with ir.InsertionPoint(some.then_block):
+            before = self._values.get(block.arguments[0])
+            self._values[block.arguments[0]] = k
+            self._fill(block, slot, ahead=True)
+            if before is not None:
+                self._values[block.arguments[0]] = before
+            scf.yield_([])
+        nvvm.cp_async_commit_group()
+
+    def _fill(self, block: ir.Block, slot: Index, *, ahead: bool = False) -> None:
+        """Emits what brings the tiles of a step to shared memory."""
+        for op in block.operations:
+            one = op.operation
+            vectors = one.results and isinstance(one.results[0].type, ir.VectorType)
+            if one.name == "vector.transfer_read":
+                self._bring(one, slot, ahead=ahead)
+            elif one.name == "vector.create_mask" or (not vectors and one.name != "scf.yield"):
+                self._emit(one)
+
+    def _multiply(self, block: ir.Block, slot: Index) -> list[ir.Value]:
+        """Emits what multiplies them; returns what the step yields."""
+        for op in block.operations:
+            one = op.operation
+            if one.name == "vector.contract":
+                self._contract(one, slot)
+            elif one.name == "scf.yield":
+                return [self._of(operand) for operand in one.operands]
+            elif len(one.operands) == 1 and one.operands[0] in self._staged:
+                staged = self._staged[one.operands[0]]
+                self._staged[one.results[0]] = Staged(staged.tile, (*staged.done, one))
+        return []
+
+    def _contract(self, op: ir.Operation, slot: Index) -> None:
+        a, b = self._staged[op.operands[0]], self._staged[op.operands[1]]
+        self._values[op.results[0]] = self._multiplier.multiply(op, a, b, slot, self._of(op.operands[2]))
+
+    def _is_swapped(self, read: ir.Operation) -> bool:
+        """Whether the tile of an operand of the product has its axes swapped in shared memory."""
+        operand = self._operand(read.results[0])
+        if operand is None:
+            raise LoweringError("a read that is no operand's of the product", stage="threads")
+        element = ir.VectorType(read.results[0].type).element_type
+        return self._multiplier.is_swapped(operand, element, staging.neighbours(read.operands[0]))
+
+    def _place_tiles(self, block: ir.Block) -> None:
+        """Allocates the tiles that the ops of a block read."""
+        slots = self._stages(block)
+        for op in block.operations:
+            if op.operation.name == "vector.transfer_read":
+                self._place_tile(op.operation, slots)
+
+    def _place_tile(self, read: ir.Operation, slots: int) -> None:
+        kind = ir.VectorType(read.results[0].type)
+        down, across = kind.shape
+        tile = staging.allocate((down, across), kind.element_type, slots, swapped=self._is_swapped(read))
+        self._staged[read.results[0]] = Staged(tile)
+
+    def _bring(self, read: ir.Operation, slot: Index, *, ahead: bool = False) -> None:
+        view = self._of(read.operands[0])
+        tile = self._staged[read.results[0]].tile
+        team = staging.Team(self._thread, self._multiplier.threads, self._aligned)
+        staging.fill(tile, slot, view, self._extents(read, view), team, ahead=ahead)
+
+
+def _steps_later(k: ir.Value, step: ir.Value, steps: int) -> ir.Value:
+    return value(add(k, arith.muli(step, value(steps)))) if steps else k

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The strategies for GPUs: one row each, and one rule that chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from tilewright.lowering.gpu.fma import Fma
+from tilewright.lowering.gpu.mma import INSTRUCTIONS, MmaSync
+from tilewright.lowering.gpu.stepping import Stepping
+from tilewright.lowering.gpu.warpgroups import TYPES, Box, Specialised, WarpGroups
+from tilewright.mlir import ir
+from tilewright.schedules.mma_sync import WarpTile, mma_sync
+from tilewright.schedules.simt import ThreadTile, simt
+from tilewright.schedules.warpgroup import ROW_BYTES, WarpGroupTile, warpgroup
+from tilewright.spec import MatmulSpec
+from tilewright.targets.gpu import GpuTarget
+
+Sizes = ThreadTile | WarpTile | WarpGroupTile
+"""The sizes of a strategy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A way to share a product among threads.
+
+    Attributes:
+        sizes: Gives its sizes for a product, with some overridden by name.
+        schedule: Makes its schedule.
+        share: Makes the loop over blocks the code of a thread, for rows of A and B that are aligned to 16 bytes or not; returns
+            the boxes in which A and B are copied, if they are.
+        lanes: Elements of the vectors that a thread computes with.
+        does: Whether it does the types and layout of a product.
+        needs: The feature of a target's that it needs; empty for none.
+        unaligned: The strategy for operands whose rows are not aligned to 16 bytes.
+    """
+
+    sizes: Callable[[MatmulSpec, Mapping[str, int]], Sizes]
+    schedule: Callable[[MatmulSpec, Any], ir.Module]
+    share: Callable[[ir.Operation, MatmulSpec, Any, bool], Sequence[Box]]
+    lanes: Callable[[Any], int]
+    does: Callable[[MatmulSpec], bool]
+    needs: str
+    unaligned: str
+
+
+def _simt(loop: ir.Operation, spec: MatmulSpec, sizes: ThreadTile, aligned: bool) -> Sequence[Box]:
+    Stepping(loop, Fma(sizes), aligned=aligned).run()
+    return ()
+
+
+def _mma_sync(loop: ir.Operation, spec: MatmulSpec, sizes: WarpTile, aligned: bool) -> Sequence[Box]:
+    Stepping(loop, MmaSync(sizes, spec.a, spec.b_type.name), aligned=aligned).run()
+    return ()
+
+
+def _warpgroup(loop: ir.Operation, spec: MatmulSpec, sizes: WarpGroupTile, aligned: bool) -> Sequence[Box]:
+    shared = Specialised(loop, WarpGroups(sizes), (spec.a, spec.b_type.name))
+    shared.run()
+    return shared.boxes
+
+
+def _warpgroup_sizes(spec: MatmulSpec, sizes: Mapping[str, int]) -> WarpGroupTile:
+    return WarpGroupTile.with_sizes({"bk": ROW_BYTES * 8 // spec.a_type.bits, **sizes})
+
+
+def _warpgroup_does(spec: MatmulSpec) -> bool:
+    """Elements of 16 bits in every layout; bytes where they lie along K."""
+    known = spec.a in TYPES and spec.b_type.name in TYPES
+    return known and (spec.a_type.bits == 16 or spec.layout == "nt")
+
+
+STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
+    {
+        "simt": Strategy(
+            sizes=lambda spec, sizes: ThreadTile.with_sizes(sizes),
+            schedule=simt,
+            share=_simt,
+            lanes=lambda sizes: sizes.columns,
+            does=lambda spec: True,
+            needs="",
+            unaligned="simt",
+        ),
+        "mma_sync": Strategy(
+            sizes=lambda spec, sizes: WarpTile.with_sizes(sizes),
+            schedule=mma_sync,
+            share=_mma_sync,
+            lanes=lambda sizes: 2,
+            does=lambda spec: spec.a in INSTRUCTIONS and spec.b_type.name in INSTRUCTIONS,
+            needs="mma.sync",
+            unaligned="mma_sync",
+        ),
+        "warpgroup": Strategy(
+            sizes=_warpgroup_sizes,
+            schedule=warpgroup,
+            share=_warpgroup,
+            lanes=lambda sizes: 2,
+            does=_warpgroup_does,
+            needs="wgmma",
+            unaligned="mma_sync",
+        ),
+    }
+)
+"""The strategies by name, the most general one first."""
+
+
+def able(spec: MatmulSpec, target: GpuTarget) -> list[str]:
+    """The strategies that do a product on a target, the best one last."""
+    return [
+        name
+        for name, row in STRATEGIES.items()
+        if row.does(spec) and (not row.needs or row.needs in target.instructions)
+    ]
