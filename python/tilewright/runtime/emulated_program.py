@@ -149,6 +149,10 @@ define ptr @_mlir_memref_to_llvm_aligned_alloc(i64 %alignment, i64 %bytes) {
   %p = inttoptr i64 %address to ptr
   ret ptr %p
 }
+define ptr @_mlir_memref_to_llvm_alloc(i64 %bytes) {
+  %p = call ptr @_mlir_memref_to_llvm_aligned_alloc(i64 1, i64 %bytes)
+  ret ptr %p
+}
 define void @_mlir_memref_to_llvm_free(ptr %p) {
   ret void
 }
