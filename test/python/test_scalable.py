@@ -132,6 +132,18 @@ def test_sums_that_something_is_done_to_take_a_block_of_memory():
     assert needed <= stages.build(spec, row, plan, until="bufferized").workspace < 1.1 * needed
 
 
+@pytest.mark.parametrize("beta", [0, 1])
+def test_the_same_bits_as_other_strategies(beta):
+    spec = tw.MatmulSpec(20, 50, 100, beta=beta)
+    operands = products.uniform(spec)
+    cases = (("packed", None, 32), ("scalable", 128, 32), ("scalable", 1024, 48), ("scalable", 256, 100))
+    results = []
+    for schedule, length, kc in cases:
+        kernel = tw.compile(spec, "neoverse-v1", schedule=schedule, parameters={"kc": kc}, vector_length=length)
+        results.append(products.check(kernel, operands))
+    assert all((each == results[0]).all() for each in results)
+
+
 def test_longer_vectors_take_fewer_instructions():
     spec = tw.MatmulSpec(48, 384, 64)
     operands = products.uniform(spec)[:2]

@@ -37,9 +37,9 @@ def expand(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Block
         for ir in 0..m step mr: packed_a[ir / mr][k][mr] = A[ir:ir+mr, :]
         for jr in 0..n step NR:
           for ir in 0..m step mr:
-            acc = 0
+            acc = 0, or C[ir:ir+mr, jr:jr+NR] in all but the first block of K           (under predicates)
             for kk in 0..k step t: acc += packed_a[ir / mr][kk:kk+t] * packed_b[jr / NR][kk:kk+t]
-            C[ir:ir+mr, jr:jr+NR] = acc, or C + acc in all but the first block of K     (under predicates)
+            C[ir:ir+mr, jr:jr+NR] = acc                                                 (under predicates)
     """
     dot = target.scalable_dot(spec.a_type.name, spec.b_type.name)
     assert dot is not None, "the strategy has asked"
@@ -119,44 +119,60 @@ class _Block:
         with loop(0, n, columns) as (jr, _, _):
             masks = tile.masks(jr, n)
             with loop(*rows) as (row, _, _):
-                starts = times(row, self.depth), times(jr, tile.groups_in(k))
-                sums = tile.sums(self.a, starts[0], self.b, starts[1], k, columns)
                 exist = at_most(tile.rows, row, m)
-                of_rows = slice_of(self.c, [row, 0], [exist, n])
-                self._finish(sums, _Place(of_rows, exist, jr, n), masks)
+                place = _Place(slice_of(self.c, [row, 0], [exist, n]), exist, jr, n)
+                starts = times(row, self.depth), times(jr, tile.groups_in(k))
+                former = self._former(place, masks)
+                self._write(tile.sums(self.a, starts[0], self.b, starts[1], k, columns, former), place, masks)
 
-    def _finish(self, sums: Sums, place: _Place, masks: list[ir.Value]) -> None:
-        """Writes the sums of a step over K, or adds them to those of the steps before it."""
+    def _former(self, place: _Place, masks: list[ir.Value]) -> Sums:
+        """The sums that the products are added to: zeros in the first step over K, where nothing was before."""
+        tile = self.tile
+        zeros = [[tile.zeros()] * tile.across] * tile.rows
         if self.first is None:
-            self._write(sums, place, masks, add=not self.fresh)
-            return
-        branched = scf.IfOp(self.first, has_else=True)
-        for add in (False, True):
-            with branch(branched, otherwise=add):
-                self._write(sums, place, masks, add=add)
+            return zeros if self.fresh else self._read(place, masks)
+        kinds = [zeros[0][0].type] * (tile.across * tile.rows)
+        branched = scf.IfOp(self.first, kinds, has_else=True)
+        for number, read in enumerate((False, True)):
+            with ir.InsertionPoint(branched.operation.regions[number].blocks[0]):
+                sums = self._read(place, masks) if read else zeros
+                scf.yield_([each for of_row in sums for each in of_row])
+        found = list(branched.results)
+        return [found[i * tile.across : (i + 1) * tile.across] for i in range(tile.rows)]
 
-    def _write(self, sums: Sums, place: _Place, masks: list[ir.Value], *, add: bool) -> None:
-        """Writes a tile's sums, or adds them to what is there; rows that do not exist under predicates that are false."""
+    def _read(self, place: _Place, masks: list[ir.Value]) -> Sums:
+        """A tile of C; rows that do not exist are like the last one."""
+        tile, last = self.tile, value_of(plus(place.exist, -1))
+        kind, zeros = tile.zeros().type, tile.zeros()
+        rows = [value_of(i) if place.exist == tile.rows else arith.minui(value_of(i), last) for i in range(tile.rows)]
+        return [
+            [
+                vector.maskedload(kind, place.rows, [row, self._at(place, x)], mask, zeros)
+                for x, mask in enumerate(masks)
+            ]
+            for row in rows
+        ]
+
+    def _at(self, place: _Place, x: int) -> ir.Value:
+        """The column of C where register number `x` of a row starts."""
+        return value_of(plus(place.column, self.tile.offset(x)))
+
+    def _write(self, sums: Sums, place: _Place, masks: list[ir.Value]) -> None:
+        """Writes a tile's sums; rows that do not exist under predicates that are false."""
         tile = self.tile
         if place.exist == tile.rows:
-            self._write_rows(sums, place, [masks] * tile.rows, add=add)
+            self._write_rows(sums, place, [masks] * tile.rows)
             return
         whole = arith.cmpi(arith.CmpIPredicate.eq, value_of(place.exist), value_of(tile.rows))
         branched = scf.IfOp(whole, has_else=True)
         with branch(branched):
-            self._write_rows(sums, place, [masks] * tile.rows, add=add)
+            self._write_rows(sums, place, [masks] * tile.rows)
         with branch(branched, otherwise=True):
             none, all_ = value_of(0), value_of(place.columns)
             limits = [arith.select(is_less(i, place.exist), all_, none) for i in range(tile.rows)]
-            self._write_rows(sums, place, [tile.masks(place.column, limit) for limit in limits], add=add)
+            self._write_rows(sums, place, [tile.masks(place.column, limit) for limit in limits])
 
-    def _write_rows(self, sums: Sums, place: _Place, masks: list[list[ir.Value]], *, add: bool) -> None:
-        tile = self.tile
+    def _write_rows(self, sums: Sums, place: _Place, masks: list[list[ir.Value]]) -> None:
         for i, (values, of_row) in enumerate(zip(sums, masks, strict=True)):
             for x, (value, mask) in enumerate(zip(values, of_row, strict=True)):
-                at = [value_of(i), value_of(plus(place.column, tile.offset(x)))]
-                if add:
-                    former = vector.maskedload(value.type, place.rows, at, mask, tile.zeros())
-                    vector.maskedstore(place.rows, at, mask, tile.add(former, value))
-                else:
-                    vector.maskedstore(place.rows, at, mask, value)
+                vector.maskedstore(place.rows, [value_of(i), self._at(place, x)], mask, value)

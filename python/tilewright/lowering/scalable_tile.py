@@ -87,14 +87,14 @@ class Tile:
         """A register of sums that are zero."""
         return zero(scalable(self.lanes, self.sum))
 
-    def add(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        """The sums of two registers."""
-        return arith.addi(a, b) if isinstance(self.sum, ir.IntegerType) else arith.addf(a, b)
-
-    def sums(self, a: ir.Value, a_start: Index, b: ir.Value, b_start: Index, k: Index, columns: Index) -> Sums:
-        """The sums over `k` elements of two panels, which start at an element of `a` and a word of `b`."""
+    def sums(
+        self, a: ir.Value, a_start: Index, b: ir.Value, b_start: Index, k: Index, columns: Index, former: Sums
+    ) -> Sums:
+        """The sums over `k` elements of two panels, which start at an element of `a` and a word of `b`, added to `former`."""
         pairs, words = self.rows // self.dot.rows, self.across * self.dot.rows
-        carried = [value_of(a_start), value_of(b_start)] + [self.zeros()] * (pairs * words)
+        carried = [value_of(a_start), value_of(b_start)]
+        for i in range(0, self.rows, self.dot.rows):
+            carried += former[i] if self.dot.rows == 1 else self._squares_of(former[i], former[i + 1])
         step = self.dot.step
         with loop(0, k, step, carried) as (_, (a_at, b_at, *sums), over):
             groups = step // self.dot.depth
@@ -160,15 +160,23 @@ class Tile:
 
     def _rows_of(self, squares: Sequence[ir.Value]) -> Sums:
         """The two rows of registers that each have sums of two rows by two columns in 128 bits."""
-        kind = scalable(self.lanes, self.sum)
-        # A row of a square is two sums, side by side, or every other one.
-        part = kind if self.swapped else scalable(self.lanes // 2, integer(2 * bits_of(self.sum)))
         rows: list[list[ir.Value]] = [[], []]
         for left, right in zip(squares[::2], squares[1::2], strict=True):
-            parts = [bitcast(part, each) for each in (left, right)]
             for row, which in zip(rows, ("uzp1", "uzp2"), strict=True):
-                row.append(bitcast(kind, intrinsic(f"llvm.aarch64.sve.{which}.{_suffix(part)}", part, *parts)))
+                row.append(self._sorted(which, left, right))
         return rows
+
+    def _squares_of(self, upper: Sequence[ir.Value], lower: Sequence[ir.Value]) -> list[ir.Value]:
+        """Those registers of two rows."""
+        pairs = zip(upper, lower, strict=True)
+        return [self._sorted(which, *rows) for rows in pairs for which in ("zip1", "zip2")]
+
+    def _sorted(self, which: str, left: ir.Value, right: ir.Value) -> ir.Value:
+        """Two registers sorted by an instruction. A row of a square is two sums, side by side, or every other one."""
+        kind = scalable(self.lanes, self.sum)
+        part = kind if self.swapped else scalable(self.lanes // 2, integer(2 * bits_of(self.sum)))
+        operands = [bitcast(part, each) for each in (left, right)]
+        return bitcast(kind, intrinsic(f"llvm.aarch64.sve.{which}.{_suffix(part)}", part, *operands))
 
 
 def _suffix(kind: ir.VectorType) -> str:

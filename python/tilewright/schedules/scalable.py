@@ -33,9 +33,9 @@ def scalable(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         for jc, pc: packed_b[nc / NR][kc][NR] = B[pc:pc+kc, jc:jc+nc]
           for ic: packed_a[mc / mr][kc][mr] = A[ic:ic+mc, pc:pc+kc]
             for jr in 0..nc step NR: for ir in 0..mc step mr:
-              acc = 0
+              acc = 0 if pc == 0 else C[ic+ir:, jc+jr:]
               for k in 0..kc step t: acc += packed_a[ir / mr][k:k+t] * packed_b[jr / NR][k:k+t]
-              C[ic+ir:, jc+jr:] = acc if pc == 0 else C + acc
+              C[ic+ir:, jc+jr:] = acc
 
     With something done to the sums before they are written, the loop pc is inside: a block of sums is complete in the cache,
     and what follows it is done there. Of a batch, loops over its entries are around that, those over entries that share one B
