@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -65,9 +66,11 @@ def _invoke(arguments: list[str]) -> object:
 
 
 def _guarded(action: Callable[[], object]) -> int:
-    """Does `action`, and says on standard error, in one line, what went wrong."""
+    """Does `action`, and says on standard error, in one line, what went wrong, and what is not as it could be."""
     try:
-        status = action()
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            status = action()
     except click.exceptions.Exit as error:  # --help and --version
         return error.exit_code
     except click.UsageError as error:
@@ -116,6 +119,12 @@ def _fail(status: int, message: str) -> int:
         sys.stderr.write(f"{_PROGRAM}: {' '.join(message.split())}\n")
         sys.stderr.flush()
     return status
+
+
+def _warn(message: Warning | str, *_: object) -> None:
+    """Writes the line of a warning."""
+    with suppress(OSError):
+        sys.stderr.write(f"{_PROGRAM}: warning: {message}\n")
 
 
 def _open_closed_streams() -> None:

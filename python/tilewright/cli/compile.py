@@ -37,6 +37,8 @@ _BINARY = ("obj", "so")
 @options.beta
 @options.b_packed
 @options.epilogue
+@options.prologue_a
+@options.prologue_b
 @options.deterministic
 @options.target
 @options.schedule
@@ -54,6 +56,8 @@ def compile_(
     beta: int,
     b_packed: bool,
     epilogue: tuple[Epilogue, ...],
+    prologue_a: tuple[Epilogue, ...],
+    prologue_b: tuple[Epilogue, ...],
     deterministic: bool,
     target: str,
     threads: int,
@@ -85,6 +89,8 @@ def compile_(
         beta=beta,
         b_packed=b_packed,
         epilogue=epilogue,
+        prologue_a=prologue_a,
+        prologue_b=prologue_b,
         deterministic=deterministic,
         target=target,
         threads=threads,

@@ -16,8 +16,8 @@ from tilewright.errors import TargetError
 if TYPE_CHECKING:
     from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import Problem
-    from tilewright.emit.isolated_modules import Compiled
     from tilewright.emit.hotloop import HotLoop
+    from tilewright.emit.isolated_modules import Compiled
     from tilewright.emit.mca import Analysis
     from tilewright.emit.stages import Stages
     from tilewright.entries import Epilogue
@@ -35,6 +35,8 @@ _NO_LOOP = "# No loop of this kernel does arithmetic: it is empty, or small enou
 @options.beta
 @options.b_packed
 @options.epilogue
+@options.prologue_a
+@options.prologue_b
 @options.deterministic
 @options.target
 @options.schedule
@@ -53,6 +55,8 @@ def explain(
     beta: int,
     b_packed: bool,
     epilogue: tuple[Epilogue, ...],
+    prologue_a: tuple[Epilogue, ...],
+    prologue_b: tuple[Epilogue, ...],
     deterministic: bool,
     target: str,
     threads: int,
@@ -85,6 +89,8 @@ def explain(
         beta=beta,
         b_packed=b_packed,
         epilogue=epilogue,
+        prologue_a=prologue_a,
+        prologue_b=prologue_b,
         deterministic=deterministic,
         target=target,
         threads=threads,
@@ -147,7 +153,9 @@ def _hot_loop_files(loop: HotLoop | None, analysis: Analysis | None) -> dict[str
     return files
 
 
-def _facts(problem: Problem | ModuleProblem, stages: Stages | Compiled, loop: HotLoop | None, analysis: Analysis | None) -> dict[str, Any]:
+def _facts(
+    problem: Problem | ModuleProblem, stages: Stages | Compiled, loop: HotLoop | None, analysis: Analysis | None
+) -> dict[str, Any]:
     """What a program may want to know, for the list of files."""
     target = problem.target
     facts: dict[str, Any] = {

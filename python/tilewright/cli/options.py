@@ -147,6 +147,24 @@ def epilogue(function: Command) -> Command:
     )(function)
 
 
+def prologue_a(function: Command) -> Command:
+    """``--prologue-a``."""
+    return click.option(
+        "--prologue-a",
+        default="",
+        metavar="ENTRY,…",
+        callback=_epilogue,
+        help="What is done to each element of A before it is multiplied, such as cast:f32,scale_by:m.",
+    )(function)
+
+
+def prologue_b(function: Command) -> Command:
+    """``--prologue-b``."""
+    return click.option(
+        "--prologue-b", default="", metavar="ENTRY,…", callback=_epilogue, help="The same for B: cast:f32,scale_by:n."
+    )(function)
+
+
 def b_packed(function: Command) -> Command:
     """``--b-packed``."""
     return click.option("--b-packed", is_flag=True, help="B comes packed ahead of time: calls do not pack it.")(

@@ -102,6 +102,8 @@ def given(
     beta: int,
     b_packed: bool,
     epilogue: tuple[Epilogue, ...],
+    prologue_a: tuple[Epilogue, ...],
+    prologue_b: tuple[Epilogue, ...],
     deterministic: bool,
     target: str,
     threads: int,
@@ -123,11 +125,13 @@ def given(
     row = resolve(target)
     if file is None:
         fields = {"layout": layout, "beta": beta, "b_packed": b_packed, "epilogue": epilogue}
+        fields |= {"prologue_a": prologue_a, "prologue_b": prologue_b}
         fields |= {"batch": batch, "b_batch": () if b_packed else None, "deterministic": deterministic}
         spec = MatmulSpec.from_dtypes(*shapes[0], dtype, **fields)
         return Problem(spec, row, make.make(spec, row, schedule, parameters, threads))
-    if epilogue:
-        raise click.UsageError("both FILE.mlir and --epilogue given; expected the epilogue of a --shape")
+    for option, entries in (("epilogue", epilogue), ("prologue-a", prologue_a), ("prologue-b", prologue_b)):
+        if entries:
+            raise click.UsageError(f"both FILE.mlir and --{option} given; expected the {option} of a --shape")
     if layout != "nn":
         raise click.UsageError("both FILE.mlir and --layout given; expected the layout of a --shape")
     if batch:

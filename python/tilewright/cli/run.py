@@ -36,6 +36,8 @@ _MEMINFO = Path("/proc/meminfo")
 @options.beta
 @options.b_packed
 @options.epilogue
+@options.prologue_a
+@options.prologue_b
 @options.deterministic
 @options.target
 @options.schedule
@@ -60,6 +62,8 @@ def run(
     beta: int,
     b_packed: bool,
     epilogue: tuple[Epilogue, ...],
+    prologue_a: tuple[Epilogue, ...],
+    prologue_b: tuple[Epilogue, ...],
     deterministic: bool,
     target: str,
     threads: int,
@@ -78,6 +82,7 @@ def run(
 
     seed = secrets.randbits(32) if seed is None else seed
     fields = {"layout": layout, "beta": beta, "b_packed": b_packed, "epilogue": epilogue}
+    fields |= {"prologue_a": prologue_a, "prologue_b": prologue_b}
     # A B that comes packed is one for all.
     fields |= {"batch": batch, "b_batch": () if b_packed else None, "deterministic": deterministic}
     specs = [tw.MatmulSpec.from_dtypes(*shape, dtype, **fields) for shape in shapes]
@@ -159,6 +164,8 @@ def _measure(kernel: Kernel, spec: MatmulSpec, seed: int) -> Outcome:
 
     random = np.random.default_rng(seed)
     a, stored_b, *further = (values(random, each.shape, each.type) for each in spec.operands)
+    if spec.gathers:
+        further[0] %= len(a)
     former = values(random, spec.c_shape, spec.c_type) if spec.beta else None
     c = aligned(spec.c_shape, to_numpy(spec.c_type))
     c[...] = unwritten(spec.c_type) if former is None else former
