@@ -161,3 +161,7 @@ class LoweringError(TilewrightError):
     def _details(self) -> Iterable[str]:
         if self.reproducer is not None:
             yield f"reproducer: {self.reproducer}"
+
+
+class SlowScheduleWarning(UserWarning):
+    """A schedule's sizes give right numbers by slower code; the message says which would be right."""

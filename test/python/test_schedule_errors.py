@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import textwrap
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 import tilewright as tw
 from own_schedules import MATCH, SPEC, TILED, schedule_failure, written
 from tilewright.emit import child
+from tilewright.errors import SlowScheduleWarning
 from tilewright.mlir.dialects.transform import structured
-from tilewright.schedules import steps
+from tilewright.schedules import make, steps
 
 # What fails while it runs: the file and line, the transform op, the payload op, a remedy.
 
@@ -221,3 +223,26 @@ def test_what_a_schedule_prints_is_shown(tmp_path, capfd):
     assert output.err.startswith("[[[ IR printer: the product ]]]\n")
     assert "linalg.matmul ins(" in output.err
     assert child.STARTED not in output.err
+
+
+@pytest.mark.parametrize(
+    ("target", "types", "sizes", "message"),
+    [
+        (
+            "x86-64-v4",
+            "f32",
+            {"nr": 7},
+            r"nr is 7: packed .* steps of 16, .*; expected a multiple of 16\. Leave nr to the model",
+        ),
+        ("neoverse-n2", "i8", {"mr": 3}, "mr is 3: .* expected a multiple of 2"),
+        ("sapphirerapids", "bf16", {"mr": 2, "nr": 32}, "mr is 2: .* expected a multiple of 16"),
+    ],
+)
+def test_sizes_that_no_instruction_fits_are_told(target, types, sizes, message):
+    spec, row = tw.MatmulSpec.from_dtypes(64, 64, 64, types), tw.targets.get(target)
+    with pytest.warns(SlowScheduleWarning, match=message):
+        make.make(spec, row, "packed", sizes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make.make(spec, row, "packed", {"nr": 32})
+        make.make(spec, row, "unpacked")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from tilewright.errors import ScheduleError
-from tilewright.schedules import cases, same_bits, select
+from tilewright.schedules import cases, fit, same_bits, select
 from tilewright.schedules import threads as model
 from tilewright.schedules.plan import Plan, Schedule, is_trivial
 from tilewright.spec import MatmulSpec
@@ -49,11 +49,13 @@ def make(
         if is_trivial(spec):
             return Plan("trivial", None)
         choice = select.choose(spec, target, parameters, threads)
+        fit.warn(choice.strategy, spec, target, parameters)
         return Plan(choice.strategy, choice.parameters, threads=choice.threads)
     if isinstance(schedule, str) and schedule in select.STRATEGIES:
         if is_trivial(spec):
             return Plan(schedule, None)
         choice = select.sized(schedule, spec, target, parameters, threads)
+        fit.warn(schedule, spec, target, parameters)
         if spec.deterministic:
             same_bits.check(schedule, select.choose(spec, target).strategy, spec, target)
         return Plan(schedule, choice.parameters, threads=choice.threads)
