@@ -1,3 +1,4 @@
+// RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // softmax(Q K^T / 4) V of three heads, which lie side by side in a row: s x h x d.
 func.func @attention(%q: tensor<20x3x16xf32>, %k: tensor<20x3x16xf32>, %v: tensor<20x3x16xf32>) -> tensor<20x3x16xf32> {
   %zero = arith.constant 0.0 : f32
@@ -31,3 +32,17 @@ func.func @attention(%q: tensor<20x3x16xf32>, %k: tensor<20x3x16xf32>, %v: tenso
   } -> tensor<20x3x16xf32>
   return %o : tensor<20x3x16xf32>
 }
+
+// Both are loops over the heads, with slices of what lies side by side; the scale is done to the sums.
+// CHECK-LABEL: func.func @attention(
+// CHECK:         scf.for
+// CHECK:           tensor.extract_slice {{.*}} tensor<20x3x16xf32> to tensor<20x16xf32>
+// CHECK:           linalg.generic {{.*}}product = 0
+// CHECK:         arith.maxnumf
+// CHECK:         math.exp
+// CHECK:         scf.for
+// CHECK:           linalg.generic {{.*}}product = 1
+// CHECK-LABEL: func.func @matmul(
+// CHECK-SAME:    tensor<20x16xf32> {{.*}} tensor<16x20xf32> {{.*}}strided<[1, ?]>
+// CHECK:         linalg.matmul
+// CHECK:         arith.mulf

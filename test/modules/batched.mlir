@@ -1,3 +1,4 @@
+// RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // A batch of products, a bias as what they are added to, and a product whose weights all of a batch share.
 func.func @batched(%a: tensor<2x9x17xf32>, %b: tensor<2x17x13xf32>, %bias: tensor<13xf32>, %w: tensor<13x7xf32>) -> tensor<2x9x7xf32> {
   %zero = arith.constant 0.0 : f32
@@ -18,3 +19,14 @@ func.func @batched(%a: tensor<2x9x17xf32>, %b: tensor<2x17x13xf32>, %bias: tenso
   } -> tensor<2x9x7xf32>
   return %d : tensor<2x9x7xf32>
 }
+
+// A loop over the batch, and, where all of it share their weights, one product of all rows.
+// CHECK-LABEL: func.func @batched(
+// CHECK:         scf.for
+// CHECK:           linalg.generic {{.*}}product = 0
+// CHECK:         tensor.collapse_shape {{.*}} tensor<2x9x13xf32> into tensor<18x13xf32>
+// CHECK:         linalg.generic {{.*}}product = 1
+// CHECK-NOT:     linalg.generic
+// CHECK:         return
+// CHECK-LABEL: func.func @matmul(
+// CHECK:         math.exp

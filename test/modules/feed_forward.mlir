@@ -1,3 +1,4 @@
+// RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // BERT's feed-forward block: two products, a bias and gelu between, a bias and the residual after.
 func.func @feed_forward(%x: tensor<24x48xf32>, %w1: tensor<48x96xf32>, %b1: tensor<96xf32>, %w2: tensor<96x48xf32>,
                         %b2: tensor<48xf32>) -> tensor<24x48xf32> {
@@ -29,3 +30,18 @@ func.func @feed_forward(%x: tensor<24x48xf32>, %w1: tensor<48x96xf32>, %b1: tens
   %sum = linalg.add ins(%biased, %x : tensor<24x48xf32>, tensor<24x48xf32>) outs(%empty : tensor<24x48xf32>) -> tensor<24x48xf32>
   return %sum : tensor<24x48xf32>
 }
+
+// Two products; bias, gelu and residual are done to their sums, and nothing is left between.
+// CHECK-LABEL: func.func @feed_forward(
+// CHECK:         linalg.generic {{.*}}product = 0
+// CHECK:         linalg.generic {{.*}}product = 1
+// CHECK-NOT:     linalg.generic
+// CHECK:         return
+// CHECK-LABEL: func.func @matmul(
+// CHECK:         linalg.matmul
+// CHECK:         math.erf
+// CHECK-LABEL: func.func @matmul(
+// CHECK:         linalg.matmul
+// CHECK:         arith.addf
+// CHECK:         arith.addf
+// CHECK-NOT:     linalg.generic

@@ -1,3 +1,4 @@
+// RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // Several functions, of which two compute the same product.
 module {
   func.func @first(%a: tensor<8x16xf32>, %b: tensor<16x8xf32>) -> tensor<8x8xf32> {
@@ -22,3 +23,12 @@ module {
     return %m : tensor<8xf32>
   }
 }
+
+// One product, which both call.
+// CHECK-LABEL: func.func @first(
+// CHECK:         linalg.generic {{.*}}product = 0
+// CHECK-LABEL: func.func @second(
+// CHECK:         linalg.generic {{.*}}product = 0
+// CHECK:         arith.maximumf
+// CHECK-LABEL: func.func @matmul(
+// CHECK-NOT:   func.func

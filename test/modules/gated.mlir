@@ -1,3 +1,4 @@
+// RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // silu(x W) * (x V): one product is finished with the other one's result.
 func.func @gated(%x: tensor<14x33xf32>, %w: tensor<33x26xf32>, %v: tensor<33x26xf32>) -> tensor<14x26xf32> {
   %zero = arith.constant 0.0 : f32
@@ -20,3 +21,10 @@ func.func @gated(%x: tensor<14x33xf32>, %w: tensor<33x26xf32>, %v: tensor<33x26x
   } -> tensor<14x26xf32>
   return %g : tensor<14x26xf32>
 }
+
+// What is done to the sums of the first product takes the other product's result.
+// CHECK-LABEL: func.func @gated(
+// CHECK:         %[[B:.*]] = linalg.generic {{.*}}product = 1
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %{{.*}}, %[[B]] : {{.*}}product = 0
+// CHECK-NOT:     linalg.generic
+// CHECK:         return

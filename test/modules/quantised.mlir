@@ -1,3 +1,4 @@
+// RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // Bytes without a sign by bytes with one, scaled by channel, rounded, and clamped to a byte with a sign.
 func.func @quantised(%a: tensor<17x40xi8>, %b: tensor<40x24xi8>, %scale: tensor<24xf32>) -> tensor<17x24xi8> {
   %zero = arith.constant 0 : i32
@@ -32,3 +33,13 @@ func.func @quantised(%a: tensor<17x40xi8>, %b: tensor<40x24xi8>, %scale: tensor<
   } -> tensor<17x24xi8>
   return %q : tensor<17x24xi8>
 }
+
+// CHECK-LABEL: func.func @quantised(
+// CHECK-COUNT-1: linalg.generic {{.*}}product = 0
+// CHECK-NOT:     linalg.generic
+// CHECK:         return
+// CHECK-LABEL: func.func @matmul(
+// CHECK:         arith.extui
+// CHECK:         arith.extsi
+// CHECK:         arith.sitofp
+// CHECK:         arith.fptosi

@@ -1,3 +1,4 @@
+// RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // The head of a residual network: scale and shift of each channel, relu, the mean over positions, and a product.
 func.func @residual(%x: tensor<33x20xf32>, %scale: tensor<20xf32>, %shift: tensor<20xf32>, %w: tensor<20x10xf32>) -> tensor<10xf32> {
   %zero = arith.constant 0.0 : f32
@@ -24,3 +25,10 @@ func.func @residual(%x: tensor<33x20xf32>, %scale: tensor<20xf32>, %shift: tenso
   %y = linalg.vecmat ins(%mean, %w : tensor<20xf32>, tensor<20x10xf32>) outs(%clear : tensor<10xf32>) -> tensor<10xf32>
   return %y : tensor<10xf32>
 }
+
+// Scale, shift and relu are one nest; the mean is another; the row by a matrix is a product.
+// CHECK-LABEL: func.func @residual(
+// CHECK:         arith.maximumf
+// CHECK:         linalg.generic {{.*}}product = 0
+// CHECK-LABEL: func.func @matmul(
+// CHECK-SAME:    tensor<1x20xf32>

@@ -1,3 +1,4 @@
+// RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // bf16 by bf16, summed in f32; what comes after is computed in f32, and rounded to bf16 once.
 func.func @rounded(%a: tensor<18x34xbf16>, %b: tensor<34x22xbf16>, %bias: tensor<22xbf16>) -> tensor<18x22xbf16> {
   %zero = arith.constant 0.0 : f32
@@ -18,3 +19,12 @@ func.func @rounded(%a: tensor<18x34xbf16>, %b: tensor<34x22xbf16>, %bias: tensor
   } -> tensor<18x22xbf16>
   return %r : tensor<18x22xbf16>
 }
+
+// CHECK-LABEL: func.func @rounded(
+// CHECK-COUNT-1: linalg.generic {{.*}}product = 0
+// CHECK-NOT:     linalg.generic
+// CHECK:         return
+// CHECK-LABEL: func.func @matmul(
+// CHECK:         linalg.matmul {{.*}} -> tensor<18x22xf32>
+// CHECK:         math.tanh
+// CHECK:         arith.truncf

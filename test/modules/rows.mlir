@@ -1,3 +1,4 @@
+// RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // No product at all: layer normalisation, of rows whose length is no multiple of a vector's.
 func.func @rows(%x: tensor<7x83xf32>, %gamma: tensor<83xf32>) -> tensor<7x83xf32> {
   %zero = arith.constant 0.0 : f32
@@ -32,3 +33,9 @@ func.func @rows(%x: tensor<7x83xf32>, %gamma: tensor<83xf32>) -> tensor<7x83xf32
   } -> tensor<7x83xf32>
   return %y : tensor<7x83xf32>
 }
+
+// The sum of squares is taken of what was centred, in one nest.
+// CHECK-LABEL: func.func @rows(
+// CHECK-NOT:     product =
+// CHECK:         math.rsqrt
+// CHECK-NOT:   func.func

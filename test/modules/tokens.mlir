@@ -1,3 +1,4 @@
+// RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // Rows of two dimensions (batch and token) by shared weights, with a bias and a residual: one product of all rows.
 func.func @tokens(%x: tensor<3x10x18xf32>, %w: tensor<18x18xf32>, %b: tensor<18xf32>) -> tensor<3x10x18xf32> {
   %zero = arith.constant 0.0 : f32
@@ -10,3 +11,13 @@ func.func @tokens(%x: tensor<3x10x18xf32>, %w: tensor<18x18xf32>, %b: tensor<18x
   %r = linalg.add ins(%s, %x : tensor<3x10x18xf32>, tensor<3x10x18xf32>) outs(%e : tensor<3x10x18xf32>) -> tensor<3x10x18xf32>
   return %r : tensor<3x10x18xf32>
 }
+
+// CHECK-LABEL: func.func @tokens(
+// CHECK:         tensor.collapse_shape {{.*}} tensor<3x10x18xf32> into tensor<30x18xf32>
+// CHECK:         linalg.generic {{.*}}product = 0
+// CHECK-NOT:     linalg.generic
+// CHECK:         return
+// CHECK-LABEL: func.func @matmul(
+// CHECK:         linalg.matmul {{.*}}tensor<30x18xf32>
+// CHECK:         arith.addf
+// CHECK:         arith.addf

@@ -1,3 +1,4 @@
+// RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // Each way in which an operand can be stored transposed, and a result that is.
 #mk = affine_map<(m, n, k) -> (m, k)>
 #km = affine_map<(m, n, k) -> (k, m)>
@@ -22,3 +23,12 @@ func.func @transposes(%at: tensor<19x11xf32>, %b: tensor<19x23xf32>, %c: tensor<
   %t = linalg.transpose ins(%abcd : tensor<11x9xf32>) outs(%e4 : tensor<9x11xf32>) permutation = [1, 0]
   return %t, %ab : tensor<9x11xf32>, tensor<11x23xf32>
 }
+
+// No transposition is left: each is one of how an operand of a product is stored.
+// CHECK-LABEL: func.func @transposes(
+// CHECK:         linalg.generic {{.*}}product = 0
+// CHECK:         linalg.generic {{.*}}product = 1
+// CHECK:         linalg.generic {{.*}}product = 2
+// CHECK:         return
+// CHECK-LABEL: func.func @matmul(
+// CHECK-SAME:    tensor<11x19xf32> {{{[^}]*}}strided<[1, ?]>

@@ -1,3 +1,4 @@
+// RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // Ops whose results nothing uses, an argument that nothing reads, one that is returned as it is, and constants.
 func.func @unused(%a: tensor<5x8xf32>, %never: tensor<3xf32>) -> (tensor<5x8xf32>, tensor<5x4xf32>, tensor<2x2xf32>) {
   %zero = arith.constant 0.0 : f32
@@ -10,3 +11,9 @@ func.func @unused(%a: tensor<5x8xf32>, %never: tensor<3xf32>) -> (tensor<5x8xf32
   %dead = linalg.exp ins(%a : tensor<5x8xf32>) outs(%a : tensor<5x8xf32>) -> tensor<5x8xf32>
   return %a, %y, %ones : tensor<5x8xf32>, tensor<5x4xf32>, tensor<2x2xf32>
 }
+
+// CHECK-LABEL: func.func @unused(
+// CHECK-NOT:     math.exp
+// CHECK:         linalg.generic {{.*}}product = 0
+// CHECK-NOT:     math.exp
+// CHECK:         return

@@ -1,3 +1,4 @@
+// RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // A matrix by a vector, a vector by a vector, slices, and functions that only the C library has.
 func.func @vectors(%a: tensor<21x13xf32>, %x: tensor<13xf32>) -> (tensor<21xf32>, tensor<f32>, tensor<4x5xf32>) {
   %zero = arith.constant 0.0 : f32
@@ -11,3 +12,12 @@ func.func @vectors(%a: tensor<21x13xf32>, %x: tensor<13xf32>) -> (tensor<21xf32>
   %sin = math.sin %part : tensor<4x5xf32>
   return %y, %d, %sin : tensor<21xf32>, tensor<f32>, tensor<4x5xf32>
 }
+
+// CHECK-LABEL: func.func @vectors(
+// CHECK-DAG:     linalg.generic {{.*}}product = 0
+// CHECK-DAG:     linalg.generic {{.*}}product = 1
+// CHECK-DAG:     math.sin
+// CHECK-LABEL: func.func @matmul(
+// CHECK-SAME:    tensor<21x13xf32>
+// CHECK-LABEL: func.func @matmul(
+// CHECK-SAME:    tensor<1x13xf32>

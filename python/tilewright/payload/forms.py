@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from tilewright.mlir import ir
 
-PRODUCT_MAPS = ("(d0, d1, d2) -> (d0, d2)", "(d0, d1, d2) -> (d2, d1)", "(d0, d1, d2) -> (d0, d1)")
-"""A of M×K, B of K×N and C of M×N elements, over (m, n, k)."""
+_A = {"(d0, d1, d2) -> (d0, d2)": "n", "(d0, d1, d2) -> (d2, d0)": "t"}
+"""How A of M×K elements is stored, over (m, n, k)."""
+_B = {"(d0, d1, d2) -> (d2, d1)": "n", "(d0, d1, d2) -> (d1, d2)": "t"}
+"""How B of K×N elements is stored."""
+_C = "(d0, d1, d2) -> (d0, d1)"
 
 _EXTENSIONS = ("arith.extf", "arith.extsi", "arith.extui")
 _SUM_OF_PRODUCTS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
@@ -21,6 +24,14 @@ def reduces(op: ir.Operation) -> bool:
 def maps(op: ir.Operation) -> tuple[str, ...]:
     """The indexing maps of a linalg op, as text."""
     return tuple(str(ir.AffineMapAttr(each).value) for each in ir.ArrayAttr(op.attributes["indexing_maps"]))
+
+
+def layout(op: ir.Operation) -> str | None:
+    """How A and B of a product over (m, n, k) are stored, as in `MatmulSpec.layout`; None for what is no such product."""
+    found = maps(op)
+    if not is_over_mnk(op) or len(found) != 3 or found[0] not in _A or found[1] not in _B or found[2] != _C:
+        return None
+    return _A[found[0]] + _B[found[1]]
 
 
 def is_over_mnk(op: ir.Operation) -> bool:

@@ -53,7 +53,7 @@ def load(text: str, filename: str) -> Imported:
     """Reads a .mlir file with one function that holds one matrix product, on tensors or on memrefs.
 
     The product is a ``linalg.matmul``, or a ``linalg.generic`` over (m, n, k) that extends elements of A and B, multiplies
-    and adds; how elements are extended tells whether 8-bit integers have a sign. A ``linalg.fill`` of zero into C before it
+    and adds; its indexing maps may say that A or B is stored transposed; how elements are extended tells whether 8-bit integers have a sign. A ``linalg.fill`` of zero into C before it
     gives beta 0; without it, C is added to: beta 1. On tensors, C is an argument or a filled ``tensor.empty``, and the
     product is returned; it may be rounded first by an elementwise ``linalg.generic``, as `payload.matmul` writes it, and
     with beta 1 C is then extended by another one. Without that, a product of bf16 or f16 that adds to C of the same type is
@@ -179,12 +179,17 @@ class _Reader:
         return found.get("arith.extf"), found.get("arith.truncf") or found.get(forms.ADDS_AND_ROUNDS)
 
     def _spec(self, product: ir.Operation, rounding: ir.Operation | None, beta: int) -> MatmulSpec:
-        (m, k), (_, n), _ = (self._shape(value, product) for value in product.operands)
+        shapes = [self._shape(value, product) for value in product.operands]
+        layout = forms.layout(product)
+        if layout is None:
+            what = f"{product.name} with indexing_maps is not supported yet"
+            raise self._error(what, product, expected="A of M×K and B of K×N, each stored so or transposed")
+        (m, k), (_, n) = (shape[::-1] if how == "t" else shape for shape, how in zip(shapes, layout, strict=False))
         extended = forms.extensions(product) or (None, None)
         a, b = (self._element(value, product, how) for value, how in zip(product.operands, extended, strict=False))
         c = self._element(rounding.operands[1] if rounding else product.operands[2], product)
         try:
-            return MatmulSpec(m=m, n=n, k=k, a=a, b=b, c=c, beta=beta)
+            return MatmulSpec(m=m, n=n, k=k, a=a, b=b, c=c, layout=layout, beta=beta)
         except SpecError as error:
             raise self._error(error.what, product, expected=error.expected, remedy=error.remedy) from None
 
@@ -221,13 +226,6 @@ class _Reader:
     def _check_product(self, product: ir.Operation) -> None:
         """Checks that it multiplies A by B as they are stored, and adds, and does nothing else."""
         self._refuse_attributes(product, ("operandSegmentSizes", "indexing_maps", "iterator_types", "cast"))
-        if forms.maps(product) != forms.PRODUCT_MAPS or not forms.is_over_mnk(product):
-            raise self._error(
-                f"{product.name} with indexing_maps is not supported yet",
-                product,
-                expected="A of M×K and B of K×N",
-                remedy="Store a transposed operand in row-major order first",
-            )
         if forms.extensions(product) is None:
             expected = "no region" if product.name == "linalg.matmul" else "c + a * b, with a and b extended or not"
             raise self._error(f"the region of {product.name} does not multiply and add", product, expected=expected)
