@@ -97,7 +97,15 @@ def _large(spec: MatmulSpec, name: str | None, tests: tuple[Test, ...] = ()) -> 
         return
     for depth in _DEPTHS:
         yield _Rule((*tests, Test("k", most=depth)), {"k": depth}, "packed")
-    yield _Rule(tests, {}, "unpacked")
+    if not select.needed(spec):
+        yield _Rule(tests, {}, "unpacked")
+    elif most(spec.k) > _DEPTHS[-1]:
+        raise SpecError(
+            f"{spec} with a k that only a call tells",
+            where="compile",
+            expected=f"a k of at most {_DEPTHS[-1]}, so that panels can hold all of it",
+            remedy=f"Say so: k=tw.Dim(max={_DEPTHS[-1]})",
+        )
 
 
 def _shared_work(spec: MatmulSpec, target: Target) -> int:
@@ -121,9 +129,16 @@ def plan(
     Raises:
         ScheduleError: The strategy or an override is unknown, or a size is no int above zero.
     """
+    if spec.has_rows and isinstance(spec.n, Dim):
+        raise SpecError(
+            f"{spec} needs whole rows of an n that only a call tells",
+            where="compile",
+            expected="an n that is known",
+            remedy="Compile a kernel for each n; m and k may be dynamic",
+        )
     cases: list[Case] = []
     # With sums in one order, whatever the extents, there is one strategy for all.
-    one = name or ("packed" if spec.deterministic else None)
+    one = name or select.needed(spec) or ("packed" if spec.deterministic else None)
     rules = _large(spec, one) if one else _packed_rules() if spec.b_packed else _rules(spec, target, threads)
     if 0 in (spec.m, spec.n, spec.k):
         return Plan("trivial", None, cases=(Case(spec, Plan("trivial", None), ()),))
