@@ -14,14 +14,24 @@ from typing import Any
 import emulated_amx as amx
 import emulated_kernel
 import tilewright as tw
+from tilewright.runtime import emulators
 from tilewright.runtime.emulated_call import Emulator
 
 X86 = {"x86-64": "qemu64", "x86-64-v2": "Nehalem", "x86-64-v3": "Haswell"}
 """Levels of x86-64, and what QEMU calls a processor of that level and no more. QEMU 7.2 knows no AVX-512."""
-ARM = tuple(each.target.name for each in tw.targets() if each.target.architecture == "aarch64")
-"""Every target of QEMU's other architecture."""
 QEMU_X86 = shutil.which("qemu-x86_64") or shutil.which("qemu-x86_64-static")
 QEMU_ARM = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+
+
+def _computes_right(target: tw.Target) -> bool:
+    """Whether the emulator that is here knows all that `target` has: of outer products of bytes old ones do not."""
+    return "sme" not in target.features or QEMU_ARM is None or emulators.multiplies_bytes(emulators.find(target))
+
+
+ARM = tuple(
+    each.target.name for each in tw.targets() if each.target.architecture == "aarch64" and _computes_right(each.target)
+)
+"""Every target of QEMU's other architecture that it runs."""
 
 
 @dataclass(frozen=True)

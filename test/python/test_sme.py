@@ -33,8 +33,7 @@ def is_right(dtype: str) -> bool:
     """Whether the emulator multiplies such elements right."""
     if dtype in FLOATS:
         return True
-    emulator = emulators.find(targets.get("sme"))
-    return emulators._version(emulator.path) >= emulators._RIGHT_BYTES
+    return emulators.multiplies_bytes(emulators.find(targets.get("sme")))
 
 
 def check(spec: tw.MatmulSpec, *, lengths: tuple[int, int] = (512, 128), **parameters: int) -> None:

@@ -59,13 +59,18 @@ def check(emulator: Emulator, spec: MatmulSpec, schedule: str) -> None:
     Raises:
         TargetError: It is too old for outer products of bytes.
     """
-    if schedule == "outer_product" and spec.acc_type.kind != "float" and _version(emulator.path) < _RIGHT_BYTES:
+    if schedule == "outer_product" and spec.acc_type.kind != "float" and not multiplies_bytes(emulator):
         raise TargetError(
             f"{emulator.path} computes outer products of bytes wrongly",
             where="emulator",
             expected=f"QEMU {_RIGHT_BYTES} or newer",
             remedy="Run `make setup-arm`, or put a newer qemu-aarch64 on the path",
         )
+
+
+def multiplies_bytes(emulator: Emulator) -> bool:
+    """Whether an emulator's outer products of bytes are right."""
+    return _version(emulator.path) >= _RIGHT_BYTES
 
 
 def _newer() -> str | None:
