@@ -53,6 +53,7 @@ _MEMINFO = Path("/proc/meminfo")
     metavar="BITS",
     help="The same for the vectors of SME's streaming mode.",
 )
+@click.option("--device", metavar="NAME", help="On what kernels of a GPU run: emulated; otherwise a card.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the random operands; a fresh one otherwise.")
 def run(
     shapes: tuple[options.Extents, ...],
@@ -71,6 +72,7 @@ def run(
     parameters: dict[str, int],
     vector_length: int | None,
     streaming_length: int | None,
+    device: str | None,
     seed: int | None,
 ) -> int:
     """Compile a product, run it on random data, check the result and time it.
@@ -99,6 +101,7 @@ def run(
             parameters=parameters,
             vector_length=vector_length,
             streaming_length=streaming_length,
+            device=device,
         )
         calls = _calls(kernel.spec)
         for number, called in enumerate(calls):

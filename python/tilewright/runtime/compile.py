@@ -6,14 +6,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from tilewright import _runtime, knobs, targets
 from tilewright.dtypes import from_numpy, to_numpy
 from tilewright.emit import STAGES, versions
-from tilewright.errors import LoweringError, OperandError, SpecError, TargetError, TilewrightError
+from tilewright.errors import LoweringError, OperandError, ScheduleError, SpecError, TargetError, TilewrightError
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.payload.packing import PackedFormat
 from tilewright.runtime.cache import KernelCache
@@ -23,7 +23,7 @@ from tilewright.schedules import make
 from tilewright.schedules.plan import Plan, Schedule
 from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
-from tilewright.targets import Target
+from tilewright.targets import GpuTarget, Target
 from tilewright.version import VERSION
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def compile(
     spec: MatmulSpec,
-    target: str | Target = "host",
+    target: str | Target | GpuTarget = "host",
     threads: int = 1,
     schedule: Schedule = None,
     *,
@@ -41,12 +41,14 @@ def compile(
     cache: bool = True,
     vector_length: int | None = None,
     streaming_length: int | None = None,
+    device: str | None = None,
 ) -> Kernel:
     """Compiles `spec` for a target that this machine or an emulator can run, or takes it from the disk cache.
 
     Args:
         spec: What to compute.
-        target: "host", a row's name, or a Target.
+        target: "host", a row's name, a Target, or a GpuTarget. For a GPU the kernel is a `runtime.gpu.GpuKernel`, whose call is the
+            same.
         threads: Most threads that a call uses, through LLVM's OpenMP runtime. A small product uses fewer, as
             `Kernel.metadata` says; and a call no more than OpenMP then grants its caller.
         schedule: None to have a strategy chosen; a strategy's name; a function ``(spec, target, parameters)`` that returns
@@ -56,6 +58,7 @@ def compile(
         vector_length: Bits of the scalable vectors (SVE's) in the emulator that runs the kernel; None: as many as the target's
             machines have. The kernel is the same for every length.
         streaming_length: The same for the vectors of SME's streaming mode.
+        device: On what kernels of a GPU run: "emulated", or None for a card.
 
     Raises:
         SpecError: `spec` is no MatmulSpec, or `threads` is no int from 1 to 1024.
@@ -67,7 +70,12 @@ def compile(
     start = time.perf_counter()
     if not isinstance(spec, MatmulSpec):
         raise SpecError(f"spec is a {type(spec).__name__}", where="compile", expected="a tilewright.MatmulSpec")
+    card = targets.gpu(target)
+    if card is not None:
+        return _for_gpu(spec, card if device is None else card.on(device), threads, schedule, parameters)
     row = targets.resolve(target)
+    if device is not None:
+        raise TargetError(f"device {device!r} for {row.name}", where="compile", expected="none: it is no GPU")
     emulator = _emulator(row, vector_length, streaming_length)
     plan = make.make(spec, row, schedule, parameters, threads)
     if emulator is not None:
@@ -123,6 +131,19 @@ def compile(
         return EmulatedKernel(object_, spec, row, facts, stages, packed, emulator)
     code, packing = _link(object_, spec, packed)
     return Kernel(code, spec, row, facts, stages, packing)
+
+
+def _for_gpu(
+    spec: MatmulSpec, target: GpuTarget, threads: int, schedule: Schedule, parameters: Mapping[str, int] | None
+) -> Kernel:
+    """A kernel for a GPU, which has what people use of a `Kernel`: the call, spec, target, asm and metadata."""
+    from tilewright.runtime import gpu
+
+    if check(threads, "compile") > 1:
+        raise SpecError(f"{threads} threads for {target.name}", where="compile", expected="1: a GPU has its own")
+    if schedule is not None and not isinstance(schedule, str):
+        raise ScheduleError(f"a schedule of one's own for {target.name}", expected="a strategy's name")
+    return cast("Kernel", gpu.compile(spec, target, schedule, parameters))
 
 
 def _emulator(target: Target, vector_length: int | None, streaming_length: int | None) -> Emulator | None:
@@ -240,9 +261,7 @@ def matmul(a: np.ndarray, b: np.ndarray, *, threads: int = 1) -> np.ndarray:
     layout = ("t" if _is_transposed(a) else "n") + ("t" if _is_transposed(b) else "n")
     rows = _as_rows(a, b, layout)
     kernel = _kept(rows.shape, b.shape, a.dtype, b.dtype, layout, check(threads, "matmul"))
-    product = kernel(
-        rows.swapaxes(-1, -2) if layout[0] == "t" else rows, b.swapaxes(-1, -2) if layout[1] == "t" else b
-    )
+    product = kernel(rows.swapaxes(-1, -2) if layout[0] == "t" else rows, b.swapaxes(-1, -2) if layout[1] == "t" else b)
     return product if rows is a else product.reshape(*a.shape[:-1], b.shape[-1])
 
 

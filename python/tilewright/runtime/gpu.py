@@ -111,7 +111,7 @@ class GpuKernel:
             object_bytes=len(self._stages.texts["ptx"]),
             cached=False,
             version=VERSION,
-            emulator=target.device,
+            emulator="tilewright's emulator of NVVM" if target.device else "",
         )
 
     def assembled(self, *, aligned: bool = True) -> Assembled:
@@ -140,7 +140,7 @@ class GpuKernel:
             raise TargetError(
                 f"this machine cannot run a kernel for {self.target.name}",
                 expected="an NVIDIA card",
-                remedy='Compile with device="emulated" to have it run by the emulator',
+                remedy='Compile with device="emulated" (run: --device emulated) to have it run by the emulator',
             )
         if len(operands) != len(spec.operands):
             raise OperandError(

@@ -12,11 +12,24 @@ from types import ModuleType
 
 from tilewright.errors import TargetError
 from tilewright.targets.base import Cache, Family, Target
+from tilewright.targets.gpu import GpuTarget
 from tilewright.targets.host import host as _host
 from tilewright.targets.host import require_runnable, runnable
-from tilewright.targets.registry import all, get
+from tilewright.targets.registry import all, get, gpu
 
-__all__ = ["Availability", "Cache", "Family", "Target", "all", "get", "require_runnable", "resolve", "runnable"]
+__all__ = [
+    "Availability",
+    "Cache",
+    "Family",
+    "GpuTarget",
+    "Target",
+    "all",
+    "get",
+    "gpu",
+    "require_runnable",
+    "resolve",
+    "runnable",
+]
 
 
 def resolve(target: str | Target) -> Target:

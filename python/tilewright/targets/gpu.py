@@ -71,6 +71,11 @@ class GpuTarget:
         """The first part of the triple ("nvptx64")."""
         return self.triple.split("-", 1)[0]
 
+    @property
+    def base(self) -> None:
+        """No row that it was made from."""
+        return
+
     def on(self, device: str) -> GpuTarget:
         """The same, with kernels that run on `device`.
 

@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tilewright.errors import TargetError
-from tilewright.targets import arm, x86
+from tilewright.targets import arm, nvidia, x86
 from tilewright.targets.base import Family, Target
+from tilewright.targets.gpu import GpuTarget
 
 FAMILIES: tuple[Family, ...] = (x86.FAMILY, arm.FAMILY)
 """The families of targets."""
+
+GPUS: tuple[GpuTarget, ...] = nvidia.ROWS
+"""The GPUs, which are no processors with caches and vectors: what is made for them is apart."""
 
 _ALIASES: Mapping[str, str] = MappingProxyType({"sme": "armv9-a+sme"})
 """Other names of rows."""
@@ -33,9 +37,16 @@ def get(name: str) -> Target:
             return target
     raise TargetError(
         f"unknown target {name!r}",
-        expected=f"one of host, {', '.join(target.name for target in all())}",
+        expected=f"one of host, {', '.join(target.name for target in (*all(), *GPUS))}",
         remedy="A Target object works too: make one with dataclasses.replace from a row",
     )
+
+
+def gpu(name: object) -> GpuTarget | None:
+    """The GPU of that name, or that is one; None for everything else."""
+    if isinstance(name, GpuTarget):
+        return name
+    return next((row for row in GPUS if row.name == name), None)
 
 
 def family_of(architecture: str) -> Family:
