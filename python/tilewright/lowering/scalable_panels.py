@@ -20,6 +20,7 @@ from tilewright.lowering.scalable_vectors import (
     branch,
     fixed,
     integer,
+    intrinsic,
     is_less,
     lane_mask,
     loop,
@@ -34,6 +35,9 @@ from tilewright.lowering.scalable_vectors import (
 )
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, scf, vector
+
+_OFFSET_BITS = 64
+"""Bits of the offsets of a gather that reaches all of memory."""
 
 
 def pack_b(tile: Tile, b: ir.Value, panels: ir.Value) -> None:
@@ -62,10 +66,17 @@ def pack_b(tile: Tile, b: ir.Value, panels: ir.Value) -> None:
                 at = plus(base, times(tile.groups_in(kk), columns))
                 for start, (number, lanes, registers) in zip(starts, pieces, strict=True):
                     masks = {limit: lane_mask(lanes, start, limit) for limit in limits}
-                    rows = [
-                        _load_row(tile, b, plus(kk, r), start, masks[limit], lanes) for r, limit in enumerate(limits)
-                    ]
-                    for x, word in enumerate(_words(tile, rows)[:registers]):
+                    if complete and _are_gathered(tile):
+                        words = [_gathered(tile, b, kk, start, masks[end])]
+                    else:
+                        words = _words(
+                            tile,
+                            [
+                                _load_row(tile, b, plus(kk, r), start, masks[limit], lanes)
+                                for r, limit in enumerate(limits)
+                            ],
+                        )
+                    for x, word in enumerate(words[:registers]):
                         vector.store(word, panels, [value_of(plus(at, tile.offset(number + x, tile.word_lanes)))])
 
 
@@ -88,6 +99,26 @@ def _load_row(tile: Tile, b: ir.Value, row: Index, column: Index, mask: ir.Value
     steps = _lane_numbers(lanes)
     offsets = arith.muli(steps, vector.broadcast(steps.type, leading))
     return vector.gather(kind, b, [value_of(column), value_of(row)], offsets, mask, zero(kind))
+
+
+def _are_gathered(tile: Tile) -> bool:
+    """Whether words lie in one piece, and are as long as the offsets of a gather."""
+    return tile.b_transposed and tile.dot.depth > 1 and tile.word_bits == _OFFSET_BITS
+
+
+def _gathered(tile: Tile, b: ir.Value, row: ir.Value, column: Index, mask: ir.Value) -> ir.Value:
+    """A register of words, one of each column, by one gather. Upstream's gathers take elements of a memref's type only."""
+    i64, size = integer(_OFFSET_BITS), bits_of(tile.b_element) // 8
+    metadata = memref.ExtractStridedMetadataOp(b).results
+    start = plus(plus(metadata[1], times(column, metadata[4])), row)
+    address = plus(memref.extract_aligned_pointer_as_index(b), times(start, size))
+    pointer = ir.Type.parse("!llvm.ptr")
+    base = ir.Operation.create("llvm.inttoptr", [pointer], [arith.index_cast(i64, value_of(address))]).results[0]
+    step = arith.index_cast(i64, value_of(times(metadata[4], size)))
+    lanes = _lane_numbers(tile.word_lanes)
+    offsets = arith.muli(lanes, vector.broadcast(lanes.type, step))
+    kind = scalable(tile.word_lanes, tile.word)
+    return intrinsic(f"llvm.aarch64.sve.ld1.gather.nxv{tile.word_lanes}{tile.word}", kind, mask, base, offsets)
 
 
 def _lane_numbers(lanes: int) -> ir.Value:
