@@ -14,9 +14,6 @@ HOIST = "builtin.module(canonicalize, func.func(loop-invariant-code-motion))"
 """Slices leave the loops that they do not depend on."""
 
 
-_MIXED = ("offsets", "sizes", "strides")
-
-
 def marked(function: func.FuncOp, mark: str) -> list[ir.Operation]:
     """The ops of a function that have the attribute `mark`."""
     return [op for op in walk(function.operation) if mark in op.attributes]
@@ -52,11 +49,14 @@ def extent(matrix: ir.Value, dimension: int) -> int | ir.Value:
     maker = definition(matrix)
     if maker is not None and maker.name == "memref.alloc":
         return maker.operands[sum(kind.is_dynamic_dim(d) for d in range(dimension))]
-    if maker is not None and maker.name == "memref.subview" and kind.rank == ir.MemRefType(maker.operands[0].type).rank:
-        offsets, sizes, _ = (list(ir.DenseI64ArrayAttr(maker.attributes[f"static_{what}"])) for what in _MIXED)
-        unknown = ir.ShapedType.get_dynamic_size()
-        given = 1 + offsets.count(unknown) + sizes[:dimension].count(unknown)
-        return maker.operands[given]
+    if maker is not None and maker.name == "memref.subview":
+        offsets, sizes = (
+            list(ir.DenseI64ArrayAttr(maker.attributes[f"static_{what}"])) for what in ("offsets", "sizes")
+        )
+        unknown, dropped = ir.ShapedType.get_dynamic_size(), len(sizes) - kind.rank
+        # A batch's dimensions are dropped from the front.
+        if sizes[:dropped] == [1] * dropped:
+            return maker.operands[1 + offsets.count(unknown) + sizes[: dropped + dimension].count(unknown)]
     return memref.dim(matrix, arith.constant(ir.IndexType.get(), dimension))
 
 
