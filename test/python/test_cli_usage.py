@@ -43,7 +43,7 @@ def refused(capsys, *arguments):
     [
         ((), "Missing command. See tilewright --help"),
         (("nosuch",), "No such command 'nosuch'"),
-        (("run",), "Missing option '--shape'. See tilewright run --help"),
+        (("run",), "neither FILE.mlir nor --shape given; expected one"),
         (("run", "--shape"), "requires an argument"),
         (("run", "--shape", "3x3"), "'3x3' is no shape; expected MxNxK"),
         (("run", "--shape", "axbxc"), "expected MxNxK"),

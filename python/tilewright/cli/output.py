@@ -42,6 +42,14 @@ def sizes_text(parameters: Mapping[str, int]) -> str:
     return " ".join(f"{name}={size}" for name, size in parameters.items())
 
 
+def duration(seconds: float) -> str:
+    """A time with a unit that suits it."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
 def require_writable(path: Path, what: str) -> None:
     """Checks, before any work is done for it, that a file can be written.
 

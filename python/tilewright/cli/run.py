@@ -28,8 +28,9 @@ _SAMPLE_SECONDS = 0.03
 _MEMINFO = Path("/proc/meminfo")
 
 
-@click.command(short_help="Compile, run, check and time a product.")
-@options.shape(required=True)
+@click.command(short_help="Compile, run, check and time a product, or a module.")
+@click.argument("file", metavar="[FILE.mlir]", required=False)
+@options.shape(required=False)
 @options.dtype
 @options.layout
 @options.batch
@@ -56,6 +57,7 @@ _MEMINFO = Path("/proc/meminfo")
 @click.option("--device", metavar="NAME", help="On what kernels of a GPU run: emulated; otherwise a card.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the random operands; a fresh one otherwise.")
 def run(
+    file: str | None,
     shapes: tuple[options.Extents, ...],
     dtype: str,
     layout: str,
@@ -75,10 +77,19 @@ def run(
     device: str | None,
     seed: int | None,
 ) -> int:
-    """Compile a product, run it on random data, check the result and time it.
+    """Compile a product, or the functions of FILE.mlir, run them on random data, check the results and time them.
 
     Exits with status 1 when a result is wrong.
     """
+    if file is not None:
+        if shapes:
+            raise click.UsageError("both FILE.mlir and --shape given; expected one of them")
+        from tilewright.cli import run_module
+        from tilewright.cli.problem import read_text
+
+        return run_module.run(read_text(file), file, target, threads, seed)
+    if not shapes:
+        raise click.UsageError("neither FILE.mlir nor --shape given; expected one of them")
     import tilewright as tw
     from tilewright.cli.output import console
 
@@ -198,7 +209,7 @@ def _worst(c: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> float:
 
 def _report(kernel: Kernel, spec: MatmulSpec, outcome: Outcome, seed: int) -> list[str]:
     """The lines that people read."""
-    from tilewright.cli.output import sizes_text
+    from tilewright.cli.output import duration, sizes_text
 
     facts = kernel.metadata
     base = f" ({kernel.target.base})" if kernel.target.base else ""
@@ -212,18 +223,10 @@ def _report(kernel: Kernel, spec: MatmulSpec, outcome: Outcome, seed: int) -> li
         f"{kernel.spec} on {facts.target}{base}{emulated}",
         f"  schedule  {facts.schedule}{f': {sizes}' if sizes else ''}{threads}",
         f"  compile   {facts.compile_seconds:.3f} s ({how}), {facts.object_bytes} bytes of object code",
-        f"  time      {_duration(outcome.seconds)} a call, median of {_SAMPLES} samples of"
+        f"  time      {duration(outcome.seconds)} a call, median of {_SAMPLES} samples of"
         f" {outcome.calls // _SAMPLES}{rate}",
         f"  error     {outcome.worst:.3g} of the bound at most, {outcome.relative:.2g} relative (seed {seed}): {verdict}",
     ]
-
-
-def _duration(seconds: float) -> str:
-    """A time with a unit that suits it."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.0f} ns"
 
 
 def _require_memory(spec: MatmulSpec) -> None:

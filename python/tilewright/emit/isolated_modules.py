@@ -43,7 +43,15 @@ class Compiled:
 
 
 def build(
-    text: str, filename: str, target: Target, *, threads: int, until: str, for_linking: bool, timeout: float
+    text: str,
+    filename: str,
+    target: Target,
+    *,
+    threads: int,
+    until: str,
+    for_linking: bool,
+    plain: bool,
+    timeout: float,
 ) -> Compiled:
     """As `modules.build`, in a child process.
 
@@ -54,6 +62,7 @@ def build(
         threads: Most threads that a product uses.
         until: The last stage wanted.
         for_linking: Whether entries get their scratch memory from the C library.
+        plain: Whether each op becomes loops over elements, by itself.
         timeout: Seconds after which the child is ended.
 
     Raises:
@@ -68,6 +77,7 @@ def build(
         "threads": threads,
         "until": until,
         "for_linking": for_linking,
+        "plain": plain,
     }
     try:
         answer = child.ask("tilewright.emit.isolated_modules", request, timeout)
@@ -92,6 +102,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
             child.target_from_json(request["target"]),
             threads=request["threads"],
             until=request["until"],
+            plain=request["plain"],
             allocator=driver.LIBC_ALLOCATOR if request["for_linking"] else driver.RUNTIME_ALLOCATOR,
             started=child.announce,
         )

@@ -86,6 +86,7 @@ def build(
     *,
     threads: int = 1,
     until: str = "obj",
+    plain: bool = False,
     allocator: tuple[str, str] = driver.RUNTIME_ALLOCATOR,
     started: Callable[[str], object] = lambda stage: None,
 ) -> Built:
@@ -100,6 +101,7 @@ def build(
         target: For which target.
         threads: Most threads that a product uses.
         until: The last stage wanted: one of `STAGES`, or "obj".
+        plain: Whether each op becomes loops over elements, by itself: to be compared with.
         allocator: Where entries get their workspace: `driver.RUNTIME_ALLOCATOR` or `driver.LIBC_ALLOCATOR`.
         started: Told the name of each stage as it starts.
 
@@ -110,7 +112,8 @@ def build(
     """
     if until not in (*STAGES, "obj"):
         raise LoweringError(f"unknown stage {until!r}", expected=f"one of {', '.join((*STAGES, 'obj'))}")
-    return _Builder(partial(_read, text, filename), target, threads, allocator, started).run(until)
+    source = partial(_read, text, filename, plain)
+    return _Builder(source, target, threads, allocator, started, plain=plain).run(until)
 
 
 def build_chain(
@@ -133,7 +136,7 @@ def build_chain(
     return _Builder(partial(_chain, stages, name), target, threads, allocator, lambda _: None).run(until)
 
 
-def _read(text: str, filename: str, context: ir.Context, specs: list[MatmulSpec]) -> list[_Function]:
+def _read(text: str, filename: str, plain: bool, context: ir.Context, specs: list[MatmulSpec]) -> list[_Function]:
     """The functions of a module's text, split into products, which are added to `specs`, and the rest."""
     module = parse(text, filename, context)
     supported.check(module, filename)
@@ -144,8 +147,9 @@ def _read(text: str, filename: str, context: ir.Context, specs: list[MatmulSpec]
     written = [tensors.raise_to_tensors(function) for function in functions]
     modules.decompose(module)
     driver.run_passes(module, modules.GENERIC, "payload")
-    found = [contractions.set_apart(function.operation) for function in _functions(module)]
-    driver.run_passes(module, modules.FUSE, "payload")
+    found = [[] if plain else contractions.set_apart(function.operation) for function in _functions(module)]
+    if not plain:
+        driver.run_passes(module, modules.FUSE, "payload")
     made: list[_Function] = []
     for function, products, names, outputs in zip(_functions(module), found, given, written, strict=True):
         groups.split(function.operation, products, specs)
@@ -177,12 +181,15 @@ class _Builder:
         threads: int,
         allocator: tuple[str, str],
         started: Callable[[str], object],
+        *,
+        plain: bool = False,
     ) -> None:
         self._source = source
         self._target = target
         self._threads = threads
         self._allocator = allocator
         self._started = started
+        self._plain = plain
         self._built = Built()
         self._functions: list[_Function] = []
         self._products: list[_Product] = []
@@ -229,7 +236,7 @@ class _Builder:
         self._write_all("payload")
 
     def _schedule(self) -> None:
-        for each in self._functions:
+        for each in [] if self._plain else self._functions:
             each.schedule = nests(each.module.body.operations[0].operation, self._target)
         for each in self._products:
             each.schedule = each.plan.module(each.spec, self._target, self._context)

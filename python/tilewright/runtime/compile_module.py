@@ -29,7 +29,13 @@ CHAIN = "chain"
 
 
 def compile_module(
-    text: str, target: str | Target = "host", threads: int = 1, *, filename: str = FILENAME, cache: bool = True
+    text: str,
+    target: str | Target = "host",
+    threads: int = 1,
+    *,
+    filename: str = FILENAME,
+    plain: bool = False,
+    cache: bool = True,
 ) -> Module:
     """Compiles the functions of an MLIR module: linalg ops on tensors or memrefs, of static extents.
 
@@ -41,6 +47,7 @@ def compile_module(
         target: "host", a row's name, or a Target, which this machine must be able to run.
         threads: Most threads that a product uses.
         filename: What errors call the text: FILENAME:LINE:COLUMN.
+        plain: Compile each op to loops over elements, by itself: slow, and there to be compared with.
         cache: Whether the disk cache is read and written.
 
     Raises:
@@ -55,8 +62,8 @@ def compile_module(
     row = _runnable(target, "compile_module")
     if check(threads, "compile_module") > 1:
         openmp_file()  # its absence is better said before the work than after
-    make = partial(build_module, text, filename, row, threads)
-    return _module(text, row, threads, make, cache=cache, start=start)
+    make = partial(build_module, text, filename, row, threads, plain=plain)
+    return _module(f"// plain\n{text}" if plain else text, row, threads, make, cache=cache, start=start)
 
 
 def compile_chain(
@@ -149,11 +156,19 @@ def _module(
 
 
 def build_module(
-    text: str, filename: str, target: Target, threads: int, *, until: str = "obj", for_linking: bool = False
+    text: str,
+    filename: str,
+    target: Target,
+    threads: int,
+    *,
+    until: str = "obj",
+    for_linking: bool = False,
+    plain: bool = False,
 ) -> Compiled:
     """Compiles a module for any target, up to the stage `until`.
 
-    With `for_linking`, the object gets its scratch memory from the C library; otherwise from the runtime that loads it.
+    With `for_linking`, the object gets its scratch memory from the C library; otherwise from the runtime that loads it. `plain`
+    is as for `compile_module`.
 
     Raises:
         SpecError: The text is not valid MLIR, or holds what is not supported.
@@ -161,7 +176,7 @@ def build_module(
     """
     timeout = knobs.load().compile_timeout_s
     return isolated_modules.build(
-        text, filename, target, threads=threads, until=until, for_linking=for_linking, timeout=timeout
+        text, filename, target, threads=threads, until=until, for_linking=for_linking, plain=plain, timeout=timeout
     )
 
 
