@@ -158,32 +158,56 @@ define void @_mlir_memref_to_llvm_free(ptr %p) {
 }
 define hidden ptr @memset(ptr %to, i32 %value, i64 %bytes) "no-builtins" {
   %byte = trunc i32 %value to i8
-  br label %test
-test:
-  %i = phi i64 [ 0, %0 ], [ %next, %step ]
-  %more = icmp ult i64 %i, %bytes
-  br i1 %more, label %step, label %done
-step:
+  %first = zext i8 %byte to i64
+  %word = mul i64 %first, 72340172838076673
+  %whole = and i64 %bytes, -8
+  br label %words
+words:
+  %i = phi i64 [ 0, %0 ], [ %next, %set ]
+  %more = icmp ult i64 %i, %whole
+  br i1 %more, label %set, label %rest
+set:
   %p = getelementptr i8, ptr %to, i64 %i
-  store i8 %byte, ptr %p
-  %next = add i64 %i, 1
-  br label %test
+  store i64 %word, ptr %p, align 1
+  %next = add i64 %i, 8
+  br label %words
+rest:
+  %j = phi i64 [ %whole, %words ], [ %after, %last ]
+  %left = icmp ult i64 %j, %bytes
+  br i1 %left, label %last, label %done
+last:
+  %q = getelementptr i8, ptr %to, i64 %j
+  store i8 %byte, ptr %q
+  %after = add i64 %j, 1
+  br label %rest
 done:
   ret ptr %to
 }
 define hidden ptr @memcpy(ptr %to, ptr %from, i64 %bytes) "no-builtins" {
-  br label %test
-test:
-  %i = phi i64 [ 0, %0 ], [ %next, %step ]
-  %more = icmp ult i64 %i, %bytes
-  br i1 %more, label %step, label %done
-step:
+  %whole = and i64 %bytes, -8
+  br label %words
+words:
+  %i = phi i64 [ 0, %0 ], [ %next, %move ]
+  %more = icmp ult i64 %i, %whole
+  br i1 %more, label %move, label %rest
+move:
   %p = getelementptr i8, ptr %to, i64 %i
   %q = getelementptr i8, ptr %from, i64 %i
-  %byte = load i8, ptr %q
-  store i8 %byte, ptr %p
-  %next = add i64 %i, 1
-  br label %test
+  %word = load i64, ptr %q, align 1
+  store i64 %word, ptr %p, align 1
+  %next = add i64 %i, 8
+  br label %words
+rest:
+  %j = phi i64 [ %whole, %words ], [ %after, %last ]
+  %left = icmp ult i64 %j, %bytes
+  br i1 %left, label %last, label %done
+last:
+  %r = getelementptr i8, ptr %to, i64 %j
+  %s = getelementptr i8, ptr %from, i64 %j
+  %byte = load i8, ptr %s
+  store i8 %byte, ptr %r
+  %after = add i64 %j, 1
+  br label %rest
 done:
   ret ptr %to
 }
