@@ -123,7 +123,6 @@ def test_integers_are_exact_also_as_floats_as_far_as_floats_can():
         ({"threads": 100_000}, TargetError, "cannot measure 100000 threads"),
         ({"on_cores": (100_000,)}, TargetError, "cannot measure 1 threads on 0"),
         ({"peers": ("mlk",)}, TilewrightError, "unknown peer 'mlk'"),
-        ({"shapes": [Shape(4, 4, 4, batch=(2,))]}, SpecError, "batched"),
         ({"shapes": [Shape(4, 0, 4)]}, SpecError, "no work"),
     ],
 )

@@ -48,6 +48,27 @@ def test_mkl_multiplies_every_type_also_with_b_packed_ahead(dtype, rtol):
             peer.unload()
 
 
+@pytest.mark.parametrize("name", ["numpy", "mkl"])
+def test_batches_and_operands_that_are_stored_transposed(name):
+    if missing := peers.PEERS[name].missing():
+        pytest.skip(missing)
+    with PeerProcess(peers.PEERS[name], 1, HERE) as peer:
+        for shape, layout in ((Shape(5, 7, 11, (3,)), "nn"), (Shape(5, 7, 11, (2, 3)), "tt"), (SHAPE, "nt"), (SHAPE, "tn")):
+            expected = operands(shape, "f32", 1, layout=layout)
+            peer.load(shape, "f32", 1, 0, layout=layout)
+            np.testing.assert_allclose(peer.result(), expected.a @ expected.b, rtol=1e-5, atol=1e-6)
+            peer.unload()
+
+
+def test_why_a_peer_does_not_take_part():
+    cannot = peers.PEERS["xla"].cannot
+    assert cannot(SHAPE, "f32", "nn", packed=False) is None
+    assert cannot(SHAPE, "f32", "nt", packed=False) == "it takes no operands stored nt"
+    assert cannot(Shape(5, 7, 11, (3,)), "f32", "nn", packed=False) == "it has no batched product of f32"
+    assert peers.PEERS["mkl"].cannot(Shape(5, 7, 11, (3,)), "bf16", "nn", packed=False)
+    assert peers.PEERS["mkl"].cannot(Shape(5, 7, 11, (3,)), "f32", "tt", packed=False) is None
+
+
 def test_b_packed_ahead_is_refused_by_a_library_that_cannot():
     with (
         PeerProcess(peers.PEERS["numpy"], 1, HERE) as peer,

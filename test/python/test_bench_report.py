@@ -18,7 +18,7 @@ FIELDS = [
     *("gflops", "gflops_p20", "gflops_p80", "peak_gflops", "percent_of_peak"),
     *("rel_error", "compile_seconds", "object_bytes", "schedule", "peers"),
     *("cold", "percent_of_roofline", "ratios", "gbytes_per_second", "bandwidth", "bytes_moved", "cached_seconds"),
-    *("absent", "date", "machine", "rounds", "epilogue"),
+    *("absent", "date", "machine", "rounds", "epilogue", "batch"),
 ]
 SHAPE = Shape(64, 128, 32)
 
@@ -65,8 +65,9 @@ def test_json_has_the_fields_and_survives_a_round_trip():
 
 def test_rows_differ_by_what_was_measured_not_by_how_it_went():
     others = (row(packed=True), row(epilogue="relu"), row(cache="cold"), row(threads=2), row(dtype="f64"))
+    others += (row(Shape(SHAPE.m, SHAPE.n, SHAPE.k, (2,))), row(layout="nt"))
     keys = {each.key for each in (row(), *others)}
-    assert len(keys) == 5
+    assert len(keys) == 1 + len(others)
     assert dataclasses.replace(row(), rel_error=1.0).key == row().key
 
 

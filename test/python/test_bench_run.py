@@ -61,6 +61,15 @@ def test_a_run_gives_a_row_for_each_shape_and_tells_where_it_is(dtype):
     assert "2 shapes" in report.summary(rows).text()
 
 
+def test_a_batch_of_transposed_matrices():
+    shape = Shape(9, 10, 11, batch=(2, 3))
+    (row,) = run_suite([shape], peers=["numpy"], rounds=2, min_seconds=1e-4, layout="tt")
+    assert (row.shape, row.layout, row.peers["numpy"].rel_error < 1e-5) == (shape, "tt", True)
+    made = row.as_json()
+    assert (made["batch"], made["layout"]) == ([2, 3], "tt")
+    assert Row.from_json(json.loads(json.dumps(made))).key == row.key
+
+
 def test_a_lesser_target_and_cold_operands(monkeypatch):
     monkeypatch.setattr("tilewright.bench.session._last_level_cache", lambda: 50_000)
     (row,) = run_suite([Shape(16, 16, 16)], target="x86-64", peers=[], rounds=1, min_seconds=1e-4, cache="cold")

@@ -35,7 +35,7 @@ def test_the_suites_are_those_that_are_published():
     assert [shape.m for shape in suite("square").shapes] == [64, 128, 256, 512, 1024, 2048, 4096]
     assert {name: len(each.shapes) for name, each in SUITES.items()} == {
         "square": 7,
-        "bert": 5,
+        "bert": 7,
         "llm": 30,
         "resnet50": 9,
         "odd": 10,
@@ -45,11 +45,8 @@ def test_the_suites_are_those_that_are_published():
     assert Shape(128, 28672, 4096) in suite("llm").shapes
 
 
-def test_batched_shapes_are_listed_and_left_out_with_a_note():
-    bert = suite("bert")
-    assert [str(shape) for shape in bert.left_out] == ["16x[512x512x64]", "16x[512x64x512]"]
-    assert "16x[512x512x64]" in (bert.note or "")
-    assert suite("odd").note is None
+def test_attention_is_batched():
+    assert [str(shape) for shape in suite("bert").shapes if shape.batch] == ["16x[512x512x64]", "16x[512x64x512]"]
 
 
 def test_an_unknown_suite_is_refused_with_the_known_ones():

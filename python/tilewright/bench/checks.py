@@ -52,6 +52,8 @@ def expect(spec: MatmulSpec, given: Operands, product: str = "") -> Expected:
         wide = replace(spec, c=product, b_packed=False, epilogue=(cast(product), *spec.epilogue))
     else:
         wide = replace(spec, b_packed=False)
+    # They are views as they are multiplied, however they are stored.
+    wide = replace(wide, layout="nn")
     every = given.a, given.b, *given.further
     return Expected(reference(wide, *every), error_bound(wide, *every), str(wide.c))
 
@@ -68,11 +70,11 @@ def check(name: str, got: np.ndarray, expected: np.ndarray, bound: np.ndarray) -
     with np.errstate(all="ignore"):
         excess = np.where(bad, np.abs(got.astype(np.float64) - expected) - bound, -np.inf)
     worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
-    row, column = divmod(worst, got.shape[1])
+    place = tuple(map(int, np.unravel_index(worst, got.shape)))
     raise CheckError(
-        f"{np.count_nonzero(bad)} of {bad.size} elements are wrong, the worst C[{row}, {column}] = {_number(got[row, column])}",
+        f"{np.count_nonzero(bad)} of {bad.size} elements are wrong, the worst C{list(place)} = {_number(got[place])}",
         where=name,
-        expected=f"{_number(expected[row, column])} ± {bound[row, column]:.3g}",
+        expected=f"{_number(expected[place])} ± {bound[place]:.3g}",
         remedy="It was not timed",
     )
 

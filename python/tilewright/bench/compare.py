@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.bench.rows import OURS, Key, Rates
+from tilewright.bench.suites import Shape
 from tilewright.errors import TilewrightError
 
 TOLERANCE = 0.05
@@ -58,8 +59,10 @@ class Change:
         how = [key.target]
         how += [f"{key.threads} threads"] if key.threads > 1 else []
         how += [name for name, yes in (("packed", key.packed), ("cold", key.cold)) if yes]
+        how = [key.layout, *how] if key.layout != "nn" else how
+        shape = Shape(key.m, key.n, key.k, key.batch)
         return (
-            f"{key.m}x{key.n}x{key.k} {key.dtype} {' '.join(how)}: {self.before.median:.1f} %"
+            f"{shape} {key.dtype} {' '.join(how)}: {self.before.median:.1f} %"
             f" ({self.before.low:.1f}–{self.before.high:.1f}) → {self.after.median:.1f} %"
             f" ({self.after.low:.1f}–{self.after.high:.1f}) of peak ({self.ratio:.2f}×)"
         )
@@ -124,12 +127,14 @@ def _by_key(rows: Sequence[Mapping[str, Any]], which: str) -> dict[Key, Share]:
 
 def _younger(row: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that rows of earlier releases lack."""
-    return {"cold": row.get("cold", False), "epilogue": row.get("epilogue", "")}
+    batch = tuple(row.get("batch", ()))
+    return {"cold": row.get("cold", False), "epilogue": row.get("epilogue", ""), "batch": batch}
 
 
 def _key(row: Mapping[str, Any]) -> Key:
     """What the row measured. Runs from before operands could be cold do not say that they were not."""
-    return Key(**{field: row[field] for field in Key._fields if field not in ("cold", "epilogue")}, **_younger(row))
+    younger = _younger(row)
+    return Key(**{field: row[field] for field in Key._fields if field not in younger}, **younger)
 
 
 def _share(row: Mapping[str, Any]) -> Share:

@@ -28,16 +28,23 @@ class Contender(Protocol):
         ...
 
     def load(
-        self, shape: Shape, dtype: str, seed: int, total_bytes: int, packed: bool = False, epilogue: str = ""
+        self,
+        shape: Shape,
+        dtype: str,
+        seed: int,
+        total_bytes: int,
+        packed: bool = False,
+        epilogue: str = "",
+        layout: str = "nn",
     ) -> None:
         """Makes the operands: those of `operands.operands`, and copies of them up to `total_bytes` to rotate through.
 
-        With `packed`, B is packed ahead of time. `epilogue` is done to the sums.
+        With `packed`, B is packed ahead of time. `epilogue` is done to the sums. `layout` is how A and B are stored.
         """
         ...
 
     def result(self) -> np.ndarray:
-        """The product of the loaded operands, computed by the call that will be timed; M×N elements."""
+        """The product of the loaded operands, computed by the call that will be timed; of C's shape."""
         ...
 
     def calibrate(self, min_seconds: float) -> int:
@@ -87,14 +94,21 @@ class Local:
         self._loop: Loop | None = None
 
     def load(
-        self, shape: Shape, dtype: str, seed: int, total_bytes: int, packed: bool = False, epilogue: str = ""
+        self,
+        shape: Shape,
+        dtype: str,
+        seed: int,
+        total_bytes: int,
+        packed: bool = False,
+        epilogue: str = "",
+        layout: str = "nn",
     ) -> None:
         """See `Contender.load`."""
         self.unload()
         bind = self._bind_packed if packed else self._bind
         if bind is None:
             raise ValueError(f"{self.name} does not take B packed ahead of time")
-        self._every = rotation(operands(shape, dtype, seed, epilogue), total_bytes)
+        self._every = rotation(operands(shape, dtype, seed, epilogue, layout), total_bytes)
         self._calls = [bind(each) for each in self._every]
         self._loop = Loop(self._calls, self._clock)
 

@@ -27,6 +27,7 @@ class Case:
         cache: "hot" or "cold".
         packed: Whether B is packed ahead of time.
         epilogue: What is done to the sums, as `--epilogue` has it; "" for nothing.
+        layout: How A and B are stored.
     """
 
     shape: Shape
@@ -35,6 +36,7 @@ class Case:
     cache: Cache = "hot"
     packed: bool = False
     epilogue: str = ""
+    layout: str = "nn"
 
     def key(self, target: str | Target) -> Key:
         """The key of the row that it becomes.
@@ -43,17 +45,19 @@ class Case:
             SpecError: It cannot be measured.
             TargetError: The target is unknown.
         """
-        spec = problem(self.shape, self.dtype, self.packed, self.epilogue)
+        spec = problem(self.shape, self.dtype, self.packed, self.epilogue, self.layout)
         extents = (self.shape.m, self.shape.n, self.shape.k)
         name = resolve(target).name
         cold = self.cache == "cold"
-        return Key(*extents, types_text(spec), spec.layout, self.threads, name, self.packed, cold, self.epilogue)
+        how = (spec.layout, self.threads, name, self.packed, cold, self.epilogue, self.shape.batch)
+        return Key(*extents, types_text(spec), *how)
 
     def __str__(self) -> str:
         """What a progress bar says about it."""
         threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
         packed, epilogue = ", packed ahead" if self.packed else "", f", {self.epilogue}" if self.epilogue else ""
-        return f"{self.shape} {self.dtype}, {threads}, {self.cache}{packed}{epilogue}"
+        layout = "" if self.layout == "nn" else f" {self.layout}"
+        return f"{self.shape} {self.dtype}{layout}, {threads}, {self.cache}{packed}{epilogue}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +86,11 @@ def cases(
     caches: Iterable[Cache] = ("hot",),
     packed: Iterable[bool] = (False,),
     epilogue: str = "",
+    layout: str = "nn",
 ) -> list[Case]:
     """Every combination, those first that are asked for most: all types hot on one thread, then on several, then cold."""
     every = product(caches, threads, dtypes, dict.fromkeys(shapes), packed)
-    return [Case(shape, dtype, count, cache, ahead, epilogue) for cache, count, dtype, shape, ahead in every]
+    return [Case(shape, dtype, count, cache, ahead, epilogue, layout) for cache, count, dtype, shape, ahead in every]
 
 
 def run_cases(
@@ -128,7 +133,7 @@ def run_cases(
                 row = None
                 try:
                     row = rows[keys[case]] = session.measure(
-                        case.shape, problem(case.shape, dtype, case.packed, epilogue), report
+                        case.shape, problem(case.shape, dtype, case.packed, epilogue, case.layout), report
                     )
                 except Exception as error:  # also a bug of ours must not end a run of hours
                     if failed is None:
@@ -171,6 +176,7 @@ def run_suite(
     cache: Cache = "hot",
     packed: bool = False,
     epilogue: str = "",
+    layout: str = "nn",
     min_seconds: float = 0.03,
     on_cores: Iterable[int] | None = None,
     seed: int = 0,
@@ -179,7 +185,7 @@ def run_suite(
     """Measures our kernels on `shapes` beside the peers and the peak.
 
     Args:
-        shapes: What to multiply; without batches.
+        shapes: What to multiply.
         dtype: One element type for A and B ("bf16"), or those of A, B and C separated by commas ("u8,i8,i32").
         threads: For us and for each peer alike.
         target: What our kernels and the peak loop are compiled for; this machine must be able to run it.
@@ -192,6 +198,7 @@ def run_suite(
         packed: Whether B is packed ahead of time, by us and by each peer; peers that cannot are left out.
         epilogue: What is done to the sums, such as "bias:n,gelu"; peers that cannot are left out, and our product without it
             is measured too, as "plain".
+        layout: How A and B are stored; peers that would have to transpose them first are left out.
         min_seconds: What a sample lasts at least.
         on_cores: Processors to pin everyone to, one a thread; None: chosen by `timing.cores`.
         seed: Of the operands' values.
@@ -219,4 +226,4 @@ def run_suite(
         on_cores=None if on_cores is None else tuple(on_cores),
         seed=seed,
     )
-    return run_cases(cases(shapes, (dtype,), (threads,), (cache,), (packed,), epilogue), settings, progress=progress)
+    return run_cases(cases(shapes, (dtype,), (threads,), (cache,), (packed,), epilogue, layout), settings, progress=progress)

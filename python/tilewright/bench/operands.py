@@ -42,8 +42,8 @@ class Operands:
     """The matrices of one product, C row-major and contiguous like the others.
 
     Attributes:
-        a: M×K elements.
-        b: K×N elements.
+        a: M×K elements, after the batch; a transposed view where it is stored transposed.
+        b: K×N elements, likewise.
         c: M×N elements, filled with NaN (the least integer, where there is no NaN) so that an element nobody wrote is found.
         further: The operands of what is done to the sums.
         epilogue: What that is, as on the command line.
@@ -69,25 +69,26 @@ def aligned(shape: tuple[int, ...], numpy_dtype: np.dtype[Any]) -> np.ndarray:
     return raw[start : start + size].view(numpy_dtype).reshape(shape)
 
 
-def operands(shape: Shape, dtype: str, seed: int = 0, epilogue: str = "") -> Operands:
+def operands(shape: Shape, dtype: str, seed: int = 0, epilogue: str = "", layout: str = "nn") -> Operands:
     """A and B with floats uniform in [-1, 1], and integers over their whole range.
 
     Args:
-        shape: The extents; without batches.
+        shape: The extents.
         dtype: As for `types_of`.
         seed: Another seed, other values.
         epilogue: What is done to the sums; C and further operands are of the types that it says.
+        layout: How A and B are stored.
     """
     a_type, b_type, c_type = map(dtype_of, types_of(dtype))
     random = np.random.default_rng((seed, shape.m, shape.n, shape.k))
-    a = values(random, (shape.m, shape.k), a_type)
-    b = values(random, (shape.k, shape.n), b_type)
+    a = _stored(values(random, (*shape.batch, shape.m, shape.k), a_type), transposed=layout[0] == "t")
+    b = _stored(values(random, (*shape.batch, shape.k, shape.n), b_type), transposed=layout[1] == "t")
     further: tuple[np.ndarray, ...] = ()
     if epilogue:
-        spec = MatmulSpec.from_dtypes(shape.m, shape.n, shape.k, dtype, epilogue=parse(epilogue))
+        spec = MatmulSpec.from_dtypes(shape.m, shape.n, shape.k, dtype, epilogue=parse(epilogue), batch=shape.batch)
         c_type = spec.c_type
         further = tuple(values(random, each.shape, each.type) for each in spec.further)
-    c = aligned((shape.m, shape.n), to_numpy(c_type))
+    c = aligned((*shape.batch, shape.m, shape.n), to_numpy(c_type))
     c.fill(unwritten(c_type))
     return Operands(a, b, c, further, epilogue)
 
@@ -103,9 +104,21 @@ def rotation(first: Operands, total_bytes: int) -> list[Operands]:
 
 
 def _copy(array: np.ndarray) -> np.ndarray:
+    """The same elements in other memory, in the same order."""
+    if array.ndim > 1 and not array.flags.c_contiguous:
+        return _copy(array.swapaxes(-1, -2)).swapaxes(-1, -2)
     copied = aligned(array.shape, array.dtype)
     copied[...] = array
     return copied
+
+
+def _stored(matrix: np.ndarray, *, transposed: bool) -> np.ndarray:
+    """The same elements, with those of a column side by side where it is stored transposed."""
+    if not transposed:
+        return matrix
+    stored = aligned((*matrix.shape[:-2], matrix.shape[-1], matrix.shape[-2]), matrix.dtype)
+    stored[...] = matrix.swapaxes(-1, -2)
+    return stored.swapaxes(-1, -2)
 
 
 def values(random: np.random.Generator, shape: tuple[int, ...], kind: DType) -> np.ndarray:

@@ -95,4 +95,5 @@ def _name(group: Group) -> str:
     threads = "1 thread" if group.threads == 1 else f"{group.threads} threads"
     packed = ", B packed ahead" if group.packed else ""
     epilogue = f", {group.epilogue}" if group.epilogue else ""
-    return f"{group.dtype}, {threads}, {'cold' if group.cold else 'hot'}{packed}{epilogue}"
+    layout = "" if group.layout == "nn" else f", {group.layout}"
+    return f"{group.dtype}{layout}, {threads}, {'cold' if group.cold else 'hot'}{packed}{epilogue}"

@@ -76,10 +76,17 @@ class PeerProcess:
         self.close()
 
     def load(
-        self, shape: Shape, dtype: str, seed: int, total_bytes: int, packed: bool = False, epilogue: str = ""
+        self,
+        shape: Shape,
+        dtype: str,
+        seed: int,
+        total_bytes: int,
+        packed: bool = False,
+        epilogue: str = "",
+        layout: str = "nn",
     ) -> None:
         """See `Contender.load`."""
-        self._ask("load", shape, dtype, seed, total_bytes, packed, epilogue)
+        self._ask("load", shape, dtype, seed, total_bytes, packed, epilogue, layout)
 
     def result(self) -> np.ndarray:
         """See `Contender.result`."""

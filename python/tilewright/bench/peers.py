@@ -26,6 +26,7 @@ from tilewright.bench.libraries import (
     openblas_core,
 )
 from tilewright.bench.operands import Types, types_of
+from tilewright.bench.suites import Shape
 from tilewright.errors import TilewrightError
 from tilewright.targets.host import machine
 
@@ -40,6 +41,7 @@ Products = Mapping[tuple[str, str], str]
 _F32_F64: Products = MappingProxyType({("f32", "f32"): "f32", ("f64", "f64"): "f64"})
 _EVERY_SIGN: Products = MappingProxyType({(a, b): "i32" for a in ("i8", "u8") for b in ("i8", "u8")})
 _EVERYTHING: Products = MappingProxyType({**_F32_F64, ("bf16", "bf16"): "f32", ("f16", "f16"): "f32", **_EVERY_SIGN})
+_BLAS = frozenset({"f32", "f64"})
 _NOTHING: Products = MappingProxyType({})
 
 
@@ -58,6 +60,8 @@ class Peer:
         variables: From the number of threads to the variables its process needs, on top of `process_environment`.
         applies: Whether it has anything to say on this machine; a row that does not apply is not listed.
         fuses: Whether it is for products with an epilogue, and not for those without; otherwise the other way round.
+        batches: The types of A and B of which it multiplies batches in one call.
+        transposes: Whether it takes operands that are stored transposed as they are.
     """
 
     name: str
@@ -70,6 +74,8 @@ class Peer:
     variables: Callable[[int], Mapping[str, str]] = field(default=lambda threads: {})
     applies: Callable[[], bool] = field(default=lambda: True)
     fuses: bool = False
+    batches: frozenset[str] = frozenset()
+    transposes: bool = False
 
     def python(self) -> Path:
         """The interpreter that it is measured with: its own environment's when that is set up, else the running one."""
@@ -78,6 +84,14 @@ class Peer:
     def missing(self) -> str | None:
         """None when it can be loaded, else what is missing and how to install it."""
         return None if environments.python(self.environment) else self.here()
+
+    def cannot(self, shape: Shape, dtype: str, layout: str, *, packed: bool) -> str | None:
+        """Why it does not multiply matrices of this shape that are stored so; None when it does."""
+        if layout != "nn" and not self.transposes:
+            return f"it takes no operands stored {layout}"
+        if shape.batch and (packed or types_of(dtype)[0] not in self.batches):
+            return "it has no batched product of " + dtype + (" with B packed ahead of time" if packed else "")
+        return None
 
     def types(self, dtype: str, *, packed: bool) -> Types | None:
         """The types of A, B and its product for what `dtype` asks; None when it has no such product."""
@@ -151,7 +165,16 @@ _NUMPY = _needs("numpy")
 _MKL: Products = MappingProxyType({**_F32_F64, ("bf16", "bf16"): "f32", ("f16", "f16"): "f32", ("u8", "i8"): "i32"})
 _COMPILED: Products = MappingProxyType({("f32", "f32"): "f32", ("bf16", "bf16"): "bf16"})
 _ROWS = (
-    Peer("numpy", "numpy.matmul, with the BLAS that numpy brings", "numpy", Numpy, _NUMPY, _F32_F64),
+    Peer(
+        "numpy",
+        "numpy.matmul, with the BLAS that numpy brings",
+        "numpy",
+        Numpy,
+        _NUMPY,
+        _F32_F64,
+        batches=_BLAS,
+        transposes=True,
+    ),
     Peer(
         "numpy-avx512",
         "numpy.matmul, its OpenBLAS told to use AVX-512 where it does not by itself",
@@ -161,8 +184,21 @@ _ROWS = (
         _F32_F64,
         variables=lambda threads: {"OPENBLAS_CORETYPE": "SkylakeX"},
         applies=_openblas_overlooks_avx512,
+        batches=_BLAS,
+        transposes=True,
     ),
-    Peer("mkl", "MKL's cblas_?gemm", "mkl", Mkl, _needs_mkl, _MKL, packed=_MKL, variables=_mkl_variables),
+    Peer(
+        "mkl",
+        "MKL's cblas_?gemm, and cblas_?gemm_batch_strided",
+        "mkl",
+        Mkl,
+        _needs_mkl,
+        _MKL,
+        packed=_MKL,
+        variables=_mkl_variables,
+        batches=_BLAS,
+        transposes=True,
+    ),
     Peer(
         "onednn",
         "oneDNN, through torch",
@@ -171,14 +207,18 @@ _ROWS = (
         _needs("torch"),
         MappingProxyType({("f32", "f32"): "f32", ("bf16", "bf16"): "bf16", ("u8", "i8"): "i32", ("i8", "i8"): "i32"}),
         packed=MappingProxyType({("f32", "f32"): "f32", ("bf16", "bf16"): "bf16", ("u8", "i8"): "f32"}),
+        batches=frozenset({"bf16"}),
+        transposes=True,
     ),
     Peer(
         "torch",
-        "torch.mm: MKL in torch's own builds, its own loops for f16",
+        "torch.mm and torch.bmm: MKL in torch's own builds, its own loops for f16",
         "torch",
         TorchMm,
         _needs("torch"),
         MappingProxyType({**_F32_F64, ("f16", "f16"): "f16"}),
+        batches=frozenset({"f32", "f64", "f16"}),
+        transposes=True,
     ),
     *(
         Peer(

@@ -35,11 +35,13 @@ class Group(NamedTuple):
     cold: bool
     packed: bool
     epilogue: str = ""
+    layout: str = "nn"
 
     @property
     def slug(self) -> str:
         """A name for files."""
-        parts = [self.dtype.replace(",", "_"), f"{self.threads}t", "cold" if self.cold else "hot"]
+        layout = [] if self.layout == "nn" else [self.layout]
+        parts = [self.dtype.replace(",", "_"), *layout, f"{self.threads}t", "cold" if self.cold else "hot"]
         further = re.sub(r"\W+", "_", self.epilogue)
         return "-".join([*parts, *(("packed",) if self.packed else ()), *((further,) if further else ())])
 
@@ -48,7 +50,7 @@ def groups(rows: Iterable[Row]) -> dict[Group, list[Row]]:
     """The rows of each table, in the order in which they first appear."""
     found: dict[Group, list[Row]] = {}
     for row in rows:
-        what = Group(row.dtype, row.target, row.threads, row.cache == "cold", row.packed, row.epilogue)
+        what = Group(row.dtype, row.target, row.threads, row.cache == "cold", row.packed, row.epilogue, row.layout)
         found.setdefault(what, []).append(row)
     return found
 
@@ -95,7 +97,8 @@ def _title(rows: Sequence[Row]) -> str:
     peak = statistics.median(row.peak.median for row in rows)
     packed = ", B packed ahead" if first.packed else ""
     packed += f", {first.epilogue}" if first.epilogue else ""
-    return f"{first.dtype}, {first.target}, {threads}, {first.cache}{packed}; measured peak {peak:.0f} GFLOP/s"
+    layout = "" if first.layout == "nn" else f", {first.layout}"
+    return f"{first.dtype}{layout}, {first.target}, {threads}, {first.cache}{packed}; measured peak {peak:.0f} GFLOP/s"
 
 
 def _ratio(value: float) -> Text:

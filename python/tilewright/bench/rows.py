@@ -64,9 +64,10 @@ class Key(NamedTuple):
     packed: bool
     cold: bool
     epilogue: str = ""
+    batch: tuple[int, ...] = ()
 
 
-_LATER = ("cold", "epilogue")
+_LATER = ("cold", "epilogue", "batch")
 """Fields of a key that come further down in the JSON."""
 
 
@@ -94,7 +95,7 @@ class Row:
         dtype: Element type, or "a,b,c".
         date: When it was measured, ISO 8601 with seconds, in UTC.
         machine: What the machine is, in a line.
-        layout: "nn".
+        layout: How A and B are stored, "nn" to "tt".
         threads: How many threads each contender had.
         target: The target's name.
         packed: Whether B came packed ahead of time.
@@ -194,6 +195,7 @@ class Row:
             self.packed,
             self.cache == "cold",
             self.epilogue,
+            self.shape.batch,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -227,6 +229,7 @@ class Row:
                 **{name: _short(peer.rates) for name, peer in self.peers.items()},
             },
             "epilogue": self.epilogue,
+            "batch": list(self.shape.batch),
         }
 
     @classmethod
@@ -239,7 +242,7 @@ class Row:
         try:
             rounds = {name: Rates(tuple(map(float, every))) for name, every in made["rounds"].items()}
             return cls(
-                shape=Shape(made["m"], made["n"], made["k"]),
+                shape=Shape(made["m"], made["n"], made["k"], tuple(made.get("batch", ()))),
                 dtype=made["dtype"],
                 date=made["date"],
                 machine=made["machine"],

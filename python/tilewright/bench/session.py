@@ -35,6 +35,8 @@ from tilewright.targets import require_runnable, resolve
 from tilewright.targets.host import host
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tilewright.runtime.kernel import Kernel
 
 STEPS_BEFORE = 3
@@ -79,7 +81,7 @@ class Session:
         report("compile", 0)
         kernel, cached_seconds = self._compile(spec)
         report("check", 1)
-        members, left_out = self._team.members(shape, settings.dtype, spec.b_packed)
+        members, left_out = self._team.members(shape, settings.dtype, spec.b_packed, spec.layout)
         ours = Local(OURS, kernel.metadata.version, partial(_bind_packed if spec.b_packed else _bind, kernel))
         errors = {OURS: self._check(ours, shape, spec, types_text(spec, whole=True))}
         contenders: dict[str, Contender] = {OURS: ours}
@@ -171,29 +173,30 @@ class Session:
         narrow = types.split(",")[2] if contender.name not in (OURS, PLAIN) and spec.epilogue else ""
         product = narrow if narrow != spec.acc else ""
         if self._expected is None or self._expected[0] != (shape, spec, product):
-            given = operands(shape, types_text(spec, whole=True), settings.seed, epilogue)
+            given = operands(shape, types_text(spec, whole=True), settings.seed, epilogue, spec.layout)
             self._expected = ((shape, spec, product), expect(spec, given, product))
         expected = self._expected[1]
         with pinned(self._cores):
             packs = contender.name not in (OURS, PLAIN) and spec.b_packed
-            contender.load(shape, types, settings.seed, self._rotating, packs, epilogue)
+            contender.load(shape, types, settings.seed, self._rotating, packs, epilogue, spec.layout)
             got = contender.result()
         check(contender.name, got, expected.product, expected.bound(types.split(",")[2]))
         return relative_error(got, expected.product)
 
 
-def problem(shape: Shape, dtype: str, packed: bool = False, epilogue: str = "") -> MatmulSpec:
+def problem(
+    shape: Shape, dtype: str, packed: bool = False, epilogue: str = "", layout: str = "nn"
+) -> MatmulSpec:
     """The spec of a shape, or why it cannot be measured.
 
     Raises:
-        SpecError: It is batched or no work, or the element types do not go together.
+        SpecError: It is no work, or the element types do not go together.
     """
-    if shape.batch:
-        raise SpecError(f"{shape} is batched", where="bench", expected="one product; batches are not done yet")
     if shape.flops == 0:
         raise SpecError(f"{shape} is no work", where="bench", expected="extents of at least 1")
     entries = parse(epilogue) if epilogue else ()
-    return MatmulSpec.from_dtypes(shape.m, shape.n, shape.k, dtype, b_packed=packed, epilogue=entries)
+    how = {"b_packed": packed, "epilogue": entries, "layout": layout, "batch": shape.batch}
+    return MatmulSpec.from_dtypes(shape.m, shape.n, shape.k, dtype, **how)
 
 
 def types_text(spec: MatmulSpec, *, whole: bool = False) -> str:
@@ -213,11 +216,18 @@ def _matrices(spec: MatmulSpec) -> list[tuple[tuple[int, ...], DType]]:
 
 
 def _bind(kernel: Kernel, each: Operands) -> Callable[[], object]:
-    return partial(kernel, each.a, each.b, *each.further, out=each.c)
+    return partial(kernel, *_as_stored(kernel.spec, each), *each.further, out=each.c)
 
 
 def _bind_packed(kernel: Kernel, each: Operands) -> Callable[[], object]:
-    return partial(kernel, each.a, kernel.pack_b(each.b), *each.further, out=each.c)
+    a, b = _as_stored(kernel.spec, each)
+    return partial(kernel, a, kernel.pack_b(b), *each.further, out=each.c)
+
+
+def _as_stored(spec: MatmulSpec, each: Operands) -> tuple[np.ndarray, np.ndarray]:
+    """A and B as calls take them."""
+    a = each.a.swapaxes(-1, -2) if spec.layout[0] == "t" else each.a
+    return a, each.b.swapaxes(-1, -2) if spec.layout[1] == "t" else each.b
 
 
 def _describe(kernel: Kernel) -> str:

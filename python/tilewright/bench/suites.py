@@ -54,29 +54,12 @@ class Suite:
     Attributes:
         name: What `--suite` calls it.
         about: Where the shapes come from, one line.
-        every: All its shapes, also those that cannot be measured yet.
+        shapes: All its shapes.
     """
 
     name: str
     about: str
-    every: tuple[Shape, ...]
-
-    @property
-    def shapes(self) -> tuple[Shape, ...]:
-        """The shapes that can be measured: one product each."""
-        return tuple(shape for shape in self.every if not shape.batch)
-
-    @property
-    def left_out(self) -> tuple[Shape, ...]:
-        """The batched shapes, which wait for batched products; a report names them."""
-        return tuple(shape for shape in self.every if shape.batch)
-
-    @property
-    def note(self) -> str | None:
-        """One line that says what is left out, or None."""
-        if not self.left_out:
-            return None
-        return f"{self.name}: left out until batches are done: {', '.join(map(str, self.left_out))}"
+    shapes: tuple[Shape, ...]
 
 
 def _shapes(text: str) -> tuple[Shape, ...]:

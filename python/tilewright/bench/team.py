@@ -47,7 +47,7 @@ class Team:
         self._processes.clear()
 
     def members(
-        self, shape: Shape, dtype: str, packed: bool
+        self, shape: Shape, dtype: str, packed: bool, layout: str = "nn"
     ) -> tuple[dict[str, tuple[PeerProcess, str]], dict[str, str]]:
         """Who takes part in this shape, with the types of its product "a,b,c", and from the other names to why not."""
         present: dict[str, tuple[PeerProcess, str]] = {}
@@ -56,7 +56,7 @@ class Team:
             types = peer.types(dtype, packed=packed)
             if types is None:
                 absent[peer.name] = f"it has no product of {dtype}" + (" with B packed ahead of time" if packed else "")
-            elif why := self._hopeless(peer.name, shape):
+            elif why := peer.cannot(shape, dtype, layout, packed=packed) or self._hopeless(peer.name, shape):
                 absent[peer.name] = why
             elif peer.name in self._processes or self._start(peer):
                 present[peer.name] = (self._processes[peer.name], ",".join(types))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,6 +96,8 @@ class _Threads(click.ParamType):
     metavar="ENTRIES",
     help="What is done to the sums (bias:n,gelu), beside peers that fuse it too and our product without.",
 )
+@options.layout
+@options.batch
 @click.option(
     "--json", "json_file", metavar="FILE", help="Write the results as JSON; - prints them instead of the table."
 )
@@ -138,6 +141,8 @@ def bench(
     cold: bool,
     packing: str,
     epilogue: str,
+    layout: str,
+    batch: tuple[int, ...],
     json_file: str | None,
     resume: bool,
     plot: str | None,
@@ -168,7 +173,6 @@ def bench(
     outputs = Outputs(json_file, plot, plots, report, command)
     before = None if compare is None else measuring.compare.read(Path(compare), "--compare")
     failures: list[str] = []
-    notes: list[str] = []
     if file is not None:
         if shapes or suites or json_file or resume:
             raise click.UsageError("FILE.json given, and something to measure; expected one of them")
@@ -178,10 +182,10 @@ def bench(
             return 0 if _kept(before, found, tolerance, partial(console().print, soft_wrap=True)) else 1
         rows = [measuring.Row.from_json(each) for each in found]
     else:
-        every, notes = _shapes(shapes, suites)
+        every = _shapes(shapes, batch, suites)
         caches = _CACHES["cold" if cold else cache]
         ahead = _PACKINGS[packing]
-        asked = measuring.cases(every, dict.fromkeys(dtypes), dict.fromkeys(threads), caches, ahead, epilogue)
+        asked = measuring.cases(every, dict.fromkeys(dtypes), dict.fromkeys(threads), caches, ahead, epilogue, layout)
         outputs.check()
         finished = outputs.earlier(resume)
         settings = measuring.Settings(
@@ -202,7 +206,7 @@ def bench(
     for members in measuring.report.groups(rows).values():
         print_whole(out, measuring.report.table(members))
         tell(measuring.report.summary(members).text())
-    for line in (*notes, *failures):
+    for line in failures:
         tell(line)
     objects = [row.as_json() for row in rows]
     passed = [not failures, _above(bar, rows, tell), before is None or _kept(before, objects, tolerance, tell)]
@@ -218,8 +222,8 @@ def _collector(asked: Sequence[Case], failures: list[str]) -> Callable[[Case, Ex
     )
 
 
-def _shapes(shapes: Sequence[options.Extents], suites: Sequence[str]) -> tuple[list[Shape], list[str]]:
-    """The shapes to measure, each once, and what is left out of the suites.
+def _shapes(shapes: Sequence[options.Extents], batch: tuple[int, ...], suites: Sequence[str]) -> list[Shape]:
+    """The shapes to measure, each once; those that are given have the batch.
 
     Raises:
         click.UsageError: None is named.
@@ -230,8 +234,8 @@ def _shapes(shapes: Sequence[options.Extents], suites: Sequence[str]) -> tuple[l
     if not shapes and not suites:
         raise click.UsageError("nothing to measure; expected --shape MxNxK or --suite NAME")
     named = [each for name in suites for each in (SUITES.values() if name == "all" else [suite(name)])]
-    every = [parse_shape(f"{m}x{n}x{k}") for m, n, k in shapes] + [shape for each in named for shape in each.shapes]
-    return list(dict.fromkeys(every)), [note for each in dict.fromkeys(named) if (note := each.note)]
+    given = [replace(parse_shape(f"{m}x{n}x{k}"), batch=batch) for m, n, k in shapes]
+    return list(dict.fromkeys([*given, *(shape for each in named for shape in each.shapes)]))
 
 
 def _peers(names: str | None) -> tuple[str, ...] | None:

@@ -20,7 +20,7 @@ from tilewright.bench.libraries.base import Call, WritesC, installed
 from tilewright.bench.operands import Operands, aligned
 
 # The CBLAS enumerations: netlib's cblas.h, and MKL's mkl_cblas.h for the last three.
-_ROW_MAJOR, _NO_TRANSPOSE = ctypes.c_int(101), ctypes.c_int(111)
+_ROW_MAJOR, _NO_TRANSPOSE, _TRANSPOSE = (ctypes.c_int(value) for value in (101, 111, 112))
 _PACKED, _B_MATRIX, _FIX_OFFSET = ctypes.c_int(151), ctypes.c_int(162), ctypes.c_int(173)
 
 
@@ -85,7 +85,9 @@ class Mkl(WritesC):
     def bind(self, operands: Operands) -> Call:
         """See `Library.bind`."""
         routine = self._routine(operands)
-        return self._product(routine, routine.name, operands, operands.b, _NO_TRANSPOSE, alpha=True)
+        if operands.a.ndim > 2:
+            return self._batch(routine, operands)
+        return self._product(routine, routine.name, operands, operands.b, _stored(operands.b)[0], alpha=True)
 
     def bind_packed(self, operands: Operands) -> Call:
         """See `Library.bind_packed`."""
@@ -95,9 +97,10 @@ class Mkl(WritesC):
         size = self._function(f"{routine.name}_pack_get_size", ctypes.c_size_t)(_B_MATRIX, *extents)
         packed = aligned((max(size, 1),), np.dtype(np.uint8))
         alpha = [routine.scalar(1)] if routine.scales_when_packing else []
-        place = (ctypes.c_void_p(operands.b.ctypes.data), ctypes.c_int(n), ctypes.c_void_p(packed.ctypes.data))
+        transposed, leading = _stored(operands.b)
+        place = (ctypes.c_void_p(operands.b.ctypes.data), leading, ctypes.c_void_p(packed.ctypes.data))
         pack = self._function(f"{routine.name}_pack")
-        pack(_ROW_MAJOR, _B_MATRIX, _NO_TRANSPOSE, *extents, *alpha, *place)
+        pack(_ROW_MAJOR, _B_MATRIX, transposed, *extents, *alpha, *place)
         compute = f"{routine.name}_compute"
         return self._product(routine, compute, operands, packed, _PACKED, alpha=not routine.scales_when_packing)
 
@@ -117,17 +120,43 @@ class Mkl(WritesC):
         rows, columns, depth = (ctypes.c_int(extent) for extent in (m, n, k))
         zero = [ctypes.c_int8(0)] if routine.offsets else []
         no_offset = np.zeros(1, np.int32)
+        a_is, a_leading = _stored(operands.a)
         arguments = (
-            *(_ROW_MAJOR, _NO_TRANSPOSE, b_is, *([_FIX_OFFSET] if routine.offsets else []), rows, columns, depth),
+            *(_ROW_MAJOR, a_is, b_is, *([_FIX_OFFSET] if routine.offsets else []), rows, columns, depth),
             *([routine.scalar(1)] if alpha else []),
-            *(ctypes.c_void_p(operands.a.ctypes.data), depth, *zero),
-            *(ctypes.c_void_p(b.ctypes.data), columns, *zero),
+            *(ctypes.c_void_p(operands.a.ctypes.data), a_leading, *zero),
+            *(ctypes.c_void_p(b.ctypes.data), columns if b is not operands.b else _stored(b)[1], *zero),
             *(routine.scalar(0), ctypes.c_void_p(operands.c.ctypes.data), columns),
             *([ctypes.c_void_p(no_offset.ctypes.data)] if routine.offsets else []),
         )
         call = partial(self._function(name), *arguments)
         call.__dict__["arrays"] = (b, no_offset, operands)  # the arguments are addresses: these must live as long
         return call
+
+
+    def _batch(self, routine: _Routine, operands: Operands) -> Call:
+        """The call for a batch, all of whose matrices are as far apart as they are large."""
+        (m, k), n = operands.a.shape[-2:], operands.b.shape[-1]
+        a_is, a_leading = _stored(operands.a)
+        b_is, b_leading = _stored(operands.b)
+        matrices = operands.c.size // (m * n)
+        arguments = (
+            *(_ROW_MAJOR, a_is, b_is, *(ctypes.c_int(extent) for extent in (m, n, k)), routine.scalar(1)),
+            *(ctypes.c_void_p(operands.a.ctypes.data), a_leading, ctypes.c_int(m * k)),
+            *(ctypes.c_void_p(operands.b.ctypes.data), b_leading, ctypes.c_int(k * n), routine.scalar(0)),
+            *(ctypes.c_void_p(operands.c.ctypes.data), ctypes.c_int(n), ctypes.c_int(m * n), ctypes.c_int(matrices)),
+        )
+        call = partial(self._function(f"{routine.name}_batch_strided"), *arguments)
+        call.__dict__["arrays"] = operands  # the arguments are addresses: these must live as long
+        return call
+
+
+def _stored(matrix: np.ndarray) -> tuple[ctypes.c_int, ctypes.c_int]:
+    """Whether a matrix is stored transposed, as CBLAS says it, and its leading dimension."""
+    rows, columns = matrix.shape[-2:]
+    # Along an extent of one any stride will do.
+    transposed = columns > 1 and matrix.strides[-1] != matrix.itemsize
+    return (_TRANSPOSE, ctypes.c_int(rows)) if transposed else (_NO_TRANSPOSE, ctypes.c_int(columns))
 
 
 def mkl_path() -> Path | None:

@@ -36,7 +36,7 @@ class Torch:
 
 
 class OneDnn(Torch):
-    """oneDNN's matmul: as torch's linear layer with f32, torch.mm with bf16, and torch._int_mm with 8-bit integers.
+    """oneDNN's matmul: as torch's linear layer with f32, torch.mm and torch.matmul of batches with bf16, and torch._int_mm with 8-bit integers.
 
     What is timed includes torch's dispatch, one to four microseconds. bf16 is rounded to bf16 once more at the end, as torch
     offers no other. B packed ahead of time is in the order that oneDNN chose for it; with integers the product is then
@@ -55,7 +55,7 @@ class OneDnn(Torch):
         if operands.a.dtype.kind in "iu":
             return partial(self._torch._int_mm, a, b, out=c)
         if operands.a.dtype.name == "bfloat16":
-            return partial(self._torch.mm, a, b, out=c)
+            return partial(self._torch.matmul if a.ndim > 2 else self._torch.mm, a, b, out=c)
         return partial(self._torch.ops.mkldnn._linear_pointwise, a, b.t(), None, "none", [], "")
 
     def bind_packed(self, operands: Operands) -> Call:
@@ -77,7 +77,7 @@ class OneDnn(Torch):
 
 
 class TorchMm(Torch, WritesC, NeverPacked):
-    """torch.mm: MKL for f32 and f64 in torch's own builds, and torch's own loops for f16 where oneDNN has none."""
+    """torch.mm, or torch.matmul of batches: MKL for f32 and f64 in torch's own builds, and torch's own loops for f16 where oneDNN has none."""
 
     @property
     def version(self) -> str:
@@ -87,4 +87,4 @@ class TorchMm(Torch, WritesC, NeverPacked):
     def bind(self, operands: Operands) -> Call:
         """See `Library.bind`."""
         a, b, c = map(self._tensor, (operands.a, operands.b, operands.c))
-        return partial(self._torch.mm, a, b, out=c)
+        return partial(self._torch.matmul if a.ndim > 2 else self._torch.mm, a, b, out=c)
