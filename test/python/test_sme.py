@@ -106,6 +106,7 @@ def test_batches():
     check(tw.MatmulSpec(33, 20, 40, batch=(3,)))
     check(tw.MatmulSpec(33, 20, 40, batch=(2, 3), b_batch=(), layout="tn"), mc=16, kc=16)
     check(tw.MatmulSpec(33, 20, 40, batch=(2,), epilogue=(tw.relu(),)), mc=16, nc=16)
+    check(tw.MatmulSpec(1, 65, 9, batch=(3,), b_batch=(), layout="tn"))
 
 
 @needs_emulator

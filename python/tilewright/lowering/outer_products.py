@@ -77,11 +77,29 @@ def _pack(
         allocation = memref.AllocOp(panels, [], [])
         to = memref.cast(ir.MemRefType.get([unknown], panels.element_type), allocation)
     # K lies side by side in rows of A, and in columns of B, unless they are stored transposed.
-    strides, _ = ir.MemRefType(block.type).get_strides_and_offset()
-    along_k = strides[1 - side] == 1
+    along_k = (side == 0) != (spec.a_transposed, spec.b_transposed)[side]
     with block_products.behind(block, to):
-        matrix = block if along_k == (side == 0) else block_products.transposed(block)
-        source = memref.cast(ir.Type.parse(streaming.matrix(element.mlir)), matrix)
+        source = _matrix(block, element.mlir, swapped=along_k != (side == 0))
         packer = streaming.PACK_ROWS if along_k else streaming.PACK_COLUMNS
         _call(function, streaming.pack_name(packer, side), [source, to])
     return to
+
+
+def _matrix(block: ir.Value, element: str, *, swapped: bool) -> ir.Value:
+    """A block as the functions take it, with rows and columns `swapped` or not; elements of a row are neighbours then.
+
+    Its type need not tell: of one row or column the strides may be any. Without ``memref.transpose``, whose type is that of
+    its operand, for that changes when operands are taken as they are stored.
+    """
+    metadata = memref.ExtractStridedMetadataOp(block)
+    order = slice(None, None, -1 if swapped else 1)
+    sizes, strides = list(metadata.sizes)[order], list(metadata.strides)[order]
+    unknown = ir.ShapedType.get_dynamic_size()
+    return memref.ReinterpretCastOp(
+        ir.Type.parse(streaming.matrix(element)),
+        metadata.base_buffer,
+        [metadata.offset],
+        sizes,
+        strides[:1],
+        *(ir.DenseI64ArrayAttr.get(each) for each in ([unknown], [unknown] * 2, [unknown, 1])),
+    ).result
