@@ -147,7 +147,8 @@ def test_targets_as_a_table(capsys, monkeypatch):
     unable = targets.Availability(targets.get("x86-64-v4"), ("avx512bw", "avx512f"))
     base = targets.get("x86-64-v3")
     host = targets.Availability(dataclasses.replace(base, name="host", base=base.name, l3=None), ())
-    monkeypatch.setattr("tilewright.targets._survey", lambda: (host, able, unable))
+    other = targets.Availability(targets.get("neoverse-v1"), ("aarch64",))
+    monkeypatch.setattr("tilewright.targets._survey", lambda: (host, able, unable, other))
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["targets"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -156,6 +157,7 @@ def test_targets_as_a_table(capsys, monkeypatch):
     assert "runs it" in first
     assert "16 × 128 bit" in first
     assert "cannot: lacks avx512bw" in second
+    assert "32 × 128 bit, scalable 256 " in next(line for line in lines if line.split()[:1] == ["neoverse-v1"])
     assert lines[-1].startswith("host is x86-64-v3 with L1 32 KiB, L2 256 KiB, and all features: avx,")
 
 

@@ -7,7 +7,7 @@ import json
 
 import click
 
-from tilewright.targets import Availability
+from tilewright.targets import Availability, Target
 
 
 @click.command(short_help="List the targets, and what this machine can run.")
@@ -34,6 +34,8 @@ def _object(each: Availability) -> dict[str, object]:
         "features": sorted(target.features),
         "vector_bits": target.vector_bits,
         "vector_registers": target.vector_registers,
+        "scalable_bits": target.scalable_bits,
+        "streaming_bits": target.streaming_bits,
         "runs_here": each.runs,
         "missing": list(each.missing),
     }
@@ -61,7 +63,7 @@ def _print_table(known: tuple[Availability, ...]) -> None:
         table.add_row(
             target.name,
             target.triple,
-            f"{target.vector_registers} × {target.vector_bits} bit",
+            f"{target.vector_registers} × {target.vector_bits} bit{_lengths(target)}",
             "runs it" if each.runs else f"cannot: lacks {', '.join(each.missing)}",
             ("those above, " if more else "") + ", ".join(new),
             style=None if each.runs else "dim",
@@ -72,6 +74,12 @@ def _print_table(known: tuple[Availability, ...]) -> None:
     for each in known:
         if each.target.name == "host":
             out.print(_host_line(each), soft_wrap=True)
+
+
+def _lengths(target: Target) -> str:
+    """The bits of vectors whose length is the machine's, as the target's machines have them."""
+    kinds = (("scalable", target.scalable_bits), ("streaming", target.streaming_bits))
+    return "".join(f", {name} {bits}" for name, bits in kinds if bits)
 
 
 def _host_line(each: Availability) -> str:
