@@ -73,6 +73,7 @@ def environment(tmp_path, monkeypatch):
 RUN = (
     "docs/how-to/arm.md",
     "docs/how-to/cost_without_hardware.md",
+    "docs/how-to/modules.md",
     "docs/explanation/sme.md",
     "docs/tutorials/first_kernel.md",
     "docs/reference/python.md",

@@ -50,6 +50,9 @@ def test_every_example_is_run_here():
         "07_transposed.py",
         "08_bert_feed_forward.py",
         "09_mixture_of_experts.py",
+        "10_attention_scores.py",
+        "11_whole_module.mlir",
+        "12_chain.py",
     ]
 
 
@@ -64,6 +67,21 @@ def test_layers_of_models(run, name):
     assert printed.count("right") == {"08": 2, "09": 4}[name[:2]]
     assert "from NumPy in double precision at most" in printed
     assert "\ntorch" in printed
+
+
+def test_a_whole_module(run, tmp_path):
+    lines = (EXAMPLES / "11_whole_module.mlir").read_text().splitlines()
+    commands = [line.removeprefix("//").split() for line in lines if line.startswith("//   tilewright ")]
+    assert run(*commands[0]).endswith(": ok\n")
+    files = {"classify.so": tmp_path / "c.so", "classify.h": tmp_path / "c.h"}
+    run(*(files.get(word, word) for word in commands[1]))
+    assert "int32_t classify(const DLTensor *x_, " in files["classify.h"].read_text()
+
+
+def test_chain(run):
+    printed = run(sys.executable, EXAMPLES / "12_chain.py", 40, 24, 48)
+    assert "right: the same bits" in printed
+    assert printed.count("GFLOP/s") == 2
 
 
 def test_epilogues(run):

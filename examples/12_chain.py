@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""An MLP as one function: two products, the second of which takes what the first one gives, with weights packed ahead of time.
+
+    y = gelu(x · w1 + b1) · w2 + b2
+
+Run it with ``python examples/12_chain.py [ROWS WIDTH HIDDEN]``. Many rows by small weights are computed some rows at a time: what is
+between the products then never leaves the caches.
+"""
+
+import sys
+import time
+
+import numpy as np
+import tilewright as tw
+
+
+def main(rows: int, width: int, hidden: int) -> None:
+    """Compiles the chain and its products, checks that they give the same, and times both."""
+    first = tw.MatmulSpec(rows, hidden, width, b_packed=True, epilogue=(tw.bias("n"), tw.gelu()))
+    second = tw.MatmulSpec(rows, width, hidden, b_packed=True, epilogue=(tw.bias("n"),))
+    mlp = tw.compile_chain((first, second))
+    print(mlp["chain"])
+
+    rng = np.random.default_rng(0)
+    x, w1, b1, w2, b2 = (
+        rng.uniform(-1, 1, shape).astype(np.float32) / np.float32(shape[0] ** 0.5)
+        for shape in ((rows, width), (width, hidden), (hidden,), (hidden, width), (width,))
+    )
+    given = (x, mlp.pack("b", w1), b1, mlp.pack("b2", w2), b2)
+    up, down = tw.compile(first), tw.compile(second)
+    apart = (up.pack_b(w1), down.pack_b(w2))
+    y, between = mlp(*given), np.empty((rows, hidden), np.float32)
+    if not (y == down(up(x, apart[0], b1), apart[1], b2)).all():
+        sys.exit("wrong: the chain and its products differ")
+    print("right: the same bits as its two products give")
+
+    def both() -> None:
+        down(up(x, apart[0], b1, out=between), apart[1], b2, out=y)
+
+    for name, call in (("chain", lambda: mlp(*given, out=y)), ("two kernels", both)):
+        seconds = min(timed(call) for _ in range(5))
+        print(f"{name}: {seconds * 1e3:.3f} ms, {4 * rows * width * hidden / seconds * 1e-9:.1f} GFLOP/s")
+
+
+def timed(call: object) -> float:
+    """How long a call takes, in seconds."""
+    start = time.perf_counter()
+    call()  # type: ignore[operator]
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:] or ("32768", "64", "256")))
