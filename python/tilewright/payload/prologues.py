@@ -17,6 +17,10 @@ from tilewright.payload.generics import generic
 from tilewright.spec import MatmulSpec, OperandSpec
 
 
+MARK = "prologue"
+"""The attribute of the ops that are prologues: the axes of their matrix, "mk" or "kn"."""
+
+
 def applied(
     a: ir.Value, b: ir.Value, further: Sequence[ir.Value], spec: MatmulSpec
 ) -> tuple[ir.Value, ir.Value, Sequence[ir.Value]]:
@@ -68,7 +72,10 @@ def _computed(
     into = tensor.empty(sizes, ir.Type.parse(dtype(chain.result).mlir))
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
     with ir.Location.name("prologue", ir.Location.name(str(spec))):
-        return generic(inputs, into, [*([] if gathers else [identity]), *maps, identity], [parallel] * len(place), body)
+        maps = [*([] if gathers else [identity]), *maps, identity]
+        made = generic(inputs, into, maps, [parallel] * len(place), body)
+    ir.OpResult(made).owner.attributes[MARK] = ir.StringAttr.get(axes)
+    return made
 
 
 def _extent(axis: str, spec: MatmulSpec, operand: ir.Value, position: int) -> int | ir.Value:
