@@ -11,7 +11,8 @@ import tilewright as tw
 from tilewright import targets
 from tilewright.cli import main
 from tilewright.cli import run as run_module
-from tilewright.cli.run import Outcome, _duration, _worst
+from tilewright.cli.output import duration
+from tilewright.cli.run import Outcome, _worst
 
 
 @pytest.fixture(autouse=True)
@@ -124,7 +125,7 @@ def test_worst_part_of_the_bound():
     ("seconds", "text"), [(2.0, "2 s"), (0.0123, "12.3 ms"), (4.56e-5, "45.6 µs"), (2.5e-7, "250 ns"), (1e-3, "1 ms")]
 )
 def test_durations(seconds, text):
-    assert _duration(seconds) == text
+    assert duration(seconds) == text
 
 
 def test_outcome():
