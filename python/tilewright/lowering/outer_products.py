@@ -7,7 +7,7 @@ the block begins to exist, so that a block of B is packed once for all blocks of
 
 from __future__ import annotations
 
-from tilewright.lowering import block_products, streaming
+from tilewright.lowering import block_products, streaming, streaming_panels
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref
 from tilewright.schedules import outer_blocks
@@ -48,7 +48,7 @@ def call(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Blockin
                 fresh = arith.constant(ir.IntegerType.get_signless(1), int(fill is not None))
             depth = memref.dim(a, arith.constant(ir.IndexType.get(), 1))
             groups = arith.ceildivui(depth, arith.constant(ir.IndexType.get(), outer.depth))
-            result = memref.cast(ir.Type.parse(streaming.matrix(spec.acc_type.mlir)), c)
+            result = memref.cast(ir.Type.parse(streaming_panels.matrix(spec.acc_type.mlir)), c)
             _call(function, streaming.MULTIPLY, [*panels, result, groups, fresh])
         product.erase()
         if fill is not None:
@@ -80,8 +80,8 @@ def _pack(
     along_k = (side == 0) != (spec.a_transposed, spec.b_transposed)[side]
     with block_products.behind(block, to):
         source = _matrix(block, element.mlir, swapped=along_k != (side == 0))
-        packer = streaming.PACK_ROWS if along_k else streaming.PACK_COLUMNS
-        _call(function, streaming.pack_name(packer, side), [source, to])
+        packer = streaming_panels.PACK_ROWS if along_k else streaming_panels.PACK_COLUMNS
+        _call(function, streaming_panels.pack_name(packer, side), [source, to])
     return to
 
 
@@ -96,7 +96,7 @@ def _matrix(block: ir.Value, element: str, *, swapped: bool) -> ir.Value:
     sizes, strides = list(metadata.sizes)[order], list(metadata.strides)[order]
     unknown = ir.ShapedType.get_dynamic_size()
     return memref.ReinterpretCastOp(
-        ir.Type.parse(streaming.matrix(element)),
+        ir.Type.parse(streaming_panels.matrix(element)),
         metadata.base_buffer,
         [metadata.offset],
         sizes,
