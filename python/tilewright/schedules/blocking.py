@@ -47,6 +47,10 @@ _KC_RANGE = (128, 1024)
 """A short kc reads and writes C too often; a long one gains nothing more."""
 
 
+_PAIRS_OF_VECTORS = 11
+"""Rows at most of an unpacked tile two vectors wide. LLVM does two steps over k at once there, and has the elements of A of both
+in registers: with 12 to 14 rows sums are spilled (f32, K 64, Zen 4: 10 rows 114 GFLOP/s, 11 114, 12 100, 13 80, 14 82)."""
+
 _MANY_ROWS = 720720
 """Rows of which every tile wastes none, or next to none: a multiple of all numbers up to 16."""
 
@@ -311,6 +315,9 @@ def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     lanes = lanes_for(spec, target)
     most = min(max(spec.m, 1), rows_in_l1(target, spec.k * spec.a_type.bytes))
     mr, nr = register_tile(target, spec.acc_type, spec.m, spec.n, lanes=lanes, most=most, padded=False)
+    if nr == 2 * lanes and mr > _PAIRS_OF_VECTORS:
+        most = min(most, _PAIRS_OF_VECTORS)
+        mr, nr = register_tile(target, spec.acc_type, spec.m, spec.n, lanes=lanes, most=most, padded=False)
     return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=max(spec.k, 1))
 
 
