@@ -5,19 +5,35 @@
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Interfaces/ValueBoundsOpInterface.h"
 
 using namespace mlir;
 using namespace tilewright;
 
-/// A slice of the shape of `type` of a new tensor whose rows are `gap` elements longer.
-static Value makeLonger(RewriterBase &rewriter, Location loc, RankedTensorType type, int64_t gap) {
-  int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
-  auto longerType = RankedTensorType::get({rows, columns + gap}, type.getElementType());
+/// The least shape that `value`, of which some extents may not be known, surely fits; nothing when there is none.
+static std::optional<SmallVector<int64_t>> boundsOf(Value value) {
+  SmallVector<int64_t> bounds;
+  for (auto [dim, size] : llvm::enumerate(cast<RankedTensorType>(value.getType()).getShape())) {
+    FailureOr<int64_t> bound = size;
+    if (ShapedType::isDynamic(size))
+      bound = ValueBoundsConstraintSet::computeConstantBound(presburger::BoundType::UB,
+                                                             {value, static_cast<int64_t>(dim)},
+                                                             /*stopCondition=*/nullptr, /*closedUB=*/true);
+    if (failed(bound))
+      return std::nullopt;
+    bounds.push_back(*bound);
+  }
+  return bounds;
+}
+
+/// A slice of the shape of `value` of a new tensor of `bounds` whose rows are `gap` elements longer.
+static Value makeLonger(RewriterBase &rewriter, Location loc, Value value, ArrayRef<int64_t> bounds, int64_t gap) {
+  auto type = cast<RankedTensorType>(value.getType());
+  auto longerType = RankedTensorType::get({bounds[0], bounds[1] + gap}, type.getElementType());
   // No tensor.empty: a slice of one folds to a smaller one.
   Value longer = bufferization::AllocTensorOp::create(rewriter, loc, longerType, /*dynamicSizes=*/ValueRange());
-  auto attr = [&](int64_t value) -> OpFoldResult { return rewriter.getIndexAttr(value); };
-  SmallVector<OpFoldResult> offsets = {attr(0), attr(0)}, sizes = {attr(rows), attr(columns)},
-                            ones = {attr(1), attr(1)};
+  SmallVector<OpFoldResult> offsets(2, rewriter.getIndexAttr(0)), ones(2, rewriter.getIndexAttr(1)),
+      sizes = tensor::getMixedSizes(rewriter, loc, value);
   return tensor::ExtractSliceOp::create(rewriter, loc, type, longer, offsets, sizes, ones);
 }
 
@@ -28,10 +44,11 @@ DiagnosedSilenceableFailure StageOp::applyToOne(transform::TransformRewriter &re
   unsigned index = getOperand();
   auto type = op && index < target->getNumOperands() ? dyn_cast<RankedTensorType>(target->getOperand(index).getType())
                                                      : nullptr;
-  if (!type || type.getRank() != 2 || !type.hasStaticShape()) {
+  auto bounds = type && type.getRank() == 2 ? boundsOf(target->getOperand(index)) : std::nullopt;
+  if (!bounds) {
     DiagnosedSilenceableFailure failure = emitSilenceableError()
                                           << "expected a linalg op whose operand number " << index
-                                          << " is a two-dimensional tensor of static shape";
+                                          << " is a two-dimensional tensor of a size that is known or bounded";
     failure.attachNote(target->getLoc()) << "payload operation";
     return failure;
   }
@@ -41,11 +58,12 @@ DiagnosedSilenceableFailure StageOp::applyToOne(transform::TransformRewriter &re
   Value former = fill ? fill.getDpsInitOperand(0)->get() : operand.get();
 
   rewriter.setInsertionPoint(target);
-  Value staged = makeLonger(rewriter, loc, type, getGap());
+  Value staged = makeLonger(rewriter, loc, former, *bounds, getGap());
   Operation *start = fill ? linalg::FillOp::create(rewriter, loc, fill.getInputs(), staged).getOperation()
                           : linalg::CopyOp::create(rewriter, loc, former, staged).getOperation();
   rewriter.modifyOpInPlace(target, [&] { operand.set(start->getResult(0)); });
-  if (!op.isDpsInit(&operand))
+  // What is read from an empty tensor is nobody's but the op's users'.
+  if (!op.isDpsInit(&operand) || former.getDefiningOp<tensor::EmptyOp>())
     return DiagnosedSilenceableFailure::success();
 
   rewriter.setInsertionPointAfter(target);

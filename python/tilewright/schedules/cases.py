@@ -10,7 +10,7 @@ from math import lcm, prod
 from tilewright.dims import MAX_EXTENT, Dim, Extent, divided_by, extent, least, most
 from tilewright.errors import SpecError
 from tilewright.schedules import select
-from tilewright.schedules.blocking import Blocking, ceil_div, held_bytes, most_rows
+from tilewright.schedules.blocking import Blocking, ceil_div, held_bytes, most_rows, unpacked_blocking
 from tilewright.schedules.plan import Case, Plan, Test
 from tilewright.schedules.threads import LEAST_CYCLES, cycles, used
 from tilewright.spec import MatmulSpec
@@ -23,7 +23,10 @@ _DEPTHS = (1040, 4112)
 """Rows of B up to which panels hold all of K, as they have to where something is done to the sums: two sizes, so that the
 panels of a small K do not lie far apart, and no multiples of a power of two, so that not all of them are in the same sets."""
 
-_OPEN = ("packed", "unpacked", "outer_product")
+_COLUMN = 1 << 16
+"""Elements of a column that is copied first, at most: what it is copied to has this size."""
+
+_OPEN = ("packed", "unpacked", "inner_product", "outer_product")
 """Strategies that take extents which only a call tells, and lose little by it."""
 
 _FEW = 8
@@ -60,10 +63,12 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
     from_memory = ceil_div(held_bytes(target) // 2, spec.b_type.bytes)
     beyond_l2 = 2 * target.l2.bytes // spec.b_type.bytes + 1
     deep, wide = {"n": 2048, "k": 2048}, {"n": 512, "k": 512}
-    yield _Rule((Test("n", 1, 1), Test("k", lanes)), {"n": 1})
+    along_k = target.dot_along_k(spec.a_type.name, spec.b_type.name)
+    step = lanes * (1 if along_k is None else along_k.depth)
+    yield _Rule((Test("n", 1, 1), Test("k", step, None if spec.b_transposed else _COLUMN)), {"n": 1})
     whole = (Test("k", multiple=dot.step),) if spec.widens and dot.step > 1 else ()
     yield _Rule((Test("m", 1, 1), Test("kn", from_memory), *whole), {"m": 1, **deep})
-    yield _Rule((Test("m", 1, 1), *whole), {"m": 1, **wide})
+    yield _Rule((Test("m", 1, 1), *whole), {"m": 1})
     if not isinstance(spec.n, Dim) and not isinstance(
         spec.k, Dim
     ):  # Weights: each number of a few rows is worth its own code.
@@ -72,11 +77,15 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
     if threads > 1:
         yield from _large(spec, None, (Test("mnk", _shared_work(spec, target)), Test("m", select.ROWS_TO_PACK)))
     yield _Rule((Test("n", most=lanes // 2), *whole), {"n": lanes // 2})
+    # A B of one register tile's columns is its own panel.
+    panel = unpacked_blocking(representative(spec, {}), target).nr
+    yield _Rule((Test("n", most=panel), *whole), {"n": panel})
     if whole:
         rows = select.NARROW_PRODUCTS // dot.depth
         yield _Rule((Test("m", most=rows - 1), *whole), {"m": rows // 2, **wide})
     else:
-        rows = select.ROWS_TO_PACK - 1 if spec.fused else 4 * few
+        yield _Rule((Test("m", 2, 2), Test("kn", most=from_memory - 1)), {"m": 2})
+        rows = select.ROWS_TO_PACK - 1 if spec.fused else 5 * few
         yield _Rule((Test("m", most=rows), Test("kn", most=from_memory - 1)), {"m": few, **wide})
         yield _Rule((Test("m", most=_FEW),), {"m": _FEW, **wide})
         yield _Rule((Test("kn", most=beyond_l2 - 1),), wide)

@@ -6,9 +6,12 @@ Such a product reads its larger operand once and does little with it, and only a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from tilewright.dims import Dim, divided_by, most
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
-from tilewright.schedules import batch_loops, steps
+from tilewright.schedules import batch_loops, steps, unpacked
 from tilewright.schedules.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -52,25 +55,32 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         if spec.n == 1 and not spec.b_transposed:
             steps.stage(steps.match_product(functions, spec), 1, gap=0)
         tile = batch_loops.match_result(script, spec)
-        short: list[steps.Handle] = []
+        short: list[tuple[steps.Handle, Callable[[steps.Handle], object]]] = []
         for sizes, size, extent in (([0, p.nr, 0], p.nr, spec.n), ([p.mr, 0, 0], p.mr, spec.m)):
-            if size < extent:
+            if isinstance(extent, Dim):
+                tile, loop = unpacked.tile_with_zeros(tile, sizes, spec)
+                if size > 1:
+                    short.append((loop, steps.specialize_tiles))
+            elif size < extent:
                 tile, loop = steps.tile_result(tile, sizes, spec)
                 if extent % size:
-                    short.append(loop)
+                    short.append((loop, steps.peel))
         if spec.fused:
             steps.mark(tile, _EPILOGUE)
-        for loop in reversed(short):
-            steps.peel(loop)
+        for loop, even_out in reversed(short):
+            even_out(loop)
         steps.clean(functions)
         tile = steps.match_product(functions, spec)
-        if step < spec.k:
+        whole = divided_by(spec.k, step)
+        if step < most(spec.k):
             tile, loop = steps.tile(tile, [0, 0, step])
-            if spec.k % step:
+            if not whole:
                 steps.peel(loop)
+            elif isinstance(spec.k, Dim):
+                steps.specialize_tiles(loop, unit=step, whole=True)
             steps.clean(functions)
             tile = steps.match_product(functions, spec)
-        if spec.k % step:
+        if not whole:
             tile = steps.pad(tile, spec, sizes=[0, 0, step], pack=[False] * 3)
         steps.vectorize_product(tile, functions, spec)
         if spec.fused:
@@ -79,6 +89,6 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         steps.keep_partial_sums(functions)
         steps.keep_accumulators(functions, looped=False)
         if spec.beta == 0 or spec.fused:
-            steps.start_from_zero(functions)
+            steps.start_from_zero(functions, runs=bool(spec.dynamic))
         steps.contract_along_k(functions, spec, lanes, dot)
     return script.module

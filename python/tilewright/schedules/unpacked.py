@@ -73,7 +73,7 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
         ([p.mr, 0, 0], p.mr, spec.m, spec.m, 1),
     ):
         if isinstance(extent, Dim):
-            tile, loop = _tile_with_zeros(tile, sizes, spec)
+            tile, loop = tile_with_zeros(tile, sizes, spec)
             if size > 1:
                 whole = divided_by(extent, unit)
                 short.append((loop, partial(steps.specialize_tiles, unit=unit, whole=whole)))
@@ -106,6 +106,6 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
         steps.start_from_zero(script.functions, runs=bool(spec.dynamic))
 
 
-def _tile_with_zeros(tile: steps.Handle, sizes: Sequence[int], spec: MatmulSpec) -> tuple[steps.Handle, steps.Handle]:
+def tile_with_zeros(tile: steps.Handle, sizes: Sequence[int], spec: MatmulSpec) -> tuple[steps.Handle, steps.Handle]:
     """Tiles what `match_result` finds with all that comes before, the zeros that sums start from too, inside of the loop."""
     return steps.tile(tile, sizes) if spec.beta and not spec.fused else steps.tile_with_producers(tile, sizes[:2])

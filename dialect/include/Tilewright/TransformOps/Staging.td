@@ -8,12 +8,13 @@ include "Tilewright/TransformOps/TransformOpBase.td"
 def Tilewright_StageOp : Tilewright_TransformEachOp<"stage"> {
   let summary = "Moves an operand to a buffer of its own, whose rows are a little longer";
   let description = [{
-    Gives a linalg op a copy of its operand number `operand`, a two-dimensional tensor of static shape, in a new tensor of
+    Gives a linalg op a copy of its operand number `operand`, a two-dimensional tensor, in a new tensor of its size, or, where
+    that is not known, of the least size that it surely fits, of
     which each row is `gap` elements longer. Rows a power of two apart lie in the same set of a cache, where they push each
     other out; in the new tensor they do not, as long as `gap` elements fill an odd number of lines.
 
     What the op accumulates into starts as the former tensor: filled, where that was filled, otherwise copied. A `linalg.copy`
-    then brings the result where it belongs.
+    then brings the result where it belongs, unless that was a `tensor.empty`: then the result's users take it as it is.
 
     Why not upstream: `structured.pad` makes longer what operands share, so that columns of C would be columns of B too, and
     `structured.bufferize_to_allocation` makes buffers without gaps.
@@ -29,7 +30,7 @@ def Tilewright_StageOp : Tilewright_TransformEachOp<"stage"> {
     %copy = linalg.copy ins(%r) outs(%c)
     ```
 
-    The handle stays valid. A silenceable failure: there is no such operand.
+    The handle stays valid. A silenceable failure: there is no such operand, or nothing bounds its size.
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntNonNegative]>:$operand,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$gap);
