@@ -2,7 +2,7 @@
 """Compiles one product for the lit tests, and writes what each stage made into a folder: FOLDER/payload.mlir, …, asm.s.
 
 Usage: stages.py MxNxK DTYPE TARGET STRATEGY UNTIL FOLDER [NAME=SIZE]… [beta=1] [b_packed=1] [batch=BxB]
-    [b_batch=BxB|none] [threads=N]
+    [b_batch=BxB|none] [threads=N] [epilogue=ENTRY,…] [prologue_a=ENTRY,…] [prologue_b=ENTRY,…]
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from tilewright.emit import stages
+from tilewright.payload.epilogues import parse
 from tilewright.schedules import make
 from tilewright.spec import MatmulSpec
 from tilewright.targets import registry
@@ -22,9 +23,10 @@ def main(shape: str, dtype: str, target_name: str, strategy: str, until: str, fo
     m, n, k = (int(extent) for extent in shape.split("x"))
     given = dict(setting.split("=") for setting in settings)
     batch = {name: _extents(given.pop(name)) for name in ("batch", "b_batch") if name in given}
+    fused = {name: parse(given.pop(name)) for name in ("epilogue", "prologue_a", "prologue_b") if name in given}
     sizes = {name: int(size) for name, size in given.items()}
     how = {"beta": sizes.pop("beta", 0), "b_packed": bool(sizes.pop("b_packed", 0))}
-    spec = MatmulSpec.from_dtypes(m, n, k, dtype, **how, **batch)
+    spec = MatmulSpec.from_dtypes(m, n, k, dtype, **how, **batch, **fused)
     target = registry.get(target_name)
     threads = sizes.pop("threads", 1)
     plan = make.make(spec, target, strategy, sizes, threads)

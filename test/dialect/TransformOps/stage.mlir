@@ -52,7 +52,7 @@ func.func @none(%a: tensor<8x64xf32>, %b: tensor<64x32xf32>, %c: tensor<8x32xf32
 module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op) {
     %product = transform.structured.match ops{["linalg.matmul"]} in %root : (!transform.any_op) -> !transform.any_op
-    // expected-error @below {{expected a linalg op whose operand number 3 is a two-dimensional tensor of static shape}}
+    // expected-error @below {{expected a linalg op whose operand number 3 is a two-dimensional tensor of a size that is known or bounded}}
     transform.tilewright.stage %product operand 3 gap 48 : !transform.any_op
     transform.yield
   }

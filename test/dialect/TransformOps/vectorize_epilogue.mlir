@@ -38,6 +38,26 @@ module attributes {transform.with_named_sequence} {
     return %r : tensor<?x?xbf16>
   }
 
+  // Another tile of sums is read whole as the first one is; a matrix of the result's size is not.
+  // CHECK-LABEL: func.func @two_tiles
+  // CHECK-SAME: %[[TILE:[a-z0-9]+]]: tensor<6x32xf32>, %[[OTHER:[a-z0-9]+]]: tensor<6x32xf32>, %[[X:[a-z0-9]+]]: tensor<?x?xf32>
+  // CHECK: vector.transfer_read %[[TILE]]{{.*}}in_bounds = [true, true]
+  // CHECK: vector.transfer_read %[[OTHER]]{{.*}}in_bounds = [true, true]
+  // CHECK: vector.transfer_read %[[X]][%c0, %c0], %{{[^ ]*}} : tensor<?x?xf32>, vector<6x32xf32>
+  func.func @two_tiles(%tile: tensor<6x32xf32>, %other: tensor<6x32xf32>, %x: tensor<?x?xf32>, %c: tensor<?x?xf32>,
+                       %m: index, %n: index) -> tensor<?x?xf32> {
+    %first = tensor.extract_slice %tile[0, 0] [%m, %n] [1, 1] : tensor<6x32xf32> to tensor<?x?xf32>
+    %second = tensor.extract_slice %other[0, 0] [%m, %n] [1, 1] : tensor<6x32xf32> to tensor<?x?xf32>
+    %r = linalg.generic {indexing_maps = [#id, #id, #id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%first, %second, %x : tensor<?x?xf32>, tensor<?x?xf32>, tensor<?x?xf32>) outs(%c : tensor<?x?xf32>) {
+    ^bb0(%a: f32, %b: f32, %d: f32, %former: f32):
+      %1 = arith.mulf %a, %b : f32
+      %2 = arith.addf %1, %d : f32
+      linalg.yield %2 : f32
+    } -> tensor<?x?xf32>
+    return %r : tensor<?x?xf32>
+  }
+
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %g = transform.structured.match ops{["linalg.generic"]} in %root : (!transform.any_op) -> !transform.any_op
     %w = transform.tilewright.vectorize_epilogue %g : (!transform.any_op) -> !transform.any_op

@@ -184,3 +184,55 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+module attributes {transform.with_named_sequence} {
+  func.func @computed_by_nobody(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    %z = arith.constant 0.0 : f32
+    // expected-note @+1 {{payload operation}}
+    %p = tensor.pad %a nofold low[0, 0] high[0, 0] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %z : f32
+    } : tensor<4x8xf32> to tensor<4x8xf32>
+    return %p : tensor<4x8xf32>
+  }
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %0 = transform.structured.match ops{["tensor.pad"]} in %root : (!transform.any_op) -> !transform.any_op
+    // expected-error @+1 {{expected a source that an elementwise linalg.generic computes: it is no linalg.generic}}
+    transform.tilewright.vectorize_pad %0 lanes 4 computed : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+#id = affine_map<(m, n) -> (m, n)>
+#turned = affine_map<(m, n) -> (n, m)>
+module attributes {transform.with_named_sequence} {
+  func.func @another_element(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %z = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<8x8xf32>
+    %f = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%a : tensor<8x8xf32>) outs(%e : tensor<8x8xf32>) {
+    ^bb0(%x: f32, %former: f32):
+      %i = linalg.index 0 : index
+      %j = arith.index_cast %i : index to i32
+      %0 = arith.sitofp %j : i32 to f32
+      %1 = arith.addf %x, %0 : f32
+      linalg.yield %1 : f32
+    } -> tensor<8x8xf32>
+    // expected-note @+1 {{payload operation}}
+    %p = tensor.pad %f nofold low[0, 0] high[0, 0] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %z : f32
+    } : tensor<8x8xf32> to tensor<8x8xf32>
+    return %p : tensor<8x8xf32>
+  }
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %0 = transform.structured.match ops{["tensor.pad"]} in %root : (!transform.any_op) -> !transform.any_op
+    // expected-error @+1 {{it computes more than one number from numbers}}
+    transform.tilewright.vectorize_pad %0 lanes 4 computed : !transform.any_op
+    transform.yield
+  }
+}
