@@ -11,7 +11,13 @@ q, k = (rng.uniform(-1, 1, (rows, heads, size)).astype(np.float32).swapaxes(0, 1
 mask = np.where(np.tri(rows, dtype=bool), 0, -1e9).astype(np.float32)
 
 spec = tw.MatmulSpec(
-    rows, rows, size, layout="nt", batch=(heads,), epilogue=(tw.scale(size**-0.5), tw.residual("mn")), deterministic=True
+    rows,
+    rows,
+    size,
+    layout="nt",
+    batch=(heads,),
+    epilogue=(tw.scale(size**-0.5), tw.residual("mn")),
+    deterministic=True,
 )
 kernel = tw.compile(spec)
 # One mask for all heads.

@@ -259,8 +259,8 @@ bool tilewright::runtime::checkLimits(const char *operand, const Extents &before
 
 bool tilewright::runtime::closeShape(PyObject *value, TensorOperand &operand, Extents &extents,
                                      const AllLimits &limits) {
-  bool fits = value && PyArray_Check(value) &&
-              static_cast<size_t>(PyArray_NDIM(asArray(value))) == operand.shape.size();
+  bool fits =
+      value && PyArray_Check(value) && static_cast<size_t>(PyArray_NDIM(asArray(value))) == operand.shape.size();
   Extents before = extents;
   for (size_t axis = 0; axis < operand.shape.size(); ++axis) {
     int64_t &size = operand.shape[axis];
@@ -289,7 +289,7 @@ static bool readStrides(PyArrayObject *array, const TensorOperand &operand, Tens
       stride = axis == last ? item : bytes;
     else if (axis == last && stride != item)
       return refuseLayout(array, describe(operand), problemOfColumns(stride));
-    else if (const char *problem = axis == last    ? nullptr
+    else if (const char *problem = axis == last   ? nullptr
                                    : axis < batch ? problemOfBatch(stride, item)
                                                   : problemOfRows(stride, bytes, item))
       return refuseLayout(array, describe(operand), problem);

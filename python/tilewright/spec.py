@@ -505,7 +505,8 @@ class MatmulSpec:
         lacking = (("a_batch", self.a_batch), ("b_batch", self.b_batch))
         batch = f"{'x'.join(map(str, self.batch))}*" if self.batch else ""
         broadcast = "".join(f" {name}={own}" for name, own in lacking if own != self.batch)
-        further = f"{broadcast}{' beta=1' if self.beta else ''}{' b_packed' if self.b_packed else ''}{' deterministic' if self.deterministic else ''}"
+        said = (("beta=1", self.beta), ("b_packed", self.b_packed), ("deterministic", self.deterministic))
+        further = broadcast + "".join(f" {name}" for name, holds in said if holds)
         for name, entries in (("a: ", self.prologue_a), ("b: ", self.prologue_b), ("", self.epilogue)):
             further += f" [{name}{', '.join(map(str, entries))}]" if entries else ""
         return f"{batch}{self.m}x{self.n}x{self.k} {types} {self.layout}{further}"

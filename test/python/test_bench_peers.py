@@ -53,7 +53,12 @@ def test_batches_and_operands_that_are_stored_transposed(name):
     if missing := peers.PEERS[name].missing():
         pytest.skip(missing)
     with PeerProcess(peers.PEERS[name], 1, HERE) as peer:
-        for shape, layout in ((Shape(5, 7, 11, (3,)), "nn"), (Shape(5, 7, 11, (2, 3)), "tt"), (SHAPE, "nt"), (SHAPE, "tn")):
+        for shape, layout in (
+            (Shape(5, 7, 11, (3,)), "nn"),
+            (Shape(5, 7, 11, (2, 3)), "tt"),
+            (SHAPE, "nt"),
+            (SHAPE, "tn"),
+        ):
             expected = operands(shape, "f32", 1, layout=layout)
             peer.load(shape, "f32", 1, 0, layout=layout)
             np.testing.assert_allclose(peer.result(), expected.a @ expected.b, rtol=1e-5, atol=1e-6)

@@ -19,8 +19,9 @@ static Operation *createSmaller(Location loc, OpBuilder &builder, linalg::Linalg
   AffineExpr m, n, k;
   bindDims(builder.getContext(), m, n, k);
   if (auto contract = dyn_cast<linalg::ContractOp>(op.getOperation());
-      contract && llvm::equal(maps, AffineMap::inferFromExprList(ArrayRef<SmallVector<AffineExpr, 4>>{{m, k}, {k, n}, {m, n}},
-                                                                 builder.getContext()))) {
+      contract &&
+      llvm::equal(maps, AffineMap::inferFromExprList(ArrayRef<SmallVector<AffineExpr, 4>>{{m, k}, {k, n}, {m, n}},
+                                                     builder.getContext()))) {
     // The region is made when the op is, by what the attribute says then.
     SmallVector<NamedAttribute> attributes;
     if (linalg::TypeFnAttr cast = contract.getCastAttr())
@@ -37,8 +38,8 @@ static Operation *createSmaller(Location loc, OpBuilder &builder, linalg::Linalg
   return generic;
 }
 
-/// Lets a result that was put back into a tile, which is put into a larger tensor, go there without the tile. Upstream's
-/// patterns merge such insertions only where all sizes are static.
+/// Lets a result that was put back into a tile, which is put into a larger tensor, go there without the tile.
+/// Upstream's patterns merge such insertions only where all sizes are static.
 static void insertAtOnce(RewriterBase &rewriter, Value tile) {
   auto inner = tile.getDefiningOp<tensor::InsertSliceOp>();
   if (!inner)

@@ -226,4 +226,6 @@ def run_suite(
         on_cores=None if on_cores is None else tuple(on_cores),
         seed=seed,
     )
-    return run_cases(cases(shapes, (dtype,), (threads,), (cache,), (packed,), epilogue, layout), settings, progress=progress)
+    return run_cases(
+        cases(shapes, (dtype,), (threads,), (cache,), (packed,), epilogue, layout), settings, progress=progress
+    )

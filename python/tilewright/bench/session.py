@@ -184,9 +184,7 @@ class Session:
         return relative_error(got, expected.product)
 
 
-def problem(
-    shape: Shape, dtype: str, packed: bool = False, epilogue: str = "", layout: str = "nn"
-) -> MatmulSpec:
+def problem(shape: Shape, dtype: str, packed: bool = False, epilogue: str = "", layout: str = "nn") -> MatmulSpec:
     """The spec of a shape, or why it cannot be measured.
 
     Raises:

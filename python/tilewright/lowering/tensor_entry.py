@@ -233,7 +233,9 @@ def _check_shape(writer: _Writer, tensor: str, argument: TensorArgument) -> None
         if means:
             predicate = "eq" if axis == len(shape) - 1 or argument.compact else "sge"
             bound = least
-            if axis < argument.batch:  # Matrices may lie between the rows of others, and be the same where they are read.
+            if (
+                axis < argument.batch
+            ):  # Matrices may lie between the rows of others, and be the same where they are read.
                 bound = writer.constant(shape[-1] if argument.written else 0)
             writer.require(predicate, step, bound, "i64", "%wrong_operand")
         source = step if means else least

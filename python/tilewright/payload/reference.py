@@ -210,9 +210,7 @@ def _among_infinite(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArr
     return np.where(overflows | infinite_times_tiny(spec, a, b), np.inf, 0.0)
 
 
-def _magnitude(
-    spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None
-) -> NDArray[np.float64]:
+def _magnitude(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None) -> NDArray[np.float64]:
     """|A||B| + |C|."""
     return magnitudes(a) @ magnitudes(b) + (np.zeros(spec.c_shape) if c is None else magnitudes(c))
 

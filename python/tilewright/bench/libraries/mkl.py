@@ -133,7 +133,6 @@ class Mkl(WritesC):
         call.__dict__["arrays"] = (b, no_offset, operands)  # the arguments are addresses: these must live as long
         return call
 
-
     def _batch(self, routine: _Routine, operands: Operands) -> Call:
         """The call for a batch, all of whose matrices are as far apart as they are large."""
         (m, k), n = operands.a.shape[-2:], operands.b.shape[-1]

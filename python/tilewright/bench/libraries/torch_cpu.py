@@ -36,7 +36,7 @@ class Torch:
 
 
 class OneDnn(Torch):
-    """oneDNN's matmul: as torch's linear layer with f32, torch.mm and torch.matmul of batches with bf16, and torch._int_mm with 8-bit integers.
+    """oneDNN's matmul: torch's linear layer with f32, torch.mm (torch.matmul) with bf16, and torch._int_mm with 8-bit integers.
 
     What is timed includes torch's dispatch, one to four microseconds. bf16 is rounded to bf16 once more at the end, as torch
     offers no other. B packed ahead of time is in the order that oneDNN chose for it; with integers the product is then
@@ -77,7 +77,7 @@ class OneDnn(Torch):
 
 
 class TorchMm(Torch, WritesC, NeverPacked):
-    """torch.mm, or torch.matmul of batches: MKL for f32 and f64 in torch's own builds, and torch's own loops for f16 where oneDNN has none."""
+    """torch.mm (torch.matmul of batches): MKL for f32 and f64 in torch's own builds, own loops for f16 where oneDNN has none."""
 
     @property
     def version(self) -> str:
