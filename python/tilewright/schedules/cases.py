@@ -180,7 +180,7 @@ def _case(
     threads = threads if rule.strategy else used(typical, target, threads) if not narrow.dynamic else 1
     if rule.strategy is None:
         choice = select.choose(typical, target, overrides, threads)
-        takes = not narrow.dynamic or choice.strategy in _OPEN or (choice.strategy == "streamed" and narrow.m == 1)
+        takes = not narrow.dynamic or _takes(choice.strategy, narrow)
         if not takes and not spec.b_transposed:
             choice = select.sized("unpacked", typical, target, overrides, threads)
         elif choice.strategy == "packed" or not takes:
@@ -188,6 +188,15 @@ def _case(
     else:
         choice = select.sized(rule.strategy, typical, target, overrides, threads)
     return Case(narrow, Plan(choice.strategy, _open(choice, narrow), threads=threads), tests)
+
+
+def _takes(strategy: str, spec: MatmulSpec) -> bool:
+    """Whether a strategy takes the extents of `spec` that only a call tells, and loses little by it."""
+    if strategy == "streamed":
+        return spec.m == 1
+    if strategy == "inner_product" and not spec.b_transposed:
+        return most(spec.k) <= _COLUMN
+    return strategy in _OPEN
 
 
 def _certain(spec: MatmulSpec, test: Test) -> bool:
