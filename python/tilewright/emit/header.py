@@ -68,7 +68,7 @@ def header(spec: MatmulSpec, target: Target, name: str, *, threads: int = 1) -> 
         raise LoweringError(f"entry name {name!r}", stage="header", expected="a C identifier")
     guard = f"TILEWRIGHT_{name.upper()}_H"
     sum_ = "C += A * B" if spec.beta else "C = A * B"
-    stored = _stored(spec)
+    stored = f"{_stored(spec)}{_batch(spec)}{_open(spec)}"
     for operand, entries in (("A", spec.prologue_a), ("B", spec.prologue_b)):
         if entries:
             sum_ = f"{sum_}, {operand} made by {', '.join(map(str, entries))} first"
@@ -92,7 +92,7 @@ def header(spec: MatmulSpec, target: Target, name: str, *, threads: int = 1) -> 
 extern "C" {{
 #endif
 
-/* {sum_}, with A of {spec.m} x {spec.k} {spec.a}, B of {spec.k} x {spec.n} {spec.b} and C of {spec.m} x {spec.n} {spec.c} elements.{stored}{_batch(spec)}{_open(spec)}
+/* {sum_}, with A of {spec.m} x {spec.k} {spec.a}, B of {spec.k} x {spec.n} {spec.b} and C of {spec.m} x {spec.n} {spec.c} elements.{stored}
    {_TENSOR_ARGUMENTS if spec.takes_tensors else _MATRIX_ARGUMENTS}
    Returns {OK}; {WRONG_EXTENTS} when they are not; {OUT_OF_MEMORY} when there is no memory for the packed panels{wrong}.
    The processor must have: {", ".join(sorted(target.features))}.{tiles}{shared} */
