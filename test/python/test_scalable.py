@@ -181,6 +181,20 @@ def test_when_it_is_chosen():
     assert name("neoverse-v1", 256, 256, 256, b_packed=True) == "packed"
 
 
+def test_a_made_up_core_is_one_row():
+    core = dataclasses.replace(
+        targets.get("neoverse-v2"), name="made-up", scalable_bits=512, l2=targets.Cache(512 << 10, 8)
+    )
+    spec = tw.MatmulSpec(40, 70, 50)
+    plan, other = (
+        make.make(tw.MatmulSpec(1024, 1024, 1024), row, "scalable") for row in (core, targets.get("neoverse-v2"))
+    )
+    assert plan.sizes["kc"] < other.sizes["kc"]
+    kernel = tw.compile(spec, core)
+    assert kernel.metadata.schedule == "scalable"
+    products.check(kernel, products.uniform(spec))
+
+
 def test_few_rows_and_columns_are_a_small_tile():
     row = targets.get("neoverse-v1")
     sizes = make.make(tw.MatmulSpec(8, 40, 64), row, "scalable").sizes

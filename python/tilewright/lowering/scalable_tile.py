@@ -27,6 +27,8 @@ from tilewright.mlir.dialects import arith, scf, ub, vector
 from tilewright.spec import MatmulSpec
 from tilewright.targets.dots import Dot
 
+_NOT_UNROLLED = "#llvm.loop_annotation<unroll = <disable = true>>"
+
 Sums = Sequence[Sequence[ir.Value]]
 """Of each row, its vectors."""
 
@@ -97,6 +99,8 @@ class Tile:
             carried += former[i] if self.dot.rows == 1 else self._squares_of(former[i], former[i + 1])
         step = self.dot.step
         with loop(0, k, step, carried) as (_, (a_at, b_at, *sums), over):
+            # Of a few steps LLVM would make straight code, and load more ahead than there are registers.
+            over.attributes["llvm.loop_annotation"] = ir.Attribute.parse(_NOT_UNROLLED)
             groups = step // self.dot.depth
             rows = self._groups_of_a(a, a_at)
             for number in range(groups):
