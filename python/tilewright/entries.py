@@ -180,9 +180,7 @@ def entry(value: object, field: str = "epilogue") -> Epilogue:
     )
 
 
-def of_function(
-    function: Callable[..., Any], axes: dict[str, str | tuple[str, str]], default: str = "n"
-) -> Epilogue:
+def of_function(function: Callable[..., Any], axes: dict[str, str | tuple[str, str]], default: str = "n") -> Epilogue:
     """The entry for a Python function, whose further parameters are operands.
 
     Args:

@@ -73,11 +73,13 @@ def environment(tmp_path, monkeypatch):
 RUN = (
     "docs/how-to/arm.md",
     "docs/how-to/cost_without_hardware.md",
+    "docs/how-to/fusion.md",
     "docs/how-to/modules.md",
     "docs/explanation/sme.md",
     "docs/tutorials/first_kernel.md",
     "docs/reference/python.md",
     "docs/explanation/packed.md",
+    "docs/reference/epilogues.md",
     "docs/reference/packed_b.md",
     "docs/reference/types.md",
     "README.md",

@@ -113,7 +113,10 @@ def test_types_follow_the_chain(fields, result, operands):
     [
         (lambda: spec_of(3), "an entry of the epilogue is 3"),
         (lambda: tw.bias("x"), "operand bias has axes 'x'; expected one of 'mn', 'n', 'm', ''"),
-        (lambda: spec_of(tw.bias("k")), r"operand bias of bias\('k'\) has axes 'k' in epilogue; expected one of 'mn', 'n'"),
+        (
+            lambda: spec_of(tw.bias("k")),
+            r"operand bias of bias\('k'\) has axes 'k' in epilogue; expected one of 'mn', 'n'",
+        ),
         (lambda: tw.bias("n", "f8"), "unknown element type 'f8'"),
         (
             lambda: tw.scale("x"),  # pyright: ignore[reportArgumentType]

@@ -151,7 +151,9 @@ def test_c_is_written_once_and_never_read(form):
             {("vector.transfer_write", 1)},
             {("memref.store", 1)},
         )
-        elements = [int(np.prod(ir.VectorType(op.operands[0].type).shape)) if "vector" in op.name else 1 for op, _ in accesses]
+        elements = [
+            int(np.prod(ir.VectorType(op.operands[0].type).shape)) if "vector" in op.name else 1 for op, _ in accesses
+        ]
         times = [np.prod([_trips(loop) for loop in uses.upwards(op) if loop.name == "scf.for"]) for op, _ in accesses]
     assert np.dot(elements, times) == np.prod(spec.c_shape)
 
@@ -198,7 +200,10 @@ def test_nothing_beyond_an_operand_is_touched():
 @pytest.mark.parametrize(
     ("fields", "match"),
     [
-        ({"prologue_a": (tw.bias("n"),)}, r"operand bias of bias\('n'\) has axes 'n' in prologue_a; expected one of 'mk'"),
+        (
+            {"prologue_a": (tw.bias("n"),)},
+            r"operand bias of bias\('n'\) has axes 'n' in prologue_a; expected one of 'mk'",
+        ),
         ({"prologue_b": (tw.gather_rows(4),)}, "gather_rows.* in prologue_b; expected the first entry of prologue_a"),
         ({"prologue_a": (tw.relu(), tw.gather_rows(4))}, "gather_rows comes after another entry"),
         ({"prologue_a": (tw.gather_rows(4),), "layout": "tn"}, "gather_rows from a table that is stored transposed"),
@@ -207,7 +212,7 @@ def test_nothing_beyond_an_operand_is_touched():
         ({"prologue_a": (tw.softmax(),)}, "in prologue_a; expected an entry of the epilogue"),
         ({"prologue_a": [tw.relu()]}, "prologue_a is .*; expected a tuple"),
         ({"prologue_a": (3,)}, "an entry of prologue_a is 3"),
-        ({"a": "bf16", "prologue_a": (tw.relu(),)}, 'A of f32, B of bf16 .* End a prologue with tw.cast'),
+        ({"a": "bf16", "prologue_a": (tw.relu(),)}, "A of f32, B of bf16 .* End a prologue with tw.cast"),
         ({"epilogue": (tw.row_sum(), tw.relu())}, r"relu\(\) comes after row_sum\(\)"),
         ({"epilogue": (tw.softmax(), tw.row_max())}, "an epilogue with softmax.* and row_max"),
         ({"epilogue": (tw.softmax(),), "beta": 1}, "beta 1 with softmax"),
@@ -246,7 +251,7 @@ def test_only_packed_fuses_them():
     for form in ("prologue: f16 A", "gather: f32", "glu: silu", "rows: row_sum"):
         spec = tw.MatmulSpec(1, 64, 64, **FORMS[form])
         assert tw.compile(spec).metadata.schedule == "packed"
-        with pytest.raises(ScheduleError, match="strategy unpacked does not fuse all .* expected strategy packed"):
+        with pytest.raises(ScheduleError, match=r"strategy unpacked does not fuse all .* expected strategy packed"):
             tw.compile(spec, schedule="unpacked")
 
 

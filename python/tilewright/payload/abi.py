@@ -63,7 +63,8 @@ def prototype(spec: MatmulSpec, name: str) -> str:
 def function_prototype(signature: Signature) -> str:
     """The declaration of the C entry of a module's function, of DLTensors: its arguments, and after them its results."""
     parameters = [
-        f"{'' if each.written else 'const '}DLTensor *{each.name}_" for each in (*signature.arguments, *signature.results)
+        f"{'' if each.written else 'const '}DLTensor *{each.name}_"
+        for each in (*signature.arguments, *signature.results)
     ]
     return f"int32_t {signature.name}({', '.join(parameters) or 'void'})"
 

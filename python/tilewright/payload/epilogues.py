@@ -180,7 +180,9 @@ def glu(activation: str | Callable[..., Any] = "silu") -> Epilogue:
     if isinstance(activation, str):
         if activation not in known:
             names = ", ".join(map(repr, known))
-            raise SpecError(f"glu by {activation!r}", where="epilogue", expected=f"one of {names}, or a Python function")
+            raise SpecError(
+                f"glu by {activation!r}", where="epilogue", expected=f"one of {names}, or a Python function"
+            )
         name, entry = repr(activation), known[activation]()
     else:
         entry = function(activation)

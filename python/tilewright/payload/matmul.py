@@ -103,8 +103,7 @@ def _result(a: ir.Value, b: ir.Value, further: Sequence[ir.Value], c: ir.Value, 
 
     sums = product(b)
     given = [
-        product(value) if each.role == "b" else value
-        for value, each in zip(further, spec.chain.operands, strict=True)
+        product(value) if each.role == "b" else value for value, each in zip(further, spec.chain.operands, strict=True)
     ]
     return _finished(sums, given, c, spec)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.dtypes import DType, dtype, to_numpy
+from tilewright.dtypes import DType, to_numpy
 from tilewright.entries import Chain
 from tilewright.errors import OperandError
 from tilewright.payload import propagation

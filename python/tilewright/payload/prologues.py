@@ -16,7 +16,6 @@ from tilewright.payload import elementwise
 from tilewright.payload.generics import generic
 from tilewright.spec import MatmulSpec, OperandSpec
 
-
 MARK = "prologue"
 """The attribute of the ops that are prologues: the axes of their matrix, "mk" or "kn"."""
 

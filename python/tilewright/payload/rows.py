@@ -14,6 +14,7 @@ from tilewright.payload import batched, elementwise
 from tilewright.payload.generics import generic
 from tilewright.spec import MatmulSpec
 
+
 def finished(block: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: MatmulSpec) -> ir.Value:
     """The new C, given what the entries before that of rows leave.
 

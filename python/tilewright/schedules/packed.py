@@ -163,9 +163,7 @@ def _tile_nest(script: steps.Script, spec: MatmulSpec, loops: Mapping[str, Seque
     return _tiled(script, spec, tile, [sizes for name, sizes in loops.items() if name not in around])
 
 
-def _tiled(
-    script: steps.Script, spec: MatmulSpec, tile: steps.Handle, loops: Iterable[Sequence[int]]
-) -> steps.Handle:
+def _tiled(script: steps.Script, spec: MatmulSpec, tile: steps.Handle, loops: Iterable[Sequence[int]]) -> steps.Handle:
     """Tiles what makes the result by `loops`, and returns the product in it."""
     for sizes in loops:
         tile, _ = steps.tile_result(tile, sizes, spec)

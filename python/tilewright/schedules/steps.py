@@ -271,6 +271,25 @@ def vectorize_copies(functions: Handle, columns: Sequence[int], width: int) -> N
     vectorize(match(functions, "linalg.copy"))
 
 
+def vectorize_elements(functions: Handle, name: str, spec: MatmulSpec, width: int) -> None:
+    """Computes the elementwise op marked `name`, of M x N elements, in vectors of `width`, row by row.
+
+    Before: ``C = f(S)``. After::
+
+        for i in 0..M: for j in 0..N step width: C[i, j:j+width] = f(S[i, j:j+width])
+    """
+    op = match_marked(functions, name)
+    if spec.m > 1:
+        op, _ = tile(op, [1, 0])
+    if width < spec.n:
+        _, over = tile(op, [0, width])
+        if spec.n % width:
+            peel(over)
+    clean(functions)
+    vectorize(match_marked(functions, name))
+    clean(functions)
+
+
 def merge_slices(functions: Handle) -> None:
     """Makes each slice of a slice a slice of the original tensor, so that packing can be hoisted over the loops between.
 
