@@ -75,7 +75,7 @@ def build(
         raise LoweringError(f"unknown stage {until!r}", expected=f"one of {', '.join((*STAGES, 'obj'))}")
     stages = Stages(spec, target, plan)
     steps = _Steps(stages, until, started)
-    parts = [_Part(case.spec, case.plan) for case in plan.cases] or [_Part(spec, plan)]
+    parts = [_Part(*each) for each in plan.kernels] or [_Part(spec, plan)]
     context = ir.Context()
     with context, ir.Location.unknown():
         with steps("payload"):

@@ -114,14 +114,16 @@ def choice(spec: MatmulSpec, plan: Plan, symbol: str, values: str, types: str) -
     lines: list[str] = []
     if extents.may_be_empty(spec):
         lines += _empty()
+    kernels = plan.kernels
     for number, case in enumerate(plan.cases):
+        kernel = kernels.index((case.spec, case.plan))
         if number + 1 < len(plan.cases):
             fits = [line for at, test in enumerate(case.tests) for line in _test(test, f"{number}t{at}")]
             holds = " ".join(f"%holds{number}t{at}" for at in range(len(case.tests)))
             lines += [*fits, *_all(holds.split(), f"%holds{number}")]
             lines += [f"llvm.cond_br %holds{number}, ^case{number}, ^not{number}", f"^case{number}:"]
         lines += [
-            f"%status{number} = llvm.call @{symbol}_case{number}({values}) : ({types}) -> i32",
+            f"%status{number} = llvm.call @{symbol}_case{kernel}({values}) : ({types}) -> i32",
             f"llvm.return %status{number} : i32",
         ]
         if number + 1 < len(plan.cases):

@@ -46,6 +46,13 @@ class Test:
         value = prod({"m": m, "n": n, "k": k}[each] for each in self.extents)
         return self.least <= value and (self.most is None or value <= self.most) and value % self.multiple == 0
 
+    def covers(self, other: Test) -> bool:
+        """Whether all that pass another test pass this one."""
+        wide = self.most is None or (other.most is not None and other.most <= self.most)
+        return (
+            self.extents == other.extents and self.least <= other.least and wide and other.multiple % self.multiple == 0
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -120,6 +127,11 @@ class Plan:
                 expected="a transform module (ir.Module)",
             )
         return module
+
+    @property
+    def kernels(self) -> list[tuple[MatmulSpec, Plan]]:
+        """What is compiled, each with its plan: the cases, those that are computed alike once."""
+        return list(dict.fromkeys((case.spec, case.plan) for case in self.cases))
 
     @property
     def sizes(self) -> dict[str, int]:
