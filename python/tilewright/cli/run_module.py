@@ -72,8 +72,8 @@ def _measure(function: Function, plain: Function, random: np.random.Generator) -
         results.append(found + written)
     error = max((relative_error(*pair) for pair in zip(*results, strict=True)), default=0.0)
     written_types = [each.type for each in signature.parameters if each.written]
-    outs = tuple(np.empty(each.shape, to_numpy(each.type)) for each in signature.results)
-    named: dict[str, Any] = {"out": outs if len(outs) > 1 else outs[0]} if outs else {}
+    outs = [np.empty(each.shape, to_numpy(each.type)) for each in signature.results]
+    named: dict[str, Any] = {"out": tuple(outs) if len(outs) > 1 else outs[0]} if outs else {}
     loop = Loop([lambda: function(*given, **named)])
     count = loop.calibrate(_SAMPLE_SECONDS)
     seconds = statistics.median(loop.sample(count) for _ in range(_SAMPLES))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Joins the functions of a module and its products, each lowered by itself, to one module with C entries.
 
-They are joined as text, as `entry` joins a kernel and its entry.
+Entries are added as text, as `entry` adds those of kernels.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tilewright.payload.signature import Signature
 from tilewright.targets.base import Target
 
 _POINTER = "!llvm.ptr"
+_INTERNAL = "#llvm.linkage<internal>"
 _NAMES = re.compile(r"%(header|found|unlike|any|alike|payload_bytes|payload)\b")
 """What `pack_entry.check` defines, once for each B that comes packed."""
 
@@ -36,64 +37,47 @@ def join(
         target: For which target.
         allocator: Where entries get their workspace.
     """
-    texts: list[str] = []
-    declared: dict[str, str] = {}
+    joined = ir.Module.create(ir.Location.unknown(next(iter(functions.values()))[1].context))
+    wrappers, declared = "", set()
     for number, product in enumerate(products):
-        texts.append(_named(str(product.body), f"{modules.symbol(number)}_"))
         name = modules.symbol(number)
-        texts.append(_wrapper(name, f"{name}_{entry.BODY}", product.operands, target))
+        _take(product.body, joined, f"{name}_", declared)
+        wrappers += _wrapper(name, f"{name}_{entry.BODY}", product.operands, target)
         if product.packed is not None:
             operands = [(product.spec.b_shape, product.spec.b_stored.mlir), product.operands[1]]
-            texts.append(_wrapper(f"{name}_pack", f"{name}_{entry.PACK_BODY}", operands, target))
-    owned = [f"{modules.symbol(number)}{suffix}" for number in range(len(products)) for suffix in ("", "_pack")]
-    for _, module in functions.values():
-        texts.append(_named(str(module), "", own=owned))
-    body = "\n".join(_without_repeats(text, declared) for text in texts)
+            wrappers += _wrapper(f"{name}_pack", f"{name}_{entry.PACK_BODY}", operands, target)
+    # What the wrappers define is declared by those who call it.
+    declared |= {f"{modules.symbol(number)}{suffix}" for number in range(len(products)) for suffix in ("", "_pack")}
+    for name, (_, module) in functions.items():
+        _take(module, joined, f"{name}_", declared, kept=name)
+    body = str(joined.operation.get_asm(assume_verified=True))
     entries = "".join(
         _entry(signature, name, target, allocator, declared) for name, (signature, _) in functions.items()
     )
     if allocator == driver.LIBC_ALLOCATOR and "llvm.x86.tile" in body:
         entries += tile_permission.text()
-    declarations = "\n".join(declared.values())
-    with ir.Location.unknown():
-        first = next(iter(functions.values()))[1]
-        return ir.Module.parse(f"{body}\n{declarations}\n{entries}", first.context)
+    return ir.Module.parse(f"{body[: body.rindex('}')]}{wrappers}{entries}}}", joined.context)
 
 
-_DECLARATION = re.compile(r"^  llvm\.func @(\w+)\([^{}\n]*\)[^{}\n]*(?:attributes \{[^\n]*\})?$")
-_DEFINITION = re.compile(r"^  llvm\.(?:func|mlir\.global)\b[^@\n]*@(\w+)[^\n]*$", re.MULTILINE)
+def _take(module: ir.Module, joined: ir.Module, prefix: str, declared: set[str], kept: str = "") -> None:
+    """Adds what `module` holds to `joined`; what it defines gets names with a prefix, but for the symbol `kept`.
 
-
-def _named(text: str, prefix: str, own: Sequence[str] = ()) -> str:
-    """The body of a module's text, in which what it defines has names that begin with `prefix`.
-
-    Declarations of the functions `own`, which others define, are left out.
+    What it declares is left out where it is `declared` already.
     """
-    lines = text.strip().split("\n")
-    first = next(number for number, line in enumerate(lines) if line.startswith("module"))
-    head, inner = lines[:first], lines[first + 1 : -1]
-    kept = [line for line in inner if not any(re.match(rf"  llvm\.func @{each}\(", line) for each in own)]
-    body = "\n".join(kept)
-    for alias in re.finditer(r"^(#\w+) = (.*)$", "\n".join(head), re.MULTILINE):
-        body = re.sub(rf"{re.escape(alias[1])}\b", alias[2].replace("\\", r"\\"), body)
-    defined = [
-        match.group(1) for match in _DEFINITION.finditer(body) if prefix and not _DECLARATION.match(match.group(0))
-    ]
-    for name in defined:
-        body = re.sub(rf"@{re.escape(name)}\b", f"@{prefix}{name}", body)
-    return body
-
-
-def _without_repeats(text: str, declared: dict[str, str]) -> str:
-    """A text without the declarations of functions, which are gathered in `declared`."""
-    kept = []
-    for line in text.split("\n"):
-        found = _DECLARATION.match(line)
-        if found:
-            declared.setdefault(found.group(1), line)
+    for op in [op.operation for op in module.body]:
+        name = ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
+        if any(len(region.blocks) for region in op.regions) or op.name == "llvm.mlir.global":
+            if name != kept:
+                ir.SymbolTable.replace_all_symbol_uses(name, f"{prefix}{name}", module.operation)
+                ir.SymbolTable.set_symbol_name(op, f"{prefix}{name}")
+            with module.context:
+                op.attributes["linkage"] = ir.Attribute.parse(_INTERNAL)
+        elif name in declared:
+            op.erase()
         else:
-            kept.append(line)
-    return "\n".join(kept)
+            declared.add(name)
+    for op in module.body:
+        op.operation.clone(ip=ir.InsertionPoint(joined.body))
 
 
 def _wrapper(name: str, body: str, operands: Sequence[tuple[tuple[int, ...], str]], target: Target) -> str:
@@ -109,17 +93,17 @@ def _wrapper(name: str, body: str, operands: Sequence[tuple[tuple[int, ...], str
         passed += list(zip(start, kinds, strict=True))
     values, kinds = ", ".join(value for value, _ in passed), ", ".join(kind for _, kind in passed)
     starts = "\n    ".join(lines)
-    return f"""  llvm.func internal @{name}({", ".join(parameters)}) attributes {{{entry.attributes_text(target)}}} {{
+    return f"""
+  llvm.func internal @{name}({", ".join(parameters)}) attributes {{{entry.attributes_text(target)}}} {{
     %zero = llvm.mlir.constant(0 : i64) : i64
     {starts}
     llvm.call @{body}({values}) : ({kinds}) -> ()
     llvm.return
-  }}"""
+  }}
+"""
 
 
-def _entry(
-    signature: Signature, body: str, target: Target, allocator: tuple[str, str], declared: dict[str, str]
-) -> str:
+def _entry(signature: Signature, body: str, target: Target, allocator: tuple[str, str], declared: set[str]) -> str:
     """The C entry of a function, the one that takes an array of tensors, and those that pack what it takes packed."""
     arguments = [
         tensor_entry.TensorArgument(
@@ -152,7 +136,7 @@ def _entry(
   ^unlike:
     %wrong_packing = llvm.mlir.constant({WRONG_PACKING} : i32) : i32
     llvm.return %wrong_packing : i32"""
-    for line in declarations.split("\n"):
-        if line.strip():
-            declared.setdefault(line[line.index("@") + 1 : line.index("(")], f"  {line.strip()}")
-    return tensor_entry.text(signature.name, arguments, entry.attributes_text(target), "", run) + packers
+    lines = {line[line.index("@") + 1 : line.index("(")]: line for line in declarations.split("\n") if line.strip()}
+    missing = "\n  ".join(line for name, line in lines.items() if name not in declared)
+    declared |= set(lines)
+    return tensor_entry.text(signature.name, arguments, entry.attributes_text(target), missing, run) + packers
