@@ -164,7 +164,8 @@ def _schedule(chance: random.Random, drawn: Drawn) -> str | None:
     _, n, _ = drawn["extents"]
     along_k = n == 1 or drawn["layout"][1] == "t"
     names = ["packed"] if _packs(drawn) else [name for name in STRATEGIES if name != "inner_product" or along_k]
-    return None if drawn["b_packed"] or chance.random() < 0.5 else chance.choice(names)
+    free = drawn["b_packed"] or drawn["deterministic"]
+    return None if free or chance.random() < 0.5 else chance.choice(names)
 
 
 def _sizes(chance: random.Random, drawn: Drawn) -> dict[str, int]:

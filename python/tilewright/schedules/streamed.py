@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.mlir import ir
 from tilewright.schedules import batch_loops, steps
 from tilewright.schedules.blocking import Blocking, row_gap
 from tilewright.schedules.unpacked import register_tiles
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+
+_EPILOGUE = "epilogue"
+"""Mark of what is done to the sums."""
 
 
 def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
@@ -29,20 +34,31 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
                 acc += A[:, k] * B[k, jr:jr+nr]
               S[:, jr:jr+nr] = acc
         C = S
+
+    With something done to the sums, it is done in the end, a vector at a time: ``C = epilogue(S)``, of which a C that is added
+    to is an operand. Where extents are known only when the kernel is called, there is no S, and kc is all of K.
     """
     p = blocking
     lanes = target.lanes(spec.acc_type)
     with steps.script() as script:
-        steps.record(script.functions, streamed, p, target)
+        functions = script.functions
+        steps.record(functions, streamed, p, target)
         batch_loops.take_apart(script, spec)
-        # Sums that something is done to have a buffer of their own already. Of a size that only a call tells there is none.
-        staged = not spec.dynamic and spec.m > 1 and not spec.fused
+        sums = spec
+        if spec.fused and not spec.dynamic:
+            steps.mark(batch_loops.match_result(script, spec), _EPILOGUE)
+            sums = replace(spec, epilogue=(), c=spec.acc, beta=0)
+        staged = not spec.dynamic and spec.m > 1
         if staged:
-            product = steps.match_product(script.root, spec)
-            for operand, element in ((0, spec.a_type), (2, spec.acc_type)):
-                steps.stage(product, operand, row_gap(target, element))
-        register_tiles(script, spec, target, p)
+            product = steps.match_product(functions, spec)
+            steps.stage(product, 0, row_gap(target, spec.a_type))
+            # Those of a batch that something is done to are a part of a buffer for all of it.
+            if not (spec.fused and spec.batch_axes):
+                steps.stage(product, 2, row_gap(target, spec.acc_type))
+        register_tiles(script, sums, target, p)
         if staged:
-            copied = (spec.k, *[spec.n] * (1 + spec.beta))
-            steps.vectorize_copies(script.functions, copied, lanes)
+            copied = (spec.k, *[spec.n] * (0 if spec.fused else 1 + spec.beta))
+            steps.vectorize_copies(functions, copied, lanes)
+        if sums is not spec:
+            steps.vectorize_elements(functions, _EPILOGUE, spec, lanes)
     return script.module
