@@ -32,6 +32,20 @@ func.func @added(%a: tensor<8x64xf32>, %b: tensor<64x32xf32>, %c: tensor<8x32xf3
   return %r : tensor<8x32xf32>
 }
 
+// Sums that are nobody's but the next op's are not brought back.
+// CHECK-LABEL: func @own
+//       CHECK:   %[[PRODUCT:.*]] = linalg.matmul
+//   CHECK-NOT:   linalg.copy
+//       CHECK:   linalg.exp ins(%[[PRODUCT]]
+func.func @own(%a: tensor<8x64xf32>, %b: tensor<64x32xf32>, %c: tensor<8x32xf32>) -> tensor<8x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %r = linalg.matmul ins(%a, %b : tensor<8x64xf32>, tensor<64x32xf32>) outs(%f : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %x = linalg.exp ins(%r : tensor<8x32xf32>) outs(%c : tensor<8x32xf32>) -> tensor<8x32xf32>
+  return %x : tensor<8x32xf32>
+}
+
 module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op) {
     %product = transform.structured.match ops{["linalg.matmul"]} in %root : (!transform.any_op) -> !transform.any_op
