@@ -31,7 +31,7 @@ class Nest:
         reductions: Those along which it reduces.
         across: The dimension whose elements lie side by side in the result, or, where the result has none, in what it reads.
         other: Another dimension along which elements of an operand lie side by side, so that both are tiled; -1 for none.
-        width: How many elements of `across` are computed in one step.
+        width: The most elements of `across` that are computed in one step, a power of two.
     """
 
     extents: tuple[int, ...]
@@ -103,7 +103,7 @@ def _nest(op: ir.Operation, target: Target) -> Nest | None:
     bits = max(_bits(value.type) for value in op.operands)
     lanes = max(1, target.vector_bits // max(bits, 32))
     width = lanes if other >= 0 else lanes * _VECTORS
-    return Nest(extents, reductions, across, other, min(width, extents[across]))
+    return Nest(extents, reductions, across, other, width)
 
 
 def _is_vectorisable(kind: ir.Type) -> bool:
@@ -128,11 +128,12 @@ def _extents(op: ir.Operation, maps: Sequence[tuple[int, ...] | None], count: in
 
 def _schedule(op: steps.Handle, nest: Nest) -> None:
     """Tiles and vectorises one op."""
-    for dimension, size in ((nest.across, nest.width), (nest.other, nest.width)):
+    for dimension in (nest.across, nest.other):
         if dimension < 0:
             continue
         extent = nest.extents[dimension]
-        rest = extent % size if extent > size else 0
+        # A power of two, as there are registers of: LLVM cannot take apart all others of 16-bit floats.
+        rest = extent % min(nest.width, 1 << (extent.bit_length() - 1))
         if rest:
             both = structured.SplitOp(op, dimension, extent - rest).result
             first, second = steps.split(both, 2)
