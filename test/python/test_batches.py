@@ -158,6 +158,15 @@ def test_matmul_broadcasts_as_numpy_does(a, b):
     assert (transposed == expected).all()
 
 
+def test_single_rows_that_share_a_b_are_one_matrix():
+    random = np.random.default_rng(0)
+    left, right = (random.integers(-8, 8, shape).astype(np.float32) for shape in ((2, 3, 4, 10), (5, 6)))
+    for rows in (left[:, :, :1, :5], left[0, :, :1, :5], left[..., :5]):
+        result = tw.matmul(rows, right)
+        assert result.shape == (*rows.shape[:-1], 6)
+        assert (result == rows @ right).all()
+
+
 @pytest.mark.parametrize(
     ("a", "b", "what"),
     [

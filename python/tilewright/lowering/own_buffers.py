@@ -28,6 +28,11 @@ def mark(function: func.FuncOp) -> None:
             op.attributes[_MARK] = ir.UnitAttr.get(function.context)
 
 
+def is_taken_in_turn(loop: ir.Operation) -> bool:
+    """Whether it is a loop over entries of a batch that threads are to take one after the other, and share each."""
+    return ENTRIES in loop.attributes and _MARK not in loop.attributes
+
+
 def is_own(alloc: ir.Operation, loop: ir.Operation) -> bool:
     """Whether each step of `loop` has an allocation for itself, which is used nowhere but in `loop`."""
     return _MARK in loop.attributes and all(loop in uses.upwards(use.owner.operation) for use in alloc.results[0].uses)

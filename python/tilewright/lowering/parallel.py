@@ -142,7 +142,8 @@ def _candidates(block: ir.Block) -> Iterator[Shared]:
     for at, op in enumerate(ops):
         if op.name not in ("scf.for", "scf.if") or _work(op) < _LEAST_WORK:
             continue
-        loop = _loop_to_split(op) if op.name == "scf.for" else None
+        whole = op.name == "scf.for" and not own_buffers.is_taken_in_turn(op)
+        loop = _loop_to_split(op) if whole else None
         if loop is not None:
             rest = _rest(loop, ops[at + 1 : -1]) if loop == op and not len(ops[-1].operands) else ()
             yield Shared(op, loop, rest)

@@ -266,10 +266,15 @@ def matmul(a: np.ndarray, b: np.ndarray, *, threads: int = 1) -> np.ndarray:
 
 
 def _as_rows(a: np.ndarray, b: np.ndarray, layout: str) -> np.ndarray:
-    """A batch of matrices that meet one B as the one matrix of all their rows, where they lie so; otherwise `a` itself."""
-    if a.ndim < 3 or b.ndim != 2 or layout[0] == "t" or not a.flags.c_contiguous:
+    """A batch of matrices that meet one B as the one matrix of all their rows, where they lie so; otherwise `a` itself.
+
+    Single rows are a matrix wherever they lie.
+    """
+    if a.ndim < 3 or b.ndim != 2 or layout[0] == "t" or not a.shape[-1]:
         return a
-    return a.reshape(-1, a.shape[-1]) if a.shape[-1] else a
+    if a.flags.c_contiguous:
+        return a.reshape(-1, a.shape[-1])
+    return a.squeeze(-2) if a.shape[-2] == 1 and a.strides[-3] >= a.shape[-1] * a.itemsize else a
 
 
 def _is_transposed(operand: np.ndarray) -> bool:
