@@ -4,11 +4,13 @@
     y = gelu(x · w1 + b1) · w2 + b2
 
 Run it with ``python examples/12_chain.py [ROWS WIDTH HIDDEN]``. Many rows by small weights are computed some rows at a time: what is
-between the products then never leaves the caches.
+between the products then never leaves the caches. Where torch is installed, torch.compile is timed beside it.
 """
 
+import statistics
 import sys
 import time
+from collections.abc import Callable
 
 import numpy as np
 import tilewright as tw
@@ -37,16 +39,33 @@ def main(rows: int, width: int, hidden: int) -> None:
     def both() -> None:
         down(up(x, apart[0], b1, out=between), apart[1], b2, out=y)
 
-    for name, call in (("chain", lambda: mlp(*given, out=y)), ("two kernels", both)):
-        seconds = min(timed(call) for _ in range(5))
-        print(f"{name}: {seconds * 1e3:.3f} ms, {4 * rows * width * hidden / seconds * 1e-9:.1f} GFLOP/s")
+    calls = {"chain": lambda: mlp(*given, out=y), "two kernels": both, **with_torch(x, w1, b1, w2, b2)}
+    seconds = {name: [] for name in calls}
+    for _ in range(20):  # In turns, so that each meets the same weather.
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            seconds[name].append(time.perf_counter() - start)
+    for name, each in seconds.items():
+        median = statistics.median(each)
+        print(f"{name}: {median * 1e3:.3f} ms, {4 * rows * width * hidden / median * 1e-9:.1f} GFLOP/s")
 
 
-def timed(call: object) -> float:
-    """How long a call takes, in seconds."""
-    start = time.perf_counter()
-    call()  # type: ignore[operator]
-    return time.perf_counter() - start
+def with_torch(x: np.ndarray, *weights: np.ndarray) -> dict[str, Callable[[], object]]:
+    """The same by torch.compile on one thread, where torch is installed."""
+    try:
+        import torch
+    except ImportError:
+        return {}
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    w1, b1, w2, b2 = map(torch.from_numpy, weights)
+    up, down = torch.nn.Linear(*w1.shape), torch.nn.Linear(*w2.shape)
+    for layer, weight, bias in ((up, w1, b1), (down, w2, b2)):
+        layer.weight.data, layer.bias.data = weight.t().contiguous(), bias
+    compiled, tensor = torch.compile(torch.nn.Sequential(up, torch.nn.GELU(), down)), torch.from_numpy(x)
+    compiled(tensor)
+    return {"torch.compile": lambda: compiled(tensor)}
 
 
 if __name__ == "__main__":
