@@ -12,7 +12,14 @@
 namespace tilewright::runtime {
 
 /// What an entry returns.
-enum class Status : int32_t { ok = 0, wrongExtents = 1, outOfMemory = 2, wrongPacking = 3, wrongOperand = 4, wrongIndex = 5 };
+enum class Status : int32_t {
+  ok = 0,
+  wrongExtents = 1,
+  outOfMemory = 2,
+  wrongPacking = 3,
+  wrongOperand = 4,
+  wrongIndex = 5
+};
 
 /// Raises the Python error for a status other than ok.
 void raiseStatus(Status status, const std::string &entry);

@@ -99,10 +99,10 @@ Value PadFunction::operandVector(OpOperand &operand, std::array<Value, 2> at, un
     results.push_back(rewriter.getAffineDimExpr(rank - 1));
     bounds.push_back(true);
   }
-  Value vector = vector::TransferReadOp::create(
-      rewriter, loc, VectorType::get(shape, type), operand.get(), indices,
-      AffineMapAttr::get(AffineMap::get(rank, 0, results, rewriter.getContext())), zero, /*mask=*/Value(),
-      rewriter.getBoolArrayAttr(bounds));
+  Value vector =
+      vector::TransferReadOp::create(rewriter, loc, VectorType::get(shape, type), operand.get(), indices,
+                                     AffineMapAttr::get(AffineMap::get(rank, 0, results, rewriter.getContext())), zero,
+                                     /*mask=*/Value(), rewriter.getBoolArrayAttr(bounds));
   return sideBySide ? vector
                     : vector::ShapeCastOp::create(rewriter, loc, VectorType::get({width}, type), vector).getResult();
 }
@@ -124,7 +124,8 @@ Value PadFunction::read(std::array<Value, 2> at, unsigned along, int64_t width, 
                         : arith::SubIOp::create(rewriter, loc, sizes[along], at[along]).getResult();
   if (!exists) {
     // A row that there is, is read in its place: nothing of it is kept.
-    Value zero = arith::ConstantIndexOp::create(rewriter, loc, 0), one = arith::ConstantIndexOp::create(rewriter, loc, 1);
+    Value zero = arith::ConstantIndexOp::create(rewriter, loc, 0),
+          one = arith::ConstantIndexOp::create(rewriter, loc, 1);
     Value there = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::ult, at[across], sizes[across]);
     Value last = arith::SubIOp::create(rewriter, loc, sizes[across], one);
     at[across] = arith::MinUIOp::create(rewriter, loc, at[across], last);

@@ -26,8 +26,8 @@ public:
   PadFunction(mlir::RewriterBase &rewriter, mlir::Location loc, mlir::Value source, std::array<mlir::Value, 2> sizes,
               mlir::Value padding, bool transposed);
 
-  /// `width` elements from `at` (row, column) on, along rows (0) or columns (1). They are all there with `inBounds`; the
-  /// row or column across is there with `exists`.
+  /// `width` elements from `at` (row, column) on, along rows (0) or columns (1). They are all there with `inBounds`;
+  /// the row or column across is there with `exists`.
   mlir::Value read(std::array<mlir::Value, 2> at, unsigned along, int64_t width, bool inBounds, bool exists);
 
 private:

@@ -17,7 +17,8 @@ static Operation *combinerOf(linalg::GenericOp generic) {
   BlockArgument output = block->getArguments().back();
   if (!combiner || !isa<arith::AddFOp, arith::AddIOp, arith::MaximumFOp, arith::MaxSIOp>(combiner))
     return nullptr;
-  bool once = output.hasOneUse() && combiner->getNumOperands() == 2 && llvm::is_contained(combiner->getOperands(), output);
+  bool once =
+      output.hasOneUse() && combiner->getNumOperands() == 2 && llvm::is_contained(combiner->getOperands(), output);
   return once ? combiner : nullptr;
 }
 

@@ -12,8 +12,8 @@
 using namespace mlir;
 using namespace tilewright;
 
-/// The whole tile, of static shape, of which `input` is the first rows and columns, or the vector that was written there;
-/// null when it is nothing of the kind.
+/// The whole tile, of static shape, of which `input` is the first rows and columns, or the vector that was written
+/// there; null when it is nothing of the kind.
 static Value wholeTile(Value input) {
   if (auto write = input.getDefiningOp<vector::TransferWriteOp>();
       write && write.getVectorType().getRank() == 2 && write.getPermutationMap().isIdentity() && !write.getMask() &&
@@ -31,9 +31,10 @@ static Value wholeTile(Value input) {
 static Value insertedWhole(Value input, Value init) {
   auto insert = input.getDefiningOp<tensor::InsertSliceOp>();
   auto slice = init.getDefiningOp<tensor::ExtractSliceOp>();
-  bool whole = insert && slice && insert.getSourceType().getRank() == 2 && insert.hasUnitStride() &&
-               isEqualConstantIntOrValueArray(insert.getMixedSizes(), slice.getMixedSizes()) &&
-               llvm::all_of(insert.getMixedOffsets(), [](OpFoldResult offset) { return isConstantIntValue(offset, 0); });
+  bool whole =
+      insert && slice && insert.getSourceType().getRank() == 2 && insert.hasUnitStride() &&
+      isEqualConstantIntOrValueArray(insert.getMixedSizes(), slice.getMixedSizes()) &&
+      llvm::all_of(insert.getMixedOffsets(), [](OpFoldResult offset) { return isConstantIntValue(offset, 0); });
   return whole ? insert.getSource() : input;
 }
 
@@ -43,8 +44,8 @@ class EpilogueVectors {
 public:
   EpilogueVectors(RewriterBase &rewriter, linalg::GenericOp epilogue, Value tile)
       : rewriter(rewriter), epilogue(epilogue), loc(epilogue.getLoc()), tile(tile),
-        shape(cast<ShapedType>(tile.getType()).getShape()),
-        zero(arith::ConstantIndexOp::create(rewriter, loc, 0)), body(rewriter, loc, shape) {}
+        shape(cast<ShapedType>(tile.getType()).getShape()), zero(arith::ConstantIndexOp::create(rewriter, loc, 0)),
+        body(rewriter, loc, shape) {}
 
   vector::TransferWriteOp build() {
     Block *block = epilogue.getBlock();

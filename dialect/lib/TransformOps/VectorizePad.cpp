@@ -38,8 +38,7 @@ public:
   PadCopy(RewriterBase &rewriter, tensor::PadOp pad, Value padding, int64_t lanes, int64_t rows, int64_t blockHeight,
           Value used)
       : rewriter(rewriter), loc(pad.getLoc()), source(pad.getSource()), padding(padding),
-        columns(pad.getResultType().getDimSize(1)), lanes(lanes), rows(rows), blockHeight(blockHeight),
-        used(used) {}
+        columns(pad.getResultType().getDimSize(1)), lanes(lanes), rows(rows), blockHeight(blockHeight), used(used) {}
 
   Value index(int64_t value) { return arith::ConstantIndexOp::create(rewriter, loc, value); }
 
@@ -252,9 +251,8 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
     linalg::GenericOp generic = PadFunction::producerOf(pad.getSource());
     StringRef why = generic ? PadFunction::unsupported(generic, getTransposed()) : "is no linalg.generic";
     if (!why.empty()) {
-      DiagnosedSilenceableFailure failure = emitSilenceableError()
-                                            << "expected a source that an elementwise linalg.generic computes: it "
-                                            << why;
+      DiagnosedSilenceableFailure failure =
+          emitSilenceableError() << "expected a source that an elementwise linalg.generic computes: it " << why;
       failure.attachNote(target->getLoc()) << "payload operation";
       return failure;
     }
@@ -270,10 +268,10 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
   Value padding = paddingOf(rewriter, pad);
   PadCopy copy(rewriter, pad, padding, lanes, group, blockHeight, used);
   if (getComputed())
-    copy.compute(PadFunction(rewriter, loc, pad.getSource(),
-                             {getValueOrCreateConstantIndexOp(rewriter, loc, rows),
-                              getValueOrCreateConstantIndexOp(rewriter, loc, columns)},
-                             padding, getTransposed()));
+    copy.compute(PadFunction(
+        rewriter, loc, pad.getSource(),
+        {getValueOrCreateConstantIndexOp(rewriter, loc, rows), getValueOrCreateConstantIndexOp(rewriter, loc, columns)},
+        padding, getTransposed()));
   AffineExpr row = rewriter.getAffineDimExpr(0);
   auto rounded = [&](AffineExpr expr) { return affine::makeComposedFoldedAffineApply(rewriter, loc, expr, rows); };
   int64_t step = blockHeight ? blockHeight : group;

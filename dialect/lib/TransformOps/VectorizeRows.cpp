@@ -71,7 +71,8 @@ private:
     for (const RowOp &each : chain) {
       linalg::GenericOp op = each.op;
       for (OpOperand &operand : op->getOpOperands()) {
-        bool isOurs = llvm::any_of(chain, [&](const RowOp &other) { return other.op == operand.get().getDefiningOp(); });
+        bool isOurs =
+            llvm::any_of(chain, [&](const RowOp &other) { return other.op == operand.get().getDefiningOp(); });
         for (auto [position, expr] : llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults()))
           if (!isOurs && expr == rewriter.getAffineDimExpr(dim))
             return getValueOrCreateConstantIndexOp(rewriter, loc,
@@ -168,9 +169,10 @@ private:
           .getResult();
     };
     SmallVector<Value> left;
-    Value end = loopOver(zero, whole(lanes), index(lanes), carried[place], [&](Value column, ValueRange tensors) {
-      return SmallVector<Value>{step(column, tensors.front(), true)};
-    }, left);
+    Value end = loopOver(
+        zero, whole(lanes), index(lanes), carried[place],
+        [&](Value column, ValueRange tensors) { return SmallVector<Value>{step(column, tensors.front(), true)}; },
+        left);
     carried[place] = hasRest() ? step(end, left.front(), false) : left.front();
   }
 
@@ -195,21 +197,25 @@ private:
     BlockArgument output = op.getBlock()->getArguments().back();
     Value wanted = each.combiner->getOperand(each.combiner->getOperand(0) == output ? 1 : 0);
     SmallVector<Value> sums(partial, neutral(each));
-    Value first = loopOver(zero, whole(partial * lanes), index(partial * lanes), sums,
-                           [&](Value column, ValueRange before) {
-                             SmallVector<Value> after;
-                             for (auto [i, sum] : llvm::enumerate(before)) {
-                               Value at = arith::AddIOp::create(rewriter, loc, column, index(i * lanes));
-                               after.push_back(combined(each, sum, compute(op, wanted, at, lanes, true)));
-                             }
-                             return after;
-                           },
-                           sums);
+    Value first = loopOver(
+        zero, whole(partial * lanes), index(partial * lanes), sums,
+        [&](Value column, ValueRange before) {
+          SmallVector<Value> after;
+          for (auto [i, sum] : llvm::enumerate(before)) {
+            Value at = arith::AddIOp::create(rewriter, loc, column, index(i * lanes));
+            after.push_back(combined(each, sum, compute(op, wanted, at, lanes, true)));
+          }
+          return after;
+        },
+        sums);
     Value total = combined(each, combined(each, sums[0], sums[1]), combined(each, sums[2], sums[3]));
     SmallVector<Value> one;
-    Value end = loopOver(first, whole(lanes), index(lanes), total, [&](Value column, ValueRange before) {
-      return SmallVector<Value>{combined(each, before.front(), compute(op, wanted, column, lanes, true))};
-    }, one);
+    Value end = loopOver(
+        first, whole(lanes), index(lanes), total,
+        [&](Value column, ValueRange before) {
+          return SmallVector<Value>{combined(each, before.front(), compute(op, wanted, column, lanes, true))};
+        },
+        one);
     total = one.front();
     if (hasRest()) {
       Value left = arith::SubIOp::create(rewriter, loc, columns, end);
@@ -257,7 +263,7 @@ private:
   ArrayRef<RowOp> chain;
   int64_t lanes;
   Value zero, rows, columns, row;
-  SmallVector<Value> carried;          // By place: the tensors as they are now.
+  SmallVector<Value> carried;             // By place: the tensors as they are now.
   llvm::DenseMap<Value, unsigned> places; // Of tensors outside of the loop, and of results of the chain.
   llvm::DenseMap<Value, Value> scalars;   // What reductions gave for the row.
 };

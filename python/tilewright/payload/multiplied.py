@@ -59,7 +59,7 @@ def inexact(
     a_size, b_size = (np.where(np.isfinite(x), np.abs(x), 0.0) for x in (a.astype(np.float64), b.astype(np.float64)))
     a_off, b_off = (np.where(np.isinf(x), 0.0, x) for x in (a_error, b_error))
     off = a_size @ b_off + a_off @ (b_size + b_off)
-    wild = np.isinf(a_error).any(-1)[..., :, np.newaxis] | np.isinf(b_error).any(-2)[..., np.newaxis, :]
+    wild = np.isinf(a_error).any(-1, keepdims=True) | np.isinf(b_error).any(-2, keepdims=True)
     if spec.acc_type.kind == "float":
         off = off * (1 + 2 * gamma(spec.k, roundoff(spec.acc_type)))
     return np.where(wild, np.inf, off)
