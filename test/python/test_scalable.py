@@ -144,6 +144,22 @@ def test_the_same_bits_as_other_strategies(beta):
     assert all((each == results[0]).all() for each in results)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"epilogue": (tw.bias("n"), tw.gelu())},
+        {"batch": (4,)},
+        {"batch": (4,), "b_batch": (), "epilogue": (tw.relu(),)},
+    ],
+)
+def test_nothing_goes_element_by_element(fields):
+    spec, row = tw.MatmulSpec(300, 500, 2000, **fields), targets.get("neoverse-v1")
+    text = stages.build(spec, row, make.make(spec, row, "scalable"), until="bufferized").texts["bufferized"]
+    assert "memref.store" not in text
+    assert "memref.copy" not in text
+
+
 def test_longer_vectors_take_fewer_instructions():
     spec = tw.MatmulSpec(48, 384, 64)
     operands = products.uniform(spec)[:2]

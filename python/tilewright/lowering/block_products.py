@@ -10,8 +10,8 @@ from tilewright.lowering.stored import swapped
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref
 
-HOIST = "builtin.module(canonicalize, func.func(loop-invariant-code-motion))"
-"""Slices leave the loops that they do not depend on."""
+HOIST = "builtin.module(canonicalize, func.func(loop-invariant-code-motion), cse)"
+"""Slices leave the loops that they do not depend on, and those that are the same are one."""
 
 
 def marked(function: func.FuncOp, mark: str) -> list[ir.Operation]:

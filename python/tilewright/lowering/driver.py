@@ -214,11 +214,11 @@ def bufferize(
     run_own_script(module, pipelines.bufferize(), "bufferized")
     run_passes(module, pipelines.DROP_RESULT, "bufferized")
     _return_through_c(_payload_function(module, "bufferized"))
-    if plan is not None and plan.parameters is not None and plan.name == "scalable":
+    if plan is not None and plan.parameters is not None and plan.name in _WRITTEN_OUT:
         run_passes(module, block_products.HOIST, "bufferized")
+    if plan is not None and plan.parameters is not None and plan.name == "scalable":
         scalable.expand(_payload_function(module, "bufferized"), spec, target, plan.parameters)
     if plan is not None and plan.parameters is not None and plan.name == "outer_product":
-        run_passes(module, block_products.HOIST, "bufferized")
         outer_products.call(_payload_function(module, "bufferized"), spec, target, plan.parameters)
     if target.scalable_bits and plan is not None and plan.name in _WRITTEN_OUT:
         scalable_elementwise.vectorize(_payload_function(module, "bufferized"))

@@ -60,7 +60,7 @@ def scalable(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         for sizes in inside:
             tile, _ = steps.tile_result(tile, sizes, spec)
         batch_loops.resolve_extents(script.functions, spec)
-        steps.clean(script.functions)
+        steps.merge_slices(script.functions)
         product = steps.match_product(script.functions, spec)
         if deep and spec.fused:
             product, _ = steps.tile(product, depth)
