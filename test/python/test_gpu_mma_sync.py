@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 from typing import Any
 
 import numpy as np
 import pytest
 import tilewright as tw
 from gpu_kernels import array, check
+from tilewright.emit.gpu import tool
 from tilewright.errors import ScheduleError
 from tilewright.runtime import gpu
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError
@@ -57,7 +57,7 @@ def test_the_usual_sizes_use_the_instructions_without_spills() -> None:
     assert text.count("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32") == 32
     assert text.count("ldmatrix.sync.aligned.m8n8.x4") == 12
     assert "cp.async.cg.shared.global" in text
-    if shutil.which("ptxas"):
+    if tool("ptxas"):
         assert kernel.assembled().spill_bytes == 0
 
 
@@ -86,6 +86,6 @@ def test_a_broken_kernel_is_caught(name: str) -> None:
     kernel(*operands)
     text, count = re.subn(pattern, replacement, kernel.asm["llvmir"])
     assert count
-    kernel._emulated[True] = EmulatedGpuKernel(text, "matmul")
+    kernel._made[True] = EmulatedGpuKernel(text, "matmul")
     with pytest.raises(EmulationError, match=finding):
         kernel(*operands)

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import numpy as np
 import pytest
 import tilewright as tw
 from gpu_kernels import check
+from tilewright.emit.gpu import tool
 from tilewright.errors import OperandError, ScheduleError, TargetError
 from tilewright.runtime import gpu
 from tilewright.targets import nvidia
@@ -49,7 +49,7 @@ def test_sizes_can_be_chosen() -> None:
 
 @pytest.mark.parametrize("target", [SM_80, SM_90A], ids=lambda target: target.name)
 def test_the_assembler_takes_it_without_spills(target: Any) -> None:
-    if shutil.which("ptxas") is None:
+    if tool("ptxas") is None:
         pytest.skip("there is no ptxas")
     for case in CASES[:4]:
         made = gpu.compile(tw.MatmulSpec(**case), target, "simt").assembled()

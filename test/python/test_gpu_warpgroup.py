@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from gpu_kernels import array, check
+from tilewright.emit.gpu import tool
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.runtime import gpu
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError
@@ -62,16 +62,18 @@ def test_bytes_that_do_not_lie_along_k_are_for_another_strategy() -> None:
 
 
 def test_the_assembler_moves_registers_and_spills_none(tmp_path: Path) -> None:
-    if shutil.which("ptxas") is None:
+    if tool("ptxas") is None:
         pytest.skip("there is no ptxas")
     kernel = gpu.compile(tw.MatmulSpec(m=512, n=512, k=512, a="bf16", epilogue=(tw.bias("n"), tw.gelu())), SM_90A)
     made = kernel.assembled()
     assert made.spill_bytes == 0
     assert not any("setmaxnreg" in line for line in made.warnings)
-    if shutil.which("nvdisasm") is None:
+    if tool("nvdisasm") is None:
         pytest.skip("there is no nvdisasm to look for HGMMA, UTMALDG and USETMAXREG with")
     (tmp_path / "kernel.cubin").write_bytes(made.cubin)
-    sass = subprocess.run(["nvdisasm", tmp_path / "kernel.cubin"], capture_output=True, text=True, check=True).stdout
+    sass = subprocess.run(
+        [str(tool("nvdisasm")), tmp_path / "kernel.cubin"], capture_output=True, text=True, check=True
+    ).stdout
     for instruction, count in (("HGMMA", 4), ("UTMALDG", 5), ("USETMAXREG", 2)):
         assert len(re.findall(rf"\b{instruction}\b", sass)) == count
 
@@ -97,7 +99,7 @@ def test_a_broken_kernel_is_caught(name: str) -> None:
     kernel(*operands)
     text, count = re.subn(pattern, replacement, kernel.asm["llvmir"])
     assert count
-    kernel._emulated[True] = EmulatedGpuKernel(text, "matmul")
+    kernel._made[True] = EmulatedGpuKernel(text, "matmul")
     with pytest.raises(EmulationError, match=finding):
         kernel(*operands)
 

@@ -104,6 +104,20 @@ std::string translateToLLVMIR(PyOperationBase &operation) {
   return std::move(outcome.text);
 }
 
+/// The binary of a spirv.module; throws what upstream said when it cannot be made.
+nb::bytes serializeSPIRV(PyOperationBase &operation) {
+  struct Outcome {
+    std::string bytes, errors;
+  } outcome;
+  MlirLogicalResult result = tilewrightSerializeSPIRV(
+      operation.getOperation().get(),
+      [](MlirStringRef bytes, void *into) { static_cast<Outcome *>(into)->bytes = toString(bytes); },
+      [](MlirStringRef errors, void *into) { static_cast<Outcome *>(into)->errors = toString(errors); }, &outcome);
+  if (mlirLogicalResultIsFailure(result))
+    throw std::runtime_error("cannot make SPIR-V:\n" + outcome.errors);
+  return nb::bytes(outcome.bytes.data(), outcome.bytes.size());
+}
+
 /// Runs a named sequence. Diagnostics, warnings among them, go to the context's handlers: upstream's binding prints
 /// those of a success to standard error and gives those of a failure as one text.
 bool applyNamedSequence(PyOperationBase &payload, PyOperationBase &sequence, PyOperationBase &module) {
@@ -134,6 +148,8 @@ NB_MODULE(_tilewright, m) {
       nb::arg("registry"), "Adds the tilewright dialect and transform operations to a DialectRegistry.");
   m.def("translate_to_llvmir", &translateToLLVMIR, nb::arg("op"),
         "LLVM IR text of an operation in the LLVM dialect. Raises RuntimeError with the diagnostics on failure.");
+  m.def("serialize_spirv", &serializeSPIRV, nb::arg("op"),
+        "The binary of a spirv.module. Raises RuntimeError with the diagnostics on failure.");
   m.def(
       "apply_named_sequence", &applyNamedSequence, nb::arg("payload"), nb::arg("sequence"), nb::arg("module"),
       "Runs the named sequence of a transform module on a payload, in place. Returns whether it succeeded; what it "

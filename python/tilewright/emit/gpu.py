@@ -6,10 +6,12 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sysconfig
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from tilewright.dims import Dim
 from tilewright.emit import code
@@ -17,7 +19,7 @@ from tilewright.entries import Epilogue
 from tilewright.errors import LoweringError, ScheduleError, SpecError, TargetError
 from tilewright.expressions import trace
 from tilewright.lowering import driver, math_functions, pipelines
-from tilewright.lowering.gpu import kernel, threads
+from tilewright.lowering.gpu import kernel, spirv, threads
 from tilewright.lowering.gpu.strategies import STRATEGIES, Sizes, able
 from tilewright.lowering.gpu.warpgroups import Box
 from tilewright.mlir import ir
@@ -27,8 +29,6 @@ from tilewright.payload.abi import ENTRY
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
-STAGES = ("payload", "schedule", "scheduled", "bufferized", "threads", "nvvm", "llvmir", "ptx")
-"""The stages that have a text, in order."""
 _ASSEMBLER_SECONDS = 120
 
 
@@ -43,6 +43,7 @@ class GpuStages:
         sizes: Its sizes.
         texts: The text of each stage, in order.
         shared_bytes: Bytes of shared memory that a launch has to give each block.
+        binary: The code: PTX as bytes, or SPIR-V.
         boxes: How A and B are copied, where the kernel takes a tensor map of each, after its operands.
     """
 
@@ -52,6 +53,7 @@ class GpuStages:
     sizes: Sizes
     texts: dict[str, str] = field(default_factory=dict)
     shared_bytes: int = 0
+    binary: bytes = b""
     boxes: tuple[Box, ...] = ()
 
 
@@ -72,8 +74,15 @@ class Assembled:
     warnings: tuple[str, ...]
 
 
-def check(spec: MatmulSpec) -> None:
-    """Raises `SpecError` for what this release does not do on GPUs."""
+def check(spec: MatmulSpec, target: GpuTarget) -> None:
+    """Raises `SpecError` for what this release does not do on a GPU."""
+    types = {each.type.name for each in (*spec.operands, spec.result)}
+    if target.types is not None and not types <= target.types:
+        raise SpecError(
+            f"elements of {', '.join(sorted(types - target.types))} on {target.name} are not supported yet",
+            where=str(spec),
+            expected=", ".join(sorted(target.types)),
+        )
     for wrong, what in (
         (spec.batch, "a batch"),
         (spec.b_packed, "b_packed"),
@@ -96,7 +105,7 @@ def build(
         ScheduleError: The strategy is unknown, does not do this product, or does not fit.
         LoweringError: A later stage failed.
     """
-    check(spec)
+    check(spec, target)
     if strategy not in able(spec, target):
         raise ScheduleError(
             f"strategy {strategy!r} for {spec} on {target.name}", expected=f"one of {', '.join(able(spec, target))}"
@@ -127,25 +136,41 @@ def build(
                 "functions of f64 elements", stage="threads", expected="those of f32", remedy="Compute in f32"
             )
         kernel.lower_vectors(module, row.lanes(sizes))
-        outlined = kernel.outline(module, sizes.threads)
-        driver.run_passes(outlined, kernel.TO_NVVM, "nvvm")
-        kernel.hold_registers(outlined)
-        stages.shared_bytes = kernel.join_tiles(outlined)
-        if stages.shared_bytes > target.shared_bytes:
-            raise ScheduleError(
-                f"the tiles take {stages.shared_bytes} bytes of shared memory",
-                where=strategy,
-                expected=f"at most the {target.shared_bytes} of {target.name}",
-                remedy="Make tiles smaller, or fewer stages",
-            )
-        stages.texts["nvvm"] = str(outlined)
-        try:
-            raw = _tilewright.translate_to_llvmir(outlined.body.operations[0].operation)
-        except (RuntimeError, ValueError) as e:
-            raise LoweringError(str(e), stage="llvmir") from None
+        _BACK_ENDS[target.family](stages, module)
+    return stages
+
+
+def _to_ptx(stages: GpuStages, module: ir.Module) -> None:
+    """From a thread's function to PTX."""
+    target = stages.target
+    outlined = kernel.outline(module, stages.sizes.threads)
+    driver.run_passes(outlined, kernel.TO_NVVM, "nvvm")
+    kernel.hold_registers(outlined)
+    stages.shared_bytes = kernel.join_tiles(outlined)
+    if stages.shared_bytes > target.shared_bytes:
+        raise ScheduleError(
+            f"the tiles take {stages.shared_bytes} bytes of shared memory",
+            where=stages.strategy,
+            expected=f"at most the {target.shared_bytes} of {target.name}",
+            remedy="Make tiles smaller, or fewer stages",
+        )
+    stages.texts["nvvm"] = str(outlined)
+    try:
+        raw = _tilewright.translate_to_llvmir(outlined.body.operations[0].operation)
+    except (RuntimeError, ValueError) as e:
+        raise LoweringError(str(e), stage="llvmir") from None
     stages.texts["llvmir"] = code.optimize(_with_functions(raw), target)
     stages.texts["ptx"] = code.assembly(stages.texts["llvmir"], target)
-    return stages
+    stages.binary = stages.texts["ptx"].encode()
+
+
+def _to_spirv(stages: GpuStages, module: ir.Module) -> None:
+    """From a thread's function to a compute shader."""
+    stages.texts["spirv"], stages.binary = spirv.shader(module, _payload_function(module), stages.sizes.threads)
+
+
+_BACK_ENDS = MappingProxyType({"nvidia": _to_ptx, "vulkan": _to_spirv})
+"""By family of targets, what makes code of a thread's function."""
 
 
 def _payload_function(module: ir.Module) -> ir.Operation:
@@ -160,10 +185,12 @@ def assemble(stages: GpuStages) -> Assembled:
         TargetError: There is no ptxas.
         LoweringError: It refused the PTX.
     """
-    program = shutil.which("ptxas")
+    program = tool("ptxas")
     if program is None:
         raise TargetError(
-            "there is no ptxas", expected="NVIDIA's assembler on the path", remedy="Install the CUDA toolkit"
+            "there is no ptxas",
+            expected="NVIDIA's assembler on the path",
+            remedy="make setup-gpu installs it, as does the CUDA toolkit",
         )
     with tempfile.TemporaryDirectory() as folder:
         source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
@@ -181,6 +208,13 @@ def assemble(stages: GpuStages) -> Assembled:
             line for line in done.stderr.splitlines() if not line.startswith("ptxas info") and line.strip()
         )
         return Assembled(result.read_bytes(), *_resources(done.stderr), warnings)
+
+
+def tool(name: str) -> str | None:
+    """One of NVIDIA's programs: on the path, or of its Python packages; None where there is none."""
+    return shutil.which(name) or next(
+        (str(file) for file in Path(sysconfig.get_path("purelib"), "nvidia").glob(f"*/bin/{name}")), None
+    )
 
 
 def _resources(said: str) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError, TargetError
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, Launch, TensorMap
 from tilewright.runtime.kernel import Metadata
+from tilewright.runtime.vulkan import Shader
 from tilewright.spec import MatmulSpec, OperandSpec
 from tilewright.targets.gpu import EMULATED, GpuTarget
 from tilewright.version import VERSION
@@ -41,12 +43,15 @@ def compile(
 
     Raises:
         SpecError: The spec asks for what this release does not do on GPUs.
+        TargetError: The target has no such device.
         ScheduleError: The strategy is unknown or does not fit, or a size is wrong.
         LoweringError: A stage failed.
     """
     from tilewright.emit import gpu
 
-    gpu.check(spec)
+    gpu.check(spec, target)
+    if target.device and (target.family, target.device) not in _RUNNERS:
+        raise TargetError(f"device {target.device!r} for {target.name}", expected="none: it runs shaders itself")
     name = gpu.able(spec, target)[-1] if schedule is None else schedule
 
     def build(aligned: bool) -> GpuStages:
@@ -69,7 +74,7 @@ class GpuKernel:
         self._build = build
         self._forms = {True: build(True)}
         self._seconds = time.perf_counter() - start
-        self._emulated: dict[bool, EmulatedGpuKernel] = {}
+        self._made: dict[bool, Any] = {}
 
     def _form(self, aligned: bool) -> GpuStages:
         if aligned not in self._forms:
@@ -108,7 +113,7 @@ class GpuKernel:
             threads=sizes.threads,
             seconds={},
             compile_seconds=self._seconds,
-            object_bytes=len(self._stages.texts["ptx"]),
+            object_bytes=len(self._stages.binary),
             cached=False,
             version=VERSION,
             emulator="tilewright's emulator of NVVM" if target.device else "",
@@ -136,7 +141,8 @@ class GpuKernel:
             EmulationError: The emulator found that the kernel does something wrong.
         """
         spec = self.spec
-        if self.target.device != EMULATED:
+        run = _RUNNERS.get((self.target.family, self.target.device))
+        if run is None:
             raise TargetError(
                 f"this machine cannot run a kernel for {self.target.name}",
                 expected="an NVIDIA card",
@@ -156,27 +162,56 @@ class GpuKernel:
         _check(called.result, out)
         if not out.flags.writeable:
             raise OperandError("is read-only", operand="out", expected="an array that can be written")
-        self._run(called, [*operands, out], seed)
+        if called.m and called.n:
+            run(self, called, [*operands, out], seed)
         return out
 
-    def _run(self, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
-        aligned = all(_is_aligned(array) for array in arrays[:2])
-        if aligned not in self._emulated:
-            self._emulated[aligned] = EmulatedGpuKernel(self._form(aligned).texts["llvmir"], _ENTRY)
+    def code(self, aligned: bool, make: Callable[[GpuStages], Any]) -> tuple[GpuStages, Any]:
+        """A form, and what `make` makes of it to run it, which is kept."""
         form = self._form(aligned)
-        sizes = form.sizes
-        grid = (-(-called.n // sizes.bn), -(-called.m // sizes.bm), 1)
-        if 0 in grid:
-            return
-        transposed = (called.a_transposed, called.b_transposed)
-        arguments = [
-            part for number, array in enumerate(arrays) for part in _parts(array, any(transposed[number : number + 1]))
-        ]
-        for box in form.boxes:
-            arguments.append(TensorMap(arrays[box.operand], box.shape, _SWIZZLE))
-        self._emulated[aligned](
-            Launch(grid, (sizes.threads, 1, 1), dynamic_shared=form.shared_bytes), *arguments, seed=seed
-        )
+        if aligned not in self._made:
+            self._made[aligned] = make(form)
+        return form, self._made[aligned]
+
+
+def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
+    """Runs the kernel in the emulator of NVVM."""
+    aligned = all(_is_aligned(array) for array in arrays[:2])
+    form, emulated = kernel.code(aligned, lambda stages: EmulatedGpuKernel(stages.texts["llvmir"], _ENTRY))
+    arguments: list[Any] = []
+    for array, transposed in _with_layout(called, arrays):
+        shape, strides = _layout(array, transposed=transposed)
+        arguments += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
+    arguments += [TensorMap(arrays[box.operand], box.shape, _SWIZZLE) for box in form.boxes]
+    sizes = Launch(_grid(called, form.sizes), (form.sizes.threads, 1, 1), dynamic_shared=form.shared_bytes)
+    emulated(sizes, *arguments, seed=seed)
+
+
+def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
+    """Runs the kernel on a Vulkan device, on copies of the operands."""
+    form, shader = kernel.code(True, lambda stages: Shader(stages.binary, _ENTRY, len(arrays) + 1))
+    copies = [np.ascontiguousarray(array) for array in arrays]
+    layouts = [_layout(array, transposed=transposed) for array, transposed in _with_layout(called, copies)]
+    sizes = np.array([number for shape, strides in layouts for number in (*shape, *strides)], np.int32)
+    shader(_grid(called, form.sizes), [sizes, *copies])
+    arrays[-1][...] = copies[-1]
+
+
+_RUNNERS: Mapping[tuple[str, str], Callable[..., None]] = MappingProxyType(
+    {("nvidia", EMULATED): _emulate, ("vulkan", ""): _shade}
+)
+"""What runs kernels, by family of targets and device."""
+
+
+def _grid(called: MatmulSpec, sizes: Any) -> tuple[int, int, int]:  # noqa: ANN401 - of any strategy
+    """The blocks of a launch."""
+    return -(-called.n // sizes.bn), -(-called.m // sizes.bm), 1
+
+
+def _with_layout(called: MatmulSpec, arrays: list[np.ndarray[Any, Any]]) -> list[tuple[np.ndarray[Any, Any], bool]]:
+    """Each array, and whether it is stored transposed."""
+    transposed = (called.a_transposed, called.b_transposed)
+    return [(array, any(transposed[number : number + 1])) for number, array in enumerate(arrays)]
 
 
 def _is_aligned(array: np.ndarray[Any, Any]) -> bool:
@@ -184,12 +219,10 @@ def _is_aligned(array: np.ndarray[Any, Any]) -> bool:
     return array.ctypes.data % _ALIGNMENT == 0 and (array.shape[0] <= 1 or array.strides[0] % _ALIGNMENT == 0)
 
 
-def _parts(array: np.ndarray[Any, Any], transposed: bool) -> list[Any]:
-    """A memref's parts: two pointers, an offset, extents and strides, in elements, as the product has them."""
-    shape, strides = array.shape, [stride // array.itemsize for stride in array.strides]
-    if transposed:
-        shape, strides = shape[::-1], strides[::-1]
-    return [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
+def _layout(array: np.ndarray[Any, Any], *, transposed: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Extents and strides, in elements, as the product has them."""
+    strides = tuple(stride // array.itemsize for stride in array.strides)
+    return (array.shape[::-1], strides[::-1]) if transposed else (array.shape, strides)
 
 
 def _called(spec: MatmulSpec, operands: tuple[object, ...]) -> MatmulSpec:

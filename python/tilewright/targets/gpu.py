@@ -27,6 +27,7 @@ class GpuTarget:
         shared_bytes: Bytes of shared memory of a block at most.
         static_shared_bytes: Those of them that variables of fixed size may take.
         instructions: The matrix instructions it has, as PTX calls them: "mma.sync", "wgmma".
+        types: The element types that its kernels may have; None for all.
         source: Where the figures come from.
         device: On what kernels run: "" for the card, or "emulated".
     """
@@ -44,6 +45,7 @@ class GpuTarget:
     instructions: frozenset[str]
     source: str
     device: str = ""
+    types: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         """Checks the row against itself.

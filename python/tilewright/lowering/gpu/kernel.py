@@ -9,7 +9,9 @@ from math import prod
 from tilewright.lowering import driver, pipelines
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import gpu, llvm, memref
+from tilewright.mlir.dialects.transform import vector
 from tilewright.payload.abi import ENTRY
+from tilewright.schedules import steps
 
 MODULE = "kernels"
 """The name of the GPU module."""
@@ -33,10 +35,28 @@ def lower_vectors(module: ir.Module, lanes: int) -> None:
         LoweringError: It failed.
     """
     driver.run_own_script(module, pipelines.lower_vectors(lanes, ()), "threads")
+    with module.context, ir.Location.unknown():
+        driver.run_own_script(module, _drop_rows(), "threads")
 
 
-def outline(module: ir.Module, threads: int) -> ir.Module:
-    """The module with the one function as a kernel for blocks of `threads` threads, its tiles in shared memory."""
+def _drop_rows() -> ir.Module:
+    """The script that makes vectors of one row vectors."""
+    with steps.script() as script:
+        steps.apply(script.functions, _one_row)
+        steps.clean(script.functions)
+    return script.module
+
+
+def _one_row() -> None:
+    vector.apply_patterns_vector_cast_away_vector_leading_one_dim()
+    vector.apply_patterns_vector_lower_shape_cast()
+
+
+def outline(module: ir.Module, threads: int, *, variables: bool = True) -> ir.Module:
+    """The module with the one function as a kernel for blocks of `threads` threads.
+
+    Its tiles in shared memory become variables, or else stay allocations.
+    """
     (function,) = (op for op in module.body.operations if op.operation.name == "func.func")
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     with module.context, function.location:
@@ -55,7 +75,8 @@ def outline(module: ir.Module, threads: int) -> ir.Module:
         with ir.InsertionPoint(terminator):
             gpu.return_([])
         terminator.operation.erase()
-        _place_tiles(kernel.operation, body)
+        if variables:
+            _place_tiles(kernel.operation, body)
     return outlined
 
 

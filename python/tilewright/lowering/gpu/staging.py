@@ -56,6 +56,11 @@ def zero_of(element: ir.Type) -> ir.Value:
     return arith.constant(element, 0 if isinstance(element, ir.IntegerType) else 0.0)
 
 
+def zero_attribute(element: ir.Type) -> ir.Attribute:
+    """Zero, as an attribute."""
+    return ir.IntegerAttr.get(element, 0) if isinstance(element, ir.IntegerType) else ir.FloatAttr.get(element, 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Team:
     """The threads of a block.

@@ -19,13 +19,15 @@ Where copies into shared memory can go on by themselves, tiles have several slot
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.errors import LoweringError
 from tilewright.lowering.gpu import staging
 from tilewright.lowering.gpu.index import Index, add, below, value
 from tilewright.lowering.gpu.parts import Multiplier, Staged
 from tilewright.lowering.gpu.threads import Sharing
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, gpu, nvvm, scf
+from tilewright.mlir.dialects import arith, gpu, nvvm, scf, vector
 
 
 class Stepping(Sharing):
@@ -50,10 +52,13 @@ class Stepping(Sharing):
         ahead = self._stages(block) - 1
         for number in range(ahead):
             self._begin(block, _steps_later(lower, step, number), upper, number)
-        loop = scf.ForOp(lower, upper, step, [*start, value(0)])
-        *sums, slot = loop.inner_iter_args
+        # Row by row: not every dialect has vectors of two axes.
+        (sums,) = start
+        loop = scf.ForOp(lower, upper, step, [*self._rows_of(sums), value(0)])
+        *sum_rows, slot = loop.inner_iter_args
         with ir.InsertionPoint(loop.body):
-            self._values |= dict(zip(block.arguments, [loop.induction_variable, *sums], strict=True))
+            arguments = [loop.induction_variable, self._of_rows(sum_rows, sums.type)]
+            self._values |= dict(zip(block.arguments, arguments, strict=True))
             if ahead:
                 nvvm.cp_async_wait_group(ahead - 1)
                 gpu.barrier()
@@ -61,13 +66,25 @@ class Stepping(Sharing):
             else:
                 self._fill(block, slot)
                 gpu.barrier()
-            results = self._multiply(block, slot)
+            (result,) = self._multiply(block, slot)
             if not ahead:
                 gpu.barrier()
-            scf.yield_([*results, self._turned(slot, 1) if ahead else slot])
+            scf.yield_([*self._rows_of(result), self._turned(slot, 1) if ahead else slot])
         if ahead:
             nvvm.cp_async_wait_group(0)
-        self._values |= dict(zip(op.results, list(loop.results)[:-1], strict=True))
+        self._values[op.results[0]] = self._of_rows(list(loop.results)[:-1], sums.type)
+
+    def _rows_of(self, part: ir.Value) -> list[ir.Value]:
+        return [vector.extract(part, [], [number]) for number in range(len(self._part.rows))]
+
+    def _of_rows(self, rows: Sequence[ir.Value], kind: ir.Type) -> ir.Value:
+        """The part that has those rows."""
+        part = arith.constant(
+            kind, ir.DenseElementsAttr.get_splat(kind, staging.zero_attribute(ir.VectorType(kind).element_type))
+        )
+        for number, row in enumerate(rows):
+            part = vector.insert(row, part, [], [number])
+        return part
 
     def _turned(self, slot: ir.Value, by: int) -> ir.Value:
         """The slot so many further round."""

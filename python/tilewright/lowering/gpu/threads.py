@@ -200,7 +200,7 @@ class Sharing:
         permutation = ir.AffineMapAttr(op.attributes["permutation_map"]).value
         down, across = (_axis(each) for each in permutation.results)
         extents, zero = self._extents(op, view), staging.zero_of(kind.element_type)
-        part = ir.Operation.create("ub.poison", results=[kind]).results[0]
+        part = arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, staging.zero_attribute(kind.element_type)))
         row: list[ir.Value] = []
         for number, below_first in enumerate(self._part.rows):
             if not row or down is not None:

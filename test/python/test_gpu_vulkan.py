@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compute shaders: SPIR-V that is valid, and numbers on whatever Vulkan device is here."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tilewright as tw
+from gpu_kernels import check
+from tilewright.errors import SpecError, TargetError
+from tilewright.runtime import gpu, vulkan
+from tilewright.targets.vulkan import ROWS
+
+(VULKAN,) = ROWS
+CASES: list[dict[str, Any]] = [
+    {"m": 93, "n": 121, "k": 61},
+    {"m": 65, "n": 63, "k": 17, "layout": "tn", "beta": 1},
+    {"m": 64, "n": 70, "k": 33, "layout": "tt", "epilogue": (tw.bias("n"), tw.gelu(), tw.residual("mn"))},
+    {"m": 1, "n": 1, "k": 1, "layout": "nt", "epilogue": (tw.tanh(), tw.scale_by(""))},
+]
+
+
+def _require_device() -> None:
+    try:
+        vulkan.device_name()
+    except TargetError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(tw.MatmulSpec(**case)))
+def test_numbers(case: dict[str, Any]) -> None:
+    _require_device()
+    spec = tw.MatmulSpec(**case)
+    check(gpu.compile(spec, VULKAN), spec)
+
+
+def test_one_shader_serves_every_size() -> None:
+    _require_device()
+    kernel = gpu.compile(tw.MatmulSpec(m=None, n=None, k=None), VULKAN)
+    for number, (m, n, k) in enumerate([(1, 1, 1), (64, 64, 16), (3, 200, 50)]):
+        check(kernel, tw.MatmulSpec(m=m, n=n, k=k), seed=number, aligned=False)
+
+
+def test_the_validator_takes_it(tmp_path: Path) -> None:
+    program = shutil.which("spirv-val")
+    if program is None:
+        pytest.skip("there is no spirv-val")
+    for case in CASES:
+        file = tmp_path / "shader.spv"
+        file.write_bytes(gpu.compile(tw.MatmulSpec(**case), VULKAN)._stages.binary)
+        subprocess.run([program, "--target-env", "vulkan1.1", file], check=True)
+
+
+def test_errors() -> None:
+    with pytest.raises(SpecError, match="bf16 on vulkan"):
+        gpu.compile(tw.MatmulSpec(m=4, n=4, k=4, a="bf16"), VULKAN)
+    with pytest.raises(TargetError, match="device"):
+        gpu.compile(tw.MatmulSpec(m=4, n=4, k=4), VULKAN.on("emulated"))

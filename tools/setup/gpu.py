@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What checking GPU kernels takes without a GPU: a Vulkan driver for the CPU, NVIDIA's assembler. `make setup-gpu` calls it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import packages
+from common import VENV_PYTHON, SetupError, output, run, say
+
+NEEDS = [
+    packages.Need(
+        "a Vulkan driver",
+        lambda: any(Path("/usr/share/vulkan/icd.d").glob("*.json")),
+        ("mesa-vulkan-drivers", "libvulkan1"),
+        required=False,
+    ),
+    packages.Need("spirv-val", lambda: packages.has_program("spirv-val"), ("spirv-tools",), required=False),
+]
+WHEELS = {
+    "vulkan": "the tests that run compute shaders are skipped",
+    "nvidia-cuda-nvcc": "the tests that assemble PTX are skipped, unless ptxas is on the path",
+    "nvidia-cuda-nvdisasm": "the tests that look at NVIDIA's instructions are skipped, unless nvdisasm is on the path",
+}
+"""Python packages, and what is lost without each."""
+
+
+def main() -> int:
+    """Installs what is missing; 0 also where it cannot be had, after a line that says why."""
+    try:
+        packages.provide(NEEDS)
+    except SetupError as error:
+        say(f"{error}; the tests that run compute shaders are skipped")
+    for wheel, loss in WHEELS.items():
+        if is_installed(wheel):
+            continue
+        try:
+            pip = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-deps"]
+            run([*pip, *((wheel, "cffi", "pycparser") if wheel == "vulkan" else (wheel,))], what=f"installing {wheel}")
+        except SetupError as error:
+            say(f"going on without {wheel}: {loss} ({error})")
+    return 0
+
+
+def is_installed(wheel: str) -> bool:
+    """Whether a Python package is in the project's environment."""
+    return output([VENV_PYTHON, "-c", f"import importlib.metadata as m; m.version({wheel!r})"]) is not None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
