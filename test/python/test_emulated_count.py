@@ -15,6 +15,7 @@ from tilewright.bench import emulated_openblas
 from tilewright.emit import code
 from tilewright.errors import TargetError
 from tilewright.runtime import emulators
+from tilewright.runtime.emulated import EmulatedKernel
 from tilewright.runtime.emulated_call import Program
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "Inputs"))
@@ -38,6 +39,13 @@ def count_of(instructions: int) -> int:
     return counts[0]
 
 
+def emulated(spec: tw.MatmulSpec) -> EmulatedKernel:
+    """A kernel that is surely emulated."""
+    kernel = tw.compile(spec, "neoverse-n1")
+    assert isinstance(kernel, EmulatedKernel)
+    return kernel
+
+
 @needs_plugins
 def test_every_instruction_counts():
     least = count_of(1)
@@ -47,7 +55,7 @@ def test_every_instruction_counts():
 
 @needs_plugins
 def test_a_call_is_counted_and_computes():
-    kernel = tw.compile(tw.MatmulSpec(8, 8, 64), "neoverse-n1")
+    kernel = emulated(tw.MatmulSpec(8, 8, 64))
     a, b = np.ones((8, 64), np.float32), np.ones((64, 8), np.float32)
     out = np.zeros((8, 8), np.float32)
     counts = {kernel.count_instructions(a, b, out=out) for _ in range(2)}
@@ -67,7 +75,8 @@ def test_openblas_executes_what_the_bars_say():
     if found != recorded.OPENBLAS_VERSION:
         pytest.skip(f"OpenBLAS {found}, and not {recorded.OPENBLAS_VERSION}, is here")
     for shape in ("96x128x64", "123x121x61", "256x256x256"):
-        spec = tw.MatmulSpec(*map(int, shape.split("x")))
+        m, n, k = map(int, shape.split("x"))
+        spec = tw.MatmulSpec(m, n, k)
         assert emulated_openblas.computes(spec)
         assert emulated_openblas.count(spec) == recorded.OPENBLAS[shape]
 
@@ -94,7 +103,7 @@ def test_an_emulator_that_takes_no_plugins_is_refused(tmp_path, monkeypatch):
     static.write_text("#!/bin/sh\necho usage\n")
     static.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    kernel = tw.compile(tw.MatmulSpec(2, 2, 2), "neoverse-n1")
+    kernel = emulated(tw.MatmulSpec(2, 2, 2))
     a = np.ones((2, 2), np.float32)
     with pytest.raises(TargetError, match=r"takes no plugins.*Install the package qemu-user"):
         kernel.count_instructions(a, a)

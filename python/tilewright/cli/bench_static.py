@@ -74,16 +74,17 @@ def table(targets: str | None, dtypes: Sequence[str] | None, shapes: Sequence[Ex
     from tilewright import targets as known
     from tilewright.bench import static
     from tilewright.bench.operands import types_of
-    from tilewright.bench.suites import Shape
+    from tilewright.bench.suites import parse_shape
 
     if len(shapes) > 1:
         raise click.UsageError(f"{len(shapes)} shapes given; expected one with --static")
     rows = known.all() if targets is None else [known.resolve(name.strip()) for name in targets.split(",")]
     types = static.types() if dtypes is None else [",".join(types_of(each)) for each in dtypes]
+    shape = parse_shape("x".join(map(str, shapes[0]))) if shapes else static.SHAPE
     if json_file is not None:
         require_writable(Path(json_file), "--json")
     with _bar() as progress:
-        cells = static.survey(rows, types, Shape(*shapes[0]) if shapes else static.SHAPE, progress)
+        cells = static.survey(rows, types, shape, progress)
     if json_file is not None:
         text = json.dumps([each.as_json() for each in cells], indent=1)
         write(Path(json_file), f"{text}\n".encode(), "--json")
