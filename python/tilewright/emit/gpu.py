@@ -87,6 +87,9 @@ def check(spec: MatmulSpec, target: GpuTarget) -> None:
         (spec.batch, "a batch"),
         (spec.b_packed, "b_packed"),
         (spec.prologue_a or spec.prologue_b, "a prologue"),
+        (spec.has_rows, "softmax or a reduction of rows"),
+        (spec.products > 1, "glu"),
+        (spec.deterministic, "deterministic=True"),
     ):
         if wrong:
             raise SpecError(f"{what} on a GPU is not supported yet", where=str(spec), expected="a plain product")
