@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import products
@@ -157,7 +158,8 @@ def test_a_dim_is_checked_and_rounded():
     assert (tw.Dim(1, 30, 8).min, tw.Dim(1, 30, 8).max) == (8, 24)
     assert tw.MatmulSpec(tw.Dim(5, 5), None, 1) == tw.MatmulSpec(5, tw.Dim(), 1)
     assert str(tw.MatmulSpec(None, tw.Dim(1, 512, 8), 3)) == "?x?8..512/8x3 f32 nn"
-    for fields in ({"min": -1}, {"max": 2**31}, {"multiple": 0}, {"min": 1.5}, {"min": 9, "max": 15, "multiple": 8}):
+    wrong: list[dict[str, Any]] = [{"min": -1}, {"max": 2**31}, {"multiple": 0}, {"min": 1.5}]
+    for fields in (*wrong, {"min": 9, "max": 15, "multiple": 8}):
         with pytest.raises(tw.SpecError, match="Dim: "):
             tw.Dim(**fields)
 
@@ -184,7 +186,11 @@ def test_static_specs_have_one_entry_without_cases():
 @pytest.mark.parametrize("target", products.LEVELS)
 def test_nothing_is_touched_beyond_the_operands(target):
     program = str(Path(__file__).with_name("dynamic_guard_pages.py"))
-    kinds = ["f32:packed", "f32:unpacked", *(["u8,i8,i32:packed", "bf16:packed"] if target == products.LEVELS[0] else [])]
+    kinds = [
+        "f32:packed",
+        "f32:unpacked",
+        *(["u8,i8,i32:packed", "bf16:packed"] if target == products.LEVELS[0] else []),
+    ]
     run = subprocess.run([sys.executable, program, target, *kinds], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout.splitlines()[-1:] + run.stderr.splitlines()[-3:]
     assert run.stdout.endswith("done\n")

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
-from tilewright.dims import Dim, Extent
+from tilewright.dims import Dim
 from tilewright.dtypes import dtype
 from tilewright.payload.abi import (
     DLPACK_CPU,
@@ -31,7 +32,7 @@ class TensorArgument:
 
     Attributes:
         name: Its name in the text.
-        shape: The extents that it must have.
+        shape: The extents that it must have, each an int or a `Dim`.
         element: Its element type.
         checked: Whether it is a tensor; otherwise only its data is looked at.
         batch: How many of its extents are of a batch: their strides may be any, if it is not written.
@@ -43,7 +44,7 @@ class TensorArgument:
     """
 
     name: str
-    shape: tuple[Extent, ...]
+    shape: tuple[Any, ...]
     element: str
     checked: bool = True
     batch: int = 0

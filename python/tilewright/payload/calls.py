@@ -42,4 +42,4 @@ def of_call(spec: MatmulSpec, operands: Sequence[object], c: object = None) -> M
         raise OperandError(
             f"no operand tells {', '.join(missing)}", where=str(spec), expected="numpy arrays of its ranks"
         )
-    return spec.at(**{name: known.get(name, getattr(spec, name)) for name in "mnk"})
+    return spec.at(*(known[name] if name in known else getattr(spec, name) for name in "mnk"))
