@@ -33,7 +33,7 @@ def assembly(llvmir: str, target: Target | GpuTarget) -> str:
     return _emit(llvmir, target, "asm").decode()
 
 
-def object_file(llvmir: str, target: Target) -> bytes:
+def object_file(llvmir: str, target: Target | GpuTarget) -> bytes:
     """The position-independent ELF object of optimised LLVM IR.
 
     Raises:

@@ -43,7 +43,7 @@ class GpuStages:
         sizes: Its sizes.
         texts: The text of each stage, in order.
         shared_bytes: Bytes of shared memory that a launch has to give each block.
-        binary: The code: PTX as bytes, or SPIR-V.
+        binary: The code: PTX as bytes, SPIR-V, or, for AMD's, an object that a linker makes a code object of.
         boxes: How A and B are copied, where the kernel takes a tensor map of each, after its operands.
     """
 
@@ -172,7 +172,24 @@ def _to_spirv(stages: GpuStages, module: ir.Module) -> None:
     stages.texts["spirv"], stages.binary = spirv.shader(module, _payload_function(module), stages.sizes.threads)
 
 
-_BACK_ENDS = MappingProxyType({"nvidia": _to_ptx, "vulkan": _to_spirv})
+def _to_code_object(stages: GpuStages, module: ir.Module) -> None:
+    """From a thread's function to a code object of AMD's."""
+    target = stages.target
+    outlined = kernel.outline(module, stages.sizes.threads)
+    driver.run_passes(outlined, kernel.TO_ROCDL.format(chip=target.cpu), "rocdl")
+    stages.texts["rocdl"] = str(outlined)
+    container = outlined.body.operations[0].operation
+    del container.attributes["llvm.data_layout"]  # LLVM's own differs in how it is written.
+    try:
+        raw = _tilewright.translate_to_llvmir(container)
+    except (RuntimeError, ValueError) as e:
+        raise LoweringError(str(e), stage="llvmir") from None
+    stages.texts["llvmir"] = code.optimize(raw, target)
+    stages.texts["asm"] = code.assembly(stages.texts["llvmir"], target)
+    stages.binary = code.object_file(stages.texts["llvmir"], target)
+
+
+_BACK_ENDS = MappingProxyType({"nvidia": _to_ptx, "vulkan": _to_spirv, "amd": _to_code_object})
 """By family of targets, what makes code of a thread's function."""
 
 

@@ -145,8 +145,8 @@ class GpuKernel:
         if run is None:
             raise TargetError(
                 f"this machine cannot run a kernel for {self.target.name}",
-                expected="an NVIDIA card",
-                remedy='Compile with device="emulated" (run: --device emulated) to have it run by the emulator',
+                expected="a card of its kind",
+                remedy='Kernels for NVIDIA cards are run by the emulator: device="emulated", or run --device emulated',
             )
         if len(operands) != len(spec.operands):
             raise OperandError(

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tilewright.errors import TargetError
-from tilewright.targets import arm, nvidia, vulkan, x86
+from tilewright.targets import amd, arm, nvidia, vulkan, x86
 from tilewright.targets.base import Family, Target
 from tilewright.targets.gpu import GpuTarget
 
 FAMILIES: tuple[Family, ...] = (x86.FAMILY, arm.FAMILY)
 """The families of targets."""
 
-GPUS: tuple[GpuTarget, ...] = (*nvidia.ROWS, *vulkan.ROWS)
+GPUS: tuple[GpuTarget, ...] = (*nvidia.ROWS, *vulkan.ROWS, *amd.ROWS)
 """The GPUs, which are no processors with caches and vectors: what is made for them is apart."""
 
 _ALIASES: Mapping[str, str] = MappingProxyType({"sme": "armv9-a+sme"})

@@ -28,6 +28,14 @@ TO_NVVM = """builtin.module(
 """A GPU module to the NVVM dialect, every memref parameter in parts: two pointers, an offset, extents and strides."""
 
 
+TO_ROCDL = """builtin.module(
+    convert-scf-to-cf, expand-strided-metadata, lower-affine, gpu.module(convert-gpu-to-rocdl{{chipset={chip}}}),
+    convert-vector-to-llvm, convert-ub-to-llvm, convert-cf-to-llvm, convert-index-to-llvm, convert-arith-to-llvm,
+    finalize-memref-to-llvm, canonicalize, cse, reconcile-unrealized-casts
+)"""
+"""The same to the ROCDL dialect, for AMD's GPUs."""
+
+
 def lower_vectors(module: ir.Module, lanes: int) -> None:
     """Takes a thread's vectors to single registers of `lanes` elements.
 

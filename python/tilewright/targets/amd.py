@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""AMD's GPUs, by LLVM's name of their architecture."""
+
+from __future__ import annotations
+
+from tilewright.targets.gpu import GpuTarget
+
+
+def _row(name: str, warp: int, source: str) -> GpuTarget:
+    """A row: all have 64 KiB of local data share for a group of at most 1024 threads."""
+    return GpuTarget(
+        name=name,
+        family="amd",
+        triple="amdgcn-amd-amdhsa",
+        cpu=name,
+        features=frozenset(),
+        warp=warp,
+        registers=256,
+        block_threads=1024,
+        shared_bytes=64 << 10,
+        static_shared_bytes=64 << 10,
+        instructions=frozenset(),
+        source=source,
+    )
+
+
+ROWS = (
+    _row("gfx942", 64, "AMD Instinct MI300 Instruction Set Architecture, chapters 3 and 11"),
+    _row("gfx1100", 32, "AMD RDNA3 Instruction Set Architecture, chapters 3 and 12"),
+)
+"""The rows."""
