@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import shutil
 from dataclasses import replace
 from typing import Any
 
@@ -274,3 +275,10 @@ def test_a_shared_b_counts_the_rows_of_all_entries():
     target = resolve("x86-64-v4")
     assert choose(spec, target).strategy == "unpacked"
     assert choose(replace(spec, b_batch=()), target).strategy == "packed"
+
+
+@pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="no qemu-aarch64")
+@pytest.mark.parametrize("target", ["neoverse-n1", "neoverse-v1", "armv9-a+sme"])
+def test_emulated_processors(target):
+    check(tw.MatmulSpec(17, 40, 23, batch=(2, 3), b_batch=(3,), epilogue=(tw.residual("mn"),)), target=target)
+    check(tw.MatmulSpec(9, 33, 18, a="bf16", layout="nt", batch=(2,)), target=target)
