@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles one product for the lit tests, and writes what each stage made into a folder: FOLDER/payload.mlir, …, asm.s.
 
-Usage: stages.py MxNxK DTYPE TARGET STRATEGY UNTIL FOLDER [NAME=SIZE]… [beta=1] [b_packed=1] [batch=BxB]
+Usage: stages.py MxNxK DTYPE TARGET STRATEGY|- UNTIL FOLDER [NAME=SIZE]… [beta=1] [b_packed=1] [batch=BxB]
     [b_batch=BxB|none] [threads=N] [epilogue=ENTRY,…] [prologue_a=ENTRY,…] [prologue_b=ENTRY,…]
 """
 
@@ -20,7 +20,7 @@ SUFFIXES = {"llvmir": "ll", "asm": "s"}
 
 
 def main(shape: str, dtype: str, target_name: str, strategy: str, until: str, folder: str, *settings: str) -> None:
-    m, n, k = (int(extent) for extent in shape.split("x"))
+    m, n, k = (None if extent == "?" else int(extent) for extent in shape.split("x"))
     given = dict(setting.split("=") for setting in settings)
     batch = {name: _extents(given.pop(name)) for name in ("batch", "b_batch") if name in given}
     fused = {name: parse(given.pop(name)) for name in ("epilogue", "prologue_a", "prologue_b") if name in given}
@@ -29,7 +29,7 @@ def main(shape: str, dtype: str, target_name: str, strategy: str, until: str, fo
     spec = MatmulSpec.from_dtypes(m, n, k, dtype, **how, **batch, **fused)
     target = registry.get(target_name)
     threads = sizes.pop("threads", 1)
-    plan = make.make(spec, target, strategy, sizes, threads)
+    plan = make.make(spec, target, None if strategy == "-" else strategy, sizes, threads)
     texts = stages.build(spec, target, plan, until=until).texts
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
