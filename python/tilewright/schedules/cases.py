@@ -26,7 +26,10 @@ panels of a small K do not lie far apart, and no multiples of a power of two, so
 _COLUMN = 1 << 16
 """Elements of a column that is copied first, at most: what it is copied to has this size."""
 
-_OPEN = ("packed", "unpacked", "inner_product", "outer_product")
+_OWN_VECTORS = ("scalable", "outer_product")
+"""Strategies on vectors whose length only the machine knows, for what is large on targets that have them."""
+
+_OPEN = ("packed", "unpacked", "inner_product", *_OWN_VECTORS)
 """Strategies that take extents which only a call tells, and lose little by it."""
 
 _FEW = 16
@@ -91,7 +94,8 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
         if not weights:
             yield _Rule((Test("m", most=_FEW // 2),), {"m": few, **wide})
         yield _Rule((Test("kn", most=beyond_l2 - 1),), wide)
-    yield from _large(spec, None)
+    chosen = select.choose(representative(spec, {}), target).strategy
+    yield from _large(spec, chosen if chosen in _OWN_VECTORS else None)
 
 
 def _packed_rules() -> Iterator[_Rule]:
