@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import Problem
     from tilewright.emit.hotloop import HotLoop
-    from tilewright.emit.mca import Analysis
     from tilewright.emit.isolated_modules import Compiled
+    from tilewright.emit.mca import Analysis
     from tilewright.emit.stages import Stages
 
 _TEMPLATE = "explain_page.html"

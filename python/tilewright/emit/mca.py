@@ -36,6 +36,8 @@ _UNIT = re.compile(r"[\0-\x1f]")
 _MODELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"x86": ("x86-64-v4", "znver3"), "arm": ("neoverse-n1", "neoverse-v2")}
 )
+_WIDE_MODELS = ("neoverse-v1",)
+"""Those of cores whose scalable vectors are wider than their others."""
 
 # Multiply-adds that start in a cycle for each one of floats that does. Half of the vector units multiply integers: Arm's
 # Software Optimization Guides of Neoverse V1, N2 and V2, "ASIMD integer instructions".
@@ -177,20 +179,30 @@ def _bound(loop: HotLoop, target: Target) -> float:
 def model(target: Target) -> str:
     """The first scheduling model that starts the target's multiply-adds at its rate; the target's own when none does.
 
-    LLVM's models of cores that have scalable vectors in streaming mode only do not know those: they are no candidates.
+    LLVM's models of cores that have scalable vectors in streaming mode only do not know those: they are no candidates. A target
+    whose scalable vectors are wider than its others needs a model that starts as many fewer of them.
 
     Raises:
         TargetError: llvm-mca is absent or fails.
     """
     tool = find_tool()
+    if "sve" in target.features and target.scalable_bits > target.vector_bits:
+        probe = [f"fmla z{number + 8}.s, z30.s, z1.s[0]" for number in range(_PROBES)]
+        wanted = _PROBES / target.fma_per_cycle * target.scalable_bits / target.vector_bits
+        models = dict.fromkeys((target.tune_cpu, *_WIDE_MODELS))
+        return next((cpu for cpu in models if _cycles(tool, target, cpu, probe) == wanted), target.tune_cpu)
     probe = _independent_multiply_adds(target)
     streaming_only = "sme" in target.features and "sve" not in target.features
     for cpu in dict.fromkeys((*(() if streaming_only else (target.tune_cpu,)), *_MODELS.get(target.family, ()))):
-        data = _parse(_run([*_command(tool, target, cpu), "-json"], probe), tool)
-        cycles: float = data["CodeRegions"][0]["SummaryView"]["BlockRThroughput"]
-        if cycles <= _PROBES / target.fma_per_cycle:
+        if _cycles(tool, target, cpu, probe) <= _PROBES / target.fma_per_cycle:
             return cpu
     return target.tune_cpu
+
+
+def _cycles(tool: Path, target: Target, cpu: str, lines: Sequence[str]) -> float:
+    """The cycles of some lines on a model, as the resources alone allow."""
+    data = _parse(_run([*_command(tool, target, cpu), "-json"], lines), tool)
+    return data["CodeRegions"][0]["SummaryView"]["BlockRThroughput"]
 
 
 _PROBES = 12
