@@ -54,7 +54,7 @@ def main(rows: int, width: int, hidden: int) -> None:
 def with_torch(x: np.ndarray, *weights: np.ndarray) -> dict[str, Callable[[], object]]:
     """The same by torch.compile on one thread, where torch is installed."""
     try:
-        import torch
+        import torch  # type: ignore[import-not-found]
     except ImportError:
         return {}
     torch.set_num_threads(1)

@@ -30,8 +30,8 @@ public:
   FunctionCall(std::shared_ptr<const ObjectCode> code, const std::string &entry, std::vector<FunctionTensor> tensors,
                size_t arguments, double operations);
 
-  /// self(*arguments, out=None), arguments also by their names. The result, a tuple of several ones, or None without any;
-  /// or null with a Python error. May throw as Operands.h says.
+  /// self(*arguments, out=None), arguments also by their names. The result, a tuple of several ones, or None without
+  /// any; or null with a Python error. May throw as Operands.h says.
   PyObject *call(PyObject *positional, PyObject *keywords) const;
 
 private:

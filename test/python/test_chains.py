@@ -10,7 +10,8 @@ from tilewright.schedules import chains as model
 RANDOM = np.random.default_rng(4)
 
 
-def stages(m, k, hidden, n, element="f32", *, packed=False):
+def stages(shape, element="f32", *, packed=False):
+    m, k, hidden, n = shape
     how = {"a": element, "c": element, "b_packed": packed}
     return (
         tw.MatmulSpec(m, hidden, k, epilogue=(tw.bias("n"), tw.gelu()), **how),
@@ -34,15 +35,15 @@ def values(shape, element):
 )
 def test_the_bits_are_those_of_the_products(shape, element, fused, packed):
     target = targets.resolve("x86-64-v3")
-    specs = stages(*shape, element, packed=packed)
+    specs = stages(shape, element, packed=packed)
     m, k, hidden, n = shape
-    assert bool(model.rows(*specs, target)) == fused
+    assert bool(model.rows(specs[0], specs[1], target)) == fused
     chain = tw.compile_chain(specs, target=target)
     assert ("scf.for" in chain.asm["payload"]) == fused
     a, b, b2 = values((m, k), element), values((k, hidden), element), values((hidden, n), element)
     bias, bias2 = values(hidden, "f32"), values(n, "f32")
     given = (chain.pack("b", b), chain.pack("b2", b2)) if packed else (b, b2)
-    first, second = (tw.compile(spec, target=target) for spec in stages(*shape, element))
+    first, second = (tw.compile(spec, target=target) for spec in stages(shape, element))
     expected = second(first(a, b, bias), b2, bias2)
     np.testing.assert_array_equal(chain(a, given[0], bias, given[1], bias2), expected)
 
@@ -60,10 +61,11 @@ def test_three_stages_and_transposed_weights():
 
 def test_rows_are_joined_where_that_pays():
     target = targets.resolve("x86-64-v3")
-    wide = stages(128, 768, 3072, 768)
-    assert model.rows(*wide, target) == 0, "its weights are larger than L2"
-    assert model.rows(*stages(64, 64, 256, 64), target) == 0, "what is between is smaller than L2"
-    many = model.rows(*stages(65536, 64, 256, 64), target)
+    wide, few, many = (
+        model.rows(*stages(shape), target) for shape in ((128, 768, 3072, 768), (64, 64, 256, 64), (65536, 64, 256, 64))
+    )
+    assert wide == 0, "its weights are larger than L2"
+    assert few == 0, "what is between is smaller than L2"
     assert 0 < many * 256 * 4 < target.l2.bytes
     assert many >= 16
 
@@ -104,7 +106,7 @@ def test_specs_that_make_no_chain(specs, says):
 
 
 def test_packed_weights_are_checked():
-    specs = stages(6, 8, 16, 8, packed=True)
+    specs = stages((6, 8, 16, 8), packed=True)
     chain = tw.compile_chain(specs)
     b, b2 = values((8, 16), "f32"), values((16, 8), "f32")
     a, bias, bias2 = values((6, 8), "f32"), values(16, "f32"), values(8, "f32")

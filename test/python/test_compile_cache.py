@@ -13,8 +13,7 @@ import pytest
 import tilewright as tw
 from own_schedules import MATCH, written
 from processes import in_new_process
-from tilewright.emit import STAGES
-from tilewright.emit import versions
+from tilewright.emit import STAGES, versions
 
 SPEC = tw.MatmulSpec(16, 48, 40)
 A, B, C = products.uniform(SPEC)

@@ -91,7 +91,9 @@ def test_a_crash_is_an_error(monkeypatch):
         tw.LoweringError, match=r"took more than 0\.001 s .*module and how to compile it are in"
     ) as raised:
         tw.compile_module(MATMUL, cache=False)
-    assert (raised.value.reproducer / "module.mlir").read_text() == MATMUL
+    folder = raised.value.reproducer
+    assert folder is not None
+    assert (folder / "module.mlir").read_text() == MATMUL
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tilewright as tw
 from own_schedules import MATCH, TILED, failure, written
-from tilewright.emit import isolated
+from tilewright.emit import child as children
 from tilewright.mlir.dialects.transform import structured
 from tilewright.schedules import steps
 
@@ -56,7 +56,7 @@ def test_a_crash_is_an_error_with_a_reproducer(monkeypatch, tmp_path, crash):
 )
 def test_a_child_that_does_not_answer(monkeypatch, tmp_path, child, what):
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\necho '{isolated.STARTED}bufferized' >&2\nexec 3>&-\n{child}\n")
+    python.write_text(f"#!/bin/sh\necho '{children.STARTED}bufferized' >&2\nexec 3>&-\n{child}\n")
     python.chmod(0o755)
     schedule = written(tmp_path / "own.mlir", MATCH)
     monkeypatch.setattr(sys, "executable", str(python))

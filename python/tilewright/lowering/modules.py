@@ -40,7 +40,9 @@ _WIDEN = """builtin.module(func.func(
     math-extend-to-supported-types, arith-emulate-unsupported-floats{source-types=bf16,f16 target-type=f32}, canonicalize, cse
 ))"""
 """16-bit floats are computed with in f32, and rounded after each operation."""
-_TO_LLVM = pipelines.TO_LLVM.replace("convert-vector-to-llvm,", "convert-vector-to-llvm{reassociate-fp-reductions=true},")
+_TO_LLVM = pipelines.TO_LLVM.replace(
+    "convert-vector-to-llvm,", "convert-vector-to-llvm{reassociate-fp-reductions=true},"
+)
 """Linalg says nothing of the order in which a reduction adds up, so that the elements of a vector are added in a tree."""
 _HOIST = "builtin.module(func.func(buffer-loop-hoisting))"
 """Buffers of what is computed in loops stand before them."""

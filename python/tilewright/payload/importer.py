@@ -19,12 +19,13 @@ from tilewright.spec import MatmulSpec
 
 _ROLES = ("a", "b", "c")
 C_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-# What a C compiler, or the code around the kernel, already knows by that name.
-TAKEN = frozenset(
+_TAKEN = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
     "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
-    "main malloc free aligned_alloc memcpy memmove memset memcmp matmul_body".split()
+    "main malloc free aligned_alloc memcpy memmove memset memcmp matmul_body"
 )
+TAKEN = frozenset(_TAKEN.split())
+"""What a C compiler, or the code around the kernel, already knows by that name."""
 _FUNCTION_ATTRIBUTES = ("sym_name", "function_type", "sym_visibility", "arg_attrs")
 _DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
 
@@ -53,7 +54,8 @@ def load(text: str, filename: str) -> Imported:
     """Reads a .mlir file with one function that holds one matrix product, on tensors or on memrefs.
 
     The product is a ``linalg.matmul``, or a ``linalg.generic`` over (m, n, k) that extends elements of A and B, multiplies
-    and adds; its indexing maps may say that A or B is stored transposed; how elements are extended tells whether 8-bit integers have a sign. A ``linalg.fill`` of zero into C before it
+    and adds; its indexing maps may say that A or B is stored transposed; how elements are extended tells whether 8-bit
+    integers have a sign. A ``linalg.fill`` of zero into C before it
     gives beta 0; without it, C is added to: beta 1. On tensors, C is an argument or a filled ``tensor.empty``, and the
     product is returned; it may be rounded first by an elementwise ``linalg.generic``, as `payload.matmul` writes it, and
     with beta 1 C is then extended by another one. Without that, a product of bf16 or f16 that adds to C of the same type is

@@ -260,12 +260,18 @@ class StageTexts(Mapping[str, str]):
     """Texts by stage; those given as functions are computed once, when they are first asked for."""
 
     def __init__(self, stages: Mapping[str, str | Callable[[], str]]) -> None:
+        """Takes the texts, or functions that make them."""
         self._stages = stages
         self._names = tuple(stages)
         self._made: dict[str, str] = {}
         self._lock = threading.RLock()
 
     def __getitem__(self, stage: str) -> str:
+        """The text of a stage.
+
+        Raises:
+            UnknownStageError: There is no such stage.
+        """
         if stage not in self._names:
             raise UnknownStageError(
                 f"no stage {stage!r}", where="kernel.asm", expected=f"one of {', '.join(self._names)}"
@@ -277,13 +283,17 @@ class StageTexts(Mapping[str, str]):
             return self._made[stage]
 
     def __contains__(self, stage: object) -> bool:
+        """Whether there is such a stage."""
         return stage in self._names
 
     def __iter__(self) -> Iterator[str]:
+        """The stages, in order."""
         return iter(self._names)
 
     def __len__(self) -> int:
+        """How many stages there are."""
         return len(self._names)
 
     def __repr__(self) -> str:
+        """The stages' names."""
         return f"<stages {', '.join(self._names)}>"

@@ -63,7 +63,9 @@ class Function(FunctionCall):
 
     if TYPE_CHECKING:  # The native base class has it.
 
-        def __call__(self, *arguments: Array, out: Array | tuple[Array, ...] | None = None, **named: Array) -> Any:  # noqa: ANN401 - an array, a tuple or None
+        def __call__(
+            self, *arguments: Array | PackedB, out: Array | tuple[Array, ...] | None = None, **named: Array | PackedB
+        ) -> Any:  # noqa: ANN401 - an array, a tuple or None
             """Computes the results, as the class says."""
             ...
 
@@ -152,14 +154,17 @@ class Module(Mapping[str, Function]):
         """How many functions there are."""
         return len(self._functions)
 
-    def __call__(self, *arguments: Array, out: Array | tuple[Array, ...] | None = None, **named: Array) -> Any:  # noqa: ANN401 - as of Function
+    def __call__(
+        self, *arguments: Array | PackedB, out: Array | tuple[Array, ...] | None = None, **named: Array | PackedB
+    ) -> Any:  # noqa: ANN401 - as of Function
         """Calls the only function, as `Function` says.
 
         Raises:
             SpecError: There are several.
         """
         function = self._only()
-        return function(*arguments, **named) if out is None else function(*arguments, out=out, **named)
+        results: dict[str, Any] = {} if out is None else {"out": out}
+        return function(*arguments, **results, **named)
 
     def pack(self, name: str, b: Array) -> PackedB:
         """Packs an argument of the only function, as `Function.pack` says.
