@@ -39,6 +39,9 @@ known: with 4096 x 4096 in f32 it takes a quarter of the time of packing at 5 ro
 _PACKED_ROWS = (1, 2, 3, 4, 5, 8, 10)
 """Rows up to which a register tile of the usual height would be wasted in part."""
 
+_PANEL_VECTORS = (1, 2, 3, 5, 6, 7, 10)
+"""Vectors of columns up to which the usual panels, of four, would be empty in a good part."""
+
 _NO_PRODUCTS = (Test("k", most=0),)
 _SOME = tuple(Test(extent, least=1) for extent in "mnk")
 """What the other cases are for: calls with an extent of zero do not come there."""
@@ -95,6 +98,11 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
             yield _Rule((Test("m", most=_FEW // 2),), {"m": few, **wide})
         yield _Rule((Test("kn", most=beyond_l2 - 1),), wide)
     chosen = select.choose(representative(spec, {}), target).strategy
+    if (
+        spec.widens and not spec.fused and chosen == "packed"
+    ):  # Nearly always, in panels of few columns where there are few.
+        for vectors in _PANEL_VECTORS:
+            yield _Rule((Test("n", most=vectors * lanes),), {"n": vectors * lanes}, "packed")
     yield from _large(spec, chosen if chosen in _OWN_VECTORS else None)
 
 
