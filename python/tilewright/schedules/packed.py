@@ -72,6 +72,12 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     if spec.b_transposed and kc > _BLOCK:  # Of which B is transposed as many rows at a time.
         step = lcm(step, _BLOCK)
     kc = ceil_div(kc, step) * step
+    if dot.kind == "amx" and spec.fused:  # Tiles are multiplied in a loop, before the epilogue writes anything.
+        kc = max(kc, 2 * step)
+    if (
+        spec.products > 1
+    ):  # Lone panels of two matrices in one block would not be told apart: they have a loop over them.
+        blocking = replace(blocking, nc=max(ceil_div(blocking.nc, blocking.nr), 2) * blocking.nr)
     p = replace(blocking, kc=kc)
     trimmed = isinstance(spec.k, Dim)
     # A loop of one step would be folded away by the next clean-up: it is not made.
