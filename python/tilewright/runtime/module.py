@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
@@ -162,9 +162,8 @@ class Module(Mapping[str, Function]):
         Raises:
             SpecError: There are several.
         """
-        function = self._only()
         results: dict[str, Any] = {} if out is None else {"out": out}
-        return function(*arguments, **results, **named)
+        return cast("Callable[..., Any]", self._only())(*arguments, **results, **named)
 
     def pack(self, name: str, b: Array) -> PackedB:
         """Packs an argument of the only function, as `Function.pack` says.
