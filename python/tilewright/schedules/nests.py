@@ -20,6 +20,27 @@ _VECTORS = 4
 _MARK = "nest"
 _BODY = ("arith.", "math.", "linalg.yield")
 _REDUCTION = "reduction"
+_COMBINERS = frozenset(
+    f"arith.{each}"
+    for each in [
+        "addf",
+        "mulf",
+        "maximumf",
+        "minimumf",
+        "maxnumf",
+        "minnumf",
+        "addi",
+        "muli",
+        "maxsi",
+        "minsi",
+        "maxui",
+        "minui",
+        "andi",
+        "ori",
+        "xori",
+    ]
+)
+"""What vectors can be reduced by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +107,7 @@ def _nest(op: ir.Operation, target: Target) -> Nest | None:
     iterators = [str(each) for each in ir.ArrayAttr(op.attributes["iterator_types"])]
     reductions = tuple(index for index, each in enumerate(iterators) if _REDUCTION in each)
     extents = _extents(op, maps, len(iterators))
-    if extents is None or 0 in extents:
+    if extents is None or 0 in extents or (reductions and not _combines(op)):
         return None
     result, inputs = maps[-1] or (), [each for each in maps[:-1] if each]
     inner = [each[-1] for each in inputs if len(each) == max(map(len, inputs))]
@@ -104,6 +125,16 @@ def _nest(op: ir.Operation, target: Target) -> Nest | None:
     lanes = max(1, target.vector_bits // max(bits, 32))
     width = lanes if other >= 0 else lanes * _VECTORS
     return Nest(extents, reductions, across, other, width)
+
+
+def _combines(op: ir.Operation) -> bool:
+    """Whether the last thing that is done is to combine the result so far with something, in a type that is computed in."""
+    block = op.regions[0].blocks[0]
+    last = list(block.operations)[-1].operation.operands[0]
+    if not isinstance(last, ir.OpResult) or last.owner.name not in _COMBINERS:
+        return False
+    # 16-bit floats are rounded after each step, which no combination of vectors says.
+    return block.arguments[len(block.arguments) - 1] in last.owner.operands and _bits(last.type) >= 32
 
 
 def _is_vectorisable(kind: ir.Type) -> bool:
