@@ -129,7 +129,9 @@ def _product(a: ir.Value, b: ir.Value, c: ir.Value, spec: MatmulSpec) -> ir.Valu
         cast = ir.Attribute.parse("#linalg.type_fn<cast_unsigned>") if spec.a_type.kind == "uint" else None
         if spec.batch_axes:
             with _named("linalg.contract", spec):
-                return linalg.contract(a, b, outs=[c], indexing_maps=batched.product_maps(spec), cast=cast)
+                maps = batched.product_maps(spec)
+                # The binding makes attributes of maps, whatever its annotation says.
+                return linalg.contract(a, b, outs=[c], indexing_maps=maps, cast=cast)  # type: ignore[arg-type]
         with _named("linalg.matmul", spec):
             return linalg.matmul(a, b, outs=[c], cast=cast)
     with _named("linalg.generic", spec):
