@@ -233,5 +233,5 @@ def test_an_epilogue_is_measured_beside_the_product_without(dtype, c):
     assert Row.from_json(json.loads(json.dumps(row.as_json()))).key == row.key
     with pytest.raises(TilewrightError, match="it does nothing to the sums"):
         run_suite([Shape(9, 20, 33)], peers=["numpy"], epilogue="relu")
-    with pytest.raises(TilewrightError, match="torch-compile: .*(it is for products with an epilogue|torch)"):
+    with pytest.raises(TilewrightError, match=r"torch-compile: .*(it is for products with an epilogue|torch)"):
         run_suite([Shape(9, 20, 33)], peers=["torch-compile"])

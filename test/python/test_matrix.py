@@ -66,7 +66,9 @@ def test_cases_are_distinct_and_have_every_kind():
     assert len({str(case.spec) for case in cases}) == len(cases)
     assert {case.spec.layout for case in cases} == set(matrix.LAYOUTS)
     assert {case.options["schedule"] for case in cases} == {None, *matrix.STRATEGIES}
-    types = {(spec.a, spec.b, spec.acc, spec.c) for case in cases if not ((spec := case.spec).epilogue or spec.prologue_b)}
+    types = {
+        (spec.a, spec.b, spec.acc, spec.c) for case in cases if not ((spec := case.spec).epilogue or spec.prologue_b)
+    }
     assert types == {(each.a, each.b, each.acc, each.c) for each in matrix.COMBINATIONS}
     names = {entry.name.split("(")[0] for case in cases for entry in case.spec.epilogue}
     assert names >= {"bias", "residual", "multiply", "gelu", "silu", "quantize", "dequantize", "cast", "lambda"}
