@@ -55,7 +55,9 @@ def runner(name: str) -> Runner:
     if name == "host":
         return HOST
     if name == "amx":
-        return Runner(name, _fixed(amx.target("amx-fp16"), _amx()))
+        # Tiles of registers take no blocks of any size.
+        multiply = _fixed(amx.target("amx-fp16"), _amx())
+        return Runner(name, lambda spec, options: multiply(spec, {**options, "parameters": {}}))
     if name.startswith("qemu:"):
         level = name.removeprefix("qemu:")
         return Runner(name, _fixed(tw.targets.get(level), Emulator(str(QEMU_X86), ("-cpu", X86[level]), exact=False)))
