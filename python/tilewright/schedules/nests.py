@@ -21,24 +21,23 @@ _MARK = "nest"
 _BODY = ("arith.", "math.", "linalg.yield")
 _REDUCTION = "reduction"
 _COMBINERS = frozenset(
-    f"arith.{each}"
-    for each in [
-        "addf",
-        "mulf",
-        "maximumf",
-        "minimumf",
-        "maxnumf",
-        "minnumf",
-        "addi",
-        "muli",
-        "maxsi",
-        "minsi",
-        "maxui",
-        "minui",
-        "andi",
-        "ori",
-        "xori",
-    ]
+    {
+        "arith.addf",
+        "arith.addi",
+        "arith.andi",
+        "arith.maximumf",
+        "arith.maxnumf",
+        "arith.maxsi",
+        "arith.maxui",
+        "arith.minimumf",
+        "arith.minnumf",
+        "arith.minsi",
+        "arith.minui",
+        "arith.mulf",
+        "arith.muli",
+        "arith.ori",
+        "arith.xori",
+    }
 )
 """What vectors can be reduced by."""
 
