@@ -73,6 +73,18 @@ def test_numbers(tmp_path, emulator, types, size, beta):
         assert counts["tilerelease"] == 1
 
 
+@pytest.mark.parametrize("types", ["bf16", "u8,i8,i32"])
+def test_one_kernel_for_every_size(tmp_path, emulator, types):
+    spec = tw.MatmulSpec.from_dtypes(None, None, None, types)
+    kernel = amx.build_kernel(tmp_path, spec, amx.target(), "packed")
+    for sizes in ((1, 1, 1), (17, 33, 65), (40, 20, 130)):
+        static = spec.at(*sizes)
+        operands = uniform(static)
+        result, counts = amx.run(tmp_path, emulator, kernel, static, operands)
+        assert_right(static, operands, result)
+        assert not counts or counts["tdpbf16ps"] + counts["tdpbusd"] > 0
+
+
 @pytest.mark.parametrize("types", TYPES)
 def test_every_instruction_is_counted(tmp_path, emulator, types):
     if emulator is None:

@@ -152,13 +152,6 @@ def plan(
     Raises:
         ScheduleError: The strategy or an override is unknown, or a size is no int above zero.
     """
-    if spec.has_rows and isinstance(spec.n, Dim):
-        raise SpecError(
-            f"{spec} needs whole rows of an n that only a call tells",
-            where="compile",
-            expected="an n that is known",
-            remedy="Compile a kernel for each n; m and k may be dynamic",
-        )
     cases: list[Case] = []
     # With sums in one order, whatever the extents, there is one strategy for all.
     one = name or select.needed(spec) or ("packed" if spec.deterministic else None)
