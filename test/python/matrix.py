@@ -114,11 +114,13 @@ def _prologues(chance: random.Random, drawn: Drawn) -> dict[str, Any]:
 
 def _dynamic(chance: random.Random, drawn: Drawn) -> dict[str, tw.Dim]:
     """Mostly none; otherwise some of the extents, of which the drawn ones are one call's."""
-    if chance.random() < 0.94 or drawn["schedule"] or drawn["sizes"] or _packs(drawn):
+    if chance.random() < 0.94 or drawn["schedule"] or drawn["sizes"]:
         return {}
     dims = {}
+    # What only packing fuses wants all of K in a panel, and some of it whole rows.
+    open_names = "m" if _packs(drawn) else "mnk"
     for name, extent in zip("mnk", drawn["extents"], strict=True):
-        if chance.random() < 0.6:
+        if chance.random() < 0.6 and name in open_names:
             multiple = chance.choice([each for each in (1, 1, 2, 4, 8) if extent % each == 0])
             dims[name] = chance.choice((tw.Dim(), tw.Dim(multiple=multiple), tw.Dim(min=extent // 2, max=2 * extent)))
     return dims
