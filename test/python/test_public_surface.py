@@ -85,7 +85,8 @@ def test_errors(name):
 
 def test_the_spec():
     assert [field.name for field in dataclasses.fields(tw.MatmulSpec)] == [
-        "m", "n", "k", "a", "b", "c", "acc", "layout", "batch", "beta", "b_packed", "epilogue"
+        "m", "n", "k", "a", "b", "c", "acc", "layout", "batch", "beta", "b_packed", "epilogue",
+        "prologue_a", "prologue_b", "a_batch", "b_batch", "deterministic",
     ]  # fmt: skip
     spec = tw.MatmulSpec(m=384, n=1024, k=1024)
     assert (spec.a, spec.b, spec.c, spec.acc) == ("f32",) * 4
@@ -139,4 +140,4 @@ def test_type_hints_are_complete():
         hints = inspect.signature(function)
         assert hints.return_annotation is not inspect.Signature.empty
         assert all(each.annotation is not inspect.Parameter.empty for each in hints.parameters.values())
-    assert typing.get_type_hints(tw.MatmulSpec)["m"] is int
+    assert typing.get_type_hints(tw.MatmulSpec).keys() == {field.name for field in dataclasses.fields(tw.MatmulSpec)}

@@ -35,6 +35,10 @@ def get(name: str) -> Target:
     for target in all():
         if target.name == _ALIASES.get(name, name):
             return target
+    if gpu(name) is not None:
+        raise TargetError(
+            f"{name} is a GPU", expected="a processor here", remedy="tw.compile and `tilewright run` take GPUs"
+        )
     raise TargetError(
         f"unknown target {name!r}",
         expected=f"one of host, {', '.join(target.name for target in (*all(), *GPUS))}",
