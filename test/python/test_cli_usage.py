@@ -57,7 +57,7 @@ def refused(capsys, *arguments):
         (("run", "--shape", "99999999999x1x1"), "expected an extent from 0 to"),
         (("run", "--shape", "2000000x2000000x2"), "the memory that is free"),
         (("run", *SHAPE, "--nosuch"), "No such option '--nosuch'"),
-        (("run", *SHAPE, "extra"), "unexpected extra argument"),
+        (("run", *SHAPE, "extra"), "both FILE.mlir and --shape given"),
         (("run", *SHAPE, "--dtype", "f99"), "unknown element type 'f99'; expected one of f32, f64"),
         (("run", *SHAPE, "--dtype", "f32,f32"), "expected one type"),
         (("run", *SHAPE, "--dtype", "f32,f32,f64"), "not supported yet"),
