@@ -41,7 +41,7 @@ def check(spec: tw.MatmulSpec, schedule: str | None = None, **how: Any) -> tw.Ke
     former = values(np.random.default_rng(1), spec.c_shape, spec.c_type) if spec.beta else None
     if former is not None:
         out[...] = former
-    taken = list(operands)
+    taken: list[Any] = list(operands)
     if spec.b_packed:
         taken[1] = kernel.pack_b(operands[1])
     assert kernel(*taken, out=out) is out

@@ -35,7 +35,7 @@ def complaint(kind: type[tw.TilewrightError], action, *arguments, **keywords) ->
     return error
 
 
-def strided(shape: tuple[int, int], strides: tuple[int, int]) -> np.ndarray:
+def strided(shape: tuple[int, ...], strides: tuple[int, int]) -> np.ndarray:
     """A matrix of float32 with these strides in bytes, some of them perhaps negative."""
     memory = np.zeros(4096, np.float32)
     return np.lib.stride_tricks.as_strided(memory[2048:], shape, strides)

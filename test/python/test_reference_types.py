@@ -31,7 +31,7 @@ def problems(draw: st.DrawFn) -> tuple:
     spec = MatmulSpec(draw(extent), draw(extent), draw(extent), **asdict(types), beta=beta)
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
 
-    def matrix(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+    def matrix(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         bits = random.integers(0, 2 ** (8 * dtype.itemsize), shape, dtype=f"u{dtype.itemsize}").view(dtype)
         return np.where(np.isfinite(bits), bits, dtype.type(0))
 
