@@ -55,8 +55,7 @@ bool parseArguments(PyObject *positional, PyObject *keywords, Arguments &argumen
 
 MatmulCall::MatmulCall(std::shared_ptr<const ObjectCode> linked, Extents given, nb::handle aType, nb::handle bType,
                        nb::handle cType, Transposed transposed, bool accumulate, nb::object packing,
-                       const AllLimits &limits,
-                       std::unique_ptr<TensorCall> further)
+                       const AllLimits &limits, std::unique_ptr<TensorCall> further)
     : code(std::move(linked)), entry(reinterpret_cast<MatmulEntry *>(const_cast<void *>(code->entry()))),
       extents(given), limits(limits), a(makeStored("a", extentM, extentK, transposed.a, aType)),
       b(makeStored("b", extentK, extentN, transposed.b, bType)),

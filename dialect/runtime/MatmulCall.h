@@ -26,13 +26,13 @@ struct Transposed {
 /// Immutable after construction, so that any number of threads may call it at once.
 class MatmulCall {
 public:
-  /// Extents may be openExtent, and then are what `limits` says; `a`, `b` and `c` are anything that NumPy takes for a dtype. Code that accumulates reads
-  /// the result's former elements, so that calls have to pass `out`. `packed` is as PackedB says. With `tensors`, the
-  /// kernel has other operands than A and B, and calls go there. Throws nanobind::python_error or
-  /// nanobind::builtin_exception.
+  /// Extents may be openExtent, and then are what `limits` says; `a`, `b` and `c` are anything that NumPy takes for a
+  /// dtype. Code that accumulates reads the result's former elements, so that calls have to pass `out`. `packed` is as
+  /// PackedB says. With `tensors`, the kernel has other operands than A and B, and calls go there. Throws
+  /// nanobind::python_error or nanobind::builtin_exception.
   MatmulCall(std::shared_ptr<const ObjectCode> code, Extents extents, nanobind::handle a, nanobind::handle b,
-             nanobind::handle c, Transposed transposed, bool accumulate, nanobind::object packed, const AllLimits &limits,
-             std::unique_ptr<TensorCall> tensors);
+             nanobind::handle c, Transposed transposed, bool accumulate, nanobind::object packed,
+             const AllLimits &limits, std::unique_ptr<TensorCall> tensors);
 
   /// self(a, b, *, out=None). A new reference, or null with a Python error. May throw as Operands.h says.
   PyObject *call(PyObject *positional, PyObject *keywords) const;

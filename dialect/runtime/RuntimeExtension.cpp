@@ -175,7 +175,8 @@ NB_MODULE(_runtime, m) {
            "        `address`, and its `refuse` raises the error for one that is not.\n"
            "    tensor_entry: The linked function that takes the operands below, as an array of DLTensors.\n"
            "    operands: All operands of a kernel that has others than A and B, in the order of the call, the result\n"
-           "        last: name, shape, NumPy type, DLPack's code and bits of the type, and how many dimensions are of a batch.\n"
+           "        last: name, shape, NumPy type, DLPack's code and bits of the type, and how many dimensions are of "
+           "a batch.\n"
            "        An extent that is None above is -2, -3 or -4 in a shape, for m, n and k.\n"
            "    limits: Least, most and what divides it, of m, n and k, for those that are None.");
 
@@ -189,7 +190,8 @@ NB_MODULE(_runtime, m) {
            "    entry: The function in it that takes an array of DLTensors.\n"
            "    tensors: The arguments, and after them the results: name, shape, NumPy type, DLPack's code and bits of "
            "the\n"
-           "        type, whether it is written, whether its elements have to follow one another without gaps, and None;\n"
+           "        type, whether it is written, whether its elements have to follow one another without gaps, and "
+           "None;\n"
            "        or, for a B that comes packed, how, as for MatmulCall.\n"
            "    arguments: How many of them are arguments.\n"
            "    operations: How many a call does.");

@@ -57,7 +57,8 @@ MLIR_CAPI_EXPORTED MlirStringRef tilewrightScheduleAttrGetSource(MlirAttribute a
 MLIR_CAPI_EXPORTED MlirLogicalResult tilewrightTranslateToLLVMIR(MlirOperation operation, MlirStringCallback onText,
                                                                  MlirStringCallback onError, void *userData);
 
-/* Gives the binary of a `spirv.module` to `onBytes`. On failure `onError` gets the diagnostics, and the result is failure. */
+/* Gives the binary of a `spirv.module` to `onBytes`. On failure `onError` gets the diagnostics, and the result is
+ * failure. */
 MLIR_CAPI_EXPORTED MlirLogicalResult tilewrightSerializeSPIRV(MlirOperation operation, MlirStringCallback onBytes,
                                                               MlirStringCallback onError, void *userData);
 

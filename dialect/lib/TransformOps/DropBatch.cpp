@@ -67,6 +67,10 @@ DiagnosedSilenceableFailure DropBatchOp::applyToOne(transform::TransformRewriter
   if (!op || !op.hasPureTensorSemantics())
     return refuse("expected a linalg op on tensors");
   int64_t count = getCount();
+  if (auto own = target->getAttrOfType<IntegerAttr>("own_batch"))
+    count = own.getInt();
+  if (count == 0)
+    return DiagnosedSilenceableFailure::success();
   SmallVector<int64_t> ranges = op.getStaticLoopRanges();
   if (static_cast<int64_t>(ranges.size()) < count ||
       llvm::any_of(ArrayRef(ranges).take_front(count), [](int64_t range) { return range != 1; }))

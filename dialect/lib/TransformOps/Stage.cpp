@@ -16,9 +16,9 @@ static std::optional<SmallVector<int64_t>> boundsOf(Value value) {
   for (auto [dim, size] : llvm::enumerate(cast<RankedTensorType>(value.getType()).getShape())) {
     FailureOr<int64_t> bound = size;
     if (ShapedType::isDynamic(size))
-      bound = ValueBoundsConstraintSet::computeConstantBound(presburger::BoundType::UB,
-                                                             {value, static_cast<int64_t>(dim)},
-                                                             /*stopCondition=*/nullptr, /*closedUB=*/true);
+      bound =
+          ValueBoundsConstraintSet::computeConstantBound(presburger::BoundType::UB, {value, static_cast<int64_t>(dim)},
+                                                         /*stopCondition=*/nullptr, /*closedUB=*/true);
     if (failed(bound))
       return std::nullopt;
     bounds.push_back(*bound);

@@ -21,8 +21,7 @@ static Value firstOf(RewriterBase &rewriter, tensor::PadOp pad, unsigned axis, i
   AffineExpr extent = rewriter.getAffineDimExpr(0);
   RankedTensorType type = pad.getResultType();
   SmallVector<OpFoldResult> offsets(type.getRank(), rewriter.getIndexAttr(0)),
-      strides(type.getRank(), rewriter.getIndexAttr(1)),
-      sizes = tensor::getMixedSizes(rewriter, loc, pad.getResult());
+      strides(type.getRank(), rewriter.getIndexAttr(1)), sizes = tensor::getMixedSizes(rewriter, loc, pad.getResult());
   sizes[axis] = affine::makeComposedFoldedAffineApply(rewriter, loc, extent.ceilDiv(multiple) * multiple,
                                                       {tensor::getMixedSize(rewriter, loc, pad.getSource(), axis)});
   return tensor::ExtractSliceOp::create(rewriter, loc, pad.getResult(), offsets, sizes, strides);

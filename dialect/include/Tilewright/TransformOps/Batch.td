@@ -11,7 +11,8 @@ def Tilewright_DropBatchOp : Tilewright_TransformEachOp<"drop_batch"> {
     Gives each linalg op on tensors whose first `count` loops have one iteration each the same op without those loops, on
     slices of its operands that lack those dimensions. What is then a matrix product is a `linalg.matmul`; a `linalg.fill`
     stays one, and everything else is a `linalg.generic`. Attributes that are not the op's own, such as marks, stay.
-    An op of which one of those loops has more than one iteration is left as it is.
+    An op of which one of those loops has more than one iteration is left as it is. An op whose attribute `own_batch` says of
+    how many loops its batch is, loses those.
 
     Why not upstream: `apply_patterns.linalg.fold_unit_extent_dims_via_slices` drops every dimension of one element, those of
     a matrix of one row among them, takes `linalg.generic` only, and leaves one. The work is done by upstream's
