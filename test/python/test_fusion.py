@@ -60,6 +60,12 @@ def test_batches(form):
     check(tw.MatmulSpec(9, 35, 12, batch=(2, 3), b_batch=(3,), **FORMS[form]))
 
 
+def test_a_dimension_of_one_is_no_batch():
+    """What a prologue makes of a B that all entries share has no batch, and may have a first extent of one."""
+    check(tw.MatmulSpec(97, 2, 1, batch=(3, 1), b_batch=(1,), prologue_b=(tw.silu(),)))
+    check(tw.MatmulSpec(1, 2, 5, batch=(3,), a_batch=(), prologue_a=(tw.silu(),), epilogue=(tw.relu(),)))
+
+
 @pytest.mark.parametrize("target", [*(each for each in LEVELS if each not in EMULATED), *EMULATED])
 @pytest.mark.parametrize("form", ["prologue: bf16", "gather: bytes", "glu: bytes", "rows: softmax and more"])
 def test_other_targets(form, target):

@@ -16,8 +16,8 @@ from tilewright.payload import elementwise
 from tilewright.payload.generics import generic
 from tilewright.spec import MatmulSpec, OperandSpec
 
-MARK = "prologue"
-"""The attribute of the ops that are prologues: the axes of their matrix, "mk" or "kn"."""
+OWN_BATCH = "own_batch"
+"""The attribute of the ops that are prologues: how many of their loops are over the batch, which may be more for the product."""
 
 
 def applied(
@@ -73,7 +73,7 @@ def _computed(
     with ir.Location.name("prologue", ir.Location.name(str(spec))):
         maps = [*([] if gathers else [identity]), *maps, identity]
         made = generic(inputs, into, maps, [parallel] * len(place), body)
-    ir.OpResult(made).owner.attributes[MARK] = ir.StringAttr.get(axes)
+    ir.OpResult(made).owner.attributes[OWN_BATCH] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(loops))
     return made
 
 

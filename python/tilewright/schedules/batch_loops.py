@@ -9,7 +9,6 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import memref, structured
 from tilewright.mlir.dialects.transform import tilewright as ours
-from tilewright.payload.prologues import MARK
 from tilewright.schedules import steps
 from tilewright.spec import MatmulSpec
 
@@ -73,12 +72,6 @@ def drop_batch(functions: steps.Handle, spec: MatmulSpec) -> None:
     interface = structured.MatchInterfaceEnum.LinalgOp
     ops = structured.structured_match(transform.AnyOpType.get(), functions, interface=interface)
     ours.tilewright_drop_batch(ops, len(spec.batch_axes))
-    for axes, own in (("mk", spec.a_axes), ("kn", spec.b_axes)):
-        # What a prologue makes of an operand has the batch of that.
-        if 0 < len(own) < len(spec.batch_axes):
-            mark = ir.DictAttr.get({MARK: ir.StringAttr.get(axes)})
-            made = structured.structured_match(transform.AnyOpType.get(), functions, op_attrs=mark)
-            ours.tilewright_drop_batch(made, len(own))
     steps.clean(functions)
 
 
