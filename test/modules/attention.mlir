@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // softmax(Q K^T / 4) V of three heads, which lie side by side in a row: s x h x d.
 func.func @attention(%q: tensor<20x3x16xf32>, %k: tensor<20x3x16xf32>, %v: tensor<20x3x16xf32>) -> tensor<20x3x16xf32> {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // A batch of products, a bias as what they are added to, and a product whose weights all of a batch share.
 func.func @batched(%a: tensor<2x9x17xf32>, %b: tensor<2x17x13xf32>, %bias: tensor<13xf32>, %w: tensor<13x7xf32>) -> tensor<2x9x7xf32> {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // Memrefs: rows far apart, a buffer of its own, a slice that is written, and one that is added to.
 func.func @buffers(%a: memref<12x20xf32, strided<[?, 1], offset: ?>>, %b: memref<20x16xf32>, %c: memref<12x16xf32, strided<[32, 1]>>,

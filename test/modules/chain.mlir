@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // A B C, with nothing between.
 func.func @chain(%a: tensor<31x37xf64>, %b: tensor<37x41xf64>, %c: tensor<41x29xf64>) -> tensor<31x29xf64> {

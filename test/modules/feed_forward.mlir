@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // BERT's feed-forward block: two products, a bias and gelu between, a bias and the residual after.
 func.func @feed_forward(%x: tensor<24x48xf32>, %w1: tensor<48x96xf32>, %b1: tensor<96xf32>, %w2: tensor<96x48xf32>,

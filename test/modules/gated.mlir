@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // silu(x W) * (x V): one product is finished with the other one's result.
 func.func @gated(%x: tensor<14x33xf32>, %w: tensor<33x26xf32>, %v: tensor<33x26xf32>) -> tensor<14x26xf32> {

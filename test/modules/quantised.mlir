@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // Bytes without a sign by bytes with one, scaled by channel, rounded, and clamped to a byte with a sign.
 func.func @quantised(%a: tensor<17x40xi8>, %b: tensor<40x24xi8>, %scale: tensor<24xf32>) -> tensor<17x24xi8> {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // The head of a residual network: scale and shift of each channel, relu, the mean over positions, and a product.
 func.func @residual(%x: tensor<33x20xf32>, %scale: tensor<20xf32>, %shift: tensor<20xf32>, %w: tensor<20x10xf32>) -> tensor<10xf32> {

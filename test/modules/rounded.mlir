@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // bf16 by bf16, summed in f32; what comes after is computed in f32, and rounded to bf16 once.
 func.func @rounded(%a: tensor<18x34xbf16>, %b: tensor<34x22xbf16>, %bias: tensor<22xbf16>) -> tensor<18x22xbf16> {

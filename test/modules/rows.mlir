@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // No product at all: layer normalisation, of rows whose length is no multiple of a vector's.
 func.func @rows(%x: tensor<7x83xf32>, %gamma: tensor<83xf32>) -> tensor<7x83xf32> {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // Rows of two dimensions (batch and token) by shared weights, with a bias and a residual: one product of all rows.
 func.func @tokens(%x: tensor<3x10x18xf32>, %w: tensor<18x18xf32>, %b: tensor<18xf32>) -> tensor<3x10x18xf32> {

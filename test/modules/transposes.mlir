@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // Each way in which an operand can be stored transposed, and a result that is.
 #mk = affine_map<(m, n, k) -> (m, k)>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // Ops whose results nothing uses, an argument that nothing reads, one that is returned as it is, and constants.
 func.func @unused(%a: tensor<5x8xf32>, %never: tensor<3xf32>) -> (tensor<5x8xf32>, tensor<5x4xf32>, tensor<2x2xf32>) {

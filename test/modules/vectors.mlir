@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // A matrix by a vector, a vector by a vector, slices, and functions that only the C library has.
 func.func @vectors(%a: tensor<21x13xf32>, %x: tensor<13xf32>) -> (tensor<21xf32>, tensor<f32>, tensor<4x5xf32>) {
