@@ -246,3 +246,9 @@ def test_sizes_that_no_instruction_fits_are_told(target, types, sizes, message):
         warnings.simplefilter("error")
         make.make(spec, row, "packed", {"nr": 32})
         make.make(spec, row, "unpacked")
+
+
+def test_blocks_of_one_tile_instruction_are_refused():
+    spec = tw.MatmulSpec(148, 190, 177, a="u8")
+    with pytest.raises(tw.ScheduleError, match="kc is 64; expected more than the 64 of one tile instruction"):
+        make.make(spec, tw.targets.get("sapphirerapids"), parameters={"kc": 64})

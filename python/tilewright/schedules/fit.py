@@ -6,7 +6,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 
-from tilewright.errors import SlowScheduleWarning
+from tilewright.dims import most
+from tilewright.errors import ScheduleError, SlowScheduleWarning
 from tilewright.schedules.blocking import lanes_for
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -29,6 +30,24 @@ def warn(name: str, spec: MatmulSpec, target: Target, given: Mapping[str, int] |
                 SlowScheduleWarning,
                 stacklevel=5,
             )
+
+
+def check(name: str, spec: MatmulSpec, target: Target, given: Mapping[str, int] | None) -> None:
+    """Refuses a depth of blocks that leaves tile registers no loop over k.
+
+    Raises:
+        ScheduleError: `kc` was given, and is no more than one step of a tile instruction.
+    """
+    if name != "packed" or not given or "kc" not in given:
+        return
+    dot = target.dots(spec.a_type.name, spec.b_type.name)[0]
+    if dot.kind == "amx" and given["kc"] <= dot.step < most(spec.k):
+        raise ScheduleError(
+            f"kc is {given['kc']}",
+            where="schedule parameters",
+            expected=f"more than the {dot.step} of one tile instruction on {target.name}",
+            remedy="Leave kc to the model",
+        )
 
 
 def _units(name: str, spec: MatmulSpec, target: Target) -> dict[str, int]:

@@ -49,12 +49,14 @@ def make(
         if is_trivial(spec):
             return Plan("trivial", None)
         choice = select.choose(spec, target, parameters, threads)
+        fit.check(choice.strategy, spec, target, parameters)
         fit.warn(choice.strategy, spec, target, parameters)
         return Plan(choice.strategy, choice.parameters, threads=choice.threads)
     if isinstance(schedule, str) and schedule in select.STRATEGIES:
         if is_trivial(spec):
             return Plan(schedule, None)
         choice = select.sized(schedule, spec, target, parameters, threads)
+        fit.check(schedule, spec, target, parameters)
         fit.warn(schedule, spec, target, parameters)
         if spec.deterministic:
             same_bits.check(schedule, select.choose(spec, target).strategy, spec, target)
