@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
+import pytest
 import tilewright as tw
 from tilewright.runtime import gpu
+from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError
 
 
 def array(operand: Any, rng: np.random.Generator, *, aligned: bool = True) -> np.ndarray:
@@ -38,3 +41,17 @@ def check(kernel: gpu.GpuKernel, spec: tw.MatmulSpec, *, seed: int = 0, aligned:
     expected, bound = tw.reference(spec, *operands, *former), tw.error_bound(spec, *operands, *former)
     got = kernel(*operands, out=former[0].copy() if former else None, seed=seed)
     assert (np.abs(got.astype(np.float64) - expected.astype(np.float64)) <= bound).all()
+
+
+def check_that_breaking_is_caught(
+    kernel: gpu.GpuKernel, spec: tw.MatmulSpec, pattern: str, replacement: str, finding: str
+) -> None:
+    """Runs a kernel as it is, and then with `pattern` in its LLVM IR replaced, which the emulator has to find."""
+    rng = np.random.default_rng(0)
+    operands = [array(each, rng) for each in spec.operands]
+    kernel(*operands)
+    text, count = re.subn(pattern, replacement, kernel.asm["llvmir"])
+    assert count
+    kernel._made[True] = EmulatedGpuKernel(text, "matmul")
+    with pytest.raises(EmulationError, match=finding):
+        kernel(*operands)

@@ -8,14 +8,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import tilewright as tw
-from gpu_kernels import array, check
+from gpu_kernels import check, check_that_breaking_is_caught
 from tilewright.emit.gpu import tool
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.runtime import gpu
-from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError
+from tilewright.runtime.emulated_gpu import EmulatedGpuKernel
 from tilewright.targets import nvidia
 
 SM_80, SM_90A, _ = nvidia.ROWS
@@ -93,15 +92,7 @@ BROKEN = {
 def test_a_broken_kernel_is_caught(name: str) -> None:
     pattern, replacement, finding = BROKEN[name]
     spec = tw.MatmulSpec(m=128, n=64, k=640, a="bf16")
-    kernel = gpu.compile(spec, EMULATED, parameters=SMALL)
-    rng = np.random.default_rng(0)
-    operands = [array(each, rng) for each in spec.operands]
-    kernel(*operands)
-    text, count = re.subn(pattern, replacement, kernel.asm["llvmir"])
-    assert count
-    kernel._made[True] = EmulatedGpuKernel(text, "matmul")
-    with pytest.raises(EmulationError, match=finding):
-        kernel(*operands)
+    check_that_breaking_is_caught(gpu.compile(spec, EMULATED, parameters=SMALL), spec, pattern, replacement, finding)
 
 
 def test_a_result_that_is_not_waited_for_is_refused() -> None:

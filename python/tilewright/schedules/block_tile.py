@@ -7,12 +7,47 @@ of whole tiles. How the vectors are shared among a block's threads is not said h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import loop, memref, structured, tensor, vector
 from tilewright.schedules import steps
 from tilewright.schedules.steps import Handle, Script
 from tilewright.spec import MatmulSpec
+
+Sizes = TypeVar("Sizes")
+
+
+def with_sizes(kind: type[Sizes], sizes: Mapping[str, int]) -> Sizes:
+    """The usual sizes of a strategy, a dataclass of ints, with some overridden by name.
+
+    Raises:
+        ScheduleError: A name is unknown, or a size is no int above zero, or they do not fit together.
+    """
+    of: Any = kind
+    known = [each.name for each in fields(of)]
+    for name, size in sizes.items():
+        if name not in known or not isinstance(size, int) or size <= 0:
+            raise ScheduleError(
+                f"{name}={size!r}", where="schedule parameters", expected=f"{', '.join(known)}, ints above zero"
+            )
+    return kind(**sizes)
+
+
+def schedule(spec: MatmulSpec, bm: int, bn: int, bk: int) -> ir.Module:
+    """The schedule: blocks of bm x bn, steps of bk over K, everything in vectors.
+
+    Needs an active `ir.Context`.
+    """
+    with steps.script() as script:
+        blocks(script, spec, bm, bn)
+        steps_over_k(script, spec, bm, bn, bk)
+        vectorize_tiles(script, spec, bm, bn, bk)
+    return script.module
 
 
 def blocks(script: Script, spec: MatmulSpec, bm: int, bn: int) -> Handle:

@@ -52,9 +52,7 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
     # Tiles of registers want packed panels; instructions that take several products at once, whole groups of them.
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
     open_k = isinstance(spec.k, Dim)
-    step = next(
-        each for each in (dot.step, dot.least, 1) if divided_by(spec.k, each) and (open_k or p.kc % each == 0)
-    )
+    step = next(each for each in (dot.step, dot.least, 1) if divided_by(spec.k, each) and (open_k or p.kc % each == 0))
     tile = batch_loops.match_result(script, spec)
     # Loops whose last tile is short, outermost first, and what is done about it.
     short: list[tuple[steps.Handle, Callable[[steps.Handle], object]]] = []

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
-from tilewright.schedules import block_tile, steps
+from tilewright.schedules import block_tile
 from tilewright.spec import MatmulSpec
 
 WARP_GROUP = 128
@@ -56,21 +55,6 @@ class WarpGroupTile:
                 expected="at most 1024 threads, and at least 2 stages",
             )
 
-    @classmethod
-    def with_sizes(cls, sizes: Mapping[str, int]) -> WarpGroupTile:
-        """The usual sizes, overridden by name.
-
-        Raises:
-            ScheduleError: A name is unknown, or a size is no int above zero, or they do not fit together.
-        """
-        known = [each.name for each in fields(cls)]
-        for name, size in sizes.items():
-            if name not in known or not isinstance(size, int) or size <= 0:
-                raise ScheduleError(
-                    f"{name}={size!r}", where="schedule parameters", expected=f"{', '.join(known)}, ints above zero"
-                )
-        return cls(**sizes)
-
     @property
     def threads(self) -> int:
         """Threads of a block: the group that copies is the first."""
@@ -82,8 +66,4 @@ def warpgroup(spec: MatmulSpec, sizes: WarpGroupTile) -> ir.Module:
 
     Needs an active `ir.Context`.
     """
-    with steps.script() as script:
-        block_tile.blocks(script, spec, sizes.bm, sizes.bn)
-        block_tile.steps_over_k(script, spec, sizes.bm, sizes.bn, sizes.bk)
-        block_tile.vectorize_tiles(script, spec, sizes.bm, sizes.bn, sizes.bk)
-    return script.module
+    return block_tile.schedule(spec, sizes.bm, sizes.bn, sizes.bk)

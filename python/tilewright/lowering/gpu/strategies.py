@@ -13,6 +13,7 @@ from tilewright.lowering.gpu.mma import INSTRUCTIONS, MmaSync
 from tilewright.lowering.gpu.stepping import Stepping
 from tilewright.lowering.gpu.warpgroups import TYPES, Box, Specialised, WarpGroups
 from tilewright.mlir import ir
+from tilewright.schedules.block_tile import with_sizes
 from tilewright.schedules.mma_sync import WarpTile, mma_sync
 from tilewright.schedules.simt import ThreadTile, simt
 from tilewright.schedules.warpgroup import ROW_BYTES, WarpGroupTile, warpgroup
@@ -64,7 +65,7 @@ def _warpgroup(loop: ir.Operation, spec: MatmulSpec, sizes: WarpGroupTile, align
 
 
 def _warpgroup_sizes(spec: MatmulSpec, sizes: Mapping[str, int]) -> WarpGroupTile:
-    return WarpGroupTile.with_sizes({"bk": ROW_BYTES * 8 // spec.a_type.bits, **sizes})
+    return with_sizes(WarpGroupTile, {"bk": ROW_BYTES * 8 // spec.a_type.bits, **sizes})
 
 
 def _warpgroup_does(spec: MatmulSpec) -> bool:
@@ -76,7 +77,7 @@ def _warpgroup_does(spec: MatmulSpec) -> bool:
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {
         "simt": Strategy(
-            sizes=lambda spec, sizes: ThreadTile.with_sizes(sizes),
+            sizes=lambda spec, sizes: with_sizes(ThreadTile, sizes),
             schedule=simt,
             share=_simt,
             lanes=lambda sizes: sizes.columns,
@@ -85,7 +86,7 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
             unaligned="simt",
         ),
         "mma_sync": Strategy(
-            sizes=lambda spec, sizes: WarpTile.with_sizes(sizes),
+            sizes=lambda spec, sizes: with_sizes(WarpTile, sizes),
             schedule=mma_sync,
             share=_mma_sync,
             lanes=lambda sizes: 2,
