@@ -8,6 +8,14 @@ import json
 import click
 
 from tilewright.targets import Availability, Target
+from tilewright.targets.registry import GPUS
+
+_GPUS = {
+    "nvidia": "run by the emulator, --device emulated",
+    "vulkan": "run on a Vulkan device",
+    "amd": "compiled only",
+}
+"""By family of GPUs, what becomes of their kernels here."""
 
 
 @click.command(short_help="List the targets, and what this machine can run.")
@@ -74,6 +82,8 @@ def _print_table(known: tuple[Availability, ...]) -> None:
     for each in known:
         if each.target.name == "host":
             out.print(_host_line(each), soft_wrap=True)
+    cards = ", ".join(f"{card.name} ({_GPUS[card.family]})" for card in GPUS)
+    out.print(f"GPUs are {cards}", soft_wrap=True)
 
 
 def _lengths(target: Target) -> str:
