@@ -79,7 +79,8 @@ def test_the_cases_that_are_chosen(dims, fields):
 def test_each_case_is_entered():
     kernel = tw.compile(tw.MatmulSpec(None, 2048, 2050))
     names = kernel.metadata.schedule.split(" or ")
-    assert set(names) >= {"unpacked", "packed"}
+    assert "packed" in names
+    assert len(set(names)) > 1
     for m in (1, 2, 8, 9, 40, 130):
         assert_call(kernel, m, 2048, 2050)
 

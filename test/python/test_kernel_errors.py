@@ -124,7 +124,7 @@ def test_a_wrong_extent(field, value):
         {"a": None},
         {"a": "f32", "b": "f64"},
         {"layout": "xx"},
-        {"batch": (2,)},
+        {"batch": (-2,)},
         {"batch": [2]},
         {"beta": 2},
         {"beta": 1.0},

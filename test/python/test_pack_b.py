@@ -311,7 +311,7 @@ def test_a_kernel_that_takes_b_as_it_is():
 
 @pytest.mark.parametrize("schedule", ["unpacked", "inner_product"])
 def test_a_schedule_that_does_not_pack_b(schedule):
-    spec = tw.MatmulSpec(9, 1, 40, b_packed=True)
+    spec = tw.MatmulSpec(9, 1, 40, layout="nt", b_packed=True)
     with pytest.raises(tw.ScheduleError, match=r"b_packed=True: the schedule .*; expected one loop nest that packs B"):
         tw.compile(spec, schedule=schedule, cache=False)
 

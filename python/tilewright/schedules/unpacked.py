@@ -77,7 +77,7 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
                 short.append((loop, partial(steps.specialize_tiles, unit=unit, whole=whole)))
         elif size < min(block, extent):
             tile, loop = steps.tile_result(tile, sizes, spec)
-            if extent % size or extent % block:
+            if size > 1 and (extent % size or extent % block):
                 short.append((loop, steps.peel))
     if spec.fused:
         steps.mark(tile, _EPILOGUE)
