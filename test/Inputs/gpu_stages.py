@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Writes every stage of a kernel for a GPU to a folder: gpu_stages.py MxNxK TYPE TARGET STRATEGY FOLDER [NAME=SIZE...]."""
+
+import sys
+from pathlib import Path
+
+import tilewright as tw
+from tilewright.emit import gpu
+from tilewright.targets.registry import gpu as card
+
+shape, types, target, strategy, folder, *sizes = sys.argv[1:]
+spec = tw.MatmulSpec.from_dtypes(*map(int, shape.split("x")), types, epilogue=(tw.bias("n"),))
+row = card(target)
+assert row is not None, target
+parameters = {name: int(size) for name, size in (each.split("=") for each in sizes)}
+stages = gpu.build(spec, row, strategy, parameters, aligned=True)
+Path(folder).mkdir(parents=True, exist_ok=True)
+for name, text in stages.texts.items():
+    (Path(folder) / name).write_text(text)
