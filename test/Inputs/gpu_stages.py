@@ -9,7 +9,8 @@ from tilewright.emit import gpu
 from tilewright.targets.registry import gpu as card
 
 shape, types, target, strategy, folder, *sizes = sys.argv[1:]
-spec = tw.MatmulSpec.from_dtypes(*map(int, shape.split("x")), types, epilogue=(tw.bias("n"),))
+m, n, k = map(int, shape.split("x"))
+spec = tw.MatmulSpec.from_dtypes(m, n, k, types, epilogue=(tw.bias("n"),))
 row = card(target)
 assert row is not None, target
 parameters = {name: int(size) for name, size in (each.split("=") for each in sizes)}
