@@ -21,7 +21,7 @@ def array(operand: Any, rng: np.random.Generator, *, aligned: bool = True) -> np
         values = rng.integers(max(limits.min, -1000), min(limits.max, 1000) + 1, operand.shape).astype(kind)
     else:
         values = rng.uniform(-1, 1, operand.shape).astype(kind)
-    if values.ndim != 2:
+    if values.ndim != 2 or not values.size:
         return values
     per = 16 // kind.itemsize
     gap = -values.shape[1] % per + (0 if aligned else 1)

@@ -43,7 +43,7 @@ def test_f64_and_other_sizes() -> None:
     check(gpu.compile(spec, EMULATED, parameters={"bm": 32, "bn": 32, "wm": 16, "wn": 16, "stages": 2}), spec)
     spec = tw.MatmulSpec(m=None, n=None, k=None, a="bf16")
     kernel = gpu.compile(spec, EMULATED, parameters={**SMALL, "stages": 4})
-    for number, (m, n, k) in enumerate([(1, 1, 1), (64, 64, 32), (10, 70, 129)]):
+    for number, (m, n, k) in enumerate([(1, 1, 1), (64, 64, 32), (10, 70, 129), (3, 4, 0)]):
         check(kernel, tw.MatmulSpec(m=m, n=n, k=k, a="bf16"), seed=number)
 
 

@@ -36,7 +36,9 @@ def test_numbers(case: dict[str, Any]) -> None:
 
 def test_one_kernel_serves_every_size() -> None:
     kernel = gpu.compile(tw.MatmulSpec(m=None, n=None, k=None, epilogue=(tw.bias("n"),)), SM_80.on("emulated"), "simt")
-    for number, (m, n, k) in enumerate([(1, 1, 1), (64, 64, 16), (65, 1, 33), (7, 100, 15)]):
+    for number, (m, n, k) in enumerate(
+        [(1, 1, 1), (64, 64, 16), (65, 1, 33), (7, 100, 15), (3, 4, 0), (0, 4, 5), (3, 0, 5)]
+    ):
         check(kernel, tw.MatmulSpec(m=m, n=n, k=k, epilogue=(tw.bias("n"),)), seed=number)
 
 

@@ -41,7 +41,7 @@ def test_numbers(case: dict[str, Any]) -> None:
 def test_one_shader_serves_every_size() -> None:
     _require_device()
     kernel = gpu.compile(tw.MatmulSpec(m=None, n=None, k=None), VULKAN)
-    for number, (m, n, k) in enumerate([(1, 1, 1), (64, 64, 16), (3, 200, 50)]):
+    for number, (m, n, k) in enumerate([(1, 1, 1), (64, 64, 16), (3, 200, 50), (3, 4, 0), (0, 4, 5)]):
         check(kernel, tw.MatmulSpec(m=m, n=n, k=k), seed=number, aligned=False)
 
 

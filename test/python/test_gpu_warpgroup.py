@@ -49,6 +49,8 @@ def test_every_size_by_one_kernel_and_rows_that_are_not_aligned() -> None:
     for number, (m, n, k) in enumerate([(1, 1, 1), (128, 64, 64), (129, 8, 640)]):
         check(kernel, tw.MatmulSpec(m=m, n=n, k=k, a="bf16"), seed=number)
     check(kernel, tw.MatmulSpec(m=30, n=20, k=70, a="bf16"), aligned=False)
+    for m, n, k in [(3, 4, 0), (0, 4, 5), (3, 0, 5)]:
+        check(kernel, tw.MatmulSpec(m=m, n=n, k=k, a="bf16"))
 
 
 def test_bytes_that_do_not_lie_along_k_are_for_another_strategy() -> None:

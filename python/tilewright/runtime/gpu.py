@@ -182,9 +182,14 @@ def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any,
     for array, transposed in _with_layout(called, arrays):
         shape, strides = _layout(array, transposed=transposed)
         arguments += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
-    arguments += [TensorMap(arrays[box.operand], box.shape, _SWIZZLE) for box in form.boxes]
+    arguments += [TensorMap(_some(arrays[box.operand]), box.shape, _SWIZZLE) for box in form.boxes]
     sizes = Launch(_grid(called, form.sizes), (form.sizes.threads, 1, 1), dynamic_shared=form.shared_bytes)
     emulated(sizes, *arguments, seed=seed)
+
+
+def _some(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An operand, or, where it has no elements, one that is never read: no tensor map describes nothing."""
+    return array if array.size else np.zeros((1, _SWIZZLE), array.dtype)
 
 
 def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
@@ -255,7 +260,7 @@ def _check(operand: OperandSpec, array: object) -> None:
         raise OperandError(f"is of {array.dtype}", operand=operand.name, expected=str(wanted))
     if array.shape != operand.shape:
         raise OperandError(f"is of shape {array.shape}", operand=operand.name, expected=str(operand.shape))
-    if array.ndim and array.shape[-1] > 1 and array.strides[-1] != array.itemsize:
+    if array.size and array.ndim and array.shape[-1] > 1 and array.strides[-1] != array.itemsize:
         raise OperandError(
             f"has strides {array.strides}",
             operand=operand.name,
