@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The emulator of NVVM kernels, on kernels written by hand: what no strategy uses yet, and what each wait is for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tilewright.mlir import ir
+from tilewright.mlir._mlir_libs import _tilewright
+from tilewright.mlir.passmanager import PassManager
+from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError, Launch, TensorMap
+
+ONE_WARP = Launch((1, 1, 1), (32, 1, 1))
+
+
+def kernel(text: str) -> EmulatedGpuKernel:
+    """The kernel @k of a module in the dialects of LLVM and NVVM."""
+    with ir.Context():
+        module = ir.Module.parse(text)
+        PassManager.parse("builtin.module(convert-nvvm-to-llvm)").run(module.operation)
+        return EmulatedGpuKernel(_tilewright.translate_to_llvmir(module.operation), "k")
+
+
+SHUFFLE = """
+llvm.func @k(%out: !llvm.ptr) attributes {nvvm.kernel} {
+  %lane = nvvm.read.ptx.sreg.laneid : i32
+  %all = llvm.mlir.constant(-1 : i32) : i32
+  %bounds = llvm.mlir.constant(31 : i32) : i32
+  %one = llvm.mlir.constant(1 : i32) : i32
+  %two = llvm.mlir.constant(16 : i32) : i32
+  %a = nvvm.shfl.sync bfly %all, %lane, %two, %bounds : i32 -> i32
+  %b = llvm.add %a, %lane : i32
+  %c = nvvm.shfl.sync bfly %all, %b, %one, %bounds : i32 -> i32
+  %d = llvm.add %b, %c : i32
+  %at = llvm.getelementptr %out[%lane] : (!llvm.ptr, i32) -> !llvm.ptr, i32
+  llvm.store %d, %at : i32, !llvm.ptr
+  llvm.return
+}
+"""
+
+
+def test_shuffles():
+    out = np.zeros(32, np.int32)
+    kernel(SHUFFLE)(ONE_WARP, out)
+    lane = np.arange(32)
+    pair = lane + (lane ^ 16)
+    np.testing.assert_array_equal(out, pair + pair[lane ^ 1])
+
+
+# A warp puts four 8x8 matrices side by side into shared memory, and has them stored as a box of 8 x 32.
+STORE = """
+llvm.mlir.global internal @tile() {addr_space = 3 : i32, alignment = 128 : i64} : !llvm.array<512 x i8>
+llvm.func @k(%map: !llvm.ptr) attributes {nvvm.kernel} {
+  %lane = nvvm.read.ptx.sreg.laneid : i32
+  %tile = llvm.mlir.addressof @tile : !llvm.ptr<3>
+  %zero = llvm.mlir.constant(0 : i32) : i32
+  %eight = llvm.mlir.constant(8 : i32) : i32
+  %sixteen = llvm.mlir.constant(16 : i32) : i32
+  %pitch = llvm.mlir.constant(64 : i32) : i32
+  %row = llvm.urem %lane, %eight : i32
+  %matrix = llvm.udiv %lane, %eight : i32
+  %down = llvm.mul %row, %pitch : i32
+  %right = llvm.mul %matrix, %sixteen : i32
+  %offset = llvm.add %down, %right : i32
+  %place = llvm.getelementptr %tile[%offset] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8
+  nvvm.stmatrix %place, %lane, %lane, %lane, %lane {layout = #nvvm.mma_layout<row>, shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>} : !llvm.ptr<3>, i32, i32, i32, i32
+  FENCE
+  nvvm.barrier0
+  %first = llvm.icmp "eq" %lane, %zero : i32
+  llvm.cond_br %first, ^store, ^end
+^store:
+  nvvm.cp.async.bulk.tensor.global.shared.cta %map, %tile, box[%zero, %zero] : !llvm.ptr, !llvm.ptr<3>
+  nvvm.cp.async.bulk.commit.group
+  WAIT
+  llvm.br ^end
+^end:
+  llvm.return
+}
+"""
+FENCE = "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}"
+WAIT = "nvvm.cp.async.bulk.wait_group 0"
+
+
+def stored(fence: str = FENCE, wait: str = WAIT) -> np.ndarray:
+    """What a 10 x 30 tensor is after the store."""
+    out = np.full((10, 32), 99, np.int16)
+    tensor = out[:, :30]
+    made = kernel(STORE.replace("FENCE", fence).replace("WAIT", wait))
+    made(ONE_WARP, TensorMap(tensor, (8, 32), writable=True))
+    return out
+
+
+def test_matrices_are_stored_and_what_is_outside_is_not():
+    out = stored()
+    expected = np.zeros((8, 8), np.int16)
+    expected[:, ::2] = np.arange(32).reshape(8, 4)  # The lower half of a register; the upper one is 0.
+    np.testing.assert_array_equal(out[:8, :30], np.tile(expected, (1, 4))[:, :30])
+    assert (out[8:] == 99).all()
+    assert (out[:, 30:] == 99).all()
+
+
+def test_a_store_without_a_fence_or_a_wait_is_reported():
+    with pytest.raises(EmulationError, match="race: .* a bulk copy, .* writes at a time that nothing orders"):
+        stored(fence="")
+    with pytest.raises(EmulationError, match="a bulk store is not waited for before the kernel ends"):
+        stored(wait="")
+
+
+# The first of two blocks has a box copied to both; each waits for its own barrier object, and writes what came.
+MULTICAST = """
+llvm.mlir.global internal @tile() {addr_space = 3 : i32, alignment = 128 : i64} : !llvm.array<128 x i8>
+llvm.mlir.global internal @bar() {addr_space = 3 : i32, alignment = 8 : i64} : !llvm.array<8 x i8>
+llvm.func @k(%map: !llvm.ptr, %out: !llvm.ptr) attributes {nvvm.kernel} {
+  %thread = nvvm.read.ptx.sreg.tid.x : i32
+  %block = nvvm.read.ptx.sreg.cluster.ctaid.x : i32
+  %tile = llvm.mlir.addressof @tile : !llvm.ptr<3>
+  %bar = llvm.mlir.addressof @bar : !llvm.ptr<3>
+  %zero = llvm.mlir.constant(0 : i32) : i32
+  %one = llvm.mlir.constant(1 : i32) : i32
+  %bytes = llvm.mlir.constant(128 : i32) : i32
+  %both = llvm.mlir.constant(3 : i16) : i16
+  %ticks = llvm.mlir.constant(1000 : i32) : i32
+  %first = llvm.icmp "eq" %thread, %zero : i32
+  llvm.cond_br %first, ^init, ^ready
+^init:
+  nvvm.mbarrier.init %bar, %one : !llvm.ptr<3>, i32
+  nvvm.fence.mbarrier.init
+  %state = nvvm.mbarrier.arrive.expect_tx %bar, %bytes : !llvm.ptr<3>, i32 -> i64
+  llvm.br ^ready
+^ready:
+  MEET
+  %lead = llvm.icmp "eq" %block, %zero : i32
+  %copies = llvm.and %lead, %first : i1
+  llvm.cond_br %copies, ^copy, ^wait
+^copy:
+  %cluster = llvm.addrspacecast %tile : !llvm.ptr<3> to !llvm.ptr<7>
+  nvvm.cp.async.bulk.tensor.shared.cluster.global %cluster, %map, %bar, box[%zero] multicast_mask = %both : !llvm.ptr<7>, !llvm.ptr
+  llvm.br ^wait
+^wait:
+  AWAIT
+  %mine = llvm.getelementptr %tile[%thread] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i32
+  %value = llvm.load %mine : !llvm.ptr<3> -> i32
+  %threads = llvm.mlir.constant(32 : i32) : i32
+  %base = llvm.mul %block, %threads : i32
+  %index = llvm.add %base, %thread : i32
+  %at = llvm.getelementptr %out[%index] : (!llvm.ptr, i32) -> !llvm.ptr, i32
+  llvm.store %value, %at : i32, !llvm.ptr
+  llvm.return
+}
+"""
+MEET = "nvvm.cluster.arrive {aligned}\n  nvvm.cluster.wait {aligned}"
+AWAIT = "nvvm.mbarrier.try_wait.parity %bar, %zero, %ticks : !llvm.ptr<3>, i32, i32"
+
+
+def copied(meet: str = MEET, wait: str = AWAIT) -> np.ndarray:
+    """What two blocks of a cluster have written of a tensor of 32 numbers."""
+    source, out = np.arange(100, 132, dtype=np.int32), np.zeros((2, 32), np.int32)
+    made = kernel(MULTICAST.replace("AWAIT", wait).replace("MEET", meet))
+    made(Launch((2, 1, 1), (32, 1, 1), (2, 1, 1)), TensorMap(source, (32,)), out)
+    return out
+
+
+def test_a_box_is_copied_to_several_blocks():
+    np.testing.assert_array_equal(copied(), np.tile(np.arange(100, 132), (2, 1)))
+
+
+def test_a_cluster_that_does_not_meet_or_wait_is_reported():
+    with pytest.raises(EmulationError, match="initialised"):
+        copied(meet="")
+    with pytest.raises(EmulationError, match="which nobody has written"):
+        copied(wait="")
+
+
+DEADLOCK = """
+llvm.func @k() attributes {nvvm.kernel} {
+  %lane = nvvm.read.ptx.sreg.laneid : i32
+  %zero = llvm.mlir.constant(0 : i32) : i32
+  %first = llvm.icmp "eq" %lane, %zero : i32
+  llvm.cond_br %first, ^meet, ^end
+^meet:
+  nvvm.barrier0
+  llvm.br ^end
+^end:
+  llvm.return
+}
+"""
+
+
+def test_a_barrier_that_not_all_reach_is_a_deadlock():
+    with pytest.raises(EmulationError, match="deadlock: 1 threads wait; block 0: thread 0 for the others at a barrier"):
+        kernel(DEADLOCK)(ONE_WARP)
+
+
+def test_tensor_maps_are_checked():
+    with pytest.raises(EmulationError, match="rows 16 bytes apart"):
+        TensorMap(np.zeros((4, 5), np.float32), (4, 4))
+    with pytest.raises(EmulationError, match="256 bytes wide"):
+        TensorMap(np.zeros((4, 64), np.float32), (4, 64), swizzle=128)
+    with pytest.raises(EmulationError, match="extents from 1 to 256"):
+        TensorMap(np.zeros((4, 512), np.float32), (4, 512))
