@@ -63,7 +63,10 @@ llvm.func @k(%map: !llvm.ptr) attributes {nvvm.kernel} {
   %right = llvm.mul %matrix, %sixteen : i32
   %offset = llvm.add %down, %right : i32
   %place = llvm.getelementptr %tile[%offset] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8
-  nvvm.stmatrix %place, %lane, %lane, %lane, %lane {layout = #nvvm.mma_layout<row>, shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>} : !llvm.ptr<3>, i32, i32, i32, i32
+  nvvm.stmatrix %place, %lane, %lane, %lane, %lane {
+    layout = #nvvm.mma_layout<row>, shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>,
+    eltType = #nvvm.ld_st_matrix_elt_type<b16>
+  } : !llvm.ptr<3>, i32, i32, i32, i32
   FENCE
   nvvm.barrier0
   %first = llvm.icmp "eq" %lane, %zero : i32
@@ -100,7 +103,7 @@ def test_matrices_are_stored_and_what_is_outside_is_not():
 
 
 def test_a_store_without_a_fence_or_a_wait_is_reported():
-    with pytest.raises(EmulationError, match="race: .* a bulk copy, .* writes at a time that nothing orders"):
+    with pytest.raises(EmulationError, match=r"race: .* a bulk copy, .* writes at a time that nothing orders"):
         stored(fence="")
     with pytest.raises(EmulationError, match="a bulk store is not waited for before the kernel ends"):
         stored(wait="")
