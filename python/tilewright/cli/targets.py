@@ -79,11 +79,11 @@ def _print_table(known: tuple[Availability, ...]) -> None:
         before = target.features
     out = console()
     out.print(table)
+    cards = ", ".join(f"{card.name} ({_GPUS[card.family]})" for card in GPUS)
+    out.print(f"GPUs are {cards}", soft_wrap=True)
     for each in known:
         if each.target.name == "host":
             out.print(_host_line(each), soft_wrap=True)
-    cards = ", ".join(f"{card.name} ({_GPUS[card.family]})" for card in GPUS)
-    out.print(f"GPUs are {cards}", soft_wrap=True)
 
 
 def _lengths(target: Target) -> str:
