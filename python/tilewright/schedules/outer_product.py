@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from tilewright.dims import most
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
-from tilewright.schedules import batch_loops, outer_blocks, steps
+from tilewright.schedules import outer_blocks, steps
 from tilewright.schedules.blocking import Blocking
+from tilewright.schedules.marked_blocks import marked_blocks
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -55,23 +55,4 @@ def outer_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
             expected=f"{own[0]} x {own[1]}: the tiles of ZA are what the machine makes them",
             remedy="Leave mr and nr out",
         )
-    columns, depth, rows = [0, p.nc, 0], [0, 0, p.kc], [p.mc, 0, 0]
-    deep = p.kc < most(spec.k)
-    around = [columns] * (p.nc < most(spec.n)) + [depth] * (deep and not spec.fused)
-    inside = [rows] * (p.mc < most(spec.m))
-    if not batch_loops.shared_axes(spec):
-        around, inside = [], around + inside
-    with steps.script() as script:
-        steps.record(script.functions, outer_product, p, target)
-        batch_loops.take_apart(script, spec, around)
-        tile = batch_loops.match_result(script, spec)
-        for sizes in inside:
-            tile, _ = steps.tile_result(tile, sizes, spec)
-        batch_loops.resolve_extents(script.functions, spec)
-        steps.merge_slices(script.functions)
-        product = steps.match_product(script.functions, spec)
-        if deep and spec.fused:
-            product, _ = steps.tile(product, depth)
-        steps.mark(product, _PRODUCT)
-        steps.clean(script.functions)
-    return script.module
+    return marked_blocks(outer_product, spec, target, p, _PRODUCT)

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from tilewright.dims import most
 from tilewright.mlir import ir
-from tilewright.schedules import batch_loops, scalable_blocks, steps
+from tilewright.schedules import scalable_blocks, steps
 from tilewright.schedules.blocking import Blocking
+from tilewright.schedules.marked_blocks import marked_blocks
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -46,24 +46,4 @@ def scalable(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             is no whole number of registers.
     """
     scalable_blocks.require(spec, target, blocking)
-    p = blocking
-    columns, depth, rows = [0, p.nc, 0], [0, 0, p.kc], [p.mc, 0, 0]
-    deep = p.kc < most(spec.k)
-    around = [columns] * (p.nc < most(spec.n)) + [depth] * (deep and not spec.fused)
-    inside = [rows] * (p.mc < most(spec.m))
-    if not batch_loops.shared_axes(spec):
-        around, inside = [], around + inside
-    with steps.script() as script:
-        steps.record(script.functions, scalable, p, target)
-        batch_loops.take_apart(script, spec, around)
-        tile = batch_loops.match_result(script, spec)
-        for sizes in inside:
-            tile, _ = steps.tile_result(tile, sizes, spec)
-        batch_loops.resolve_extents(script.functions, spec)
-        steps.merge_slices(script.functions)
-        product = steps.match_product(script.functions, spec)
-        if deep and spec.fused:
-            product, _ = steps.tile(product, depth)
-        steps.mark(product, _PRODUCT)
-        steps.clean(script.functions)
-    return script.module
+    return marked_blocks(scalable, spec, target, blocking, _PRODUCT)
