@@ -96,6 +96,8 @@ def test_a_module_is_explained(tmp_path, capsys):
         (("compile", "FILE", "-o", "k.o"), "bad.mlir:2:8: tensor.pad is not supported yet"),
         (("run", "FILE"), "bad.mlir:2:8: tensor.pad is not supported yet"),
         (("run", "FILE", "--shape", "4x4x4"), "both FILE.mlir and --shape given"),
+        (("run", "FILE", "--dtype", "bf16"), "both FILE.mlir and --dtype given"),
+        (("run", "FILE", "--device", "emulated"), "both FILE.mlir and --device given"),
         (("compile", "FILE", "-o", "k.o", "--schedule", "packed"), "bad.mlir:2:8: tensor.pad is not supported yet"),
         (("explain", "FILE", "-o", "out"), "bad.mlir:2:8: tensor.pad is not supported yet"),
     ],

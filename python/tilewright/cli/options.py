@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from tilewright.dims import Dim, Extent
 from tilewright.spec import LAYOUTS
@@ -170,6 +171,18 @@ def b_packed(function: Command) -> Command:
     return click.option("--b-packed", is_flag=True, help="B comes packed ahead of time: calls do not pack it.")(
         function
     )
+
+
+def require_for_shapes_only(*names: str) -> None:
+    """Checks that, beside a file, none of the options called `names` was given: they describe a product of --shape.
+
+    Raises:
+        click.UsageError: One was.
+    """
+    context = click.get_current_context()
+    for option in context.command.params:
+        if option.name in names and context.get_parameter_source(option.name) == ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"both FILE.mlir and {option.opts[0]} given; {option.opts[0]} is for a --shape")
 
 
 def target(function: Command) -> Command:

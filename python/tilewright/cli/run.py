@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from tilewright.runtime.kernel import Kernel
     from tilewright.spec import MatmulSpec
 
+_FOR_SHAPES = (
+    "dtype", "layout", "batch", "beta", "b_packed", "epilogue", "prologue_a", "prologue_b", "deterministic", "schedule", "parameters",
+    "vector_length", "streaming_length", "device",
+)  # fmt: skip
+"""Options that a whole module does not take."""
 _SAMPLES = 7
 _SAMPLE_SECONDS = 0.03
 _MEMINFO = Path("/proc/meminfo")
@@ -84,6 +89,7 @@ def run(
     if file is not None:
         if shapes:
             raise click.UsageError("both FILE.mlir and --shape given; expected one of them")
+        options.require_for_shapes_only(*_FOR_SHAPES)
         from tilewright.cli import run_module
         from tilewright.cli.problem import read_text
 
