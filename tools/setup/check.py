@@ -59,9 +59,10 @@ def lit() -> bool:
 
 
 def pytest() -> bool:
-    """The tests in Python."""
+    """The tests in Python, a worker for each core; the tests of a file share what it compiles, and stay together."""
     print("check: pytest", flush=True)
-    return _run([VENV_PYTHON, "-m", "pytest"])
+    cores = str(len(os.sched_getaffinity(0)))
+    return _run([VENV_PYTHON, "-m", "pytest", "--numprocesses", cores, "--dist", "loadfile"])
 
 
 def matrix() -> bool:
