@@ -239,39 +239,47 @@ static bool isApart(const Tensor &tensor) {
   return true;
 }
 
+/// Checks extent `index` of the problem, which `operand` has told, against its limits.
+static bool checkLimit(const char *operand, size_t index, int64_t extent, const Limits &limit) {
+  if (extent >= limit.least && extent <= limit.most && extent % limit.multiple == 0)
+    return true;
+  std::string name = index < extentCount ? std::string(1, "mnk"[index])
+                                         : "extent " + std::to_string(index - extentCount) + " of the batch";
+  nb::dict details;
+  details["operand"] = operand;
+  details["expected"] = (limit.multiple == 1 ? "an extent" : "a multiple of " + std::to_string(limit.multiple)) +
+                        " from " + std::to_string(limit.least) + " to " + std::to_string(limit.most);
+  details["remedy"] = "Compile a kernel whose Dim takes this extent";
+  raiseError("OperandError", name + " is " + std::to_string(extent), details);
+  return false;
+}
+
 bool tilewright::runtime::checkLimits(const char *operand, const Extents &before, const Extents &extents,
                                       const AllLimits &limits) {
-  for (unsigned i = 0; i < extentCount; ++i) {
-    const Limits &limit = limits[i];
-    if (before[i] != openExtent || extents[i] == openExtent ||
-        (extents[i] >= limit.least && extents[i] <= limit.most && extents[i] % limit.multiple == 0))
-      continue;
-    nb::dict details;
-    details["operand"] = operand;
-    details["expected"] = (limit.multiple == 1 ? "an extent" : "a multiple of " + std::to_string(limit.multiple)) +
-                          " from " + std::to_string(limit.least) + " to " + std::to_string(limit.most);
-    details["remedy"] = "Compile a kernel whose Dim takes this extent";
-    raiseError("OperandError", std::string(1, "mnk"[i]) + " is " + std::to_string(extents[i]), details);
-    return false;
-  }
+  for (size_t i = 0; i < extentCount; ++i)
+    if (before[i] == openExtent && extents[i] != openExtent && !checkLimit(operand, i, extents[i], limits[i]))
+      return false;
   return true;
 }
 
-bool tilewright::runtime::closeShape(PyObject *value, TensorOperand &operand, Extents &extents,
-                                     const AllLimits &limits) {
+bool tilewright::runtime::closeShape(PyObject *value, TensorOperand &operand, std::vector<int64_t> &extents,
+                                     const std::vector<Limits> &limits) {
   bool fits =
       value && PyArray_Check(value) && static_cast<size_t>(PyArray_NDIM(asArray(value))) == operand.shape.size();
-  Extents before = extents;
   for (size_t axis = 0; axis < operand.shape.size(); ++axis) {
     int64_t &size = operand.shape[axis];
     if (size >= openExtent)
       continue;
-    int64_t &extent = extents[openAxis(extentM) - size];
-    if (extent == openExtent && fits)
+    auto index = static_cast<size_t>(openAxis - size);
+    int64_t &extent = extents[index];
+    if (extent == openExtent && fits) {
       extent = PyArray_DIM(asArray(value), static_cast<int>(axis));
+      if (!checkLimit(operand.name.c_str(), index, extent, limits[index]))
+        return false;
+    }
     size = extent;
   }
-  return checkLimits(operand.name.c_str(), before, extents, limits);
+  return true;
 }
 
 /// The strides of `tensor`, in elements, of an array whose type and shape fit, and the memory that it spans.

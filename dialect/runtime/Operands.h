@@ -28,8 +28,8 @@ struct Limits {
 };
 using AllLimits = std::array<Limits, extentCount>;
 
-/// In a shape, the extent that is open: a number below openExtent.
-constexpr int64_t openAxis(Extent extent) { return openExtent - 1 - static_cast<int64_t>(extent); }
+/// In a shape, an extent that is open: openAxis - i for extent i, those of the batch coming after M, N and K.
+constexpr int64_t openAxis = openExtent - 1;
 
 /// What a kernel asks of one operand.
 struct Operand {
@@ -116,8 +116,10 @@ bool readMatrix(PyObject *value, const Operand &operand, Extents &extents, Matri
 /// `limits`; raises OperandError for `operand` otherwise.
 bool checkLimits(const char *operand, const Extents &before, const Extents &extents, const AllLimits &limits);
 
-/// Fills in what is open in the shape of `operand`: from `extents` or, where they are open too, from `value`.
-bool closeShape(PyObject *value, TensorOperand &operand, Extents &extents, const AllLimits &limits);
+/// Fills in what is open in the shape of `operand`: from `extents`, of which there are as many as `limits`, or, where
+/// they are open too, from `value`.
+bool closeShape(PyObject *value, TensorOperand &operand, std::vector<int64_t> &extents,
+                const std::vector<Limits> &limits);
 
 /// Checks `value` against `operand`, as readMatrix does; rows are adjacent elements, and outer dimensions contain inner
 /// ones. The matrices of a batch lie anywhere, in order, and may be the same; those that are written share no element.

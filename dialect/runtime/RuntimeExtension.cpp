@@ -51,14 +51,15 @@ static void makeCall(MatmulCall *self, const Code &code, std::optional<int64_t> 
                      bool bTransposed, bool accumulate, nb::object packed, const std::string &tensorEntry,
                      const std::vector<GivenOperand> &operands, const std::vector<GivenLimits> &limits) {
   Extents extents{extentOf(m), extentOf(n), extentOf(k)};
-  AllLimits allLimits;
-  allLimits.fill({0, std::numeric_limits<int64_t>::max(), 1});
-  for (size_t i = 0; i < std::min(limits.size(), allLimits.size()); ++i) {
+  std::vector<Limits> allLimits(std::max<size_t>(limits.size(), extentCount),
+                                {0, std::numeric_limits<int64_t>::max(), 1});
+  for (size_t i = 0; i < limits.size(); ++i) {
     auto [least, most, multiple] = limits[i];
     if (least < 0 || most < least || multiple < 1)
       throw nb::value_error("limits of an extent are no (least, most, multiple)");
     allLimits[i] = {least, most, multiple};
   }
+  AllLimits ofMatrices{allLimits[extentM], allLimits[extentN], allLimits[extentK]};
   bool open = std::find(extents.begin(), extents.end(), openExtent) != extents.end();
   std::unique_ptr<TensorCall> tensors;
   if (!operands.empty()) {
@@ -71,13 +72,16 @@ static void makeCall(MatmulCall *self, const Code &code, std::optional<int64_t> 
     double operations = 2.0;
     for (int64_t extent : extents)
       operations *= extent == openExtent ? manyOperations : static_cast<double>(extent);
-    for (size_t axis = 0; axis < all.back().batch; ++axis)
-      operations *= static_cast<double>(all.back().shape[axis]);
+    for (size_t axis = 0; axis < all.back().batch; ++axis) {
+      int64_t extent = all.back().shape[axis];
+      open |= extent < 0;
+      operations *= extent < 0 ? manyOperations : static_cast<double>(extent);
+    }
     tensors = std::make_unique<TensorCall>(code.linked, tensorEntry, std::move(all), accumulate, operations,
-                                           open ? std::optional(allLimits) : std::nullopt);
+                                           open ? std::move(allLimits) : std::vector<Limits>());
   }
   new (self) MatmulCall(code.linked, extents, a, b, c, {aTransposed, bTransposed}, accumulate, std::move(packed),
-                        allLimits, std::move(tensors));
+                        ofMatrices, std::move(tensors));
 }
 
 /// Name, shape, NumPy type, DLPack's number for the kind of type and its bits, whether it is written, whether it is
@@ -178,7 +182,8 @@ NB_MODULE(_runtime, m) {
            "        last: name, shape, NumPy type, DLPack's code and bits of the type, and how many dimensions are of "
            "a batch.\n"
            "        An extent that is None above is -2, -3 or -4 in a shape, for m, n and k.\n"
-           "    limits: Least, most and what divides it, of m, n and k, for those that are None.");
+           "    limits: Least, most and what divides it, of m, n, k and each axis of the batch, for those that are open: in shapes\n"
+           "        of `operands` -2 stands for m, -3 for n, -4 for k, -5 for the first axis of the batch, and so on.");
 
   nb::class_<FunctionCall>(m, "FunctionCall", nb::type_slots(callSlots<FunctionCall>),
                            "A function of a module that can be called: self(*arguments, out=None), from any number of "

@@ -14,14 +14,18 @@ static std::string usageOf(const std::vector<TensorOperand> &operands) {
 
 TensorCall::TensorCall(std::shared_ptr<const ObjectCode> linked, const std::string &name,
                        std::vector<TensorOperand> given, bool accumulate, double operations,
-                       std::optional<AllLimits> limits)
+                       std::vector<Limits> limitsOfAll)
     : code(std::move(linked)), entry(reinterpret_cast<TensorEntry *>(const_cast<void *>(code->address(name)))),
-      operands(std::move(given)), accumulate(accumulate), operations(operations), limits(limits),
+      operands(std::move(given)), accumulate(accumulate), operations(operations), limits(std::move(limitsOfAll)),
       usage(usageOf(operands)) {
   if (!entry)
     throw nb::value_error(("the code was linked without the function \"" + name + "\"").c_str());
   if (operands.empty())
     throw nb::value_error("no operands; expected at least the result");
+  for (const TensorOperand &operand : operands)
+    for (int64_t size : operand.shape)
+      if (size < 0 && openAxis - size >= static_cast<int64_t>(limits.size()))
+        throw nb::value_error(("an extent of \"" + operand.name + "\" is open and has no limits").c_str());
 }
 
 /// Any legal way to pass the operands; `values` has them in order, the result last, null where it is not given.
@@ -62,12 +66,12 @@ PyObject *TensorCall::call(PyObject *positional, PyObject *keywords, const Packe
   std::vector<PyObject *> values(operands.size());
   if (!parse(positional, keywords, values))
     return nullptr;
-  if (!limits)
+  if (limits.empty())
     return run(values, operands, packed);
   std::vector<TensorOperand> closed = operands;
-  Extents extents{openExtent, openExtent, openExtent};
+  std::vector<int64_t> extents(limits.size(), openExtent);
   for (size_t i = 0; i < closed.size(); ++i)
-    if ((i != 1 || !packed.isPacked()) && !closeShape(values[i], closed[i], extents, *limits))
+    if ((i != 1 || !packed.isPacked()) && !closeShape(values[i], closed[i], extents, limits))
       return nullptr;
   return run(values, closed, packed);
 }

@@ -10,7 +10,6 @@
 #include "Operands.h"
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 namespace tilewright::runtime {
@@ -21,11 +20,11 @@ using TensorEntry = int32_t(const TensorHeader *const *tensors);
 /// Immutable after construction, so that any number of threads may call it at once.
 class TensorCall {
 public:
-  /// `operands` are in the order of the call, the result last. `operations` is how many a call does. Throws
-  /// Shapes that are open, as openAxis says, take what `limits` says. Throws
-  /// nanobind::value_error when `entry` was not linked.
+  /// `operands` are in the order of the call, the result last. `operations` is how many a call does. Extents that are
+  /// open, as openAxis says, take what `limits` says, which is empty where none is. Throws nanobind::value_error when
+  /// `entry` was not linked, or a shape names an extent without limits.
   TensorCall(std::shared_ptr<const ObjectCode> code, const std::string &entry, std::vector<TensorOperand> operands,
-             bool accumulate, double operations, std::optional<AllLimits> limits);
+             bool accumulate, double operations, std::vector<Limits> limits);
 
   /// self(*operands, out=None), operands also by their names. A new reference, or null with a Python error. May throw
   /// as Operands.h says. Where `packed` says so, operand 1 is B, packed.
@@ -41,7 +40,7 @@ private:
   std::vector<TensorOperand> operands;
   bool accumulate;
   double operations;
-  std::optional<AllLimits> limits;
+  std::vector<Limits> limits;
   std::string usage; // "(a, b, bias, *, out=None)"
 };
 

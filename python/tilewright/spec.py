@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -25,36 +26,11 @@ from tilewright.entries import (
     entry,
 )
 from tilewright.errors import SpecError
+from tilewright.operand import OperandSpec
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
 """How A and B can be stored: n as they are multiplied, t transposed."""
 _MAX_BYTES = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class OperandSpec:
-    """An operand of a call.
-
-    Attributes:
-        name: Its name in errors, and that of the argument for "a" and "b".
-        shape: Its extents, each an int or a `Dim`; those of the batch come first.
-        type: Its element type.
-        batch: How many of them are of the batch.
-        loops: The axes of the spec's batch along which it has a matrix, or a vector, for each entry.
-        axes: What its last extents are, those of a matrix or a vector: "mk", "n"; "-" for what is none of m, n and k.
-    """
-
-    name: str
-    shape: tuple[Any, ...]
-    type: DType
-    batch: int = 0
-    loops: tuple[int, ...] = ()
-    axes: str = ""
-
-    def looped(self, spec: MatmulSpec) -> tuple[int, ...]:
-        """The axes of `shape` but for those of the batch that have one entry for all: what its loops go over."""
-        missing = len(spec.batch) - self.batch
-        return (*(axis - missing for axis in self.loops), *range(self.batch, len(self.shape)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +50,10 @@ class MatmulSpec:
         acc: Element type in which products are summed: the accumulator of `a`, or of what its prologue leaves.
         layout: "nn", "nt", "tn" or "tt": t means that A (first) or B (second) is stored transposed, A as K×M and B as N×K
             elements, each row-major as ever.
-        batch: Leading extents of C, and of A and B: so many products, each of matrices of its own. (8, 12) makes 96.
+        batch: Leading extents of C, and of A and B: so many products, each of matrices of its own. (8, 12) makes 96. Any may
+            be None or a `Dim`.
         a_batch: Those that A has, which are broadcast to `batch` by numpy's rules: (12,), (8, 1) or (). None: all of them.
+            What only a call tells is never broadcast: A has it as `batch` has, or 1 here.
         b_batch: Those that B has, likewise.
         deterministic: True: each element of C is the same to the last bit for every M, batch and number of threads, all else
             being equal: no sum's order depends on them. With False that holds from call to call of one kernel.
@@ -268,18 +246,42 @@ class MatmulSpec:
         """Those of "m", "n" and "k" that only a call tells."""
         return tuple(name for name in ("m", "n", "k") if isinstance(getattr(self, name), Dim))
 
-    def at(self, m: int, n: int, k: int) -> MatmulSpec:
-        """The spec of a call with these extents, which is static.
+    @property
+    def extents(self) -> dict[str, Any]:
+        """All extents by name: "m", "n", "k", and "b0" for the first of the batch, and so on."""
+        return {"m": self.m, "n": self.n, "k": self.k} | batches.named(self.batch)
+
+    @property
+    def open(self) -> dict[str, Dim]:
+        """Those of them that only a call tells."""
+        return {name: size for name, size in self.extents.items() if isinstance(size, Dim)}
+
+    def at(self, m: int, n: int, k: int, *batch: int) -> MatmulSpec:
+        """The spec of a call with these extents, which is static; without any of the batch, it has those of this spec.
 
         Raises:
-            SpecError: One of them is not what the spec says.
+            SpecError: One of them is not what the spec says, or some of the batch are missing.
         """
-        for name, size in (("m", m), ("n", n), ("k", k)):
-            wanted = getattr(self, name)
-            if not fits(wanted, size):
+        sizes = {"m": m, "n": n, "k": k} | batches.named(batch or self.batch)
+        for (name, wanted), size in zip(self.extents.items(), sizes.values(), strict=False):
+            if isinstance(size, Dim) or not fits(wanted, size):
                 expected = wanted.words if isinstance(wanted, Dim) else str(wanted)
                 raise SpecError(f"{name} is {size}", where=f"a call of {self}", expected=expected)
-        return replace(self, m=m, n=n, k=k)
+        if len(sizes) != len(self.extents):
+            raise SpecError(f"a batch of {batch}", where=f"a call of {self}", expected=f"{len(self.batch)} extents")
+        return self.sized(sizes)
+
+    def sized(self, sizes: Mapping[str, int]) -> MatmulSpec:
+        """The spec with sizes in place of those extents, by name, that only a call tells."""
+        sizes = {name: sizes[name] for name in self.open if name in sizes}
+
+        def of(operand: OperandSpec) -> tuple[Any, ...]:
+            named = zip(operand.names, operand.shape[: operand.batch], strict=False)
+            return tuple(sizes.get(name, size) for name, size in named)
+
+        a, b = self.operands[:2]
+        own = {name: size for name, size in sizes.items() if name in ("m", "n", "k")}
+        return replace(self, batch=of(self.result), a_batch=of(a), b_batch=of(b), **own)
 
     @property
     def fused(self) -> bool:
@@ -354,7 +356,7 @@ class MatmulSpec:
     @property
     def rows_of_b(self) -> Any:  # noqa: ANN401 - an Extent
         """The rows of A that are multiplied by the same B: M, or those of all entries of a batch that share it."""
-        sharing = prod(self.batch[axis] for axis in self.batch_axes if axis not in self.b_axes)
+        sharing = batches.entries(tuple(self.batch[axis] for axis in self.batch_axes if axis not in self.b_axes))
         return self.m if sharing == 1 else self.m * sharing
 
     @property
@@ -364,8 +366,8 @@ class MatmulSpec:
 
     @property
     def matrices(self) -> int:
-        """How many products there are: one without a batch."""
-        return prod(self.batch)
+        """How many products there are, at least: one without a batch."""
+        return batches.entries(self.batch)
 
     @property
     def transposed(self) -> tuple[bool, ...]:
@@ -493,9 +495,9 @@ class MatmulSpec:
         Raises:
             SpecError: An extent is dynamic: `at` says of which call.
         """
-        if self.dynamic:
-            remedy = "Ask spec.at(m, n, k), the spec of one call"
-            raise SpecError(f"{', '.join(self.dynamic)} of {self} is dynamic", where="flops", remedy=remedy)
+        if self.open:
+            remedy = "Ask spec.at(m, n, k, *batch), the spec of one call"
+            raise SpecError(f"{', '.join(self.open)} of {self} is dynamic", where="flops", remedy=remedy)
         return 2 * self.matrices * self.m * self.n * self.k * self.products
 
     def __str__(self) -> str:
@@ -504,7 +506,7 @@ class MatmulSpec:
         types = names[0] if len(set(names)) == 1 else ",".join(names)
         lacking = (("a_batch", self.a_batch), ("b_batch", self.b_batch))
         batch = f"{'x'.join(map(str, self.batch))}*" if self.batch else ""
-        broadcast = "".join(f" {name}={own}" for name, own in lacking if own != self.batch)
+        broadcast = "".join(f" {name}={batches.text(own or ())}" for name, own in lacking if own != self.batch)
         said = (("beta=1", self.beta), ("b_packed", self.b_packed), ("deterministic", self.deterministic))
         further = broadcast + "".join(f" {name}" for name, holds in said if holds)
         for name, entries in (("a: ", self.prologue_a), ("b: ", self.prologue_b), ("", self.epilogue)):

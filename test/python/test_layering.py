@@ -20,6 +20,7 @@ LEAVES = {
     "dims": ("errors",),
     "batches": ("dims", "errors"),
     "dtypes": ("errors",),
+    "operand": ("dtypes",),
     "expressions": ("errors", "dtypes"),
     "entries": ("errors", "dtypes", "expressions"),
     "math": ("expressions",),

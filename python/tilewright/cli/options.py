@@ -90,20 +90,26 @@ class _Batch(click.ParamType):
 
     name = "BxB"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:  # noqa: ANN401
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Extent, ...]:  # noqa: ANN401
         """Any number of extents; an empty text is none."""
         if isinstance(value, tuple):
             return value
-        extents = re.split("[xX×]", str(value)) if value else []
-        if not all(re.fullmatch("[0-9]{1,20}", each) for each in extents):
-            self.fail(f"{value!r} is no batch; expected sizes such as 16 or 8x12", param, ctx)
-        return tuple(map(int, extents))
+        found = [_EXTENT.fullmatch(each) for each in re.split("[xX×]", str(value))] if value else []
+        if None in found:
+            self.fail(
+                f"{value!r} is no batch; expected sizes such as 16 or 8x12, ? for what only a call tells", param, ctx
+            )
+        return tuple(_extent(each) for each in found if each is not None)
 
 
 def batch(function: Command) -> Command:
     """``--batch``."""
     return click.option(
-        "--batch", type=_Batch(), default="", metavar="BxB…", help="Leading extents of A, B and C: so many products."
+        "--batch",
+        type=_Batch(),
+        default="",
+        metavar="BxB…",
+        help="Leading extents of A, B and C: so many products; ? as in --shape.",
     )(function)
 
 

@@ -55,7 +55,7 @@ class Problem:
     @property
     def flops(self) -> int:
         """Additions and multiplications; 0 where only a call tells how many."""
-        return 0 if self.spec.dynamic else self.spec.flops
+        return 0 if self.spec.open else self.spec.flops
 
     @property
     def schedule(self) -> str:

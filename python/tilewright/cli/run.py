@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import click
 
 from tilewright.cli import options
-from tilewright.dims import Dim
 from tilewright.errors import SpecError
 
 if TYPE_CHECKING:
@@ -124,8 +123,10 @@ def run(
         for number, called in enumerate(calls):
             outcome = _measure(kernel, called, seed)
             lines = _report(kernel, called, outcome, seed)
-            if kernel.spec.dynamic:
-                lines = [*(lines[:3] if number == 0 else []), f"  {called.m}x{called.n}x{called.k}:", *lines[3:]]
+            if kernel.spec.open:
+                batch = f"{'x'.join(map(str, called.batch))}*" if called.batch else ""
+                sizes = f"  {batch}{called.m}x{called.n}x{called.k}:"
+                lines = [*(lines[:3] if number == 0 else []), sizes, *lines[3:]]
             for line in lines:
                 out.print(line, soft_wrap=True)
             right = right and outcome.right
@@ -158,17 +159,17 @@ class Outcome:
 
 _SIZES = (1, 13, 64, 257)
 """What extents that only a call tells are in turn, where they can be."""
+_ENTRIES = (1, 2, 5, 3)
+"""What such extents of a batch are meanwhile."""
 
 
 def _calls(spec: MatmulSpec) -> list[MatmulSpec]:
     """The calls to check: of a dynamic spec, some of different sizes."""
-    if not spec.dynamic:
+    if not spec.open:
         return [spec]
-    found = []
-    for size in _SIZES:
-        sizes = [getattr(spec, name) for name in "mnk"]
-        sizes = [each.nearest(size) if isinstance(each, Dim) else each for each in sizes]
-        found.append(spec.at(*sizes))
+    calls = zip(_SIZES, _ENTRIES, strict=True)
+    wanted = ({name: size if name in spec.dynamic else entries for name in spec.open} for size, entries in calls)
+    found = [spec.sized({name: dim.nearest(sizes[name]) for name, dim in spec.open.items()}) for sizes in wanted]
     return list(dict.fromkeys(found))
 
 

@@ -115,7 +115,7 @@ def _stored(spec: MatmulSpec) -> str:
 
 def _open(spec: MatmulSpec) -> str:
     """What extents are that only a call tells; nothing without one."""
-    said = [f"{name} is {getattr(spec, name).words}" for name in spec.dynamic]
+    said = [f"{name} is {size.words}" for name, size in spec.open.items()]
     return f"\n   Of what is written ?, {', '.join(said)}." if said else ""
 
 
@@ -126,7 +126,7 @@ def _batch(spec: MatmulSpec) -> str:
     operands = (("A", spec.a_batch), ("B", spec.b_batch), ("C", spec.batch))
     leading = (f"{name} [{', '.join(map(str, extents or ()))}]" for name, extents in operands)
     return f"""
-   A batch of {spec.matrices}: leading extents {", ".join(leading)}. Strides along them may be any, those of
+   A batch of {"x".join(map(str, spec.batch))}: leading extents {", ".join(leading)}. Strides along them may be any, those of
    C such that its matrices share no element, and 0 where matrices of A or B are the same."""
 
 

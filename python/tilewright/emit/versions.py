@@ -12,8 +12,8 @@ from pathlib import Path
 from tilewright.targets.base import Target
 
 # The parts of the package that decide what an object is.
-_LEAVES = ("spec.py", "batches.py", "dims.py", "dtypes.py", "entries.py", "expressions.py", "math.py")
-_SOURCES = (*_LEAVES, "targets", "payload", "schedules", "lowering", "emit")
+_LEAVES = ("spec.py", "batches.py", "dims.py", "dtypes.py", "entries.py", "expressions.py", "math.py", "operand.py")
+_SOURCES = (*_LEAVES, "operator_specs", "targets", "payload", "schedules", "lowering", "emit")
 _NATIVE = ("_codegen", "mlir/_mlir_libs/_tilewright", "mlir/_mlir_libs/libTilewrightPythonCAPI")
 
 

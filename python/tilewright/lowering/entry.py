@@ -100,9 +100,9 @@ def tensor_arguments(spec: MatmulSpec) -> list[tensor_entry.TensorArgument]:
             each.type.name,
             checked=not spec.b_packed or index != 1,
             batch=each.batch,
-            passed=each.looped(spec),
+            passed=each.looped(spec.batch),
             written=index == len(spec.operands),
-            names=(*[""] * each.batch, *each.axes),
+            names=each.names,
             below=spec.a_shape[0] if spec.gathers and index == _INDEX else 0,
         )
         for index, each in enumerate((*spec.operands, spec.result))

@@ -40,7 +40,7 @@ class TensorArgument:
         written: Whether the body writes it.
         below: Where its elements are numbers of rows: how many rows there are; otherwise 0.
         compact: Whether its elements have to follow one another without gaps.
-        names: Which of m, n and k each extent is, where it is one and a `Dim`.
+        names: Which one of the spec's extents each is, where it is a `Dim`.
     """
 
     name: str
@@ -125,7 +125,7 @@ class _Writer:
     """Collects ops, and gives their results names.
 
     Attributes:
-        extents: The values of those of m, n and k that only a call tells, once a tensor has told them.
+        extents: The values of those that only a call tells, by name, once a tensor has told them.
     """
 
     def __init__(self) -> None:

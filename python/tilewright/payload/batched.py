@@ -12,7 +12,7 @@ from tilewright.spec import MatmulSpec, OperandSpec
 
 def shape(operand: OperandSpec, spec: MatmulSpec, *, transposed: bool = False) -> tuple[Any, ...]:
     """The extents of an operand in the payload: without axes of the batch that have one entry, and as it is multiplied."""
-    extents = [operand.shape[axis] for axis in operand.looped(spec)]
+    extents = [operand.shape[axis] for axis in operand.looped(spec.batch)]
     return (*extents[:-2], extents[-1], extents[-2]) if transposed else tuple(extents)
 
 

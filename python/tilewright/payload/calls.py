@@ -23,23 +23,21 @@ def of_call(spec: MatmulSpec, operands: Sequence[object], c: object = None) -> M
     Raises:
         OperandError: An extent is none that `spec` takes, or no operand tells it.
     """
-    if not spec.dynamic:
+    if not spec.open:
         return spec
     known: dict[str, int] = {}
     for operand, array in (*zip(spec.operands, operands, strict=False), (spec.result, c)):
         if not isinstance(array, np.ndarray) or array.ndim != len(operand.shape):
             continue
-        for name, wanted, size in zip(
-            operand.axes, operand.shape[operand.batch :], array.shape[operand.batch :], strict=True
-        ):
+        for name, wanted, size in zip(operand.names, operand.shape, array.shape, strict=True):
             if not isinstance(wanted, Dim) or name in known:
                 continue
             if size not in wanted:
                 raise OperandError(f"{name} is {size}", operand=operand.name, expected=wanted.words)
             known[name] = size
-    missing = [name for name in spec.dynamic if name not in known]
+    missing = [name for name in spec.open if name not in known]
     if missing:
         raise OperandError(
             f"no operand tells {', '.join(missing)}", where=str(spec), expected="numpy arrays of its ranks"
         )
-    return spec.at(*(known[name] if name in known else getattr(spec, name) for name in "mnk"))
+    return spec.sized(known)

@@ -138,7 +138,7 @@ class Kernel(MatmulCall):
             packed=packing,
             tensor_entry=f"{code.entry}{TENSORS_SUFFIX}",
             operands=tensors(spec),
-            limits=[_limits(extent) for extent in (spec.m, spec.n, spec.k)],
+            limits=[_limits(extent) for extent in spec.extents.values()],
         )
         self._packing = packing
         self._code = code
@@ -235,20 +235,20 @@ def tensors(spec: MatmulSpec) -> list[tuple[str, tuple[int, ...], np.dtype[Any],
         return []
     operands = (*spec.operands, replace(spec.result, name="out"))
     return [
-        (each.name, _shape(each), to_numpy(each.type), *dlpack_code(each.type.name), each.batch) for each in operands
+        (each.name, _shape(each, spec), to_numpy(each.type), *dlpack_code(each.type.name), each.batch)
+        for each in operands
     ]
 
 
-_OPEN = {"m": -2, "n": -3, "k": -4}
-"""How `MatmulCall` takes the extents of operands that only a call tells."""
+_OPEN = -2
+"""How `MatmulCall` takes the first one of the spec's extents in a shape, where only a call tells it; others are below it."""
 
 
-def _shape(operand: OperandSpec) -> tuple[int, ...]:
+def _shape(operand: OperandSpec, spec: MatmulSpec) -> tuple[int, ...]:
     """The shape of an operand as the native base class takes it."""
-    names = (*[""] * operand.batch, *operand.axes)
-    return tuple(
-        _OPEN[name] if isinstance(extent, Dim) else extent for extent, name in zip(operand.shape, names, strict=True)
-    )
+    number = {name: index for index, name in enumerate(spec.extents)}
+    pairs = zip(operand.shape, operand.names, strict=True)
+    return tuple(_OPEN - number[name] if isinstance(extent, Dim) else extent for extent, name in pairs)
 
 
 def _limits(extent: Extent) -> tuple[int, int, int]:

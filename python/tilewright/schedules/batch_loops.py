@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
-from tilewright.mlir.dialects.transform import memref, structured
+from tilewright.mlir.dialects.transform import memref, structured, tensor
 from tilewright.mlir.dialects.transform import tilewright as ours
 from tilewright.schedules import steps
 from tilewright.spec import MatmulSpec
@@ -55,6 +55,8 @@ def take_apart(script: steps.Script, spec: MatmulSpec, blocks: Sequence[Sequence
         if sizes in (*around, *inside):
             steps.mark(loop, _ENTRIES)
     drop_batch(script.functions, spec)
+    if spec.fused or spec.has_rows:  # Sums wait in a scratch of one product, not of all of them.
+        steps.apply(script.functions, tensor.apply_patterns_tensor_fold_tensor_empty)
 
 
 def match_result(script: steps.Script, spec: MatmulSpec) -> steps.Handle:

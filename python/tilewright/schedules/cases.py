@@ -18,6 +18,8 @@ from tilewright.targets.base import Target
 
 _TYPICAL = 1024
 """An extent of which the blocks are like those of larger ones."""
+_ENTRIES = 16
+"""Entries of a batch that are meant where only a call tells how many: several, though not so many that all else is small."""
 
 _DEPTHS = (1040, 4112)
 """Rows of B up to which panels hold all of K, as they have to where something is done to the sums: two sizes, so that the
@@ -263,7 +265,7 @@ def representative(spec: MatmulSpec, typical: Mapping[str, int]) -> MatmulSpec:
         typical: Extents that are meant; others are large.
     """
     sizes = {}
-    for name in spec.dynamic:
-        dim = getattr(spec, name)
-        sizes[name] = max(dim.nearest(typical.get(name, _TYPICAL)), min(dim.multiple, dim.max))
-    return replace(spec, **sizes)
+    for name, dim in spec.open.items():
+        usual = _TYPICAL if name in spec.dynamic else _ENTRIES
+        sizes[name] = max(dim.nearest(typical.get(name, usual)), min(dim.multiple, dim.max))
+    return spec.sized(sizes)

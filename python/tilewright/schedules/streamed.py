@@ -52,9 +52,7 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         if staged:
             product = steps.match_product(functions, spec)
             steps.stage(product, 0, row_gap(target, spec.a_type))
-            # Those of a batch that something is done to are a part of a buffer for all of it.
-            if not (spec.fused and spec.batch_axes):
-                steps.stage(product, 2, row_gap(target, spec.acc_type))
+            steps.stage(product, 2, row_gap(target, spec.acc_type))
         register_tiles(script, sums, target, p)
         if staged:
             copied = (spec.k, *[spec.n] * (0 if spec.fused else 1 + spec.beta))

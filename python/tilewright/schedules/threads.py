@@ -53,7 +53,11 @@ def cycles(spec: MatmulSpec, target: Target) -> float:
 
 def take_matrices(spec: MatmulSpec, threads: int) -> bool:
     """Whether threads share a batch by its entries, and not each product: where there are enough for all, or small ones."""
-    if threads == 1 or spec.dynamic or spec.matrices < threads:
+    if threads == 1 or spec.dynamic:
+        return False
+    if spec.open:  # Of products that are not small the entries may be fewer than threads.
+        return spec.m * spec.n * spec.k < _SMALL
+    if spec.matrices < threads:
         return False
     is_even = ceil_div(spec.matrices, threads) * threads <= spec.matrices * _UNEVEN
     return is_even or spec.flops / 2 < _SMALL * spec.matrices
