@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         softmax,
         tanh,
     )
-    from tilewright.payload.reference import error_bound, reference
+    from tilewright.payload.operators import error_bound, reference
     from tilewright.runtime.compile import compile, matmul
     from tilewright.runtime.compile_all import compile_all
     from tilewright.runtime.compile_module import compile_chain, compile_module
@@ -89,8 +89,8 @@ _ORIGINS = {
     "silu": "payload.epilogues",
     "softmax": "payload.epilogues",
     "tanh": "payload.epilogues",
-    "error_bound": "payload.reference",
-    "reference": "payload.reference",
+    "error_bound": "payload.operators",
+    "reference": "payload.operators",
     "compile": "runtime.compile",
     "compile_all": "runtime.compile_all",
     "matmul": "runtime.compile",

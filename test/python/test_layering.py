@@ -28,7 +28,7 @@ LEAVES = {
     "targets": ("errors", "dtypes", "knobs"),
 }
 # In the direction of the flow. "" is `tilewright` itself, the public names, which only what people call may import.
-STAGES = ("spec", "payload", "schedules", "lowering", "emit", "runtime", "bench", "tune", "", "cli")
+STAGES = ("spec", "operator_specs", "payload", "schedules", "lowering", "emit", "runtime", "bench", "tune", "", "cli")
 SAME_AS = {"__init__": "", "__main__": "cli", "_tools": "cli"}
 # Compiled modules, and the first stage that may import each.
 NATIVE = {"mlir": "payload", "_codegen": "emit", "_runtime": "runtime"}

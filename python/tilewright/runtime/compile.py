@@ -14,6 +14,7 @@ from tilewright import _runtime, knobs, targets
 from tilewright.dtypes import from_numpy, to_numpy
 from tilewright.emit import STAGES, versions
 from tilewright.errors import LoweringError, OperandError, ScheduleError, SpecError, TargetError, TilewrightError
+from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.payload.packing import PackedFormat
 from tilewright.runtime.cache import KernelCache
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def compile(
-    spec: MatmulSpec,
+    spec: MatmulSpec | OperatorSpec,
     target: str | Target | GpuTarget = "host",
     threads: int = 1,
     schedule: Schedule = None,
@@ -46,7 +47,8 @@ def compile(
     """Compiles `spec` for a target that this machine or an emulator can run, or takes it from the disk cache.
 
     Args:
-        spec: What to compute.
+        spec: What to compute: a product, or an operator built on it (`Conv2dSpec`, `AttentionSpec`), whose kernel is a
+            `runtime.operator_kernel.OperatorKernel`, with the same surface.
         target: "host", a row's name, a Target, or a GpuTarget. For a GPU the kernel is a `runtime.gpu.GpuKernel`, whose call is the
             same.
         threads: Most threads that a call uses, through LLVM's OpenMP runtime. A small product uses fewer, as
@@ -61,13 +63,21 @@ def compile(
         device: On what kernels of a GPU run: "emulated", or None for a card.
 
     Raises:
-        SpecError: `spec` is no MatmulSpec, or `threads` is no int from 1 to 1024.
+        SpecError: `spec` is no spec, or `threads` is no int from 1 to 1024.
         TilewrightError: Several threads are asked for, and there is no OpenMP runtime.
         TargetError: The target is unknown, or nothing here can run it, or not with several threads.
         ScheduleError: The schedule is unknown or does not fit.
         LoweringError: A later stage failed.
     """
     start = time.perf_counter()
+    if isinstance(spec, OperatorSpec):
+        from tilewright.runtime import operators
+
+        lengths = {"vector_length": vector_length, "streaming_length": streaming_length}
+        kernel = operators.compile(
+            spec, target, threads, schedule, parameters=parameters, cache=cache, device=device, **lengths
+        )
+        return cast("Kernel", kernel)
     if not isinstance(spec, MatmulSpec):
         raise SpecError(f"spec is a {type(spec).__name__}", where="compile", expected="a tilewright.MatmulSpec")
     card = targets.gpu(target)
@@ -76,7 +86,7 @@ def compile(
     row = targets.resolve(target)
     if device is not None:
         raise TargetError(f"device {device!r} for {row.name}", where="compile", expected="none: it is no GPU")
-    emulator = _emulator(row, vector_length, streaming_length)
+    emulator = emulator_for(row, vector_length, streaming_length)
     plan = make.make(spec, row, schedule, parameters, threads)
     if emulator is not None:
         from tilewright.runtime import emulators
@@ -146,7 +156,7 @@ def _for_gpu(
     return cast("Kernel", gpu.compile(spec, target, schedule, parameters))
 
 
-def _emulator(target: Target, vector_length: int | None, streaming_length: int | None) -> Emulator | None:
+def emulator_for(target: Target, vector_length: int | None, streaming_length: int | None) -> Emulator | None:
     """What runs code for `target`, with scalable vectors of these lengths; None where this machine itself does.
 
     Raises:

@@ -33,12 +33,12 @@ _FAILED = -1
 _PACKER = f"{ENTRY}{PACK_SUFFIX}"
 _TENSORS = f"{ENTRY}{TENSORS_SUFFIX}"
 
-_INT, _POINTER = ctypes.c_int64, ctypes.c_void_p
+_INT, POINTER = ctypes.c_int64, ctypes.c_void_p
 _SIGNATURES: Mapping[str, tuple[type[Any], ...]] = MappingProxyType(
     {
-        ENTRY: (_INT, _INT, _INT, _POINTER, _INT, _POINTER, _INT, _POINTER, _INT),
-        _PACKER: (_INT, _INT, _POINTER, _INT, _POINTER),
-        _TENSORS: (_POINTER,),
+        ENTRY: (_INT, _INT, _INT, POINTER, _INT, POINTER, _INT, POINTER, _INT),
+        _PACKER: (_INT, _INT, POINTER, _INT, POINTER),
+        _TENSORS: (POINTER,),
     }
 )
 """The parameters of `payload.abi.PROTOTYPE`, of the entry that packs B, and of the one that takes pointers to tensors."""
@@ -130,25 +130,16 @@ class EmulatedKernel(Kernel):
             return super().pack_b(b)
 
 
-class _Entries:
-    """The functions that stubs call, with the signatures of the kernel's own."""
+class Stubs:
+    """Functions of this machine's code, each of which calls back into Python, where the emulator is started."""
 
-    def __init__(self, program: Program, spec: MatmulSpec, packed: PackedFormat | None) -> None:
+    def __init__(self, program: Program, functions: Mapping[str, tuple[tuple[type[Any], ...], Callable[..., int]]]) -> None:
+        """Makes the callbacks: by name of a function, the types of its parameters, and what is called."""
         self._program = program
-        self._transposed = spec.a_transposed, spec.b_transposed
-        self._sizes = tuple(element.bytes for element in (spec.a_stored, spec.b_stored, spec.c_type))
-        self._packed_bytes = 0 if packed is None else packed.nbytes
         self._local = threading.local()
-        self._count = len(tensors(spec))
-        self._signatures = {**_SIGNATURES, ENTRY: (_POINTER,) * self._count or _SIGNATURES[ENTRY]}
-        functions = {
-            ENTRY: self._compute_each if self._count else self._multiply,
-            _PACKER: self._pack,
-            _TENSORS: self._compute,
-        }
+        self._signatures = {name: types for name, (types, _) in functions.items()}
         self._callbacks = {
-            name: ctypes.CFUNCTYPE(ctypes.c_int32, *self._signatures[name])(function)
-            for name, function in functions.items()
+            name: ctypes.CFUNCTYPE(ctypes.c_int32, *types)(function) for name, (types, function) in functions.items()
         }
 
     def stubs(self, functions: list[str]) -> bytes:
@@ -189,6 +180,31 @@ class _Entries:
         finally:
             self._local.counts = None
 
+    def call(self, function: str, arguments: tuple[Argument, ...]) -> int:
+        """Runs a function of the program; the errors of that are kept for `errors`."""
+        try:
+            return self._program.call(function, arguments, getattr(self._local, "counts", None))
+        except BaseException as error:  # it goes through machine code, and `errors` raises it
+            self._local.error = error
+            return _FAILED
+
+
+class _Entries(Stubs):
+    """The functions that stubs call, with the signatures of the kernel's own."""
+
+    def __init__(self, program: Program, spec: MatmulSpec, packed: PackedFormat | None) -> None:
+        self._transposed = spec.a_transposed, spec.b_transposed
+        self._sizes = tuple(element.bytes for element in (spec.a_stored, spec.b_stored, spec.c_type))
+        self._packed_bytes = 0 if packed is None else packed.nbytes
+        self._count = len(tensors(spec))
+        functions = {
+            ENTRY: self._compute_each if self._count else self._multiply,
+            _PACKER: self._pack,
+            _TENSORS: self._compute,
+        }
+        signatures = {**_SIGNATURES, ENTRY: (POINTER,) * self._count or _SIGNATURES[ENTRY]}
+        super().__init__(program, {name: (signatures[name], function) for name, function in functions.items()})
+
     def _multiply(
         self, m: int, n: int, k: int, a: int | None, lda: int, b: int | None, ldb: int, c: int | None, ldc: int
     ) -> int:
@@ -199,13 +215,13 @@ class _Entries:
         if self._packed_bytes:
             right = Operand(b or 0, (self._packed_bytes,))
         result = Operand(c or 0, (m, n * c_size), (ldc * c_size,), written=True)
-        return self._call(ENTRY, (m, n, k, left, lda, right, ldb, result, ldc))
+        return self.call(ENTRY, (m, n, k, left, lda, right, ldb, result, ldc))
 
     def _pack(self, k: int, n: int, b: int | None, ldb: int, packed: int | None) -> int:
         size = self._sizes[1]
         to = Operand(packed or 0, (self._packed_bytes,), written=True)
         rows, columns = self._shapes(0, n, k)[1]
-        return self._call(_PACKER, (k, n, Operand(b or 0, (rows, columns * size), (ldb * size,)), ldb, to))
+        return self.call(_PACKER, (k, n, Operand(b or 0, (rows, columns * size), (ldb * size,)), ldb, to))
 
     def _shapes(self, m: int, n: int, k: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """The rows and columns of A and B as they are stored."""
@@ -222,11 +238,4 @@ class _Entries:
         each[-1] = Tensor(addresses[-1], written=True)
         if self._packed_bytes:
             each[1] = Tensor(addresses[1], opaque_bytes=self._packed_bytes)
-        return self._call(_TENSORS, (each,))
-
-    def _call(self, function: str, arguments: tuple[Argument, ...]) -> int:
-        try:
-            return self._program.call(function, arguments, getattr(self._local, "counts", None))
-        except BaseException as error:  # it goes through machine code, and `errors` raises it
-            self._local.error = error
-            return _FAILED
+        return self.call(_TENSORS, (each,))

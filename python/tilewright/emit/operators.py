@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The builders of operators: by name of the operator, the module that compiles it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from tilewright.emit import STAGES
+from tilewright.errors import LoweringError
+from tilewright.operator_specs import OperatorSpec
+from tilewright.targets.base import Target
+
+if TYPE_CHECKING:
+    from tilewright.emit.modules import Built
+
+BUILDERS: Mapping[str, str] = MappingProxyType(
+    {
+        "attention": "attention",
+        "conv2d": "conv2d",
+    }
+)
+"""Modules of this package with ``build(spec, target, *, threads, parameters, until, allocator)``, as `build` below has it."""
+
+
+def build(
+    spec: OperatorSpec,
+    target: Target,
+    *,
+    threads: int = 1,
+    parameters: Mapping[str, int] | None = None,
+    until: str = "obj",
+    for_linking: bool = False,
+) -> Built:
+    """Compiles `spec` for `target`, which this machine need not be able to run.
+
+    Args:
+        spec: What to compute.
+        target: For which target.
+        threads: Most threads that a call uses.
+        parameters: Sizes of the schedule that override the model's, by name.
+        until: The last stage wanted: one of `STAGES`, or "obj".
+        for_linking: Whether the object gets its scratch memory from the C library, and not from the runtime that loads it.
+
+    Returns:
+        The stages reached, of one function whose name is the operator's.
+
+    Raises:
+        TargetError: The operator cannot be computed on the target.
+        ScheduleError: A schedule does not fit.
+        LoweringError: A later stage failed, or `until` is unknown.
+    """
+    from tilewright.lowering import driver
+
+    if until not in (*STAGES, "obj"):
+        raise LoweringError(f"unknown stage {until!r}", expected=f"one of {', '.join((*STAGES, 'obj'))}")
+    allocator = driver.LIBC_ALLOCATOR if for_linking else driver.RUNTIME_ALLOCATOR
+    builder = import_module(f"tilewright.emit.{BUILDERS[spec.operator]}")
+    return builder.build(
+        spec, target, threads=threads, parameters=dict(parameters or {}), until=until, allocator=allocator
+    )

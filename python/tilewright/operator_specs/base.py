@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the specs of all operators have, and what everything that takes any spec knows of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from tilewright.operand import OperandSpec
+
+
+class OperatorSpec(ABC):
+    """A spec of an operator built on matmul: a frozen dataclass, which compares, hashes and pickles by its fields.
+
+    ``repr(spec)`` names every field: with the target and the sources it is the key of the disk cache.
+
+    Attributes:
+        operator: The operator's name, which is also that of its C entry.
+    """
+
+    __slots__ = ()
+
+    operator: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def operands(self) -> tuple[OperandSpec, ...]:
+        """All operands but the result, in the order of the call."""
+
+    @property
+    @abstractmethod
+    def result(self) -> OperandSpec:
+        """The result, as an operand."""
+
+    @property
+    @abstractmethod
+    def flops(self) -> int:
+        """Operations: a multiply and an add for each product."""

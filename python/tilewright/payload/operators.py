@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The references of operators: by name of the operator, the module that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.dtypes import to_numpy
+from tilewright.errors import OperandError
+from tilewright.operator_specs import OperatorSpec
+from tilewright.payload import reference as products
+from tilewright.spec import MatmulSpec
+
+REFERENCES: Mapping[str, str] = MappingProxyType(
+    {
+        "attention": "attention_reference",
+        "conv2d": "conv2d_reference",
+    }
+)
+"""Modules of this package with ``known(spec, *operands)``: the result in float64 or int64, and how far a right kernel may be off."""
+
+
+def reference(spec: MatmulSpec | OperatorSpec, *operands: NDArray[Any], c: NDArray[Any] | None = None) -> NDArray[Any]:
+    """The result of `spec`, more accurate than any kernel of it may be, as float64, or as int64 where it is exact.
+
+    Args:
+        spec: What to compute: a product, as `payload.reference.reference` has it, or an operator.
+        *operands: All operands in the order of the call, of the spec's shapes and types.
+        c: For a product with beta 1, and only then, the former C.
+
+    Raises:
+        OperandError: A shape or an element type is not that of the spec.
+    """
+    if isinstance(spec, OperatorSpec):
+        return _known(spec, operands, c)[0]
+    return products.reference(spec, *operands, c=c)
+
+
+def error_bound(
+    spec: MatmulSpec | OperatorSpec, *operands: NDArray[Any], c: NDArray[Any] | None = None
+) -> NDArray[np.float64]:
+    """How far from `reference` a right kernel may be, elementwise; the arguments and errors are the same.
+
+    `payload.reference.error_bound` says what it is for products; those of operators are made of it.
+    """
+    if isinstance(spec, OperatorSpec):
+        return _known(spec, operands, c)[1]
+    return products.error_bound(spec, *operands, c=c)
+
+
+def _known(
+    spec: OperatorSpec, operands: tuple[NDArray[Any], ...], c: NDArray[Any] | None
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """The result, and its bound."""
+    if c is not None:
+        raise OperandError("is given", operand="c", expected=f"none, as {spec} never reads it")
+    check(spec, operands)
+    return import_module(f"tilewright.payload.{REFERENCES[spec.operator]}").known(spec, *operands)
+
+
+def check(spec: OperatorSpec, operands: tuple[NDArray[Any], ...]) -> None:
+    """Checks that operands have the shapes and types of the spec.
+
+    Raises:
+        OperandError: One has not, or there are too many or too few.
+    """
+    wanted = spec.operands
+    if len(operands) != len(wanted):
+        names = ", ".join(each.name for each in wanted)
+        raise OperandError(f"{len(operands)} operands", where="reference", expected=f"{len(wanted)} ({names})")
+    for each, array in zip(wanted, operands, strict=True):
+        if not isinstance(array, np.ndarray):
+            raise OperandError(f"is a {type(array).__name__}", operand=each.name, expected="a numpy array")
+        if array.shape != each.shape:
+            raise OperandError(f"has shape {array.shape}", operand=each.name, expected=f"{each.shape} for {spec}")
+        if array.dtype != to_numpy(each.type):
+            raise OperandError(
+                f"is of type {array.dtype.str}", operand=each.name, expected=f"{each.type.numpy} for {spec}"
+            )

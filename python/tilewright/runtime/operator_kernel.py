@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The kernel of an operator: what `tilewright.compile` returns for a spec that is no product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from tilewright._runtime import Code
+from tilewright.errors import TilewrightError
+from tilewright.operator_specs import OperatorSpec
+from tilewright.payload.signature import Signature
+from tilewright.runtime.kernel import Metadata, StageTexts
+from tilewright.runtime.module import Function
+from tilewright.runtime.packed_b import PackedB
+from tilewright.targets.base import Target
+
+Array = np.ndarray[Any, Any]
+
+
+class OperatorKernel(Function):
+    """An operator compiled for one spec and target.
+
+    ``kernel(*operands, out=None)`` takes the operands of `OperatorSpec.operands`, in that order or by name, as numpy arrays,
+    and returns the result: a new array, or `out`. Arrays are used where they lie and never copied; they need the types and
+    shapes of the spec and no gaps between their elements, those of up to two dimensions none in a row.
+
+    Any number of threads may call a kernel at once.
+
+    Raises (the call):
+        OperandError: An operand does not fit; the error says which, why, and what to do.
+        TypeError: Operands are missing, or too many.
+        MemoryError: There is no memory for the result or for scratch memory.
+    """
+
+    __slots__ = ("_asm", "_metadata", "_spec", "_target")
+
+    def __init__(
+        self,
+        code: Code,
+        signature: Signature,
+        spec: OperatorSpec,
+        target: Target,
+        metadata: Metadata,
+        stages: Mapping[str, str | Callable[[], str]],
+    ) -> None:
+        """Makes a kernel of linked code.
+
+        Args:
+            code: The linked entries.
+            signature: What the function takes and gives.
+            spec: What it computes.
+            target: What it was compiled for.
+            metadata: How it came about.
+            stages: The text of each stage by name, in order; or a function that makes the text when it is first asked for.
+        """
+        super().__init__(code, signature)
+        self._spec = spec
+        self._target = target
+        self._metadata = metadata
+        self._asm = StageTexts(stages)
+
+    if TYPE_CHECKING:  # The native base class has it.
+
+        def __call__(
+            self, *arguments: Array | PackedB, out: Array | tuple[Array, ...] | None = None, **named: Array | PackedB
+        ) -> Any:  # noqa: ANN401 - as of Function
+            """Computes the result, as the class says."""
+            ...
+
+    @property
+    def spec(self) -> Any:  # noqa: ANN401 - the class of the operator's spec
+        """What the kernel computes."""
+        return self._spec
+
+    @property
+    def target(self) -> Target:
+        """What the kernel was compiled for."""
+        return self._target
+
+    @property
+    def metadata(self) -> Metadata:
+        """How the kernel came about."""
+        return self._metadata
+
+    @property
+    def asm(self) -> Mapping[str, str]:
+        """The text of every stage by name, from the payload to the assembly; made when asked for, where it is not at hand.
+
+        Raises (on access):
+            UnknownStageError: There is no such stage; the message lists those that there are.
+        """
+        return self._asm
+
+    def __repr__(self) -> str:
+        """What it computes, for which target and by which schedule."""
+        threads = f", {self._metadata.threads} threads" if self._metadata.threads > 1 else ""
+        how = f", emulated by {self._metadata.emulator}" if self._metadata.emulator else ""
+        return f"<tilewright.OperatorKernel {self._spec} for {self._target.name}, schedule {self._metadata.schedule}{threads}{how}>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:  # noqa: ANN401 - as in object
+        """Refuses: a kernel is machine code in this process.
+
+        Raises:
+            TilewrightError: Always.
+        """
+        raise TilewrightError(
+            f"{self!r} cannot be pickled or copied: it is machine code in this process",
+            remedy="Pickle kernel.spec, and compile it in the other process, which takes milliseconds when it is cached",
+        )

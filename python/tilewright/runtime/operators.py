@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compilation of operators built on matmul, through the disk cache."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tilewright import _runtime, knobs, targets
+from tilewright.emit import STAGES, operators, versions
+from tilewright.errors import ScheduleError, TargetError
+from tilewright.operator_specs import OperatorSpec
+from tilewright.payload.signature import Signature
+from tilewright.runtime.cache import KernelCache
+from tilewright.runtime.kernel import Metadata
+from tilewright.runtime.module import entries
+from tilewright.runtime.operator_kernel import OperatorKernel
+from tilewright.schedules.plan import Schedule
+from tilewright.schedules.threads import check
+from tilewright.targets import GpuTarget, Target
+from tilewright.version import VERSION
+
+if TYPE_CHECKING:
+    from tilewright.emit.modules import Built
+
+
+def compile(
+    spec: OperatorSpec,
+    target: str | Target | GpuTarget,
+    threads: int,
+    schedule: Schedule,
+    *,
+    parameters: Mapping[str, int] | None,
+    cache: bool,
+    device: str | None,
+    vector_length: int | None,
+    streaming_length: int | None,
+) -> OperatorKernel:
+    """As `tilewright.compile`, for the spec of an operator.
+
+    Raises:
+        SpecError: `threads` is no int from 1 to 1024.
+        TargetError: The target is unknown, a GPU, or nothing here can run it, or not with several threads.
+        ScheduleError: A schedule is given, or a parameter is unknown.
+        LoweringError: A later stage failed.
+    """
+    from tilewright.runtime.compile import emulator_for, openmp_file
+
+    start = time.perf_counter()
+    if targets.gpu(target) is not None:
+        raise TargetError(f"{spec.operator} for {target}", where="compile", expected="a CPU's target")
+    if device is not None:
+        raise TargetError(f"device {device!r} for {spec.operator}", where="compile", expected="None: it runs on the CPU")
+    if schedule is not None:
+        raise ScheduleError(f"a schedule for {spec.operator}", expected="None: the operator has its own")
+    row = targets.resolve(target)
+    emulator = emulator_for(row, vector_length, streaming_length)
+    if check(threads, "compile") > 1:
+        if emulator is not None:
+            raise TargetError(f"{threads} threads for {row.name}, which is emulated here", expected="1")
+        openmp_file()  # its absence is better said before the work than after
+    make = partial(operators.build, spec, row, threads=threads, parameters=parameters)
+    store = KernelCache.from_knobs(knobs.load()) if cache else None
+    key = {"operator": repr(spec), "target": versions.of_target(row), "threads": str(threads)}
+    key |= {"parameters": repr(sorted((parameters or {}).items())), "compiler": versions.fingerprint()}
+    found = store.get(key) if store is not None else None
+    if found is not None and versions.are_unchanged(found.header.get("libraries")):
+        signature, object_ = Signature.from_json(found.header["function"]), found.object
+        seconds: Mapping[str, float] = {}
+        texts: Mapping[str, str] = {}
+    else:
+        found = None
+        built = make()
+        (signature,), object_, seconds, texts = built.functions, built.object, built.seconds, built.texts
+        if store is not None:
+            about = {"function": signature.as_json(), "target": row.name, "libraries": versions.libraries()}
+            store.put(key, object_, about)
+    facts = Metadata(
+        target=row.name,
+        triple=row.triple,
+        features=row.feature_string,
+        schedule=spec.operator,
+        parameters={"products": signature.products},
+        threads=threads,
+        seconds=seconds,
+        compile_seconds=time.perf_counter() - start,
+        object_bytes=len(object_),
+        cached=found is not None,
+        version=VERSION,
+        workspace_bytes=signature.workspace,
+        emulator="" if emulator is None else emulator.name,
+    )
+    stages = _texts(make, texts)
+    if emulator is not None:
+        from tilewright.runtime.emulated_operator import EmulatedOperator
+
+        return EmulatedOperator(object_, signature, spec, row, facts, stages, emulator)
+    names = entries((signature,))
+    return OperatorKernel(_runtime.Code(object_, names[0], names[1:]), signature, spec, row, facts, stages)
+
+
+def _texts(make: Callable[..., Built], known: Mapping[str, str]) -> dict[str, str | Callable[[], str]]:
+    """The text of every stage; those that are not at hand are made when they are asked for."""
+
+    def text(stage: str) -> str:
+        return make(until=stage).texts.get(stage, "")
+
+    return {stage: known[stage] if stage in known else partial(text, stage) for stage in STAGES}
