@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.dtypes import dtype
+from tilewright.dtypes import SMALL_FLOATS, dtype
 from tilewright.errors import SpecError
 from tilewright.expressions import ARITHMETIC, COMPARISONS, Program, convert, trace
 
 EPILOGUE_AXES = ("mn", "n", "m", "")
 """What a further operand has an extent for: every element, each column, each row, or nothing (one number for all)."""
-A_AXES, B_AXES = ("mk", "m", "k", ""), ("kn", "k", "n", "")
-"""The same for operands of a prologue, of A and of B."""
+A_AXES, B_AXES = ("mk", "m", "k", "mg", ""), ("kn", "k", "n", "gn", "")
+"""The same for operands of a prologue, of A and of B; g is a group of elements along K."""
 AXES = tuple(dict.fromkeys((*EPILOGUE_AXES, *A_AXES, *B_AXES)))
 FLOAT = "float"
 """Stands for the type in which an epilogue computes with floats: f64 for an accumulator of f64, and otherwise f32."""
@@ -32,7 +32,9 @@ ROW_FORMS = ("softmax", "row_sum", "row_max")
 REDUCTIONS = ("row_sum", "row_max")
 """Those of them that give one number for each row."""
 _RESERVED = ("a", "b", "c", "out")
-_INTEGERS = ("i8", "u8", "i32")
+_INTEGERS = ("i4", "u4", "i8", "u8", "i32")
+_SCALES = ("f8E8M0FNU",)
+"""Types of operands that nothing is converted to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +47,14 @@ class Operand:
         type: Its element type; "float" for the one that floats are computed in; None for that of what it meets.
         role: "" for numbers that the program is given as they are. "b" for a matrix like B: the program is given elements of
             A times it, of the accumulator's type. "index" for the numbers of rows, which no program sees.
+        group: With axes that have a g, how many elements along K share one of its elements.
     """
 
     name: str
     axes: str = "n"
     type: str | None = None
     role: str = ""
+    group: int = 0
 
     def __post_init__(self) -> None:
         """Checks the fields.
@@ -63,6 +67,13 @@ class Operand:
             raise SpecError(f"operand {self.name} has axes {self.axes!r}", where="epilogue", expected=f"one of {known}")
         if self.role != "index" and self.type not in (None, FLOAT):
             dtype(self.type)
+        if ("g" in self.axes) != (self.group > 0):
+            expected = "a group of elements for the axes that have a g, and for no others"
+            raise SpecError(
+                f"operand {self.name} has axes {self.axes!r} and group {self.group}",
+                where="prologue",
+                expected=expected,
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +87,7 @@ class Epilogue:
         form: "each": the program, and nothing else. One of `ROW_FORMS`: what is made of each row. "gather": rows of A are taken
             by their numbers, from a table.
         rows: With "gather", the rows of the table.
+        follows: Whether, as the last entry of a prologue, it leaves what `MatmulSpec` says is multiplied.
     """
 
     name: str
@@ -83,6 +95,7 @@ class Epilogue:
     program: Program
     form: str = "each"
     rows: int = 0
+    follows: bool = False
 
     def __str__(self) -> str:
         """The name."""
@@ -158,7 +171,7 @@ class Chain:
         """The types that the result C may have: floats are rounded to it."""
         if self.result in _INTEGERS:
             return (self.result,)
-        return ("f64", "f32") if self.compute == "f64" else ("f32", "bf16", "f16")
+        return ("f64", "f32") if self.compute == "f64" else ("f32", "bf16", "f16", *SMALL_FLOATS)
 
 
 def entry(value: object, field: str = "epilogue") -> Epilogue:
@@ -241,8 +254,8 @@ def chain(accumulator: str, epilogue: Sequence[Epilogue], taken: Sequence[str] =
         for operand in each.operands:
             element = str({None: whole.wide(source), FLOAT: compute}.get(operand.type, operand.type))
             element = accumulator if operand.role == "b" else element
-            element = element if operand.role == "index" else _converted(element, whole)
-            operands.append(Operand(_free(operand.name, names), operand.axes, element, operand.role))
+            element = element if operand.role == "index" or element in _SCALES else _converted(element, whole)
+            operands.append(replace(operand, name=_free(operand.name, names), type=element))
         steps = _types(each.program, whole, source, [str(operand.type) for operand in operands])
         result = {"softmax": compute, **dict.fromkeys(REDUCTIONS, whole.wide(source))}.get(each.form)
         typed = TypedEntry(each, tuple(operands), steps, source, result or steps[-1].result or compute)
@@ -294,11 +307,12 @@ def _common(whole: Chain, source: str, given: Sequence[str]) -> str:
 
 def _converted(element: str, whole: Chain) -> str:
     """The type `element`, when numbers can be converted to it and from it: not f64 and 16-bit floats in one epilogue."""
-    known = ("f64", "f32") if whole.compute == "f64" else ("f32", "bf16", "f16")
-    if element not in (*known, *_INTEGERS):
+    floats = ("f64", "f32") if whole.compute == "f64" else ("f32", "bf16", "f16", *SMALL_FLOATS)
+    known = (*floats, "i8", "u8", "i32")
+    if element not in known:
         raise SpecError(
             f"{element} in an epilogue that computes in {whole.compute}",
             where="epilogue",
-            expected=f"one of {', '.join((*known, *_INTEGERS))}",
+            expected=f"one of {', '.join(known)}",
         )
     return element

@@ -9,9 +9,9 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from tilewright import batches
+from tilewright import batches, groups
 from tilewright.dims import Dim, extent, fits, least
-from tilewright.dtypes import COMBINATIONS, Combination, DType, dtype
+from tilewright.dtypes import COMBINATIONS, SMALL_FLOATS, Combination, DType, dtype
 from tilewright.entries import (
     A_AXES,
     B_AXES,
@@ -20,12 +20,14 @@ from tilewright.entries import (
     ROW_FORMS,
     Chain,
     Epilogue,
+    Operand,
     TypedEntry,
     chain,
     converting,
     entry,
 )
 from tilewright.errors import SpecError
+from tilewright.nibbles import multiplied_as
 from tilewright.operand import OperandSpec
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
@@ -112,12 +114,17 @@ class MatmulSpec:
         """Fills in the element types that were left out, and checks that this release computes the combination."""
         object.__setattr__(self, "b", _type("b", _type("a", self.a).name if self.b is None else self.b).name)
         # What is multiplied is what the prologues leave.
+        object.__setattr__(self, "prologue_a", groups.settled(self.prologue_a, self.a))
+        follows = bool(self.prologue_b) and self.prologue_b[-1].follows
+        self._widen_stored("prologue_a", self.chain_a.result, self.a if follows else self.chain_b.result)
+        object.__setattr__(self, "prologue_b", groups.settled(self.prologue_b, self.a_type.name))
+        self._widen_stored("prologue_b", self.chain_b.result, self.chain_a.result)
         a, b = self.a_type, self.b_type
         object.__setattr__(self, "acc", _type("acc", a.accumulator if self.acc is None else self.acc).name)
         acc, last = self.acc_type, self.chain.result
         object.__setattr__(self, "c", _type("c", last if self.c is None else self.c).name)
         # An epilogue says itself what may come of the sum.
-        sum_ = acc if self.epilogue else self.c_type
+        sum_ = acc if self.epilogue or (acc.name == "f32" and self.c in SMALL_FLOATS) else self.c_type
         if Combination(a.name, b.name, acc.name, sum_.name) not in COMBINATIONS:
             left = self.prologue_a or self.prologue_b
             raise SpecError(
@@ -128,6 +135,11 @@ class MatmulSpec:
             )
         if self.epilogue:
             self._check_result(self.chain.results())
+
+    def _widen_stored(self, field: str, own: str, other: str) -> None:
+        """Ends a prologue that leaves a type that is only stored, and never multiplied, with a cast to one that is."""
+        if (wide := multiplied_as(own, other)) != own:
+            object.__setattr__(self, field, (*getattr(self, field), converting(wide)))
 
     def _check_result(self, possible: tuple[str, ...]) -> None:
         """Checks that the epilogue's last entry leaves what C can hold."""
@@ -150,6 +162,7 @@ class MatmulSpec:
         ):
             for each in chain_.entries:
                 _check_entry(each, field, axes, forms)
+                groups.check(each.operands, self.k, field)
         if any(each.form == "gather" for each in self.prologue_a[1:]):
             raise SpecError("gather_rows comes after another entry", where="prologue_a", expected="the first entry")
         rows = [each for each in self.epilogue if each.form in ROW_FORMS]
@@ -181,6 +194,8 @@ class MatmulSpec:
             ("C", self.c_shape, self.c_type),
             *((each.name, each.shape, each.type) for each in self.further),
         )
+        for each in self.operands:
+            _ = each.stored  # which refuses an extent that it cannot tell
         for name, shape, element in operands:
             if prod(map(least, shape)) * element.bytes > _MAX_BYTES:
                 raise SpecError(
@@ -372,8 +387,13 @@ class MatmulSpec:
     @property
     def transposed(self) -> tuple[bool, ...]:
         """Whether each of the operands, in the order of the call, is stored transposed."""
-        like_b = (each.role == "b" for chain_ in (self.chain_a, self.chain_b, self.chain) for each in chain_.operands)
-        return (self.a_transposed, self.b_transposed, *(self.b_transposed and each for each in like_b))
+        further = (each for chain_ in (self.chain_a, self.chain_b, self.chain) for each in chain_.operands)
+        return (self.a_transposed, self.b_transposed, *map(self._turned, further))
+
+    def _turned(self, operand: Operand) -> bool:
+        """Whether a further operand is stored transposed: as the matrix is that it is like, or of which it has the groups."""
+        like_b = operand.role == "b" or operand.axes == "gn"
+        return self.b_transposed if like_b else operand.axes == "mg" and self.a_transposed
 
     @property
     def a_shape(self) -> tuple[Any, ...]:
@@ -448,6 +468,11 @@ class MatmulSpec:
     def further(self) -> tuple[OperandSpec, ...]:
         """The further operands in the order of the call: those of A's prologue, of B's prologue and of the epilogue."""
         extents = {"m": self.m, "n": self.n, "k": self.k}
+
+        def sizes(operand: Operand) -> tuple[Any, ...]:
+            found = (groups.count(self.k, operand.group) if axis == "g" else extents[axis] for axis in operand.axes)
+            return tuple(reversed((*found,))) if self._turned(operand) else tuple(found)
+
         own = (self.a_batch or (), self.b_batch or (), self.batch)
         return tuple(
             self._operand(each.name, own[1], self.b_shape[-2:], self.b_stored, "nk" if self.b_transposed else "kn")
@@ -456,9 +481,9 @@ class MatmulSpec:
             else self._operand(
                 each.name,
                 batch if len(each.axes) == 2 else (),
-                tuple(extents[axis] for axis in each.axes),
+                sizes(each),
                 dtype(str(each.type)),
-                each.axes,
+                "".join("-" if axis == "g" else axis for axis in each.axes)[:: -1 if self._turned(each) else 1],
             )
             for chain_, batch in zip((self.chain_a, self.chain_b, self.chain), own, strict=True)
             for each in chain_.operands

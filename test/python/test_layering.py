@@ -21,6 +21,7 @@ LEAVES = {
     "batches": ("dims", "errors"),
     "dtypes": ("errors",),
     "operand": ("dtypes",),
+    "groups": ("dims", "errors", "dtypes", "expressions", "entries"),
     "expressions": ("errors", "dtypes"),
     "entries": ("errors", "dtypes", "expressions"),
     "math": ("expressions",),

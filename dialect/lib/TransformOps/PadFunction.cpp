@@ -3,12 +3,16 @@
 #include "PadFunction.h"
 #include "VectorBody.h"
 
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace tilewright;
+
+/// Every group is a multiple of so many elements, and blocks start at multiples of them.
+constexpr int64_t groupUnit = 16;
 
 /// Ops that only say which element a tensor.extract takes.
 static bool isPartOfIndex(Operation &op) {
@@ -30,6 +34,25 @@ static bool isGather(linalg::GenericOp generic, tensor::ExtractOp extract) {
   return map.getNumResults() == 1 && map.getResult(0) == getAffineDimExpr(0, map.getContext());
 }
 
+/// The dimension whose elements, or groups of elements, an input has along `result`; nothing for anything else.
+static std::optional<unsigned> dimensionOf(AffineExpr result) {
+  if (auto group = dyn_cast<AffineBinaryOpExpr>(result))
+    if (group.getKind() == AffineExprKind::FloorDiv && isa<AffineConstantExpr>(group.getRHS()))
+      result = group.getLHS();
+  if (auto dim = dyn_cast<AffineDimExpr>(result))
+    return dim.getPosition();
+  return std::nullopt;
+}
+
+/// Whether each dimension is that of at most one result, and every result is of one.
+static bool hasOnePlaceEach(AffineMap map) {
+  llvm::SmallDenseSet<unsigned> found;
+  return llvm::all_of(map.getResults(), [&](AffineExpr result) {
+    std::optional<unsigned> dim = dimensionOf(result);
+    return dim && found.insert(*dim).second;
+  });
+}
+
 linalg::GenericOp PadFunction::producerOf(Value source) {
   if (auto slice = source.getDefiningOp<tensor::ExtractSliceOp>())
     source = slice.getSource();
@@ -41,7 +64,7 @@ StringRef PadFunction::unsupported(linalg::GenericOp generic, bool transposed) {
       !generic.getMatchingIndexingMap(&generic.getDpsInitsMutable()[0]).isIdentity() ||
       !generic.getMatchingBlockArgument(&generic.getDpsInitsMutable()[0]).use_empty())
     return "is no elementwise function of a matrix";
-  if (!llvm::all_of(generic.getIndexingMapsArray(), [](AffineMap map) { return map.isProjectedPermutation(); }) ||
+  if (!llvm::all_of(generic.getIndexingMapsArray(), hasOnePlaceEach) ||
       (transposed && !generic.getIndexingMapsArray().front().isIdentity()))
     return "reads an input neither at the same place nor broadcast";
   auto isOther = [&](Operation &op) {
@@ -66,31 +89,63 @@ PadFunction::PadFunction(RewriterBase &rewriter, Location loc, Value source, std
       offset = getValueOrCreateConstantIndexOp(rewriter, loc, given);
 }
 
+Value PadFunction::placeIn(AffineExpr result, std::array<Value, 2> at) {
+  SmallVector<OpFoldResult> dims{getAsOpFoldResult(at[0]), getAsOpFoldResult(at[1])};
+  return getValueOrCreateConstantIndexOp(rewriter, loc,
+                                         affine::makeComposedFoldedAffineApply(rewriter, loc, result, dims));
+}
+
 /// One element of an input, the same for a whole vector.
 Value PadFunction::element(OpOperand &operand, std::array<Value, 2> at) {
   SmallVector<Value> indices;
   for (AffineExpr result : generic.getMatchingIndexingMap(&operand).getResults())
-    indices.push_back(at[cast<AffineDimExpr>(result).getPosition()]);
+    indices.push_back(placeIn(result, at));
   return tensor::ExtractOp::create(rewriter, loc, operand.get(), indices);
+}
+
+/// A vector along the groups of an input. It starts where `groupUnit` elements do, or is a part of such elements.
+Value PadFunction::groupVector(OpOperand &operand, std::array<Value, 2> at, unsigned along, int64_t width) {
+  Value first = vector::BroadcastOp::create(
+      rewriter, loc, VectorType::get({std::min(width, groupUnit)}, elementType(operand)), element(operand, at));
+  if (width <= groupUnit)
+    return first;
+  auto type = VectorType::get({width}, elementType(operand));
+  Value vector = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(type)), start = at[along];
+  for (int64_t i = 0; i < width; i += groupUnit) {
+    // Beyond the last element there is no group, and what is computed there is not kept.
+    Value size = tensor::DimOp::create(rewriter, loc, generic.getDpsInitOperand(0)->get(), along);
+    Value one = arith::ConstantIndexOp::create(rewriter, loc, 1), by = arith::ConstantIndexOp::create(rewriter, loc, i);
+    at[along] = arith::MinUIOp::create(rewriter, loc, arith::AddIOp::create(rewriter, loc, start, by),
+                                       arith::SubIOp::create(rewriter, loc, size, one));
+    auto part = VectorType::get({std::min(groupUnit, width - i)}, elementType(operand));
+    vector = vector::InsertStridedSliceOp::create(
+        rewriter, loc, vector::BroadcastOp::create(rewriter, loc, part, element(operand, at)), vector, i, 1);
+  }
+  return vector;
 }
 
 Value PadFunction::operandVector(OpOperand &operand, std::array<Value, 2> at, unsigned along, int64_t width,
                                  bool inBounds) {
-  Type type = cast<RankedTensorType>(operand.get().getType()).getElementType();
+  Type type = elementType(operand);
   AffineMap map = generic.getMatchingIndexingMap(&operand);
   SmallVector<Value> indices;
   std::optional<unsigned> position;
+  bool hasGroups = false;
   for (auto [i, result] : llvm::enumerate(map.getResults())) {
-    unsigned dim = cast<AffineDimExpr>(result).getPosition();
-    indices.push_back(at[dim]);
-    if (dim == along)
+    hasGroups |= !isa<AffineDimExpr>(result);
+    indices.push_back(placeIn(result, at));
+    if (dimensionOf(result) == along)
       position = i;
   }
+  if (position && !isa<AffineDimExpr>(map.getResult(*position)))
+    return groupVector(operand, at, along, width);
   if (!position)
     return vector::BroadcastOp::create(rewriter, loc, VectorType::get({width}, type), element(operand, at));
   Value zero = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(type));
   unsigned rank = map.getNumResults();
-  bool sideBySide = *position == rank - 1 || (transposed && operand.getOperandNumber() == 0);
+  // What is stored transposed is the matrix, and what has an element for each of its groups.
+  bool turned = transposed && (operand.getOperandNumber() == 0 || hasGroups);
+  bool sideBySide = turned ? *position == 0 : *position == rank - 1;
   SmallVector<int64_t> shape{width};
   SmallVector<AffineExpr> results{rewriter.getAffineDimExpr(*position)};
   SmallVector<bool> bounds{inBounds};
@@ -105,6 +160,10 @@ Value PadFunction::operandVector(OpOperand &operand, std::array<Value, 2> at, un
                                      /*mask=*/Value(), rewriter.getBoolArrayAttr(bounds));
   return sideBySide ? vector
                     : vector::ShapeCastOp::create(rewriter, loc, VectorType::get({width}, type), vector).getResult();
+}
+
+Type PadFunction::elementType(OpOperand &operand) {
+  return cast<RankedTensorType>(operand.get().getType()).getElementType();
 }
 
 /// Elements side by side of the row of a table whose number stands in an input.

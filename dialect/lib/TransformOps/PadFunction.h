@@ -35,6 +35,9 @@ private:
                             bool inBounds);
   mlir::Value gathered(mlir::tensor::ExtractOp extract, std::array<mlir::Value, 2> at, int64_t width, bool inBounds);
   mlir::Value element(mlir::OpOperand &operand, std::array<mlir::Value, 2> at);
+  mlir::Value groupVector(mlir::OpOperand &operand, std::array<mlir::Value, 2> at, unsigned along, int64_t width);
+  mlir::Value placeIn(mlir::AffineExpr result, std::array<mlir::Value, 2> at);
+  static mlir::Type elementType(mlir::OpOperand &operand);
 
   mlir::RewriterBase &rewriter;
   mlir::Location loc;

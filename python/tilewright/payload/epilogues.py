@@ -141,20 +141,58 @@ def quantize(scale: float, zero_point: int = 0, type: str = "i8") -> Epilogue:
     return Epilogue(f"quantize({factor!r}, {zero}, {type!r})", (), program)
 
 
-def dequantize(scale: float | str = "n", zero_point: int = 0) -> Epilogue:
-    """(c - zero_point) · scale: a number; or an operand of floats for each column ("n"), each row ("m"), or for all ("")."""
-    if isinstance(zero_point, bool) or not isinstance(zero_point, int):
-        raise SpecError(f"dequantize with zero point {zero_point!r}", where="epilogue", expected="an int")
+def dequantize(
+    scale: float | str = "n",
+    zero_point: int | str = 0,
+    group: int = 0,
+    type: str | None = None,
+    scale_type: str = FLOAT,
+) -> Epilogue:
+    """(c - zero_point) · scale: numbers, or operands with one for each column ("n"), each row ("m"), or for all ("").
 
-    def shifted(c: Traced) -> Traced:
-        return c - zero_point if zero_point else c
+    In a prologue, with a `group`, there is one for so many elements along K: axes "gn" in `prologue_b`, "mg" in `prologue_a`.
+    The operand then has ceil(K / group) × N elements, or M × ceil(K / group); stored transposed, N × ceil(K / group), where its
+    matrix is stored transposed.
 
-    if isinstance(scale, str):
-        operand = Operand("scale", scale, FLOAT)
-        name = f"dequantize({scale!r}, {zero_point})"
-        return Epilogue(name, (operand,), trace(lambda c, x: shifted(c) * x, 1))
-    factor = _number("dequantize", scale)
-    return Epilogue(f"dequantize({factor!r}, {zero_point})", (), trace(lambda c: shifted(c) * factor, 0))
+    Args:
+        scale: A number, or the axes of an operand.
+        zero_point: An int; or the type of an operand with the axes of the scale: "u8", "i8", "f32"...
+        group: With axes that have a g, its elements: a multiple of 16.
+        type: As which the result is multiplied, when this is the last entry of a prologue: "bf16", "f16" or "f32". By default
+            that of A, or bf16 where A is stored in eight bits or less. In an epilogue it is left to the next entry.
+        scale_type: The type of the operand of scales: "f32", "f16", "bf16"; and "f8E8M0FNU", a power of two, as the blocks of
+            the OCP Microscaling Formats (MX) Specification, version 1.0 (2023), have it.
+
+    Raises:
+        SpecError: The zero point is neither, or an operand without one of scales; or an argument does not fit.
+    """
+    by_operand = isinstance(zero_point, str)
+    if (
+        isinstance(zero_point, bool)
+        or not isinstance(zero_point, int | str)
+        or (by_operand and not isinstance(scale, str))
+    ):
+        expected = "an int; or, with axes for the scale, a type"
+        raise SpecError(f"dequantize with zero point {zero_point!r}", where="epilogue", expected=expected)
+    as_type = type and dtype(type).name
+
+    def of(c: Traced, factor: Traced | float, zero: Traced | int) -> Traced:
+        result = (c - zero if by_operand or zero_point else c) * factor
+        return convert(result, as_type) if as_type else result
+
+    follows = isinstance(scale, str) and not as_type
+    if not isinstance(scale, str):
+        factor = _number("dequantize", scale)
+        return Epilogue(f"dequantize({factor!r}, {zero_point})", (), trace(lambda c: of(c, factor, int(zero_point)), 0))
+    operands = [Operand("scale", scale, scale_type, group=group)]
+    if by_operand:
+        operands.append(Operand("zero_point", scale, str(zero_point), group=group))
+        program = trace(of, 2)
+    else:
+        program = trace(lambda c, x: of(c, x, int(zero_point)), 1)
+    further = (("group", group), ("type", as_type), ("scale_type", scale_type if scale_type != FLOAT else None))
+    said = "".join(f", {name}={value!r}" for name, value in further if value)
+    return Epilogue(f"dequantize({scale!r}, {zero_point!r}{said})", tuple(operands), program, follows=follows)
 
 
 def glu(activation: str | Callable[..., Any] = "silu") -> Epilogue:

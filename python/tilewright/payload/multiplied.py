@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import DType, to_numpy
-from tilewright.entries import Chain
+from tilewright.entries import Chain, Operand
 from tilewright.errors import OperandError
 from tilewright.payload import propagation
 from tilewright.payload.propagation import Known
@@ -37,7 +37,7 @@ def of(chain: Chain, matrix: NDArray[Any], operands: Sequence[NDArray[Any]], axe
             )
         matrix = matrix[numbers]
     known = [
-        propagation.exact(_broadcast(array, operand.axes, axes), str(operand.type))
+        propagation.exact(_broadcast(array, operand, axes, matrix.shape), str(operand.type))
         for array, operand in zip(given, chain.operands, strict=True)
     ]
     result = propagation.apply(chain, propagation.exact(matrix, chain.accumulator), known)
@@ -65,8 +65,12 @@ def inexact(
     return np.where(wild, np.inf, off)
 
 
-def _broadcast(array: NDArray[Any], own: str, axes: str) -> NDArray[Any]:
-    """An operand with an extent of one for each dimension that it has no extent for."""
+def _broadcast(array: NDArray[Any], operand: Operand, axes: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """An operand with an extent of one for each dimension that it has no extent for; of groups, with one for each element."""
+    own = operand.axes
+    if operand.group:
+        along = axes.index("k") - 2
+        return np.repeat(array, operand.group, along).take(range(shape[along]), along)
     if own == axes:
         return array
     return array.reshape(array.size if own == axes[0] else 1, array.size if own == axes[1] else 1)

@@ -47,11 +47,15 @@ def _computed(
     gathers = bool(chain.entries) and chain.entries[0].entry.form == "gather"
     place = {axis: number for number, axis in enumerate((*map(str, loops), *axes))}
 
-    def map_of(own: Sequence[int], named: str) -> ir.AffineMap:
-        results = [ir.AffineDimExpr.get(place[axis]) for axis in (*map(str, own), *named)]
+    def map_of(own: Sequence[int], named: str, group: int = 1) -> ir.AffineMap:
+        results = [ir.AffineDimExpr.get(place[axis.replace("g", "k")]) for axis in (*map(str, own), *named)]
+        results = [
+            ir.AffineExpr.get_floor_div(each, group) if axis == "g" else each
+            for each, axis in zip(results, (*[""] * len(own), *named), strict=True)
+        ]
         return ir.AffineMap.get(len(place), 0, results)
 
-    maps = [map_of(each.loops, typed.axes) for each, typed in zip(specs, chain.operands, strict=True)]
+    maps = [map_of(each.loops, typed.axes, typed.group) for each, typed in zip(specs, chain.operands, strict=True)]
     identity = map_of(loops, axes)
     inputs = [*([] if gathers else [matrix]), *operands]
 

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import to_numpy
+from tilewright.entries import Operand
 from tilewright.errors import OperandError
 from tilewright.payload import multiplied
 from tilewright.payload.calls import of_call
@@ -95,6 +96,10 @@ def _fused(
     """The result of all prologues and of the epilogue, and how far from it a right kernel's may be."""
     a, b = _straight(spec, a, b)
     first, second = len(spec.chain_a.operands), len(spec.chain_b.operands)
+    operands = [
+        array.swapaxes(-1, -2) if turned and each.role != "b" else array
+        for array, each, turned in zip(operands, _further(spec), spec.transposed[2:], strict=True)
+    ]
     left = multiplied.of(spec.chain_a, a, operands[:first], "mk")
     right = multiplied.of(spec.chain_b, b, operands[first : first + second], "kn")
     given = [
@@ -104,6 +109,11 @@ def _fused(
         for each, array in zip(spec.chain.operands, operands[first + second :], strict=True)
     ]
     return finish(spec, _known_sums(spec, left, right), given, c)
+
+
+def _further(spec: MatmulSpec) -> tuple[Operand, ...]:
+    """The further operands of all entries."""
+    return (*spec.chain_a.operands, *spec.chain_b.operands, *spec.chain.operands)
 
 
 def _known_sums(spec: MatmulSpec, left: Known, right: Known) -> Known:
