@@ -38,7 +38,7 @@ def of_operand(field: str, value: object, batch: tuple[Any, ...]) -> tuple[Any, 
     pairs = zip(reversed(own), reversed(batch), strict=False)
     if len(own) > len(batch) or any(mine not in (1, whole) for mine, whole in pairs):
         raise SpecError(
-            f"{field} is {own} for batch {batch}",
+            f"{field} is {text(own)} for batch {text(batch)}",
             where="MatmulSpec",
             expected="the last extents of batch, or some of them, each as it is there or 1",
         )

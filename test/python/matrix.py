@@ -155,6 +155,12 @@ def _batch(chance: random.Random, _: Drawn) -> dict[str, tuple[int, ...]]:
     return fields
 
 
+def _open_batch(chance: random.Random, drawn: Drawn) -> dict[int, tw.Dim]:
+    """Mostly none; otherwise axes of the batch of which only a call tells how many entries they have."""
+    batch = drawn["batch"].get("batch", ())
+    return {axis: tw.Dim(max=8) for axis in range(len(batch)) if chance.random() < 0.15}
+
+
 def _packs(drawn: Drawn) -> bool:
     """Whether it has something that only packing fuses."""
     entries = [each for each in drawn["epilogue"] if isinstance(each, Entry)]
@@ -193,6 +199,7 @@ AXES: tuple[tuple[str, Callable[[random.Random, Drawn], Any]], ...] = (
     ("dynamic", _dynamic),
     ("target", lambda r, _: "host" if r.random() < 0.5 else r.choice(products.LEVELS)),
     ("placings", lambda r, _: r.choices(PLACINGS, k=3)),
+    ("open_batch", _open_batch),
 )
 """What a case is made of, each drawn with what was drawn before it at hand."""
 
@@ -204,14 +211,14 @@ class Case:
     Attributes:
         seed: What it was drawn with.
         spec: What is computed.
-        calls: With which extents it is called: those drawn, and, where any are dynamic, others.
+        calls: With which extents it is called, those of the batch last: those drawn, and, where any are dynamic, others.
         options: How it is compiled: threads, schedule, parameters and target.
         placings: Of A and the further operands in turn, of B, and of C.
     """
 
     seed: int
     spec: tw.MatmulSpec
-    calls: tuple[tuple[int, int, int], ...]
+    calls: tuple[tuple[int, ...], ...]
     options: Mapping[str, Any]
     placings: list[Placing]
 
@@ -236,7 +243,9 @@ def draw(seed: int) -> Case:
             spec = _spec(drawn)
         except tw.SpecError:
             continue
-        calls = (drawn["extents"], *(_other(chance, drawn) for _ in range(2 if drawn["dynamic"] else 0)))
+        is_open = drawn["dynamic"] or drawn["open_batch"]
+        first = (*drawn["extents"], *drawn["batch"].get("batch", ()))
+        calls = (first, *(_other(chance, drawn) for _ in range(2 if is_open else 0)))
         options = {name: drawn[name] for name in ("target", "threads", "schedule")} | {"parameters": drawn["sizes"]}
         return Case(seed, spec, calls, options, drawn["placings"])
 
@@ -246,11 +255,24 @@ def _spec(drawn: Drawn) -> tw.MatmulSpec:
     types = drawn["types"]
     fields = {name: drawn[name] for name in ("layout", "beta", "b_packed", "epilogue", "deterministic")}
     fields |= {"a": types.a, "b": types.b, "acc": types.acc} | ({} if drawn["epilogue"] else {"c": types.c})
-    fields |= dict(zip("mnk", drawn["extents"], strict=True)) | drawn["batch"] | drawn["prologues"] | drawn["dynamic"]
-    return tw.MatmulSpec(**fields)
+    fields |= dict(zip("mnk", drawn["extents"], strict=True)) | drawn["prologues"] | drawn["dynamic"]
+    return tw.MatmulSpec(**fields, **_opened(drawn))
 
 
-def _other(chance: random.Random, drawn: Drawn) -> tuple[int, int, int]:
+def _opened(drawn: Drawn) -> dict[str, tuple[Any, ...]]:
+    """The batch as drawn, but for the axes that are open; what an operand has one of along such an axis, it has for all."""
+    fields = drawn["batch"]
+    if not fields:
+        return {}
+    rank, dims = len(fields["batch"]), drawn["open_batch"]
+    opened = {"batch": tuple(dims.get(axis, size) for axis, size in enumerate(fields["batch"]))}
+    for field in fields.keys() - {"batch"}:
+        own = enumerate(fields[field], rank - len(fields[field]))
+        opened[field] = tuple(None if axis in dims and size != 1 else size for axis, size in own)
+    return opened
+
+
+def _other(chance: random.Random, drawn: Drawn) -> tuple[int, ...]:
     """Other extents that the dynamic ones can be."""
     found = []
     for name, extent in zip("mnk", drawn["extents"], strict=True):
@@ -258,7 +280,9 @@ def _other(chance: random.Random, drawn: Drawn) -> tuple[int, int, int]:
         while dim and (extent := chance.randint(0, LONGEST) // dim.multiple * dim.multiple) not in dim:
             pass
         found.append(extent)
-    return found[0], found[1], found[2]
+    batch = drawn["batch"].get("batch", ())
+    found += [chance.randint(0, 4) if axis in drawn["open_batch"] else size for axis, size in enumerate(batch)]
+    return tuple(found)
 
 
 def run(case: Case, on: Runner, spent: Counter[str]) -> None:

@@ -33,6 +33,16 @@ def strided(shape: tuple[int, ...], numpy_type: np.dtype[Any]) -> np.ndarray:
     return np.moveaxis(whole[..., 1:-2], 0, -2)
 
 
+def tensor(array: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | None, kept: list[Any]) -> DLTensor:
+    """An array of f32 as C has it; `kept` keeps all that it points to."""
+    extents = (ctypes.c_int64 * len(shape))(*shape)
+    steps = None if strides is None else (ctypes.c_int64 * len(shape))(*strides)
+    at = [None if each is None else ctypes.addressof(each) for each in (extents, steps)]
+    header = DLTensor(array.ctypes.data, 1, 0, len(shape), 2, 32, 1, *at, 0)
+    kept += [extents, steps, header]
+    return header
+
+
 def check(spec: tw.MatmulSpec, schedule: str | None = None, **how: Any) -> tw.Kernel:
     """Compiles and calls the kernel, into rows with gaps between them, and checks every element and every gap."""
     kernel = tw.compile(spec, schedule=schedule, cache=False, **how)
@@ -182,12 +192,69 @@ def test_wrong_operands_of_matmul(a, b, what):
         tw.matmul(np.ones(a, np.float32), np.ones(b, np.float32))
 
 
+OPEN: list[dict[str, Any]] = [
+    {"batch": (None, 3), "b_batch": (None, 1), "epilogue": (tw.bias("n"), tw.residual("mn"), tw.gelu())},
+    {"batch": (2, None), "b_batch": (None,), "a": "bf16", "c": "bf16", "epilogue": (tw.residual("mn"),)},
+    {"batch": (None, None), "a_batch": (None, 1), "a": "u8", "b": "i8", "beta": 1},
+    {"batch": (None,), "m": None, "n": None, "k": None, "layout": "nt"},
+    {"batch": (tw.Dim(1, 8),), "m": None, "b_batch": (), "b_packed": True},
+    {"batch": (None,), "prologue_b": (tw.scale_by("k"),), "epilogue": (tw.softmax(),)},
+    {"batch": (None,), "m": 200, "n": 160, "k": 150, "threads": 2},
+]
+
+
+@pytest.mark.parametrize("fields", OPEN, ids=str)
+def test_any_number_of_entries(fields):
+    fields = {"m": 21, "n": 40, "k": 18} | fields
+    kernel = tw.compile(
+        tw.MatmulSpec(**{k: v for k, v in fields.items() if k != "threads"}), threads=fields.get("threads", 1)
+    )
+    for size in (1, 4):
+        sizes = {name: size if name.startswith("b") else 10 + size for name in kernel.spec.open}
+        spec = kernel.spec.sized(sizes)
+        assert not spec.open
+        operands = operands_of(spec)
+        out = strided(spec.c_shape, to_numpy(spec.c_type))
+        out[...] = 3
+        also = {"c": out.copy()} if spec.beta else {}
+        expected, bound = (of(kernel.spec, *operands, **also) for of in (tw.reference, tw.error_bound))
+        taken: list[Any] = list(operands)
+        if spec.b_packed:
+            taken[1] = kernel.pack_b(operands[1])
+        assert kernel(*taken, out=out) is out
+        assert within_bound(out, expected, bound).all(), str(spec)
+    none = kernel.spec.sized(dict.fromkeys(kernel.spec.open, 0)) if "b_packed" not in fields else None
+    if none is not None and not none.beta:
+        assert kernel(*operands_of(none)).shape == none.c_shape
+
+
+def test_entries_that_do_not_fit_are_refused():
+    kernel = tw.compile(tw.MatmulSpec(3, 4, 5, batch=(tw.Dim(2, 8, 2), None)))
+    a, b = np.ones((2, 3, 3, 5), np.float32), np.ones((2, 3, 5, 4), np.float32)
+    for wrong in (3, 10):
+        with pytest.raises(
+            tw.OperandError, match=f"extent 0 of the batch is {wrong}; expected a multiple of 2 from 2 to 8"
+        ):
+            kernel(np.ones((wrong, 3, 3, 5), np.float32), b)
+    with pytest.raises(tw.OperandError, match=r"operand b: shape \(4, 3, 5, 4\); expected \(2, 3, 5, 4\)"):
+        kernel(a, np.ones((4, 3, 5, 4), np.float32))
+    with pytest.raises(tw.OperandError, match=r"operand b: shape \(1, 3, 5, 4\)"):  # Broadcasting is the spec's to say.
+        kernel(a, b[:1])
+    entry = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3)(kernel.c_function.address)
+    c = np.zeros((2, 3, 3, 4), np.float32)
+    for given, status in ((b, 0), (b[:1], 1)):
+        kept: list[Any] = []
+        assert entry(*(ctypes.addressof(tensor(each, each.shape, None, kept)) for each in (a, given, c))) == status
+    assert (c == 5).all()
+
+
 @pytest.mark.parametrize(
     ("fields", "what"),
     [
         ({"batch": (2, -1)}, "batch is -1; expected an extent from 0"),
         ({"batch": (2, "3")}, "batch is '3', a str"),
         ({"batch": (2,), "b_batch": (3,)}, r"b_batch is \(3,\) for batch \(2,\)"),
+        ({"batch": (None,), "b_batch": (3,)}, r"b_batch is \(3,\) for batch \(\?,\)"),
         ({"batch": (2,), "a_batch": (1, 2)}, r"a_batch is \(1, 2\) for batch \(2,\)"),
         ({"batch": (2,), "b_packed": True}, r"b_packed with a B for each of batch \(2,\)"),
         ({"batch": (2**31 - 1,) * 3}, "more bytes than a 64-bit offset can reach"),
@@ -237,16 +304,8 @@ def test_the_c_entry_takes_tensors():
 
     def call(strides: tuple[int, ...] | None, shape: tuple[int, ...] = spec.c_shape) -> int:
         kept: list[Any] = []
-
-        def tensor(array: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> DLTensor:
-            extents = (ctypes.c_int64 * len(shape))(*shape)
-            steps = None if strides is None else (ctypes.c_int64 * len(shape))(*strides)
-            kept.extend((extents, steps))
-            at = [None if each is None else ctypes.addressof(each) for each in (extents, steps)]
-            return DLTensor(array.ctypes.data, 1, 0, len(shape), 2, 32, 1, *at, 0)
-
-        tensors = [tensor(a, a.shape, None), tensor(b, b.shape, None), tensor(c, shape, strides)]
-        return entry(*map(ctypes.addressof, tensors))
+        given = [(a, a.shape, None), (b, b.shape, None), (c, shape, strides)]
+        return entry(*(ctypes.addressof(tensor(*each, kept)) for each in given))
 
     assert call(None) == 0
     assert (c == kernel(a, b)).all()

@@ -15,6 +15,7 @@ from tilewright.cli import bench_static, options
 from tilewright.cli.bench_outputs import Outputs
 from tilewright.cli.bench_progress import progress_bar, set_up
 from tilewright.cli.output import console, print_whole
+from tilewright.dims import Dim
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def _collector(asked: Sequence[Case], failures: list[str]) -> Callable[[Case, Ex
     )
 
 
-def _shapes(shapes: Sequence[options.Extents], batch: tuple[int, ...], suites: Sequence[str]) -> list[Shape]:
+def _shapes(shapes: Sequence[options.Extents], batch: tuple[options.Extent, ...], suites: Sequence[str]) -> list[Shape]:
     """The shapes to measure, each once; those that are given have the batch.
 
     Raises:
@@ -233,6 +234,10 @@ def _shapes(shapes: Sequence[options.Extents], batch: tuple[int, ...], suites: S
 
     if not shapes and not suites:
         raise click.UsageError("nothing to measure; expected --shape MxNxK or --suite NAME")
+    if any(isinstance(each, Dim) for each in batch):
+        raise click.UsageError(
+            f"--batch {'x'.join(map(str, batch))} is no number of products to measure; expected sizes"
+        )
     named = [each for name in suites for each in (SUITES.values() if name == "all" else [suite(name)])]
     given = [replace(parse_shape(f"{m}x{n}x{k}"), batch=batch) for m, n, k in shapes]
     return list(dict.fromkeys([*given, *(shape for each in named for shape in each.shapes)]))

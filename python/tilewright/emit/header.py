@@ -115,7 +115,10 @@ def _stored(spec: MatmulSpec) -> str:
 
 def _open(spec: MatmulSpec) -> str:
     """What extents are that only a call tells; nothing without one."""
-    said = [f"{name} is {size.words}" for name, size in spec.open.items()]
+    said = [
+        f"{name if name in spec.dynamic else f'extent {name[1:]} of the batch'} is {size.words}"
+        for name, size in spec.open.items()
+    ]
     return f"\n   Of what is written ?, {', '.join(said)}." if said else ""
 
 
