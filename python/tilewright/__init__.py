@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         TargetError,
         TilewrightError,
     )
+    from tilewright.nibbles import pack_nibbles, unpack_nibbles
     from tilewright.payload.epilogues import (
         bias,
         cast,
@@ -89,6 +90,8 @@ _ORIGINS = {
     "silu": "payload.epilogues",
     "softmax": "payload.epilogues",
     "tanh": "payload.epilogues",
+    "pack_nibbles": "nibbles",
+    "unpack_nibbles": "nibbles",
     "error_bound": "payload.operators",
     "reference": "payload.operators",
     "compile": "runtime.compile",
@@ -137,6 +140,7 @@ __all__ = [
     "math",
     "matmul",
     "multiply",
+    "pack_nibbles",
     "quantize",
     "reference",
     "relu",
@@ -150,6 +154,7 @@ __all__ = [
     "softmax",
     "tanh",
     "targets",
+    "unpack_nibbles",
 ]
 
 

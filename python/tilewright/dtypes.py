@@ -35,6 +35,9 @@ class DType:
         roundoff: Unit roundoff u of round-to-nearest, half the distance from 1 to the next number; None for integers.
         accumulator: Name of the type in which products of this type are summed.
         numpy_module: The package that brings the numpy type, where numpy itself does not; otherwise None.
+        multiplied: Name of the type as which its elements are multiplied where nothing else is asked for; None: as they are. It
+            holds every one of them.
+        finite: Whether it has no Inf: what is too large becomes NaN.
     """
 
     name: str
@@ -45,6 +48,8 @@ class DType:
     roundoff: float | None
     accumulator: str
     numpy_module: str | None = None
+    multiplied: str | None = None
+    finite: bool = False
 
     def __post_init__(self) -> None:
         """Checks the row against itself.
@@ -63,6 +68,11 @@ class DType:
     def bytes(self) -> int:
         """Bytes of one element in memory, rounded up."""
         return -(-self.bits // 8)
+
+    @property
+    def packed(self) -> int:
+        """Elements that share a byte in memory: 1, or 2 of those of four bits."""
+        return max(1, 8 // self.bits)
 
     def __str__(self) -> str:
         """The name."""
@@ -91,7 +101,8 @@ class Combination:
 
 
 # Unit roundoffs u = 2**-p. Precision p: IEEE 754-2019, table 3.5, binary16 11, binary32 24, binary64 53; bfloat16 8 (Intel,
-# "BFLOAT16 - Hardware Numerics Definition", 2018).
+# "BFLOAT16 - Hardware Numerics Definition", 2018); f8E4M3FN 4, f8E5M2 3 (OCP 8-bit Floating Point Specification, revision 1.0),
+# f4E2M1FN 2, f8E8M0FNU 1 (OCP Microscaling Formats Specification, version 1.0).
 _ROWS = (
     DType("f32", 32, "float", mlir="f32", numpy="float32", roundoff=2.0**-24, accumulator="f32"),
     DType("f64", 64, "float", mlir="f64", numpy="float64", roundoff=2.0**-53, accumulator="f64"),
@@ -110,6 +121,28 @@ _ROWS = (
     DType("u8", 8, "uint", mlir="i8", numpy="uint8", roundoff=None, accumulator="i32"),
     DType("i32", 32, "int", mlir="i32", numpy="int32", roundoff=None, accumulator="i32"),
     DType("i64", 64, "int", mlir="i64", numpy="int64", roundoff=None, accumulator="i64"),
+    *(
+        DType(
+            name,
+            bits,
+            "float",
+            mlir=name,
+            numpy=numpy,
+            roundoff=roundoff,
+            accumulator="f32",
+            numpy_module="ml_dtypes",
+            multiplied=multiplied,
+            finite=finite,
+        )
+        for name, bits, numpy, roundoff, multiplied, finite in (
+            ("f8E4M3FN", 8, "float8_e4m3fn", 2.0**-4, "bf16", True),
+            ("f8E5M2", 8, "float8_e5m2", 2.0**-3, "bf16", False),
+            ("f4E2M1FN", 4, "float4_e2m1fn", 2.0**-2, "bf16", True),
+            ("f8E8M0FNU", 8, "float8_e8m0fnu", 2.0**-1, None, True),
+        )
+    ),
+    DType("i4", 4, "int", "i4", "int4", roundoff=None, accumulator="i32", numpy_module="ml_dtypes", multiplied="i8"),
+    DType("u4", 4, "uint", "i4", "uint4", roundoff=None, accumulator="i32", numpy_module="ml_dtypes", multiplied="u8"),
 )
 
 DTYPES: Mapping[str, DType] = MappingProxyType({row.name: row for row in _ROWS})
@@ -128,6 +161,19 @@ COMBINATIONS = (
     Combination("u8", "u8", "i32", "i32"),
 )
 """What this release computes with."""
+
+STORED: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("f8E4M3FN", "f8E5M2", "f4E2M1FN"), frozenset({"bf16", "f16", "f32"})),
+        "i4": frozenset({"i8", "i32", "bf16", "f16", "f32"}),
+        "u4": frozenset({"i8", "u8", "i32", "bf16", "f16", "f32"}),
+        "f8E8M0FNU": frozenset({"bf16", "f32"}),
+    }
+)
+"""Types that are stored, and widened before they are multiplied: by name, those that hold every one of their elements."""
+
+SMALL_FLOATS = ("f8E4M3FN", "f8E5M2")
+"""Those of them to which a sum, or the result of an epilogue, in f32 can be rounded."""
 
 _BY_NUMPY: Mapping[str, DType] = MappingProxyType({row.numpy: row for row in _ROWS})
 
@@ -170,9 +216,16 @@ def from_numpy(numpy_dtype: np.dtype[Any]) -> DType:
 
 
 def to_numpy(element: DType) -> np.dtype[Any]:
-    """The numpy type in which elements of that type are stored; what brings it is imported."""
+    """The numpy type of elements of that type, one by one; what brings it is imported."""
     import numpy
 
     if element.numpy_module is None:
         return numpy.dtype(element.numpy)
     return numpy.dtype(getattr(import_module(element.numpy_module), element.numpy))
+
+
+def stored_numpy(element: DType) -> np.dtype[Any]:
+    """The numpy type of arrays that hold elements of that type in memory: bytes, where two of them share one."""
+    import numpy
+
+    return numpy.dtype(numpy.uint8) if element.packed > 1 else to_numpy(element)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.dtypes import DType
+from tilewright.nibbles import packed_extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,15 @@ class OperandSpec:
         """What each extent is: one of "m", "n" and "k", "b0" for the first axis of the batch; of one entry for all, empty."""
         loops = iter(self.loops)
         return (*("" if size == 1 else f"b{next(loops)}" for size in self.shape[: self.batch]), *self.axes)
+
+    @property
+    def stored(self) -> tuple[Any, ...]:
+        """Its extents in memory, as calls take it: in bytes along its last axis where elements share one.
+
+        Raises:
+            SpecError: That extent is one that only a call tells.
+        """
+        return self.shape if self.type.packed == 1 else (*self.shape[:-1], packed_extent(self.shape[-1], self.name))
 
     def looped(self, batch: tuple[Any, ...]) -> tuple[int, ...]:
         """The axes of `shape` but for those of the spec's `batch` that have one entry for all: what its loops go over."""

@@ -227,6 +227,9 @@ class MatmulSpec:
         if self.b_packed and self.b_batch:
             remedy = "Share one B between all (b_batch=()), or let calls take B as it is stored"
             raise _not_yet(f"b_packed with a B for each of batch {self.b_batch}", "b_batch=()", remedy)
+        if self.b_packed and self.b_stored.packed > 1:
+            remedy = "Let calls take B as it is stored: packed it would hold what its prologue makes of it"
+            raise _not_yet(f"b_packed with a B of {self.b}", "b_packed=False", remedy)
         if self.batch and self.gathers:
             raise _not_yet("gather_rows with a batch", "batch=()", "Gather the rows of all in one product")
 
@@ -497,7 +500,8 @@ class MatmulSpec:
     @property
     def takes_tensors(self) -> bool:
         """Whether the C entry takes a tensor for each operand, and not two matrices and their leading dimensions."""
-        return bool(self.batch or self.further or self.reduces_rows)
+        shared = any(each.type.packed > 1 for each in self.operands)  # its bytes are none of m, n and k
+        return bool(self.batch or self.further or self.reduces_rows or shared)
 
     @property
     def operands(self) -> tuple[OperandSpec, ...]:

@@ -23,7 +23,7 @@ def test_row_agrees_with_numpy(row):
     if row.kind == "float":
         assert row.roundoff == float(ml_dtypes.finfo(numpy_type).eps) / 2
     else:
-        assert (np.iinfo(numpy_type).min < 0) == (row.kind == "int")
+        assert (ml_dtypes.iinfo(numpy_type).min < 0) == (row.kind == "int")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

@@ -96,7 +96,7 @@ def tensor_arguments(spec: MatmulSpec) -> list[tensor_entry.TensorArgument]:
     return [
         tensor_entry.TensorArgument(
             f"t{index}",
-            each.shape,
+            each.stored,
             each.type.name,
             checked=not spec.b_packed or index != 1,
             batch=each.batch,

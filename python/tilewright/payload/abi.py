@@ -28,7 +28,8 @@ TENSORS_SUFFIX = "_tensors"
 
 DLPACK_CPU = 1
 _DLPACK_KINDS = {"int": 0, "uint": 1, "float": 2}
-_DLPACK_BFLOAT = 4
+_DLPACK_FLOATS = {"bf16": 4, "f8E4M3FN": 10, "f8E5M2": 12, "f8E8M0FNU": 14}
+"""Those that are none of IEEE 754's, from version 1.1 of dlpack.h."""
 
 PACK_SUFFIX = "_pack_b"
 PACKED_BYTES_SUFFIX = "_packed_b_bytes"
@@ -43,7 +44,9 @@ compiled for; and how many bytes `packed` takes, or -1 when they are not."""
 def dlpack_code(element: str) -> tuple[int, int]:
     """The code and the bits by which DLPack's DLDataType tells an element type."""
     row = dtype(element)
-    return _DLPACK_BFLOAT if row.name == "bf16" else _DLPACK_KINDS[row.kind], row.bits
+    if row.packed > 1:  # What is taken are bytes.
+        return _DLPACK_KINDS["uint"], 8
+    return _DLPACK_FLOATS.get(row.name, _DLPACK_KINDS[row.kind]), row.bits
 
 
 def dlpack_number(element: str) -> int:

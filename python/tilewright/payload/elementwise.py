@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tilewright.dtypes import DType, dtype
+from tilewright.dtypes import STORED, DType, dtype
 from tilewright.entries import TRUTH, Chain, TypedEntry
 from tilewright.expressions import Step, number
 from tilewright.mlir import ir
@@ -81,6 +81,16 @@ def widened(value: ir.Value, source: str, wide: str) -> ir.Value:
     return value if wide == "i32" else arith.sitofp(kind, value)
 
 
+def held(value: ir.Value, source: str, element: str) -> ir.Value:
+    """`value`, of the type `source`, in the type `element`, which holds every number of that."""
+    if dtype(element).kind != "float":
+        return (arith.extui if dtype(source).kind == "uint" else arith.extsi)(_type(element), value)
+    if dtype(source).kind == "float":
+        return arith.extf(_type(element), value)
+    value = widened(value, source, "f32")
+    return value if element == "f32" else arith.truncf(_type(element), value)
+
+
 def converted(value: ir.Value, work: str, element: str, compute: str) -> ir.Value:
     """`value`, of the wide type `work`, converted to `element`: rounded to the nearest, integers saturated.
 
@@ -137,6 +147,10 @@ class _Body:
         if step.op == "operand":
             return self._operands[int(step.detail)]
         if step.op == "convert":
+            source = self._entry.steps[step.arguments[0]].result
+            given = self._built[step.arguments[0]]
+            if given is not None and step.detail in STORED.get(source, ()):
+                return held(given, source, step.detail)
             return converted(self._argument(step.arguments[0], work), work, step.detail, self._chain.compute)
         if step.op in _PREDICATES:
             x, y = (self._argument(each, work) for each in step.arguments)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tilewright.dtypes import DTYPES
+from tilewright.dtypes import DTYPES, STORED
 from tilewright.errors import SpecError
 from tilewright.mlir import ir
 from tilewright.payload import forms
@@ -220,9 +220,9 @@ class _Reader:
         element = str(ir.ShapedType(value.type).element_type)
         unsigned = extension == "arith.extui"
         for row in DTYPES.values():
-            if row.mlir == element and (row.kind == "uint") == unsigned:
+            if row.mlir == element and (row.kind == "uint") == unsigned and element not in STORED:
                 return row.name
-        known = ", ".join(dict.fromkeys(row.mlir for row in DTYPES.values()))
+        known = ", ".join(dict.fromkeys(row.mlir for row in DTYPES.values() if row.mlir not in STORED))
         raise self._error(f"elements of {element} are not supported yet", product, expected=f"one of {known}")
 
     def _check_product(self, product: ir.Operation) -> None:

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.dtypes import to_numpy
+from tilewright.dtypes import stored_numpy, to_numpy
+from tilewright.nibbles import unpack_nibbles
 from tilewright.entries import Operand
 from tilewright.errors import OperandError
 from tilewright.payload import multiplied
@@ -78,6 +79,7 @@ def reference(
     operands, c = _split(spec, further, c)
     spec = of_call(spec, (a, b, *operands), c)
     _check(spec, a, b, operands, c)
+    a, b, *operands = _elements(spec, a, b, *operands)
     if spec.has_entries:
         return _fused(spec, a, b, operands, c).value
     a, b = _straight(spec, a, b)
@@ -187,6 +189,7 @@ def error_bound(
     operands, c = _split(spec, further, c)
     spec = of_call(spec, (a, b, *operands), c)
     _check(spec, a, b, operands, c)
+    a, b, *operands = _elements(spec, a, b, *operands)
     if spec.has_entries:
         return _fused(spec, a, b, operands, c).error
     if spec.k == 0 or spec.acc_type.kind != "float":
@@ -333,7 +336,7 @@ def _check(
     if spec.beta == 1 and c is None:
         raise OperandError("is missing", operand="c", expected=f"the former C, which {spec} adds to")
     given = [
-        (each.name, array, each.shape, each.type) for each, array in zip(spec.operands, (a, b, *operands), strict=True)
+        (each.name, array, each.stored, each.type) for each, array in zip(spec.operands, (a, b, *operands), strict=True)
     ]
     if c is not None:
         given.append(("c", c, spec.c_shape, spec.c_type))
@@ -342,5 +345,15 @@ def _check(
             raise OperandError(f"is a {type(array).__name__}", operand=name, expected="a numpy array")
         if array.shape != shape:
             raise OperandError(f"has shape {array.shape}", operand=name, expected=f"{shape} for {spec}")
-        if array.dtype != to_numpy(element):
-            raise OperandError(f"is of type {array.dtype.str}", operand=name, expected=f"{element.numpy} for {spec}")
+        if array.dtype != stored_numpy(element):
+            remedy = f"Pass tw.pack_nibbles({name})" if element.packed > 1 else None
+            expected = f"{stored_numpy(element).name} for {spec}"
+            raise OperandError(f"is of type {array.dtype.name}", operand=name, expected=expected, remedy=remedy)
+
+
+def _elements(spec: MatmulSpec, *operands: NDArray[Any]) -> list[NDArray[Any]]:
+    """The operands of a call one element by one, those that share bytes taken apart."""
+    return [
+        array if each.type.packed == 1 else unpack_nibbles(array, each.type.name, each.shape[-1])
+        for each, array in zip(spec.operands, operands, strict=True)
+    ]

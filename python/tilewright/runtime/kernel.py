@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright._runtime import Code, MatmulCall
 from tilewright.dims import Dim, Extent
-from tilewright.dtypes import to_numpy
+from tilewright.dtypes import stored_numpy, to_numpy
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.payload.abi import TENSORS_SUFFIX, dlpack_code, prototype
 from tilewright.payload.packing import PackedFormat
@@ -235,7 +235,7 @@ def tensors(spec: MatmulSpec) -> list[tuple[str, tuple[int, ...], np.dtype[Any],
         return []
     operands = (*spec.operands, replace(spec.result, name="out"))
     return [
-        (each.name, _shape(each, spec), to_numpy(each.type), *dlpack_code(each.type.name), each.batch)
+        (each.name, _shape(each, spec), stored_numpy(each.type), *dlpack_code(each.type.name), each.batch)
         for each in operands
     ]
 
@@ -247,7 +247,7 @@ _OPEN = -2
 def _shape(operand: OperandSpec, spec: MatmulSpec) -> tuple[int, ...]:
     """The shape of an operand as the native base class takes it."""
     number = {name: index for index, name in enumerate(spec.extents)}
-    pairs = zip(operand.shape, operand.names, strict=True)
+    pairs = zip(operand.stored, operand.names, strict=True)
     return tuple(_OPEN - number[name] if isinstance(extent, Dim) else extent for extent, name in pairs)
 
 

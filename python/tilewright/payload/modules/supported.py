@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from tilewright.dtypes import DTYPES
+from tilewright.dtypes import DTYPES, STORED
 from tilewright.errors import SpecError
 from tilewright.mlir import ir
 from tilewright.payload.importer import C_IDENTIFIER, TAKEN
@@ -110,7 +110,7 @@ class _Checker:
         self._shaped(kind, function)
         if isinstance(kind, ir.MemRefType) and not _has_rows(kind):
             self._refuse(function, f"a {kind} is not supported yet", _ROWS)
-        known = sorted({row.mlir for row in DTYPES.values()})
+        known = sorted({row.mlir for row in DTYPES.values() if row.name not in STORED})
         if str(kind.element_type) not in known:
             self._refuse(
                 function, f"elements of {kind.element_type} are not supported yet", f"one of {', '.join(known)}"
