@@ -339,6 +339,12 @@ bool tilewright::runtime::readTensor(PyObject *value, const TensorOperand &opera
 }
 
 PyObject *tilewright::runtime::newTensor(const TensorOperand &operand, Tensor &tensor) {
+  if (std::find(operand.shape.begin(), operand.shape.end(), openExtent) != operand.shape.end()) {
+    Wanted wanted = describe(operand);
+    refuse(wanted, "it is missing, and no operand tells all of its extents",
+           "a numpy array of " + wanted.type + ", shape " + wanted.shape, "Pass out=c, an array of the shape you want");
+    return nullptr;
+  }
   std::vector<npy_intp> shape(operand.shape.begin(), operand.shape.end());
   auto *type = reinterpret_cast<PyArray_Descr *>(operand.type.inc_ref().ptr()); // PyArray_Empty takes the reference.
   PyObject *array = PyArray_Empty(static_cast<int>(shape.size()), shape.data(), type, /*is_f_order=*/0);

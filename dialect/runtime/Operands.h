@@ -125,7 +125,8 @@ bool closeShape(PyObject *value, TensorOperand &operand, std::vector<int64_t> &e
 /// ones. The matrices of a batch lie anywhere, in order, and may be the same; those that are written share no element.
 bool readTensor(PyObject *value, const TensorOperand &operand, Tensor &tensor);
 
-/// A new array of `operand` with uninitialised elements, or null with a Python error.
+/// A new array of `operand` with uninitialised elements, or null with a Python error. Raises OperandError where an
+/// extent is still open.
 PyObject *newTensor(const TensorOperand &operand, Tensor &tensor);
 
 /// Raises OperandError because `operand`, whose former elements are read, was not passed.

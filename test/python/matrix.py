@@ -157,8 +157,13 @@ def _batch(chance: random.Random, _: Drawn) -> dict[str, tuple[int, ...]]:
 
 def _open_batch(chance: random.Random, drawn: Drawn) -> dict[int, tw.Dim]:
     """Mostly none; otherwise axes of the batch of which only a call tells how many entries they have."""
-    batch = drawn["batch"].get("batch", ())
-    return {axis: tw.Dim(max=8) for axis in range(len(batch)) if chance.random() < 0.15}
+    fields = drawn["batch"]
+    batch = fields.get("batch", ())
+    told = set() if {"a_batch", "b_batch"} <= fields.keys() else set(range(len(batch)))
+    for own in (fields[field] for field in ("a_batch", "b_batch") if field in fields):
+        told |= {axis for axis, size in enumerate(own, len(batch) - len(own)) if size != 1}
+    # Nobody else tells what a C that is not given has.
+    return {axis: tw.Dim(max=8) for axis in range(len(batch)) if chance.random() < 0.15 and axis in told}
 
 
 def _packs(drawn: Drawn) -> bool:

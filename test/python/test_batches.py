@@ -238,6 +238,10 @@ def test_entries_that_do_not_fit_are_refused():
             kernel(np.ones((wrong, 3, 3, 5), np.float32), b)
     with pytest.raises(tw.OperandError, match=r"operand b: shape \(4, 3, 5, 4\); expected \(2, 3, 5, 4\)"):
         kernel(a, np.ones((4, 3, 5, 4), np.float32))
+    alone = tw.compile(tw.MatmulSpec(3, 4, 5, batch=(None,), a_batch=(), b_batch=()))
+    assert (alone(a[0, 0], b[0, 0], out=np.zeros((6, 3, 4), np.float32)) == 5).all()
+    with pytest.raises(tw.OperandError, match=r"operand out: it is missing, .*, shape \(any, 3, 4\)\. Pass out=c"):
+        alone(a[0, 0], b[0, 0])
     with pytest.raises(tw.OperandError, match=r"operand b: shape \(1, 3, 5, 4\)"):  # Broadcasting is the spec's to say.
         kernel(a, b[:1])
     entry = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3)(kernel.c_function.address)
