@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -21,14 +22,15 @@ def array(operand: Any, rng: np.random.Generator, *, aligned: bool = True) -> np
         values = rng.integers(max(limits.min, -1000), min(limits.max, 1000) + 1, operand.shape).astype(kind)
     else:
         values = rng.uniform(-1, 1, operand.shape).astype(kind)
-    if values.ndim != 2 or not values.size:
+    if values.ndim < 2 or not values.size:
         return values
     per = 16 // kind.itemsize
-    gap = -values.shape[1] % per + (0 if aligned else 1)
-    memory = np.zeros(values.shape[0] * (values.shape[1] + gap) * kind.itemsize + 16, np.uint8)
+    *outer, columns = values.shape
+    pitch = columns + -columns % per + (0 if aligned else 1)
+    memory = np.zeros(math.prod(outer) * pitch * kind.itemsize + 16, np.uint8)
     start = -memory.ctypes.data % 16
-    end = start + values.shape[0] * (values.shape[1] + gap) * kind.itemsize
-    placed = memory[start:end].view(kind).reshape(values.shape[0], -1)[:, : values.shape[1]]
+    whole = memory[start : memory.size - 16 + start].view(kind).reshape(*outer, pitch)
+    placed = whole[..., :columns]
     placed[:] = values
     return placed
 
@@ -38,7 +40,7 @@ def check(kernel: gpu.GpuKernel, spec: tw.MatmulSpec, *, seed: int = 0, aligned:
     rng = np.random.default_rng(seed)
     operands = [array(each, rng, aligned=aligned) for each in spec.operands]
     former = [array(spec.result, rng, aligned=aligned)] if spec.beta else []
-    expected, bound = tw.reference(spec, *operands, *former), tw.error_bound(spec, *operands, *former)
+    expected, bound = (tw.reference(spec, *operands, *former), tw.error_bound(spec, *operands, *former))
     got = kernel(*operands, out=former[0].copy() if former else None, seed=seed)
     assert (np.abs(got.astype(np.float64) - expected.astype(np.float64)) <= bound).all()
 

@@ -84,12 +84,10 @@ def check(spec: MatmulSpec, target: GpuTarget) -> None:
             expected=", ".join(sorted(target.types)),
         )
     for wrong, what in (
-        (spec.batch, "a batch"),
         (spec.b_packed, "b_packed"),
-        (spec.prologue_a or spec.prologue_b, "a prologue"),
+        (spec.gathers, "gather_rows"),
         (spec.has_rows, "softmax or a reduction of rows"),
         (spec.products > 1, "glu"),
-        (spec.deterministic, "deterministic=True"),
     ):
         if wrong:
             raise SpecError(f"{what} on a GPU is not supported yet", where=str(spec), expected="a plain product")

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.dims import Dim
+from tilewright.dims import Dim, fits
 from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError, TargetError
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, Launch, TensorMap
@@ -28,6 +28,9 @@ _ENTRY = "matmul"
 _SWIZZLE = 128
 _ALIGNMENT = 16
 """Bytes of a piece that is copied at once."""
+_MOST_BLOCKS = 65535
+"""Of a grid's second and third axis. Source: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability"; Vulkan
+1.1 specification, "Required Limits": maxComputeWorkGroupCount."""
 
 
 def compile(
@@ -162,7 +165,7 @@ class GpuKernel:
         _check(called.result, out)
         if not out.flags.writeable:
             raise OperandError("is read-only", operand="out", expected="an array that can be written")
-        if called.m and called.n:
+        if 0 not in called.c_shape:
             run(self, called, [*operands, out], seed)
         return out
 
@@ -179,8 +182,7 @@ def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any,
     aligned = all(_is_aligned(array) for array in arrays[:2])
     form, emulated = kernel.code(aligned, lambda stages: EmulatedGpuKernel(stages.texts["llvmir"], _ENTRY))
     arguments: list[Any] = []
-    for array, transposed in _with_layout(called, arrays):
-        shape, strides = _layout(array, transposed=transposed)
+    for array, (shape, strides) in zip(arrays, _laid_out(called, arrays), strict=True):
         arguments += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
     arguments += [TensorMap(_some(arrays[box.operand]), box.shape, _SWIZZLE) for box in form.boxes]
     sizes = Launch(_grid(called, form.sizes), (form.sizes.threads, 1, 1), dynamic_shared=form.shared_bytes)
@@ -196,7 +198,7 @@ def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, A
     """Runs the kernel on a Vulkan device, on copies of the operands."""
     form, shader = kernel.code(True, lambda stages: Shader(stages.binary, _ENTRY, len(arrays) + 1))
     copies = [np.ascontiguousarray(array) for array in arrays]
-    layouts = [_layout(array, transposed=transposed) for array, transposed in _with_layout(called, copies)]
+    layouts = _laid_out(called, copies)
     sizes = np.array([number for shape, strides in layouts for number in (*shape, *strides)], np.int32)
     shader(_grid(called, form.sizes), [sizes, *copies])
     arrays[-1][...] = copies[-1]
@@ -209,46 +211,69 @@ _RUNNERS: Mapping[tuple[str, str], Callable[..., None]] = MappingProxyType(
 
 
 def _grid(called: MatmulSpec, sizes: Any) -> tuple[int, int, int]:  # noqa: ANN401 - of any strategy
-    """The blocks of a launch."""
-    return -(-called.n // sizes.bn), -(-called.m // sizes.bm), 1
+    """The blocks of a launch: along N, along M, and of each entry of the batch.
+
+    Raises:
+        OperandError: There are more than a grid has.
+    """
+    rows, entries = -(-called.m // sizes.bm), prod(called.batch)
+    for blocks, what in ((rows, "rows"), (entries, "entries of a batch")):
+        if blocks > _MOST_BLOCKS:
+            raise OperandError(
+                f"takes {blocks} blocks of {what}",
+                operand="c",
+                expected=f"at most {_MOST_BLOCKS}",
+                remedy="Use several calls" if what != "rows" else "Use several calls, or more rows a block (bm)",
+            )
+    return -(-called.n // sizes.bn), rows, entries
 
 
-def _with_layout(called: MatmulSpec, arrays: list[np.ndarray[Any, Any]]) -> list[tuple[np.ndarray[Any, Any], bool]]:
-    """Each array, and whether it is stored transposed."""
-    transposed = (called.a_transposed, called.b_transposed)
-    return [(array, any(transposed[number : number + 1])) for number, array in enumerate(arrays)]
+def _laid_out(
+    spec: MatmulSpec, arrays: Sequence[np.ndarray[Any, Any]]
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Extents and strides, in elements, of each operand and the result as the product has them."""
+    layouts = []
+    operands, transposed = (*spec.operands, spec.result), (*spec.transposed, False)
+    for operand, array, swapped in zip(operands, arrays, transposed, strict=True):
+        axes = [*operand.looped(spec.batch)]
+        if swapped:
+            axes[-2:] = axes[:-3:-1]
+        strides = tuple(array.strides[axis] // array.itemsize for axis in axes)
+        layouts.append((tuple(array.shape[axis] for axis in axes), strides))
+    return layouts
 
 
 def _is_aligned(array: np.ndarray[Any, Any]) -> bool:
-    """Whether every row of a matrix starts at a multiple of 16 bytes."""
-    return array.ctypes.data % _ALIGNMENT == 0 and (array.shape[0] <= 1 or array.strides[0] % _ALIGNMENT == 0)
-
-
-def _layout(array: np.ndarray[Any, Any], *, transposed: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Extents and strides, in elements, as the product has them."""
-    strides = tuple(stride // array.itemsize for stride in array.strides)
-    return (array.shape[::-1], strides[::-1]) if transposed else (array.shape, strides)
+    """Whether every row of each matrix starts at a multiple of 16 bytes."""
+    steps = [stride for size, stride in zip(array.shape[:-1], array.strides[:-1], strict=True) if size > 1]
+    return not any(each % _ALIGNMENT for each in (array.ctypes.data, *steps))
 
 
 def _called(spec: MatmulSpec, operands: tuple[object, ...]) -> MatmulSpec:
-    """The spec with the extents of a call, which A and B tell.
+    """The spec with the extents of a call, which its operands tell.
 
     Raises:
-        OperandError: They are no two matrices that can be multiplied, or not of the spec's extents.
+        OperandError: They do not agree with each other, or with the spec.
     """
-    shapes = []
-    for name, array, transposed in zip("ab", operands, (spec.a_transposed, spec.b_transposed), strict=False):
-        if not isinstance(array, np.ndarray) or array.ndim != 2:
-            raise OperandError(f"is a {type(array).__name__}", operand=name, expected="a two-dimensional numpy array")
-        shapes.append(array.shape[::-1] if transposed else array.shape)
-    (m, k), (rows, n) = shapes
-    if rows != k:
-        raise OperandError(f"has {rows} elements along k", operand="b", expected=f"{k}, as a has")
-    for axis, size, operand in (("m", m, "a"), ("n", n, "b"), ("k", k, "a")):
-        wanted = getattr(spec, axis)
-        if not (size in wanted if isinstance(wanted, Dim) else size == wanted):
-            raise OperandError(f"has {size} elements along {axis}", operand=operand, expected=str(wanted))
-    return replace(spec, m=m, n=n, k=k)
+    sizes: dict[str, int] = {}
+    told: dict[str, str] = {}
+    for each, array in zip(spec.operands, operands, strict=True):
+        if not isinstance(array, np.ndarray) or array.ndim != len(each.shape):
+            what = f"an array of {array.ndim} dimensions" if isinstance(array, np.ndarray) else type(array).__name__
+            expected = f"a numpy array of {len(each.shape)} dimensions"
+            raise OperandError(f"is {what}", operand=each.name, expected=expected)
+        for name, size in zip(each.names, array.shape, strict=True):
+            if name not in spec.extents:
+                continue
+            if sizes.setdefault(name, size) != size:
+                expected = f"{sizes[name]}, as {told[name]} has"
+                raise OperandError(f"has {size} elements along {name}", operand=each.name, expected=expected)
+            told.setdefault(name, each.name)
+            if not fits(spec.extents[name], size):
+                wanted = spec.extents[name]
+                expected = wanted.words if isinstance(wanted, Dim) else str(wanted)
+                raise OperandError(f"has {size} elements along {name}", operand=each.name, expected=expected)
+    return spec.sized(sizes)
 
 
 def _check(operand: OperandSpec, array: object) -> None:

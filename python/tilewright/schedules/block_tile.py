@@ -15,11 +15,18 @@ from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import loop, memref, structured, tensor, vector
+from tilewright.mlir.dialects.transform import tilewright as ours
 from tilewright.schedules import steps
 from tilewright.schedules.steps import Handle, Script
 from tilewright.spec import MatmulSpec
 
 Sizes = TypeVar("Sizes")
+_RESULT = "result"
+"""Mark of the op that makes C."""
+_PROLOGUE = "prologue"
+"""Mark of the ops that make what is multiplied of A and B."""
+_BLOCKS = "blocks"
+"""Mark of the loop over blocks."""
 
 
 def with_sizes(kind: type[Sizes], sizes: Mapping[str, int]) -> Sizes:
@@ -44,29 +51,74 @@ def schedule(spec: MatmulSpec, bm: int, bn: int, bk: int) -> ir.Module:
     Needs an active `ir.Context`.
     """
     with steps.script() as script:
-        blocks(script, spec, bm, bn)
+        mark(script, spec)
+        entries(script, spec)
+        blocks(script, bm, bn)
         steps_over_k(script, spec, bm, bn, bk)
         vectorize_tiles(script, spec, bm, bn, bk)
     return script.module
 
 
-def blocks(script: Script, spec: MatmulSpec, bm: int, bn: int) -> Handle:
-    """Cuts C into tiles, a block of threads for each, and computes all that a tile needs in its block. Returns the loop.
+def mark(script: Script, spec: MatmulSpec) -> None:
+    """Marks the op that makes C, and those that make what is multiplied."""
+    result = steps.match_result(script, spec)
+    product = steps.producer(result, 0)
+    steps.mark(result, _RESULT)
+    for operand, prologue in enumerate((spec.prologue_a, spec.prologue_b)):
+        if prologue:
+            steps.mark(steps.producer(product, operand), _PROLOGUE)
 
-    Before: ``P = A * B``, ``C = f(P)``. After::
+
+def entries(script: Script, spec: MatmulSpec) -> None:
+    """Takes a batch apart: blocks of threads for each of its entries.
+
+    Before: ``P[:] = A[:] * B[:]``, ``C[:] = f(P[:])``. After::
+
+        forall entry in batch:
+            p = A[entry] * B[entry]
+            C[entry] = f(p)
+    """
+    if not spec.batch_axes:
+        return
+    axes = len(spec.batch_axes)
+    mapping = [ir.Attribute.parse(f"#gpu.block<linear_dim_{axis}>") for axis in range(axes)]
+    producers = [*_prologues(script, spec), steps.match(script.functions, "linalg.fill")]
+    _tile_result(script, [1] * axes, ir.ArrayAttr.get(mapping), [*producers])
+    interface = structured.MatchInterfaceEnum.LinalgOp
+    ops = structured.structured_match(transform.AnyOpType.get(), script.functions, interface=interface)
+    ours.tilewright_drop_batch(ops, axes)
+    # No canonicalisation: a C that is only the sums would lose the op that makes it.
+    steps.apply(script.functions, memref.apply_patterns_memref_resolve_ranked_shaped_type_result_dims, cse=True)
+
+
+def blocks(script: Script, bm: int, bn: int) -> None:
+    """Cuts C into tiles, a block of threads for each, and computes all that a tile needs in its block.
+
+    What prologues make of A and B is left outside. Before: ``P = A * B``, ``C = f(P)``. After::
 
         forall (i, j) in blocks:
             p = A[i*bm:(i+1)*bm, :] * B[:, j*bn:(j+1)*bn]
             C[i*bm:(i+1)*bm, j*bn:(j+1)*bn] = f(p)
     """
     mapping = ir.ArrayAttr.get([ir.Attribute.parse(f"#gpu.block<{axis}>") for axis in "yx"])
-    product, zeros = steps.match_product(script.root, spec), steps.match(script.functions, "linalg.fill")
-    result = steps.match_result(script, spec)
-    container = structured.TileUsingForallOp(result, tile_sizes=[bm, bn], mapping=mapping).results[1]
-    for producer in (product, zeros):
-        container = structured.FuseIntoContainingOp(producer, container).results[1]
+    steps.mark(_tile_result(script, [bm, bn], mapping, [steps.match(script.functions, "linalg.fill")]), _BLOCKS)
     steps.clean(script.functions)
-    return steps.match(script.functions, "scf.forall")
+
+
+def _tile_result(script: Script, sizes: list[int], mapping: ir.ArrayAttr, producers: list[Handle]) -> Handle:
+    """Makes a parallel loop of the op that makes C, with the product and other ops before it inside. Returns the loop."""
+    result = steps.match_marked(script.functions, _RESULT)
+    product = steps.producer(result, 0)
+    container = structured.TileUsingForallOp(result, tile_sizes=sizes, mapping=mapping).results[1]
+    for producer in (product, *producers):
+        container = structured.FuseIntoContainingOp(producer, container).results[1]
+    return container
+
+
+def _prologues(script: Script, spec: MatmulSpec) -> list[Handle]:
+    """The ops that make what is multiplied of A and B."""
+    count = sum(map(bool, (spec.prologue_a, spec.prologue_b)))
+    return steps.split(steps.match_marked(script.functions, _PROLOGUE), count) if count else []
 
 
 def steps_over_k(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int) -> None:
@@ -76,6 +128,8 @@ def steps_over_k(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int) ->
 
         p = 0
         for k in 0..K step bk: p += pad(a[:, k:k+bk]) to (bm, bk) * pad(b[k:k+bk, :]) to (bk, bn)
+
+    What a prologue makes, ``a = g(x)``, is made there: ``pad(g(x[:, k:k+bk]))``.
     """
     product = steps.pad(steps.match_product(script.root, spec), spec, sizes=(bm, bn, 0), pack=(False, False, False))
     tile, _ = steps.tile(product, [0, 0, bk])
@@ -85,6 +139,9 @@ def steps_over_k(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int) ->
         memref.apply_patterns_memref_resolve_ranked_shaped_type_result_dims()
         transform.apply_patterns_canonicalization()
 
+    steps.apply(script.functions, patterns, cse=True)
+    for made in _prologues(script, spec):
+        structured.FuseIntoContainingOp(made, steps.match_marked(script.functions, _BLOCKS))
     steps.apply(script.functions, patterns, cse=True)
 
 
@@ -99,11 +156,14 @@ def vectorize_tiles(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int)
     """
     functions = script.functions
     pads = steps.split(steps.match(functions, "tensor.pad"), 2)
-    for operand, sizes in zip(pads, ([bm, bk], [bk, bn]), strict=True):
+    made = _prologues(script, spec)
+    for operand, sizes, prologue in zip(pads, ([bm, bk], [bk, bn]), (spec.prologue_a, spec.prologue_b), strict=True):
         structured.VectorizeOp(operand, sizes)
+        if prologue:
+            structured.VectorizeOp(made.pop(0), sizes)
     structured.structured_vectorize(steps.match(functions, "linalg.fill"), [])
     steps.vectorize_product(steps.match_product(script.root, spec), functions, spec)
-    structured.VectorizeOp(_elementwise(functions), [bm, bn])
+    structured.VectorizeOp(steps.match_marked(functions, _RESULT), [bm, bn])
 
     def patterns() -> None:
         vector.apply_patterns_vector_lower_masked_transfers()
@@ -113,14 +173,3 @@ def vectorize_tiles(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int)
     steps.apply(functions, patterns, cse=True)
     loop.HoistLoopInvariantSubsetsOp(steps.match(functions, "scf.for"))
     steps.apply(functions, patterns, cse=True)
-
-
-def _elementwise(functions: Handle) -> Handle:
-    """The op that is done to the sums: a product whose operands differ in sign is a linalg.generic too, but over K as well."""
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    return structured.structured_match(
-        transform.AnyOpType.get(),
-        functions,
-        ops=ir.ArrayAttr.get([ir.StringAttr.get("linalg.generic")]),
-        op_attrs=ir.DictAttr.get({"iterator_types": ir.ArrayAttr.get([parallel, parallel])}),
-    )

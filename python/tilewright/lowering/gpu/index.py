@@ -35,11 +35,13 @@ def multiply(a: Index, factor: int) -> Index:
     return a if factor == 1 else arith.muli(a, value(factor))
 
 
-def divide(a: Index, by: int) -> tuple[Index, Index]:
+def divide(a: Index, by: Index) -> tuple[Index, Index]:
     """The quotient, rounded down, and the rest."""
-    if isinstance(a, int):
+    if isinstance(a, int) and isinstance(by, int):
         return divmod(a, by)
-    return (a, 0) if by == 1 else (arith.divui(a, value(by)), arith.remui(a, value(by)))
+    if known(by) == 1:
+        return a, 0
+    return arith.divui(value(a), value(by)), arith.remui(value(a), value(by))
 
 
 def least(a: Index, b: Index) -> Index:

@@ -78,6 +78,21 @@ class Multiplier(Division, Protocol):
         ...
 
 
+def defined_by(value_: ir.Value, name: str) -> ir.Operation | None:
+    """The op of that name that defines a value; None for any other value."""
+    owner = value_.owner
+    found = isinstance(owner, ir.Operation | ir.OpView) and owner.operation.name == name
+    return owner.operation if found else None
+
+
+def axis_of(expression: ir.AffineExpr) -> int | None:
+    """The axis of an operand that an axis of the tile is; None where the operand is broadcast along it."""
+    try:
+        return ir.AffineDimExpr(expression).position
+    except ValueError:
+        return None
+
+
 def retyped(op: ir.Operation, kind: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
     """The same op on other vectors."""
     attributes = {name: op.attributes[name] for name in op.attributes}

@@ -9,15 +9,12 @@ from tilewright.lowering.gpu.index import Index, add, at_most, below, least, val
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, scf, vector
 
+_ROW_ALIGNMENT = 16
+"""Bytes to which rows are aligned where they are said to be."""
+
 
 def load(
-    view: ir.Value,
-    at: Sequence[Index],
-    extents: Sequence[Index],
-    width: int,
-    fill: ir.Value,
-    *,
-    aligned: bool = False,
+    view: ir.Value, at: Sequence[Index], extents: Sequence[Index], width: int, fill: ir.Value, *, aligned: bool = False
 ) -> ir.Value:
     """The `width` elements of the last axis from `at` on; `fill` stands for those beyond the extents.
 
@@ -82,7 +79,7 @@ def _last(extent: Index) -> Index:
 
 
 def _alignment(kind: ir.VectorType, *, aligned: bool) -> int | None:
-    """Bytes to which a whole piece is aligned; None where no more is known than of its elements."""
+    """Bytes to which a whole piece is aligned, of rows that are to 16; None where no more is known than of its elements."""
     element = kind.element_type
     width = ir.IntegerType(element).width if isinstance(element, ir.IntegerType) else ir.FloatType(element).width
-    return kind.shape[0] * width // 8 if aligned else None
+    return min(kind.shape[0] * width // 8, _ROW_ALIGNMENT) if aligned else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from tilewright.lowering.gpu import rows
 from tilewright.lowering.gpu.index import Index, add, below, divide, least, multiply, subtract, value
@@ -68,108 +69,129 @@ class Team:
     Attributes:
         thread: The number of the one whose code this is.
         count: How many there are.
-        aligned: Whether rows of operands start at multiples of the bytes that are moved at once.
     """
 
     thread: ir.Value
     count: int
-    aligned: bool = False
-
-
-def fill(tile: Tile, slot: Index, view: ir.Value, extents: Sequence[Index], team: Team, *, ahead: bool) -> None:
-    """Copies `view`, of which `extents` may be read, into a slot of a tile; zeros stand for what is beyond.
-
-    The threads' pieces lie along the axis whose elements are neighbours in memory. With `ahead`, which wants aligned rows and a
-    tile that lies as they do, the copies go on by themselves. Before: ``read view[...]`` of a whole block. After, in each
-    thread::
-
-        for step: tile[piece] = view[piece number step * threads + thread]
-        # The caller lets them meet.
-    """
-    across = neighbours(view)
-    if across == 0:
-        view, extents = _transposed(view), extents[::-1]
-    element = ir.MemRefType(view.type).element_type
-    move = _Piece(
-        tile, slot, view, tuple(extents), _width(tile, across, bits(element), team), across, team.aligned, ahead
-    )
-    pieces = tile.shape[0] * tile.shape[1] // move.width
-    for step in range(-(-pieces // team.count)):
-        number = add(team.thread, step * team.count)
-        if (step + 1) * team.count <= pieces:
-            move.make(number)
-            continue
-        some = scf.IfOp(below(number, pieces))
-        with ir.InsertionPoint(some.then_block):
-            move.make(number)
-            scf.yield_([])
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """How pieces of a view, whose last axis is that of neighbours, are moved into a tile."""
+class Stored:
+    """An operand that is put into shared memory as it is stored.
 
-    tile: Tile
-    slot: Index
+    Attributes:
+        view: The matrix.
+        extents: How far its axes may be read.
+        aligned: Whether its rows start at multiples of the bytes that are moved at once.
+    """
+
     view: ir.Value
-    extents: tuple[Index, ...]
-    width: int
-    across: int
+    extents: Sequence[Index]
     aligned: bool
-    ahead: bool
 
-    def make(self, number: Index) -> None:
-        """Copies one piece."""
-        inner_extent = self.tile.shape[self.across]
-        outer, inner = divide(number, inner_extent // self.width)
-        inner = multiply(inner, self.width)
-        if self.ahead:
-            self._copy_ahead(outer, inner)
-            return
-        zero = zero_of(ir.MemRefType(self.view.type).element_type)
-        piece = rows.load(self.view, (outer, inner), self.extents, self.width, zero, aligned=self.aligned)
-        if self.tile.swapped == (self.across == 0):
-            at = [value(each) for each in (self.slot, outer, inner)]
-            vector.store(piece, self.tile.buffer, at, alignment=self.width * bits(zero.type) // 8)
-            return
-        for each in range(self.width):
-            at = [value(index) for index in (self.slot, add(inner, each), outer)]
-            memref.store(vector.extract(piece, [], [each]), self.tile.buffer, at)
+    @property
+    def across(self) -> int:
+        """The axis along which elements are neighbours."""
+        return neighbours(self.view)
 
-    def _copy_ahead(self, outer: Index, inner: Index) -> None:
-        """Begins a copy of as many elements as are inside; the rest becomes zero."""
-        inside = least(subtract(self.extents[1], least(inner, self.extents[1])), self.width)
-        some = arith.select(below(outer, self.extents[0]), value(inside), value(0))
+    def load(self, outer: Index, inner: Index, width: int) -> ir.Value:
+        """The `width` neighbours from a place on; `inner` is along the axis of neighbours."""
+        view, extents = self._by_rows()
+        zero = zero_of(ir.MemRefType(view.type).element_type)
+        return rows.load(view, (outer, inner), extents, width, zero, aligned=self.aligned)
+
+    def copy_ahead(self, buffer: ir.Value, slot: Index, outer: Index, inner: Index, width: int) -> None:
+        """Begins a copy of as many neighbours as are inside to the same place of a slot; the rest becomes zero."""
+        view, extents = self._by_rows()
+        inside = least(subtract(extents[1], least(inner, extents[1])), width)
+        some = arith.select(below(outer, extents[0]), value(inside), value(0))
         index = ir.IndexType.get()
         ir.Operation.create(
             "nvgpu.device_async_copy",
             results=[ir.Type.parse("!nvgpu.device.async.token")],
-            operands=[
-                self.tile.buffer,
-                *(value(each) for each in (self.slot, outer, inner)),
-                self.view,
-                value(outer),
-                value(inner),
-                some,
-            ],
+            operands=[buffer, *(value(each) for each in (slot, outer, inner)), view, value(outer), value(inner), some],
             attributes={
                 "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 3, 1, 2, 1]),
-                "dstElements": ir.IntegerAttr.get(index, self.width),
+                "dstElements": ir.IntegerAttr.get(index, width),
                 "bypassL1": ir.UnitAttr.get(),
             },
         )
 
+    def _by_rows(self) -> tuple[ir.Value, Sequence[Index]]:
+        """The matrix and its extents, the axis of neighbours last."""
+        return (self.view, self.extents) if self.across == 1 else (transposed(self.view), self.extents[::-1])
 
-def _width(tile: Tile, across: int, size: int, team: Team) -> int:
+
+class Source(Protocol):
+    """What a tile is filled from, by pieces of neighbours."""
+
+    @property
+    def across(self) -> int:
+        """The axis of the tile along which pieces lie."""
+        ...
+
+    @property
+    def aligned(self) -> bool:
+        """Whether pieces of the bytes that are moved at once are aligned to them."""
+        ...
+
+    def load(self, outer: Index, inner: Index, width: int) -> ir.Value:
+        """The `width` elements from a place on, `inner` being along the axis of pieces; zeros for those beyond the edges."""
+        ...
+
+
+def fill(tile: Tile, slot: Index, source: Source, team: Team, *, ahead: bool) -> None:
+    """Brings `source` into a slot of a tile.
+
+    The threads' pieces lie along the axis whose elements are neighbours in memory. With `ahead`, which wants an operand as it is
+    stored, aligned rows and a tile that lies as they do, copies go on by themselves. Before: ``read view[...]`` of a whole
+    block. After, in each thread::
+
+        for step: tile[piece] = view[piece number step * threads + thread]
+        # The caller lets them meet.
+    """
+    width = _width(tile, source, team)
+    pieces = tile.shape[0] * tile.shape[1] // width
+    for step in range(-(-pieces // team.count)):
+        number = add(team.thread, step * team.count)
+        if (step + 1) * team.count <= pieces:
+            _move(tile, slot, source, number, width, ahead=ahead)
+            continue
+        some = scf.IfOp(below(number, pieces))
+        with ir.InsertionPoint(some.then_block):
+            _move(tile, slot, source, number, width, ahead=ahead)
+            scf.yield_([])
+
+
+def _move(tile: Tile, slot: Index, source: Source, number: Index, width: int, *, ahead: bool) -> None:
+    """Brings one piece."""
+    outer, inner = divide(number, tile.shape[source.across] // width)
+    inner = multiply(inner, width)
+    if ahead and isinstance(source, Stored):
+        source.copy_ahead(tile.buffer, slot, outer, inner, width)
+        return
+    piece = source.load(outer, inner, width)
+    size = bits(ir.VectorType(piece.type).element_type)
+    if tile.swapped == (source.across == 0):
+        at = [value(each) for each in (slot, outer, inner)]
+        vector.store(piece, tile.buffer, at, alignment=width * size // 8)
+        return
+    for each in range(width):
+        at = [value(index) for index in (slot, add(inner, each), outer)]
+        memref.store(vector.extract(piece, [], [each]), tile.buffer, at)
+
+
+def _width(tile: Tile, source: Source, team: Team) -> int:
     """Elements of a piece: as many as are moved at once, but not so many that threads have none."""
-    width = PIECE_BYTES * 8 // size
+    width = PIECE_BYTES * 8 // bits(ir.MemRefType(tile.buffer.type).element_type)
     elements = tile.shape[0] * tile.shape[1]
-    while width > 1 and (tile.shape[across] % width or (not team.aligned and width * team.count > elements)):
+    while width > 1 and (tile.shape[source.across] % width or (not source.aligned and width * team.count > elements)):
         width //= 2
     return width
 
 
-def _transposed(view: ir.Value) -> ir.Value:
+def transposed(view: ir.Value) -> ir.Value:
+    """A matrix with its axes swapped."""
     kind = ir.MemRefType(view.type)
     strides, offset = kind.get_strides_and_offset()
     layout = ir.StridedLayoutAttr.get(offset, strides[::-1])

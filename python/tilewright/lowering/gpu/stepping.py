@@ -20,9 +20,10 @@ Where copies into shared memory can go on by themselves, tiles have several slot
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tilewright.errors import LoweringError
-from tilewright.lowering.gpu import staging
+from tilewright.lowering.gpu import computed, staging
 from tilewright.lowering.gpu.index import Index, add, below, value
 from tilewright.lowering.gpu.parts import Multiplier, Staged
 from tilewright.lowering.gpu.threads import Sharing
@@ -43,6 +44,7 @@ class Stepping(Sharing):
         self._multiplier = multiplier
         self._aligned = aligned
         self._staged: dict[ir.Value, Staged] = {}
+        self._tiled: dict[ir.Operation, _Tiled] = {}
 
     def _over_k(self, op: ir.Operation) -> None:
         """Threads bring tiles to shared memory, meet, and multiply."""
@@ -92,8 +94,10 @@ class Stepping(Sharing):
 
     def _stages(self, block: ir.Block) -> int:
         """Slots that are in use: one unless copies can go on by themselves, because tiles lie as their operands do in memory."""
-        reads = [op.operation for op in block.operations if op.operation.name == "vector.transfer_read"]
-        as_they_lie = all(self._is_swapped(read) == (staging.neighbours(read.operands[0]) == 0) for read in reads)
+        as_they_lie = all(
+            each.made is None and self._is_swapped(read, each) == (each.across == 0)
+            for read, each in self._tiled.items()
+        )
         return self._multiplier.stages if self._aligned and as_they_lie else 1
 
     def _begin(self, block: ir.Block, k: ir.Value, upper: ir.Value, slot: Index) -> None:
@@ -113,9 +117,9 @@ class Stepping(Sharing):
         for op in block.operations:
             one = op.operation
             vectors = one.results and isinstance(one.results[0].type, ir.VectorType)
-            if one.name == "vector.transfer_read":
+            if one in self._tiled:
                 self._bring(one, slot, ahead=ahead)
-            elif one.name == "vector.create_mask" or (not vectors and one.name != "scf.yield"):
+            elif one.name == "vector.create_mask" or (not vectors and one.name not in _BLOCK_ONLY):
                 self._emit(one)
 
     def _multiply(self, block: ir.Block, slot: Index) -> list[ir.Value]:
@@ -135,32 +139,68 @@ class Stepping(Sharing):
         a, b = self._staged[op.operands[0]], self._staged[op.operands[1]]
         self._values[op.results[0]] = self._multiplier.multiply(op, a, b, slot, self._of(op.operands[2]))
 
-    def _is_swapped(self, read: ir.Operation) -> bool:
+    def _is_swapped(self, read: ir.Operation, tiled: _Tiled) -> bool:
         """Whether the tile of an operand of the product has its axes swapped in shared memory."""
-        operand = self._operand(read.results[0])
-        if operand is None:
-            raise LoweringError("a read that is no operand's of the product", stage="threads")
         element = ir.VectorType(read.results[0].type).element_type
-        return self._multiplier.is_swapped(operand, element, staging.neighbours(read.operands[0]))
+        return self._multiplier.is_swapped(tiled.operand, element, tiled.across)
+
+    def _find_tiles(self, block: ir.Block) -> None:
+        """Finds the reads whose tiles are brought to shared memory: those of the product's operands."""
+        for op in block.operations:
+            read = op.operation
+            operand = self._operand(read.results[0]) if read.name == "vector.transfer_read" else None
+            if operand is not None:
+                made = computed.made_in(read)
+                matrix = read.operands[0] if made is None else computed.matrix_of(made)
+                self._tiled[read] = _Tiled(operand, staging.neighbours(matrix), made)
+        if sorted(each.operand for each in self._tiled.values()) != [0, 1]:
+            raise LoweringError(
+                f"{len(self._tiled)} reads of a block are multiplied",
+                stage="threads",
+                expected="a vector.contract of what is read of A and of B",
+            )
 
     def _place_tiles(self, block: ir.Block) -> None:
         """Allocates the tiles that the ops of a block read."""
+        self._find_tiles(block)
         slots = self._stages(block)
-        for op in block.operations:
-            if op.operation.name == "vector.transfer_read":
-                self._place_tile(op.operation, slots)
-
-    def _place_tile(self, read: ir.Operation, slots: int) -> None:
-        kind = ir.VectorType(read.results[0].type)
-        down, across = kind.shape
-        tile = staging.allocate((down, across), kind.element_type, slots, swapped=self._is_swapped(read))
-        self._staged[read.results[0]] = Staged(tile)
+        for read, each in self._tiled.items():
+            kind = ir.VectorType(read.results[0].type)
+            down, across = kind.shape
+            swapped = self._is_swapped(read, each)
+            tile = staging.allocate((down, across), kind.element_type, slots, swapped=swapped)
+            self._staged[read.results[0]] = Staged(tile)
 
     def _bring(self, read: ir.Operation, slot: Index, *, ahead: bool = False) -> None:
+        tile, tiled = self._staged[read.results[0]].tile, self._tiled[read]
+        team = staging.Team(self._thread, self._multiplier.threads)
         view = self._of(read.operands[0])
-        tile = self._staged[read.results[0]].tile
-        team = staging.Team(self._thread, self._multiplier.threads, self._aligned)
-        staging.fill(tile, slot, view, self._extents(read, view), team, ahead=ahead)
+        extents = self._extents(read, view)
+        source = (
+            staging.Stored(view, extents, self._aligned)
+            if tiled.made is None
+            else computed.Computed(tiled.made, tiled.across, extents, self._of, self._extents, self._aligned)
+        )
+        staging.fill(tile, slot, source, team, ahead=ahead)
+
+
+_BLOCK_ONLY = frozenset({"scf.yield", "vector.transfer_write", "memref.alloc", "memref.dealloc"})
+"""Ops without results that a thread has of its own: the end of a step, and the buffers of what prologues make."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiled:
+    """A read whose tile is brought to shared memory.
+
+    Attributes:
+        operand: 0 for A, 1 for B.
+        across: The axis along which elements of the matrix are neighbours.
+        made: What a prologue makes of the matrix, a vector of the block; None without one.
+    """
+
+    operand: int
+    across: int
+    made: ir.Value | None
 
 
 def _steps_later(k: ir.Value, step: ir.Value, steps: int) -> ir.Value:

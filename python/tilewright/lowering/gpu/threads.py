@@ -21,8 +21,8 @@ from collections.abc import Sequence
 
 from tilewright.errors import LoweringError
 from tilewright.lowering.gpu import rows, staging
-from tilewright.lowering.gpu.index import Index, add, value
-from tilewright.lowering.gpu.parts import Division, Part, retyped
+from tilewright.lowering.gpu.index import Index, add, divide, value
+from tilewright.lowering.gpu.parts import Division, Part, axis_of, defined_by, retyped
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, memref, vector
 
@@ -61,16 +61,36 @@ class Sharing:
         Raises:
             LoweringError: There is an op in it that cannot be shared.
         """
-        block = self._loop.regions[0].blocks[0]
         with ir.InsertionPoint(self._loop):
-            for argument, axis in zip(block.arguments, (gpu.Dimension.y, gpu.Dimension.x), strict=True):
-                self._values[argument] = gpu.block_id(axis)
-            thread = gpu.thread_id(gpu.Dimension.x)
-            self._thread = thread
-            self._row, self._column = self._division.origin(thread)
-            ops = [op.operation for op in block.operations]
-            self._emit_all([op for op in ops if op.name != "scf.forall.in_parallel"])
+            self._thread = gpu.thread_id(gpu.Dimension.x)
+            self._row, self._column = self._division.origin(self._thread)
+            blocks = self._enter_entry(self._loop)
+            block = blocks.regions[0].blocks[0]
+            at = (gpu.block_id(gpu.Dimension.y), gpu.block_id(gpu.Dimension.x))
+            self._values |= dict(zip(block.arguments, at, strict=True))
+            self._emit_all(_ops(block))
         self._loop.erase()
+
+    def _enter_entry(self, loop: ir.Operation) -> ir.Operation:
+        """Emits what precedes the loop over blocks in one over a batch, whose entry the grid's third axis tells. Returns the former."""
+        block = loop.regions[0].blocks[0]
+        inner = next((number for number, op in enumerate(_ops(block)) if op.name == "scf.forall"), None)
+        if inner is None:
+            return loop
+        entry: Index = gpu.block_id(gpu.Dimension.z)
+        given = iter(loop.operands)
+        dynamic = ir.ShapedType.get_dynamic_size()
+        extents = [
+            self._of(next(given)) if extent == dynamic else extent
+            for extent in ir.DenseI64ArrayAttr(loop.attributes["staticUpperBound"])
+        ]
+        for argument, extent in zip(reversed(list(block.arguments)), reversed(extents), strict=True):
+            entry, place = divide(entry, extent)
+            self._values[argument] = value(place)
+        before, found = _ops(block)[:inner], _ops(block)[inner]
+        for op in before:
+            self._emit(op)
+        return found
 
     def _emit_all(self, ops: list[ir.Operation]) -> None:
         """Emits what a thread does for the ops of a block."""
@@ -113,7 +133,7 @@ class Sharing:
                 target = self._of(op.operands[1])
                 self._store(self._whole[op.operands[0]], target, [memref.dim(target, value(axis)) for axis in range(2)])
             case "memref.alloc":
-                pass  # Of a whole tile: what is written to it is kept in registers.
+                pass  # Of a whole tile, or as far as it goes: what is written to it is kept in registers.
             case "memref.subview" if op.operands[0] in self._whole:
                 self._whole[op.results[0]] = self._whole[op.operands[0]]
             case _ if op.results and isinstance(op.results[0].type, ir.VectorType):
@@ -198,7 +218,7 @@ class Sharing:
         """The thread's part of an operand that is read as the tile lies, or is broadcast over it."""
         kind = self._part_type(op.results[0].type)
         permutation = ir.AffineMapAttr(op.attributes["permutation_map"]).value
-        down, across = (_axis(each) for each in permutation.results)
+        down, across = (axis_of(each) for each in permutation.results)
         extents, zero = self._extents(op, view), staging.zero_of(kind.element_type)
         part = arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, staging.zero_attribute(kind.element_type)))
         row: list[ir.Value] = []
@@ -254,16 +274,6 @@ class Sharing:
                 column += width
 
 
-def defined_by(value_: ir.Value, name: str) -> ir.Operation | None:
-    """The op of that name that defines a value; None for any other value."""
-    owner = value_.owner
-    found = isinstance(owner, ir.Operation | ir.OpView) and owner.operation.name == name
-    return owner.operation if found else None
-
-
-def _axis(expression: ir.AffineExpr) -> int | None:
-    """The axis of an operand that an axis of the tile is; None where the operand is broadcast along it."""
-    try:
-        return ir.AffineDimExpr(expression).position
-    except ValueError:
-        return None
+def _ops(block: ir.Block) -> list[ir.Operation]:
+    """Those of a block of a parallel loop, but for its end."""
+    return [op.operation for op in block.operations if op.operation.name != "scf.forall.in_parallel"]

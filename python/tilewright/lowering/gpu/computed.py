@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Pieces of what a prologue makes of A or B, computed by the thread that puts them into shared memory.
+
+Before, in a block::
+
+    write made <- f(read A under a mask, read further operands)      # a buffer of one tile
+    a = read made under a mask
+
+After, in each thread, for a few neighbours of the tile: ``f(read A[...], read further operands[...])``, and zeros beyond the mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tilewright.errors import LoweringError
+from tilewright.lowering.gpu import rows, staging
+from tilewright.lowering.gpu.index import Index, add, below
+from tilewright.lowering.gpu.parts import axis_of, defined_by, retyped
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, memref, vector
+
+
+def made_in(read: ir.Operation) -> ir.Value | None:
+    """The vector that was written to the buffer that `read` reads; None where that is no buffer of a block's own."""
+    buffer = _buffer(read.operands[0])
+    if buffer is None:
+        return None
+    for use in buffer.uses:
+        user = use.owner.operation
+        views = [user.results[0]] if user.name == "memref.subview" else [buffer]
+        for each in (use.owner.operation for view in views for use in view.uses):
+            if each.name == "vector.transfer_write":
+                return each.operands[0]
+    raise LoweringError("a buffer of a block that nothing writes", stage="threads")
+
+
+def matrix_of(made: ir.Value) -> ir.Value:
+    """The matrix that a prologue starts with: the first one that is read as the tile lies.
+
+    Raises:
+        LoweringError: There is none.
+    """
+    read = _first_read(made)
+    if read is None:
+        raise LoweringError("a prologue that reads no matrix", stage="threads")
+    return read.operands[0]
+
+
+def _buffer(view: ir.Value) -> ir.Value | None:
+    """The allocation that a view is of; None where it is of an operand."""
+    subview = defined_by(view, "memref.subview")
+    if subview is not None:
+        return _buffer(subview.operands[0])
+    return view if defined_by(view, "memref.alloc") is not None else None
+
+
+def _first_read(made: ir.Value) -> ir.Operation | None:
+    op = made.owner
+    if not isinstance(op, ir.Operation | ir.OpView):
+        return None
+    one = op.operation
+    if one.name == "vector.transfer_read":
+        return one if ir.AffineMapAttr(one.attributes["permutation_map"]).value.is_permutation else None
+    return next((found for operand in one.operands if (found := _first_read(operand)) is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What a prologue makes, by pieces.
+
+    Attributes:
+        made: The vector that it makes in the block.
+        across: The axis of the tile along which pieces lie.
+        extents: How far each axis of the tile goes.
+        of: Gives the value of a thread for one of the block: a view.
+        extents_of: Gives, for a read and its view, how far each axis of the view goes.
+        aligned: Whether rows of the matrix start at multiples of what is moved at once.
+    """
+
+    made: ir.Value
+    across: int
+    extents: Sequence[Index]
+    of: Callable[[ir.Value], ir.Value]
+    extents_of: Callable[[ir.Operation, ir.Value], Sequence[Index]]
+    aligned: bool
+
+    def load(self, outer: Index, inner: Index, width: int) -> ir.Value:
+        """The `width` elements of the tile from a place on; `inner` is along the axis of pieces."""
+        at = (outer, inner) if self.across == 1 else (inner, outer)
+        piece = self._value(self.made, at, width)
+        element = ir.VectorType(piece.type).element_type
+        zero, inside = (staging.zero_of(element), below(outer, self.extents[1 - self.across]))
+        elements = [
+            arith.select(
+                arith.andi(inside, below(add(inner, each), self.extents[self.across])),
+                vector.extract(piece, [], [each]),
+                zero,
+            )
+            for each in range(width)
+        ]
+        return vector.from_elements(piece.type, elements)
+
+    def _value(self, whole: ir.Value, at: tuple[Index, Index], width: int) -> ir.Value:
+        """The piece of a vector of the block."""
+        kind = ir.VectorType.get([width], ir.VectorType(whole.type).element_type)
+        constant = defined_by(whole, "arith.constant")
+        if constant is not None:
+            splat = ir.DenseElementsAttr(constant.attributes["value"]).get_splat_value()
+            return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, splat))
+        owner = whole.owner
+        if not isinstance(owner, ir.Operation | ir.OpView):
+            raise LoweringError("a prologue that depends on a loop", stage="threads")
+        op = owner.operation
+        if op.name == "vector.transfer_read":
+            return self._read(op, at, kind)
+        if op.name == "vector.broadcast" and not isinstance(op.operands[0].type, ir.VectorType):
+            return vector.broadcast(kind, self.of(op.operands[0]))
+        return retyped(op, kind, [self._value(operand, at, width) for operand in op.operands])
+
+    def _read(self, op: ir.Operation, at: tuple[Index, Index], kind: ir.VectorType) -> ir.Value:
+        """A piece of what is read: neighbours, elements of several rows, or one element for all."""
+        view = self.of(op.operands[0])
+        permutation = ir.AffineMapAttr(op.attributes["permutation_map"]).value
+        axes = [axis_of(each) for each in permutation.results]
+        place: list[Index] = [0] * permutation.n_dims
+        for axis, index in zip(axes, at, strict=True):
+            if axis is not None:
+                place[axis] = index
+        if not place:
+            return vector.broadcast(kind, memref.load(view, []))
+        extents, zero, along = (list(self.extents_of(op, view)), staging.zero_of(kind.element_type), axes[self.across])
+        if along is None:
+            return vector.broadcast(kind, vector.extract(rows.load(view, place, extents, 1, zero), [], [0]))
+        if len(place) == 2 and staging.neighbours(view) == 0:
+            view, place, extents, along = (staging.transposed(view), place[::-1], extents[::-1], 1 - along)
+        if along == len(place) - 1:
+            return rows.load(view, place, extents, kind.shape[0], zero, aligned=self.aligned and len(place) == 2)
+        elements = []
+        for each in range(kind.shape[0]):
+            one = [*place]
+            one[along] = add(place[along], each)
+            elements.append(vector.extract(rows.load(view, one, extents, 1, zero), [], [0]))
+        return vector.from_elements(kind, elements)
