@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "DotForm.h"
+#include "PadFunction.h"
 #include "Tilewright/TransformOps/TilewrightTransformOps.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -19,6 +20,8 @@ struct Source {
   vector::TransferReadOp read;
   /// What widens its elements; null where nothing does.
   Operation *extension;
+  /// Whether it is what a prologue makes of a tensor, which is computed where it is read.
+  bool isComputed;
 
   Type element() { return read.getVectorType().getElementType(); }
   bool isUnsigned() { return isa_and_nonnull<arith::ExtUIOp>(extension); }
@@ -67,6 +70,8 @@ public:
   /// The partial sums after the contraction, computed at the insertion point.
   SmallVector<Value> add(SmallVector<Value> partial) {
     int64_t step = lanes * depth();
+    readFrom(lhs, functions[0]);
+    readFrom(rhs, functions[1]);
     for (int64_t k = 0; k < width; k += step) {
       SmallVector<Value> right;
       for (int64_t j = 0; j < columns; ++j)
@@ -105,7 +110,25 @@ private:
         read.getVectorType().getRank() != 2 || read.getShapedType().getRank() != 2 ||
         !read.getPermutationMap().isMinorIdentity())
       return std::nullopt;
-    return Source{read, extension};
+    linalg::GenericOp generic = PadFunction::producerOf(read.getBase());
+    bool isComputed = generic && generic->hasAttr("own_batch");
+    // The elements across that there are not have no place in a prologue's operands.
+    unsigned across = operand == contract.getLhs() ? 0 : 1;
+    if (isComputed && (!PadFunction::unsupported(generic, /*transposed=*/across == 1).empty() ||
+                       !read.isDimInBounds(across)))
+      return std::nullopt;
+    return Source{read, extension, isComputed};
+  }
+
+  void readFrom(Source &from, std::optional<PadFunction> &function) {
+    function.reset();
+    if (!from.isComputed)
+      return;
+    Value base = from.read.getBase();
+    std::array<Value, 2> sizes;
+    for (unsigned dim : {0, 1})
+      sizes[dim] = getValueOrCreateConstantIndexOp(rewriter, loc, tensor::getMixedSize(rewriter, loc, base, dim));
+    function.emplace(rewriter, loc, base, sizes, from.read.getPadding(), /*transposed=*/from.read == rhs.read);
   }
 
   bool intrinsicFits() {
@@ -129,6 +152,15 @@ private:
       indices[position] = getValueOrCreateConstantIndexOp(
           rewriter, loc,
           affine::makeComposedFoldedAffineApply(rewriter, loc, index + by, getAsOpFoldResult(indices[position])));
+    auto extended = [&](Value read) -> Value {
+      Type wide = byIntrinsic ? options.getStorage().value_or(from.element()) : sum;
+      if (!from.extension || wide == from.element())
+        return read;
+      OperationState state(loc, from.extension->getName(), read, VectorType::get({count}, wide));
+      return rewriter.create(state)->getResult(0);
+    };
+    if (std::optional<PadFunction> &function = functions[isLhs ? 0 : 1])
+      return extended(function->read({indices[0], indices[1]}, axis, count, from.read.isDimInBounds(axis), true));
     Value base = from.read.getBase();
     auto map = AffineMap::get(2, 0, {rewriter.getAffineDimExpr(axis)}, rewriter.getContext());
     // A matrix of one column is a vector.
@@ -141,13 +173,7 @@ private:
     Value read = vector::TransferReadOp::create(rewriter, loc, type, base, indices, AffineMapAttr::get(map),
                                                 from.read.getPadding(), /*mask=*/Value(),
                                                 rewriter.getBoolArrayAttr({from.read.isDimInBounds(axis)}));
-    if (!from.extension)
-      return read;
-    Type wide = byIntrinsic ? options.getStorage().value_or(from.element()) : sum;
-    if (wide == from.element())
-      return read;
-    OperationState state(loc, from.extension->getName(), read, VectorType::get({count}, wide));
-    return rewriter.create(state)->getResult(0);
+    return extended(read);
   }
 
   Value multiplied(Value left, Value right, Value to) {
@@ -172,6 +198,7 @@ private:
   Location loc;
   int64_t lanes;
   Source lhs, rhs;
+  std::array<std::optional<PadFunction>, 2> functions;
   int64_t rows, columns, width;
   Type sum;
   bool byIntrinsic = false;

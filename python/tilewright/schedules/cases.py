@@ -122,7 +122,7 @@ def _large(spec: MatmulSpec, name: str | None, tests: tuple[Test, ...] = ()) -> 
         return
     for depth in _DEPTHS:
         yield _Rule((*tests, Test("k", most=depth)), {"k": depth}, "packed")
-    if not select.needed(spec):
+    if not select.fusing(spec):
         yield _Rule(tests, {}, "unpacked")
     elif most(spec.k) > _DEPTHS[-1]:
         raise SpecError(
@@ -156,7 +156,7 @@ def plan(
     """
     cases: list[Case] = []
     # With sums in one order, whatever the extents, there is one strategy for all.
-    one = name or select.needed(spec) or ("packed" if spec.deterministic else None)
+    one = name or ("packed" if select.fusing(spec) or spec.deterministic else None)
     rules = _large(spec, one) if one else _packed_rules() if spec.b_packed else _rules(spec, target, threads)
     if 0 in (spec.m, spec.n, spec.k):
         return Plan("trivial", None, cases=(Case(spec, Plan("trivial", None), ()),))

@@ -152,9 +152,9 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
 
 def _chosen(spec: MatmulSpec, target: Target) -> str:
     """The name of the strategy."""
-    if name := needed(spec):
-        pass
-    elif outer_blocks.pays(spec, target):
+    if able := fusing(spec):
+        return "inner_product" if "inner_product" in able and _along_k_pays(spec, target) else "packed"
+    if outer_blocks.pays(spec, target):
         name = "outer_product"
     elif _along_k_pays(spec, target):
         name = "inner_product"
@@ -169,9 +169,15 @@ def _chosen(spec: MatmulSpec, target: Target) -> str:
     return name
 
 
-def needed(spec: MatmulSpec) -> str | None:
-    """The one strategy that fuses what is done before the product, or what takes more than an element after it, if any is."""
-    return "packed" if spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows else None
+def fusing(spec: MatmulSpec) -> tuple[str, ...]:
+    """The strategies that fuse what is done before the product, or what takes more than an element after it; none: all do.
+
+    Vectors along K of a B that is stored transposed are computed as they are read.
+    """
+    if not (spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows):
+        return ()
+    alone = not spec.prologue_a and spec.products == 1 and not spec.has_rows
+    return ("packed", "inner_product") if alone and spec.b_transposed and not spec.dynamic else ("packed",)
 
 
 def sized(
@@ -183,10 +189,10 @@ def sized(
         ScheduleError: The strategy or an override is unknown, or a size is no int above zero.
     """
     chosen = row(name)
-    if (only := needed(spec)) not in (None, name):
+    if (able := fusing(spec)) and name not in able:
         raise ScheduleError(
             f"strategy {name} does not fuse all that is done in {spec}",
-            expected=f"strategy {only}",
+            expected=f"strategy {' or '.join(able)}",
             remedy="Leave the choice of a strategy to the model",
         )
     threads = threads if chosen.threaded else 1
