@@ -59,6 +59,7 @@ class MatmulSpec:
         b_batch: Those that B has, likewise.
         deterministic: True: each element of C is the same to the last bit for every M, batch and number of threads, all else
             being equal: no sum's order depends on them. With False that holds from call to call of one kernel.
+        tf32: True: elements of A and B, of f32, may lose all but 10 bits after the point before they are multiplied (TF32).
         beta: 0: C = A·B, and C's former elements are never read. 1: C += A·B.
         b_packed: False. True: calls take B as `Kernel.pack_b` packed it.
         epilogue: What is done to each element of the sum, in this order: entries such as `tilewright.bias`, and Python
@@ -95,6 +96,7 @@ class MatmulSpec:
     a_batch: tuple[Any, ...] | None = None
     b_batch: tuple[Any, ...] | None = None
     deterministic: bool = False
+    tf32: bool = False
 
     def __post_init__(self) -> None:
         """Checks and completes the fields."""
@@ -133,6 +135,8 @@ class MatmulSpec:
                 expected=f"one of {', '.join(map(str, COMBINATIONS))}",
                 remedy='End a prologue with tw.cast("bf16"), or what the other operand is of' if left else None,
             )
+        if self.tf32 and (a.name, b.name) != ("f32", "f32"):
+            raise SpecError(f"tf32 with A of {a} and B of {b}", where="MatmulSpec", expected="both multiplied as f32")
         if self.epilogue:
             self._check_result(self.chain.results())
 
@@ -214,7 +218,7 @@ class MatmulSpec:
         self._check_batch()
         if isinstance(self.beta, bool) or not isinstance(self.beta, int) or self.beta not in (0, 1):
             raise SpecError(f"beta is {self.beta!r}", where="MatmulSpec", expected="0 or 1")
-        for field in ("b_packed", "deterministic"):
+        for field in ("b_packed", "deterministic", "tf32"):
             value = getattr(self, field)
             if not isinstance(value, bool):
                 raise SpecError(f"{field} is {value!r}", where="MatmulSpec", expected="False or True")
@@ -536,7 +540,7 @@ class MatmulSpec:
         lacking = (("a_batch", self.a_batch), ("b_batch", self.b_batch))
         batch = f"{'x'.join(map(str, self.batch))}*" if self.batch else ""
         broadcast = "".join(f" {name}={batches.text(own or ())}" for name, own in lacking if own != self.batch)
-        said = (("beta=1", self.beta), ("b_packed", self.b_packed), ("deterministic", self.deterministic))
+        said = [("beta=1", self.beta), *((name, getattr(self, name)) for name in ("b_packed", "deterministic", "tf32"))]
         further = broadcast + "".join(f" {name}" for name, holds in said if holds)
         for name, entries in (("a: ", self.prologue_a), ("b: ", self.prologue_b), ("", self.epilogue)):
             further += f" [{name}{', '.join(map(str, entries))}]" if entries else ""

@@ -30,7 +30,16 @@ from tilewright.payload import multiplied
 from tilewright.payload.calls import of_call
 from tilewright.payload.fused import finish
 from tilewright.payload.propagation import Known
-from tilewright.payload.rounding import flushed, gamma, infinite_times_tiny, limits, magnitudes, overflow, roundoff
+from tilewright.payload.rounding import (
+    flushed,
+    gamma,
+    infinite_times_tiny,
+    limits,
+    magnitudes,
+    overflow,
+    roundoff,
+    shortened,
+)
 from tilewright.spec import MatmulSpec
 
 _U64 = 2.0**-53
@@ -202,7 +211,7 @@ def error_bound(
         # |A||B| + |C|, and a little more than it, for its own rounding in float64.
         magnitude = _magnitude(spec, a, b, c) * (1 + 2 * gamma(terms, _U64))
         underflow = spec.k * float(np.finfo(to_numpy(spec.acc_type)).smallest_subnormal)
-        bound = (kernel + own) * magnitude + underflow
+        bound = (kernel + own + shortened(spec)) * magnitude + underflow
         if spec.widens:
             bound += flushed(spec, a, b)
         largest = magnitude * (1 + kernel) + underflow
@@ -348,7 +357,9 @@ def _check(
         if array.dtype != stored_numpy(element):
             remedy = f"Pass tw.pack_nibbles({name})" if element.packed > 1 else None
             expected = f"{stored_numpy(element).name} for {spec}"
-            raise OperandError(f"is of type {array.dtype.name}", operand=name, expected=expected, remedy=remedy)
+            # Numpy calls all types of others V1.
+            found = array.dtype.name if array.dtype.kind == "V" else array.dtype.str
+            raise OperandError(f"is of type {found}", operand=name, expected=expected, remedy=remedy)
 
 
 def _elements(spec: MatmulSpec, *operands: NDArray[Any]) -> list[NDArray[Any]]:

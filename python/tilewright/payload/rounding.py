@@ -41,6 +41,12 @@ def limits(element: DType) -> Any:  # noqa: ANN401 - ml_dtypes' class is none of
     return import_module(element.numpy_module).finfo(to_numpy(element))
 
 
+def shortened(spec: MatmulSpec) -> float:
+    """What of |A||B| may be lost where each element may lose all but 10 bits after the point, without rounding (TF32)."""
+    lost = 2.0**-10 if spec.tf32 else 0.0
+    return 2 * lost + lost**2
+
+
 def overflow(element: DType) -> float:
     """The smallest magnitude that rounds to Inf: half a unit in the last place above the largest number."""
     u = roundoff(element)
