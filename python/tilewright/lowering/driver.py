@@ -13,6 +13,7 @@ from tilewright.lowering import (
     entry,
     half_floats,
     math_functions,
+    narrow,
     narrow_stores,
     outer_products,
     own_buffers,
@@ -22,6 +23,7 @@ from tilewright.lowering import (
     prepack,
     scalable,
     scalable_elementwise,
+    small_floats,
     stored,
     streaming,
     unroll,
@@ -224,6 +226,8 @@ def bufferize(
         scalable_elementwise.vectorize(_payload_function(module, "bufferized"))
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
     stored.take_as_stored(_payload_function(module, "bufferized"), spec)
+    if narrow.of(spec):
+        narrow.take_bytes(_payload_function(module, "bufferized"), spec)
     if spec.widens:
         products = pipelines.group_products(spec, target.dots(spec.a_type.name, spec.b_type.name))
         run_own_script(module, products, "bufferized")
@@ -325,7 +329,10 @@ def lower_body(module: ir.Module, spec: MatmulSpec, target: Target, packed: Pack
 
 
 def _lower_half_floats(module: ir.Module, spec: MatmulSpec, target: Target) -> None:
-    """Writes out the conversions of 16-bit floats that `target` has no instructions for."""
+    """Writes out the conversions of 8-bit floats, and those of 16-bit ones that `target` has no instructions for."""
+    if small_floats.of(spec):
+        with module.context:
+            small_floats.expand(module.operation)
     missing = half_floats.to_expand(spec, target)
     if "f16" in missing:
         with module.context:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+from tilewright.dtypes import SMALL_FLOATS
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm
 from tilewright.spec import MatmulSpec
@@ -54,6 +55,8 @@ _MOVES = frozenset(
 def of(spec: MatmulSpec) -> frozenset[str]:
     """The 16-bit floats among the element types of `spec`, those of its epilogue and prologues among them."""
     stored = {each.type.name for each in spec.operands}
+    if not stored.isdisjoint(SMALL_FLOATS):  # which are widened by way of f16
+        stored.add("f16")
     computed = spec.chain.types | spec.chain_a.types | spec.chain_b.types
     return frozenset(CONVERTERS) & {spec.a_type.name, spec.b_type.name, spec.c_type.name, *stored, *computed}
 
@@ -71,17 +74,17 @@ def move_as_integers(function: ir.Operation) -> None:
         %x = llvm.select %mask, %y, %z : vector<16xi1>, vector<16xi16>
         %w = llvm.fpext (llvm.bitcast %x : vector<16xi16> to vector<16xbf16>)
     """
-    for op in _all(function):
+    for op in operations(function):
         if op.name == "llvm.mlir.constant" and _is_half(op.results[0]) and _is_zero(op.attributes["value"]):
             with ir.InsertionPoint(op), op.location:
                 op.results[0].replace_all_uses_with(llvm.mlir_zero(op.results[0].type))
             op.erase()
-    computing = [op for op in _all(function) if op.name not in _MOVES]
+    computing = [op for op in operations(function) if op.name not in _MOVES]
     for op in computing:
         _wrap_operands(op)
     for op in computing:
         _wrap_results(op)
-    for op in _all(function):
+    for op in operations(function):
         values = list(op.results) if op.name in _MOVES else []
         values += [argument for region in op.regions for block in region.blocks for argument in block.arguments]
         for value in values:
@@ -89,7 +92,7 @@ def move_as_integers(function: ir.Operation) -> None:
                 value.set_type(_as_integer(value.type))
 
 
-def _all(root: ir.Operation) -> list[ir.Operation]:
+def operations(root: ir.Operation) -> list[ir.Operation]:
     """`root` and the operations below it."""
     found: list[ir.Operation] = []
 
@@ -142,10 +145,10 @@ def expand_f16(function: ir.Operation) -> None:
     ``vector<16xi32>``.
     """
     f16 = ir.F16Type.get(function.context)
-    for op in _all(function):
-        if op.name == "arith.extf" and _element(op.operands[0]) == f16:
+    for op in operations(function):
+        if op.name == "arith.extf" and element_of(op.operands[0]) == f16:
             convert = _from_f16
-        elif op.name == "arith.truncf" and _element(op.results[0]) == f16:
+        elif op.name == "arith.truncf" and element_of(op.results[0]) == f16:
             convert = _to_f16
         else:
             continue
@@ -154,58 +157,59 @@ def expand_f16(function: ir.Operation) -> None:
         op.erase()
 
 
-def _element(value: ir.Value) -> ir.Type:
+def element_of(value: ir.Value) -> ir.Type:
+    """The type of a number, or of those in a vector."""
     return ir.VectorType(value.type).element_type if isinstance(value.type, ir.VectorType) else value.type
 
 
 def _from_f16(half: ir.Value) -> ir.Value:
     """The f32 of an f16, or of each in a vector."""
-    i16, i32, f32 = (_like(half.type, element) for element in ("i16", "i32", "f32"))
+    i16, i32, f32 = (like(half.type, element) for element in ("i16", "i32", "f32"))
     bits = arith.extui(i32, arith.bitcast(i16, half))
-    sign = arith.shli(arith.andi(bits, _constant(i32, 0x8000)), _constant(i32, 16))
-    size = arith.andi(bits, _constant(i32, 0x7FFF))
+    sign = arith.shli(arith.andi(bits, constant(i32, 0x8000)), constant(i32, 16))
+    size = arith.andi(bits, constant(i32, 0x7FFF))
     # A mantissa of 23 bits for one of 10, and an exponent biased by 127 for one biased by 15; Inf and NaN have the largest.
-    normal = arith.addi(arith.shli(size, _constant(i32, 13)), _constant(i32, (127 - 15) << 23))
-    largest = arith.addi(normal, _constant(i32, (127 - 15) << 23))
+    normal = arith.addi(arith.shli(size, constant(i32, 13)), constant(i32, (127 - 15) << 23))
+    largest = arith.addi(normal, constant(i32, (127 - 15) << 23))
     # A subnormal number counts steps of 2**-24.
-    steps = arith.mulf(arith.sitofp(f32, size), _constant(f32, 2.0**-24))
-    is_largest = arith.cmpi(arith.CmpIPredicate.uge, size, _constant(i32, 0x7C00))
-    is_subnormal = arith.cmpi(arith.CmpIPredicate.ult, size, _constant(i32, 0x0400))
+    steps = arith.mulf(arith.sitofp(f32, size), constant(f32, 2.0**-24))
+    is_largest = arith.cmpi(arith.CmpIPredicate.uge, size, constant(i32, 0x7C00))
+    is_subnormal = arith.cmpi(arith.CmpIPredicate.ult, size, constant(i32, 0x0400))
     magnitude = arith.select(is_subnormal, arith.bitcast(i32, steps), arith.select(is_largest, largest, normal))
     return arith.bitcast(f32, arith.ori(magnitude, sign))
 
 
 def _to_f16(single: ir.Value) -> ir.Value:
     """The f16 nearest to an f32, or to each in a vector."""
-    i16, i32, f32, f16 = (_like(single.type, element) for element in ("i16", "i32", "f32", "f16"))
+    i16, i32, f32, f16 = (like(single.type, element) for element in ("i16", "i32", "f32", "f16"))
     bits = arith.bitcast(i32, single)
-    sign = arith.shrui(arith.andi(bits, _constant(i32, -0x80000000)), _constant(i32, 16))
-    size = arith.andi(bits, _constant(i32, 0x7FFFFFFF))
+    sign = arith.shrui(arith.andi(bits, constant(i32, -0x80000000)), constant(i32, 16))
+    size = arith.andi(bits, constant(i32, 0x7FFFFFFF))
     # Half of what is cut off, less one where the last bit that stays is even, carries into that bit.
-    odd = arith.andi(arith.shrui(size, _constant(i32, 13)), _constant(i32, 1))
-    rebiased = arith.subi(arith.addi(size, _constant(i32, 0x0FFF)), _constant(i32, (127 - 15) << 23))
-    normal = arith.shrui(arith.addi(rebiased, odd), _constant(i32, 13))
+    odd = arith.andi(arith.shrui(size, constant(i32, 13)), constant(i32, 1))
+    rebiased = arith.subi(arith.addi(size, constant(i32, 0x0FFF)), constant(i32, (127 - 15) << 23))
+    normal = arith.shrui(arith.addi(rebiased, odd), constant(i32, 13))
     # In a sum with 1/2, whose last bit is worth 2**-24, a number below 2**-14 is rounded to steps of f16's subnormal ones.
-    summed = arith.addf(arith.bitcast(f32, size), _constant(f32, 0.5))
-    steps = arith.subi(arith.bitcast(i32, summed), _constant(i32, 0x3F000000))
+    summed = arith.addf(arith.bitcast(f32, size), constant(f32, 0.5))
+    steps = arith.subi(arith.bitcast(i32, summed), constant(i32, 0x3F000000))
     special = arith.select(
-        arith.cmpi(arith.CmpIPredicate.ugt, size, _constant(i32, 0x7F800000)),
-        _constant(i32, 0x7E00),
-        _constant(i32, 0x7C00),
+        arith.cmpi(arith.CmpIPredicate.ugt, size, constant(i32, 0x7F800000)),
+        constant(i32, 0x7E00),
+        constant(i32, 0x7C00),
     )
-    is_large = arith.cmpi(arith.CmpIPredicate.uge, size, _constant(i32, (127 + 16) << 23))
-    is_small = arith.cmpi(arith.CmpIPredicate.ult, size, _constant(i32, (127 - 14) << 23))
+    is_large = arith.cmpi(arith.CmpIPredicate.uge, size, constant(i32, (127 + 16) << 23))
+    is_small = arith.cmpi(arith.CmpIPredicate.ult, size, constant(i32, (127 - 14) << 23))
     magnitude = arith.select(is_large, special, arith.select(is_small, steps, normal))
     return arith.bitcast(f16, arith.trunci(i16, arith.ori(magnitude, sign)))
 
 
-def _like(kind: ir.Type, element: str) -> ir.Type:
+def like(kind: ir.Type, element: str) -> ir.Type:
     """`element`, or a vector of it as long as the vector `kind`."""
     scalar = ir.Type.parse(element)
     return ir.VectorType.get(ir.VectorType(kind).shape, scalar) if isinstance(kind, ir.VectorType) else scalar
 
 
-def _constant(kind: ir.Type, value: float) -> ir.Value:
+def constant(kind: ir.Type, value: float) -> ir.Value:
     """A constant, in each element where `kind` is a vector."""
     scalar = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
     number = ir.FloatAttr.get(scalar, value) if isinstance(value, float) else ir.IntegerAttr.get(scalar, value)
