@@ -117,13 +117,13 @@ def share(function: func.FuncOp, threads: int) -> int:
     if not found:
         return 0
     with function.context, function.location:
-        cap = _cap(function, threads)
+        most = cap(function, threads)
         for each in found:
-            _share_loop(each, threads, cap)
+            _share_loop(each, threads, most)
     return len(found)
 
 
-def _cap(function: func.FuncOp, threads: int) -> ir.Value:
+def cap(function: func.FuncOp, threads: int) -> ir.Value:
     """How many threads a call uses, asked of OpenMP at its beginning."""
     i32 = ir.IntegerType.get_signless(32)
     with ir.InsertionPoint(function.operation):
