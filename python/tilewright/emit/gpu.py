@@ -18,7 +18,7 @@ from tilewright.emit import code
 from tilewright.entries import Epilogue
 from tilewright.errors import LoweringError, ScheduleError, SpecError, TargetError
 from tilewright.expressions import trace
-from tilewright.lowering import driver, math_functions, pipelines
+from tilewright.lowering import driver, math_functions, pipelines, small_floats
 from tilewright.lowering.gpu import kernel, spirv, threads
 from tilewright.lowering.gpu.strategies import STRATEGIES, Sizes, able
 from tilewright.lowering.gpu.warpgroups import Box
@@ -129,9 +129,10 @@ def build(
         stages.texts["bufferized"] = str(module)
         function = _payload_function(module)
         with function.location:
-            stages.boxes = tuple(row.share(threads.over_blocks(function), finished, sizes, aligned))
+            stages.boxes = tuple(row.share(threads.over_blocks(function), finished, target, sizes, aligned))
         driver.run_passes(module, "builtin.module(canonicalize, cse)", "threads")
         stages.texts["threads"] = str(module)
+        small_floats.expand(function)
         if math_functions.expand(module.operation, target):
             raise LoweringError(
                 "functions of f64 elements", stage="threads", expected="those of f32", remedy="Compute in f32"

@@ -40,11 +40,11 @@ class WarpTile:
         Raises:
             ScheduleError: Parts do not make up a tile, or are no multiples of an instruction's, or there are too many warps.
         """
-        if self.bm % self.wm or self.bn % self.wn or self.wm % 16 or self.wn % 16 or self.bk % 32:
+        if self.bm % self.wm or self.bn % self.wn or self.wm % 16 or self.wn % 16 or self.bk % 16:
             raise ScheduleError(
                 f"warps of {self.wm}x{self.wn} in a tile of {self.bm}x{self.bn}x{self.bk}",
                 where="schedule parameters",
-                expected="warps' parts of multiples of 16 that make up the tile, and bk a multiple of 32",
+                expected="warps' parts of multiples of 16 that make up the tile, and bk a multiple of 16",
             )
         if self.threads > 1024:
             raise ScheduleError(f"{self.threads} threads", where="schedule parameters", expected="at most 1024")

@@ -28,7 +28,7 @@ def _row(name: str, ptx: str, shared_kib: int, *instructions: str) -> GpuTarget:
 
 ROWS = (
     _row("sm_80", "ptx80", 163, "mma.sync"),
-    _row("sm_90a", "ptx80", 227, "mma.sync", "wgmma"),
-    _row("sm_100a", "ptx86", 227, "mma.sync"),
+    _row("sm_90a", "ptx84", 227, "mma.sync", "mma.sync.f8", "wgmma"),
+    _row("sm_100a", "ptx86", 227, "mma.sync", "mma.sync.f8"),
 )
 """The rows, general before specific."""

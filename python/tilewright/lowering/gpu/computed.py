@@ -36,8 +36,8 @@ def made_in(read: ir.Operation) -> ir.Value | None:
     raise LoweringError("a buffer of a block that nothing writes", stage="threads")
 
 
-def matrix_of(made: ir.Value) -> ir.Value:
-    """The matrix that a prologue starts with: the first one that is read as the tile lies.
+def first_read(made: ir.Value) -> ir.Operation:
+    """What reads the matrix that a prologue starts with: the first one that is read as the tile lies.
 
     Raises:
         LoweringError: There is none.
@@ -45,7 +45,16 @@ def matrix_of(made: ir.Value) -> ir.Value:
     read = _first_read(made)
     if read is None:
         raise LoweringError("a prologue that reads no matrix", stage="threads")
-    return read.operands[0]
+    return read
+
+
+def only_widens(made: ir.Value) -> bool:
+    """Whether all that a prologue does is to make elements wider."""
+    op = made.owner.operation
+    return op.name == "vector.transfer_read" or (op.name in _WIDEN and only_widens(op.operands[0]))
+
+
+_WIDEN = frozenset({"arith.extf", "arith.extsi", "arith.extui"})
 
 
 def _buffer(view: ir.Value) -> ir.Value | None:

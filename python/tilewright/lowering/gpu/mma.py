@@ -3,44 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from tilewright.lowering.gpu.index import Index, add, divide, multiply, value
+from tilewright.lowering.gpu.mma_types import INSTRUCTIONS, Instruction
 from tilewright.lowering.gpu.parts import Part, Staged
 from tilewright.lowering.gpu.staging import Tile, bits
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import llvm, memref, vector
+from tilewright.mlir.dialects import arith, llvm, memref, vector
 from tilewright.schedules.mma_sync import WARP, WarpTile
 
-
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """One matrix instruction, of 8 columns.
-
-    Attributes:
-        m: Rows: 8 or 16.
-        k: Depth.
-        type: PTX's name of the operands' type.
-    """
-
-    m: int
-    k: int
-    type: str
-
-
-INSTRUCTIONS: Mapping[str, Instruction] = MappingProxyType(
-    {
-        "f16": Instruction(16, 16, "f16"),
-        "bf16": Instruction(16, 16, "bf16"),
-        "i8": Instruction(16, 32, "s8"),
-        "u8": Instruction(16, 32, "u8"),
-        "f64": Instruction(8, 4, "f64"),
-    }
-)
-"""By element type of A."""
 _REGISTER_BITS = 32
+_BYTE = 8
 
 
 @dataclass(slots=True)
@@ -49,7 +23,7 @@ class MmaSync:
 
     Attributes:
         sizes: The strategy's.
-        a: Element type of A.
+        a: Element type of A, as a row of `INSTRUCTIONS`.
         b: Element type of B.
     """
 
@@ -85,8 +59,12 @@ class MmaSync:
         return add(self._at[0], group), add(self._at[1], multiply(place, 2))
 
     def is_swapped(self, operand: int, element: ir.Type, neighbours: int) -> bool:
-        """Elements of 16 bits are loaded, transposed or not, as they lie; of others, neighbours along k are wanted."""
-        return neighbours == 0 if bits(element) == 16 else operand == 1
+        """Tiles lie as their operands do, but for bytes: of those, neighbours along k are wanted, which make up a register."""
+        return operand == 1 if bits(element) == _BYTE else neighbours == 0
+
+    def takes(self, operand: int, element: ir.Type) -> bool:
+        """Whether the elements of an operand are multiplied as they are stored, without being widened first."""
+        return str(element) == (self.a, self.b)[operand]
 
     def multiply(self, op: ir.Operation, a: Staged, b: Staged, slot: Index, sums: ir.Value) -> ir.Value:
         """Multiplies with matrix instructions.
@@ -194,12 +172,13 @@ def _gather(tile: Tile, slot: Index, row: Index, column: Index, *, along_k: int 
     """A register of neighbours along k (axis 1 of A, axis 0 of B) that start at a place of the tile."""
     per, element = _per_register(tile), _element(tile)
     at = [value(index) for index in ((slot, column, row) if tile.swapped else (slot, row, column))]
+    word = ir.IntegerType.get_signless(_REGISTER_BITS)
+    if per == 1:
+        element = memref.load(tile.buffer, at)
+        return arith.bitcast(word, element) if _size(tile) == _REGISTER_BITS else element
     if tile.swapped != (along_k == 0):
         raise AssertionError("a tile whose neighbours are not along k")
-    if per == 1:
-        return memref.load(tile.buffer, at)
     four = vector.load(ir.VectorType.get([per], element), tile.buffer, at, alignment=_REGISTER_BITS // 8)
-    word = ir.IntegerType.get_signless(_REGISTER_BITS)
     return vector.extract(vector.bitcast(ir.VectorType.get([1], word), four), [], [0])
 
 
@@ -233,6 +212,11 @@ def _mma(
 ) -> list[ir.Value]:
     """One instruction; the sums of integers wrap around."""
     result = ir.Type.parse(f"!llvm.struct<({', '.join([str(element)] * len(sums))})>")
+    if first.needs == "mma.sync.f8":
+        # The op below does not know these types.
+        name = f"llvm.nvvm.mma.m{first.m}n8k{first.k}.row.col.f32.{first.type}.{second.type}.f32"
+        done = llvm.call_intrinsic(result, ir.StringAttr.get(name), [*a, *b, *sums], [], [])
+        return [llvm.extractvalue(element, done, [number]) for number in range(len(sums))]
     attributes = {
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(a), len(b), len(sums)]),
         "shape": ir.Attribute.parse(f"#nvvm.shape<m = {first.m}, n = 8, k = {first.k}>"),

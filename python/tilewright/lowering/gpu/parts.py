@@ -73,6 +73,10 @@ class Multiplier(Division, Protocol):
         """Whether the tile of operand 0 (A) or 1 (B), whose neighbours in memory lie along that axis, has its axes swapped."""
         ...
 
+    def takes(self, operand: int, element: ir.Type) -> bool:
+        """Whether elements of operand 0 (A) or 1 (B) are multiplied as they are stored, without being widened first."""
+        ...
+
     def multiply(self, op: ir.Operation, a: Staged, b: Staged, slot: Index, sums: ir.Value) -> ir.Value:
         """Adds the product of the tiles in `slot` to a thread's sums, as the contraction `op` says."""
         ...

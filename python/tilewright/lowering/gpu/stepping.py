@@ -95,8 +95,7 @@ class Stepping(Sharing):
     def _stages(self, block: ir.Block) -> int:
         """Slots that are in use: one unless copies can go on by themselves, because tiles lie as their operands do in memory."""
         as_they_lie = all(
-            each.made is None and self._is_swapped(read, each) == (each.across == 0)
-            for read, each in self._tiled.items()
+            each.made is None and self._is_swapped(each) == (each.across == 0) for each in self._tiled.values()
         )
         return self._multiplier.stages if self._aligned and as_they_lie else 1
 
@@ -139,9 +138,9 @@ class Stepping(Sharing):
         a, b = self._staged[op.operands[0]], self._staged[op.operands[1]]
         self._values[op.results[0]] = self._multiplier.multiply(op, a, b, slot, self._of(op.operands[2]))
 
-    def _is_swapped(self, read: ir.Operation, tiled: _Tiled) -> bool:
+    def _is_swapped(self, tiled: _Tiled) -> bool:
         """Whether the tile of an operand of the product has its axes swapped in shared memory."""
-        element = ir.VectorType(read.results[0].type).element_type
+        element = ir.VectorType(tiled.read.results[0].type).element_type
         return self._multiplier.is_swapped(tiled.operand, element, tiled.across)
 
     def _find_tiles(self, block: ir.Block) -> None:
@@ -150,9 +149,7 @@ class Stepping(Sharing):
             read = op.operation
             operand = self._operand(read.results[0]) if read.name == "vector.transfer_read" else None
             if operand is not None:
-                made = computed.made_in(read)
-                matrix = read.operands[0] if made is None else computed.matrix_of(made)
-                self._tiled[read] = _Tiled(operand, staging.neighbours(matrix), made)
+                self._tiled[read] = self._tile_of(read, operand)
         if sorted(each.operand for each in self._tiled.values()) != [0, 1]:
             raise LoweringError(
                 f"{len(self._tiled)} reads of a block are multiplied",
@@ -160,22 +157,34 @@ class Stepping(Sharing):
                 expected="a vector.contract of what is read of A and of B",
             )
 
+    def _tile_of(self, read: ir.Operation, operand: int) -> _Tiled:
+        """How the tile of an operand is filled."""
+        made = computed.made_in(read)
+        if made is None:
+            return _Tiled(operand, staging.neighbours(read.operands[0]), read, None)
+        first = computed.first_read(made)
+        element = ir.VectorType(first.results[0].type).element_type
+        across = staging.neighbours(first.operands[0])
+        if computed.only_widens(made) and self._multiplier.takes(operand, element):
+            return _Tiled(operand, across, first, None)
+        return _Tiled(operand, across, read, made)
+
     def _place_tiles(self, block: ir.Block) -> None:
         """Allocates the tiles that the ops of a block read."""
         self._find_tiles(block)
         slots = self._stages(block)
         for read, each in self._tiled.items():
-            kind = ir.VectorType(read.results[0].type)
+            kind = ir.VectorType(each.read.results[0].type)
             down, across = kind.shape
-            swapped = self._is_swapped(read, each)
+            swapped = self._is_swapped(each)
             tile = staging.allocate((down, across), kind.element_type, slots, swapped=swapped)
             self._staged[read.results[0]] = Staged(tile)
 
     def _bring(self, read: ir.Operation, slot: Index, *, ahead: bool = False) -> None:
         tile, tiled = self._staged[read.results[0]].tile, self._tiled[read]
         team = staging.Team(self._thread, self._multiplier.threads)
-        view = self._of(read.operands[0])
-        extents = self._extents(read, view)
+        view = self._of(tiled.read.operands[0])
+        extents = self._extents(tiled.read, view)
         source = (
             staging.Stored(view, extents, self._aligned)
             if tiled.made is None
@@ -195,11 +204,13 @@ class _Tiled:
     Attributes:
         operand: 0 for A, 1 for B.
         across: The axis along which elements of the matrix are neighbours.
+        read: What reads the tile's elements.
         made: What a prologue makes of the matrix, a vector of the block; None without one.
     """
 
     operand: int
     across: int
+    read: ir.Operation
     made: ir.Value | None
 
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from tilewright.errors import ScheduleError
 from tilewright.lowering.gpu.fma import Fma
-from tilewright.lowering.gpu.mma import INSTRUCTIONS, MmaSync
+from tilewright.lowering.gpu.mma import MmaSync
+from tilewright.lowering.gpu.mma_types import multiplied
 from tilewright.lowering.gpu.stepping import Stepping
 from tilewright.lowering.gpu.warpgroups import TYPES, Box, Specialised, WarpGroups
 from tilewright.mlir import ir
@@ -41,24 +43,36 @@ class Strategy:
 
     sizes: Callable[[MatmulSpec, Mapping[str, int]], Sizes]
     schedule: Callable[[MatmulSpec, Any], ir.Module]
-    share: Callable[[ir.Operation, MatmulSpec, Any, bool], Sequence[Box]]
+    share: Callable[[ir.Operation, MatmulSpec, GpuTarget, Any, bool], Sequence[Box]]
     lanes: Callable[[Any], int]
-    does: Callable[[MatmulSpec], bool]
+    does: Callable[[MatmulSpec, GpuTarget], bool]
     needs: str
     unaligned: str
 
 
-def _simt(loop: ir.Operation, spec: MatmulSpec, sizes: ThreadTile, aligned: bool) -> Sequence[Box]:
+def _simt(loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: ThreadTile, aligned: bool) -> Sequence[Box]:
     Stepping(loop, Fma(sizes), aligned=aligned).run()
     return ()
 
 
-def _mma_sync(loop: ir.Operation, spec: MatmulSpec, sizes: WarpTile, aligned: bool) -> Sequence[Box]:
-    Stepping(loop, MmaSync(sizes, spec.a_type.name, spec.b_type.name), aligned=aligned).run()
+def _mma_sync(loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: WarpTile, aligned: bool) -> Sequence[Box]:
+    types = multiplied(spec, target)
+    assert types is not None, "the strategy does it"
+    Stepping(loop, MmaSync(sizes, *types), aligned=aligned).run()
     return ()
 
 
-def _warpgroup(loop: ir.Operation, spec: MatmulSpec, sizes: WarpGroupTile, aligned: bool) -> Sequence[Box]:
+def _mma_sync_sizes(spec: MatmulSpec, sizes: Mapping[str, int]) -> WarpTile:
+    """Half as deep for f64: so that three stages fit into the shared memory of every chip."""
+    made = with_sizes(WarpTile, {"bk": 16 if spec.a_type.bits == 64 else 32, **sizes})
+    if made.bk % 32 and min(spec.a_stored.bits, spec.b_stored.bits) == 8:
+        raise ScheduleError(f"bk={made.bk} for bytes", where="schedule parameters", expected="a multiple of 32")
+    return made
+
+
+def _warpgroup(
+    loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: WarpGroupTile, aligned: bool
+) -> Sequence[Box]:
     shared = Specialised(loop, WarpGroups(sizes), (spec.a, spec.b_type.name))
     shared.run()
     return shared.boxes
@@ -68,7 +82,7 @@ def _warpgroup_sizes(spec: MatmulSpec, sizes: Mapping[str, int]) -> WarpGroupTil
     return with_sizes(WarpGroupTile, {"bk": ROW_BYTES * 8 // spec.a_type.bits, **sizes})
 
 
-def _warpgroup_does(spec: MatmulSpec) -> bool:
+def _warpgroup_does(spec: MatmulSpec, target: GpuTarget) -> bool:
     """Elements of 16 bits in every layout; bytes where they lie along K."""
     known = spec.a in TYPES and spec.b_type.name in TYPES
     # Rows that are not aligned take another strategy, whose sums are of another order.
@@ -84,16 +98,16 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
             schedule=simt,
             share=_simt,
             lanes=lambda sizes: sizes.columns,
-            does=lambda spec: True,
+            does=lambda spec, target: True,
             needs="",
             unaligned="simt",
         ),
         "mma_sync": Strategy(
-            sizes=lambda spec, sizes: with_sizes(WarpTile, sizes),
+            sizes=_mma_sync_sizes,
             schedule=mma_sync,
             share=_mma_sync,
             lanes=lambda sizes: 2,
-            does=lambda spec: spec.a_type.name in INSTRUCTIONS and spec.b_type.name in INSTRUCTIONS,
+            does=lambda spec, target: multiplied(spec, target) is not None,
             needs="mma.sync",
             unaligned="mma_sync",
         ),
@@ -116,5 +130,5 @@ def able(spec: MatmulSpec, target: GpuTarget) -> list[str]:
     return [
         name
         for name, row in STRATEGIES.items()
-        if row.does(spec) and (not row.needs or row.needs in target.instructions)
+        if row.does(spec, target) and (not row.needs or row.needs in target.instructions)
     ]
