@@ -92,6 +92,7 @@ CASES = {
     "tokens": (lambda x, w, b: x @ w + b + x, 1),
     "rows": (rows, 0),
     "vectors": (vectors, 2),
+    "masked": (lambda q, k: np.where(np.tri(33, dtype=bool), q @ k, -1e9), 1),
 }
 
 

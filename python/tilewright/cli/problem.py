@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tilewright.cli.module_problem import ModuleProblem
-from tilewright.cli.options import Extents
+from tilewright.cli.options import Extents, require_for_shapes_only
 from tilewright.entries import Epilogue
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.schedules import make
@@ -129,13 +129,7 @@ def given(
         fields |= {"batch": batch, "b_batch": () if b_packed else None, "deterministic": deterministic}
         spec = MatmulSpec.from_dtypes(*shapes[0], dtype, **fields)
         return Problem(spec, row, make.make(spec, row, schedule, parameters, threads))
-    for option, entries in (("epilogue", epilogue), ("prologue-a", prologue_a), ("prologue-b", prologue_b)):
-        if entries:
-            raise click.UsageError(f"both FILE.mlir and --{option} given; expected the {option} of a --shape")
-    if layout != "nn":
-        raise click.UsageError("both FILE.mlir and --layout given; expected the layout of a --shape")
-    if batch:
-        raise click.UsageError("both FILE.mlir and --batch given; expected the batch of a --shape")
+    require_for_shapes_only("dtype", "layout", "batch", "beta", "epilogue", "prologue_a", "prologue_b")
     text = read_text(file)
     try:
         imported = _imported(text, file)

@@ -11,7 +11,8 @@ from functools import partial
 
 from tilewright.emit import STAGES, code
 from tilewright.errors import LoweringError
-from tilewright.lowering import driver, module_entries, modules
+from tilewright.lowering import driver, module_entries, modules, patches
+from tilewright.lowering.patches import Patches
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import func
@@ -19,10 +20,9 @@ from tilewright.payload import chain_check, matmul
 from tilewright.payload.modules import boundary, chains, contractions, groups, supported, tensors
 from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Signature
-from tilewright.payload.text import parse
+from tilewright.payload.text import op_at, parse
 from tilewright.schedules import chains as model
-from tilewright.schedules import make
-from tilewright.schedules.nests import nests
+from tilewright.schedules import make, nests
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -48,23 +48,35 @@ class Built:
 
 
 @dataclass(slots=True)
-class _Function:
+class FunctionPart:
     """A function on its way.
 
     Attributes:
         module: The module that holds it alone.
         signature: What it takes and gives.
-        schedule: The schedule of what is left between its products.
+        nests: What is left between its products.
+        schedule: The schedule of that.
     """
 
     module: ir.Module
     signature: Signature
+    nests: Sequence[nests.Nest] = ()
     schedule: ir.Module | None = None
 
 
 @dataclass(slots=True)
-class _Product:
-    """A product on its way, which any of the functions may call."""
+class ProductPart:
+    """A product on its way, which any of the functions may call.
+
+    Attributes:
+        spec: What it computes.
+        module: The module that holds it alone.
+        plan: How it is scheduled.
+        schedule: Its schedule.
+        workspace: Bytes of scratch memory that it needs.
+        packed: The format of B when it comes packed.
+        patches: What one of its operands is the matrix of patches of, and which one that is.
+    """
 
     spec: MatmulSpec
     module: ir.Module
@@ -72,11 +84,13 @@ class _Product:
     schedule: ir.Module | None = None
     workspace: int = 0
     packed: PackedFormat | None = None
+    patches: tuple[int, Patches] | None = None
 
     @property
     def lowered(self) -> modules.Product:
         """As those that call it know it."""
-        return modules.Product(self.spec, self.module, self.workspace, self.packed)
+        images = {} if self.patches is None else {self.patches[0]: self.patches[1].shape}
+        return modules.Product(self.spec, self.module, self.workspace, self.packed, images)
 
 
 def build(
@@ -113,7 +127,8 @@ def build(
     if until not in (*STAGES, "obj"):
         raise LoweringError(f"unknown stage {until!r}", expected=f"one of {', '.join((*STAGES, 'obj'))}")
     source = partial(_read, text, filename, plain)
-    return _Builder(source, target, threads, allocator, started, plain=plain).run(until)
+    name = partial(op_at, text=text)
+    return Builder(source, target, threads, allocator, started, name, plain=plain).run(until)
 
 
 def build_chain(
@@ -133,10 +148,12 @@ def build_chain(
         LoweringError: A later stage failed.
     """
     chain_check.check(stages)
-    return _Builder(partial(_chain, stages, name), target, threads, allocator, lambda _: None).run(until)
+    return Builder(partial(_chain, stages, name), target, threads, allocator, lambda _: None, lambda _: name).run(
+        until
+    )
 
 
-def _read(text: str, filename: str, plain: bool, context: ir.Context, specs: list[MatmulSpec]) -> list[_Function]:
+def _read(text: str, filename: str, plain: bool, context: ir.Context, specs: list[MatmulSpec]) -> list[FunctionPart]:
     """The functions of a module's text, split into products, which are added to `specs`, and the rest."""
     module = parse(text, filename, context)
     supported.check(module, filename)
@@ -150,49 +167,51 @@ def _read(text: str, filename: str, plain: bool, context: ir.Context, specs: lis
     found = [[] if plain else contractions.set_apart(function.operation) for function in _functions(module)]
     if not plain:
         driver.run_passes(module, modules.FUSE, "payload")
-    made: list[_Function] = []
+    made: list[FunctionPart] = []
     for function, products, names, outputs in zip(_functions(module), found, given, written, strict=True):
         groups.split(function.operation, products, specs)
         signature = boundary.close(function, names, outputs, specs)
         alone = ir.Module.create()
         function.operation.clone(ip=ir.InsertionPoint(alone.body))
-        made.append(_Function(alone, signature))
+        made.append(FunctionPart(alone, signature))
     return made
 
 
-def _chain(stages: Sequence[MatmulSpec], name: str, context: ir.Context, specs: list[MatmulSpec]) -> list[_Function]:
+def _chain(stages: Sequence[MatmulSpec], name: str, context: ir.Context, specs: list[MatmulSpec]) -> list[FunctionPart]:
     """The function of a chain."""
     _, signature, module = chains.build(stages, name, context)
     specs += stages
-    return [_Function(module, signature)]
+    return [FunctionPart(module, signature)]
 
 
 def _functions(module: ir.Module) -> list[func.FuncOp]:
     return [op for op in module.body if isinstance(op, func.FuncOp)]
 
 
-class _Builder:
+class Builder:
     """Runs the stages, one method each."""
 
     def __init__(
         self,
-        source: Callable[[ir.Context, list[MatmulSpec]], list[_Function]],
+        source: Callable[[ir.Context, list[MatmulSpec]], list[FunctionPart]],
         target: Target,
         threads: int,
         allocator: tuple[str, str],
         started: Callable[[str], object],
+        name: Callable[[ir.Location], str],
         *,
         plain: bool = False,
     ) -> None:
         self._source = source
+        self._name = name
         self._target = target
         self._threads = threads
         self._allocator = allocator
         self._started = started
         self._plain = plain
         self._built = Built()
-        self._functions: list[_Function] = []
-        self._products: list[_Product] = []
+        self._functions: list[FunctionPart] = []
+        self._products: list[ProductPart] = []
         self._joined = ir.Module.create(ir.Location.unknown(context := ir.Context()))
         self._context = context
 
@@ -220,6 +239,10 @@ class _Builder:
     def _write_all(self, stage: str) -> None:
         self._write(stage, *(each.module for each in (*self._functions, *self._products)))
 
+    def plan(self, spec: MatmulSpec) -> make.Plan:
+        """How a product is scheduled."""
+        return make.make(spec, self._target, threads=self._threads)
+
     def _payload(self) -> None:
         """Splits each function into products and the rest, and joins chains of products where that pays."""
         specs: list[MatmulSpec] = []
@@ -229,15 +252,16 @@ class _Builder:
             chains.fuse(_functions(each.module)[0], specs, rows, packs)
             driver.run_passes(each.module, modules.TIDY, "payload")
         for spec in chains.renumber([_functions(each.module)[0] for each in self._functions], specs):
-            plan = make.make(spec, self._target, threads=self._threads)
-            self._products.append(_Product(spec, matmul.build(spec, self._context), plan))
+            self._products.append(ProductPart(spec, matmul.build(spec, self._context), self.plan(spec)))
         for each in self._functions:
             each.signature = chains.name_packed(_functions(each.module)[0], each.signature)
         self._write_all("payload")
 
     def _schedule(self) -> None:
         for each in [] if self._plain else self._functions:
-            each.schedule = nests(each.module.body.operations[0].operation, self._target)
+            each.nests, others = nests.nests(each.module.body.operations[0].operation, self._target)
+            each.schedule = nests.schedule(each.nests, range(len(each.nests)))
+            self._say_slow(each, others)
         for each in self._products:
             each.schedule = each.plan.module(each.spec, self._target, self._context)
         self._write("schedule", *(each.schedule for each in (*self._functions, *self._products)))
@@ -245,17 +269,26 @@ class _Builder:
     def _scheduled(self) -> None:
         for each in self._functions:
             if each.schedule is not None:
-                each.module = modules.scheduled(each.module, each.schedule)
+                ops = nests.numbers(each.module.body.operations[0].operation)
+                made, failed = modules.scheduled(each.module, partial(nests.schedule, each.nests), len(each.nests))
+                self._say_slow(each, [ops[number] for number in failed])
+                each.module = made
         for each in self._products:
             if each.schedule is not None:
                 driver.apply_schedule(each.module, each.schedule, each.spec, name=each.plan.name)
         self._write_all("scheduled")
+
+    def _say_slow(self, function: FunctionPart, ops: Sequence[ir.Operation]) -> None:
+        """Notes the ops of which no vectors are made."""
+        function.signature = function.signature.with_slow(self._name(op.location) for op in ops)
 
     def _bufferized(self) -> None:
         for each in self._products:
             each.workspace, each.packed = driver.bufferize(
                 each.module, each.spec, self._target, each.plan, each.plan.threads
             )
+            if each.patches is not None:
+                patches.read(each.module, *each.patches)
         products = [each.lowered for each in self._products]
         formats = {number: each.packed.header for number, each in enumerate(products) if each.packed is not None}
         for each in self._functions:

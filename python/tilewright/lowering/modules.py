@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tilewright.errors import LoweringError
 from tilewright.lowering import (
@@ -79,17 +79,21 @@ class Product:
             `entry.PACK_BODY`, packs it.
         workspace: Bytes of scratch memory that it takes.
         packed: The format of B when it comes packed.
+        images: By number of an operand that is a matrix of patches, the shape of the images that the function takes for it.
     """
 
     spec: MatmulSpec
     body: ir.Module
     workspace: int
     packed: PackedFormat | None = None
+    images: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def operands(self) -> list[tuple[tuple[int, ...], str]]:
         """The shapes and MLIR's element types of what its function takes: operands, result, scratch memory."""
         found = [(each.shape, each.type.mlir) for each in (*self.spec.operands, self.spec.result)]
+        for number, shape in self.images.items():
+            found[number] = shape, found[number][1]
         if self.packed is not None:
             found[1] = (self.packed.nbytes - HEADER_BYTES,), "i8"
         return found + ([((self.workspace,), "i8")] if self.workspace else [])
@@ -107,18 +111,39 @@ def decompose(module: ir.Module) -> None:
     driver.run_own_script(module, script.module, "payload")
 
 
-def scheduled(module: ir.Module, schedule: ir.Module) -> ir.Module:
-    """The module under the schedule of what is left between products; as it was, for loops over elements, where that fails.
+def scheduled(
+    module: ir.Module, schedule: Callable[[Collection[int]], ir.Module | None], count: int
+) -> tuple[ir.Module, list[int]]:
+    """The module under the schedule of what is left between products, and the numbers of the nests that it does not take.
 
-    Its ops are the user's, of every form there is: that vectors are made of all of them cannot be promised.
+    Its ops are the user's, of every form there is: that vectors are made of all of them cannot be promised. What the
+    schedule fails at stays as it was, for loops over elements.
+
+    Args:
+        module: The module.
+        schedule: Makes the schedule of the nests of some numbers.
+        count: How many nests there are.
     """
     driver.run_passes(module, _WIDEN, "scheduled")
-    before = ir.Module.parse(str(module), module.context)
-    try:
-        driver.run_own_script(module, schedule, "scheduled")
-    except LoweringError:
-        return before
-    return module
+    text = str(module.operation.get_asm(enable_debug_info=True))
+
+    def under(numbers: Collection[int]) -> ir.Module | None:
+        tried, script = ir.Module.parse(text, module.context), schedule(numbers)
+        try:
+            if script is not None:
+                driver.run_own_script(tried, script, "scheduled")
+        except LoweringError:
+            return None
+        return tried
+
+    whole = under(range(count))
+    if whole is not None:
+        return whole, []
+    taken = [number for number in range(count) if under([number]) is not None]
+    made = under(taken)
+    if made is None:  # Those that go alone do not go together.
+        return module, list(range(count))
+    return made, [number for number in range(count) if number not in taken]
 
 
 def bufferize(module: ir.Module, products: Sequence[Product]) -> int:

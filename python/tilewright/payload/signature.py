@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from tilewright.dims import Dim
 from tilewright.dtypes import DType, dtype
 
 
@@ -16,23 +17,27 @@ class Parameter:
 
     Attributes:
         name: Its name in calls and errors.
-        shape: Its extents.
+        shape: Its extents, each an int, or a `Dim` where only a call tells it.
         element: The name of its element type.
         written: Whether the function writes to it: a result, or an argument that it changes in place.
         compact: Whether its elements follow one another without gaps; otherwise outer dimensions may be any distance apart.
         packed: 0; or, where it is a B that comes packed, the number of the product that takes it, from 1.
         format: The header of a B that comes packed, in hexadecimal.
         transposed: Whether that B is stored transposed before it is packed.
+        batch: How many of its extents, the first ones, are of a batch: their strides may be any.
+        names: What each extent is, where one of them is a `Dim`: "m", "n" or "k" where it is open.
     """
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]
     element: str
     written: bool = False
     compact: bool = False
     packed: int = 0
     format: str = ""
     transposed: bool = False
+    batch: int = 0
+    names: tuple[str, ...] = ()
 
     @property
     def type(self) -> DType:
@@ -57,6 +62,7 @@ class Signature:
         operations: Additions and multiplications of its matrix products.
         products: Its matrix products, as text.
         workspace: Bytes of scratch memory that a call needs.
+        slow: The ops of which no vectors are made, each by its line, column and name: "3:8: linalg.reduce".
     """
 
     name: str
@@ -65,6 +71,7 @@ class Signature:
     operations: int = 0
     products: tuple[str, ...] = ()
     workspace: int = 0
+    slow: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -74,6 +81,10 @@ class Signature:
     def with_workspace(self, workspace: int) -> Signature:
         """The same, of which a call needs so many bytes of scratch memory."""
         return replace(self, workspace=workspace)
+
+    def with_slow(self, ops: Iterable[str]) -> Signature:
+        """The same, with more ops of which no vectors are made."""
+        return replace(self, slow=(*self.slow, *ops))
 
     def with_formats(self, formats: Mapping[int, bytes]) -> Signature:
         """The same, with the headers of those of its arguments that come packed, by the number of the product."""
@@ -90,14 +101,23 @@ class Signature:
     def from_json(cls, fields: Mapping[str, Any]) -> Signature:
         """The signature of which `as_json` made `fields`."""
         arguments, results = (
-            tuple(Parameter(**{**each, "shape": tuple(each["shape"])}) for each in fields[which])
+            tuple(
+                Parameter(**{**each, "shape": tuple(map(_extent, each["shape"])), "names": tuple(each["names"])})
+                for each in fields[which]
+            )
             for which in ("arguments", "results")
         )
         rest = {"operations": fields["operations"], "workspace": fields["workspace"]}
-        return cls(fields["name"], arguments, results, products=tuple(fields["products"]), **rest)
+        lists = {each: tuple(fields[each]) for each in ("products", "slow")}
+        return cls(fields["name"], arguments, results, **lists, **rest)
 
     def __str__(self) -> str:
         """As a function: "mlp(x: 128x768 f32, …) -> 128x768 f32"."""
         given = ", ".join(map(str, self.arguments))
         returned = ", ".join(str(each).split(": ", 1)[1] for each in self.results)
         return f"{self.name}({given}){f' -> {returned}' if returned else ''}"
+
+
+def _extent(given: Any) -> int | Dim:  # noqa: ANN401 - as JSON has it
+    """An extent, of which `Signature.as_json` made `given`."""
+    return Dim(**given) if isinstance(given, dict) else given

@@ -16,6 +16,7 @@ _MAX_CHARACTERS = 1 << 22
 _MAX_NESTING = 256
 """Far from the 4000 or so at which eight megabytes of stack are full, for threads that have less."""
 
+_OP_NAME = re.compile(r'"?([A-Za-z_][\w$]*\.[\w$.]+)')
 _TOKEN = re.compile(
     r"""
       (?P<skipped> "(?:[^"\\\n]|\\.)*" | //[^\n]* | -> )
@@ -56,6 +57,21 @@ def place(location: ir.Location, filename: str) -> str:
     # MLIR calls text without a file "-". Any other name was written in the text.
     file = filename if location.filename == "-" else location.filename
     return f"{file}:{location.start_line}:{location.start_col}"
+
+
+def op_at(location: ir.Location, text: str) -> str:
+    """LINE:COLUMN and the name of an op as they are in `text`, of several that were made one of the last: "3:8: linalg.reduce"."""
+    while not location.is_a_file():
+        if location.is_a_fused() and location.locations:
+            location = location.locations[-1]
+        elif location.is_a_name():
+            location = location.child_loc
+        else:
+            return "an op of an unknown place"
+    line, column = location.start_line, location.start_col
+    lines = text.split("\n")
+    name = _OP_NAME.match(lines[line - 1], column - 1) if line <= len(lines) else None
+    return f"{line}:{column}: {name.group(1) if name else 'an op'}"
 
 
 def _check(text: str, filename: str) -> None:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from tilewright import _runtime, knobs, targets
 from tilewright.emit import STAGES, isolated_modules, versions
 from tilewright.emit.isolated_modules import Compiled
-from tilewright.errors import SpecError, TargetError
+from tilewright.errors import SlowScheduleWarning, SpecError, TargetError
 from tilewright.payload import chain_check
 from tilewright.payload.signature import Signature
 from tilewright.runtime.cache import KernelCache
@@ -63,7 +64,8 @@ def compile_module(
     if check(threads, "compile_module") > 1:
         openmp_file()  # its absence is better said before the work than after
     make = partial(build_module, text, filename, row, threads, plain=plain)
-    return _module(f"// plain\n{text}" if plain else text, row, threads, make, cache=cache, start=start)
+    what = f"// plain\n{text}" if plain else text
+    return _module(what, filename, row, threads, make, cache=cache, start=start)
 
 
 def compile_chain(
@@ -99,7 +101,7 @@ def compile_chain(
         built = modules.build_chain(stages, CHAIN, row, threads=threads, until=until)
         return Compiled(built.functions, built.texts, built.seconds, built.object, versions.libraries())
 
-    return _module(repr(stages), row, threads, make, cache=cache, start=start)
+    return _module(repr(stages), CHAIN, row, threads, make, cache=cache, start=start)
 
 
 def _runnable(target: str | Target, where: str) -> Target:
@@ -120,9 +122,9 @@ def _runnable(target: str | Target, where: str) -> Target:
 
 
 def _module(
-    what: str, target: Target, threads: int, make: Callable[..., Compiled], *, cache: bool, start: float
+    what: str, filename: str, target: Target, threads: int, make: Callable[..., Compiled], *, cache: bool, start: float
 ) -> Module:
-    """The module of `what`, from the disk cache or made."""
+    """The module of `what`, which errors call `filename`, from the disk cache or made."""
     store = KernelCache.from_knobs(knobs.load()) if cache else None
     key = {"module": what, "target": versions.of_target(target), "threads": str(threads)}
     key["compiler"] = versions.fingerprint()
@@ -130,6 +132,7 @@ def _module(
     if found is not None and versions.are_unchanged(found.header.get("libraries")):
         functions = tuple(Signature.from_json(each) for each in found.header["functions"])
         compiled = Compiled(functions, {}, {}, found.object, {})
+        _warn(functions, filename)
     else:
         found = None
         compiled = make()
@@ -175,9 +178,21 @@ def build_module(
         LoweringError: A stage failed, or MLIR crashed.
     """
     timeout = knobs.load().compile_timeout_s
-    return isolated_modules.build(
+    compiled = isolated_modules.build(
         text, filename, target, threads=threads, until=until, for_linking=for_linking, plain=plain, timeout=timeout
     )
+    _warn(compiled.functions, filename)
+    return compiled
+
+
+def _warn(functions: Sequence[Signature], filename: str) -> None:
+    """Says which ops are slow."""
+    for op in (each for function in functions for each in function.slow):
+        warnings.warn(
+            f"{filename}:{op} is computed element by element: no vectors are made of it",
+            SlowScheduleWarning,
+            stacklevel=5,
+        )
 
 
 def _texts(make: Callable[..., Compiled], known: Mapping[str, str]) -> dict[str, str | Callable[[], str]]:

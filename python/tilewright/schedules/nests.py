@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
@@ -17,8 +18,10 @@ from tilewright.targets.base import Target
 
 _VECTORS = 4
 """Vectors of one step: enough independent operations to hide the latency of each, and few enough for the registers."""
+_FEW = 64
+"""Elements that are computed one by one in no time."""
 _MARK = "nest"
-_BODY = ("arith.", "math.", "linalg.yield")
+_BODY = ("arith.", "math.", "linalg.index", "linalg.yield")
 _REDUCTION = "reduction"
 _COMBINERS = frozenset(
     {
@@ -61,8 +64,27 @@ class Nest:
     width: int
 
 
-def nests(function: ir.Operation, target: Target) -> ir.Module | None:
-    """Builds the schedule of all linalg ops of `function` that stand for no product, which it marks; None without any.
+def nests(function: ir.Operation, target: Target) -> tuple[list[Nest], list[ir.Operation]]:
+    """The linalg ops of `function` that stand for no product: those to be tiled, which are marked with their numbers, and others.
+
+    What no vectors can be made of stays as it is, for loops over single elements. It is among the others where it has more than
+    a few elements.
+    """
+    found: list[Nest] = []
+    others: list[ir.Operation] = []
+    for op in list(function.regions[0].blocks[0].operations):
+        inner = op.operation
+        nest = _nest(inner, target)
+        if nest is not None:
+            inner.attributes[f"mark_{_MARK}{len(found)}"] = ir.UnitAttr.get()
+            found.append(nest)
+        elif inner.name == "linalg.generic" and _stays(inner):
+            others.append(inner)
+    return found, others
+
+
+def schedule(found: Sequence[Nest], numbers: Collection[int]) -> ir.Module | None:
+    """Builds the schedule of those nests that have the `numbers`; None without any.
 
     Each by itself; what is elementwise has been fused before. Before: ``C[m, n] = f(A[m, n], b[n])``. After, with L the
     elements of some vectors::
@@ -72,23 +94,33 @@ def nests(function: ir.Operation, target: Target) -> ir.Module | None:
             C[i, j:j+L] = f(A[i, j:j+L], b[j:j+L])
 
     What is left of N is an op of its own. A sum along rows has a vector of partial sums; one along columns is kept in vectors.
-    What no vectors can be made of stays as it is, for loops over single elements.
     """
-    found: list[Nest] = []
-    for op in list(function.regions[0].blocks[0].operations):
-        nest = _nest(op.operation, target)
-        if nest is not None:
-            op.operation.attributes[f"mark_{_MARK}{len(found)}"] = ir.UnitAttr.get()
-            found.append(nest)
-    if not found:
+    if not numbers:
         return None
     with steps.script() as script:
-        for number, nest in enumerate(found):
-            _schedule(steps.match_marked(script.functions, f"{_MARK}{number}"), nest)
+        for number in numbers:
+            _schedule(steps.match_marked(script.functions, f"{_MARK}{number}"), found[number])
         steps.clean(script.functions)
         steps.keep_partial_sums(script.functions)
         steps.drop_unit_dimensions(script.functions)
     return script.module
+
+
+def numbers(function: ir.Operation) -> dict[int, ir.Operation]:
+    """The ops of `function` that `nests` has marked, by their numbers."""
+    found: dict[int, ir.Operation] = {}
+    for op in list(function.regions[0].blocks[0].operations):
+        for name in op.operation.attributes:
+            if name.startswith(f"mark_{_MARK}"):
+                found[int(name.removeprefix(f"mark_{_MARK}"))] = op.operation
+    return found
+
+
+def _stays(op: ir.Operation) -> bool:
+    """Whether it is worth a word that no vectors are made of an op."""
+    if STAND_IN in op.attributes or PACKS in op.attributes:
+        return False
+    return any(prod(kind.shape) > _FEW for each in op.operands if isinstance(kind := each.type, ir.RankedTensorType))
 
 
 def _nest(op: ir.Operation, target: Target) -> Nest | None:
