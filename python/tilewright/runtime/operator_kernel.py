@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from tilewright._runtime import Code
-from tilewright.errors import TilewrightError
+from tilewright.errors import OperandError, TilewrightError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature
 from tilewright.runtime.kernel import Metadata, StageTexts
@@ -69,6 +69,27 @@ class OperatorKernel(Function):
         ) -> Any:  # noqa: ANN401 - as of Function
             """Computes the result, as the class says."""
             ...
+
+    def pack(self, name: str, b: Array) -> PackedB:
+        """Packs an operand that the spec says comes packed: an array of its shape and type, without gaps.
+
+        Raises:
+            SpecError: That operand is taken as it is.
+            OperandError: `b` does not fit; the error says why, and what to do.
+            MemoryError: There is no memory for it.
+        """
+        wanted = next((each for each in self._spec.operands if each.name == name), None)
+        if wanted is None or name not in self._packings or not isinstance(b, np.ndarray):
+            return super().pack(name, b)
+        if b.shape != wanted.shape or not b.flags.c_contiguous:
+            raise OperandError(
+                f"has shape {b.shape} and strides {b.strides}",
+                operand=name,
+                expected=f"{wanted.shape} without gaps",
+                remedy="Pass np.ascontiguousarray(...)",
+            )
+        form, parameter = self._packings[name].format, next(p for p in self.signature.arguments if p.name == name)
+        return super().pack(name, b.reshape((form.n, form.k) if parameter.transposed else (form.k, form.n)))
 
     @property
     def spec(self) -> Any:  # noqa: ANN401 - the class of the operator's spec

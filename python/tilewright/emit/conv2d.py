@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Every stage of the compilation of a convolution: a product for each group, whose packing reads the patches from the images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from tilewright.emit.modules import Builder, Built, FunctionPart
+from tilewright.lowering.patches import Patches
+from tilewright.mlir import ir
+from tilewright.operator_specs.conv2d import Conv2dSpec
+from tilewright.payload import conv2d
+from tilewright.schedules import conv2d as model
+from tilewright.schedules import make
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+
+def build(
+    spec: Conv2dSpec,
+    target: Target,
+    *,
+    threads: int,
+    parameters: Mapping[str, int],
+    until: str,
+    allocator: tuple[str, str],
+) -> Built:
+    """Compiles `spec`, as `emit.operators.build` says."""
+    return _Builder(spec, target, threads, parameters, allocator).run(until)
+
+
+class _Builder(Builder):
+    """Runs the stages of `Builder` on the one function of a convolution."""
+
+    def __init__(
+        self,
+        spec: Conv2dSpec,
+        target: Target,
+        threads: int,
+        parameters: Mapping[str, int],
+        allocator: tuple[str, str],
+    ) -> None:
+        super().__init__(
+            partial(_function, spec), target, threads, allocator, lambda _: None, lambda _: str(spec)
+        )
+        self._spec = spec
+        self._parameters = parameters
+
+    def plan(self, spec: MatmulSpec) -> make.Plan:
+        """How the product is scheduled."""
+        return model.plan(self._spec, spec, self._target, self._parameters, self._threads)
+
+    def _payload(self) -> None:
+        super()._payload()
+        if not self._spec.is_pointwise:
+            self._products[0].patches = conv2d.patched_operand(self._spec), patches_of(self._spec)
+
+
+def _function(spec: Conv2dSpec, context: ir.Context, specs: list[MatmulSpec]) -> list[FunctionPart]:
+    """The function of the convolution, whose product is added to `specs`."""
+    module, signature, product = conv2d.build(spec, context)
+    specs.append(product)
+    return [FunctionPart(module, signature)]
+
+
+def patches_of(spec: Conv2dSpec) -> Patches:
+    """Where the patches of one group lie."""
+    channels = spec.ic // spec.groups
+    by_pixels = spec.layout == "nhwc"
+    if by_pixels:
+        shape = (spec.n, spec.h, spec.w, channels)
+        pitches = (spec.h * spec.w * spec.ic, spec.w * spec.ic, spec.ic, 1)
+    else:
+        shape = (channels, spec.h, spec.w)
+        pitches = (spec.ic * spec.h * spec.w, spec.w, 1, spec.h * spec.w)
+    return Patches(
+        shape=shape,
+        pitches=pitches,
+        extents=(spec.h, spec.w),
+        results=(spec.oh, spec.ow),
+        filter=(spec.kh, spec.kw),
+        channels=channels,
+        stride=spec.stride,
+        dilation=spec.dilation,
+        before=(spec.padding[0][0], spec.padding[1][0]),
+        rows_are_pixels=by_pixels,
+    )

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Lets a bufferised product read its patches from the images: the matrix of patches is an operand that is never made.
+
+Packing is all that reads an operand, vector by vector (`schedules.packed`). Each of these reads becomes one from the images, with
+zeros for what lies outside of them. Upstream has `transform.structured.convert_conv2d_to_img2col`, which makes a tensor of all
+patches of what it is given, and takes neither dilations nor groups nor an image whose padding is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.errors import LoweringError
+from tilewright.lowering import numbers, tap_loops
+from tilewright.lowering.numbers import Number
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import func
+from tilewright.payload.abi import ENTRY
+
+
+@dataclass(frozen=True, slots=True)
+class Patches:
+    """A matrix of patches: which element of the images each of its elements is.
+
+    Attributes:
+        shape: Of the images as the product takes them; the strides of all but the last axis may be anything.
+        pitches: From one image, row, column and channel to the next, in elements.
+        extents: Rows and columns of an image.
+        results: Rows and columns of the result.
+        filter: Rows and columns of a filter.
+        channels: Of the images.
+        stride: Down and to the right.
+        dilation: Likewise.
+        before: Zeros above and to the left.
+        rows_are_pixels: Whether the matrix has a row for each pixel of the result, and in it rows and columns of the filter, and
+            channels, these side by side; otherwise a column for each pixel, and a row for each channel, row and column of the filter.
+    """
+
+    shape: tuple[int, ...]
+    pitches: tuple[int, int, int, int]
+    extents: tuple[int, int]
+    results: tuple[int, int]
+    filter: tuple[int, int]
+    channels: int
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    before: tuple[int, int]
+    rows_are_pixels: bool
+
+    @property
+    def depth(self) -> int:
+        """Elements of a patch."""
+        return prod(self.filter) * self.channels
+
+    @property
+    def elements(self) -> int:
+        """From the first to the last element of the images."""
+        images = self.shape[0] if self.rows_are_pixels else 1
+        sizes = (images, *self.extents, self.channels)
+        return 1 + sum((size - 1) * pitch for size, pitch in zip(sizes, self.pitches, strict=True))
+
+    def taps(self, k: Number) -> tuple[Number, Number, Number]:
+        """Row and column of the filter, and channel, of the elements `k` of a patch."""
+        if self.rows_are_pixels:
+            pair, channel = numbers.divided(k, self.channels)
+            return (*numbers.divided(pair, self.filter[1]), channel)
+        channel, pair = numbers.divided(k, prod(self.filter))
+        return (*numbers.divided(pair, self.filter[1]), channel)
+
+    def places(self, pixel: Number) -> tuple[Number, Number, Number]:
+        """The image, and the row and column in it of the first element, of the patches of `pixel`."""
+        image, inside = numbers.divided(pixel, prod(self.results))
+        row, column = numbers.divided(inside, self.results[1])
+        corner = [
+            numbers.plus(numbers.times(at, step), -zeros)
+            for at, step, zeros in zip((row, column), self.stride, self.before, strict=True)
+        ]
+        return image, *corner
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A read of the matrix: the op, and the row and the column of its first element, which are sums of what is listed."""
+
+    op: ir.Operation
+    rows: tuple[Number, ...]
+    columns: tuple[Number, ...]
+
+
+def read(module: ir.Module, operand: int, patches: Patches) -> None:
+    """Lets the product of `module` take the images in place of the operand that is their patches.
+
+    Before, `matrix` being that operand: ``v = matrix[pixel, k:k+L]``. After, with the place of the patch of `pixel` in its image,
+    and the row, column and channel of element k of the filter::
+
+        v[l] = images[image, i + u[l]·dilation, j + v[l]·dilation, channel[l]], or 0 where that lies outside, for each l
+
+    and where whole vectors have one row and column of the filter, in loops over these that ask once for each::
+
+        for tap: inside = ...
+          for c in 0..channels step L: v = images[image, i + u·dilation, j + v·dilation, c:c+L] if inside else 0
+
+    Args:
+        module: The bufferised product.
+        operand: Which of its arguments.
+        patches: What the argument is the matrix of.
+
+    Raises:
+        LoweringError: Something else than vectors is read.
+    """
+    function = next(op for op in module.body if isinstance(op, func.FuncOp) and op.name.value == ENTRY)
+    matrix = function.arguments[operand]
+    reads = list(_reads(matrix, (), ()))
+    with function.context, function.location:
+        element = ir.MemRefType(matrix.type).element_type
+        with ir.InsertionPoint.at_block_begin(function.entry_block):
+            flat, made = _flat(matrix, element, patches)
+        taken = {each.op for each in tap_loops.split(reads, flat, patches)} if patches.rows_are_pixels else set()
+        for each in reads:
+            if each.op not in taken:
+                with ir.InsertionPoint(each.op), each.op.location:
+                    each.op.results[0].replace_all_uses_with(_gathered(each, flat, patches))
+                each.op.erase()
+        _erase_views(matrix)
+        _retype(function, operand, made, patches, element)
+
+
+def _reads(view: ir.Value, rows: tuple[Number, ...], columns: tuple[Number, ...]) -> Iterator[Read]:
+    """The reads of a view of the matrix that starts at these rows and columns."""
+    for use in view.uses:
+        op = use.owner.operation
+        if op.name == "memref.subview":
+            offsets = _offsets(op)
+            yield from _reads(op.results[0], (*rows, *numbers.terms(offsets[0])), (*columns, *numbers.terms(offsets[1])))
+        elif op.name == "memref.cast":
+            yield from _reads(op.results[0], rows, columns)
+        elif op.name == "vector.transfer_read" and ir.MemRefType(view.type).rank == 2 and _is_plain(op):
+            yield Read(op, (*rows, *numbers.terms(op.operands[1])), (*columns, *numbers.terms(op.operands[2])))
+        elif op.name != "memref.prefetch":
+            raise LoweringError(f"{op.name} reads patches", stage="bufferized", expected="vectors of a row")
+
+
+def _is_plain(op: ir.Operation) -> bool:
+    """Whether a read has no mask, and its vector lies along a row."""
+    plain = ("affine_map<(d0, d1) -> (d1)>", "affine_map<(d0, d1) -> (d0, d1)>")
+    return str(op.attributes["permutation_map"]) in plain and len(op.operands) == 4
+
+
+def _offsets(op: ir.Operation) -> list[Number]:
+    """Those of a subview of two dimensions."""
+    given = iter(list(op.operands)[1:])
+    unknown = ir.ShapedType.get_dynamic_size()
+    return [
+        next(given) if each == unknown else each for each in ir.DenseI64ArrayAttr(op.attributes["static_offsets"])
+    ]
+
+
+def _flat(matrix: ir.Value, element: ir.Type, patches: Patches) -> tuple[ir.Value, ir.Operation]:
+    """The images as one row of elements."""
+    kind = ir.MemRefType.get([patches.elements], element)
+    attributes = {
+        "static_offsets": ir.DenseI64ArrayAttr.get([0]),
+        "static_sizes": ir.DenseI64ArrayAttr.get([patches.elements]),
+        "static_strides": ir.DenseI64ArrayAttr.get([1]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0, 0]),
+    }
+    made = ir.Operation.create("memref.reinterpret_cast", results=[kind], operands=[matrix], attributes=attributes)
+    return made.results[0], made
+
+
+def _retype(function: func.FuncOp, operand: int, flat: ir.Operation, patches: Patches, element: ir.Type) -> None:
+    """Gives the argument the type of the images."""
+    strides = [ir.ShapedType.get_dynamic_stride_or_offset()] * (len(patches.shape) - 1)
+    kind = ir.MemRefType.get(list(patches.shape), element, ir.StridedLayoutAttr.get(0, [*strides, 1]))
+    function.arguments[operand].set_type(kind)
+    inputs = [each.type for each in function.arguments]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, list(function.type.results)))
+
+
+def _erase_views(view: ir.Value) -> None:
+    """Erases the views of the matrix that nothing reads any more, and what fetches it ahead."""
+    for op in [use.owner.operation for use in view.uses]:
+        if op.name in ("memref.subview", "memref.cast"):
+            _erase_views(op.results[0])
+        if op.name != "memref.reinterpret_cast":
+            op.erase()
+
+
+def _gathered(read_: Read, flat: ir.Value, patches: Patches) -> ir.Value:
+    """The vector that `read_` reads, or the matrix, row by row, from the images."""
+    kind = ir.VectorType(read_.op.results[0].type)
+    *outer, lanes = kind.shape
+    row, column = numbers.total(read_.rows), numbers.total(read_.columns)
+    count = outer[0] if outer else 1
+    rows = [_row(numbers.plus(row, each), column, lanes, kind.element_type, flat, patches) for each in range(count)]
+    if not outer:
+        return rows[0]
+    whole = numbers.zeros(kind)
+    for position, each in enumerate(rows):
+        whole = numbers.inserted(each, whole, position)
+    return whole
+
+
+def _row(row: Number, column: Number, lanes: int, element: ir.Type, flat: ir.Value, patches: Patches) -> ir.Value:
+    """A vector of a row of the matrix."""
+    columns = numbers.ramp(column, lanes)
+    pixel, k = (row, columns) if patches.rows_are_pixels else (columns, row)
+    image, top, left = patches.places(pixel)
+    down, right, channel = patches.taps(k)
+    y = numbers.plus(top, numbers.times(down, patches.dilation[0]))
+    x = numbers.plus(left, numbers.times(right, patches.dilation[1]))
+    inside = numbers.below(
+        lanes,
+        (y, patches.extents[0]),
+        (x, patches.extents[1]),
+        (pixel, prod(patches.results) * (patches.shape[0] if patches.rows_are_pixels else 1)),
+        (k, patches.depth),
+    )
+    steps = zip((y, x, channel), patches.pitches[1:], strict=True)
+    offset = numbers.total([numbers.times(each, pitch) for each, pitch in steps])
+    start = numbers.times(image, patches.pitches[0]) if patches.rows_are_pixels else 0
+    kind = ir.VectorType.get([lanes], element)
+    return numbers.gathered(kind, flat, start, numbers.spread(offset, lanes), inside)
+
+
