@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,10 +105,12 @@ def test_a_result_that_is_not_waited_for_is_refused() -> None:
         EmulatedGpuKernel(text, "matmul")
 
 
-def test_another_swizzle_gives_wrong_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("operand", [0, 1, 2])
+def test_another_swizzle_gives_wrong_numbers(operand: int) -> None:
     spec = tw.MatmulSpec(m=128, n=64, k=128, a="bf16")
     kernel = gpu.compile(spec, EMULATED, parameters=SMALL)
     check(kernel, spec)
-    monkeypatch.setattr(gpu, "_SWIZZLE", 0)
+    stages = kernel._stages
+    stages.boxes = tuple(replace(box, swizzle=0 if box.operand == operand else 128) for box in stages.boxes)
     with pytest.raises(AssertionError):
         check(kernel, spec)

@@ -21,7 +21,7 @@ from tilewright.expressions import trace
 from tilewright.lowering import driver, math_functions, pipelines, small_floats
 from tilewright.lowering.gpu import kernel, spirv, threads
 from tilewright.lowering.gpu.strategies import STRATEGIES, Sizes, able
-from tilewright.lowering.gpu.warpgroups import Box
+from tilewright.lowering.gpu.boxes import Box
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.payload import matmul
@@ -44,7 +44,7 @@ class GpuStages:
         texts: The text of each stage, in order.
         shared_bytes: Bytes of shared memory that a launch has to give each block.
         binary: The code: PTX as bytes, SPIR-V, or, for AMD's, an object that a linker makes a code object of.
-        boxes: How A and B are copied, where the kernel takes a tensor map of each, after its operands.
+        boxes: How A, B and perhaps C are copied, where the kernel takes a tensor map of each, after its operands.
     """
 
     spec: MatmulSpec
@@ -94,12 +94,18 @@ def check(spec: MatmulSpec, target: GpuTarget) -> None:
 
 
 def build(
-    spec: MatmulSpec, target: GpuTarget, strategy: str, parameters: Mapping[str, int], *, aligned: bool = False
+    spec: MatmulSpec,
+    target: GpuTarget,
+    strategy: str,
+    parameters: Mapping[str, int],
+    *,
+    aligned: bool = False,
+    boxed: bool = True,
 ) -> GpuStages:
     """Compiles `spec` to PTX by a strategy, with its sizes overridden by name.
 
     The kernel takes operands of any extents, whatever `spec` says of them. `aligned` says that rows of A and B start at multiples
-    of 16 bytes.
+    of 16 bytes, `boxed` that those of C do.
 
     Raises:
         SpecError: The spec asks for what this release does not do on GPUs.
@@ -129,7 +135,7 @@ def build(
         stages.texts["bufferized"] = str(module)
         function = _payload_function(module)
         with function.location:
-            stages.boxes = tuple(row.share(threads.over_blocks(function), finished, target, sizes, aligned))
+            stages.boxes = tuple(row.share(threads.over_blocks(function), finished, target, sizes, aligned, boxed))
         driver.run_passes(module, "builtin.module(canonicalize, cse)", "threads")
         stages.texts["threads"] = str(module)
         small_floats.expand(function)
@@ -147,7 +153,7 @@ def _to_ptx(stages: GpuStages, module: ir.Module) -> None:
     target = stages.target
     outlined = kernel.outline(module, stages.sizes.threads)
     driver.run_passes(outlined, kernel.TO_NVVM, "nvvm")
-    kernel.hold_registers(outlined)
+    kernel.hold_registers(outlined, getattr(stages.sizes, "blocks", 1))
     stages.shared_bytes = kernel.join_tiles(outlined)
     if stages.shared_bytes > target.shared_bytes:
         raise ScheduleError(

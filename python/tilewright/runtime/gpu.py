@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from tilewright.emit.gpu import Assembled, GpuStages
 
 _ENTRY = "matmul"
-_SWIZZLE = 128
 _ALIGNMENT = 16
 """Bytes of a piece that is copied at once."""
+_EMULATED_PROCESSORS = 4
+"""Multiprocessors of the emulated chip: few, so that blocks have several tiles of small products."""
 _MOST_BLOCKS = 65535
 """Of a grid's second and third axis. Source: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability"; Vulkan
 1.1 specification, "Required Limits": maxComputeWorkGroupCount."""
@@ -57,9 +58,10 @@ def compile(
         raise TargetError(f"device {target.device!r} for {target.name}", expected="none: it runs shaders itself")
     name = gpu.able(spec, target)[-1] if schedule is None else schedule
 
-    def build(aligned: bool) -> GpuStages:
+    def build(aligned: bool, boxed: bool) -> GpuStages:
         other = name if aligned or name not in gpu.STRATEGIES else gpu.STRATEGIES[name].unaligned
-        return gpu.build(spec, target, other, (parameters or {}) if other == name else {}, aligned=aligned)
+        given = (parameters or {}) if other == name else {}
+        return gpu.build(spec, target, other, given, aligned=aligned, boxed=boxed)
 
     return GpuKernel(build)
 
@@ -67,26 +69,31 @@ def compile(
 class GpuKernel:
     """A kernel for a GPU. A call takes and returns numpy arrays, as calls of `tilewright.Kernel` do.
 
-    There are two forms of its code: one for operands whose rows all start at multiples of 16 bytes, which are copied into shared
-    memory in pieces of that size, and one for all others, which is compiled when it is first needed.
+    There are several forms of its code: one for operands whose rows all start at multiples of 16 bytes, which are copied into shared
+    memory in pieces of that size, one for a result whose rows do not, where that matters, and one for all others. All but the first
+    are compiled when they are first needed.
     """
 
-    def __init__(self, build: Callable[[bool], GpuStages]) -> None:
-        """Makes a kernel of what `build` compiles, for aligned operands (True) and for others."""
+    def __init__(self, build: Callable[[bool, bool], GpuStages]) -> None:
+        """Makes a kernel of what `build` compiles, for aligned A and B (True) or others, and an aligned result or another one."""
         start = time.perf_counter()
         self._build = build
-        self._forms = {True: build(True)}
+        self._forms = {(True, True): build(True, True)}
         self._seconds = time.perf_counter() - start
-        self._made: dict[bool, Any] = {}
+        self._made: dict[tuple[bool, bool], Any] = {}
 
-    def _form(self, aligned: bool) -> GpuStages:
-        if aligned not in self._forms:
-            self._forms[aligned] = self._build(aligned)
-        return self._forms[aligned]
+    def _key(self, aligned: bool, boxed: bool) -> tuple[bool, bool]:
+        """Which form is for such operands: only copies of boxes depend on the result's rows."""
+        return aligned, boxed or not aligned or not self._stages.boxes
+
+    def _form(self, key: tuple[bool, bool]) -> GpuStages:
+        if key not in self._forms:
+            self._forms[key] = self._build(*key)
+        return self._forms[key]
 
     @property
     def _stages(self) -> GpuStages:
-        return self._forms[True]
+        return self._forms[True, True]
 
     @property
     def spec(self) -> MatmulSpec:
@@ -122,8 +129,8 @@ class GpuKernel:
             emulator="tilewright's emulator of NVVM" if target.device else "",
         )
 
-    def assembled(self, *, aligned: bool = True) -> Assembled:
-        """What NVIDIA's assembler makes of the kernel, in its form for aligned operands or for others.
+    def assembled(self, *, aligned: bool = True, boxed: bool = True) -> Assembled:
+        """What NVIDIA's assembler makes of the kernel, in its form for aligned operands or for others, and such a result.
 
         Raises:
             TargetError: There is none.
@@ -131,7 +138,7 @@ class GpuKernel:
         """
         from tilewright.emit import gpu
 
-        return gpu.assemble(self._form(aligned))
+        return gpu.assemble(self._form(self._key(aligned, boxed)))
 
     def __call__(
         self, *operands: np.ndarray[Any, Any], out: np.ndarray[Any, Any] | None = None, seed: int = 0
@@ -169,29 +176,53 @@ class GpuKernel:
             run(self, called, [*operands, out], seed)
         return out
 
-    def code(self, aligned: bool, make: Callable[[GpuStages], Any]) -> tuple[GpuStages, Any]:
+    def code(
+        self, aligned: bool, make: Callable[[GpuStages], Any], *, boxed: bool = True
+    ) -> tuple[GpuStages, Any]:
         """A form, and what `make` makes of it to run it, which is kept."""
-        form = self._form(aligned)
-        if aligned not in self._made:
-            self._made[aligned] = make(form)
-        return form, self._made[aligned]
+        key = self._key(aligned, boxed)
+        form = self._form(key)
+        if key not in self._made:
+            self._made[key] = make(form)
+        return form, self._made[key]
 
 
 def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
     """Runs the kernel in the emulator of NVVM."""
     aligned = all(_is_aligned(array) for array in arrays[:2])
-    form, emulated = kernel.code(aligned, lambda stages: EmulatedGpuKernel(stages.texts["llvmir"], _ENTRY))
+    form, emulated = kernel.code(
+        aligned, lambda stages: EmulatedGpuKernel(stages.texts["llvmir"], _ENTRY), boxed=_is_aligned(arrays[-1])
+    )
     arguments: list[Any] = []
     for array, (shape, strides) in zip(arrays, _laid_out(called, arrays), strict=True):
         arguments += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
-    arguments += [TensorMap(_some(arrays[box.operand]), box.shape, _SWIZZLE) for box in form.boxes]
-    sizes = Launch(_grid(called, form.sizes), (form.sizes.threads, 1, 1), dynamic_shared=form.shared_bytes)
-    emulated(sizes, *arguments, seed=seed)
+    last = len(arrays) - 1
+    for box in form.boxes:
+        arguments.append(TensorMap(_some(arrays[box.operand]), box.shape, box.swizzle, writable=box.operand == last))
+    emulated(_launch(form, called, _EMULATED_PROCESSORS), *arguments, seed=seed)
 
 
 def _some(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """An operand, or, where it has no elements, one that is never read: no tensor map describes nothing."""
-    return array if array.size else np.zeros((1, _SWIZZLE), array.dtype)
+    """An operand as a tensor map takes it: not without elements, and rows, even of one, apart by a multiple of 16 bytes."""
+    if not array.size:
+        return np.zeros((1,) * (array.ndim - 1) + (_ALIGNMENT,), array.dtype)
+    strides = [
+        stride if size > 1 else -(-stride // _ALIGNMENT) * _ALIGNMENT
+        for size, stride in zip(array.shape[:-1], array.strides[:-1], strict=True)
+    ]
+    return np.lib.stride_tricks.as_strided(array, strides=(*strides, array.itemsize))
+
+
+def _launch(form: GpuStages, called: MatmulSpec, processors: int) -> Launch:
+    """The launch of a form on a chip of so many multiprocessors: blocks go on from tile to tile where the strategy says so."""
+    sizes = form.sizes
+    grid, cluster = _grid(called, sizes), 1
+    if form.boxes:
+        cluster, (columns, rows, entries) = sizes.blocks, grid
+        clusters = -(-rows // sizes.cluster) * columns
+        most = clusters if sizes.split > 1 else max(1, processors // cluster)
+        grid = min(clusters, most) * cluster, 1, entries
+    return Launch(grid, (sizes.threads, 1, 1), (cluster, 1, 1), dynamic_shared=form.shared_bytes)
 
 
 def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:

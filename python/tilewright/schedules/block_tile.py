@@ -30,15 +30,16 @@ _BLOCKS = "blocks"
 
 
 def with_sizes(kind: type[Sizes], sizes: Mapping[str, int]) -> Sizes:
-    """The usual sizes of a strategy, a dataclass of ints, with some overridden by name.
+    """The usual sizes of a strategy, a dataclass of ints and flags, with some overridden by name.
 
     Raises:
         ScheduleError: A name is unknown, or a size is no int above zero, or they do not fit together.
     """
     of: Any = kind
-    known = [each.name for each in fields(of)]
+    # What is 0 or False by default may be left out.
+    known = {each.name: int(bool(each.default)) for each in fields(of)}
     for name, size in sizes.items():
-        if name not in known or not isinstance(size, int) or size <= 0:
+        if name not in known or not isinstance(size, int) or size < known[name]:
             raise ScheduleError(
                 f"{name}={size!r}", where="schedule parameters", expected=f"{', '.join(known)}, ints above zero"
             )

@@ -9,16 +9,18 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.errors import ScheduleError
+from tilewright.lowering.gpu import warpgroup
+from tilewright.lowering.gpu.boxes import Box
 from tilewright.lowering.gpu.fma import Fma
 from tilewright.lowering.gpu.mma import MmaSync
 from tilewright.lowering.gpu.mma_types import multiplied
 from tilewright.lowering.gpu.stepping import Stepping
-from tilewright.lowering.gpu.warpgroups import TYPES, Box, Specialised, WarpGroups
 from tilewright.mlir import ir
 from tilewright.schedules.block_tile import with_sizes
 from tilewright.schedules.mma_sync import WarpTile, mma_sync
 from tilewright.schedules.simt import ThreadTile, simt
-from tilewright.schedules.warpgroup import ROW_BYTES, WarpGroupTile, warpgroup
+from tilewright.schedules.warpgroup import WarpGroupTile
+from tilewright.schedules.warpgroup import warpgroup as warpgroup_schedule
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
@@ -33,8 +35,8 @@ class Strategy:
     Attributes:
         sizes: Gives its sizes for a product, with some overridden by name.
         schedule: Makes its schedule.
-        share: Makes the loop over blocks the code of a thread, for rows of A and B that are aligned to 16 bytes or not; returns
-            the boxes in which A and B are copied, if they are.
+        share: Makes the loop over blocks the code of a thread, for rows of A and B that are aligned to 16 bytes or not, and rows of C;
+            returns the boxes in which operands are copied, if they are.
         lanes: Elements of the vectors that a thread computes with.
         does: Whether it does the types and layout of a product.
         needs: The feature of a target's that it needs; empty for none.
@@ -43,19 +45,23 @@ class Strategy:
 
     sizes: Callable[[MatmulSpec, Mapping[str, int]], Sizes]
     schedule: Callable[[MatmulSpec, Any], ir.Module]
-    share: Callable[[ir.Operation, MatmulSpec, GpuTarget, Any, bool], Sequence[Box]]
+    share: Callable[[ir.Operation, MatmulSpec, GpuTarget, Any, bool, bool], Sequence[Box]]
     lanes: Callable[[Any], int]
     does: Callable[[MatmulSpec, GpuTarget], bool]
     needs: str
     unaligned: str
 
 
-def _simt(loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: ThreadTile, aligned: bool) -> Sequence[Box]:
+def _simt(
+    loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: ThreadTile, aligned: bool, boxed: bool
+) -> Sequence[Box]:
     Stepping(loop, Fma(sizes), aligned=aligned).run()
     return ()
 
 
-def _mma_sync(loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: WarpTile, aligned: bool) -> Sequence[Box]:
+def _mma_sync(
+    loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: WarpTile, aligned: bool, boxed: bool
+) -> Sequence[Box]:
     types = multiplied(spec, target)
     assert types is not None, "the strategy does it"
     Stepping(loop, MmaSync(sizes, *types), aligned=aligned).run()
@@ -68,27 +74,6 @@ def _mma_sync_sizes(spec: MatmulSpec, sizes: Mapping[str, int]) -> WarpTile:
     if made.bk % 32 and min(spec.a_stored.bits, spec.b_stored.bits) == 8:
         raise ScheduleError(f"bk={made.bk} for bytes", where="schedule parameters", expected="a multiple of 32")
     return made
-
-
-def _warpgroup(
-    loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: WarpGroupTile, aligned: bool
-) -> Sequence[Box]:
-    shared = Specialised(loop, WarpGroups(sizes), (spec.a, spec.b_type.name))
-    shared.run()
-    return shared.boxes
-
-
-def _warpgroup_sizes(spec: MatmulSpec, sizes: Mapping[str, int]) -> WarpGroupTile:
-    return with_sizes(WarpGroupTile, {"bk": ROW_BYTES * 8 // spec.a_type.bits, **sizes})
-
-
-def _warpgroup_does(spec: MatmulSpec, target: GpuTarget) -> bool:
-    """Elements of 16 bits in every layout; bytes where they lie along K."""
-    known = spec.a in TYPES and spec.b_type.name in TYPES
-    # Rows that are not aligned take another strategy, whose sums are of another order.
-    if spec.batch_axes or spec.prologue_a or spec.prologue_b or spec.deterministic:
-        return False
-    return known and (spec.a_type.bits == 16 or spec.layout == "nt")
 
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
@@ -112,11 +97,11 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
             unaligned="mma_sync",
         ),
         "warpgroup": Strategy(
-            sizes=_warpgroup_sizes,
-            schedule=warpgroup,
-            share=_warpgroup,
+            sizes=warpgroup.sizes,
+            schedule=warpgroup_schedule,
+            share=warpgroup.share,
             lanes=lambda sizes: 2,
-            does=_warpgroup_does,
+            does=warpgroup.does,
             needs="wgmma",
             unaligned="mma_sync",
         ),

@@ -1,83 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Shares a block's product between a warp group that copies boxes of A and B, and others that multiply them (Hopper).
+"""Shares tiles of C between a warp group that copies boxes of A and B, and others that multiply them (Hopper).
 
 Upstream has the instructions, and no op that divides a loop between those who copy and those who multiply.
 
 Before::
 
-    for k: sums = contract(read A under a mask, read B under a mask, sums)
-    write C <- f(sums)
-
-After, with a slot for each stage, and two barriers a slot, `full` and `empty`::
-
-    if first warp group:                       # one thread of it
-        for k: await empty[slot];  expect so many bytes at full[slot];  copy boxes of A and B to slot
-    else:
-        for k:
-            await full[slot]
-            sums += tile_a[slot] * tile_b[slot], asynchronously
-            await the product before;  arrive at empty[slot before]
-        await all products
+    forall (i, j) in tiles:
+        for k: sums = contract(read A under a mask, read B under a mask, sums)
         write C <- f(sums)
+
+After, of blocks that go on as long as there are tiles (`tile_order`), with slots for tiles of A and B (`ring`)::
+
+    if first warp group:                                 # the producer: one thread of it
+        for (i, j) in my tiles:
+            for k: await empty[slot];  expect so many bytes at full[slot];  copy boxes of A and B to slot
+    else:                                                # a consumer
+        for (i, j) in my tiles:
+            for k:
+                await full[slot]
+                sums += tile_a[slot] * tile_b[slot], asynchronously
+                await the product before;  release the slot before
+            await all products;  release the last slot
+            write C <- f(sums), by boxes (`box_stores`) while the next tile is multiplied
+
+Consumers have a part of the same tile each, or, in ping-pong, each a tile of its own: two named barriers let them multiply in turns.
+
+Two blocks of a cluster whose tiles lie below one another have one half each of the tile of B copied to both; a slot is then empty
+when the consumers of both have read it. Blocks of a cluster that have the same tile have a part of K each: their sums go to shared
+memory, from where each block adds up some of all blocks' sums, and finishes them.
 
 Sources: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate" and "cp.async.bulk.tensor".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from tilewright.errors import LoweringError
-from tilewright.lowering.gpu import staging
-from tilewright.lowering.gpu.index import Index, add, divide, multiply, value
-from tilewright.lowering.gpu.parts import Part
-from tilewright.lowering.gpu.threads import Sharing, defined_by
+from tilewright.lowering.gpu import shared, staging
+from tilewright.lowering.gpu.box_stores import WARP_ROWS, BoxStores, Chunk
+from tilewright.lowering.gpu.boxes import Box, BoxedTile, boxed
+from tilewright.lowering.gpu.index import Index, add, below, divide, multiply, value
+from tilewright.lowering.gpu.parts import Part, defined_by
+from tilewright.lowering.gpu.partial_sums import PartialSums
+from tilewright.lowering.gpu.ring import Ring, Turn, cluster_address
+from tilewright.lowering.gpu.threads import Sharing
+from tilewright.lowering.gpu.tile_order import TileOrder
+from tilewright.lowering.gpu.wgmma import TYPES, Products
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, gpu, llvm, memref, nvvm, scf, vector
-from tilewright.schedules.warpgroup import ROW_BYTES, ROWS, WARP_GROUP, WarpGroupTile
+from tilewright.mlir.dialects import arith, gpu, nvvm, scf, vector
+from tilewright.schedules.warpgroup import ROWS, WARP_GROUP, WarpGroupTile
 
 WARP = 32
-TYPES: Mapping[str, str] = MappingProxyType({"f16": "f16", "bf16": "bf16", "i8": "s8", "u8": "u8"})
-"""PTX's names of the element types that warp groups multiply."""
-_DEPTH_BYTES = 32
-"""Bytes of a row of A that one instruction multiplies."""
-_SWIZZLED_ROWS = 8
-"""Rows after which the pattern of a swizzle repeats."""
-_FEW_REGISTERS, _MANY_REGISTERS = 40, 232
-"""Of a thread that copies, and of one that multiplies: with two groups that multiply, all that there are."""
-_TICKS = 0x989680
-"""How long a thread sleeps at most before it looks at a barrier again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """How an operand is copied: in boxes whose rows are as long as the swizzle's.
-
-    Attributes:
-        operand: Its number among the kernel's operands.
-        shape: Elements of a box: along the axis of neighbours last.
-        count: Boxes side by side along the axis of neighbours.
-        along_k: Whether that axis is K.
-    """
-
-    operand: int
-    shape: tuple[int, int]
-    count: int
-    along_k: bool
-
-
-def box(operand: int, tile: tuple[int, int], neighbours: int, size: int) -> Box:
-    """The box for operand 0 (A) or 1 (B), of elements of `size` bits, whose tile has those extents, as the product has it."""
-    inner = ROW_BYTES * 8 // size
-    outer = tile[1 - neighbours]
-    return Box(operand, (outer, inner), tile[neighbours] // inner, (operand == 0) == (neighbours == 1))
+_REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({2: (40, 232), 3: (32, 160), 4: (24, 112)})
+"""Of a thread that copies, and of one that multiplies, by consumers: all that there are. One consumer has enough from the start."""
+_EIGHTS = 4
+"""Groups of 8 columns that are finished at once: 16 sums of a thread, so that what is computed of them fits into registers."""
+_FIRST_TURN_BARRIER = 1
+"""The named barriers of consumers that multiply in turns are this one and the next; number 0 is that of all threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarpGroups:
-    """What `Sharing` asks a multiplier, for groups that multiply: a thread has what the instruction leaves it.
+    """What `Sharing` asks: a thread has what the instruction leaves it.
 
     Attributes:
         sizes: The strategy's.
@@ -87,157 +74,246 @@ class WarpGroups:
 
     @property
     def part(self) -> Part:
-        """Two rows, of every 8 columns two neighbours."""
-        return Part((0, 8), tuple((column, 2) for column in range(0, self.sizes.bn, 8)))
+        """Of the first 64 rows of instructions all that a thread has."""
+        return self.part_of(Chunk(0, tuple(range(self.sizes.across // 8))))
+
+    def part_of(self, chunk: Chunk) -> Part:
+        """Two rows of instructions, of every 8 columns two neighbours; or, swapped, the transpose."""
+        rows = tuple(chunk.group * ROWS + each for each in (0, 8))
+        if self.sizes.swapped:
+            return Part(
+                tuple(8 * eight + each for eight in chunk.eights for each in (0, 1)), tuple((each, 1) for each in rows)
+            )
+        return Part(rows, tuple((8 * eight, 2) for eight in chunk.eights))
 
     @property
     def threads(self) -> int:
         """As the sizes say."""
         return self.sizes.threads
 
-    @property
-    def stages(self) -> int:
-        """As the sizes say."""
-        return self.sizes.stages
+    def warp_row(self, thread: ir.Value) -> Index:
+        """The first row of instructions of a thread's warp, in its tile."""
+        warp, _ = divide(arith.subi(thread, value(WARP_GROUP)), WARP)
+        consumer, warp = divide(warp, 4)
+        own = 0 if self.sizes.pingpong else multiply(consumer, self.sizes.groups * ROWS)
+        return add(own, multiply(warp, WARP_ROWS))
 
     def origin(self, thread: ir.Value) -> tuple[Index, Index]:
-        """Warps have 16 rows each; in a warp, groups of four threads have a row."""
-        multiplying = arith.subi(thread, value(WARP_GROUP))
-        warp, lane = divide(multiplying, WARP)
-        group, place = divide(lane, 4)
-        return add(multiply(warp, 16), group), multiply(place, 2)
+        """Warps have 16 rows of instructions each; in a warp, groups of four threads have a row."""
+        group, place = divide(divide(thread, WARP)[1], 4)
+        down, across = add(self.warp_row(thread), group), multiply(place, 2)
+        return (across, down) if self.sizes.swapped else (down, across)
 
 
 class Specialised(Sharing):
-    """One loop over blocks on its way to warp groups of two kinds."""
+    """One loop over tiles on its way to warp groups of two kinds."""
 
-    def __init__(self, loop: ir.Operation, groups: WarpGroups, types: tuple[str, str]) -> None:
-        """Makes it for a product of elements of `types`."""
+    def __init__(self, loop: ir.Operation, groups: WarpGroups, types: tuple[str, str], *, boxes_of_c: bool) -> None:
+        """Makes it for a product of elements of `types`; with `boxes_of_c`, C is written by copies of boxes."""
         super().__init__(loop, groups)
-        self._groups = groups
+        self._groups, self._sizes = groups, groups.sizes
         self._types = types
+        self._boxes_of_c = boxes_of_c
         self.boxes: list[Box] = []
+        """How operands are copied, in the order of the tensor maps that the kernel takes."""
+
+    def run(self) -> None:
+        """Makes the loop the code of a thread.
+
+        Raises:
+            LoweringError: There is an op in it that cannot be shared.
+        """
+        with ir.InsertionPoint(self._loop):
+            self._thread = gpu.thread_id(gpu.Dimension.x)
+            self._row, self._column = self._groups.origin(self._thread)
+            self._lane = divide(self._thread, WARP)[1]
+            self._blocks = self._enter_entry(self._loop)
+            ops = [op.operation for op in self._blocks.regions[0].blocks[0].operations]
+            self._emit_all([op for op in ops if op.name != "scf.forall.in_parallel"])
+        self._loop.erase()
 
     def _emit_all(self, ops: list[ir.Operation]) -> None:
-        """The loop over K in both kinds of groups; what follows it, in those that multiply."""
+        """The tiles of a block, for both kinds of groups."""
         loops = [number for number, op in enumerate(ops) if op.name == "scf.for"]
         if len(loops) != 1:
             raise LoweringError(
                 f"{len(loops)} loops over K in a block", stage="threads", expected="one", remedy="K has to be above bk"
             )
-        for op in ops[: loops[0]]:
-            self._emit(op)
-        over_k = ops[loops[0]]
+        before, over_k, after = ops[: loops[0]], ops[loops[0]], ops[loops[0] + 1 :]
         self._prepare(over_k)
         copies = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ult, self._thread, value(WARP_GROUP)), has_else=True)
         multiplies = copies.else_block
         assert multiplies is not None, "as asked for"
+        registers = _REGISTERS.get(self._sizes.consumers)
         with ir.InsertionPoint(copies.then_block):
-            _set_registers("decrease", _FEW_REGISTERS)
-            one = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, self._thread, value(0)))
-            with ir.InsertionPoint(one.then_block):
-                self._copy_all(over_k)
-                scf.yield_([])
+            if registers:
+                _set_registers("decrease", registers[0])
+            self._produce(before, over_k)
             scf.yield_([])
         with ir.InsertionPoint(multiplies):
-            _set_registers("increase", _MANY_REGISTERS)
-            self._multiply_all(over_k)
-            self._finish(over_k, ops[loops[0] + 1 :])
+            if registers:
+                _set_registers("increase", registers[1])
+            self._consume(before, over_k, after)
             scf.yield_([])
+        if self._sizes.blocks > 1:
+            _meet_cluster()  # Nobody ends while others still arrive at its barriers, or read its sums.
 
     def _prepare(self, over_k: ir.Operation) -> None:
         """Tiles, barriers, and the maps of the tensors, which are new parameters of the kernel."""
+        sizes = self._sizes
         reads = [
             op.operation for op in over_k.regions[0].blocks[0].operations if op.operation.name == "vector.transfer_read"
         ]
         self._reads = sorted(reads, key=self._which)
-        self._tiles: list[ir.Value] = []
-        self._maps: list[ir.Value] = []
+        tiles = [self._tile(number, read) for number, read in enumerate(self._reads)]
+        self._tiles = tiles[0], tiles[1]
+        self._slot_bytes = sum(each.bytes for each in tiles)
+        self._memory = shared.allocate(sizes.stages * self._slot_bytes)
+        self._maps = [self._map(each.box) for each in tiles]
+        warps = 4 if sizes.pingpong else 4 * sizes.consumers
+        self._ring = Ring(sizes.stages, warps, sizes.cluster)
+        extents = self._tile_counts()
+        self._order = TileOrder(*extents, sizes.band, sizes.cluster, sizes.split)
+        element = ir.VectorType(over_k.results[0].type).element_type
+        types = TYPES[self._types[0]], TYPES[self._types[1]]
+        self._products = Products(sizes, self._tiles, (0, tiles[0].bytes), self._memory, types, element)
+        self._stores = self._box_stores()
+        first = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, self._thread, value(0)))
+        with ir.InsertionPoint(first.then_block):
+            self._ring.initialise()
+            scf.yield_([])
+        if sizes.blocks > 1:
+            _meet_cluster()
+        else:
+            gpu.barrier()
+
+    def _tile(self, number: int, read: ir.Operation) -> BoxedTile:
+        kind = ir.VectorType(read.results[0].type)
+        size = staging.bits(kind.element_type)
+        down, across = kind.shape
+        parts = self._sizes.cluster if number == 1 else 1
+        tile = boxed(number, (down, across), staging.neighbours(read.operands[0]), size, parts)
+        if size != 16 and not tile.along_k:  # noqa: PLR2004 - what the instruction transposes
+            raise LoweringError(
+                f"elements of {size} bits that do not lie along K in memory cannot be multiplied", stage="threads"
+            )
+        return tile
+
+    def _map(self, box: Box) -> ir.Value:
+        """A new parameter of the kernel: the tensor map for a box."""
+        self.boxes.append(box)
+        function = self._function()
+        entry = function.regions[0].blocks[0]
+        map_ = entry.add_argument(ir.Type.parse("!llvm.ptr"), function.location)
+        inputs = [argument.type for argument in entry.arguments]
+        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, []))
+        return map_
+
+    def _function(self) -> ir.Operation:
         function = self._loop.parent
         while function is not None and function.name != "func.func":
             function = function.parent
         assert function is not None, "blocks are in a function"
-        pointer = ir.Type.parse("!llvm.ptr")
-        for number, read in enumerate(self._reads):
-            kind = ir.VectorType(read.results[0].type)
-            size = staging.bits(kind.element_type)
-            down, across = kind.shape
-            each = box(number, (down, across), staging.neighbours(read.operands[0]), size)
-            if size == 8 and not each.along_k:
-                raise LoweringError("bytes that do not lie along K in memory cannot be multiplied", stage="threads")
-            self.boxes.append(each)
-            bytes_ = down * across * size // 8
-            self._tiles.append(_shared(self._groups.stages * bytes_))
-            self._maps.append(function.regions[0].blocks[0].add_argument(pointer, function.location))
-        inputs = [argument.type for argument in function.regions[0].blocks[0].arguments]
-        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, []))
-        self._barriers = _shared(2 * self._groups.stages * 8)
-        first = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, self._thread, value(0)))
-        with ir.InsertionPoint(first.then_block):
-            warps = (self._groups.threads - WARP_GROUP) // WARP
-            for slot in range(self._groups.stages):
-                nvvm.mbarrier_init(self._full(slot), _i32(1))
-                nvvm.mbarrier_init(self._empty(slot), _i32(warps))
-            nvvm.fence_mbarrier_init()
-            scf.yield_([])
-        gpu.barrier()
+        return function
+
+    def _tile_counts(self) -> list[ir.Value]:
+        """Rows and columns of tiles: the extents of the loop over blocks."""
+        given = iter(self._blocks.operands)
+        dynamic = ir.ShapedType.get_dynamic_size()
+        return [
+            self._of(next(given)) if extent == dynamic else value(extent)
+            for extent in ir.DenseI64ArrayAttr(self._blocks.attributes["staticUpperBound"])
+        ]
+
+    def _box_stores(self) -> BoxStores | None:
+        if not self._boxes_of_c:
+            return None
+        operands = [each for each in self._function().regions[0].blocks[0].arguments if _is_memref(each)]
+        number = len(operands) - 1
+        element = ir.MemRefType(operands[number].type).element_type
+        box = BoxStores.box_of(self._sizes, element, number)
+        return BoxStores(self._sizes, element, box, self._map(box))
 
     def _which(self, read: ir.Operation) -> int:
         operand = self._operand(read.results[0])
         assert operand is not None, "all reads of the loop are of the product's operands"
         return operand
 
-    def _full(self, slot: Index) -> ir.Value:
-        return _pointer(self._barriers, multiply(slot, 8))
+    def _steps(self, over_k: ir.Operation) -> tuple[Index, ir.Value, ir.Value]:
+        """The first and the last index along K of this block, and how many steps there are between them."""
+        lower, upper, *_ = (self._of(operand) for operand in over_k.operands)
+        bk, split = value(self._sizes.bk), self._sizes.split
+        steps = arith.ceildivui(upper, bk)
+        if split == 1:
+            return lower, upper, steps
+        own = arith.ceildivui(steps, value(split))
+        first = arith.minui(arith.muli(own, self._order.rank()), steps)
+        last = arith.minui(arith.addi(first, own), steps)
+        return arith.muli(first, bk), arith.minui(arith.muli(last, bk), upper), arith.subi(last, first)
 
-    def _empty(self, slot: Index) -> ir.Value:
-        return _pointer(self._barriers, add(multiply(slot, 8), 8 * self._groups.stages))
+    def _over_tiles(self, first: ir.Value, step: ir.Value, turn: Turn) -> scf.ForOp:
+        """The loop over the tiles of a thread, which carries a turn."""
+        return scf.ForOp(first, self._order.count(), step, turn.values)
 
-    def _turn(self, k: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The slot of a step, and the parity of the slot's turn."""
-        turn, slot = divide(divide(k, self._groups.sizes.bk)[0], self._groups.stages)
-        return value(slot), _as_i32(arith.andi(value(turn), value(1)))
+    def _enter(self, before: list[ir.Operation], at: tuple[ir.Value, ir.Value]) -> None:
+        """Emits what precedes the products of a tile, given its row and column of tiles."""
+        self._at = at
+        self._values |= dict(zip(self._blocks.regions[0].blocks[0].arguments, at, strict=True))
+        for op in before:
+            self._emit(op)
 
-    def _loop_over(self, over_k: ir.Operation, start: list[ir.Value]) -> scf.ForOp:
-        lower, upper, step, *_ = (self._of(operand) for operand in over_k.operands)
-        return scf.ForOp(lower, upper, step, start)
-
-    def _copy_all(self, over_k: ir.Operation) -> None:
-        """The loop of the thread that has boxes copied."""
-        block = over_k.regions[0].blocks[0]
-        loop = self._loop_over(over_k, [])
+    def _produce(self, before: list[ir.Operation], over_k: ir.Operation) -> None:
+        """What the group does that copies: one thread of it."""
+        loop = self._over_tiles(self._order.first(), self._order.step(), self._ring.first())
         with ir.InsertionPoint(loop.body):
-            self._values[block.arguments[0]] = loop.induction_variable
-            slot, parity = self._turn(loop.induction_variable)
-            _await(self._empty(slot), arith.xori(parity, _i32(1)))
-            for op in block.operations:
-                one = op.operation
-                vectors = one.results and isinstance(one.results[0].type, ir.VectorType)
-                if not vectors and one.name != "scf.yield":
-                    self._emit(one)
-            barrier = self._full(slot)
-            word = ir.IntegerType.get_signless(64)
-            nvvm.mbarrier_arrive_expect_tx(word, barrier, _i32(sum(self._tile_bytes(each) for each in (0, 1))))
-            for number in (0, 1):
-                self._copy(number, slot, barrier)
-            scf.yield_([])
+            turn = Turn(*loop.inner_iter_args)
+            self._enter(before, self._order.place(loop.induction_variable))
+            lower, upper, steps = self._steps(over_k)
+            one = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, self._thread, value(0)))
+            with ir.InsertionPoint(one.then_block):
+                inner = scf.ForOp(lower, upper, value(self._sizes.bk), turn.values)
+                with ir.InsertionPoint(inner.body):
+                    now = Turn(*list(inner.inner_iter_args))
+                    self._copy_step(over_k, inner.induction_variable, now)
+                    scf.yield_(self._ring.after(now).values)
+                scf.yield_([])
+            if self._sizes.split > 1:
+                _meet_cluster()
+                _meet_cluster()
+            scf.yield_(self._ring.after(turn, steps).values)
 
-    def _tile_bytes(self, number: int) -> int:
-        kind = ir.VectorType(self._reads[number].results[0].type)
-        down, across = kind.shape
-        return down * across * staging.bits(kind.element_type) // 8
+    def _copy_step(self, over_k: ir.Operation, k: ir.Value, turn: Turn) -> None:
+        """Has the tiles of A and B for a step copied, when their slot is empty."""
+        block = over_k.regions[0].blocks[0]
+        self._ring.await_empty(turn)
+        self._values[block.arguments[0]] = k
+        for op in block.operations:
+            one = op.operation
+            vectors = one.results and isinstance(one.results[0].type, ir.VectorType)
+            if not vectors and one.name != "scf.yield":
+                self._emit(one)
+        self._ring.expect(turn, self._slot_bytes)
+        start = multiply(turn.slot, self._slot_bytes)
+        for number, tile in enumerate(self._tiles):
+            self._copy(number, add(start, number * self._tiles[0].bytes), self._ring.full(turn.slot))
 
-    def _copy(self, number: int, slot: ir.Value, barrier: ir.Value) -> None:
-        """Begins the copies of an operand's boxes to a slot."""
-        read, each = self._reads[number], self.boxes[number]
+    def _copy(self, number: int, start: Index, barrier: ir.Value) -> None:
+        """Begins the copies of an operand's boxes to where its tile starts."""
+        read, tile = self._reads[number], self._tiles[number]
         row, column = self._offsets(read.operands[0])
         inner, outer = (column, row) if staging.neighbours(read.operands[0]) == 1 else (row, column)
-        box_bytes = self._tile_bytes(number) // each.count
-        for part in range(each.count):
-            place = add(multiply(slot, self._tile_bytes(number)), part * box_bytes)
-            target = llvm.addrspacecast(ir.Type.parse("!llvm.ptr<7>"), _pointer(self._tiles[number], place))
-            coordinates = [_as_i32(value(add(inner, part * each.shape[1]))), _as_i32(value(outer))]
-            nvvm.cp_async_bulk_tensor_shared_cluster_global(target, self._maps[number], coordinates, barrier, [])
+        mask = None
+        if tile.parts > 1:
+            rank, rows = self._order.rank(), tile.outer // tile.parts
+            outer = add(outer, multiply(rank, rows))
+            start = add(start, multiply(rank, tile.box_bytes // tile.parts))
+            mask = arith.constant(ir.IntegerType.get_signless(16), (1 << tile.parts) - 1)
+        for part in range(tile.count):
+            target = cluster_address(shared.pointer(self._memory, add(start, part * tile.box_bytes)))
+            coordinates = [shared.as_i32(add(inner, part * tile.inner)), shared.as_i32(outer)]
+            nvvm.cp_async_bulk_tensor_shared_cluster_global(
+                target, self._maps[number], coordinates, barrier, [], multicast_mask=mask
+            )
 
     def _offsets(self, view: ir.Value) -> list[Index]:
         """Where a view of an operand starts."""
@@ -249,99 +325,150 @@ class Specialised(Sharing):
         dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
         return [self._of(next(given)) if offset == dynamic else offset for offset in static]
 
-    def _multiply_all(self, over_k: ir.Operation) -> None:
-        """The loop of those that multiply; the sums of integers wrap around."""
-        part = self._groups.part.shape
-        element = ir.VectorType(over_k.results[0].type).element_type
-        count = part[0] * part[1]
-        sums_type = ir.Type.parse(f"!llvm.struct<({', '.join([str(element)] * count)})>")
-        zeros = ir.Operation.create("llvm.mlir.zero", results=[sums_type]).results[0]
-        loop = self._loop_over(over_k, [zeros])
+    def _consume(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
+        """What a group does that multiplies."""
+        sizes, order = self._sizes, self._order
+        first, step, turn = order.first(), order.step(), self._ring.first()
+        warp = divide(arith.subi(self._thread, value(WARP_GROUP)), WARP)[0]
+        consumer = divide(warp, 4)[0]
+        if self._stores:
+            self._stores.start(warp, self._lane)
+        if sizes.pingpong:
+            # The other one's steps for its tile lie between those for two of this one's.
+            first = arith.addi(first, arith.muli(step, value(consumer)))
+            step = arith.muli(step, value(2))
+            self._enter(before, (value(0), value(0)))
+            turn = self._ring.after(turn, arith.muli(self._steps(over_k)[2], value(consumer)))
+            self._begin_turns(consumer)
+        loop = self._over_tiles(first, step, turn)
         with ir.InsertionPoint(loop.body):
-            slot, parity = self._turn(loop.induction_variable)
-            _await(self._full(slot), parity)
-            sums = self._products(slot, loop.inner_iter_args[0], sums_type)
-            nvvm.wgmma_wait_group_sync_aligned(1)
-            later = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ugt, loop.induction_variable, value(0)))
-            with ir.InsertionPoint(later.then_block):
-                before = arith.subi(loop.induction_variable, value(self._groups.sizes.bk))
-                self._release(self._turn(before)[0])
-                scf.yield_([])
-            scf.yield_([sums])
-        nvvm.wgmma_wait_group_sync_aligned(0)
-        # A thread's sums come by 8 columns, in each by row: the part has all columns of a row side by side.
-        elements = [
-            llvm.extractvalue(element, loop.results[0], [column // 2 * 4 + row * 2 + column % 2])
-            for row in range(part[0])
-            for column in range(part[1])
-        ]
-        kind = ir.VectorType.get(part, element)
-        self._values[over_k.results[0]] = vector.from_elements(kind, elements)
+            turn = Turn(*loop.inner_iter_args)
+            self._enter(before, order.place(loop.induction_variable))
+            if sizes.pingpong:
+                _meet(_FIRST_TURN_BARRIER, consumer)
+            lower, upper, steps = self._steps(over_k)
+            row = 0 if sizes.pingpong else multiply(consumer, sizes.groups * ROWS)
+            sums, turn = self._multiply_all(lower, upper, turn, row)
+            if sizes.pingpong:
+                _arrive(_FIRST_TURN_BARRIER, arith.xori(value(consumer), value(1)))
+            nvvm.wgmma_wait_group_sync_aligned(0)
+            self._release_last(steps, turn)
+            self._sums = [self._products.elements(each) for each in sums]
+            self._finish_tile(over_k, after)
+            scf.yield_((self._ring.after(turn, steps) if sizes.pingpong else turn).values)
+        if self._stores:
+            self._stores.finish()
 
-    def _release(self, slot: ir.Value) -> None:
-        """One thread of each warp says that the warp has read all of a slot."""
-        lane = divide(self._thread, WARP)[1]
-        one = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, value(lane), value(0)))
-        with ir.InsertionPoint(one.then_block):
-            nvvm.mbarrier_arrive(ir.IntegerType.get_signless(64), self._empty(slot))
+    def _begin_turns(self, consumer: Index) -> None:
+        """The first one's turn comes first."""
+        second = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, value(consumer), value(1)))
+        with ir.InsertionPoint(second.then_block):
+            _arrive(_FIRST_TURN_BARRIER, value(0))
             scf.yield_([])
 
-    def _products(self, slot: ir.Value, sums: ir.Value, kind: ir.Type) -> ir.Value:
-        """Begins the products of a slot, one group of them."""
-        nvvm.wgmma_fence_aligned()
-        group, _ = divide(arith.subi(self._thread, value(WARP_GROUP)), WARP_GROUP)
-        size = staging.bits(ir.VectorType(self._reads[0].results[0].type).element_type)
-        depth = _DEPTH_BYTES * 8 // size
-        # Rows of A of this group: a part of each box along K, and a box of its own otherwise.
-        own = multiply(group, ROWS * ROW_BYTES if self.boxes[0].along_k else self._tile_bytes(0) // self.boxes[0].count)
-        starts = [self._descriptor(0, slot, own), self._descriptor(1, slot, 0)]
-        steps = [_DEPTH_BYTES if each.along_k else depth * ROW_BYTES for each in self.boxes]
-        for number in range(self._groups.sizes.bk // depth):
-            descriptors = [
-                arith.addi(start, arith.constant(start.type, number * step // 16))
-                for start, step in zip(starts, steps, strict=True)
-            ]
-            sums = self._product(descriptors, sums, kind, depth)
-        nvvm.wgmma_commit_group_sync_aligned()
-        return sums
+    def _multiply_all(self, lower: Index, upper: ir.Value, turn: Turn, row: Index) -> tuple[list[ir.Value], Turn]:
+        """The loop over K of those that multiply, of rows from `row` on: the sums, which are not waited for, and the turn after it."""
+        zeros = self._products.zeros()
+        loop = scf.ForOp(value(lower), upper, value(self._sizes.bk), [*zeros, *turn.values])
+        *carried, slot, parity = loop.inner_iter_args
+        turn = Turn(slot, parity)
+        with ir.InsertionPoint(loop.body):
+            self._ring.await_full(turn)
+            sums = self._products.begin(slot, row, zeros if self._sizes.promote else carried)
+            if self._sizes.promote:
+                nvvm.wgmma_wait_group_sync_aligned(0)
+                sums = self._products.add(carried, sums)
+                self._ring.release(slot, self._lane)
+            else:
+                nvvm.wgmma_wait_group_sync_aligned(1)
+                later = scf.IfOp(below(lower, loop.induction_variable))
+                with ir.InsertionPoint(later.then_block):
+                    self._ring.release(self._ring.before(turn), self._lane)
+                    scf.yield_([])
+            scf.yield_([*sums, *self._ring.after(turn).values])
+        *sums, slot, parity = loop.results
+        return list(sums), Turn(slot, parity)
 
-    def _product(self, descriptors: Sequence[ir.Value], sums: ir.Value, kind: ir.Type, depth: int) -> ir.Value:
-        """Begins one instruction."""
-        a, b = (TYPES[each] for each in self._types)
-        sum_type = "s32" if a in ("s8", "u8") else "f32"
-        one = ir.Attribute.parse("#nvvm.wgmma_scale_in<one>")
-        # Rows of A and columns of B lie along K as the instruction has it, or, of 16-bit elements, across.
-        layouts = ["row" if self.boxes[0].along_k else "col", "col" if self.boxes[1].along_k else "row"]
-        layout_a, layout_b = (ir.Attribute.parse(f"#nvvm.mma_layout<{each}>") for each in layouts)
-        type_a, type_b, type_sum = (ir.Attribute.parse(f"#nvvm.wgmma_type<{each}>") for each in (a, b, sum_type))
-        return nvvm.wgmma_mma_async(
-            kind,
-            sums,
-            descriptors[0],
-            descriptors[1],
-            ir.Attribute.parse(f"#nvvm.shape<m = {ROWS}, n = {self._groups.sizes.bn}, k = {depth}>"),
-            type_a,
-            type_b,
-            type_sum,
-            ir.Attribute.parse("#nvvm.wgmma_scale_out<one>"),
-            one,
-            one,
-            layout_a,
-            layout_b,
-        )
+    def _release_last(self, steps: ir.Value, turn: Turn) -> None:
+        """Releases the slot of the last step, if there was one."""
+        if self._sizes.promote:
+            return
+        some = scf.IfOp(below(0, steps))
+        with ir.InsertionPoint(some.then_block):
+            self._ring.release(self._ring.before(turn), self._lane)
+            scf.yield_([])
 
-    def _descriptor(self, number: int, slot: ir.Value, further: Index) -> ir.Value:
-        """The descriptor of an operand's tile in a slot: where it starts, its strides, and its swizzle."""
-        each = self.boxes[number]
-        start = add(_address(self._tiles[number]), add(multiply(slot, self._tile_bytes(number)), further))
-        word = ir.IntegerType.get_signless(64)
-        address = arith.shrui(
-            arith.andi(arith.index_cast(word, value(start)), arith.constant(word, 0x3FFFF)), arith.constant(word, 4)
-        )
-        leading = 1 if each.along_k else self._tile_bytes(number) // each.count // 16
-        stride = _SWIZZLED_ROWS * ROW_BYTES // 16
-        constant = (leading << 16) | (stride << 32) | (1 << 62)
-        return arith.ori(address, arith.constant(word, constant))
+    def _finish_tile(self, over_k: ir.Operation, ops: list[ir.Operation]) -> None:
+        """Finishes the sums of a tile, box by box, of which each block of a cluster that has the same tile has some."""
+        sizes = self._sizes
+        partial = None
+        if sizes.split > 1:
+            partial = PartialSums(sizes, self._memory, self._thread)
+            partial.publish(self._sums)
+        if sizes.cluster > 1:
+            inside = scf.IfOp(below(self._at[0], self._order.rows))
+            with ir.InsertionPoint(inside.then_block):
+                self._finish_boxes(over_k, ops, partial)
+                scf.yield_([])
+        else:
+            self._finish_boxes(over_k, ops, partial)
+        if partial:
+            _meet_cluster()
+
+    def _finish_boxes(self, over_k: ir.Operation, ops: list[ir.Operation], partial: PartialSums | None) -> None:
+        per = self._stores.eights if self._stores else _EIGHTS
+        boxes = [
+            (group, range(start, min(start + per, self._sizes.across // 8)))
+            for group in range(self._sizes.groups)
+            for start in range(0, self._sizes.across // 8, per)
+        ]
+        for number, (group, eights) in enumerate(boxes):
+            if partial is None:
+                self._finish_box(over_k, ops, group, eights)
+                continue
+            mine = arith.cmpi(arith.CmpIPredicate.eq, self._order.rank(), value(number % self._sizes.split))
+            own = scf.IfOp(mine)
+            with ir.InsertionPoint(own.then_block):
+                partial.sum(self._sums, group, eights)
+                self._finish_box(over_k, ops, group, eights)
+                scf.yield_([])
+
+    def _finish_box(self, over_k: ir.Operation, ops: list[ir.Operation], group: int, eights: range) -> None:
+        """Finishes sums of neighbouring columns, some at a time, and writes them."""
+        if self._stores:
+            self._stores.begin()
+        for start in range(0, len(eights), _EIGHTS):
+            self._chunk = Chunk(group, tuple(eights[start : start + _EIGHTS]))
+            self._finish_chunk(over_k.results[0], ops)
+        if self._stores:
+            down, across = add(self._groups.warp_row(self._thread), group * ROWS), eights[0] * 8
+            row, column = (across, down) if self._sizes.swapped else (down, across)
+            self._stores.end(
+                add(multiply(self._at[0], self._sizes.bm), row), add(multiply(self._at[1], self._sizes.bn), column)
+            )
+
+    def _finish_chunk(self, result: ir.Value, ops: list[ir.Operation]) -> None:
+        """Emits what is done to some sums. A thread's come by 8 columns of instructions, of these by row."""
+        self._part = self._groups.part_of(self._chunk)
+        sums = self._sums[self._chunk.group]
+        places = [(eight, half, each) for half in (0, 1) for eight in self._chunk.eights for each in (0, 1)]
+        if self._sizes.swapped:
+            places = [(eight, half, each) for eight in self._chunk.eights for each in (0, 1) for half in (0, 1)]
+        elements = [sums[eight * 4 + half * 2 + each] for eight, half, each in places]
+        self._values[result] = vector.from_elements(self._part_type(result.type), elements)
+        for op in ops:
+            self._emit(op)
+
+    def _store(self, part: ir.Value, view: ir.Value, extents: list[Index]) -> None:
+        """Writes the thread's part: what is written is C."""
+        if self._stores:
+            self._stores.put(self._chunk, part)
+        else:
+            super()._store(part, view, extents)
+
+
+def _is_memref(argument: ir.Value) -> bool:
+    return isinstance(argument.type, ir.MemRefType)
 
 
 def _set_registers(action: str, count: int) -> None:
@@ -349,30 +476,17 @@ def _set_registers(action: str, count: int) -> None:
     nvvm.setmaxregister(count, ir.Attribute.parse(f"#nvvm<action {action}>"))
 
 
-def _shared(bytes_: int) -> ir.Value:
-    """So many bytes of shared memory."""
-    space = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), staging.SHARED)
-    return memref.alloc(ir.MemRefType.get([bytes_], ir.IntegerType.get_signless(8), memory_space=space), [], [])
+def _meet_cluster() -> None:
+    """All threads of the cluster meet; what they did before is then done."""
+    nvvm.cluster_arrive()
+    nvvm.cluster_wait()
 
 
-def _address(buffer: ir.Value) -> ir.Value:
-    return memref.extract_aligned_pointer_as_index(buffer)
+def _meet(first: int, number: Index) -> None:
+    """Meets the other consumer, which only arrives, at its own named barrier."""
+    nvvm.barrier(None, barrier_id=shared.as_i32(add(number, first)), number_of_threads=shared.i32(2 * WARP_GROUP))
 
 
-def _pointer(buffer: ir.Value, offset: Index) -> ir.Value:
-    """A pointer to a place in shared memory."""
-    word = ir.IntegerType.get_signless(64)
-    place = arith.index_cast(word, value(add(_address(buffer), offset)))
-    return llvm.inttoptr(ir.Type.parse("!llvm.ptr<3>"), place)
-
-
-def _await(barrier: ir.Value, parity: ir.Value) -> None:
-    nvvm.mbarrier_try_wait_parity(barrier, parity, _i32(_TICKS))
-
-
-def _i32(number: int) -> ir.Value:
-    return arith.constant(ir.IntegerType.get_signless(32), number)
-
-
-def _as_i32(index: ir.Value) -> ir.Value:
-    return arith.index_cast(ir.IntegerType.get_signless(32), index)
+def _arrive(first: int, number: Index) -> None:
+    """Lets the other consumer go on that is at its own named barrier."""
+    nvvm.barrier_arrive(shared.i32(2 * WARP_GROUP), barrier_id=shared.as_i32(add(number, first)))

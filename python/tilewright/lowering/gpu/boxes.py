@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Boxes of matrices, which are copied at once between global and shared memory, and tiles that are made of them.
+
+Source: the PTX ISA manual, "cp.async.bulk.tensor" and "Matrix Descriptor Format" of wgmma.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.lowering.gpu.index import Index, add, multiply, value
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith
+from tilewright.schedules.warpgroup import ROW_BYTES
+
+_SWIZZLED_ROWS = 8
+"""Rows after which the pattern of a swizzle repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """How an operand is copied: the kernel takes a tensor map of it, for boxes of that shape.
+
+    Attributes:
+        operand: Its number among the arrays of a call: the result is the last one.
+        shape: Elements of a box, in the order of the array's axes.
+        swizzle: Bytes of the pattern in which its rows are swizzled in shared memory; 0 for none.
+    """
+
+    operand: int
+    shape: tuple[int, int]
+    swizzle: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoxedTile:
+    """A tile of A or B in shared memory: boxes side by side, whose rows are as long as the swizzle's pattern.
+
+    Attributes:
+        operand: 0 for A, 1 for B.
+        outer: Rows of a box.
+        inner: Elements of a row, which are neighbours in memory.
+        count: Boxes.
+        along_k: Whether neighbours in memory lie along K.
+        bits: Of an element.
+        parts: Blocks of a cluster that have one part each of every box copied, to all of them.
+    """
+
+    operand: int
+    outer: int
+    inner: int
+    count: int
+    along_k: bool
+    bits: int
+    parts: int
+
+    @property
+    def box(self) -> Box:
+        """What is copied at once."""
+        return Box(self.operand, (self.outer // self.parts, self.inner), ROW_BYTES)
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes of a box, of all parts."""
+        return self.outer * ROW_BYTES
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the tile."""
+        return self.count * self.box_bytes
+
+    def place(self, index: Index, k: int) -> Index:
+        """How many bytes into the tile the element k of a row of A, or column of B, is; `index` is a multiple of 64."""
+        if self.along_k:
+            box, within = divmod(k * self.bits // 8, ROW_BYTES)
+            return add(multiply(index, ROW_BYTES), box * self.box_bytes + within)
+        # As many rows of A, or columns of B, as a box has side by side.
+        per = self.box_bytes // self.inner
+        return add(multiply(index, per), k * ROW_BYTES)
+
+    def descriptor(self, place: Index) -> ir.Value:
+        """The descriptor for instructions of what starts at an address in the tile: its strides, and its swizzle."""
+        word = ir.IntegerType.get_signless(64)
+        start = arith.index_cast(word, value(place))
+        start = arith.shrui(arith.andi(start, arith.constant(word, 0x3FFFF)), arith.constant(word, 4))
+        leading = 1 if self.along_k else self.box_bytes // 16
+        stride = _SWIZZLED_ROWS * ROW_BYTES // 16
+        return arith.ori(start, arith.constant(word, (leading << 16) | (stride << 32) | (1 << 62)))
+
+
+def boxed(operand: int, tile: tuple[int, int], neighbours: int, bits: int, parts: int) -> BoxedTile:
+    """The tile of operand 0 (A) or 1 (B), of those extents, as the product has it, whose neighbours lie along that axis."""
+    inner = ROW_BYTES * 8 // bits
+    count = -(-tile[neighbours] // inner)
+    along_k = (operand == 0) == (neighbours == 1)
+    return BoxedTile(operand, tile[1 - neighbours], inner, count, along_k, bits, parts)
