@@ -155,6 +155,8 @@ class _Halves:
             ir.VectorType.get(shape, i8), source, at, op.attributes["permutation_map"], _splat(i8, 0), in_bounds
         ).result
         low, high = arith.andi(bytes_, _splat(bytes_.type, 15)), arith.shrui(bytes_, _splat(bytes_.type, 4))
+        if even and along and width % 2 == 0:
+            _take_bits(op.results[0], bytes_)
         codes = vector.interleave(low, high) if along else low
         upper = (
             None
@@ -191,6 +193,15 @@ class _Halves:
     def _from_start(self, column: int | ir.Value) -> int | ir.Value:
         """A column, counted from where the bytes begin."""
         return column if self._odd is None else _plus(column, self._odd)
+
+
+def _take_bits(elements: ir.Value, bytes_: ir.Value) -> None:
+    """Lets what takes elements for bits alone take their bytes."""
+    for op in [use.owner.operation for use in elements.uses]:
+        if op.name == "vector.bitcast":
+            with ir.InsertionPoint.after(bytes_.owner), op.location:
+                op.results[0].replace_all_uses_with(vector.bitcast(op.results[0].type, bytes_))
+            op.erase()
 
 
 def _mixed(static: ir.DenseI64ArrayAttr, dynamic: ir.OpOperandList) -> list[int | ir.Value]:

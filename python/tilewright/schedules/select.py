@@ -153,7 +153,9 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
 def _chosen(spec: MatmulSpec, target: Target) -> str:
     """The name of the strategy."""
     if able := fusing(spec):
-        return "inner_product" if "inner_product" in able and _along_k_pays(spec, target) else "packed"
+        if "inner_product" in able and _along_k_pays(spec, target):
+            return "inner_product"
+        return "streamed" if "streamed" in able and _streaming_pays(_sums(spec), target) else "packed"
     if outer_blocks.pays(spec, target):
         name = "outer_product"
     elif _along_k_pays(spec, target):
@@ -172,12 +174,14 @@ def _chosen(spec: MatmulSpec, target: Target) -> str:
 def fusing(spec: MatmulSpec) -> tuple[str, ...]:
     """The strategies that fuse what is done before the product, or what takes more than an element after it; none: all do.
 
-    Vectors along K of a B that is stored transposed are computed as they are read.
+    Vectors of a B are computed as they are read: those along K where it is stored transposed, and otherwise along its rows.
     """
     if not (spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows):
         return ()
-    alone = not spec.prologue_a and spec.products == 1 and not spec.has_rows
-    return ("packed", "inner_product") if alone and spec.b_transposed and not spec.dynamic else ("packed",)
+    alone = spec.products == 1 and not (spec.has_rows or spec.dynamic or spec.gathers or spec.b_packed)
+    if not alone or (spec.prologue_a and spec.a_transposed):
+        return ("packed",)
+    return ("packed", "inner_product" if spec.b_transposed or spec.n == 1 else "streamed")
 
 
 def sized(

@@ -271,22 +271,34 @@ def vectorize_copies(functions: Handle, columns: Sequence[int], width: int) -> N
     vectorize(match(functions, "linalg.copy"))
 
 
-def vectorize_elements(functions: Handle, name: str, spec: MatmulSpec, width: int) -> None:
-    """Computes the elementwise op marked `name`, of M x N elements, in vectors of `width`, row by row.
+def vectorize_elements(functions: Handle, name: str, rows: int, columns: int, width: int) -> None:
+    """Computes the elementwise op marked `name`, of `rows` x `columns` elements, in vectors of `width`, row by row.
 
     Before: ``C = f(S)``. After::
 
-        for i in 0..M: for j in 0..N step width: C[i, j:j+width] = f(S[i, j:j+width])
+        for i in 0..rows: for j in 0..columns step width: C[i, j:j+width] = f(S[i, j:j+width])
     """
     op = match_marked(functions, name)
-    if spec.m > 1:
+    if rows > 1:
         op, _ = tile(op, [1, 0])
-    if width < spec.n:
+    if width < columns:
         _, over = tile(op, [0, width])
-        if spec.n % width:
+        if columns % width:
             peel(over)
     clean(functions)
     vectorize(match_marked(functions, name))
+    clean(functions)
+
+
+def compute_reads(functions: Handle) -> None:
+    """Computes what a prologue makes of a matrix where vectors of it are read, so that its result is never in memory.
+
+    Before: ``P = f(B)``, ``for k, j: c += a[k] * read P[k, j:j+L]``. After::
+
+        for k, j: c += a[k] * f(read B[k, j:j+L])
+    """
+    merge_slices(functions)
+    ours.tilewright_compute_reads(functions)
     clean(functions)
 
 

@@ -14,6 +14,8 @@ from tilewright.targets.base import Target
 
 _EPILOGUE = "epilogue"
 """Mark of what is done to the sums."""
+_PROLOGUE = "prologue_of_a"
+"""Mark of what is done to A."""
 
 
 def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
@@ -35,6 +37,9 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
               S[:, jr:jr+nr] = acc
         C = S
 
+    What a prologue makes of B is computed in registers, where vectors of it are read; that of A, which is read once for each nr
+    columns, is computed first.
+
     With something done to the sums, it is done in the end, a vector at a time: ``C = epilogue(S)``, of which a C that is added
     to is an operand. Where extents are known only when the kernel is called, there is no S, and kc is all of K.
     """
@@ -45,6 +50,8 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         steps.record(functions, streamed, p, target)
         batch_loops.take_apart(script, spec)
         sums = spec
+        if spec.prologue_a:
+            steps.mark(steps.producer(steps.match_product(functions, spec), 0), _PROLOGUE)
         if spec.fused and not spec.dynamic:
             steps.mark(batch_loops.match_result(script, spec), _EPILOGUE)
             sums = replace(spec, epilogue=(), c=spec.acc, beta=0)
@@ -58,5 +65,9 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             copied = (spec.k, *[spec.n] * (0 if spec.fused else 1 + spec.beta))
             steps.vectorize_copies(functions, copied, lanes)
         if sums is not spec:
-            steps.vectorize_elements(functions, _EPILOGUE, spec, lanes)
+            steps.vectorize_elements(functions, _EPILOGUE, spec.m, spec.n, lanes)
+        if spec.prologue_a:
+            steps.vectorize_elements(functions, _PROLOGUE, spec.m, spec.k, lanes)
+        if spec.prologue_b:
+            steps.compute_reads(functions)
     return script.module
