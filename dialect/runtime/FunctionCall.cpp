@@ -13,13 +13,19 @@ static std::string usageOf(const std::vector<FunctionTensor> &tensors, size_t ar
 }
 
 FunctionCall::FunctionCall(std::shared_ptr<const ObjectCode> linked, const std::string &name,
-                           std::vector<FunctionTensor> given, size_t arguments, double operations)
+                           std::vector<FunctionTensor> given, size_t arguments, double operations,
+                           std::vector<Limits> limitsOfAll)
     : code(std::move(linked)), entry(reinterpret_cast<TensorEntry *>(const_cast<void *>(code->address(name)))),
-      tensors(std::move(given)), arguments(arguments), operations(operations), usage(usageOf(tensors, arguments)) {
+      tensors(std::move(given)), arguments(arguments), operations(operations), limits(std::move(limitsOfAll)),
+      usage(usageOf(tensors, arguments)) {
   if (!entry)
     throw nb::value_error(("the code was linked without the function \"" + name + "\"").c_str());
   if (arguments > tensors.size())
     throw nb::value_error("more arguments than tensors");
+  for (const FunctionTensor &tensor : tensors)
+    for (int64_t size : tensor.operand.shape)
+      if (size < 0 && openAxis - size >= static_cast<int64_t>(limits.size()))
+        throw nb::value_error(("an extent of \"" + tensor.operand.name + "\" is open and has no limits").c_str());
 }
 
 /// Any legal way to pass the arguments; `values` has room for them, and for the results behind them.
@@ -120,6 +126,17 @@ PyObject *FunctionCall::call(PyObject *positional, PyObject *keywords) const {
   PyObject *out = nullptr;
   if (!parse(positional, keywords, values, out) || !takeResults(out, values))
     return nullptr;
+  if (limits.empty())
+    return run(values, tensors);
+  std::vector<FunctionTensor> closed = tensors;
+  std::vector<int64_t> extents(limits.size(), openExtent);
+  for (size_t i = 0; i < closed.size(); ++i)
+    if (!closeShape(values[i], closed[i].operand, extents, limits))
+      return nullptr;
+  return run(values, closed);
+}
+
+PyObject *FunctionCall::run(std::vector<PyObject *> &values, const std::vector<FunctionTensor> &tensors) const {
   std::vector<Tensor> read(tensors.size());
   std::vector<const TensorHeader *> headers;
   std::vector<nb::object> results;

@@ -25,10 +25,11 @@ struct FunctionTensor {
 /// Immutable after construction, so that any number of threads may call it at once.
 class FunctionCall {
 public:
-  /// `tensors` are the function's `arguments`, and after them its results. `operations` is how many a call does. Throws
-  /// nanobind::value_error when `entry` was not linked.
+  /// `tensors` are the function's `arguments`, and after them its results. `operations` is how many a call does. Extents
+  /// that are open, as openAxis says, take what `limits` says, which is empty where none is. Throws
+  /// nanobind::value_error when `entry` was not linked, or a shape names an extent without limits.
   FunctionCall(std::shared_ptr<const ObjectCode> code, const std::string &entry, std::vector<FunctionTensor> tensors,
-               size_t arguments, double operations);
+               size_t arguments, double operations, std::vector<Limits> limits);
 
   /// self(*arguments, out=None), arguments also by their names. The result, a tuple of several ones, or None without
   /// any; or null with a Python error. May throw as Operands.h says.
@@ -37,6 +38,7 @@ public:
 private:
   bool parse(PyObject *positional, PyObject *keywords, std::vector<PyObject *> &values, PyObject *&out) const;
   bool takeResults(PyObject *out, std::vector<PyObject *> &values) const;
+  PyObject *run(std::vector<PyObject *> &values, const std::vector<FunctionTensor> &tensors) const;
   bool read(PyObject *value, const FunctionTensor &tensor, Tensor &read) const;
   bool checkOverlaps(const std::vector<PyObject *> &values, const std::vector<Tensor> &read) const;
 
@@ -45,6 +47,7 @@ private:
   std::vector<FunctionTensor> tensors;
   size_t arguments;
   double operations;
+  std::vector<Limits> limits;
   std::string usage; // "(a, b, *, out=None)"
 };
 

@@ -85,16 +85,20 @@ static void makeCall(MatmulCall *self, const Code &code, std::optional<int64_t> 
 }
 
 /// Name, shape, NumPy type, DLPack's number for the kind of type and its bits, whether it is written, whether it is
-/// compact, and how it comes packed, or None.
-using GivenTensor = std::tuple<std::string, std::vector<int64_t>, nb::object, uint8_t, uint8_t, bool, bool, nb::object>;
+/// compact, how it comes packed, or None, and how many dimensions are of a batch.
+using GivenTensor =
+    std::tuple<std::string, std::vector<int64_t>, nb::object, uint8_t, uint8_t, bool, bool, nb::object, size_t>;
 
 static void makeFunctionCall(FunctionCall *self, const Code &code, const std::string &entry,
-                             const std::vector<GivenTensor> &given, size_t arguments, double operations) {
+                             const std::vector<GivenTensor> &given, size_t arguments, double operations,
+                             const std::vector<GivenLimits> &limits) {
   std::vector<FunctionTensor> tensors;
-  for (const auto &[name, shape, type, kind, bits, written, compact, packed] : given)
-    tensors.push_back(
-        {makeTensorOperand(name, shape, written, type, {kind, bits}, /*batch=*/0), compact, PackedB(packed)});
-  new (self) FunctionCall(code.linked, entry, std::move(tensors), arguments, operations);
+  for (const auto &[name, shape, type, kind, bits, written, compact, packed, batch] : given)
+    tensors.push_back({makeTensorOperand(name, shape, written, type, {kind, bits}, batch), compact, PackedB(packed)});
+  std::vector<Limits> all;
+  for (auto [least, most, multiple] : limits)
+    all.push_back({least, most, multiple});
+  new (self) FunctionCall(code.linked, entry, std::move(tensors), arguments, operations, std::move(all));
 }
 
 /// tp_call: the dispatch of a nanobind method would take as long as a small product.
@@ -189,7 +193,7 @@ NB_MODULE(_runtime, m) {
                            "A function of a module that can be called: self(*arguments, out=None), from any number of "
                            "threads at once.")
       .def("__init__", &makeFunctionCall, nb::arg("code"), nb::arg("entry"), nb::arg("tensors"), nb::arg("arguments"),
-           nb::arg("operations"),
+           nb::arg("operations"), nb::arg("limits"),
            "Args:\n"
            "    code: The linked code.\n"
            "    entry: The function in it that takes an array of DLTensors.\n"
@@ -197,9 +201,11 @@ NB_MODULE(_runtime, m) {
            "the\n"
            "        type, whether it is written, whether its elements have to follow one another without gaps, and "
            "None;\n"
-           "        or, for a B that comes packed, how, as for MatmulCall.\n"
+           "        or, for a B that comes packed, how, as for MatmulCall; and how many dimensions are of a batch.\n"
            "    arguments: How many of them are arguments.\n"
-           "    operations: How many a call does.");
+           "    operations: How many a call does.\n"
+           "    limits: Of m, n and k, whose extents -2, -3 and -4 stand for in shapes: least, most, and what divides them;\n"
+           "        empty where all are known.");
 
   nb::class_<PackCall>(m, "PackCall", "Packs B ahead of time, from any number of threads at once.")
       .def(

@@ -111,8 +111,10 @@ def _entry(signature: Signature, body: str, target: Target, allocator: tuple[str
             each.shape,
             each.element,
             checked=not each.packed,
+            batch=each.batch,
             written=each.written,
             compact=each.compact,
+            names=each.names,
         )
         for index, each in enumerate(signature.parameters)
     ]

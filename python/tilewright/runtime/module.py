@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 
 from tilewright._runtime import Code, FunctionCall, PackCall
+from tilewright.dims import Dim
 from tilewright.dtypes import dtype, to_numpy
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.payload.abi import PACK_SUFFIX, TENSORS_SUFFIX, dlpack_code, function_prototype
@@ -46,18 +47,19 @@ class Function(FunctionCall):
         tensors = [
             (
                 each.name,
-                each.shape,
+                tuple(_OPEN[name] if isinstance(size, Dim) else size for size, name in _named(each)),
                 to_numpy(each.type),
                 *dlpack_code(each.element),
                 each.written,
                 each.compact,
                 self._packings.get(each.name),
+                each.batch,
             )
             for each in signature.parameters
         ]
-        super().__init__(
-            code, f"{signature.name}{TENSORS_SUFFIX}", tensors, len(signature.arguments), float(signature.operations)
-        )
+        entry = f"{signature.name}{TENSORS_SUFFIX}"
+        operations = float(signature.operations)
+        super().__init__(code, entry, tensors, len(signature.arguments), operations, _limits(signature))
         self._code = code
         self._signature = signature
 
@@ -221,6 +223,22 @@ class Module(Mapping[str, Function]):
             TilewrightError: Always.
         """
         raise _unpicklable(self)
+
+
+_OPEN = {"m": -2, "n": -3, "k": -4}
+"""How `FunctionCall` takes extents that only a call tells."""
+
+
+def _named(parameter: Parameter) -> zip[tuple[Any, str]]:
+    """The extents of a parameter, and what they are."""
+    return zip(parameter.shape, parameter.names or [""] * len(parameter.shape), strict=True)
+
+
+def _limits(signature: Signature) -> list[tuple[int, int, int]]:
+    """What m, n and k can be, where they are open: least, most, and what divides them; nothing where all is known."""
+    found = {name: size for each in signature.parameters for size, name in _named(each) if isinstance(size, Dim)}
+    limits = [found.get(name, Dim()) for name in _OPEN]
+    return [(each.min, each.max, each.multiple) for each in limits] if found else []
 
 
 def _packing(code: Code, signature: Signature, parameter: Parameter) -> Packing:

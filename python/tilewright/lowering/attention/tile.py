@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The register tile: rows of broadcast words times vectors of words, summed in f32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.lowering.attention import build
+from tilewright.lowering.attention.build import Size, Values
+from tilewright.lowering.attention.vectors import Vectors
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import vector
+from tilewright.schedules.attention import AttentionPlan
+
+
+def multiply_add(vectors: Vectors, plan: AttentionPlan, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """total + left·right for each lane, of f32 or of pairs of bf16 in i32."""
+    if not plan.pairs:
+        return vectors.fma(left, right, total)
+    kind = vectors.of("bf16", 2 * plan.lanes)
+    operands = [total, vector.bitcast(kind, left), vector.bitcast(kind, right)]
+    name = ir.StringAttr.get(plan.intrinsic)
+    attributes = {
+        "intrin": name,
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([3, 0]),
+    }
+    return ir.Operation.create(
+        "llvm.call_intrinsic", results=[vectors.floats], operands=operands, attributes=attributes
+    ).results[0]
+
+
+def product(
+    vectors: Vectors,
+    plan: AttentionPlan,
+    steps: Size,
+    sums: Sequence[Sequence[ir.Value]],
+    left: Callable[[int, ir.Value], ir.Value],
+    right: Callable[[ir.Value], Sequence[ir.Value]],
+) -> list[Values]:
+    """Adds to `sums`, a tile of rows of vectors, the products of `steps` words.
+
+    After::
+
+        for s in 0..steps:
+            for each row i, vector c: sums[i][c] += left(i, s) * right(s)[c]
+
+    Args:
+        vectors: The vectors.
+        plan: Says what words are.
+        steps: How many words each sum has.
+        sums: What is added to.
+        left: The word of row i in step s, in every lane.
+        right: The vectors of step s.
+    """
+    width = len(sums[0])
+
+    def body(step: ir.Value, *carried: ir.Value) -> Values:
+        columns = right(step)
+        totals = list(carried)
+        for row in range(len(sums)):
+            word = left(row, step)
+            for column in range(width):
+                at = row * width + column
+                totals[at] = multiply_add(vectors, plan, word, columns[column], totals[at])
+        return totals
+
+    flat = build.loop(steps, 1, body, [each for row in sums for each in row])
+    return [flat[row * width : (row + 1) * width] for row in range(len(sums))]

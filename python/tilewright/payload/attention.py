@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The payload of attention: what it computes, as a function of linalg ops on tensors, for each head."""
+
+from __future__ import annotations
+
+from tilewright.dims import Dim
+from tilewright.operand import OperandSpec
+from tilewright.operator_specs.attention import AttentionSpec
+
+
+def text(spec: AttentionSpec) -> str:
+    """The module as text: the definition, with all scores at once, which no later stage has."""
+    operands = spec.operands
+    outer = [f"b{axis}" for axis in range(len(spec.batch))] + ["h"]
+    shared = "h" if spec.group == 1 else f"h floordiv {spec.group}"
+    dims = ", ".join([*outer, "m", "n", "k"])
+    lead, kv = ", ".join(outer), ", ".join([*outer[:-1], shared])
+    batch = "".join(f"{each}x" for each in (*spec.batch, spec.heads))
+    m, n = (_extent(each) for each in (spec.queries, spec.keys))
+    scores = f"tensor<{batch}{m}x{n}xf32>"
+    result = f"tensor<{batch}{m}x{spec.value_head}xf32>"
+    parallel = ", ".join(['"parallel"'] * (len(outer) + 2))
+    arguments = ", ".join(f"%{each.name}: {_tensor(each)}" for each in operands)
+    mask_dims = {"b": outer[:-1], "h": ["h"], "m": ["m"], "n": ["n"]}
+    masked = ", ".join(dim for axis in spec.mask_axes for dim in mask_dims[axis])
+    has_mask = spec.mask is not None
+    sizes = _sizes(spec)
+    return f"""module {{
+  func.func @{spec.operator}({arguments}) -> {_tensor(spec.result)} {{
+    %zero = arith.constant 0.0 : f32{sizes}
+    %none = tensor.empty({_open(spec.queries, "%m")}{_comma(spec)}{_open(spec.keys, "%n")}) : {scores}
+    %start = linalg.fill ins(%zero : f32) outs(%none : {scores}) -> {scores}
+    %products = linalg.generic {{
+      indexing_maps = [affine_map<({dims}) -> ({lead}, m, k)>, affine_map<({dims}) -> ({kv}, n, k)>,
+                       affine_map<({dims}) -> ({lead}, m, n)>],
+      iterator_types = [{parallel}, "reduction"]
+    }} ins(%q, %k : {_tensor(operands[0])}, {_tensor(operands[1])}) outs(%start : {scores}) {{
+    ^bb0(%x: {operands[0].type.mlir}, %y: {operands[1].type.mlir}, %sum: f32):
+{_widened("%x", "%wx", spec.q)}{_widened("%y", "%wy", spec.k)}      %product = arith.mulf %wx, %wy : f32
+      %next = arith.addf %sum, %product : f32
+      linalg.yield %next : f32
+    }} -> {scores}
+    %scores = linalg.generic {{
+      indexing_maps = [{f"affine_map<({lead}, m, n) -> ({masked})>, " if has_mask else ""}affine_map<({lead}, m, n) -> ({lead}, m, n)>],
+      iterator_types = [{parallel}]
+    }}{f" ins(%mask : {_tensor(operands[3])})" if has_mask else ""} outs(%products : {scores}) {{
+    ^bb0({f"%given: {operands[3].type.mlir}, " if has_mask else ""}%score: f32):
+      %scale = arith.constant {spec.scale:.17e} : f32
+      %scaled = arith.mulf %score, %scale : f32
+{_masked(spec)}{_causal(spec, len(outer))}      linalg.yield %seen : f32
+    }} -> {scores}
+    %weights = linalg.softmax dimension({len(outer) + 1}) ins(%scores : {scores}) outs(%none : {scores}) -> {scores}
+    %rows = tensor.empty({_open(spec.queries, "%m")}) : {result}
+    %sums = linalg.fill ins(%zero : f32) outs(%rows : {result}) -> {result}
+    %results = linalg.generic {{
+      indexing_maps = [affine_map<({dims}) -> ({lead}, m, k)>, affine_map<({dims}) -> ({kv}, k, n)>,
+                       affine_map<({dims}) -> ({lead}, m, n)>],
+      iterator_types = [{parallel}, "reduction"]
+    }} ins(%weights, %v : {scores}, {_tensor(operands[2])}) outs(%sums : {result}) {{
+    ^bb0(%x: f32, %y: {operands[2].type.mlir}, %sum: f32):
+{_widened("%y", "%wy", spec.v)}      %product = arith.mulf %x, %wy : f32
+      %next = arith.addf %sum, %product : f32
+      linalg.yield %next : f32
+    }} -> {result}
+{_narrowed(spec, result)}  }}
+}}
+"""
+
+
+def _extent(size: object) -> str:
+    return "?" if isinstance(size, Dim) else str(size)
+
+
+def _open(size: object, name: str) -> str:
+    return name if isinstance(size, Dim) else ""
+
+
+def _comma(spec: AttentionSpec) -> str:
+    return ", " if isinstance(spec.queries, Dim) and isinstance(spec.keys, Dim) else ""
+
+
+def _tensor(operand: OperandSpec) -> str:
+    return f"tensor<{''.join(f'{_extent(each)}x' for each in operand.shape)}{operand.type.mlir}>"
+
+
+def _sizes(spec: AttentionSpec) -> str:
+    """The extents that only a call tells, and where "lower_right" begins."""
+    found, axis = "", len(spec.batch) + 1
+    lower = spec.causal == "lower_right"
+    for name, size, operand in (("m", spec.queries, 0), ("n", spec.keys, 1)):
+        if isinstance(size, Dim):
+            at, of = f"%axis_{name}", spec.operands[operand]
+            found += f"\n    {at} = arith.constant {axis} : index"
+            found += f"\n    %{name} = tensor.dim %{of.name}, {at} : {_tensor(of)}"
+        elif lower:
+            found += f"\n    %{name} = arith.constant {size} : index"
+    return found + ("\n    %later = arith.subi %n, %m : index" if lower else "")
+
+
+def _widened(value: str, name: str, element: str) -> str:
+    """A line that defines `name` as `value` in f32."""
+    if element == "f32":
+        return f"      {name} = arith.addf {value}, %zero : f32\n"
+    from tilewright.dtypes import dtype
+
+    return f"      {name} = arith.extf {value} : {dtype(element).mlir} to f32\n"
+
+
+def _masked(spec: AttentionSpec) -> str:
+    """The lines that define %masked."""
+    if spec.mask is None:
+        return "      %masked = arith.addf %scaled, %zero : f32\n"
+    if spec.mask != "u8":
+        return f"{_widened('%given', '%wide', spec.mask)}      %masked = arith.addf %scaled, %wide : f32\n"
+    return """      %lowest = arith.constant 0xFF800000 : f32
+      %no = arith.constant 0 : i8
+      %visible = arith.cmpi ne, %given, %no : i8
+      %masked = arith.select %visible, %scaled, %lowest : f32
+"""
+
+
+def _causal(spec: AttentionSpec, axis: int) -> str:
+    """The lines that define %seen."""
+    if not spec.causal:
+        return "      %seen = arith.addf %masked, %zero : f32\n"
+    last = "%query" if spec.causal == "upper_left" else "%last"
+    later = "" if spec.causal == "upper_left" else "      %last = arith.addi %query, %later : index\n"
+    return f"""      %query = linalg.index {axis} : index
+      %key = linalg.index {axis + 1} : index
+{later}      %hidden = arith.constant 0xFF800000 : f32
+      %is_seen = arith.cmpi sle, %key, {last} : index
+      %seen = arith.select %is_seen, %masked, %hidden : f32
+"""
+
+
+def _narrowed(spec: AttentionSpec, result: str) -> str:
+    """The lines that return %results in the type of the result."""
+    if spec.out == "f32":
+        return f"    return %results : {result}\n"
+    kind = _tensor(spec.result)
+    axes = ", ".join(f"d{axis}" for axis in range(len(spec.batch) + 3))
+    parallel = ", ".join(['"parallel"'] * (len(spec.batch) + 3))
+    return f"""    %wide = tensor.empty({_open(spec.queries, "%m")}) : {kind}
+    %narrow = linalg.generic {{
+      indexing_maps = [affine_map<({axes}) -> ({axes})>, affine_map<({axes}) -> ({axes})>],
+      iterator_types = [{parallel}]
+    }} ins(%results : {result}) outs(%wide : {kind}) {{
+    ^bb0(%x: f32, %y: {spec.out}):
+      %rounded = arith.truncf %x : f32 to {spec.out}
+      linalg.yield %rounded : {spec.out}
+    }} -> {kind}
+    return %narrow : {kind}
+"""
