@@ -128,7 +128,7 @@ private:
     std::array<Value, 2> sizes;
     for (unsigned dim : {0, 1})
       sizes[dim] = getValueOrCreateConstantIndexOp(rewriter, loc, tensor::getMixedSize(rewriter, loc, base, dim));
-    function.emplace(rewriter, loc, base, sizes, from.read.getPadding(), /*transposed=*/from.read == rhs.read);
+    function.emplace(rewriter, loc, base, sizes, from.read.getPadding(), /*transposed=*/from.read == rhs.read, /*unit=*/lanes * depth());
   }
 
   bool intrinsicFits() {

@@ -8,11 +8,10 @@
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace tilewright;
-
-/// Every group is a multiple of so many elements, and blocks start at multiples of them.
-constexpr int64_t groupUnit = 16;
 
 /// Ops that only say which element a tensor.extract takes.
 static bool isPartOfIndex(Operation &op) {
@@ -81,9 +80,9 @@ static Value plus(RewriterBase &rewriter, Location loc, Value value, OpFoldResul
 }
 
 PadFunction::PadFunction(RewriterBase &rewriter, Location loc, Value source, std::array<Value, 2> sizes, Value padding,
-                         bool transposed)
-    : rewriter(rewriter), loc(loc), generic(producerOf(source)), sizes(sizes), padding(padding),
-      transposed(transposed) {
+                         bool transposed, int64_t unit)
+    : rewriter(rewriter), loc(loc), generic(producerOf(source)), sizes(sizes), padding(padding), transposed(transposed),
+      unit(unit) {
   if (auto slice = source.getDefiningOp<tensor::ExtractSliceOp>())
     for (auto [offset, given] : llvm::zip_equal(offsets, slice.getMixedOffsets()))
       offset = getValueOrCreateConstantIndexOp(rewriter, loc, given);
@@ -103,12 +102,13 @@ Value PadFunction::element(OpOperand &operand, std::array<Value, 2> at) {
   return tensor::ExtractOp::create(rewriter, loc, operand.get(), indices);
 }
 
-/// A vector along the groups of an input. It starts where `groupUnit` elements do, or is a part of such elements.
-Value PadFunction::groupVector(OpOperand &operand, std::array<Value, 2> at, unsigned along, int64_t width) {
-  Value first = vector::BroadcastOp::create(
-      rewriter, loc, VectorType::get({std::min(width, groupUnit)}, elementType(operand)), element(operand, at));
+/// A vector along the groups of an input, each of `group` elements.
+Value PadFunction::groupVector(OpOperand &operand, std::array<Value, 2> at, unsigned along, int64_t width,
+                               int64_t group) {
+  int64_t groupUnit = std::gcd(group, unit);
   if (width <= groupUnit)
-    return first;
+    return vector::BroadcastOp::create(rewriter, loc, VectorType::get({width}, elementType(operand)),
+                                       element(operand, at));
   auto type = VectorType::get({width}, elementType(operand));
   Value vector = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(type)), start = at[along];
   for (int64_t i = 0; i < width; i += groupUnit) {
@@ -137,8 +137,8 @@ Value PadFunction::operandVector(OpOperand &operand, std::array<Value, 2> at, un
     if (dimensionOf(result) == along)
       position = i;
   }
-  if (position && !isa<AffineDimExpr>(map.getResult(*position)))
-    return groupVector(operand, at, along, width);
+  if (auto group = position ? dyn_cast<AffineBinaryOpExpr>(map.getResult(*position)) : nullptr)
+    return groupVector(operand, at, along, width, cast<AffineConstantExpr>(group.getRHS()).getValue());
   if (!position)
     return vector::BroadcastOp::create(rewriter, loc, VectorType::get({width}, type), element(operand, at));
   Value zero = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(type));

@@ -22,9 +22,13 @@ public:
   /// first input lie side by side.
   static llvm::StringRef unsupported(mlir::linalg::GenericOp generic, bool transposed);
 
-  /// `sizes` are the rows and columns of `source`; padding takes the place of what is beyond them.
+  /// What groups are multiples of, and where blocks that are packed start.
+  static constexpr int64_t groupUnit = 16;
+
+  /// `sizes` are the rows and columns of `source`; padding takes the place of what is beyond them. Vectors along groups
+  /// start at multiples of `unit`, or end before the next one.
   PadFunction(mlir::RewriterBase &rewriter, mlir::Location loc, mlir::Value source, std::array<mlir::Value, 2> sizes,
-              mlir::Value padding, bool transposed);
+              mlir::Value padding, bool transposed, int64_t unit = groupUnit);
 
   /// `width` elements from `at` (row, column) on, along rows (0) or columns (1). They are all there with `inBounds`;
   /// the row or column across is there with `exists`.
@@ -35,7 +39,8 @@ private:
                             bool inBounds);
   mlir::Value gathered(mlir::tensor::ExtractOp extract, std::array<mlir::Value, 2> at, int64_t width, bool inBounds);
   mlir::Value element(mlir::OpOperand &operand, std::array<mlir::Value, 2> at);
-  mlir::Value groupVector(mlir::OpOperand &operand, std::array<mlir::Value, 2> at, unsigned along, int64_t width);
+  mlir::Value groupVector(mlir::OpOperand &operand, std::array<mlir::Value, 2> at, unsigned along, int64_t width,
+                          int64_t group);
   mlir::Value placeIn(mlir::AffineExpr result, std::array<mlir::Value, 2> at);
   static mlir::Type elementType(mlir::OpOperand &operand);
 
@@ -45,6 +50,7 @@ private:
   std::array<mlir::Value, 2> offsets, sizes;
   mlir::Value padding;
   bool transposed;
+  int64_t unit;
 };
 
 } // namespace tilewright

@@ -90,5 +90,7 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         steps.keep_accumulators(functions, looped=False)
         if spec.beta == 0 or spec.fused:
             steps.start_from_zero(functions, runs=bool(spec.dynamic))
+        if spec.prologue_b:  # It is computed where vectors of its result are read.
+            steps.merge_slices(functions)
         steps.contract_along_k(functions, spec, lanes, dot)
     return script.module
