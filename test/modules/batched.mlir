@@ -21,10 +21,10 @@ func.func @batched(%a: tensor<2x9x17xf32>, %b: tensor<2x17x13xf32>, %bias: tenso
   return %d : tensor<2x9x7xf32>
 }
 
-// A loop over the batch, and, where all of it share their weights, one product of all rows.
+// A batch, and, where all of it share their weights, one product of all rows.
 // CHECK-LABEL: func.func @batched(
-// CHECK:         scf.for
-// CHECK:           linalg.generic {{.*}}product = 0
+// CHECK-NOT:     scf.for
+// CHECK:         linalg.generic {{.*}}product = 0
 // CHECK:         tensor.collapse_shape {{.*}} tensor<2x9x13xf32> into tensor<18x13xf32>
 // CHECK:         linalg.generic {{.*}}product = 1
 // CHECK-NOT:     linalg.generic

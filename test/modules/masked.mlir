@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: tilewright compile %s --emit scheduled -o - | FileCheck %s
 // A causal mask, by the numbers of the row and of the column.
 #all = affine_map<(i, j) -> (i, j)>
 func.func @masked(%q: tensor<33x16xf32>, %k: tensor<16x33xf32>) -> tensor<33x33xf32> {
@@ -18,3 +19,8 @@ func.func @masked(%q: tensor<33x16xf32>, %k: tensor<16x33xf32>) -> tensor<33x33x
   } -> tensor<33x33xf32>
   return %m : tensor<33x33xf32>
 }
+
+// The mask is made of vectors of numbers.
+// CHECK-LABEL: func.func @masked(
+// CHECK:         vector.step
+// CHECK:         arith.select {{.*}} : vector<

@@ -50,6 +50,10 @@ def attention(q, k, v):
     return np.einsum("hij,jhd->ihd", softmax(np.einsum("ihd,jhd->hij", q, k) / 4), v)
 
 
+def heads(q, k, bias, mask, w):
+    return np.einsum("hij,jd->ihd", (np.einsum("ihd,hdj->hij", q, k) + bias[:, None]) * mask, w)
+
+
 def residual(x, scale, shift, w):
     return np.maximum(x * scale + shift, 0).sum(0) / 32 @ w
 
@@ -92,6 +96,7 @@ CASES = {
     "tokens": (lambda x, w, b: x @ w + b + x, 1),
     "rows": (rows, 0),
     "vectors": (vectors, 2),
+    "heads": (heads, 2),
     "masked": (lambda q, k: np.where(np.tri(33, dtype=bool), q @ k, -1e9), 1),
 }
 
@@ -112,6 +117,16 @@ def test_the_results_are_those_of_numpy(name):
         assert (result.shape, result.dtype) == (each.shape, tw.dtypes.to_numpy(each.type))
         tolerance = {"f64": 1e-12, "f32": 3e-5, "bf16": 2**-7, "i8": 1e-9}[each.element]
         np.testing.assert_allclose(result.astype(np.float64), right, rtol=tolerance, atol=tolerance)
+
+
+def test_threads_share_a_batch():
+    text = (MODULES / "heads.mlir").read_text()
+    for size, more in (("20x", "192x"), ("x24", "x192"), ("24x", "192x")):
+        text = text.replace(size, more)
+    one, two = (tw.compile_module(text, threads=threads) for threads in (1, 2))
+    assert "omp.parallel" in two.asm["bufferized"]
+    arguments = values(one["heads"].signature)
+    assert (one(*arguments) == two(*arguments)).all()
 
 
 def test_memrefs_are_written_in_place():

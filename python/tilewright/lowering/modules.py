@@ -22,7 +22,7 @@ from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import arith, func, memref, transform
 from tilewright.mlir.dialects.transform import bufferization, structured
 from tilewright.payload.modules.chains import PACKS
-from tilewright.payload.modules.places import STAND_IN
+from tilewright.payload.modules.places import ORDERS, STAND_IN
 from tilewright.payload.packing import HEADER_BYTES, PackedFormat
 from tilewright.schedules import steps
 from tilewright.spec import MatmulSpec
@@ -91,7 +91,10 @@ class Product:
     @property
     def operands(self) -> list[tuple[tuple[int, ...], str]]:
         """The shapes and MLIR's element types of what its function takes: operands, result, scratch memory."""
-        found = [(each.shape, each.type.mlir) for each in (*self.spec.operands, self.spec.result)]
+        operands = (*self.spec.operands, self.spec.result)
+        found = [
+            (tuple(each.shape[axis] for axis in each.looped(self.spec.batch)), each.type.mlir) for each in operands
+        ]
         for number, shape in self.images.items():
             found[number] = shape, found[number][1]
         if self.packed is not None:
@@ -221,14 +224,26 @@ def _call_products(function: func.FuncOp, products: Sequence[Product]) -> None:
     for op, number in calls:
         product = products[number]
         with ir.InsertionPoint(op), op.location:
+            # Without scratch memory, which an operand of the product may be, and the op has none.
+            orders = _orders(op) or [None] * len(op.operands)
             values = [
-                _as_passed(value, shape) for value, (shape, _) in zip(op.operands, product.operands, strict=False)
+                _as_passed(value, shape, order)
+                for value, (shape, _), order in zip(op.operands, product.operands, orders, strict=False)
             ]
             if scratch is not None and product.workspace:
                 # All products take theirs from the same bytes, one after the other.
                 values.append(_reinterpreted(scratch, [product.workspace], [0], _passed([product.workspace], "i8")))
             _call(symbol(number), values)
         op.erase()
+
+
+def _orders(op: ir.Operation) -> list[list[int]]:
+    """Which axis of each operand each dimension is that the product takes; none where they lie as it takes them."""
+    if ORDERS not in op.attributes:
+        return []
+    return [
+        [ir.IntegerAttr(each).value for each in ir.ArrayAttr(order)] for order in ir.ArrayAttr(op.attributes[ORDERS])
+    ]
 
 
 def _declare(function: func.FuncOp, name: str, operands: Sequence[tuple[tuple[int, ...], str]]) -> None:
@@ -257,8 +272,14 @@ def _passed(shape: Sequence[int], element: str) -> ir.Type:
     return ir.MemRefType.get(list(shape), ir.Type.parse(element), ir.StridedLayoutAttr.get(dynamic, strides))
 
 
-def _as_passed(value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """A memref with the shape that a product takes, which has dimensions of extent one that `value` may lack."""
+def _as_passed(value: ir.Value, shape: Sequence[int], order: Sequence[int] | None = None) -> ir.Value:
+    """A memref with the shape that a product takes, which has dimensions of extent one that `value` may lack.
+
+    With an `order`, dimension i is axis ``order[i]`` of `value`; where that is -1, there is one entry for all.
+    """
+    if order is not None:
+        kind = _passed(shape, str(ir.MemRefType(value.type).element_type))
+        return _reinterpreted(value, shape, [None if axis < 0 else axis for axis in order], kind)
     given = list(ir.MemRefType(value.type).shape)
     if len(given) == len(shape) == 1:  # Bytes, of which nobody knew how many there are.
         given = list(shape)
@@ -275,14 +296,17 @@ def _as_passed(value: ir.Value, shape: Sequence[int]) -> ir.Value:
 
 
 def _reinterpreted(value: ir.Value, shape: Sequence[int], sources: Sequence[int | None], kind: ir.Type) -> ir.Value:
-    """`value` as a memref of type `kind`, of whose axes each is one of `value`, or new and of extent one."""
+    """`value` as a memref of type `kind`, of whose axes each is one of `value`, or new, of one entry that stands for all."""
     given = ir.MemRefType(value.type)
     index = ir.IndexType.get()
     base = ir.MemRefType.get([], given.element_type)
     results = [base, *[index] * (1 + 2 * given.rank)]
     metadata = ir.Operation.create("memref.extract_strided_metadata", results=results, operands=[value]).results
     # The last stride is one, and the type says it; so is that of an axis of one element.
-    strides = [metadata[2 + given.rank + axis] if axis is not None else _one() for axis in sources[:-1]]
+    pairs = zip(sources[:-1], shape, strict=False)
+    strides = [
+        metadata[2 + given.rank + axis] if axis is not None else _index(int(extent == 1)) for axis, extent in pairs
+    ]
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     attributes = {
         "static_offsets": ir.DenseI64ArrayAttr.get([dynamic]),
@@ -296,8 +320,8 @@ def _reinterpreted(value: ir.Value, shape: Sequence[int], sources: Sequence[int 
     ).results[0]
 
 
-def _one() -> ir.Value:
-    return arith.constant(ir.IndexType.get(), 1)
+def _index(value: int) -> ir.Value:
+    return arith.constant(ir.IndexType.get(), value)
 
 
 def to_llvm(module: ir.Module, name: str, target: Target) -> None:

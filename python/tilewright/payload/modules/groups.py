@@ -92,8 +92,10 @@ def _spec(contraction: Contraction, finish: _Finish | None) -> tuple[MatmulSpec,
         epilogue, c = (Epilogue("fused", tuple(named), finish.program),), finish.element
     a, b = (contraction.b, contraction.a) if where.swapped else (contraction.a, contraction.b)
     m, n, k = where.extents
+    sizes = tuple(where.sizes[each] for each in where.batch)
+    batch = {"batch": sizes, "a_batch": where.batch_of(0), "b_batch": where.batch_of(1)} if sizes else {}
     try:
-        spec = MatmulSpec(m, n, k, a=a, b=b, c=c, acc=contraction.acc, layout=where.layout, epilogue=epilogue)
+        spec = MatmulSpec(m, n, k, a=a, b=b, c=c, acc=contraction.acc, layout=where.layout, epilogue=epilogue, **batch)
     except SpecError:
         return None
     return spec, where

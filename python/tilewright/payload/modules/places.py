@@ -19,6 +19,8 @@ Merged = tuple[Axes, ...]
 
 STAND_IN = "product"
 """The attribute of an op that stands for a product: the number of its spec."""
+ORDERS = "orders"
+"""Another one, of a batch: of each operand, which of its axes each dimension that the product takes is; -1 for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Place:
         layout: How A and B are stored.
         swapped: Whether the second operand is A: the result is then stored transposed.
         further: The axes of further operands, as an epilogue names them.
+        batch: The dimensions of the batch.
+        orders: With a batch, which axis of each operand the kernel takes for each dimension; -1 for none.
         loops: The dimensions over which one product after the other is computed.
         sizes: The extent of each dimension.
         operands: Of A, B, further operands and the result, in this order, the axes.
@@ -39,6 +43,8 @@ class Place:
     layout: str
     swapped: bool
     further: tuple[str, ...]
+    batch: Axes
+    orders: tuple[tuple[int, ...], ...]
     loops: Axes
     sizes: tuple[int, ...]
     operands: tuple[Merged, ...]
@@ -49,6 +55,8 @@ class Place:
         Before: A of B×M×K, B of K×N elements. After::
 
             for b in 0..B: C[b] = product(A[b], B)
+
+        Where a kernel takes the loops for a batch, there is one product and no loop.
         """
         a, b, *rest = operands
         ordered = [b, a, *rest] if self.swapped else operands
@@ -57,6 +65,12 @@ class Place:
         into = tensor.empty([self._extent(each) for each in self.operands[-1]], result.element_type)
         whole = self._nest(list(self.loops), {}, into, lambda at, out: self._step(given, number, at, out))
         return _expanded(whole, self.operands[-1], result)
+
+    def batch_of(self, operand: int) -> tuple[int, ...]:
+        """The extents of the batch that A, number 0, or B, number 1, has, with ones in place of those that it lacks."""
+        has = {each for axis in self.operands[operand] for each in axis}
+        own = tuple(self.sizes[each] if each in has else 1 for each in self.batch)
+        return own if any(size != 1 for size in own) else ()
 
     def _extent(self, axis: Axes) -> int:
         return prod(self.sizes[each] for each in axis)
@@ -87,6 +101,10 @@ class Place:
         slices = [self._slice(value, axes, at) for value, axes in zip(values, self.operands, strict=True)]
         kept = [[axis for axis in axes if axis[0] not in self.loops] for axes in self.operands]
         result = stand_in(slices, kept, number)
+        if self.orders:
+            integer = ir.IntegerType.get_signless(64)
+            orders = [ir.ArrayAttr.get([ir.IntegerAttr.get(integer, at) for at in order]) for order in self.orders]
+            result.owner.attributes[ORDERS] = ir.ArrayAttr.get(orders)
         if slices[-1] == out:
             return result
         return self._insert(result, out, self.operands[-1], at)
@@ -159,9 +177,8 @@ def place(contraction: Contraction, result: Axes, further: Sequence[Axes]) -> Pl
     a, b, *others, c = ["".join(names[axis[0]] for axis in axes if axis[0] not in loops) for axes in operands]
     swapped = c == "nm"
     if swapped:
-        exchange = str.maketrans("mn", "nm")
-        a, b = b.translate(exchange), a.translate(exchange)
-        others = [each.translate(exchange) for each in others]
+        a, b = exchanged(b, swapped=True), exchanged(a, swapped=True)
+        others = [exchanged(each, swapped=True) for each in others]
     if any(each not in ("mn", "m", "n", "") for each in others):
         return None
     layout = ("t" if a == "km" else "n") + ("t" if b == "nk" else "n")
@@ -169,7 +186,48 @@ def place(contraction: Contraction, result: Axes, further: Sequence[Axes]) -> Pl
     m, n, k = (sizes.get(each, 1) for each in "mnk")
     extents = (n, m, k) if swapped else (m, n, k)
     ordered = (operands[1], operands[0], *operands[2:]) if swapped else operands
-    return Place(extents, layout, swapped, tuple(others), tuple(loops), contraction.extents, tuple(ordered))
+    several = tuple(each for each in loops if contraction.extents[each] > 1)
+    letters = {axis[0]: exchanged(names[axis[0]], swapped=swapped) for axis in chosen.values()}
+    further_axes, orders = tuple(others), ()
+    if several:
+        single = [each for each in loops if each not in several]
+        found = _orders(ordered, several, single, letters, (layout, *others))
+        if found is not None:
+            further_axes, orders, loops = *found, single
+    batch = several if orders else ()
+    return Place(extents, layout, swapped, further_axes, batch, orders, tuple(loops), contraction.extents, ordered)
+
+
+def exchanged(axes: str, *, swapped: bool) -> str:
+    """The axes of an operand where the second operand is A."""
+    return axes.translate(str.maketrans("mn", "nm")) if swapped else axes
+
+
+def _orders(
+    operands: Sequence[Merged], batch: Axes, single: Sequence[int], letters: dict[int, str], stored: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...]] | None:
+    """The axes of further operands, and which axis of each operand is which dimension of a product with that batch.
+
+    A further operand that has elements for each entry of a batch has one for each of a matrix; those of a row are read for
+    all rows. None where one lies otherwise.
+    """
+    layout, *others = stored
+    wanted = ["km" if layout[0] == "t" else "mk", "nk" if layout[1] == "t" else "kn"]
+    orders = []
+    for number, axes in enumerate(operands):
+        kept = [axis[0] for axis in axes if axis[0] not in single]
+        own = wanted[number] if number < len(wanted) else "mn" if number + 1 == len(operands) else others[number - 2]
+        if len(wanted) <= number and any(each in batch for each in kept):
+            if own not in ("mn", "n"):
+                return None
+            own = "mn"
+        whole = number < len(wanted) or own == "mn"
+        places = {letters.get(each, each): position for position, each in enumerate(kept)}
+        named = [each for each in batch if number >= len(wanted) or each in places] if whole else []
+        orders.append(tuple(places.get(each, -1) for each in (*named, *own)))
+        if len(wanted) <= number < len(operands) - 1:
+            others[number - len(wanted)] = own
+    return tuple(others), tuple(orders)
 
 
 def _merged(maps: Sequence[Axes], contraction: Contraction) -> tuple[Merged, ...]:
