@@ -121,7 +121,7 @@ def test_the_results_are_those_of_numpy(name):
 
 def test_threads_share_a_batch():
     text = (MODULES / "heads.mlir").read_text()
-    for size, more in (("20x", "192x"), ("x24", "x192"), ("24x", "192x")):
+    for size, more in (("20x", "192x"), ("x24", "x192"), ("24x", "192x"), ("x16", "x96")):
         text = text.replace(size, more)
     one, two = (tw.compile_module(text, threads=threads) for threads in (1, 2))
     assert "omp.parallel" in two.asm["bufferized"]
