@@ -66,6 +66,10 @@ class AttentionPlan:
         return {name: getattr(self, name) for name in ("mr", "nr", "kc", "columns")}
 
 
+_DECODE_KEYS = 64
+"""Keys of a block of strategy "decode": a multiple of the lanes of every vector."""
+
+
 def plan(spec: AttentionSpec, target: Target, parameters: Mapping[str, int]) -> AttentionPlan:
     """The plan for `spec`, with sizes that `parameters` override.
 
@@ -74,13 +78,15 @@ def plan(spec: AttentionSpec, target: Target, parameters: Mapping[str, int]) -> 
     """
     lanes = target.vector_bits // 32
     intrinsic = _pairs(spec, target)
+    if isinstance(spec.queries, int) and 0 < spec.queries * spec.group <= _FEW_ROWS:
+        made = AttentionPlan("decode", lanes, 1, 1, _DECODE_KEYS, 1, True, bool(intrinsic), intrinsic)
+        return _overridden(made, parameters)
     shared = spec.group if isinstance(spec.queries, int) else 1
-    few = shared * most(spec.queries)
     merged = shared > 1 and spec.queries < lanes * 4
     rows = most(spec.queries) * (shared if merged else 1)
     nr = max(1, min(4 if target.vector_registers >= 32 else 2, -(-rows // lanes)))
     made = AttentionPlan(
-        strategy="decode" if few <= _FEW_ROWS else "blocks",
+        strategy="blocks",
         lanes=lanes,
         mr=_rows(target, nr),
         nr=nr,
@@ -117,8 +123,9 @@ def _overridden(made: AttentionPlan, parameters: Mapping[str, int]) -> Attention
         if not isinstance(value, int) or value < 1:
             raise ScheduleError(f"{name} is {value!r}", where="attention", expected="an int above zero")
     made = replace(made, **parameters)
-    if made.kc % made.mr or made.kc % 2:
-        raise ScheduleError(f"kc is {made.kc}", where="attention", expected=f"an even multiple of mr, {made.mr}")
+    multiple = made.lanes if made.strategy == "decode" else made.mr
+    if made.kc % multiple or made.kc % 2:
+        raise ScheduleError(f"kc is {made.kc}", where="attention", expected=f"an even multiple of {multiple}")
     return made
 
 
@@ -136,6 +143,16 @@ def scratch(spec: AttentionSpec, plan: AttentionPlan) -> dict[str, tuple[tuple[i
     steps = -(-spec.head // plan.depth)
     padded = -(-steps // plan.lanes) * plan.lanes
     values = -(-spec.value_head // plan.lanes) * plan.lanes
+    if plan.strategy == "decode":
+        queries = spec.queries * spec.group
+        return {
+            "queries": ((queries, padded), word),
+            "sums": ((queries, values), "f32"),
+            "largest": ((queries, plan.lanes), "f32"),
+            "weights": ((queries, plan.lanes), "f32"),
+            "scores": ((queries, plan.kc), "f32"),
+            **({"powers": ((queries, plan.kc), "bf16")} if plan.pairs else {}),
+        }
     columns, rows = plan.columns, plan.rows
     found = {
         "queries": ((columns, padded, rows), word),

@@ -13,6 +13,7 @@ from tilewright.dims import Dim
 from tilewright.lowering import parallel
 from tilewright.lowering.attention import build
 from tilewright.lowering.attention.blocks import Blocks
+from tilewright.lowering.attention.decode import Decode
 from tilewright.lowering.attention.problem import Head, Problem
 from tilewright.lowering.attention.vectors import Vectors
 from tilewright.mlir import ir
@@ -43,7 +44,7 @@ def written_out(spec: AttentionSpec, plan: AttentionPlan, target: Target, thread
     arguments = list(function.add_entry_block().arguments)
     with ir.InsertionPoint(function.entry_block):
         problem = Problem.of(spec, plan, arguments)
-        blocks = build.steps(problem.rows, plan.rows * plan.columns)
+        blocks = 1 if plan.strategy == "decode" else build.steps(problem.rows, plan.rows * plan.columns)
         batch = 1
         for each in spec.batch:
             batch *= each
@@ -55,7 +56,11 @@ def written_out(spec: AttentionSpec, plan: AttentionPlan, target: Target, thread
                 place = build.add(place, part)
                 own = _buffers(spec, plan, arguments[-1], build.multiply(part, share), offsets)
                 head = Head.at(problem, build.at(build.divide(place, blocks)))
-                Blocks(problem, vectors, own).block(head, build.at(build.rest(place, blocks)))
+                code = Blocks(problem, vectors, own)
+                if plan.strategy == "decode":
+                    Decode(code, head, spec.queries * spec.group).run()
+                else:
+                    code.block(head, build.at(build.rest(place, blocks)))
 
             # Neighbouring blocks go to different threads: of those that are causal, later ones take longer.
             mine = build.divide(build.add(build.subtract(tasks, part), build.subtract(parts, 1)), parts)

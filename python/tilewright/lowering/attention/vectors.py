@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.mlir import ir
@@ -112,3 +112,27 @@ class Vectors:
         for _ in range(self.lanes.bit_length() - 1):
             rows = [vector.shuffle(rows[row], rows[row + half], mask) for row in range(half) for mask in (low, high)]
         return rows
+
+    def sums_of(self, rows: Sequence[ir.Value]) -> ir.Value:
+        """Of as many vectors as there are lanes, the sum of the elements of vector i in lane i.
+
+        Each round adds the interleaved halves of two vectors that lie half of them apart.
+        """
+        rows = list(rows)
+        low = [each for lane in range(self.lanes // 2) for each in (lane, self.lanes + lane)]
+        high = [each + self.lanes // 2 for each in low]
+        while len(rows) > 1:
+            half = len(rows) // 2
+            rows = [
+                arith.addf(*(vector.shuffle(rows[row], rows[row + half], mask) for mask in (low, high)))
+                for row in range(half)
+            ]
+        return rows[0]
+
+    def spread(self, value: ir.Value, join: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
+        """What `join` makes of all lanes, in each lane."""
+        distance = 1
+        while distance < self.lanes:
+            value = join(value, vector.shuffle(value, value, [lane ^ distance for lane in range(self.lanes)]))
+            distance *= 2
+        return value
