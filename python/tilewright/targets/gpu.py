@@ -28,6 +28,8 @@ class GpuTarget:
         static_shared_bytes: Those of them that variables of fixed size may take.
         instructions: The matrix instructions it has, as PTX calls them: "mma.sync", "wgmma".
         types: The element types that its kernels may have; None for all.
+        processors: Multiprocessors of the largest card of its kind; 0 where no schedule asks.
+        least_bits: Bits of the narrowest elements that its memory holds.
         source: Where the figures come from.
         device: On what kernels run: "" for the card, or "emulated".
     """
@@ -46,6 +48,8 @@ class GpuTarget:
     source: str
     device: str = ""
     types: frozenset[str] | None = None
+    processors: int = 0
+    least_bits: int = 8
 
     def __post_init__(self) -> None:
         """Checks the row against itself.

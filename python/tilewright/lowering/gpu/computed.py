@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Pieces of what a prologue makes of A or B, computed by the thread that puts them into shared memory.
+"""Pieces of what is made of A or B before it is multiplied, computed by the thread that puts them into shared memory.
 
 Before, in a block::
 
@@ -36,25 +36,32 @@ def made_in(read: ir.Operation) -> ir.Value | None:
     raise LoweringError("a buffer of a block that nothing writes", stage="threads")
 
 
-def first_read(made: ir.Value) -> ir.Operation:
-    """What reads the matrix that a prologue starts with: the first one that is read as the tile lies.
+def forms(multiplied: ir.Value) -> list[tuple[ir.Value, ir.Operation | None]]:
+    """A vector of the block that is multiplied, and before it what it was, step by step, before it was widened.
+
+    Beside each is the op that widens the next one to it.
+    """
+    op = multiplied.owner.operation
+    made = made_in(op) if op.name == "vector.transfer_read" else None
+    widening = op if made is None else made.owner.operation
+    if widening.name not in _WIDEN:
+        return [(multiplied, None)]
+    return [(multiplied, widening), *forms(widening.operands[0])]
+
+
+_WIDEN = frozenset({"arith.extf", "arith.extsi", "arith.extui"})
+
+
+def matrix_of(vector_: ir.Value) -> ir.Value:
+    """The matrix that a vector of the block is made of: the first one that is read as the tile lies.
 
     Raises:
         LoweringError: There is none.
     """
-    read = _first_read(made)
-    if read is None:
+    found = _matrix_of(vector_)
+    if found is None:
         raise LoweringError("a prologue that reads no matrix", stage="threads")
-    return read
-
-
-def only_widens(made: ir.Value) -> bool:
-    """Whether all that a prologue does is to make elements wider."""
-    op = made.owner.operation
-    return op.name == "vector.transfer_read" or (op.name in _WIDEN and only_widens(op.operands[0]))
-
-
-_WIDEN = frozenset({"arith.extf", "arith.extsi", "arith.extui"})
+    return found
 
 
 def _buffer(view: ir.Value) -> ir.Value | None:
@@ -65,24 +72,26 @@ def _buffer(view: ir.Value) -> ir.Value | None:
     return view if defined_by(view, "memref.alloc") is not None else None
 
 
-def _first_read(made: ir.Value) -> ir.Operation | None:
-    op = made.owner
+def _matrix_of(vector_: ir.Value) -> ir.Value | None:
+    op = vector_.owner
     if not isinstance(op, ir.Operation | ir.OpView):
         return None
     one = op.operation
     if one.name == "vector.transfer_read":
-        return one if ir.AffineMapAttr(one.attributes["permutation_map"]).value.is_permutation else None
-    return next((found for operand in one.operands if (found := _first_read(operand)) is not None), None)
+        made = made_in(one)
+        if made is not None:
+            return _matrix_of(made)
+        return one.operands[0] if ir.AffineMapAttr(one.attributes["permutation_map"]).value.is_permutation else None
+    return next((found for operand in one.operands if (found := _matrix_of(operand)) is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """What a prologue makes, by pieces.
+    """A vector of the block, by pieces.
 
     Attributes:
-        made: The vector that it makes in the block.
+        made: The vector.
         across: The axis of the tile along which pieces lie.
-        extents: How far each axis of the tile goes.
         of: Gives the value of a thread for one of the block: a view.
         extents_of: Gives, for a read and its view, how far each axis of the view goes.
         aligned: Whether rows of the matrix start at multiples of what is moved at once.
@@ -90,24 +99,25 @@ class Computed:
 
     made: ir.Value
     across: int
-    extents: Sequence[Index]
     of: Callable[[ir.Value], ir.Value]
     extents_of: Callable[[ir.Operation, ir.Value], Sequence[Index]]
     aligned: bool
 
     def load(self, outer: Index, inner: Index, width: int) -> ir.Value:
         """The `width` elements of the tile from a place on; `inner` is along the axis of pieces."""
-        at = (outer, inner) if self.across == 1 else (inner, outer)
-        piece = self._value(self.made, at, width)
-        element = ir.VectorType(piece.type).element_type
-        zero, inside = (staging.zero_of(element), below(outer, self.extents[1 - self.across]))
+        return self._value(self.made, (outer, inner) if self.across == 1 else (inner, outer), width)
+
+    def _inside(self, piece: ir.Value, at: tuple[Index, Index], extents: Sequence[Index]) -> ir.Value:
+        """A piece with zeros for what is beyond the extents."""
+        zero = staging.zero_of(ir.VectorType(piece.type).element_type)
+        inner, outer = at[self.across], below(at[1 - self.across], extents[1 - self.across])
         elements = [
             arith.select(
-                arith.andi(inside, below(add(inner, each), self.extents[self.across])),
+                arith.andi(outer, below(add(inner, each), extents[self.across])),
                 vector.extract(piece, [], [each]),
                 zero,
             )
-            for each in range(width)
+            for each in range(ir.VectorType(piece.type).shape[0])
         ]
         return vector.from_elements(piece.type, elements)
 
@@ -123,7 +133,10 @@ class Computed:
             raise LoweringError("a prologue that depends on a loop", stage="threads")
         op = owner.operation
         if op.name == "vector.transfer_read":
-            return self._read(op, at, kind)
+            made = made_in(op)
+            if made is None:
+                return self._read(op, at, kind)
+            return self._inside(self._value(made, at, width), at, self.extents_of(op, op.operands[0]))
         if op.name == "vector.broadcast" and not isinstance(op.operands[0].type, ir.VectorType):
             return vector.broadcast(kind, self.of(op.operands[0]))
         return retyped(op, kind, [self._value(operand, at, width) for operand in op.operands])

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 
 from tilewright.lowering.gpu.index import Index, multiply, value
 from tilewright.lowering.gpu.parts import Part, Staged, retyped
-from tilewright.lowering.gpu.staging import zero_of
+from tilewright.lowering.gpu.staging import bits, zero_of
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 from tilewright.schedules.simt import ThreadTile
 
 _AT_ONCE = 4
 """Steps over k that are loaded from shared memory at once."""
+_SUM_BITS = 32
 
 
 @dataclass(slots=True)
@@ -23,9 +24,11 @@ class Fma:
 
     Attributes:
         sizes: The strategy's.
+        least_bits: Of the narrowest integers that shared memory holds.
     """
 
     sizes: ThreadTile
+    least_bits: int
     _at: tuple[Index, Index] = field(default=(0, 0), init=False)
 
     @property
@@ -53,6 +56,13 @@ class Fma:
     def is_swapped(self, operand: int, element: ir.Type, neighbours: int) -> bool:
         """Never: rows of B are read along n, elements of A one by one."""
         return False
+
+    def takes(self, operand: int, element: ir.Type) -> bool:
+        """Integers as they are stored, where memory holds them: what they are widened to would have to be multiplied as if it were large.
+
+        Floats are widened once, on the way to shared memory.
+        """
+        return bits(element) >= (self.least_bits if isinstance(element, ir.IntegerType) else _SUM_BITS)
 
     def multiply(self, op: ir.Operation, a: Staged, b: Staged, slot: Index, sums: ir.Value) -> ir.Value:
         """Multiplies and adds, a few steps over k at a time.
@@ -84,7 +94,6 @@ def _read(staged: Staged, at: Sequence[Index], shape: Sequence[int]) -> ir.Value
         zero_of(element),
         [True, True],
     ).result
-    for op in staged.done:
-        kind = ir.VectorType.get(shape, ir.VectorType(op.results[0].type).element_type)
-        part = retyped(op, kind, (part,))
+    for op in staged.widening:
+        part = retyped(op, ir.VectorType.get(shape, ir.VectorType(op.results[0].type).element_type), (part,))
     return part

@@ -15,6 +15,8 @@ from tilewright.schedules.mma_sync import WARP, WarpTile
 
 _REGISTER_BITS = 32
 _BYTE = 8
+_MLIR = {"tf32": "f32", "u8": "i8"}
+"""What MLIR calls types of operands, where that is another name."""
 
 
 @dataclass(slots=True)
@@ -63,8 +65,9 @@ class MmaSync:
         return operand == 1 if bits(element) == _BYTE else neighbours == 0
 
     def takes(self, operand: int, element: ir.Type) -> bool:
-        """Whether the elements of an operand are multiplied as they are stored, without being widened first."""
-        return str(element) == (self.a, self.b)[operand]
+        """Those of the instructions."""
+        name = (self.a, self.b)[operand]
+        return str(element) in (name, _MLIR.get(name))
 
     def multiply(self, op: ir.Operation, a: Staged, b: Staged, slot: Index, sums: ir.Value) -> ir.Value:
         """Multiplies with matrix instructions.

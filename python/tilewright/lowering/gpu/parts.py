@@ -36,11 +36,11 @@ class Staged:
 
     Attributes:
         tile: Its tile in shared memory.
-        done: What is done to its elements before they are multiplied: they are widened.
+        widening: What its elements still want to be widened by before they are multiplied.
     """
 
     tile: Tile
-    done: tuple[ir.Operation, ...] = ()
+    widening: tuple[ir.Operation, ...] = ()
 
 
 class Division(Protocol):
@@ -74,7 +74,7 @@ class Multiplier(Division, Protocol):
         ...
 
     def takes(self, operand: int, element: ir.Type) -> bool:
-        """Whether elements of operand 0 (A) or 1 (B) are multiplied as they are stored, without being widened first."""
+        """Whether it multiplies elements of that type of operand 0 (A) or 1 (B), without their being widened first."""
         ...
 
     def multiply(self, op: ir.Operation, a: Staged, b: Staged, slot: Index, sums: ir.Value) -> ir.Value:

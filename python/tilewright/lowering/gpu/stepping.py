@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from tilewright.errors import LoweringError
 from tilewright.lowering.gpu import computed, staging
 from tilewright.lowering.gpu.index import Index, add, below, value
-from tilewright.lowering.gpu.parts import Multiplier, Staged
+from tilewright.lowering.gpu.parts import Multiplier, Staged, defined_by
 from tilewright.lowering.gpu.threads import Sharing
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, nvvm, scf, vector
@@ -43,15 +43,15 @@ class Stepping(Sharing):
         super().__init__(loop, multiplier)
         self._multiplier = multiplier
         self._aligned = aligned
-        self._staged: dict[ir.Value, Staged] = {}
-        self._tiled: dict[ir.Operation, _Tiled] = {}
+        self._tiled: list[_Tiled] = []
+        self._tiles: list[staging.Tile] = []
 
     def _over_k(self, op: ir.Operation) -> None:
         """Threads bring tiles to shared memory, meet, and multiply."""
         block = op.regions[0].blocks[0]
         lower, upper, step, *start = (self._of(operand) for operand in op.operands)
         self._place_tiles(block)
-        ahead = self._stages(block) - 1
+        ahead = self._stages() - 1
         for number in range(ahead):
             self._begin(block, _steps_later(lower, step, number), upper, number)
         # Row by row: not every dialect has vectors of two axes.
@@ -92,10 +92,10 @@ class Stepping(Sharing):
         """The slot so many further round."""
         return arith.remui(value(add(slot, by)), value(self._multiplier.stages))
 
-    def _stages(self, block: ir.Block) -> int:
+    def _stages(self) -> int:
         """Slots that are in use: one unless copies can go on by themselves, because tiles lie as their operands do in memory."""
         as_they_lie = all(
-            each.made is None and self._is_swapped(each) == (each.across == 0) for each in self._tiled.values()
+            each.stored is not None and self._is_swapped(each) == (each.across == 0) for each in self._tiled
         )
         return self._multiplier.stages if self._aligned and as_they_lie else 1
 
@@ -116,81 +116,53 @@ class Stepping(Sharing):
         for op in block.operations:
             one = op.operation
             vectors = one.results and isinstance(one.results[0].type, ir.VectorType)
-            if one in self._tiled:
-                self._bring(one, slot, ahead=ahead)
-            elif one.name == "vector.create_mask" or (not vectors and one.name not in _BLOCK_ONLY):
+            if one.name == "vector.create_mask" or (not vectors and one.name not in _BLOCK_ONLY):
                 self._emit(one)
+        team = staging.Team(self._thread, self._multiplier.threads)
+        for tiled, tile in zip(self._tiled, self._tiles, strict=True):
+            staging.fill(tile, slot, self._source(tiled), team, ahead=ahead)
 
     def _multiply(self, block: ir.Block, slot: Index) -> list[ir.Value]:
         """Emits what multiplies them; returns what the step yields."""
-        for op in block.operations:
-            one = op.operation
-            if one.name == "vector.contract":
-                self._contract(one, slot)
-            elif one.name == "scf.yield":
-                return [self._of(operand) for operand in one.operands]
-            elif len(one.operands) == 1 and one.operands[0] in self._staged:
-                staged = self._staged[one.operands[0]]
-                self._staged[one.results[0]] = Staged(staged.tile, (*staged.done, one))
-        return []
-
-    def _contract(self, op: ir.Operation, slot: Index) -> None:
-        a, b = self._staged[op.operands[0]], self._staged[op.operands[1]]
-        self._values[op.results[0]] = self._multiplier.multiply(op, a, b, slot, self._of(op.operands[2]))
-
-    def _is_swapped(self, tiled: _Tiled) -> bool:
-        """Whether the tile of an operand of the product has its axes swapped in shared memory."""
-        element = ir.VectorType(tiled.read.results[0].type).element_type
-        return self._multiplier.is_swapped(tiled.operand, element, tiled.across)
-
-    def _find_tiles(self, block: ir.Block) -> None:
-        """Finds the reads whose tiles are brought to shared memory: those of the product's operands."""
-        for op in block.operations:
-            read = op.operation
-            operand = self._operand(read.results[0]) if read.name == "vector.transfer_read" else None
-            if operand is not None:
-                self._tiled[read] = self._tile_of(read, operand)
-        if sorted(each.operand for each in self._tiled.values()) != [0, 1]:
-            raise LoweringError(
-                f"{len(self._tiled)} reads of a block are multiplied",
-                stage="threads",
-                expected="a vector.contract of what is read of A and of B",
-            )
-
-    def _tile_of(self, read: ir.Operation, operand: int) -> _Tiled:
-        """How the tile of an operand is filled."""
-        made = computed.made_in(read)
-        if made is None:
-            return _Tiled(operand, staging.neighbours(read.operands[0]), read, None)
-        first = computed.first_read(made)
-        element = ir.VectorType(first.results[0].type).element_type
-        across = staging.neighbours(first.operands[0])
-        if computed.only_widens(made) and self._multiplier.takes(operand, element):
-            return _Tiled(operand, across, first, None)
-        return _Tiled(operand, across, read, made)
+        contract = _contract(block)
+        a, b = (Staged(tile, tiled.widening) for tile, tiled in zip(self._tiles, self._tiled, strict=True))
+        sums = self._of(contract.operands[2])
+        self._values[contract.results[0]] = self._multiplier.multiply(contract, a, b, slot, sums)
+        terminator = block.operations[len(block.operations) - 1]
+        return [self._of(operand) for operand in terminator.operation.operands]
 
     def _place_tiles(self, block: ir.Block) -> None:
-        """Allocates the tiles that the ops of a block read."""
-        self._find_tiles(block)
-        slots = self._stages(block)
-        for read, each in self._tiled.items():
-            kind = ir.VectorType(each.read.results[0].type)
+        """Allocates the tiles that the ops of a block multiply: of the least wide form that the multiplier takes."""
+        contract = _contract(block)
+        for operand in (0, 1):
+            forms = computed.forms(contract.operands[operand])
+            taken = [
+                number
+                for number, (form, _) in enumerate(forms)
+                if self._multiplier.takes(operand, ir.VectorType(form.type).element_type)
+            ]
+            chosen = taken[-1] if taken else 0
+            made = forms[chosen][0]
+            widening = tuple(op for _, op in reversed(forms[:chosen]) if op is not None)
+            self._tiled.append(_Tiled(operand, staging.neighbours(computed.matrix_of(made)), made, widening))
+        slots = self._stages()
+        for tiled in self._tiled:
+            kind = ir.VectorType(tiled.made.type)
             down, across = kind.shape
-            swapped = self._is_swapped(each)
-            tile = staging.allocate((down, across), kind.element_type, slots, swapped=swapped)
-            self._staged[read.results[0]] = Staged(tile)
+            swapped = self._is_swapped(tiled)
+            self._tiles.append(staging.allocate((down, across), kind.element_type, slots, swapped=swapped))
 
-    def _bring(self, read: ir.Operation, slot: Index, *, ahead: bool = False) -> None:
-        tile, tiled = self._staged[read.results[0]].tile, self._tiled[read]
-        team = staging.Team(self._thread, self._multiplier.threads)
-        view = self._of(tiled.read.operands[0])
-        extents = self._extents(tiled.read, view)
-        source = (
-            staging.Stored(view, extents, self._aligned)
-            if tiled.made is None
-            else computed.Computed(tiled.made, tiled.across, extents, self._of, self._extents, self._aligned)
-        )
-        staging.fill(tile, slot, source, team, ahead=ahead)
+    def _source(self, tiled: _Tiled) -> staging.Source:
+        read = tiled.stored
+        if read is None:
+            return computed.Computed(tiled.made, tiled.across, self._of, self._extents, self._aligned)
+        view = self._of(read.operands[0])
+        return staging.Stored(view, self._extents(read, view), self._aligned)
+
+    def _is_swapped(self, tiled: _Tiled) -> bool:
+        """Whether a tile has its axes swapped in shared memory."""
+        element = ir.VectorType(tiled.made.type).element_type
+        return self._multiplier.is_swapped(tiled.operand, element, tiled.across)
 
 
 _BLOCK_ONLY = frozenset({"scf.yield", "vector.transfer_write", "memref.alloc", "memref.dealloc"})
@@ -199,19 +171,37 @@ _BLOCK_ONLY = frozenset({"scf.yield", "vector.transfer_write", "memref.alloc", "
 
 @dataclass(frozen=True, slots=True)
 class _Tiled:
-    """A read whose tile is brought to shared memory.
+    """An operand of the product whose tiles are brought to shared memory.
 
     Attributes:
         operand: 0 for A, 1 for B.
         across: The axis along which elements of the matrix are neighbours.
-        read: What reads the tile's elements.
-        made: What a prologue makes of the matrix, a vector of the block; None without one.
+        made: What is brought, a vector of the block.
+        widening: What makes of it the vector that is multiplied.
     """
 
     operand: int
     across: int
-    read: ir.Operation
-    made: ir.Value | None
+    made: ir.Value
+    widening: tuple[ir.Operation, ...]
+
+    @property
+    def stored(self) -> ir.Operation | None:
+        """The read that gives what is brought, where that is elements of an operand as they are; None where it is computed."""
+        read = defined_by(self.made, "vector.transfer_read")
+        return read if read is not None and computed.made_in(read) is None else None
+
+
+def _contract(block: ir.Block) -> ir.Operation:
+    """What multiplies, in the loop over K.
+
+    Raises:
+        LoweringError: There is no such op, or several.
+    """
+    found = [op.operation for op in block.operations if op.operation.name == "vector.contract"]
+    if len(found) != 1:
+        raise LoweringError(f"{len(found)} products in a block", stage="threads", expected="one vector.contract")
+    return found[0]
 
 
 def _steps_later(k: ir.Value, step: ir.Value, steps: int) -> ir.Value:

@@ -21,6 +21,7 @@ from tilewright.schedules.mma_sync import WarpTile, mma_sync
 from tilewright.schedules.simt import ThreadTile, simt
 from tilewright.schedules.warpgroup import WarpGroupTile
 from tilewright.schedules.warpgroup import warpgroup as warpgroup_schedule
+from tilewright.schedules import warpgroup_sizes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
@@ -43,7 +44,7 @@ class Strategy:
         unaligned: The strategy for operands whose rows are not aligned to 16 bytes.
     """
 
-    sizes: Callable[[MatmulSpec, Mapping[str, int]], Sizes]
+    sizes: Callable[[MatmulSpec, GpuTarget, Mapping[str, int]], Sizes]
     schedule: Callable[[MatmulSpec, Any], ir.Module]
     share: Callable[[ir.Operation, MatmulSpec, GpuTarget, Any, bool, bool], Sequence[Box]]
     lanes: Callable[[Any], int]
@@ -55,7 +56,7 @@ class Strategy:
 def _simt(
     loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: ThreadTile, aligned: bool, boxed: bool
 ) -> Sequence[Box]:
-    Stepping(loop, Fma(sizes), aligned=aligned).run()
+    Stepping(loop, Fma(sizes, target.least_bits), aligned=aligned).run()
     return ()
 
 
@@ -68,7 +69,7 @@ def _mma_sync(
     return ()
 
 
-def _mma_sync_sizes(spec: MatmulSpec, sizes: Mapping[str, int]) -> WarpTile:
+def _mma_sync_sizes(spec: MatmulSpec, target: GpuTarget, sizes: Mapping[str, int]) -> WarpTile:
     """Half as deep for f64: so that three stages fit into the shared memory of every chip."""
     made = with_sizes(WarpTile, {"bk": 16 if spec.a_type.bits == 64 else 32, **sizes})
     if made.bk % 32 and min(spec.a_stored.bits, spec.b_stored.bits) == 8:
@@ -79,7 +80,7 @@ def _mma_sync_sizes(spec: MatmulSpec, sizes: Mapping[str, int]) -> WarpTile:
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {
         "simt": Strategy(
-            sizes=lambda spec, sizes: with_sizes(ThreadTile, sizes),
+            sizes=lambda spec, target, sizes: with_sizes(ThreadTile, sizes),
             schedule=simt,
             share=_simt,
             lanes=lambda sizes: sizes.columns,
@@ -97,7 +98,7 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
             unaligned="mma_sync",
         ),
         "warpgroup": Strategy(
-            sizes=warpgroup.sizes,
+            sizes=warpgroup_sizes.sizes,
             schedule=warpgroup_schedule,
             share=warpgroup.share,
             lanes=lambda sizes: 2,
