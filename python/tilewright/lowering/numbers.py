@@ -16,6 +16,16 @@ Number = int | tuple[int, ...] | ir.Value
 """One number, or as many as a vector has lanes."""
 
 
+def known(number: Number) -> int | None:
+    """What one number is, where that is known."""
+    if isinstance(number, int):
+        return number
+    made = number.owner if isinstance(number, ir.Value) and not isinstance(number.owner, ir.Block) else None
+    if made is not None and made.operation.name == "arith.constant":
+        return ir.IntegerAttr(made.operation.attributes["value"]).value
+    return None
+
+
 def is_vector(number: Number) -> bool:
     """Whether it is one number for each lane."""
     return isinstance(number, tuple) or (isinstance(number, ir.Value) and isinstance(number.type, ir.VectorType))
@@ -60,9 +70,9 @@ def terms(number: Number) -> tuple[Number, ...]:
     made = number.owner if isinstance(number, ir.Value) and not isinstance(number.owner, ir.Block) else None
     if made is None:
         return (number,)
-    op = made.operation
-    if op.name == "arith.constant":
-        return (ir.IntegerAttr(op.attributes["value"]).value,)
+    op, value = made.operation, known(number)
+    if value is not None:
+        return (value,)
     if op.name != "affine.apply":
         return (number,)
     map_ = ir.AffineMapAttr(op.attributes["map"]).value
@@ -131,11 +141,33 @@ def is_below(number: Number, bound: int) -> ir.Value:
     return arith.cmpi(arith.CmpIPredicate.ult, scalar(number), scalar(bound))
 
 
+def copied(op: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operation:
+    """A copy of `op` that takes `values` in place of others, to which its own results are added."""
+    made = op.clone().operation
+    for position, operand in enumerate(op.operands):
+        if operand in values:
+            made.operands[position] = values[operand]
+    for old, new in zip(op.results, made.results, strict=True):
+        values[old] = new
+    return made
+
+
 def zeros(kind: ir.VectorType) -> ir.Value:
     """A vector of zeros."""
     element = kind.element_type
     zero = ir.FloatAttr.get(element, 0.0) if not isinstance(element, ir.IntegerType) else ir.IntegerAttr.get(element, 0)
     return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, zero))
+
+
+def masked(kind: ir.VectorType, flat: ir.Value, start: Number, lanes: range, others: ir.Value) -> ir.Value:
+    """The vector of `flat` from `start` on in these lanes, and `others` in the rest."""
+    i1 = ir.IntegerType.get_signless(1)
+    mask_kind = ir.VectorType.get(kind.shape, i1)
+    chosen = [ir.BoolAttr.get(each in lanes) for each in range(kind.shape[0])]
+    mask = arith.constant(mask_kind, ir.DenseElementsAttr.get(chosen, mask_kind))
+    return ir.Operation.create(
+        "vector.maskedload", results=[kind], operands=[flat, scalar(start), mask, others]
+    ).results[0]
 
 
 def inserted(part: ir.Value, whole: ir.Value, position: int) -> ir.Value:

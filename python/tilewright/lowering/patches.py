@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.errors import LoweringError
-from tilewright.lowering import numbers, tap_loops
+from tilewright.lowering import numbers, short_runs, tap_loops
 from tilewright.lowering.numbers import Number
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
@@ -69,6 +69,19 @@ class Patches:
         channel, pair = numbers.divided(k, prod(self.filter))
         return (*numbers.divided(pair, self.filter[1]), channel)
 
+    @property
+    def run(self) -> int:
+        """Elements of a patch that follow one another in an image too."""
+        if not self.rows_are_pixels:
+            return 1
+        whole = self.dilation[1] == 1 and self.pitches[2] == self.channels
+        return self.channels * self.filter[1] if whole else self.channels
+
+    def offset(self, image: Number, y: Number, x: Number, channel: Number) -> Number:
+        """Where an element of an image lies."""
+        steps = zip((image, y, x, channel), self.pitches, strict=True)
+        return numbers.total([numbers.times(each, pitch) for each, pitch in steps])
+
     def places(self, pixel: Number) -> tuple[Number, Number, Number]:
         """The image, and the row and column in it of the first element, of the patches of `pixel`."""
         image, inside = numbers.divided(pixel, prod(self.results))
@@ -118,11 +131,10 @@ def read(module: ir.Module, operand: int, patches: Patches) -> None:
         with ir.InsertionPoint.at_block_begin(function.entry_block):
             flat, made = _flat(matrix, element, patches)
         taken = {each.op for each in tap_loops.split(reads, flat, patches)} if patches.rows_are_pixels else set()
-        for each in reads:
-            if each.op not in taken:
-                with ir.InsertionPoint(each.op), each.op.location:
-                    each.op.results[0].replace_all_uses_with(_gathered(each, flat, patches))
-                each.op.erase()
+        for each in short_runs.unrolled([each for each in reads if each.op not in taken]):
+            with ir.InsertionPoint(each.op), each.op.location:
+                each.op.results[0].replace_all_uses_with(_gathered(each, flat, patches))
+            each.op.erase()
         _erase_views(matrix)
         _retype(function, operand, made, patches, element)
 
@@ -218,10 +230,18 @@ def _row(row: Number, column: Number, lanes: int, element: ir.Type, flat: ir.Val
         (pixel, prod(patches.results) * (patches.shape[0] if patches.rows_are_pixels else 1)),
         (k, patches.depth),
     )
-    steps = zip((y, x, channel), patches.pitches[1:], strict=True)
-    offset = numbers.total([numbers.times(each, pitch) for each, pitch in steps])
+    offset = patches.offset(0, y, x, channel)
     start = numbers.times(image, patches.pitches[0]) if patches.rows_are_pixels else 0
     kind = ir.VectorType.get([lanes], element)
-    return numbers.gathered(kind, flat, start, numbers.spread(offset, lanes), inside)
+
+    def anywhere() -> ir.Value:
+        return numbers.gathered(kind, flat, start, numbers.spread(offset, lanes), inside)
+
+    runs = short_runs.runs(column, lanes, patches) if patches.rows_are_pixels and isinstance(column, int) else None
+    if runs is None:
+        return anywhere()
+    whole = short_runs.all_inside(pixel, top, left, patches)
+    first = numbers.scalar(patches.offset(image, top, left, 0))
+    return short_runs.chosen(whole, kind, lambda: short_runs.joined(kind, flat, first, runs), anywhere)
 
 

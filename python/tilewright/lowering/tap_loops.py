@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 from typing import TYPE_CHECKING
 
 from tilewright.lowering import numbers
@@ -22,11 +23,11 @@ def split(reads: Sequence[Read], flat: ir.Value, patches: Patches) -> list[Read]
 
         for k in 0..depth step L: use(matrix[pixel, block + k : block + k + L])
 
-    After, with channels a multiple of L, and block of channels::
+    After, with unit a divisor of depth, block and channels that is a multiple of L::
 
-        for tap in 0..depth / channels:
-          inside = whether the place that tap of the filter meets is
-          for c in 0..channels step L: use(images[place + c : place + c + L] if inside else 0)
+        for part in 0..depth / unit:
+          inside = whether the place that the part's row and column of the filter meet is
+          for c in 0..unit step L: use(images[place + c : place + c + L] if inside else 0)
     """
     loops: dict[ir.Operation, list[Read]] = {}
     for each in reads:
@@ -35,72 +36,65 @@ def split(reads: Sequence[Read], flat: ir.Value, patches: Patches) -> list[Read]
             loops.setdefault(around, []).append(each)
     done: list[Read] = []
     for loop, own in loops.items():
-        if loop.name == "scf.for" and all(_fits(each, loop, patches) for each in own):
+        unit = gcd(*(_unit(each, loop, patches) for each in own)) if loop.name == "scf.for" else 0
+        if unit and all(unit % _lanes(each) == 0 for each in own):
             with ir.InsertionPoint(loop), loop.location:
-                _split(loop, own, flat, patches)
+                _split(loop, own, unit, flat, patches)
             done += own
     return done
 
 
-def _known(value: Number) -> int | None:
-    """What a value is, where that is known."""
-    if isinstance(value, int):
-        return value
-    owner = value.owner if isinstance(value, ir.Value) else None
-    if isinstance(owner, ir.Operation | ir.OpView) and owner.operation.name == "arith.constant":
-        return ir.IntegerAttr(owner.operation.attributes["value"]).value
-    return None
+def _lanes(read: Read) -> int:
+    return ir.VectorType(read.op.results[0].type).shape[-1]
 
 
-def _fits(read: Read, loop: ir.Operation, patches: Patches) -> bool:
-    """Whether `read` reads a vector of one tap in each step of `loop`, which goes over whole taps."""
-    kind = ir.VectorType(read.op.results[0].type)
-    lanes, channels = kind.shape[-1], patches.channels
-    first, last, step = (_known(each) for each in list(loop.operands)[:3])
-    if len(kind.shape) != 1 or len(loop.results) or channels % lanes or first != 0 or step != lanes:
-        return False
-    if last is None or last % channels:
-        return False
+def _unit(read: Read, loop: ir.Operation, patches: Patches) -> int:
+    """A divisor of where `read` starts to read in a step of `loop`, of the loop's length and of the channels; 0 for none."""
+    first, last, step = (numbers.known(each) for each in list(loop.operands)[:3])
+    if ir.VectorType(read.op.results[0].type).rank != 1 or len(loop.results):
+        return 0
+    if first != 0 or last is None or step != _lanes(read):
+        return 0
     variable = loop.regions[0].blocks[0].arguments[0]
     mine = [each for each in read.columns if isinstance(each, ir.Value) and each == variable]
     rest = [each for each in read.columns if not (isinstance(each, ir.Value) and each == variable)]
-    return len(mine) == 1 and all(_is_multiple(each, channels) for each in rest)
+    return gcd(patches.channels, last, *(_divisor(each) for each in rest)) if len(mine) == 1 else 0
 
 
-def _is_multiple(number: Number, unit: int) -> bool:
-    """Whether a number is surely a multiple of `unit`: known to be, or of a loop of such steps."""
-    known = _known(number)
+def _divisor(number: Number) -> int:
+    """What surely divides a number: itself where it is known, the step of a loop that it counts."""
+    known = numbers.known(number)
     if known is not None:
-        return known % unit == 0
+        return known
     if isinstance(number, ir.Value) and isinstance(number.owner, ir.Block):
         loop = number.owner.owner.operation
         if loop.name == "scf.for" and loop.regions[0].blocks[0].arguments[0] == number:
-            first, _, step = (_known(each) for each in list(loop.operands)[:3])
-            return first is not None and step is not None and first % unit == 0 and step % unit == 0
-    return False
+            first, _, step = (numbers.known(each) for each in list(loop.operands)[:3])
+            return gcd(first, step) if first is not None and step is not None else 1
+    return 1
 
 
-def _split(loop: ir.Operation, reads: Sequence[Read], flat: ir.Value, patches: Patches) -> None:
+def _split(loop: ir.Operation, reads: Sequence[Read], unit: int, flat: ir.Value, patches: Patches) -> None:
     """Makes the two loops in place of `loop`."""
     body = loop.regions[0].blocks[0]
     variable = body.arguments[0]
-    depth, lanes = (_known(loop.operands[each]) or 0 for each in (1, 2))
+    depth, lanes = (numbers.known(loop.operands[each]) or 0 for each in (1, 2))
     index = ir.IndexType.get()
 
     def constant(value: int) -> ir.Value:
         return arith.constant(index, value)
 
     patches_of = {each.op: patches.places(numbers.total([_outside(n, body, loop) for n in each.rows])) for each in reads}
-    taps = scf.ForOp(constant(0), constant(depth // patches.channels), constant(1))
-    with ir.InsertionPoint(taps.body):
+    parts = scf.ForOp(constant(0), constant(depth // unit), constant(1))
+    with ir.InsertionPoint(parts.body):
         found = {}
+        start = numbers.times(parts.induction_variable, unit)
         for each in reads:
             rest = [n for n in each.columns if not (isinstance(n, ir.Value) and n == variable)]
-            first, _ = numbers.divided(numbers.total(rest), patches.channels)
-            found[each.op] = _tap(numbers.plus(first, taps.induction_variable), patches_of[each.op], patches)
-        vectors = scf.ForOp(constant(0), constant(patches.channels), constant(lanes))
+            first = numbers.plus(numbers.total(rest), start)
+            found[each.op] = _tap(first, patches_of[each.op], patches)
+        vectors = scf.ForOp(constant(0), constant(unit), constant(lanes))
         with ir.InsertionPoint(vectors.body):
-            start = numbers.times(taps.induction_variable, patches.channels)
             k = numbers.scalar(numbers.plus(start, vectors.induction_variable))
             _copy(body, {variable: k}, found, flat, vectors.induction_variable)
             scf.YieldOp([])
@@ -116,15 +110,14 @@ def _outside(number: Number, body: ir.Block, loop: ir.Operation) -> Number:
     return made.results[0]
 
 
-def _tap(tap: Number, place: tuple[Number, Number, Number], patches: Patches) -> tuple[ir.Value, ir.Value]:
-    """Where the channels of a tap start that a patch meets, 0 for one outside of the image; and whether it is inside."""
+def _tap(k: Number, place: tuple[Number, Number, Number], patches: Patches) -> tuple[ir.Value, ir.Value]:
+    """Where the element k of a patch lies, 0 for one outside of the image; and whether it is inside."""
     image, top, left = place
-    down, right = numbers.divided(tap, patches.filter[1])
+    down, right, channel = patches.taps(k)
     y = numbers.plus(top, numbers.times(down, patches.dilation[0]))
     x = numbers.plus(left, numbers.times(right, patches.dilation[1]))
     inside = arith.andi(*(numbers.is_below(at, end) for at, end in zip((y, x), patches.extents, strict=True)))
-    steps = zip((image, y, x), patches.pitches, strict=False)
-    start = numbers.total([numbers.times(each, pitch) for each, pitch in steps])
+    start = patches.offset(image, y, x, channel)
     return arith.select(inside, numbers.scalar(start), numbers.scalar(0)), inside
 
 
@@ -143,9 +136,4 @@ def _copy(
             read = numbers.loaded(kind, flat, numbers.plus(start, channel))
             values[op.results[0]] = arith.select(inside, read, numbers.zeros(kind))
             continue
-        made = op.clone()
-        for position, operand in enumerate(op.operands):
-            if operand in values:
-                made.operation.operands[position] = values[operand]
-        for old, new in zip(op.results, made.operation.results, strict=True):
-            values[old] = new
+        numbers.copied(op, values)

@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import gcd
 
 from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.schedules import make, select
+from tilewright.schedules.blocking import ceil_div
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+
+_UNIT = 64
+"""Channels that are read together: as many bytes as the widest vectors have."""
 
 
 def plan(
@@ -27,7 +32,7 @@ def plan(
     sizes = dict(parameters)
     if "kc" not in sizes:
         blocking = select.sized("packed", product, target, parameters or None, threads).parameters
-        channels = spec.ic // spec.groups
-        if blocking is not None and blocking.kc < product.k and blocking.kc >= channels:
-            sizes["kc"] = blocking.kc // channels * channels
+        if blocking is not None and blocking.kc < product.k:
+            # Blocks begin where a vector of channels does.
+            sizes["kc"] = ceil_div(blocking.kc, unit := gcd(spec.ic // spec.groups, _UNIT)) * unit
     return make.make(product, target, "packed", sizes or None, threads)

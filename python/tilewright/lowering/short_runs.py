@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Patches of which a vector has parts of several rows of the filter, because these are short: a masked load for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from tilewright.lowering import numbers
+from tilewright.lowering.numbers import Number
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, scf
+
+if TYPE_CHECKING:
+    from tilewright.lowering.patches import Patches, Read
+
+_MOST_STEPS = 16
+"""A loop of so many steps at most is unrolled, so that it is known which elements of a patch each vector has."""
+
+Run = tuple[int, range]
+"""How far from the first element of a patch a vector starts, and which of its lanes are taken from there."""
+
+
+def unrolled(reads: Sequence[Read]) -> list[Read]:
+    """Unrolls the short loops that `reads` stand in, and returns the reads that there are then."""
+    loops: dict[ir.Operation, list[Read]] = {}
+    for each in reads:
+        loops.setdefault(each.op.parent.operation, []).append(each)  # type: ignore[union-attr] - it is in a function
+    found: list[Read] = []
+    for loop, own in loops.items():
+        steps = _steps(loop)
+        variable = loop.regions[0].blocks[0].arguments[0] if steps else None
+        # A loop over rows has reads of columns that are known already.
+        counts = any(isinstance(n, ir.Value) and n == variable for each in own for n in each.columns)
+        if not steps or not counts:
+            found += own
+            continue
+        for step in steps:
+            found += _copied(loop, own, step)
+        loop.erase()
+    return found
+
+
+def _steps(loop: ir.Operation) -> range:
+    """The steps of a short loop of which the number is known, and that has no results; none for others."""
+    if loop.name != "scf.for" or len(loop.results):
+        return range(0)
+    bounds = [numbers.known(each) for each in list(loop.operands)[:3]]
+    if any(each is None for each in bounds):
+        return range(0)
+    steps = range(*bounds)  # type: ignore[arg-type] - none is None
+    return steps if len(steps) <= _MOST_STEPS else range(0)
+
+
+def _copied(loop: ir.Operation, reads: Sequence[Read], step: int) -> list[Read]:
+    """Copies the body of `loop` for one of its steps before it, and returns the copies of `reads`."""
+    from tilewright.lowering.patches import Read
+
+    body = loop.regions[0].blocks[0]
+    with ir.InsertionPoint(loop), loop.location:
+        values: dict[ir.Value, ir.Value] = {body.arguments[0]: numbers.scalar(step)}
+        made = {op: numbers.copied(op, values) for op in [each.operation for each in body.operations][:-1]}
+
+    def at(number: Number) -> Number:
+        if isinstance(number, ir.Value) and number == body.arguments[0]:
+            return step
+        return values.get(number, number) if isinstance(number, ir.Value) else number
+
+    return [Read(made[each.op], tuple(map(at, each.rows)), tuple(map(at, each.columns))) for each in reads]
+
+
+def runs(column: int, lanes: int, patches: Patches) -> list[Run] | None:
+    """The parts of the vector from `column` on of a patch that follow one another in an image.
+
+    None where a load would start before the image does, though no lane of it lies there.
+    """
+    found = []
+    last = min(column + lanes, patches.depth)
+    for number in range(column // patches.run, -(-last // patches.run)):
+        down, right, _ = patches.taps(number * patches.run)
+        y, x = (numbers.times(each, step) for each, step in zip((down, right), patches.dilation, strict=True))
+        start = numbers.plus(patches.offset(0, y, x, 0), column - number * patches.run)
+        if not isinstance(start, int) or start < 0:
+            return None
+        begin = max(number * patches.run - column, 0)
+        found.append((start, range(begin, min((number + 1) * patches.run - column, last - column))))
+    return found
+
+
+def all_inside(pixel: Number, top: Number, left: Number, patches: Patches) -> ir.Value:
+    """Whether all of the patch at this place lies inside of the image."""
+    reach = [(size - 1) * step + 1 for size, step in zip(patches.filter, patches.dilation, strict=True)]
+    # As many places as there are for the first element.
+    free = [max(extent - far + 1, 0) for extent, far in zip(patches.extents, reach, strict=True)]
+    inside = arith.andi(numbers.is_below(top, free[0]), numbers.is_below(left, free[1]))
+    return arith.andi(inside, numbers.is_below(pixel, patches.shape[0] * prod(patches.results)))
+
+
+def joined(kind: ir.VectorType, flat: ir.Value, first: Number, parts: Sequence[Run]) -> ir.Value:
+    """The vector of which the parts lie so far from `first`."""
+    whole = numbers.zeros(kind)
+    for start, lanes in parts:
+        whole = numbers.masked(kind, flat, numbers.plus(first, start), lanes, whole)
+    return whole
+
+
+def chosen(
+    condition: ir.Value, kind: ir.Type, then: Callable[[], ir.Value], otherwise: Callable[[], ir.Value]
+) -> ir.Value:
+    """What `then` gives where the condition holds, else what `otherwise` gives."""
+    branch = scf.IfOp(condition, [kind], has_else=True)
+    for block, make in ((branch.then_block, then), (branch.else_block, otherwise)):
+        with ir.InsertionPoint(block):
+            scf.YieldOp([make()])
+    return branch.results[0]
