@@ -118,7 +118,7 @@ def build(
             f"strategy {strategy!r} for {spec} on {target.name}", expected=f"one of {', '.join(able(spec, target))}"
         )
     row = STRATEGIES[strategy]
-    sizes = row.sizes(spec, parameters)
+    sizes = row.sizes(spec, target, parameters)
     stages = GpuStages(spec, target, strategy, sizes)
     # Every block, also one that covers all of C, is then a slice that is padded to a tile.
     finished = replace(spec, m=Dim(), n=Dim(), k=Dim(), epilogue=spec.epilogue if spec.fused else (_sum(),))
@@ -138,7 +138,7 @@ def build(
             stages.boxes = tuple(row.share(threads.over_blocks(function), finished, target, sizes, aligned, boxed))
         driver.run_passes(module, "builtin.module(canonicalize, cse)", "threads")
         stages.texts["threads"] = str(module)
-        small_floats.expand(function)
+        small_floats.expand(function, target)
         if math_functions.expand(module.operation, target):
             raise LoweringError(
                 "functions of f64 elements", stage="threads", expected="those of f32", remedy="Compute in f32"

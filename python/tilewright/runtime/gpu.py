@@ -198,8 +198,16 @@ def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any,
         arguments += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
     last = len(arrays) - 1
     for box in form.boxes:
-        arguments.append(TensorMap(_some(arrays[box.operand]), box.shape, box.swizzle, writable=box.operand == last))
+        array = _some(_looped(called, arrays, box.operand))
+        arguments.append(TensorMap(array, box.shape, box.swizzle, writable=box.operand == last))
     emulated(_launch(form, called, _EMULATED_PROCESSORS), *arguments, seed=seed)
+
+
+def _looped(spec: MatmulSpec, arrays: Sequence[np.ndarray[Any, Any]], number: int) -> np.ndarray[Any, Any]:
+    """An operand, or the result, with those axes of a batch that the kernel takes: the others have one entry."""
+    axes = (*spec.operands, spec.result)[number].looped(spec.batch)
+    array = arrays[number]
+    return array[tuple(slice(None) if axis in axes else 0 for axis in range(array.ndim))]
 
 
 def _some(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -8,7 +8,7 @@ from tilewright.targets.gpu import GpuTarget
 _SOURCE = "CUDA C++ Programming Guide, table 'Technical Specifications per Compute Capability'"
 
 
-def _row(name: str, ptx: str, shared_kib: int, *instructions: str) -> GpuTarget:
+def _row(name: str, ptx: str, shared_kib: int, *instructions: str, processors: int = 0) -> GpuTarget:
     """A row: all have warps of 32 threads, 255 registers a thread, and 48 KiB of shared memory for variables of fixed size."""
     return GpuTarget(
         name=name,
@@ -23,12 +23,13 @@ def _row(name: str, ptx: str, shared_kib: int, *instructions: str) -> GpuTarget:
         static_shared_bytes=48 << 10,
         instructions=frozenset(instructions),
         source=_SOURCE,
+        processors=processors,
     )
 
 
 ROWS = (
     _row("sm_80", "ptx80", 163, "mma.sync"),
-    _row("sm_90a", "ptx84", 227, "mma.sync", "mma.sync.f8", "wgmma"),
+    _row("sm_90a", "ptx84", 227, "mma.sync", "mma.sync.f8", "wgmma", processors=132),  # NVIDIA H100 and H200 data sheets, SXM5.
     _row("sm_100a", "ptx86", 227, "mma.sync", "mma.sync.f8"),
 )
 """The rows, general before specific."""

@@ -57,7 +57,7 @@ class BoxStores:
         self.box = box
         self._swapped, self._element, self._tensor = sizes.swapped, element, tensor
         self._bytes = bits(element) // 8
-        outer, inner = box.shape
+        outer, inner = box.shape[-2:]
         self._pitch = inner * self._bytes
         along = outer if sizes.swapped else inner
         self.eights = along // 8
@@ -100,15 +100,15 @@ class BoxStores:
         for number, eight in enumerate(chunk.eights):
             self._put_elements(part, number, eight - first)
 
-    def end(self, row: Index, column: Index) -> None:
-        """Begins the copy of the box to C, from that row and column on."""
+    def end(self, at: Sequence[Index]) -> None:
+        """Begins the copy of the box to C, where its first element has those indices."""
         nvvm.fence_proxy(
             ir.Attribute.parse("#nvvm.proxy_kind<async.shared>"), space=ir.Attribute.parse("#nvvm.shared_space<cta>")
         )
         self._meet()
         one = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, value(self._lane), value(0)))
         with ir.InsertionPoint(one.then_block):
-            coordinates = [shared.as_i32(column), shared.as_i32(row)]
+            coordinates = [shared.as_i32(each) for each in reversed(at)]
             source = shared.pointer(self._memory, self._place)
             nvvm.cp_async_bulk_tensor_global_shared_cta(self._tensor, source, coordinates)
             nvvm.cp_async_bulk_commit_group()

@@ -6,7 +6,7 @@ Source: the PTX ISA manual, "cp.async.bulk.tensor" and "Matrix Descriptor Format
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.lowering.gpu.index import Index, add, multiply, value
 from tilewright.mlir import ir
@@ -23,13 +23,17 @@ class Box:
 
     Attributes:
         operand: Its number among the arrays of a call: the result is the last one.
-        shape: Elements of a box, in the order of the array's axes.
+        shape: Elements of a box, in the order of the array's axes: one of each axis of a batch.
         swizzle: Bytes of the pattern in which its rows are swizzled in shared memory; 0 for none.
     """
 
     operand: int
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     swizzle: int
+
+    def of_rank(self, axes: int) -> Box:
+        """The box for an array of so many axes, of which those of a batch come first."""
+        return replace(self, shape=(1,) * (axes - 2) + self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +58,9 @@ class BoxedTile:
     bits: int
     parts: int
 
-    @property
-    def box(self) -> Box:
-        """What is copied at once."""
-        return Box(self.operand, (self.outer // self.parts, self.inner), ROW_BYTES)
+    def box(self, axes: int) -> Box:
+        """What is copied at once, of an operand of so many axes."""
+        return Box(self.operand, (self.outer // self.parts, self.inner), ROW_BYTES).of_rank(axes)
 
     @property
     def box_bytes(self) -> int:

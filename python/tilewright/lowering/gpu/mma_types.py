@@ -67,14 +67,17 @@ def multiplied(spec: MatmulSpec, target: GpuTarget) -> tuple[str, str] | None:
     return None
 
 
-def _stored(element: str, chain: Chain) -> str:
-    """The type as which elements of a stored type can be multiplied: its own, where the prologue only widens it."""
-    widens = all(
+def only_widens(element: str, chain: Chain) -> bool:
+    """Whether all that a prologue does to elements of a stored type is to make them wider."""
+    return all(
         not typed.operands
         and [step.op for step in typed.entry.program.steps] == ["value", "convert"]
         and typed.entry.form == "each"
+        and typed.result in STORED.get(element, ())
         for typed in chain.entries
     )
-    return (
-        element if widens and all(typed.result in STORED.get(element, ()) for typed in chain.entries) else chain.result
-    )
+
+
+def _stored(element: str, chain: Chain) -> str:
+    """The type as which elements of a stored type can be multiplied: its own, where the prologue only widens it."""
+    return element if only_widens(element, chain) else chain.result

@@ -3,36 +3,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tilewright.lowering.gpu.boxes import Box
+from tilewright.lowering.gpu.mma_types import multiplied, only_widens
 from tilewright.lowering.gpu.warpgroups import Specialised, WarpGroups
 from tilewright.lowering.gpu.wgmma import TYPES
 from tilewright.mlir import ir
-from tilewright.schedules.block_tile import with_sizes
-from tilewright.schedules.warpgroup import ROW_BYTES, WarpGroupTile
+from tilewright.schedules.warpgroup import WarpGroupTile
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
+_MOST_BATCH_AXES = 3
+"""Axes that a tensor map has beside those of a matrix."""
+
 
 def does(spec: MatmulSpec, target: GpuTarget) -> bool:
-    """Elements of 16 bits in every layout; bytes where they lie along K."""
-    known = spec.a in TYPES and spec.b_type.name in TYPES
+    """Elements of 16 bits in every layout; others where they lie along K: only of the former instructions take both orders."""
+    types = _types(spec, target)
     # Rows that are not aligned take another strategy, whose sums are of another order.
-    if spec.batch_axes or spec.prologue_a or spec.prologue_b or spec.deterministic:
+    if types is None or spec.deterministic or len(spec.batch_axes) > _MOST_BATCH_AXES:
         return False
-    return known and (spec.a_type.bits == 16 or spec.layout == "nt")  # noqa: PLR2004 - what the instruction transposes
-
-
-def sizes(spec: MatmulSpec, given: Mapping[str, int]) -> WarpGroupTile:
-    """The sizes for a product, with some given by name."""
-    return with_sizes(WarpGroupTile, {"bk": ROW_BYTES * 8 // spec.a_type.bits, **given})
+    return spec.a_stored.bits == 16 or spec.layout == "nt"  # noqa: PLR2004
 
 
 def share(
     loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: WarpGroupTile, aligned: bool, boxed: bool
 ) -> Sequence[Box]:
     """Makes the loop over blocks the code of a thread; returns the boxes in which operands are copied."""
-    shared = Specialised(loop, WarpGroups(sizes), (spec.a, spec.b_type.name), boxes_of_c=boxed)
+    types = _types(spec, target)
+    assert types is not None, "the strategy does it"
+    shared = Specialised(loop, WarpGroups(sizes), types, boxes_of_c=boxed)
     shared.run()
     return shared.boxes
+
+
+def _types(spec: MatmulSpec, target: GpuTarget) -> tuple[str, str] | None:
+    """PTX's names of what instructions multiply of A and B as they are stored; None where a prologue computes something else."""
+    names = multiplied(spec, target)
+    b = spec.b or spec.a
+    plain = only_widens(spec.a, spec.chain_a) and only_widens(b, spec.chain_b)
+    if names is None or not plain or not set(names) <= set(TYPES):
+        return None
+    as_stored = all(name in (stored, "tf32") for name, stored in zip(names, (spec.a, b), strict=True))
+    return (TYPES[names[0]], TYPES[names[1]]) if as_stored else None

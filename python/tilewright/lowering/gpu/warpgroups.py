@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tilewright.errors import LoweringError
-from tilewright.lowering.gpu import shared, staging
+from tilewright.lowering.gpu import computed, shared, staging
 from tilewright.lowering.gpu.box_stores import WARP_ROWS, BoxStores, Chunk
 from tilewright.lowering.gpu.boxes import Box, BoxedTile, boxed
 from tilewright.lowering.gpu.index import Index, add, below, divide, multiply, value
@@ -48,7 +48,7 @@ from tilewright.lowering.gpu.partial_sums import PartialSums
 from tilewright.lowering.gpu.ring import Ring, Turn, cluster_address
 from tilewright.lowering.gpu.threads import Sharing
 from tilewright.lowering.gpu.tile_order import TileOrder
-from tilewright.lowering.gpu.wgmma import TYPES, Products
+from tilewright.lowering.gpu.wgmma import Products
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, nvvm, scf, vector
 from tilewright.schedules.warpgroup import ROWS, WARP_GROUP, WarpGroupTile
@@ -161,22 +161,19 @@ class Specialised(Sharing):
     def _prepare(self, over_k: ir.Operation) -> None:
         """Tiles, barriers, and the maps of the tensors, which are new parameters of the kernel."""
         sizes = self._sizes
-        reads = [
-            op.operation for op in over_k.regions[0].blocks[0].operations if op.operation.name == "vector.transfer_read"
-        ]
-        self._reads = sorted(reads, key=self._which)
+        self._reads = _reads(over_k)
         tiles = [self._tile(number, read) for number, read in enumerate(self._reads)]
         self._tiles = tiles[0], tiles[1]
         self._slot_bytes = sum(each.bytes for each in tiles)
         self._memory = shared.allocate(sizes.stages * self._slot_bytes)
-        self._maps = [self._map(each.box) for each in tiles]
+        arguments = list(self._function().regions[0].blocks[0].arguments)
+        self._maps = [self._map(each.box(_axes(arguments[each.operand]))) for each in tiles]
         warps = 4 if sizes.pingpong else 4 * sizes.consumers
         self._ring = Ring(sizes.stages, warps, sizes.cluster)
         extents = self._tile_counts()
         self._order = TileOrder(*extents, sizes.band, sizes.cluster, sizes.split)
         element = ir.VectorType(over_k.results[0].type).element_type
-        types = TYPES[self._types[0]], TYPES[self._types[1]]
-        self._products = Products(sizes, self._tiles, (0, tiles[0].bytes), self._memory, types, element)
+        self._products = Products(sizes, self._tiles, (0, tiles[0].bytes), self._memory, self._types, element)
         self._stores = self._box_stores()
         first = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, self._thread, value(0)))
         with ir.InsertionPoint(first.then_block):
@@ -228,16 +225,13 @@ class Specialised(Sharing):
     def _box_stores(self) -> BoxStores | None:
         if not self._boxes_of_c:
             return None
-        operands = [each for each in self._function().regions[0].blocks[0].arguments if _is_memref(each)]
+        arguments = self._function().regions[0].blocks[0].arguments
+        operands = [each for each in arguments if isinstance(each.type, ir.MemRefType)]
         number = len(operands) - 1
         element = ir.MemRefType(operands[number].type).element_type
         box = BoxStores.box_of(self._sizes, element, number)
-        return BoxStores(self._sizes, element, box, self._map(box))
-
-    def _which(self, read: ir.Operation) -> int:
-        operand = self._operand(read.results[0])
-        assert operand is not None, "all reads of the loop are of the product's operands"
-        return operand
+        axes = _axes(operands[number])
+        return BoxStores(self._sizes, element, box, self._map(box.of_rank(axes)))
 
     def _steps(self, over_k: ir.Operation) -> tuple[Index, ir.Value, ir.Value]:
         """The first and the last index along K of this block, and how many steps there are between them."""
@@ -287,11 +281,6 @@ class Specialised(Sharing):
         block = over_k.regions[0].blocks[0]
         self._ring.await_empty(turn)
         self._values[block.arguments[0]] = k
-        for op in block.operations:
-            one = op.operation
-            vectors = one.results and isinstance(one.results[0].type, ir.VectorType)
-            if not vectors and one.name != "scf.yield":
-                self._emit(one)
         self._ring.expect(turn, self._slot_bytes)
         start = multiply(turn.slot, self._slot_bytes)
         for number, tile in enumerate(self._tiles):
@@ -300,7 +289,7 @@ class Specialised(Sharing):
     def _copy(self, number: int, start: Index, barrier: ir.Value) -> None:
         """Begins the copies of an operand's boxes to where its tile starts."""
         read, tile = self._reads[number], self._tiles[number]
-        row, column = self._offsets(read.operands[0])
+        *entry, row, column = self._offsets(read.operands[0])
         inner, outer = (column, row) if staging.neighbours(read.operands[0]) == 1 else (row, column)
         mask = None
         if tile.parts > 1:
@@ -310,20 +299,23 @@ class Specialised(Sharing):
             mask = arith.constant(ir.IntegerType.get_signless(16), (1 << tile.parts) - 1)
         for part in range(tile.count):
             target = cluster_address(shared.pointer(self._memory, add(start, part * tile.box_bytes)))
-            coordinates = [shared.as_i32(add(inner, part * tile.inner)), shared.as_i32(outer)]
+            coordinates = [add(inner, part * tile.inner), outer, *reversed(entry)]
             nvvm.cp_async_bulk_tensor_shared_cluster_global(
-                target, self._maps[number], coordinates, barrier, [], multicast_mask=mask
+                target, self._maps[number], [*map(shared.as_i32, coordinates)], barrier, [], multicast_mask=mask
             )
 
     def _offsets(self, view: ir.Value) -> list[Index]:
-        """Where a view of an operand starts."""
-        subview = defined_by(view, "memref.subview")
-        if subview is None:
-            raise LoweringError("an operand of a block that is no slice", stage="threads")
-        static = list(ir.DenseI64ArrayAttr(subview.attributes["static_offsets"]))
-        given = iter(subview.operands[1:])
-        dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-        return [self._of(next(given)) if offset == dynamic else offset for offset in static]
+        """Where in an operand a view of it starts: in the batch, and in the matrix."""
+        entry: list[Index] = []
+        at: list[Index] = [0, 0]
+        while (subview := defined_by(view, "memref.subview")) is not None:
+            static = list(ir.DenseI64ArrayAttr(subview.attributes["static_offsets"]))
+            given = iter(subview.operands[1:])
+            dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+            offsets = [self._of(next(given)) if offset == dynamic else offset for offset in static]
+            entry, at = offsets[:-2], [add(here, more) for here, more in zip(at, offsets[-2:], strict=True)]
+            view = subview.operands[0]
+        return [*entry, *at]
 
     def _consume(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
         """What a group does that multiplies."""
@@ -443,9 +435,8 @@ class Specialised(Sharing):
         if self._stores:
             down, across = add(self._groups.warp_row(self._thread), group * ROWS), eights[0] * 8
             row, column = (across, down) if self._sizes.swapped else (down, across)
-            self._stores.end(
-                add(multiply(self._at[0], self._sizes.bm), row), add(multiply(self._at[1], self._sizes.bn), column)
-            )
+            *entry, down, across = self._offsets(self._view)
+            self._stores.end([*entry, add(down, row), add(across, column)])
 
     def _finish_chunk(self, result: ir.Value, ops: list[ir.Operation]) -> None:
         """Emits what is done to some sums. A thread's come by 8 columns of instructions, of these by row."""
@@ -462,13 +453,31 @@ class Specialised(Sharing):
     def _store(self, part: ir.Value, view: ir.Value, extents: list[Index]) -> None:
         """Writes the thread's part: what is written is C."""
         if self._stores:
+            self._view = view
             self._stores.put(self._chunk, part)
         else:
             super()._store(part, view, extents)
 
 
-def _is_memref(argument: ir.Value) -> bool:
-    return isinstance(argument.type, ir.MemRefType)
+def _axes(argument: ir.Value) -> int:
+    return ir.MemRefType(argument.type).rank
+
+
+def _reads(over_k: ir.Operation) -> list[ir.Operation]:
+    """What reads A and B for the product of a loop over K, behind whatever only widens their elements."""
+    contracts = [op.operation for op in over_k.regions[0].blocks[0].operations if op.operation.name == "vector.contract"]
+    if len(contracts) != 1:
+        raise LoweringError(f"{len(contracts)} products of a block", stage="threads", expected="one vector.contract")
+    reads = []
+    for number in (0, 1):
+        op = contracts[0].operands[number].owner
+        while op.name != "vector.transfer_read" and len(op.operands) == 1:
+            op = op.operands[0].owner
+        made = computed.made_in(op.operation)
+        if made is not None and not computed.only_widens(made):
+            raise LoweringError("what a prologue computes cannot be copied in boxes", stage="threads")
+        reads.append(op.operation if made is None else computed.first_read(made))
+    return reads
 
 
 def _set_registers(action: str, count: int) -> None:

@@ -17,8 +17,18 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm
 from tilewright.schedules.warpgroup import ROWS, WarpGroupTile
 
-TYPES: Mapping[str, str] = MappingProxyType({"f16": "f16", "bf16": "bf16", "i8": "s8", "u8": "u8"})
-"""PTX's names of the element types that warp groups multiply."""
+TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        "f16": "f16",
+        "bf16": "bf16",
+        "tf32": "tf32",
+        "i8": "s8",
+        "u8": "u8",
+        "f8E4M3FN": "e4m3",
+        "f8E5M2": "e5m2",
+    }
+)
+"""PTX's names of the element types that warp groups multiply, and "tf32" for f32 that may be shortened to it."""
 _DEPTH_BYTES = 32
 """Bytes of a row of A that one instruction multiplies."""
 
