@@ -218,7 +218,8 @@ def _some(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         stride if size > 1 else -(-stride // _ALIGNMENT) * _ALIGNMENT
         for size, stride in zip(array.shape[:-1], array.strides[:-1], strict=True)
     ]
-    return np.lib.stride_tricks.as_strided(array, strides=(*strides, array.itemsize))
+    words = array.view(f"u{array.itemsize}")  # NumPy cannot stride over every type of ml_dtypes.
+    return np.lib.stride_tricks.as_strided(words, strides=(*strides, array.itemsize))
 
 
 def _launch(form: GpuStages, called: MatmulSpec, processors: int) -> Launch:

@@ -469,14 +469,12 @@ def _reads(over_k: ir.Operation) -> list[ir.Operation]:
     if len(contracts) != 1:
         raise LoweringError(f"{len(contracts)} products of a block", stage="threads", expected="one vector.contract")
     reads = []
-    for number in (0, 1):
-        op = contracts[0].operands[number].owner
-        while op.name != "vector.transfer_read" and len(op.operands) == 1:
-            op = op.operands[0].owner
-        made = computed.made_in(op.operation)
-        if made is not None and not computed.only_widens(made):
+    for operand in contracts[0].operands[:2]:
+        stored, _ = computed.forms(operand)[-1]
+        read = defined_by(stored, "vector.transfer_read")
+        if read is None or computed.made_in(read) is not None:
             raise LoweringError("what a prologue computes cannot be copied in boxes", stage="threads")
-        reads.append(op.operation if made is None else computed.first_read(made))
+        reads.append(read)
     return reads
 
 
