@@ -59,12 +59,14 @@ class TensorMap:
         box: The extents of a box, in the order of the array's.
         swizzle: Bytes of the swizzle pattern: 0, 32, 64 or 128.
         writable: Whether stores go to it.
+        by_value: Whether the map lies among the kernel's parameters; otherwise the parameter is its address.
     """
 
     array: np.ndarray[Any, Any]
     box: tuple[int, ...]
     swizzle: int = 0
     writable: bool = False
+    by_value: bool = False
 
     def __post_init__(self) -> None:
         """Checks what the driver would.
@@ -196,7 +198,8 @@ def _argument(argument: object, kept: list[Any]) -> tuple[int, list[_Buffer]]:
         handle = _TensorMapHandle(ctypes.pointer(native))
         pointer = ctypes.c_void_p(ctypes.addressof(handle))
         kept += [native, handle, pointer]
-        return ctypes.addressof(pointer), [_memory(argument.array, argument.writable)]
+        place = ctypes.addressof(handle if argument.by_value else pointer)
+        return place, [_memory(argument.array, argument.writable)]
     if isinstance(argument, np.ndarray):
         pointer = ctypes.c_void_p(argument.ctypes.data)
         kept += [pointer, argument]

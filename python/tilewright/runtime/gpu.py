@@ -199,7 +199,7 @@ def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any,
     last = len(arrays) - 1
     for box in form.boxes:
         array = _some(_looped(called, arrays, box.operand))
-        arguments.append(TensorMap(array, box.shape, box.swizzle, writable=box.operand == last))
+        arguments.append(TensorMap(array, box.shape, box.swizzle, writable=box.operand == last, by_value=True))
     emulated(_launch(form, called, _EMULATED_PROCESSORS), *arguments, seed=seed)
 
 

@@ -18,6 +18,8 @@ MODULE = "kernels"
 ALIGNMENT = 1024
 """Bytes to which tiles in shared memory are aligned: after so many the pattern of a swizzle repeats."""
 _SHARED = "shared_memory"
+_MAP_BYTES, _MAP_ALIGNMENT = 128, 64
+"""Of a tensor map. Source: CUDA Driver API, CUtensorMap."""
 
 TO_NVVM = """builtin.module(
     convert-nvgpu-to-nvvm, convert-scf-to-cf, expand-strided-metadata, lower-affine,
@@ -118,6 +120,28 @@ def hold_registers(module: ir.Module, cluster: int = 1) -> None:
                 function.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1)
                 if cluster > 1:
                     function.attributes["nvvm.cluster_dim"] = ir.DenseI32ArrayAttr.get([cluster, 1, 1])
+
+
+def pass_by_value(module: ir.Module, maps: int) -> None:
+    """Makes the last `maps` parameters of the kernel, in the dialect of LLVM, tensor maps that lie among its parameters.
+
+    In memory that may be written they would need a fence before their first use, and a copy to the card before every launch.
+    Source: CUDA C++ Programming Guide, "Using TMA to transfer multi-dimensional arrays".
+    """
+    if not maps:
+        return
+    with module.context:
+        given = ir.DictAttr.get(
+            {
+                "llvm.byval": ir.TypeAttr.get(ir.Type.parse(f"!llvm.array<{_MAP_BYTES} x i8>")),
+                "llvm.align": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _MAP_ALIGNMENT),
+                "nvvm.grid_constant": ir.UnitAttr.get(),
+            }
+        )
+        for function in _ops(module.operation, "llvm.func"):
+            if "nvvm.kernel" in function.attributes:
+                others = len(function.regions[0].blocks[0].arguments) - maps
+                function.attributes["arg_attrs"] = ir.ArrayAttr.get([*[ir.DictAttr.get({})] * others, *[given] * maps])
 
 
 def join_tiles(module: ir.Module) -> int:
