@@ -66,7 +66,7 @@ class AttentionPlan:
         return {name: getattr(self, name) for name in ("mr", "nr", "kc", "columns")}
 
 
-_DECODE_KEYS = 64
+_DECODE_KEYS = 32
 """Keys of a block of strategy "decode": a multiple of the lanes of every vector."""
 
 

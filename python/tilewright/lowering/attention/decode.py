@@ -4,8 +4,8 @@
 For the queries of all heads that share a head of keys::
 
     for j0 in keys step kc:
-        for each query, for j in j0..j0+kc step lanes:
-            s[j:j+lanes] = K[j:j+lanes] * q           in vectors along the head, of which the sums are transposed and added
+        for j in j0..j0+kc step lanes / queries:
+            s[j:j+...] = K[j:j+...] * q               in vectors along the head, of which the sums are transposed and added
         a = 2 ** (m - max(m, s)); m = max(m, s); p = 2 ** (s - m); l = l * a + sum of p
         o = o * a
         for j in j0..j0+kc: o += p[j] * V[j]          in vectors along the head, of as many queries as registers hold
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from tilewright.lowering.attention import build, convert
 from tilewright.lowering.attention.blocks import Blocks, inverse, load_mask, store
@@ -26,10 +27,14 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 from tilewright.payload.attention_numbers import LOWEST
 
+_UNROLLED = 8
+"""Vectors of a head up to which their products are written out one after the other."""
+_TOGETHER = 4
+"""Queries that each key is multiplied with at once."""
 _HELD = 8
-"""Vectors of a query that are held in registers, and of a result that one pass over a block of values sums up."""
+"""Vectors of a result that one pass over a block of values sums up."""
 _SUMS = 16
-"""Sums that are held in registers."""
+"""The same of all queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +63,13 @@ class Decode:
 
         def block(first_key: ir.Value) -> None:
             count = build.least(plan.kc, build.subtract(seen, first_key))
+            start = 0
+            while start < self.rows:
+                together = min(_TOGETHER, 1 << ((self.rows - start).bit_length() - 1))
+                self._scores(range(start, start + together), first_key, count)
+                start += together
             for row in range(self.rows):
-                self._weigh(row, first_key, count)
+                self._weigh(row, first_key)
             self._values(first_key, count)
 
         seen = blocks.seen(build.subtract(self.rows, 1))
@@ -82,49 +92,46 @@ class Decode:
             for name, value in (("largest", LOWEST), ("weights", 0.0)):
                 vector.store(vectors.number(value), scratch[name], [build.at(row), build.at(0)])
 
-    def _weigh(self, row: int, first_key: ir.Value, count: Size) -> None:
-        """Computes the weights of a block of keys for one query, and rescales its sums."""
+    def _weigh(self, row: int, first_key: ir.Value) -> None:
+        """Makes weights of a block's scores for one query, and rescales its sums."""
         blocks, plan, spec = self.blocks, self.blocks.plan, self.blocks.problem.spec
         vectors, scratch = blocks.vectors, blocks.scratch
-        at_row = build.at(row)
+        at_row, first = build.at(row), build.at(0)
         limit = self._limit(row)
-
-        def group(key: ir.Value, largest: ir.Value) -> Values:
-            number = build.at(build.add(first_key, key))
-            scores = self._scores(row, number)
-            if blocks.scaled:
-                scores = arith.mulf(scores, vectors.number(spec.scale))
-            if blocks.problem.mask is not None:
-                left = build.at(build.subtract(blocks.problem.keys, number))
-                scores = arith.addf(scores, load_mask(blocks, [*self.head.masked(at_row), number], left))
-            numbers = arith.addi(vectors.splat_index(number), vectors.counting())
-            beyond = arith.cmpi(arith.CmpIPredicate.sgt, numbers, limit)
-            scores = arith.select(beyond, vectors.number(float("-inf")), scores)
-            vector.store(scores, scratch["scores"], [at_row, key])
-            return [vectors.larger(scores, largest)]
-
-        (largest,) = build.loop(count, plan.lanes, group, [vectors.number(LOWEST)])
-        before = vector.load(vectors.floats, scratch["largest"], [at_row, build.at(0)])
-        top = vectors.larger(vectors.spread(largest, vectors.larger), before)
+        scores = [self._seen(at_row, first_key, key, limit) for key in range(0, plan.kc, plan.lanes)]
+        before = vector.load(vectors.floats, scratch["largest"], [at_row, first])
+        top = vectors.larger(vectors.spread(reduce(vectors.larger, scores), vectors.larger), before)
         rescale = vectors.power(arith.subf(before, top), blocks.factor)
-        vector.store(top, scratch["largest"], [at_row, build.at(0)])
-
-        def power(key: ir.Value, total: ir.Value) -> Values:
-            scores = vector.load(vectors.floats, scratch["scores"], [at_row, key])
-            weights = vectors.power(arith.subf(scores, top), blocks.factor)
+        vector.store(top, scratch["largest"], [at_row, first])
+        total = arith.mulf(vector.load(vectors.floats, scratch["weights"], [at_row, first]), rescale)
+        for number, score in enumerate(scores):
+            weights = vectors.power(arith.subf(score, top), blocks.factor)
+            place = [at_row, build.at(number * plan.lanes)]
             if plan.pairs:
-                vector.store(convert.narrowed(weights, "bf16"), scratch["powers"], [at_row, key])
+                vector.store(convert.narrowed(weights, "bf16"), scratch["powers"], place)
             else:
-                vector.store(weights, scratch["scores"], [at_row, key])
-            return [arith.addf(total, weights)]
-
-        old = vector.load(vectors.floats, scratch["weights"], [at_row, build.at(0)])
-        (new,) = build.loop(count, plan.lanes, power, [arith.mulf(old, rescale)])
-        vector.store(new, scratch["weights"], [at_row, build.at(0)])
+                vector.store(weights, scratch["scores"], place)
+            total = arith.addf(total, weights)
+        vector.store(total, scratch["weights"], [at_row, first])
         for at in range(0, spec.value_head, plan.lanes):
             place = [at_row, build.at(at)]
             old = vector.load(vectors.floats, scratch["sums"], place)
             vector.store(arith.mulf(old, rescale), scratch["sums"], place)
+
+    def _seen(self, row: ir.Value, first_key: ir.Value, key: int, limit: ir.Value) -> ir.Value:
+        """A vector of a query's scores in the block, from key number `key` on, those that it does not see -Inf."""
+        blocks, spec = self.blocks, self.blocks.problem.spec
+        vectors = blocks.vectors
+        number = build.at(build.add(first_key, key))
+        scores = vector.load(vectors.floats, blocks.scratch["scores"], [row, build.at(key)])
+        if blocks.scaled:
+            scores = arith.mulf(scores, vectors.number(spec.scale))
+        if blocks.problem.mask is not None:
+            left = build.at(build.subtract(blocks.problem.keys, number))
+            scores = arith.addf(scores, load_mask(blocks, [*self.head.masked(row), number], left))
+        numbers = arith.addi(vectors.splat_index(number), vectors.counting())
+        beyond = arith.cmpi(arith.CmpIPredicate.sgt, numbers, limit)
+        return arith.select(beyond, vectors.number(float("-inf")), scores)
 
     def _limit(self, row: int) -> ir.Value:
         """The last key that a query sees, in each lane."""
@@ -135,58 +142,64 @@ class Decode:
             last = build.least(last, build.add(query, blocks.offset))
         return blocks.vectors.splat_index(build.at(last))
 
-    def _scores(self, row: int, number: ir.Value) -> ir.Value:
-        """The scores of a query with as many keys as there are lanes, from number `number` on."""
+    def _scores(self, rows: range, first_key: ir.Value, count: Size) -> None:
+        """Computes the scores of some queries with a block of keys into scratch memory: of all of them with a few keys at once."""
+        blocks, plan = self.blocks, self.blocks.plan
+        keys = plan.lanes // len(rows)
+        last = build.subtract(blocks.problem.keys, 1)
+
+        def tile(key: ir.Value) -> None:
+            numbers = [build.least(build.add(build.add(first_key, key), each), last) for each in range(keys)]
+            scores = self._products(rows, [self.head.key(each) for each in numbers])
+            for at, row in enumerate(rows):
+                part = vector.extract_strided_slice(
+                    blocks.vectors.of("f32", keys), scores, [at * keys], [keys], [1]
+                )
+                vector.store(part, blocks.scratch["scores"], [build.at(row), key])
+
+        build.loop(count, keys, tile)
+
+    def _products(self, rows: range, places: Sequence[Values]) -> ir.Value:
+        """The products of each of some queries with each of some keys, of both together as many as there are lanes."""
         blocks, plan, spec = self.blocks, self.blocks.plan, self.blocks.problem.spec
         vectors = blocks.vectors
-        last = build.subtract(blocks.problem.keys, 1)
-        places = [self.head.key(build.least(build.add(number, lane), last)) for lane in range(plan.lanes)]
-        word = "i32" if plan.pairs else "f32"
+        word = vectors.of("i32" if plan.pairs else "f32")
 
-        def add(sums: Values, start: Size, wholes: Sequence[int]) -> Values:
-            """Adds the products of some vectors of the head, from element `start` on; each has so many elements."""
-            places_ = [build.at(build.add(start, self._chunk * each)) for each in range(len(wholes))]
-            query = [
-                vector.load(
-                    vectors.of(word),
-                    blocks.scratch["queries"],
-                    [build.at(row), build.at(build.divide(build.add(start, self._chunk * each), plan.depth))],
+        def add(sums: Values, at: Size, whole: int) -> Values:
+            """Adds the products of a vector of the head, from element `at` on, which has so many elements."""
+            step = build.at(build.divide(at, plan.depth))
+            queries = [vector.load(word, blocks.scratch["queries"], [build.at(row), step]) for row in rows]
+            keys = [
+                convert.words(
+                    blocks.problem.k, [*place, build.at(at)], spec.k, plan.lanes, pairs=plan.pairs, whole=whole
                 )
-                for each in range(len(wholes))
+                for place in places
             ]
-            found = []
-            for total, place in zip(sums, places, strict=True):
-                for at, whole, part in zip(places_, wholes, query, strict=True):
-                    key = convert.words(
-                        blocks.problem.k, [*place, at], spec.k, plan.lanes, pairs=plan.pairs, whole=whole
-                    )
-                    total = multiply_add(vectors, plan, key, part, total)
-                found.append(total)
-            return found
+            pairs = [(query, key) for query in queries for key in keys]
+            return [multiply_add(vectors, plan, *pair, total) for pair, total in zip(pairs, sums, strict=True)]
 
         sums = [vectors.number(0.0)] * plan.lanes
-        held = self._chunk * _HELD
-        whole = spec.head - spec.head % held
-        if whole:
-            sums = build.loop(whole, held, lambda at, *each: add(list(each), at, [self._chunk] * _HELD), sums)
-        rest = [min(self._chunk, spec.head - at) for at in range(whole, spec.head, self._chunk)]
-        return vectors.sums_of(add(sums, whole, rest) if rest else sums)
+        whole = spec.head - spec.head % self._chunk
+        if whole > self._chunk * _UNROLLED:
+            sums = build.loop(whole, self._chunk, lambda at, *each: add(list(each), at, self._chunk), sums)
+        else:
+            for at in range(0, whole, self._chunk):
+                sums = add(sums, at, self._chunk)
+        return vectors.sums_of(add(sums, whole, spec.head - whole) if whole < spec.head else sums)
 
     def _values(self, first_key: ir.Value, count: Size) -> None:
         """Adds a block of values to the sums, by their weights."""
         spec, lanes = self.blocks.problem.spec, self.blocks.plan.lanes
-        for start in range(0, spec.value_head, lanes * _HELD):
-            columns = range(start, min(spec.value_head, start + lanes * _HELD), lanes)
-            together = max(1, _SUMS // len(columns))
-            for row in range(0, self.rows, together):
-                self._add_values(first_key, count, columns, range(row, min(self.rows, row + together)))
+        width = lanes * max(2, min(_HELD, _SUMS // self.rows))
+        for start in range(0, spec.value_head, width):
+            self._add_values(first_key, count, range(start, min(spec.value_head, start + width), lanes))
 
-    def _add_values(self, first_key: ir.Value, count: Size, columns: range, rows: range) -> None:
-        """The same for vectors of the result that start at `columns`, and some queries."""
+    def _add_values(self, first_key: ir.Value, count: Size, columns: range) -> None:
+        """The same for vectors of the result that start at `columns`."""
         blocks, plan, spec = self.blocks, self.blocks.plan, self.blocks.problem.spec
         vectors, scratch = blocks.vectors, blocks.scratch
         last = build.subtract(blocks.problem.keys, 1)
-        places = [[build.at(row), build.at(column)] for row in rows for column in columns]
+        places = [[build.at(row), build.at(column)] for row in range(self.rows) for column in columns]
         old = [vector.load(vectors.floats, scratch["sums"], place) for place in places]
 
         def step(key: ir.Value, *sums: ir.Value) -> Values:
@@ -195,10 +208,10 @@ class Decode:
             heads = [self.head.key(each) for each in numbers]
             values = self._words(columns, heads)
             found = list(sums)
-            for at, row in enumerate(rows):
+            for row in range(self.rows):
                 weight = self._weight(row, key)
                 for column, value in enumerate(values):
-                    place = at * len(values) + column
+                    place = row * len(values) + column
                     found[place] = multiply_add(vectors, plan, weight, value, found[place])
             return found
 
