@@ -107,9 +107,25 @@ private:
         rows.push_back(reread(read, k * depth + row, j * lanes, lanes));
       return interleaved(rewriter, loc, rows);
     }
+    if (cast && cast.getSourceVectorType().getRank() == 2)
+      return vector::ExtractStridedSliceOp::create(
+          rewriter, loc, groupOf(cast.getSource(), k), ArrayRef<int64_t>{j * lanes * depth},
+          ArrayRef<int64_t>{lanes * depth}, ArrayRef<int64_t>{1});
     Value group = vector::ExtractStridedSliceOp::create(rewriter, loc, rhs.source, ArrayRef<int64_t>{k, j * lanes, 0},
                                                         ArrayRef<int64_t>{1, lanes, depth}, ArrayRef<int64_t>{1, 1, 1});
     return vector::ShapeCastOp::create(rewriter, loc, VectorType::get({lanes * depth}, element), group);
+  }
+
+  /// The rows of group `k` of B, interleaved, where they are computed and not read.
+  Value groupOf(Value computed, int64_t k) {
+    Value &group = groups[k];
+    if (!group) {
+      SmallVector<Value> rows;
+      for (int64_t row = 0; row < depth; ++row)
+        rows.push_back(rewriter.createOrFold<vector::ExtractOp>(loc, computed, k * depth + row));
+      group = interleaved(rewriter, loc, rows);
+    }
+    return group;
   }
 
   Value sumOf(int64_t i, int64_t j) {
@@ -136,6 +152,8 @@ private:
   VectorType sumType;
   /// Registers of A by row and number, in steps that read whole ones.
   DenseMap<std::pair<int64_t, int64_t>, Value> rowsRead;
+  /// Groups of rows of B that are computed, by number.
+  DenseMap<int64_t, Value> groups;
 };
 } // namespace
 

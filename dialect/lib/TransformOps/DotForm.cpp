@@ -31,6 +31,19 @@ SmallVector<AffineMap> tilewright::dotFormMaps(MLIRContext *context) {
 Value tilewright::interleaved(OpBuilder &builder, Location loc, ArrayRef<Value> rows) {
   if (rows.size() == 1)
     return rows.front();
+  // Elements are widened alike wherever they are, and fewer bits are quicker to move.
+  Operation *first = rows.front().getDefiningOp();
+  if (first && isa<arith::ExtFOp>(first) && llvm::all_of(rows, [&](Value row) {
+        auto extension = row.getDefiningOp<arith::ExtFOp>();
+        return extension && extension.getIn().getType() == first->getOperand(0).getType();
+      })) {
+    SmallVector<Value> narrow;
+    for (Value row : rows)
+      narrow.push_back(row.getDefiningOp<arith::ExtFOp>().getIn());
+    Value block = interleaved(builder, loc, narrow);
+    Type element = cast<VectorType>(rows.front().getType()).getElementType();
+    return arith::ExtFOp::create(builder, loc, cast<VectorType>(block.getType()).clone(element), block);
+  }
   SmallVector<Value> even, odd;
   for (auto [i, row] : llvm::enumerate(rows))
     (i % 2 == 0 ? even : odd).push_back(row);

@@ -332,7 +332,7 @@ def _lower_half_floats(module: ir.Module, spec: MatmulSpec, target: Target) -> N
     """Writes out the conversions of 8-bit floats, and those of 16-bit ones that `target` has no instructions for."""
     if small_floats.of(spec):
         with module.context:
-            small_floats.expand(module.operation)
+            small_floats.expand(module.operation, target)
     missing = half_floats.to_expand(spec, target)
     if "f16" in missing:
         with module.context:

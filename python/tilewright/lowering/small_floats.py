@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.lowering import lookup
 from tilewright.lowering.half_floats import constant, element_of, like, operations
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
 from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
 
 _SIGN = 0x80
 _F32_BIAS, _F32_MANTISSA, _F32_NAN = 127, 23, 0x7F800000
@@ -49,8 +51,10 @@ def of(spec: MatmulSpec) -> bool:
     return not stored.isdisjoint(_WIDENED) or not spec.chain.types.isdisjoint(_FORMATS)
 
 
-def expand(function: ir.Operation) -> None:
+def expand(function: ir.Operation, target: Target) -> None:
     """Writes out the conversions from and to floats of eight bits in `function`; they round to nearest even.
+
+    Where `target` has an instruction that looks up 16-bit numbers in a register, whole registers of them are looked up.
 
     Before: ``%y = arith.extf %x : vector<16xf8E5M2> to vector<16xf32>``. After::
 
@@ -60,7 +64,9 @@ def expand(function: ir.Operation) -> None:
     for op in operations(function):
         if op.name == "arith.extf" and (name := str(element_of(op.operands[0]))) in _WIDENED:
             with ir.InsertionPoint(op), op.location:
-                op.results[0].replace_all_uses_with(_widened(op.operands[0], name, op.results[0].type))
+                wide = op.results[0].type
+                found = lookup.widened(op.operands[0], name, wide, target) if name in _FORMATS else None
+                op.results[0].replace_all_uses_with(found or _widened(op.operands[0], name, wide))
         elif op.name == "arith.truncf" and (name := str(element_of(op.results[0]))) in _FORMATS:
             with ir.InsertionPoint(op), op.location:
                 op.results[0].replace_all_uses_with(_narrowed(op.operands[0], name, op.results[0].type))
