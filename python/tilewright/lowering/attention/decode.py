@@ -18,15 +18,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from tilewright.dtypes import dtype
 from tilewright.lowering.attention import build, convert
 from tilewright.lowering.attention.blocks import Blocks, inverse, load_mask, store
 from tilewright.lowering.attention.build import Size, Values
 from tilewright.lowering.attention.problem import Head
 from tilewright.lowering.attention.tile import multiply_add
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, vector
+from tilewright.mlir.dialects import arith, memref, vector
 from tilewright.payload.attention_numbers import LOWEST
 
+_LINE = 64
+"""Bytes of a cache line: on a machine of longer ones some prefetches are for nothing."""
 _UNROLLED = 8
 """Vectors of a head up to which their products are written out one after the other."""
 _TOGETHER = 4
@@ -34,7 +37,7 @@ _TOGETHER = 4
 _HELD = 8
 """Vectors of a result that one pass over a block of values sums up."""
 _SUMS = 16
-"""The same of all queries."""
+"""The same of all queries that it does this for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +147,14 @@ class Decode:
 
     def _scores(self, rows: range, first_key: ir.Value, count: Size) -> None:
         """Computes the scores of some queries with a block of keys into scratch memory: of all of them with a few keys at once."""
-        blocks, plan = self.blocks, self.blocks.plan
+        blocks, plan, spec = self.blocks, self.blocks.plan, self.blocks.problem.spec
         keys = plan.lanes // len(rows)
         last = build.subtract(blocks.problem.keys, 1)
 
         def tile(key: ir.Value) -> None:
             numbers = [build.least(build.add(build.add(first_key, key), each), last) for each in range(keys)]
+            if rows.start == 0:
+                self._prefetch(blocks.problem.k, numbers, spec.head, spec.k)
             scores = self._products(rows, [self.head.key(each) for each in numbers])
             for at, row in enumerate(rows):
                 part = vector.extract_strided_slice(
@@ -190,34 +195,51 @@ class Decode:
     def _values(self, first_key: ir.Value, count: Size) -> None:
         """Adds a block of values to the sums, by their weights."""
         spec, lanes = self.blocks.problem.spec, self.blocks.plan.lanes
-        width = lanes * max(2, min(_HELD, _SUMS // self.rows))
-        for start in range(0, spec.value_head, width):
-            self._add_values(first_key, count, range(start, min(spec.value_head, start + width), lanes))
+        for start in range(0, spec.value_head, lanes * _HELD):
+            columns = range(start, min(spec.value_head, start + lanes * _HELD), lanes)
+            together = max(1, _SUMS // len(columns))
+            for row in range(0, self.rows, together):
+                self._add_values(first_key, count, columns, range(row, min(self.rows, row + together)))
 
-    def _add_values(self, first_key: ir.Value, count: Size, columns: range) -> None:
-        """The same for vectors of the result that start at `columns`."""
+    def _add_values(self, first_key: ir.Value, count: Size, columns: range, rows: range) -> None:
+        """The same for vectors of the result that start at `columns`, and some queries."""
         blocks, plan, spec = self.blocks, self.blocks.plan, self.blocks.problem.spec
         vectors, scratch = blocks.vectors, blocks.scratch
         last = build.subtract(blocks.problem.keys, 1)
-        places = [[build.at(row), build.at(column)] for row in range(self.rows) for column in columns]
+        places = [[build.at(row), build.at(column)] for row in rows for column in columns]
         old = [vector.load(vectors.floats, scratch["sums"], place) for place in places]
 
         def step(key: ir.Value, *sums: ir.Value) -> Values:
             number = build.add(first_key, key)
             numbers = [number] + [build.least(build.add(number, 1), last)] * (plan.depth - 1)
             heads = [self.head.key(each) for each in numbers]
+            if columns.start == rows.start == 0:
+                self._prefetch(blocks.problem.v, numbers, spec.value_head, spec.v)
             values = self._words(columns, heads)
             found = list(sums)
-            for row in range(self.rows):
+            for at, row in enumerate(rows):
                 weight = self._weight(row, key)
                 for column, value in enumerate(values):
-                    place = row * len(values) + column
+                    place = at * len(values) + column
                     found[place] = multiply_add(vectors, plan, weight, value, found[place])
             return found
 
         new = build.loop(count, plan.depth, step, old)
         for place, value in zip(places, new, strict=True):
             vector.store(value, scratch["sums"], place)
+
+    def _prefetch(self, operand: ir.Value, numbers: Sequence[Size], size: int, element: str) -> None:
+        """Prefetches into L2 the rows that lie a block behind some others, where there are several queries.
+
+        With one query misses follow each other so fast that it only costs: 70 % of the bandwidth in place of 95 % (Zen 4).
+        """
+        if self.rows == 1:
+            return
+        last = build.subtract(self.blocks.problem.keys, 1)
+        for number in numbers:
+            place = self.head.key(build.least(build.add(number, self.blocks.plan.kc), last))
+            for at in range(0, size, _LINE // dtype(element).bytes):
+                memref.prefetch(operand, [*place, build.at(at)], is_write=False, locality_hint=2, is_data_cache=True)
 
     def _weight(self, row: int, key: ir.Value) -> ir.Value:
         """The weight of a key, or of a pair of them, in each lane."""
