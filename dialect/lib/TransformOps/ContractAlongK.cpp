@@ -55,11 +55,16 @@ public:
     width = contract.getLhsType().getDimSize(1);
     sum = type.getElementType();
     byIntrinsic = intrinsicFits();
+    byTable = tableFits();
+    if (options.getLookup() && !byTable && rhs.isComputed) // Nothing else reads in that order.
+      return false;
+    if (byTable) // Each multiplication waits for the one before it that adds to the same sums.
+      chains = std::clamp<int64_t>(sumsInFlight / (rows * columns), 1, options.getWays());
     return width % (lanes * depth()) == 0;
   }
 
-  /// How many sums it has.
-  int64_t count() const { return rows * columns; }
+  /// How many vectors of partial sums it has.
+  int64_t count() const { return rows * columns * chains; }
 
   SmallVector<Value> zeros() {
     auto type = VectorType::get({lanes}, sum);
@@ -70,8 +75,11 @@ public:
   /// The partial sums after the contraction, computed at the insertion point.
   SmallVector<Value> add(SmallVector<Value> partial) {
     int64_t step = lanes * depth();
+    assert(partial.size() == static_cast<size_t>(count()) && "as the loop carries");
     readFrom(lhs, functions[0]);
     readFrom(rhs, functions[1]);
+    if (byTable)
+      return addByTable(std::move(partial));
     for (int64_t k = 0; k < width; k += step) {
       SmallVector<Value> right;
       for (int64_t j = 0; j < columns; ++j)
@@ -90,8 +98,12 @@ public:
   /// The sums as the contraction has them.
   Value total(const Sums &sums) {
     SmallVector<Value> scalars;
-    for (Value each : sums.partial)
-      scalars.push_back(vector::ReductionOp::create(rewriter, loc, vector::CombiningKind::ADD, each));
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      Value sum = sums.partial[i * chains];
+      for (int64_t chain = 1; chain < chains; ++chain)
+        sum = arith::AddFOp::create(rewriter, loc, sum, sums.partial[i * chains + chain]);
+      scalars.push_back(vector::ReductionOp::create(rewriter, loc, vector::CombiningKind::ADD, sum));
+    }
     auto type = cast<VectorType>(contract.getAccType());
     Value added = vector::FromElementsOp::create(rewriter, loc, type, scalars);
     if (isa<FloatType>(sum))
@@ -100,6 +112,76 @@ public:
   }
 
 private:
+  /// Sums of one instruction that are on their way at once, at least: its latency by how many start in a cycle.
+  static constexpr int64_t sumsInFlight = 8;
+
+  /// Whether elements of B can be looked up: those of whole blocks, and none that are beyond the last one.
+  bool tableFits() {
+    if (!options.getLookup() || !rhs.isComputed || width % options.getBlock() != 0 || !rhs.read.isDimInBounds(0) ||
+        !lhs.read.isDimInBounds(1) || !isa<FloatType>(sum))
+      return false;
+    return isOfCodes(PadFunction::producerOf(rhs.read.getBase()));
+  }
+
+  bool isOfCodes(linalg::GenericOp generic) {
+    return PadFunction::isOfCodes(generic, options.getBlock(), options.getWays());
+  }
+
+  /// The partial sums after the contraction, with elements of B that are looked up.
+  SmallVector<Value> addByTable(SmallVector<Value> partial) {
+    int64_t block = options.getBlock(), ways = options.getWays(), size = block / ways, step = lanes * depth();
+    auto part = [&](Value vector, int64_t start) -> Value {
+      if (size == step)
+        return vector;
+      return vector::ExtractStridedSliceOp::create(rewriter, loc, vector, ArrayRef<int64_t>{start},
+                                                   ArrayRef<int64_t>{step}, ArrayRef<int64_t>{1});
+    };
+    for (int64_t k = 0; k < width; k += block) {
+      SmallVector<SmallVector<Value>> left(rows);
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t way = 0; way < ways; ++way)
+          left[i].push_back(along(lhs, i, k + way * size, size));
+      for (int64_t j = 0; j < columns; ++j) {
+        std::array<Value, 2> at = placeOf(rhs, k, j);
+        Value words = functions[1]->words(at, block, ways), table = tableOf(at, size, words.getType());
+        for (int64_t way = 0; way < ways; ++way) {
+          Value right = lookedUp(table, words, way);
+          for (int64_t i = 0; i < rows; ++i)
+            for (int64_t start = 0; start < size; start += step) {
+              Value &each = partial[(i * columns + j) * chains + (way * (size / step) + start / step) % chains];
+              each = multiplied(part(left[i][way], start), part(right, start), each);
+            }
+        }
+      }
+    }
+    return partial;
+  }
+
+  /// The table for a block, repeated until it fills a register: no index is beyond it, whatever its upper bits are.
+  Value tableOf(std::array<Value, 2> at, int64_t size, Type words) {
+    Value table = functions[1]->table(at);
+    int64_t codes = cast<VectorType>(table.getType()).getNumElements();
+    SmallVector<int64_t> repeated;
+    for (int64_t i = 0; i < size; ++i)
+      repeated.push_back(i % codes);
+    if (size != codes)
+      table = vector::ShuffleOp::create(rewriter, loc, table, table, repeated);
+    return vector::BitCastOp::create(rewriter, loc, cast<VectorType>(words), table);
+  }
+
+  /// Element number `way` of each of `words` in the table.
+  Value lookedUp(Value table, Value words, int64_t way) {
+    auto type = cast<VectorType>(words.getType());
+    if (way > 0) {
+      auto bits = rewriter.getIntegerAttr(type.getElementType(), way * type.getElementTypeBitWidth() / options.getWays());
+      Value by = arith::ConstantOp::create(rewriter, loc, DenseElementsAttr::get(type, bits));
+      words = arith::ShRUIOp::create(rewriter, loc, words, by);
+    }
+    Value found = LLVM::CallIntrinsicOp::create(rewriter, loc, type, options.getLookupAttr(), ValueRange{table, words})
+                      .getResult(0);
+    return extended(rhs, vector::BitCastOp::create(rewriter, loc, VectorType::get(type.getShape(), rhs.element()), found));
+  }
+
   int64_t depth() { return byIntrinsic ? options.getDepth() : 1; }
 
   /// A read of a matrix, in order, that other steps do not write to.
@@ -114,8 +196,9 @@ private:
     bool isComputed = generic && generic->hasAttr("own_batch");
     // The elements across that there are not have no place in a prologue's operands.
     unsigned across = operand == contract.getLhs() ? 0 : 1;
-    if (isComputed && (!PadFunction::unsupported(generic, /*transposed=*/across == 1).empty() ||
-                       !read.isDimInBounds(across)))
+    bool isReadable = !isComputed || (options.getLookup() && isOfCodes(generic)) ||
+                      PadFunction::unsupported(generic, /*transposed=*/across == 1).empty();
+    if (!isReadable || (isComputed && !read.isDimInBounds(across)))
       return std::nullopt;
     return Source{read, extension, isComputed};
   }
@@ -146,21 +229,10 @@ private:
   Value along(Source &from, int64_t row, int64_t column, int64_t count) {
     bool isLhs = from.read == lhs.read;
     unsigned axis = isLhs ? 1 : 0;
-    SmallVector<Value> indices(from.read.getIndices());
-    AffineExpr index = rewriter.getAffineDimExpr(0);
-    for (auto [position, by] : {std::pair{0, row}, std::pair{1, column}})
-      indices[position] = getValueOrCreateConstantIndexOp(
-          rewriter, loc,
-          affine::makeComposedFoldedAffineApply(rewriter, loc, index + by, getAsOpFoldResult(indices[position])));
-    auto extended = [&](Value read) -> Value {
-      Type wide = byIntrinsic ? options.getStorage().value_or(from.element()) : sum;
-      if (!from.extension || wide == from.element())
-        return read;
-      OperationState state(loc, from.extension->getName(), read, VectorType::get({count}, wide));
-      return rewriter.create(state)->getResult(0);
-    };
+    std::array<Value, 2> at = placeOf(from, row, column);
     if (std::optional<PadFunction> &function = functions[isLhs ? 0 : 1])
-      return extended(function->read({indices[0], indices[1]}, axis, count, from.read.isDimInBounds(axis), true));
+      return extended(from, function->read(at, axis, count, from.read.isDimInBounds(axis), true));
+    SmallVector<Value> indices(at.begin(), at.end());
     Value base = from.read.getBase();
     auto map = AffineMap::get(2, 0, {rewriter.getAffineDimExpr(axis)}, rewriter.getContext());
     // A matrix of one column is a vector.
@@ -173,7 +245,28 @@ private:
     Value read = vector::TransferReadOp::create(rewriter, loc, type, base, indices, AffineMapAttr::get(map),
                                                 from.read.getPadding(), /*mask=*/Value(),
                                                 rewriter.getBoolArrayAttr({from.read.isDimInBounds(axis)}));
-    return extended(read);
+    return extended(from, read);
+  }
+
+  /// Where (row, column) of a vector is in the matrix that it is read from.
+  std::array<Value, 2> placeOf(Source &from, int64_t row, int64_t column) {
+    std::array<Value, 2> at{from.read.getIndices()[0], from.read.getIndices()[1]};
+    AffineExpr index = rewriter.getAffineDimExpr(0);
+    for (auto [position, by] : {std::pair{0, row}, std::pair{1, column}})
+      at[position] = getValueOrCreateConstantIndexOp(
+          rewriter, loc,
+          affine::makeComposedFoldedAffineApply(rewriter, loc, index + by, getAsOpFoldResult(at[position])));
+    return at;
+  }
+
+  /// What was read as it is multiplied: as the instruction takes it, or in the type of the sums.
+  Value extended(Source &from, Value read) {
+    Type wide = byIntrinsic ? options.getStorage().value_or(from.element()) : sum;
+    if (!from.extension || wide == from.element())
+      return read;
+    auto type = VectorType::get(cast<VectorType>(read.getType()).getShape(), wide);
+    OperationState state(loc, from.extension->getName(), read, type);
+    return rewriter.create(state)->getResult(0);
   }
 
   Value multiplied(Value left, Value right, Value to) {
@@ -201,7 +294,8 @@ private:
   std::array<std::optional<PadFunction>, 2> functions;
   int64_t rows, columns, width;
   Type sum;
-  bool byIntrinsic = false;
+  bool byIntrinsic = false, byTable = false;
+  int64_t chains = 1;
 };
 } // namespace
 

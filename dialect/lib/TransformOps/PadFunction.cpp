@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "PadFunction.h"
+#include "Order.h"
 #include "VectorBody.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -84,8 +85,20 @@ PadFunction::PadFunction(RewriterBase &rewriter, Location loc, Value source, std
     : rewriter(rewriter), loc(loc), generic(producerOf(source)), sizes(sizes), padding(padding), transposed(transposed),
       unit(unit) {
   if (auto slice = source.getDefiningOp<tensor::ExtractSliceOp>())
-    for (auto [offset, given] : llvm::zip_equal(offsets, slice.getMixedOffsets()))
-      offset = getValueOrCreateConstantIndexOp(rewriter, loc, given);
+    for (unsigned dim : {0, 1}) {
+      offsets[dim] = getValueOrCreateConstantIndexOp(rewriter, loc, slice.getMixedOffsets()[dim]);
+      strides[dim] = getValueOrCreateConstantIndexOp(rewriter, loc, slice.getMixedStrides()[dim]);
+    }
+}
+
+std::array<Value, 2> PadFunction::inWhole(std::array<Value, 2> at) {
+  for (unsigned dim : {0, 1}) {
+    if (strides[dim] && !isConstantIntValue(strides[dim], 1))
+      at[dim] = arith::MulIOp::create(rewriter, loc, at[dim], strides[dim]);
+    if (offsets[dim])
+      at[dim] = plus(rewriter, loc, at[dim], getAsOpFoldResult(offsets[dim]));
+  }
+  return at;
 }
 
 Value PadFunction::placeIn(AffineExpr result, std::array<Value, 2> at) {
@@ -190,9 +203,7 @@ Value PadFunction::read(std::array<Value, 2> at, unsigned along, int64_t width, 
     at[across] = arith::MinUIOp::create(rewriter, loc, at[across], last);
     left = arith::SelectOp::create(rewriter, loc, there, left, zero);
   }
-  for (unsigned dim : {0, 1})
-    if (offsets[dim])
-      at[dim] = plus(rewriter, loc, at[dim], getAsOpFoldResult(offsets[dim]));
+  at = inWhole(at);
   VectorBody body(rewriter, loc, {width});
   Block *block = generic.getBlock();
   llvm::SmallPtrSet<Operation *, 4> indices;
@@ -216,4 +227,52 @@ Value PadFunction::read(std::array<Value, 2> at, unsigned along, int64_t width, 
   Value mask = vector::CreateMaskOp::create(rewriter, loc, body.type(rewriter.getI1Type()), left);
   Value pads = vector::BroadcastOp::create(rewriter, loc, result.getType(), padding);
   return arith::SelectOp::create(rewriter, loc, mask, result, pads);
+}
+
+bool PadFunction::isOfCodes(linalg::GenericOp generic, int64_t block, int64_t ways) {
+  OpOperand &codes = generic->getOpOperand(0);
+  AffineExpr row, column;
+  bindDims(generic.getContext(), row, column);
+  return generic.getMatchingIndexingMap(&codes) ==
+             AffineMap::get(2, 0, {reordered(row, block, ways), column}, generic.getContext()) &&
+         elementType(codes).getIntOrFloatBitWidth() == codeBits && isElementwiseBody(generic.getBlock(), nullptr);
+}
+
+Value PadFunction::words(std::array<Value, 2> at, int64_t block, int64_t ways) {
+  OpOperand &codes = generic->getOpOperand(0);
+  at = inWhole(at);
+  Value zero = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(elementType(codes)));
+  Value read = vector::TransferReadOp::create(
+      rewriter, loc, VectorType::get({block}, elementType(codes)), codes.get(), ValueRange{at[0], at[1]},
+      AffineMapAttr::get(AffineMap::get(2, 0, rewriter.getAffineDimExpr(0))), zero, /*mask=*/Value(),
+      rewriter.getBoolArrayAttr({true}));
+  auto type = VectorType::get({block / ways}, rewriter.getIntegerType(ways * codeBits));
+  return vector::BitCastOp::create(rewriter, loc, type, read);
+}
+
+Value PadFunction::table(std::array<Value, 2> at) {
+  constexpr int64_t count = 1 << codeBits;
+  at = inWhole(at);
+  VectorBody body(rewriter, loc, {count});
+  for (OpOperand *operand : generic.getDpsInputOperands()) {
+    VectorType type = body.type(elementType(*operand));
+    Value vector;
+    if (operand->getOperandNumber() == 0) {
+      SmallVector<Attribute> codes;
+      for (int64_t code = 0; code < count; ++code)
+        if (auto floats = dyn_cast<FloatType>(type.getElementType()))
+          codes.push_back(
+              rewriter.getFloatAttr(floats, APFloat(floats.getFloatSemantics(), APInt(codeBits, code))));
+        else
+          codes.push_back(rewriter.getIntegerAttr(type.getElementType(), APInt(codeBits, code)));
+      vector = arith::ConstantOp::create(rewriter, loc, DenseElementsAttr::get(type, codes));
+    } else {
+      vector = vector::BroadcastOp::create(rewriter, loc, type, element(*operand, at));
+    }
+    body.map(generic.getMatchingBlockArgument(operand), vector);
+  }
+  Block *block = generic.getBlock();
+  for (Operation &op : block->without_terminator())
+    body.repeat(op);
+  return body.of(block->getTerminator()->getOperand(0));
 }

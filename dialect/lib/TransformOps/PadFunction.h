@@ -34,7 +34,17 @@ public:
   /// the row or column across is there with `exists`.
   mlir::Value read(std::array<mlir::Value, 2> at, unsigned along, int64_t width, bool inBounds, bool exists);
 
+  /// Whether the first input of `generic` has elements of four bits, which it reads in the order of `reorder_along_k`.
+  static bool isOfCodes(mlir::linalg::GenericOp generic, int64_t block, int64_t ways);
+  /// The elements of the block that begins at `at`, a word for each `ways` that lie side by side.
+  mlir::Value words(std::array<mlir::Value, 2> at, int64_t block, int64_t ways);
+  /// What the block that begins at `at` has for each of the sixteen codes.
+  mlir::Value table(std::array<mlir::Value, 2> at);
+
 private:
+  static constexpr int64_t codeBits = 4;
+
+  std::array<mlir::Value, 2> inWhole(std::array<mlir::Value, 2> at);
   mlir::Value operandVector(mlir::OpOperand &operand, std::array<mlir::Value, 2> at, unsigned along, int64_t width,
                             bool inBounds);
   mlir::Value gathered(mlir::tensor::ExtractOp extract, std::array<mlir::Value, 2> at, int64_t width, bool inBounds);
@@ -47,7 +57,7 @@ private:
   mlir::RewriterBase &rewriter;
   mlir::Location loc;
   mlir::linalg::GenericOp generic;
-  std::array<mlir::Value, 2> offsets, sizes;
+  std::array<mlir::Value, 2> offsets, strides, sizes;
   mlir::Value padding;
   bool transposed;
   int64_t unit;

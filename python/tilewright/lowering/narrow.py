@@ -79,7 +79,9 @@ class _Halves:
             LoweringError: It is of a kind that is not known here.
         """
         with ir.InsertionPoint(op), op.location:
-            if op.name == "vector.transfer_read":
+            if op.name == "vector.transfer_read" and _is_words(op):
+                self._words(op, source)
+            elif op.name == "vector.transfer_read":
                 op.results[0].replace_all_uses_with(self._vector(op, source))
             elif op.name == "memref.load":
                 op.results[0].replace_all_uses_with(self._scalar(op, source))
@@ -129,6 +131,24 @@ class _Halves:
         inner = _Halves(extent, signed=self._signed, odd=odd)
         for each in [use.owner.operation for use in op.results[0].uses]:
             inner.rewrite(each, view)
+
+    def _words(self, op: ir.Operation, source: ir.Value) -> None:
+        """Reads bytes in place of elements that are only taken as words, each of several of them."""
+        read = op.opview
+        assert isinstance(read, vector.TransferReadOp), "as its name says"
+        *rows, first = read.indices
+        first = self._from_start(first)
+        width = ir.VectorType(read.vector.type).shape[-1]
+        if not _is_even(first) or width % 2:
+            raise LoweringError("words that begin within a byte", stage="bufferized")
+        i8 = ir.IntegerType.get_signless(8)
+        at = [*rows, _apply(first, lambda d: ir.AffineExpr.get_floor_div(d, 2))]
+        order, in_bounds = op.attributes["permutation_map"], op.attributes["in_bounds"]
+        bytes_ = vector.TransferReadOp(
+            ir.VectorType.get([width // 2], i8), source, at, order, _splat(i8, 0), in_bounds
+        ).result
+        for use in list(op.results[0].uses):
+            use.owner.operation.operands[0] = bytes_
 
     def _vector(self, op: ir.Operation, source: ir.Value) -> ir.Value:
         read = op.opview
@@ -202,6 +222,12 @@ def _take_bits(elements: ir.Value, bytes_: ir.Value) -> None:
             with ir.InsertionPoint.after(bytes_.owner), op.location:
                 op.results[0].replace_all_uses_with(vector.bitcast(op.results[0].type, bytes_))
             op.erase()
+
+
+def _is_words(op: ir.Operation) -> bool:
+    """Whether a vector that is read is only taken as words."""
+    users = [use.owner.operation.name for use in op.results[0].uses]
+    return bool(users) and set(users) == {"vector.bitcast"}
 
 
 def _mixed(static: ir.DenseI64ArrayAttr, dynamic: ir.OpOperandList) -> list[int | ir.Value]:

@@ -19,6 +19,7 @@ from tilewright.dims import most as most_of
 from tilewright.dtypes import DType
 from tilewright.errors import ScheduleError, SpecError
 from tilewright.schedules import tiles
+from tilewright.schedules.code_tables import STREAMS, table
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -372,4 +373,6 @@ def inner_product_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     else:
         mr = even(spec.m, 4)
         nr = even(spec.n, max(1, min(most, target.vector_registers * 3 // 4 // mr)))
+        if table(spec, target) is not None:
+            nr = STREAMS if spec.n % STREAMS == 0 else 1
     return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=max(spec.k, 1))

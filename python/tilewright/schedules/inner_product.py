@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tilewright.dims import Dim, divided_by, most
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
-from tilewright.schedules import batch_loops, steps, unpacked
+from tilewright.schedules import along_k, batch_loops, code_tables, steps, unpacked
 from tilewright.schedules.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -47,13 +47,16 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
     p = blocking
     dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
     lanes = target.lanes(spec.acc_type)
-    step = lanes * (1 if dot is None else dot.depth)
+    table = code_tables.table(spec, target)
+    step = lanes * (1 if dot is None else dot.depth) if table is None else table.block
     with steps.script() as script:
         functions = script.functions
         steps.record(functions, inner_product, p, target)
         batch_loops.take_apart(script, spec)
         if spec.n == 1 and not spec.b_transposed:
             steps.stage(steps.match_product(functions, spec), 1, gap=0)
+        if table is not None:
+            along_k.reorder(steps.match_product(functions, spec), table)
         tile = batch_loops.match_result(script, spec)
         short: list[tuple[steps.Handle, Callable[[steps.Handle], object]]] = []
         for sizes, size, extent in (([0, p.nr, 0], p.nr, spec.n), ([p.mr, 0, 0], p.mr, spec.m)):
@@ -65,6 +68,8 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
                 tile, loop = steps.tile_result(tile, sizes, spec)
                 if extent % size:
                     short.append((loop, steps.peel))
+                elif table is not None and sizes[1] == code_tables.STREAMS:
+                    along_k.spread(loop)
         if spec.fused:
             steps.mark(tile, _EPILOGUE)
         for loop, even_out in reversed(short):
@@ -92,5 +97,5 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
             steps.start_from_zero(functions, runs=bool(spec.dynamic))
         if spec.prologue_b:  # It is computed where vectors of its result are read.
             steps.merge_slices(functions)
-        steps.contract_along_k(functions, spec, lanes, dot)
+        along_k.contract_along_k(functions, spec, lanes, dot, table)
     return script.module

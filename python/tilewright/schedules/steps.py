@@ -22,7 +22,6 @@ from tilewright.mlir.dialects.transform import tilewright as ours
 from tilewright.schedules.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
-from tilewright.targets.dots import Dot
 
 Handle = ir.Value
 """A transform value that stands for payload operations."""
@@ -490,32 +489,6 @@ def keep_accumulators(functions: Handle, *, looped: bool) -> None:
         transform.apply_licm(loops)
         loop.loop_hoist_loop_invariant_subsets(loops)
         fold_pads()
-
-
-def contract_along_k(functions: Handle, spec: MatmulSpec, lanes: int, dot: Dot | None) -> None:
-    """Gives each sum of a product a vector of partial sums, multiplied along k: by `dot`, or widened first.
-
-    Before: ``for k step L * D: c = contract(a[k:k+L*D], b[k:k+L*D], c)``, D being what a lane of `dot` takes up at once, or 1.
-    After::
-
-        for k step L * D: p[i][j] = dot(p[i][j], a[i, k:k+L*D], b[k:k+L*D, j]) for each sum
-        c += sums of the elements of p
-    """
-    if dot is None:
-        ours.tilewright_contract_along_k(functions, lanes)
-        return clean(functions)
-    ours.tilewright_contract_along_k(
-        functions,
-        lanes,
-        depth=dot.depth,
-        element=ir.TypeAttr.get(ir.Type.parse(spec.a_type.mlir)),
-        storage=ir.TypeAttr.get(ir.Type.parse(dot.storage)) if dot.storage else None,
-        intrinsic=dot.intrinsic,
-        adds=dot.adds,
-        unsigned_first=dot.unsigned_first,
-        both_unsigned=dot.both_unsigned,
-    )
-    return clean(functions)
 
 
 def start_from_zero(functions: Handle, *, runs: bool = False, fills: Handle | None = None) -> None:

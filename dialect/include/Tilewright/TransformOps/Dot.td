@@ -156,17 +156,30 @@ def Tilewright_ContractAlongKOp : Tilewright_TransformEachOp<"contract_along_k">
     are not extended, or only to `storage`. Contractions that the instruction cannot do are multiplied after extension; so are
     all without it.
 
+    With `lookup`, for a B that a prologue computes of elements of four bits in the order of `reorder_along_k` with `block` and
+    `ways`: what it makes of the sixteen codes, for one block, is computed once, and each element is looked up in that table by
+    the intrinsic, which takes the table and indices, of which it looks at the lowest bits only.
+
+    ```mlir
+    %w = read %codes : vector<32xi16>          // of four elements each
+    %t = prologue of (0 .. 15) : vector<16xbf16>, twice
+    %b0 = lookup %t, %w;  %b1 = lookup %t, %w >> 4;  %b2 = lookup %t, %w >> 8;  %b3 = lookup %t, %w >> 12
+    ```
+
     Why not upstream: `structured.tile_reduction_using_for` makes partial sums of a tensor that the tile reads and writes, of
     as many elements as the step over k has, and not of as many as an instruction for dot products leaves.
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$lanes,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$depth,
                        OptionalAttr<TypeAttr>:$element, OptionalAttr<TypeAttr>:$storage, OptionalAttr<StrAttr>:$intrinsic,
-                       UnitAttr:$adds, UnitAttr:$unsigned_first, UnitAttr:$both_unsigned);
+                       UnitAttr:$adds, UnitAttr:$unsigned_first, UnitAttr:$both_unsigned, OptionalAttr<StrAttr>:$lookup,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$block,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$ways);
   let results = (outs);
   let assemblyFormat = [{
     $target `lanes` $lanes (`depth` $depth^)? (`of` $element^)? (`storage` $storage^)? (`by` $intrinsic^)? (`adds` $adds^)?
-    (`unsigned_first` $unsigned_first^)? (`both_unsigned` $both_unsigned^)? attr-dict `:` type($target)
+    (`unsigned_first` $unsigned_first^)? (`both_unsigned` $both_unsigned^)? (`lookup` $lookup^)? (`block` $block^)?
+    (`ways` $ways^)? attr-dict `:` type($target)
   }];
 }
 
