@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.dims import Dim, fits
 from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError, TargetError
-from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, Launch, TensorMap
+from tilewright.runtime import gpu_call
+from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
 from tilewright.runtime.kernel import Metadata
 from tilewright.runtime.vulkan import Shader
-from tilewright.spec import MatmulSpec, OperandSpec
+from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import EMULATED, GpuTarget
 from tilewright.version import VERSION
 
@@ -25,13 +24,8 @@ if TYPE_CHECKING:
     from tilewright.emit.gpu import Assembled, GpuStages
 
 _ENTRY = "matmul"
-_ALIGNMENT = 16
-"""Bytes of a piece that is copied at once."""
 _EMULATED_PROCESSORS = 4
 """Multiprocessors of the emulated chip: few, so that blocks have several tiles of small products."""
-_MOST_BLOCKS = 65535
-"""Of a grid's second and third axis. Source: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability"; Vulkan
-1.1 specification, "Required Limits": maxComputeWorkGroupCount."""
 
 
 def compile(
@@ -162,23 +156,21 @@ class GpuKernel:
             raise OperandError(
                 f"{len(operands)} operands", operand="kernel", expected=", ".join(each.name for each in spec.operands)
             )
-        called = _called(spec, operands)
+        called = gpu_call.called(spec, operands)
         for each, array in zip(called.operands, operands, strict=True):
-            _check(each, array)
+            gpu_call.check(each, array)
         if out is None:
             if spec.beta:
                 raise OperandError("is missing", operand="out", expected="the array that is added to: beta is 1")
             out = np.empty(called.c_shape, to_numpy(spec.c_type))
-        _check(called.result, out)
+        gpu_call.check(called.result, out)
         if not out.flags.writeable:
             raise OperandError("is read-only", operand="out", expected="an array that can be written")
         if 0 not in called.c_shape:
             run(self, called, [*operands, out], seed)
         return out
 
-    def code(
-        self, aligned: bool, make: Callable[[GpuStages], Any], *, boxed: bool = True
-    ) -> tuple[GpuStages, Any]:
+    def code(self, aligned: bool, make: Callable[[GpuStages], Any], *, boxed: bool = True) -> tuple[GpuStages, Any]:
         """A form, and what `make` makes of it to run it, which is kept."""
         key = self._key(aligned, boxed)
         form = self._form(key)
@@ -189,18 +181,18 @@ class GpuKernel:
 
 def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
     """Runs the kernel in the emulator of NVVM."""
-    aligned = all(_is_aligned(array) for array in arrays[:2])
+    aligned = all(gpu_call.is_aligned(array) for array in arrays[:2])
     form, emulated = kernel.code(
-        aligned, lambda stages: EmulatedGpuKernel(stages.texts["llvmir"], _ENTRY), boxed=_is_aligned(arrays[-1])
+        aligned, lambda stages: EmulatedGpuKernel(stages.texts["llvmir"], _ENTRY), boxed=gpu_call.is_aligned(arrays[-1])
     )
     arguments: list[Any] = []
-    for array, (shape, strides) in zip(arrays, _laid_out(called, arrays), strict=True):
+    for array, (shape, strides) in zip(arrays, gpu_call.laid_out(called, arrays), strict=True):
         arguments += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
     last = len(arrays) - 1
     for box in form.boxes:
         array = _some(_looped(called, arrays, box.operand))
         arguments.append(TensorMap(array, box.shape, box.swizzle, writable=box.operand == last, by_value=True))
-    emulated(_launch(form, called, _EMULATED_PROCESSORS), *arguments, seed=seed)
+    emulated(gpu_call.launch(form, called, _EMULATED_PROCESSORS), *arguments, seed=seed)
 
 
 def _looped(spec: MatmulSpec, arrays: Sequence[np.ndarray[Any, Any]], number: int) -> np.ndarray[Any, Any]:
@@ -213,34 +205,22 @@ def _looped(spec: MatmulSpec, arrays: Sequence[np.ndarray[Any, Any]], number: in
 def _some(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """An operand as a tensor map takes it: not without elements, and rows, even of one, apart by a multiple of 16 bytes."""
     if not array.size:
-        return np.zeros((1,) * (array.ndim - 1) + (_ALIGNMENT,), array.dtype)
+        return np.zeros((1,) * (array.ndim - 1) + (gpu_call.ALIGNMENT,), array.dtype)
     strides = [
-        stride if size > 1 else -(-stride // _ALIGNMENT) * _ALIGNMENT
+        stride if size > 1 else -(-stride // gpu_call.ALIGNMENT) * gpu_call.ALIGNMENT
         for size, stride in zip(array.shape[:-1], array.strides[:-1], strict=True)
     ]
     words = array.view(f"u{array.itemsize}")  # NumPy cannot stride over every type of ml_dtypes.
     return np.lib.stride_tricks.as_strided(words, strides=(*strides, array.itemsize))
 
 
-def _launch(form: GpuStages, called: MatmulSpec, processors: int) -> Launch:
-    """The launch of a form on a chip of so many multiprocessors: blocks go on from tile to tile where the strategy says so."""
-    sizes = form.sizes
-    grid, cluster = _grid(called, sizes), 1
-    if form.boxes:
-        cluster, (columns, rows, entries) = sizes.blocks, grid
-        clusters = -(-rows // sizes.cluster) * columns
-        most = clusters if sizes.split > 1 else max(1, processors // cluster)
-        grid = min(clusters, most) * cluster, 1, entries
-    return Launch(grid, (sizes.threads, 1, 1), (cluster, 1, 1), dynamic_shared=form.shared_bytes)
-
-
 def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
     """Runs the kernel on a Vulkan device, on copies of the operands."""
     form, shader = kernel.code(True, lambda stages: Shader(stages.binary, _ENTRY, len(arrays) + 1))
     copies = [np.ascontiguousarray(array) for array in arrays]
-    layouts = _laid_out(called, copies)
+    layouts = gpu_call.laid_out(called, copies)
     sizes = np.array([number for shape, strides in layouts for number in (*shape, *strides)], np.int32)
-    shader(_grid(called, form.sizes), [sizes, *copies])
+    shader(gpu_call.grid(called, form.sizes), [sizes, *copies])
     arrays[-1][...] = copies[-1]
 
 
@@ -248,87 +228,3 @@ _RUNNERS: Mapping[tuple[str, str], Callable[..., None]] = MappingProxyType(
     {("nvidia", EMULATED): _emulate, ("vulkan", ""): _shade}
 )
 """What runs kernels, by family of targets and device."""
-
-
-def _grid(called: MatmulSpec, sizes: Any) -> tuple[int, int, int]:  # noqa: ANN401 - of any strategy
-    """The blocks of a launch: along N, along M, and of each entry of the batch.
-
-    Raises:
-        OperandError: There are more than a grid has.
-    """
-    rows, entries = -(-called.m // sizes.bm), prod(called.batch)
-    for blocks, what in ((rows, "rows"), (entries, "entries of a batch")):
-        if blocks > _MOST_BLOCKS:
-            raise OperandError(
-                f"takes {blocks} blocks of {what}",
-                operand="c",
-                expected=f"at most {_MOST_BLOCKS}",
-                remedy="Use several calls" if what != "rows" else "Use several calls, or more rows a block (bm)",
-            )
-    return -(-called.n // sizes.bn), rows, entries
-
-
-def _laid_out(
-    spec: MatmulSpec, arrays: Sequence[np.ndarray[Any, Any]]
-) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Extents and strides, in elements, of each operand and the result as the product has them."""
-    layouts = []
-    operands, transposed = (*spec.operands, spec.result), (*spec.transposed, False)
-    for operand, array, swapped in zip(operands, arrays, transposed, strict=True):
-        axes = [*operand.looped(spec.batch)]
-        if swapped:
-            axes[-2:] = axes[:-3:-1]
-        strides = tuple(array.strides[axis] // array.itemsize for axis in axes)
-        layouts.append((tuple(array.shape[axis] for axis in axes), strides))
-    return layouts
-
-
-def _is_aligned(array: np.ndarray[Any, Any]) -> bool:
-    """Whether every row of each matrix starts at a multiple of 16 bytes."""
-    steps = [stride for size, stride in zip(array.shape[:-1], array.strides[:-1], strict=True) if size > 1]
-    return not any(each % _ALIGNMENT for each in (array.ctypes.data, *steps))
-
-
-def _called(spec: MatmulSpec, operands: tuple[object, ...]) -> MatmulSpec:
-    """The spec with the extents of a call, which its operands tell.
-
-    Raises:
-        OperandError: They do not agree with each other, or with the spec.
-    """
-    sizes: dict[str, int] = {}
-    told: dict[str, str] = {}
-    for each, array in zip(spec.operands, operands, strict=True):
-        if not isinstance(array, np.ndarray) or array.ndim != len(each.shape):
-            what = f"an array of {array.ndim} dimensions" if isinstance(array, np.ndarray) else type(array).__name__
-            expected = f"a numpy array of {len(each.shape)} dimensions"
-            raise OperandError(f"is {what}", operand=each.name, expected=expected)
-        for name, size in zip(each.names, array.shape, strict=True):
-            if name not in spec.extents:
-                continue
-            if sizes.setdefault(name, size) != size:
-                expected = f"{sizes[name]}, as {told[name]} has"
-                raise OperandError(f"has {size} elements along {name}", operand=each.name, expected=expected)
-            told.setdefault(name, each.name)
-            if not fits(spec.extents[name], size):
-                wanted = spec.extents[name]
-                expected = wanted.words if isinstance(wanted, Dim) else str(wanted)
-                raise OperandError(f"has {size} elements along {name}", operand=each.name, expected=expected)
-    return spec.sized(sizes)
-
-
-def _check(operand: OperandSpec, array: object) -> None:
-    """Raises `OperandError` unless an operand is an array of the type and shape of the call, elements of rows adjacent."""
-    if not isinstance(array, np.ndarray):
-        raise OperandError(f"is a {type(array).__name__}", operand=operand.name, expected="a numpy array")
-    wanted = to_numpy(operand.type)
-    if array.dtype != wanted:
-        raise OperandError(f"is of {array.dtype}", operand=operand.name, expected=str(wanted))
-    if array.shape != operand.shape:
-        raise OperandError(f"is of shape {array.shape}", operand=operand.name, expected=str(operand.shape))
-    if array.size and array.ndim and array.shape[-1] > 1 and array.strides[-1] != array.itemsize:
-        raise OperandError(
-            f"has strides {array.strides}",
-            operand=operand.name,
-            expected="elements of a row side by side",
-            remedy="Make it contiguous with np.ascontiguousarray",
-        )

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a call of a GPU kernel comes to: the operands checked, how they are laid out, and the sizes of the launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.dims import Dim, fits
+from tilewright.dtypes import to_numpy
+from tilewright.errors import OperandError
+from tilewright.runtime.device_arrays import DeviceArray
+from tilewright.runtime.emulated_gpu import Launch
+from tilewright.spec import MatmulSpec, OperandSpec
+
+if TYPE_CHECKING:
+    from tilewright.emit.gpu import GpuStages
+
+Array = np.ndarray[Any, Any] | DeviceArray
+"""An operand: in this machine's memory, or in a card's."""
+ALIGNMENT = 16
+"""Bytes of a piece that is copied at once."""
+_MOST_BLOCKS = 65535
+"""Of a grid's second and third axis. Source: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability"; Vulkan
+1.1 specification, "Required Limits": maxComputeWorkGroupCount."""
+
+
+def launch(form: GpuStages, spec: MatmulSpec, processors: int) -> Launch:
+    """The launch of a form on a chip of so many multiprocessors: blocks go on from tile to tile where the strategy says so."""
+    sizes = form.sizes
+    blocks, cluster = grid(spec, sizes), 1
+    if form.boxes:
+        cluster, (columns, rows, entries) = sizes.blocks, blocks
+        clusters = -(-rows // sizes.cluster) * columns
+        blocks = min(clusters, max(1, processors // cluster)) * cluster, 1, entries
+    return Launch(blocks, (sizes.threads, 1, 1), (cluster, 1, 1), dynamic_shared=form.shared_bytes)
+
+
+def grid(spec: MatmulSpec, sizes: Any) -> tuple[int, int, int]:  # noqa: ANN401 - of any strategy
+    """The blocks of a launch: along N, along M, and of each entry of the batch.
+
+    Raises:
+        OperandError: There are more than a grid has.
+    """
+    rows, entries = -(-spec.m // sizes.bm), prod(spec.batch)
+    for blocks, what in ((rows, "rows"), (entries, "entries of a batch")):
+        if blocks > _MOST_BLOCKS:
+            raise OperandError(
+                f"takes {blocks} blocks of {what}",
+                operand="c",
+                expected=f"at most {_MOST_BLOCKS}",
+                remedy="Use several calls" if what != "rows" else "Use several calls, or more rows a block (bm)",
+            )
+    return -(-spec.n // sizes.bn), rows, entries
+
+
+def laid_out(spec: MatmulSpec, arrays: Sequence[Array]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Extents and strides, in elements, of each operand and the result as the product has them."""
+    layouts = []
+    operands, transposed = (*spec.operands, spec.result), (*spec.transposed, False)
+    for operand, array, swapped in zip(operands, arrays, transposed, strict=True):
+        axes = [*operand.looped(spec.batch)]
+        if swapped:
+            axes[-2:] = axes[:-3:-1]
+        strides = tuple(array.strides[axis] // array.itemsize for axis in axes)
+        layouts.append((tuple(array.shape[axis] for axis in axes), strides))
+    return layouts
+
+
+def is_aligned(array: Array) -> bool:
+    """Whether every row of each matrix starts at a multiple of 16 bytes."""
+    steps = [stride for size, stride in zip(array.shape[:-1], array.strides[:-1], strict=True) if size > 1]
+    return not any(each % ALIGNMENT for each in (address(array), *steps))
+
+
+def address(array: Array) -> int:
+    """Where an array starts."""
+    return array.address if isinstance(array, DeviceArray) else array.ctypes.data
+
+
+def called(spec: MatmulSpec, operands: tuple[object, ...]) -> MatmulSpec:
+    """The spec with the extents of a call, which its operands tell.
+
+    Raises:
+        OperandError: They do not agree with each other, or with the spec.
+    """
+    sizes: dict[str, int] = {}
+    told: dict[str, str] = {}
+    for each, array in zip(spec.operands, operands, strict=True):
+        known = isinstance(array, np.ndarray | DeviceArray)
+        if not known or array.ndim != len(each.shape):
+            what = f"an array of {array.ndim} dimensions" if known else type(array).__name__
+            expected = f"a numpy array of {len(each.shape)} dimensions"
+            raise OperandError(f"is {what}", operand=each.name, expected=expected)
+        for name, size in zip(each.names, array.shape, strict=True):
+            if name not in spec.extents:
+                continue
+            if sizes.setdefault(name, size) != size:
+                expected = f"{sizes[name]}, as {told[name]} has"
+                raise OperandError(f"has {size} elements along {name}", operand=each.name, expected=expected)
+            told.setdefault(name, each.name)
+            if not fits(spec.extents[name], size):
+                wanted = spec.extents[name]
+                expected = wanted.words if isinstance(wanted, Dim) else str(wanted)
+                raise OperandError(f"has {size} elements along {name}", operand=each.name, expected=expected)
+    return spec.sized(sizes)
+
+
+def check(operand: OperandSpec, array: object) -> None:
+    """Raises `OperandError` unless an operand is an array of the type and shape of the call, elements of rows adjacent."""
+    if not isinstance(array, np.ndarray | DeviceArray):
+        raise OperandError(f"is a {type(array).__name__}", operand=operand.name, expected="a numpy array")
+    wanted = to_numpy(operand.type)
+    if array.dtype != wanted:
+        raise OperandError(f"is of {array.dtype}", operand=operand.name, expected=str(wanted))
+    if array.shape != operand.shape:
+        raise OperandError(f"is of shape {array.shape}", operand=operand.name, expected=str(operand.shape))
+    if array.size and array.ndim and array.shape[-1] > 1 and array.strides[-1] != array.itemsize:
+        raise OperandError(
+            f"has strides {array.strides}",
+            operand=operand.name,
+            expected="elements of a row side by side",
+            remedy="Make it contiguous with np.ascontiguousarray",
+        )
