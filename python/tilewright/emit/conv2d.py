@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from tilewright.emit.modules import Builder, Built, FunctionPart
+from tilewright.emit.modules import Builder, Built, FunctionPart, ProductPart
+from tilewright.lowering import patches
 from tilewright.lowering.patches import Patches
 from tilewright.mlir import ir
 from tilewright.operator_specs.conv2d import Conv2dSpec
@@ -15,6 +16,7 @@ from tilewright.schedules import conv2d as model
 from tilewright.schedules import make
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+from tilewright.targets.dots import Dot
 
 
 def build(
@@ -51,10 +53,19 @@ class _Builder(Builder):
         """How the product is scheduled."""
         return model.plan(self._spec, spec, self._target, self._parameters, self._threads)
 
-    def _payload(self) -> None:
-        super()._payload()
-        if not self._spec.is_pointwise:
-            self._products[0].patches = conv2d.patched_operand(self._spec), patches_of(self._spec)
+    def bufferized(self, product: ProductPart) -> None:
+        """Lets the product read its patches from the images."""
+        if self._spec.is_pointwise:
+            return
+        operand, images, dot = conv2d.patched_operand(self._spec), patches_of(self._spec), self._dot(product.spec)
+        # Tile registers, and multiply-adds by lane, take loops over K of a known length.
+        shortens = dot.kind != "amx" and not self._target.by_lane and product.plan.parameters is not None
+        tile = (product.plan.parameters.mr, dot.step) if shortens and product.plan.parameters is not None else None
+        patches.read(product.module, operand, images, len(product.spec.operands), tile)
+        product.images = {operand: images.shape}
+
+    def _dot(self, spec: MatmulSpec) -> Dot:
+        return self._target.dot(spec.a_type.name, spec.b_type.name)
 
 
 def _function(spec: Conv2dSpec, context: ir.Context, specs: list[MatmulSpec]) -> list[FunctionPart]:

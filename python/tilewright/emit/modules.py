@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
 from tilewright.emit import STAGES, code
 from tilewright.errors import LoweringError
-from tilewright.lowering import driver, module_entries, modules, patches
-from tilewright.lowering.patches import Patches
+from tilewright.lowering import driver, module_entries, modules
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import func
@@ -75,7 +74,7 @@ class ProductPart:
         schedule: Its schedule.
         workspace: Bytes of scratch memory that it needs.
         packed: The format of B when it comes packed.
-        patches: What one of its operands is the matrix of patches of, and which one that is.
+        images: By number of an operand that is a matrix of patches, the shape of the images that the function takes for it.
     """
 
     spec: MatmulSpec
@@ -84,13 +83,12 @@ class ProductPart:
     schedule: ir.Module | None = None
     workspace: int = 0
     packed: PackedFormat | None = None
-    patches: tuple[int, Patches] | None = None
+    images: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def lowered(self) -> modules.Product:
         """As those that call it know it."""
-        images = {} if self.patches is None else {self.patches[0]: self.patches[1].shape}
-        return modules.Product(self.spec, self.module, self.workspace, self.packed, images)
+        return modules.Product(self.spec, self.module, self.workspace, self.packed, self.images)
 
 
 def build(
@@ -126,7 +124,7 @@ def build(
     """
     if until not in (*STAGES, "obj"):
         raise LoweringError(f"unknown stage {until!r}", expected=f"one of {', '.join((*STAGES, 'obj'))}")
-    source = partial(_read, text, filename, plain)
+    source = partial(_read, text, filename, target, plain)
     name = partial(op_at, text=text)
     return Builder(source, target, threads, allocator, started, name, plain=plain).run(until)
 
@@ -148,12 +146,12 @@ def build_chain(
         LoweringError: A later stage failed.
     """
     chain_check.check(stages)
-    return Builder(partial(_chain, stages, name), target, threads, allocator, lambda _: None, lambda _: name).run(
-        until
-    )
+    return Builder(partial(_chain, stages, name), target, threads, allocator, lambda _: None, lambda _: name).run(until)
 
 
-def _read(text: str, filename: str, plain: bool, context: ir.Context, specs: list[MatmulSpec]) -> list[FunctionPart]:
+def _read(
+    text: str, filename: str, target: Target, plain: bool, context: ir.Context, specs: list[MatmulSpec]
+) -> list[FunctionPart]:
     """The functions of a module's text, split into products, which are added to `specs`, and the rest."""
     module = parse(text, filename, context)
     supported.check(module, filename)
@@ -169,7 +167,7 @@ def _read(text: str, filename: str, plain: bool, context: ir.Context, specs: lis
         driver.run_passes(module, modules.FUSE, "payload")
     made: list[FunctionPart] = []
     for function, products, names, outputs in zip(_functions(module), found, given, written, strict=True):
-        groups.split(function.operation, products, specs)
+        groups.split(function.operation, products, specs, partial(model.packs, target=target))
         signature = boundary.close(function, names, outputs, specs)
         alone = ir.Module.create()
         function.operation.clone(ip=ir.InsertionPoint(alone.body))
@@ -243,6 +241,9 @@ class Builder:
         """How a product is scheduled."""
         return make.make(spec, self._target, threads=self._threads)
 
+    def bufferized(self, product: ProductPart) -> None:
+        """Changes a product once it is bufferised, where there is something to change."""
+
     def _payload(self) -> None:
         """Splits each function into products and the rest, and joins chains of products where that pays."""
         specs: list[MatmulSpec] = []
@@ -287,8 +288,7 @@ class Builder:
             each.workspace, each.packed = driver.bufferize(
                 each.module, each.spec, self._target, each.plan, each.plan.threads
             )
-            if each.patches is not None:
-                patches.read(each.module, *each.patches)
+            self.bufferized(each)
         products = [each.lowered for each in self._products]
         formats = {number: each.packed.header for number, each in enumerate(products) if each.packed is not None}
         for each in self._functions:

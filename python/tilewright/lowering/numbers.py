@@ -80,6 +80,14 @@ def terms(number: Number) -> tuple[Number, ...]:
     return (number,) if found is None else tuple(term for each in found for term in terms(each))
 
 
+def offsets(op: ir.Operation) -> list[Number]:
+    """Those of a subview."""
+    given = iter(list(op.operands)[1:])
+    unknown = ir.ShapedType.get_dynamic_size()
+    static = ir.DenseI64ArrayAttr(op.attributes["static_offsets"])
+    return [next(given) if each == unknown else each for each in static]
+
+
 def _summands(expression: ir.AffineExpr, operands: Sequence[ir.Value], dims: int) -> list[Number] | None:
     """The terms of a sum of operands and numbers; None where it is anything else."""
     if isinstance(expression, ir.AffineConstantExpr):

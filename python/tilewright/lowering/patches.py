@@ -8,12 +8,12 @@ patches of what it is given, and takes neither dilations nor groups nor an image
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
 from tilewright.errors import LoweringError
-from tilewright.lowering import numbers, short_runs, tap_loops
+from tilewright.lowering import numbers, short_runs, skipped_rows, tap_loops
 from tilewright.lowering.numbers import Number
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
@@ -102,7 +102,9 @@ class Read:
     columns: tuple[Number, ...]
 
 
-def read(module: ir.Module, operand: int, patches: Patches) -> None:
+def read(
+    module: ir.Module, operand: int, patches: Patches, result: int, tile: tuple[int, int] | None = None
+) -> None:
     """Lets the product of `module` take the images in place of the operand that is their patches.
 
     Before, `matrix` being that operand: ``v = matrix[pixel, k:k+L]``. After, with the place of the patch of `pixel` in its image,
@@ -119,6 +121,8 @@ def read(module: ir.Module, operand: int, patches: Patches) -> None:
         module: The bufferised product.
         operand: Which of its arguments.
         patches: What the argument is the matrix of.
+        result: Which of its arguments is the result.
+        tile: Rows of a register tile and elements of K in a step, where its loop over K may be shorter (`skipped_rows`).
 
     Raises:
         LoweringError: Something else than vectors is read.
@@ -127,11 +131,14 @@ def read(module: ir.Module, operand: int, patches: Patches) -> None:
     matrix = function.arguments[operand]
     reads = list(_reads(matrix, (), ()))
     with function.context, function.location:
+        if tile is not None and patches.rows_are_pixels and any(patches.before) and not any(map(_is_shifted, reads)):
+            skipped_rows.skip(function, result, patches, _blocks(reads), tile)
         element = ir.MemRefType(matrix.type).element_type
         with ir.InsertionPoint.at_block_begin(function.entry_block):
             flat, made = _flat(matrix, element, patches)
-        taken = {each.op for each in tap_loops.split(reads, flat, patches)} if patches.rows_are_pixels else set()
-        for each in short_runs.unrolled([each for each in reads if each.op not in taken]):
+        if patches.rows_are_pixels:
+            reads = short_runs.unrolled(tap_loops.split(reads, flat, patches))
+        for each in reads:
             with ir.InsertionPoint(each.op), each.op.location:
                 each.op.results[0].replace_all_uses_with(_gathered(each, flat, patches))
             each.op.erase()
@@ -144,7 +151,7 @@ def _reads(view: ir.Value, rows: tuple[Number, ...], columns: tuple[Number, ...]
     for use in view.uses:
         op = use.owner.operation
         if op.name == "memref.subview":
-            offsets = _offsets(op)
+            offsets = numbers.offsets(op)
             yield from _reads(op.results[0], (*rows, *numbers.terms(offsets[0])), (*columns, *numbers.terms(offsets[1])))
         elif op.name == "memref.cast":
             yield from _reads(op.results[0], rows, columns)
@@ -154,19 +161,27 @@ def _reads(view: ir.Value, rows: tuple[Number, ...], columns: tuple[Number, ...]
             raise LoweringError(f"{op.name} reads patches", stage="bufferized", expected="vectors of a row")
 
 
+def _is_shifted(read_: Read) -> bool:
+    """Whether a zero that is read becomes another number, for an instruction that takes numbers without a sign."""
+    return any(use.owner.operation.name == "arith.xori" for use in read_.op.results[0].uses)
+
+
+def _blocks(reads: Iterable[Read]) -> list[ir.Value]:
+    """The variables of loops over blocks of K: those of the columns read, but for loops over the elements of a block."""
+    found: list[ir.Value] = []
+    for each in reads:
+        lanes = ir.VectorType(each.op.results[0].type).shape[-1]
+        for number in each.columns:
+            if isinstance(number, ir.Value) and isinstance(number.owner, ir.Block) and number not in found:
+                step = numbers.known(number.owner.owner.operation.operands[2])
+                found += [number] if step != lanes else []
+    return found
+
+
 def _is_plain(op: ir.Operation) -> bool:
     """Whether a read has no mask, and its vector lies along a row."""
     plain = ("affine_map<(d0, d1) -> (d1)>", "affine_map<(d0, d1) -> (d0, d1)>")
     return str(op.attributes["permutation_map"]) in plain and len(op.operands) == 4
-
-
-def _offsets(op: ir.Operation) -> list[Number]:
-    """Those of a subview of two dimensions."""
-    given = iter(list(op.operands)[1:])
-    unknown = ir.ShapedType.get_dynamic_size()
-    return [
-        next(given) if each == unknown else each for each in ir.DenseI64ArrayAttr(op.attributes["static_offsets"])
-    ]
 
 
 def _flat(matrix: ir.Value, element: ir.Type, patches: Patches) -> tuple[ir.Value, ir.Operation]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from tilewright.lowering import numbers
+from tilewright.lowering import numbers, uses
 from tilewright.lowering.numbers import Number
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, scf
@@ -38,7 +38,7 @@ def unrolled(reads: Sequence[Read]) -> list[Read]:
             continue
         for step in steps:
             found += _copied(loop, own, step)
-        loop.erase()
+        uses.erase(loop)
     return found
 
 

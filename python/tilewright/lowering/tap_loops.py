@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import gcd
 from typing import TYPE_CHECKING
 
-from tilewright.lowering import numbers
+from tilewright.lowering import numbers, uses
 from tilewright.lowering.numbers import Number
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, scf
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def split(reads: Sequence[Read], flat: ir.Value, patches: Patches) -> list[Read]:
-    """Splits the loops in which `reads` stand, and lets these read from the images; returns those for which it was possible.
+    """Splits the loops in which `reads` stand, and lets these read from the images; returns those for which it was not possible.
 
     Before::
 
@@ -34,14 +34,15 @@ def split(reads: Sequence[Read], flat: ir.Value, patches: Patches) -> list[Read]
         around = each.op.parent
         if around is not None:
             loops.setdefault(around, []).append(each)
-    done: list[Read] = []
+    left: list[Read] = []
     for loop, own in loops.items():
         unit = gcd(*(_unit(each, loop, patches) for each in own)) if loop.name == "scf.for" else 0
         if unit and all(unit % _lanes(each) == 0 for each in own):
             with ir.InsertionPoint(loop), loop.location:
                 _split(loop, own, unit, flat, patches)
-            done += own
-    return done
+        else:
+            left += own
+    return left
 
 
 def _lanes(read: Read) -> int:
@@ -92,14 +93,14 @@ def _split(loop: ir.Operation, reads: Sequence[Read], unit: int, flat: ir.Value,
         for each in reads:
             rest = [n for n in each.columns if not (isinstance(n, ir.Value) and n == variable)]
             first = numbers.plus(numbers.total(rest), start)
-            found[each.op] = _tap(first, patches_of[each.op], patches)
+            found[each.op] = _tap(first, patches_of[each.op], patches, depth <= patches.depth and not rest)
         vectors = scf.ForOp(constant(0), constant(unit), constant(lanes))
         with ir.InsertionPoint(vectors.body):
             k = numbers.scalar(numbers.plus(start, vectors.induction_variable))
             _copy(body, {variable: k}, found, flat, vectors.induction_variable)
             scf.YieldOp([])
         scf.YieldOp([])
-    loop.erase()
+    uses.erase(loop)
 
 
 def _outside(number: Number, body: ir.Block, loop: ir.Operation) -> Number:
@@ -110,13 +111,17 @@ def _outside(number: Number, body: ir.Block, loop: ir.Operation) -> Number:
     return made.results[0]
 
 
-def _tap(k: Number, place: tuple[Number, Number, Number], patches: Patches) -> tuple[ir.Value, ir.Value]:
-    """Where the element k of a patch lies, 0 for one outside of the image; and whether it is inside."""
+def _tap(
+    k: Number, place: tuple[Number, Number, Number], patches: Patches, fits: bool
+) -> tuple[ir.Value, ir.Value]:
+    """Where the element k of a patch, which surely `fits` or not, lies, 0 for one outside of the image; and whether it is inside."""
     image, top, left = place
     down, right, channel = patches.taps(k)
     y = numbers.plus(top, numbers.times(down, patches.dilation[0]))
     x = numbers.plus(left, numbers.times(right, patches.dilation[1]))
     inside = arith.andi(*(numbers.is_below(at, end) for at, end in zip((y, x), patches.extents, strict=True)))
+    if not fits:  # The last block is filled up.
+        inside = arith.andi(inside, numbers.is_below(down, patches.filter[0]))
     start = patches.offset(image, y, x, channel)
     return arith.select(inside, numbers.scalar(start), numbers.scalar(0)), inside
 

@@ -57,6 +57,17 @@ def sweep(block: ir.Block, kept: set[ir.Operation]) -> None:
                 sweep(inner, kept)
 
 
+def erase(op: ir.Operation) -> None:
+    """Erases `op` with all that is in it, inner ops first.
+
+    Of ops that went with the one around them Python still has what it knew, and takes new ones at their address for them.
+    """
+    for region in op.regions:
+        for block in region.blocks:
+            sweep(block, set())
+    op.erase()
+
+
 def is_dead(op: ir.Operation) -> bool:
     """Whether nothing uses the results of `op`, which has some, or nothing is left in its regions, of which it has some."""
     if not op.results and not op.regions:

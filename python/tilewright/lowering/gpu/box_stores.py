@@ -63,7 +63,8 @@ class BoxStores:
         self.eights = along // 8
         """Groups of 8 columns of instructions in a box."""
         boxes = sizes.groups * sizes.across // along
-        self._places = gcd(boxes, _MOST_PLACES)
+        # Boxes take turns with the places; where blocks share a tile's boxes, each has too few of them to know their number here.
+        self._places = gcd(boxes, _MOST_PLACES) if sizes.split == 1 else 1
         self._size = -(-outer * self._pitch // 1024) * 1024
         self._memory = shared.allocate(sizes.consumers * 4 * self._places * self._size)
         self._count = 0
@@ -102,9 +103,7 @@ class BoxStores:
 
     def end(self, at: Sequence[Index]) -> None:
         """Begins the copy of the box to C, where its first element has those indices."""
-        nvvm.fence_proxy(
-            ir.Attribute.parse("#nvvm.proxy_kind<async.shared>"), space=ir.Attribute.parse("#nvvm.shared_space<cta>")
-        )
+        fence_copies()
         self._meet()
         one = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, value(self._lane), value(0)))
         with ir.InsertionPoint(one.then_block):
@@ -183,3 +182,10 @@ class BoxStores:
         )
         turned = arith.xori(value(further), arith.shli(pattern, value(4))) if self.box.swizzle else value(further)
         return add(multiply(row, self._pitch), arith.xori(turned, value(known)))
+
+
+def fence_copies() -> None:
+    """What a thread has done in shared memory is done for copies of boxes that are begun later."""
+    nvvm.fence_proxy(
+        ir.Attribute.parse("#nvvm.proxy_kind<async.shared>"), space=ir.Attribute.parse("#nvvm.shared_space<cta>")
+    )

@@ -40,7 +40,7 @@ from types import MappingProxyType
 
 from tilewright.errors import LoweringError
 from tilewright.lowering.gpu import computed, shared, staging
-from tilewright.lowering.gpu.box_stores import WARP_ROWS, BoxStores, Chunk
+from tilewright.lowering.gpu.box_stores import WARP_ROWS, BoxStores, Chunk, fence_copies
 from tilewright.lowering.gpu.boxes import Box, BoxedTile, boxed
 from tilewright.lowering.gpu.index import Index, add, below, divide, multiply, value
 from tilewright.lowering.gpu.parts import Part, defined_by
@@ -405,6 +405,7 @@ class Specialised(Sharing):
         else:
             self._finish_boxes(over_k, ops, partial)
         if partial:
+            fence_copies()  # Tiles are copied again to where the sums are.
             _meet_cluster()
 
     def _finish_boxes(self, over_k: ir.Operation, ops: list[ir.Operation], partial: PartialSums | None) -> None:

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Leaves out of the sums of a register tile the rows of the filter that meet nothing but padding.
+
+Upstream has no pass for it: there, padding is numbers as any others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from tilewright.lowering import numbers
+from tilewright.lowering.numbers import Number
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, func
+
+if TYPE_CHECKING:
+    from tilewright.lowering.patches import Patches
+
+_VALUES = ("arith.", "vector.", "math.")
+"""Ops between the sums and where they are written."""
+
+
+def skip(function: func.FuncOp, result: int, patches: Patches, blocks: Sequence[ir.Value], tile: tuple[int, int]) -> None:
+    """Starts and ends the loops over K of each register tile where the rows of the filter begin and end to meet the image.
+
+    Before::
+
+        for k in 0..kc step t: acc += a[:, k] * b[k, :]
+
+    After, a tile having pixels of the rows `first` to `last` of the result, and a block of K beginning at `pc`::
+
+        for k in max(begin(last) - pc, 0)..min(end(first) - pc, kc) step t: acc += a[:, k] * b[k, :]
+
+    Packed panels hold zeros for what is left out, so that the sums are the same.
+
+    Args:
+        function: The bufferised function of the product, whose rows are pixels.
+        result: Which of its arguments is the result.
+        patches: What its first operand is made of.
+        blocks: The variables of loops over blocks of K.
+        tile: Rows of a register tile, and the elements of K that a step of its loop takes.
+    """
+    seen: list[ir.Operation] = []
+    for write, rows in list(_writes(function.arguments[result], ())):
+        loop = _product_loop(write.operands[0])
+        if loop is None or loop in seen or any(isinstance(n, ir.Value) and _made_by(n) for n in rows):
+            continue
+        seen.append(loop)
+        around = [each for each in blocks if _is_inside(loop, each)]
+        with ir.InsertionPoint(loop), loop.location:
+            _bound(loop, numbers.total(rows), numbers.total(around), patches, tile)
+
+
+def _writes(view: ir.Value, rows: tuple[Number, ...]) -> Iterator[tuple[ir.Operation, tuple[Number, ...]]]:
+    """The writes to a view of the result that starts at these rows."""
+    for use in view.uses:
+        op = use.owner.operation
+        if op.name == "memref.subview":
+            yield from _writes(op.results[0], (*rows, *numbers.terms(numbers.offsets(op)[0])))
+        elif op.name == "vector.transfer_write":
+            yield op, (*rows, *numbers.terms(op.operands[2]))
+
+
+def _made_by(value: ir.Value) -> ir.Operation | None:
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation  # type: ignore[union-attr]
+
+
+def _product_loop(value: ir.Value) -> ir.Operation | None:
+    """The loop over K whose sums are made into `value`."""
+    work = [value]
+    while work:
+        op = _made_by(work.pop())
+        if op is not None and op.name == "scf.for":
+            inside = [each.operation.name for each in op.regions[0].blocks[0].operations]
+            return op if "vector.contract" in inside else None
+        if op is not None and op.name.startswith(_VALUES):
+            work += list(op.operands)
+    return None
+
+
+def _is_inside(op: ir.Operation, variable: ir.Value) -> bool:
+    """Whether `op` is in the loop that counts `variable`."""
+    around, loop = op.parent, variable.owner.owner.operation  # type: ignore[union-attr] - a block argument
+    while around is not None:
+        if around == loop:
+            return True
+        around = around.parent
+    return False
+
+
+def _bound(loop: ir.Operation, pixel: Number, block: Number, patches: Patches, tile: tuple[int, int]) -> None:
+    """Gives `loop` its new bounds."""
+    rows, step = tile
+    images, row = patches.shape[0], patches.filter[1] * patches.channels
+    size = prod(patches.results)
+    ends = [numbers.divided(at, size) for at in (pixel, _least(numbers.plus(pixel, rows - 1), images * size - 1))]
+    first, last = (numbers.times(numbers.divided(inside, patches.results[1])[0], -patches.stride[0]) for _, inside in ends)
+    dilation, (above, _) = patches.dilation[0], patches.before
+    # Rows of the filter above the image for the last row, and until below it for the first.
+    begin = _quotient(numbers.plus(last, above), dilation)
+    end = _quotient(numbers.plus(first, above + patches.extents[0]), dilation)
+    begin, end = (_least(_most(each, 0), patches.filter[0]) for each in (begin, end))
+    if images > 1:
+        alike = arith.cmpi(arith.CmpIPredicate.eq, *(numbers.scalar(image) for image, _ in ends))
+        begin = arith.select(alike, numbers.scalar(begin), numbers.scalar(0))
+        end = arith.select(alike, numbers.scalar(end), numbers.scalar(patches.filter[0]))
+    begin = numbers.times(numbers.divided(numbers.times(begin, row), step)[0], step)
+    end = numbers.times(_quotient(numbers.times(end, row), step), step)
+    minus = numbers.times(block, -1)
+    loop.operands[0] = numbers.scalar(_most(numbers.plus(begin, minus), 0))
+    loop.operands[1] = numbers.scalar(_least(numbers.plus(end, minus), loop.operands[1]))
+
+
+def _quotient(number: Number, divisor: int) -> Number:
+    """The quotient rounded up, or what is below one where the number is below zero."""
+    if divisor == 1:
+        return number
+    return numbers.divided(_most(numbers.plus(number, divisor - 1), 0), divisor)[0]
+
+
+def _least(a: Number, b: Number) -> Number:
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else arith.minsi(numbers.scalar(a), numbers.scalar(b))
+
+
+def _most(a: Number, b: Number) -> Number:
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else arith.maxsi(numbers.scalar(a), numbers.scalar(b))
