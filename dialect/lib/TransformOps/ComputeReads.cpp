@@ -42,8 +42,10 @@ static Value computed(RewriterBase &rewriter, vector::TransferReadOp read) {
     Value at = getValueOrCreateConstantIndexOp(
         rewriter, loc,
         affine::makeComposedFoldedAffineApply(rewriter, loc, rewriter.getAffineDimExpr(0) + i, getAsOpFoldResult(row)));
-    rows = vector::InsertOp::create(
-        rewriter, loc, function.read({at, column}, /*along=*/1, width, inBounds, read.isDimInBounds(0)), rows, i);
+    // A `vector.insert` would be taken apart into its elements.
+    rows = vector::InsertStridedSliceOp::create(
+        rewriter, loc, function.read({at, column}, /*along=*/1, width, inBounds, read.isDimInBounds(0)), rows,
+        ArrayRef<int64_t>{i, 0}, ArrayRef<int64_t>{1});
   }
   return rows;
 }

@@ -117,8 +117,9 @@ private:
       return function->read({row, column}, /*along=*/1, width, inBounds, exists);
     Value vector = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(type));
     for (int64_t i = 0; i < rows; ++i)
-      vector = vector::InsertOp::create(
-          rewriter, loc, function->read({shifted(row, i), column}, /*along=*/1, width, inBounds, exists), vector, i);
+      vector = vector::InsertStridedSliceOp::create( // a `vector.insert` would be taken apart into its elements
+          rewriter, loc, function->read({shifted(row, i), column}, /*along=*/1, width, inBounds, exists), vector,
+          ArrayRef<int64_t>{i, 0}, ArrayRef<int64_t>{1});
     return vector;
   }
 
