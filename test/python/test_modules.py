@@ -129,6 +129,16 @@ def test_threads_share_a_batch():
     assert (one(*arguments) == two(*arguments)).all()
 
 
+def test_what_comes_before_a_product_is_its_prologue():
+    module = load("prologues")
+    assert [each.split(" [")[1:] for each in module["prologues"].signature.products] == [["a: fused]", "b: fused]"], []]
+    arguments = values(module["prologues"].signature)
+    x, shift, w, scale, v = (each.astype(np.float32) for each in arguments)
+    a, b = (each.astype(arguments[0].dtype).astype(float) for each in (np.maximum(x + shift, 0), w * scale[:, None]))
+    expected = a @ b.T @ v.T
+    assert np.abs(module(*arguments) - expected).max() < 1e-5 * np.abs(expected).max()
+
+
 def test_memrefs_are_written_in_place():
     function = load("buffers")["buffers"]
     wide = RANDOM.standard_normal((12, 32)).astype(np.float32) * 0.5

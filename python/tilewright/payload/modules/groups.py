@@ -7,18 +7,20 @@ call that it becomes once there are buffers, and its region only says that all o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tilewright.dtypes import DTYPES
-from tilewright.entries import Epilogue, Operand
+from tilewright.entries import Epilogue, Operand, converting
 from tilewright.errors import SpecError
 from tilewright.expressions import Program
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, linalg
-from tilewright.payload.modules import contractions, programs
+from tilewright.payload.modules import contractions, programs, starting
 from tilewright.payload.modules.contractions import Contraction
 from tilewright.payload.modules.places import Axes, Place, place
+from tilewright.payload.modules.starting import Start, Starts
 from tilewright.spec import MatmulSpec
 
 
@@ -45,27 +47,49 @@ class _Finish:
     element: str
 
 
-def split(function: ir.Operation, found: Sequence[Contraction], specs: list[MatmulSpec]) -> None:
+def split(
+    function: ir.Operation,
+    found: Sequence[Contraction],
+    specs: list[MatmulSpec],
+    packs: Callable[[MatmulSpec], bool],
+) -> None:
     """Replaces each product of `function` that `contractions.set_apart` found by what stands for it, numbered as in `specs`.
 
     New specs are added there. A product that is stored in no way that kernels take becomes a ``linalg.generic`` of the plain
-    kind again.
+    kind again. What is elementwise before a product becomes its prologue where `packs` says that it is packed, and so goes
+    through each element of its operands anyhow.
     """
     for op in list(function.regions[0].blocks[0].operations):
         inner = op.operation
         if contractions.MARK in inner.attributes:
-            _split(inner, found[ir.IntegerAttr(inner.attributes[contractions.MARK]).value], specs)
+            _split(inner, found[ir.IntegerAttr(inner.attributes[contractions.MARK]).value], specs, packs)
 
 
-def _split(product: ir.Operation, contraction: Contraction, specs: list[MatmulSpec]) -> None:
+def _split(
+    product: ir.Operation, contraction: Contraction, specs: list[MatmulSpec], packs: Callable[[MatmulSpec], bool]
+) -> None:
     for finish in (_finish(product, contraction), None):
         at = product if finish is None else finish.op
-        made = _spec(contraction, finish)
+        made = _spec(contraction, finish, (None, None))
         if made is None:
             continue
+        first, second = starting.find(product, contraction)
+        if not packs(made[0]):  # How elements lie matters little then, and what is done to them is done many times.
+            first, second = (each if each is not None and each.copies else None for each in (first, second))
+        starts = (None, None)
+        for tried in ((first, second), (first, None), (None, second)):
+            with_starts = _spec(contraction, finish, tried) if any(tried) else None
+            if with_starts is not None:
+                starts, made = tried, with_starts
+                break
         spec, where = made
+        further = [value for start in _ordered(starts, where) for value in start.operands]
         with ir.InsertionPoint(at), at.location:
-            operands = [*list(product.operands)[:2], *(finish.operands if finish else ())]
+            matrices = [
+                start.matrix if start else value
+                for start, value in zip(starts, list(product.operands)[:2], strict=True)
+            ]
+            operands = [*matrices, *further, *(finish.operands if finish else ())]
             result = where.build(operands, specs.index(spec) if spec in specs else len(specs), at.results[0].type)
         if spec not in specs:
             specs.append(spec)
@@ -73,32 +97,71 @@ def _split(product: ir.Operation, contraction: Contraction, specs: list[MatmulSp
         at.erase()
         if finish is not None:
             product.erase()
+        for start in starts:
+            if start is not None:
+                start.op.erase()
         return
     _as_generic(product, contraction)
 
 
-def _spec(contraction: Contraction, finish: _Finish | None) -> tuple[MatmulSpec, Place] | None:
-    """The spec of a product and of what is done to its sums, and how it lies in memory; None where no kernel takes it."""
-    result = finish.result if finish else contraction.maps[2]
-    where = place(contraction, result, finish.axes if finish else ())
+def _ordered(starts: Starts, where: Place) -> list[Start]:
+    """What is done to A, and then what is done to B."""
+    return [each for each in (reversed(starts) if where.swapped else starts) if each is not None]
+
+
+def _spec(contraction: Contraction, finish: _Finish | None, starts: Starts) -> tuple[MatmulSpec, Place] | None:
+    """The spec of a product and of what is done before and after, and how it lies in memory; None where no kernel takes it."""
+    where = _place(contraction, finish, starts)
     if where is None:
         return None
-    epilogue: tuple[Epilogue, ...] = ()
-    c = contraction.acc
-    if finish is not None:
-        named = [
-            Operand(f"x{i}", axes, kind) for i, (axes, kind) in enumerate(zip(where.further, finish.types, strict=True))
-        ]
-        epilogue, c = (Epilogue("fused", tuple(named), finish.program),), finish.element
+    further, names = list(where.further), iter(range(len(where.further)))
+
+    def before(start: Start | None, multiplied: str) -> tuple[Epilogue, ...]:
+        """The prologue of an operand that is multiplied in the type `multiplied`."""
+        if start is None or (start.copies and start.element == multiplied):
+            return ()
+        return (converting(multiplied),) if start.copies else entry(start.program, start.types)
+
+    def entry(program: Program, types: Sequence[str]) -> tuple[Epilogue, ...]:
+        """The entry of a program, whose operands are the next of the further ones."""
+        named = [Operand(f"x{next(names)}", further.pop(0), kind) for kind in types]
+        return (Epilogue("fused", tuple(named), program),)
+
+    first, second = reversed(starts) if where.swapped else starts
     a, b = (contraction.b, contraction.a) if where.swapped else (contraction.a, contraction.b)
+    fields: dict[str, Any] = {
+        "prologue_a": before(first, a),
+        "prologue_b": before(second, b),
+        "epilogue": entry(finish.program, finish.types) if finish else (),
+        "c": finish.element if finish else contraction.acc,
+    }
+    fields |= {"a": first.element if first else a, "b": second.element if second else b}
     m, n, k = where.extents
     sizes = tuple(where.sizes[each] for each in where.batch)
-    batch = {"batch": sizes, "a_batch": where.batch_of(0), "b_batch": where.batch_of(1)} if sizes else {}
+    if sizes:
+        fields |= {"batch": sizes, "a_batch": where.batch_of(0), "b_batch": where.batch_of(1)}
     try:
-        spec = MatmulSpec(m, n, k, a=a, b=b, c=c, acc=contraction.acc, layout=where.layout, epilogue=epilogue, **batch)
+        spec = MatmulSpec(m, n, k, acc=contraction.acc, layout=where.layout, **fields)
     except SpecError:
         return None
-    return spec, where
+    return (spec, where) if (spec.a_type.name, spec.b_type.name) == (a, b) else None
+
+
+def _place(contraction: Contraction, finish: _Finish | None, starts: Starts) -> Place | None:
+    """How a product lies in memory, with what is done before and after."""
+    result = finish.result if finish else contraction.maps[2]
+    maps = [start.axes if start else axes for start, axes in zip(starts, contraction.maps, strict=False)]
+    stored = replace(contraction, maps=(maps[0], maps[1], contraction.maps[2]))
+    for order in ("ab", "ba"):
+        listed = [(side, starts["ab".index(side)]) for side in order]
+        further = [(side, axes) for side, start in listed if start is not None for axes in start.further]
+        further += [("c", axes) for axes in (finish.axes if finish else ())]
+        where = place(stored, result, [axes for _, axes in further], [side for side, _ in further])
+        if where is None or where.swapped == (order == "ba"):
+            # The operands of a prologue have no batch of their own here.
+            has_loops = where is not None and (where.batch or any(where.sizes[each] > 1 for each in where.loops))
+            return None if has_loops and any(start is not None and start.operands for start in starts) else where
+    return None
 
 
 def _finish(product: ir.Operation, contraction: Contraction) -> _Finish | None:
@@ -107,7 +170,7 @@ def _finish(product: ir.Operation, contraction: Contraction) -> _Finish | None:
     if len(users) != 1:
         return None
     op = users.pop()
-    if op.name != "linalg.generic" or len(op.results) != 1 or not _is_parallel(op):
+    if op.name != "linalg.generic" or len(op.results) != 1 or not starting.is_parallel(op):
         return None
     *inputs, output = op.operands
     maps = [contractions.axes(each) for each in ir.ArrayAttr(op.attributes["indexing_maps"])]
@@ -123,7 +186,7 @@ def _finish(product: ir.Operation, contraction: Contraction) -> _Finish | None:
     placed = [tuple(loops[loop] for loop in each or ()) for each in maps]
     others = [index for index, value in enumerate(inputs) if value != product.results[0]]
     order = [others.index(index) if index in others else -1 for index in range(len(inputs))]
-    types = [_element(op, index) for index in others]
+    types = [starting.element(op, index) for index in others]
     element = contractions.element_name(op.results[0].type)
     if element is None or any(each is None for each in types):
         return None
@@ -138,22 +201,6 @@ def _finish(product: ir.Operation, contraction: Contraction) -> _Finish | None:
     operands = tuple(inputs[index] for index in others)
     axes = tuple(placed[index] for index in others)
     return _Finish(op, operands, axes, tuple(map(str, types)), found, placed[-1], element)
-
-
-def _is_parallel(op: ir.Operation) -> bool:
-    return all("parallel" in str(each) for each in ir.ArrayAttr(op.attributes["iterator_types"]))
-
-
-_UNSIGNED, _SIGNED = ("arith.extui", "arith.uitofp"), ("arith.extsi", "arith.sitofp")
-
-
-def _element(op: ir.Operation, index: int) -> str | None:
-    """The name of an input's element type; the sign of integers is told by what is done with them."""
-    uses = {use.owner.operation.name for use in op.regions[0].blocks[0].arguments[index].uses}
-    unsigned = bool(uses & set(_UNSIGNED))
-    if unsigned and uses & set(_SIGNED):
-        return None
-    return contractions.element_name(op.operands[index].type, unsigned=unsigned)
 
 
 def _as_generic(product: ir.Operation, contraction: Contraction) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
+from tilewright.entries import A_AXES, B_AXES, EPILOGUE_AXES
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, linalg, scf, tensor
 from tilewright.payload.modules.contractions import Contraction
@@ -148,10 +149,11 @@ class Place:
         return made.results[0]
 
 
-def place(contraction: Contraction, result: Axes, further: Sequence[Axes]) -> Place | None:
+def place(contraction: Contraction, result: Axes, further: Sequence[Axes], sides: Sequence[str]) -> Place | None:
     """How kernels take a product whose result's axes go along `result`, and those of further operands along `further`.
 
-    None where the elements that have to be neighbours are not.
+    `sides` tells of each of those whether it belongs to what is done to the first operand, "a", the second, "b", or the sums,
+    "c". None where the elements that have to be neighbours are not.
     """
     maps = [*contraction.maps[:2], *further, result]
     operands = _merged(maps, contraction)
@@ -179,7 +181,8 @@ def place(contraction: Contraction, result: Axes, further: Sequence[Axes]) -> Pl
     if swapped:
         a, b = exchanged(b, swapped=True), exchanged(a, swapped=True)
         others = [exchanged(each, swapped=True) for each in others]
-    if any(each not in ("mn", "m", "n", "") for each in others):
+    known = {"a": B_AXES, "b": A_AXES} if swapped else {"a": A_AXES, "b": B_AXES}
+    if any(each not in known.get(side, EPILOGUE_AXES) for each, side in zip(others, sides, strict=True)):
         return None
     layout = ("t" if a == "km" else "n") + ("t" if b == "nk" else "n")
     sizes = {kind: prod(contraction.extents[each] for each in axis) for kind, axis in chosen.items()}
