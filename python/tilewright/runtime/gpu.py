@@ -134,10 +134,14 @@ class GpuKernel:
 
         return gpu.assemble(self._form(self._key(aligned, boxed)))
 
-    def __call__(
-        self, *operands: np.ndarray[Any, Any], out: np.ndarray[Any, Any] | None = None, seed: int = 0
-    ) -> np.ndarray[Any, Any]:
-        """Computes the product of arrays; `seed` decides in which order the emulator lets threads take turns.
+    def __call__(self, *operands: Any, out: Any = None, seed: int = 0, stream: object = None) -> Any:  # noqa: ANN401 - arrays of any library
+        """Computes the product of arrays: numpy's, or, on a card, also those that lie in its memory (torch's, CuPy's).
+
+        Args:
+            *operands: The operands.
+            out: The array of the result; None for a new one where the operands are.
+            seed: Decides in which order the emulator lets threads take turns.
+            stream: On a card, the stream on which the kernel runs; None: the one of the operands' library.
 
         Raises:
             OperandError: An operand does not fit.
@@ -145,16 +149,23 @@ class GpuKernel:
             EmulationError: The emulator found that the kernel does something wrong.
         """
         spec = self.spec
-        run = _RUNNERS.get((self.target.family, self.target.device))
+        where = self.target.family, self.target.device
+        if where == _CARD:
+            self._check_count(operands)
+            from tilewright.runtime import card_calls
+
+            return card_calls.call(self, operands, out, stream)
+        run = _RUNNERS.get(where)
         if run is None:
             raise TargetError(
                 f"this machine cannot run a kernel for {self.target.name}",
                 expected="a card of its kind",
                 remedy='Kernels for NVIDIA cards are run by the emulator: device="emulated", or run --device emulated',
             )
-        if len(operands) != len(spec.operands):
+        self._check_count(operands)
+        if stream is not None:
             raise OperandError(
-                f"{len(operands)} operands", operand="kernel", expected=", ".join(each.name for each in spec.operands)
+                f"is given to a kernel on {self.target.device or self.target.name}", operand="stream", expected="none"
             )
         called = gpu_call.called(spec, operands)
         for each, array in zip(called.operands, operands, strict=True):
@@ -169,6 +180,14 @@ class GpuKernel:
         if 0 not in called.c_shape:
             run(self, called, [*operands, out], seed)
         return out
+
+    def _check_count(self, operands: tuple[object, ...]) -> None:
+        """Raises `OperandError` unless there are as many operands as the kernel takes."""
+        wanted = self.spec.operands
+        if len(operands) != len(wanted):
+            raise OperandError(
+                f"{len(operands)} operands", operand="kernel", expected=", ".join(each.name for each in wanted)
+            )
 
     def code(self, aligned: bool, make: Callable[[GpuStages], Any], *, boxed: bool = True) -> tuple[GpuStages, Any]:
         """A form, and what `make` makes of it to run it, which is kept."""
@@ -224,6 +243,8 @@ def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, A
     arrays[-1][...] = copies[-1]
 
 
+_CARD = ("nvidia", "")
+"""The family of targets, and the device, whose kernels run on operands in a card's memory."""
 _RUNNERS: Mapping[tuple[str, str], Callable[..., None]] = MappingProxyType(
     {("nvidia", EMULATED): _emulate, ("vulkan", ""): _shade}
 )

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Calls of kernels on a card: whose memory operands are in, on which stream, and where the result goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.dtypes import to_numpy
+from tilewright.errors import OperandError
+from tilewright.runtime import cards, gpu_call
+from tilewright.runtime.cards import Card, Loaded, checked
+from tilewright.runtime.device_arrays import DeviceArray, device_of, library_of, view
+from tilewright.runtime.gpu_call import Array
+from tilewright.spec import MatmulSpec
+
+if TYPE_CHECKING:
+    from tilewright.runtime.gpu import GpuKernel
+
+
+def call(kernel: GpuKernel, operands: Sequence[object], out: object, stream: object) -> Any:  # noqa: ANN401 - `out`, or as the operands
+    """Runs a kernel on the card where its operands are, or, of numpy arrays, on the first one, with copies there and back.
+
+    Args:
+        kernel: The kernel.
+        operands: All numpy arrays, or all arrays on one card that speak DLPack.
+        out: The array of the result; None for a new one, of the operands' library, on their card.
+        stream: On which the kernel runs, after what is pending on the operands: the handle of one, or an object that has one
+            (cuda-core's, torch's, CuPy's); None: the one on which the operands' library works at present, or CUDA's default one.
+            A call with numpy arrays waits for its end, others do not.
+
+    Raises:
+        OperandError: An operand does not fit, or is somewhere else than another one.
+        TargetError: There is no card that runs the kernel, or the driver reports an error.
+    """
+    given = [*operands, *(() if out is None else (out,))]
+    places = {device_of(each) for each in given}
+    if len(places) > 1:
+        named = ", ".join(
+            f"card {each}" if each is not None else "this machine's memory" for each in sorted(places, key=str)
+        )
+        raise OperandError(
+            f"are in {named}", where="operands", expected="all in one place", remedy="Move them to one card"
+        )
+    (number,) = places
+    card = cards.find(kernel.target, number or 0)
+    handle = handle_of(stream) if stream is not None else _stream_of(operands, card)
+    with cards.current(card):
+        if number is None:
+            return _on_copies(kernel, card, operands, out, handle)
+        return _in_place(kernel, card, operands, out, handle)
+
+
+def handle_of(stream: object) -> int:
+    """The handle of a stream.
+
+    Raises:
+        OperandError: It has none.
+    """
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return int((protocol() if callable(protocol) else protocol)[1])
+    found = next(
+        (each for each in (getattr(stream, name, None) for name in ("cuda_stream", "ptr")) if each is not None), stream
+    )
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        raise OperandError(
+            f"is a {type(stream).__name__}",
+            operand="stream",
+            expected="a stream's handle, or an object with __cuda_stream__ (torch's, CuPy's and cuda-core's streams)",
+        )
+    return found
+
+
+def _stream_of(operands: Sequence[object], card: Card) -> int:
+    found = library_of(operands[0])
+    return 0 if found is None else int(found[0].stream(found[1], card.number))
+
+
+def _in_place(kernel: GpuKernel, card: Card, operands: Sequence[object], out: object, stream: int) -> object:
+    """A call with arrays in the card's memory."""
+    spec = kernel.spec
+    arrays: list[Array] = [view(each, named.name, stream) for each, named in zip(operands, spec.operands, strict=True)]
+    called = _checked(spec, arrays)
+    if out is None:
+        out = _empty(operands[0], called, card)
+    result = view(out, "out", stream)
+    _check_result(called, result)
+    if 0 not in called.c_shape:
+        _loaded(kernel, card, [*arrays, result]).launch(called, [*arrays, result], stream)
+    return out
+
+
+def _checked(spec: MatmulSpec, arrays: Sequence[Array]) -> MatmulSpec:
+    """The spec with the extents of the call, whose operands fit."""
+    called = gpu_call.called(spec, tuple(arrays))
+    for each, array in zip(called.operands, arrays, strict=True):
+        gpu_call.check(each, array)
+    return called
+
+
+def _check_result(called: MatmulSpec, out: DeviceArray) -> None:
+    gpu_call.check(called.result, out)
+    if not out.writable:
+        raise OperandError("is read-only", operand="out", expected="an array that can be written")
+
+
+def _empty(like: object, called: MatmulSpec, card: Card) -> object:
+    """A new array for the result, of the library of an operand."""
+    if called.beta:
+        raise OperandError("is missing", operand="out", expected="the array that is added to: beta is 1")
+    found = library_of(like)
+    try:
+        if found is not None:
+            return found[0].empty(found[1], called.c_shape, called.c_type, card.number)
+        what = f"cannot make a result of {type(like).__name__}"
+    except (AttributeError, TypeError) as e:
+        what = f"{type(like).__name__}'s library has no {called.c_type.name}: {e}"
+    raise OperandError(what, operand="out", expected="an array for the result", remedy="Give it: out=")
+
+
+def _loaded(kernel: GpuKernel, card: Card, arrays: Sequence[Array]) -> Loaded:
+    """The form for these arrays, loaded on the card."""
+    aligned, boxed = all(map(gpu_call.is_aligned, arrays[:2])), gpu_call.is_aligned(arrays[-1])
+    form, loaded = kernel.code(aligned, lambda stages: {}, boxed=boxed)
+    if card not in loaded:
+        loaded[card] = Loaded(card, form)
+    return loaded[card]
+
+
+def _on_copies(kernel: GpuKernel, card: Card, operands: Sequence[Any], out: Any, stream: int) -> np.ndarray[Any, Any]:  # noqa: ANN401 - numpy arrays
+    """A call with numpy arrays: copies of them, with rows at multiples of 16 bytes, in the card's memory."""
+    from cuda.bindings import driver
+
+    called = _checked(kernel.spec, operands)
+    if out is None:
+        if called.beta:
+            raise OperandError("is missing", operand="out", expected="the array that is added to: beta is 1")
+        out = np.empty(called.c_shape, to_numpy(called.c_type))
+    gpu_call.check(called.result, out)
+    if not out.flags.writeable:
+        raise OperandError("is read-only", operand="out", expected="an array that can be written")
+    if 0 in called.c_shape:
+        return out
+    copies = [_Copy.of(each) for each in (*operands, out)]
+    where = f"a call of a kernel for {kernel.target.name}"
+    places: list[int] = []
+    try:
+        with cards.reported(where):
+            for copy in copies:
+                places.append(int(checked(driver.cuMemAlloc(max(copy.memory.nbytes, 1)))))
+                if copy.memory.nbytes:
+                    checked(driver.cuMemcpyHtoDAsync(places[-1], copy.memory.ctypes.data, copy.memory.nbytes, stream))
+        arrays = [copy.on_card(place, card) for copy, place in zip(copies, places, strict=True)]
+        _loaded(kernel, card, arrays).launch(called, arrays, stream)
+        with cards.reported(where):
+            result = copies[-1].memory
+            checked(driver.cuMemcpyDtoHAsync(result.ctypes.data, places[-1], result.nbytes, stream))
+            checked(driver.cuStreamSynchronize(stream))
+    finally:
+        for place in places:
+            driver.cuMemFree(place)
+    out[...] = copies[-1].array
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A copy of an array whose rows start at multiples of 16 bytes.
+
+    Attributes:
+        memory: Its bytes.
+        array: The array in them.
+    """
+
+    memory: np.ndarray[Any, Any]
+    array: np.ndarray[Any, Any]
+
+    @staticmethod
+    def of(array: np.ndarray[Any, Any]) -> _Copy:
+        """The copy."""
+        *outer, columns = array.shape or (1,)
+        pitch = -(-columns * array.itemsize // gpu_call.ALIGNMENT) * gpu_call.ALIGNMENT
+        memory = np.zeros(prod(outer) * pitch, np.uint8)
+        rows = memory.reshape(*outer, pitch)[..., : columns * array.itemsize]
+        copy = rows.view(array.dtype).reshape(array.shape)
+        copy[...] = array
+        return _Copy(memory, copy)
+
+    def on_card(self, address: int, card: Card) -> DeviceArray:
+        """The same in a card's memory."""
+        return DeviceArray(address, self.array.shape, self.array.strides, self.array.dtype, card.number)

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""NVIDIA's cards: kernels loaded by cuda-core, launched on operands in a card's memory, or on copies of numpy arrays there.
+
+The package cuda-core and the driver are looked for when a kernel is called, not before: kernels are compiled anywhere. What the
+driver reports becomes an error of ours. A launch is the driver's own call (``cuLaunchKernelEx``): it says clusters in the same
+way in every version, and takes tensor maps by value.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import LoweringError, TargetError
+from tilewright.runtime import gpu_call
+from tilewright.runtime.emulated_gpu import Launch
+from tilewright.runtime.gpu_call import Array
+from tilewright.spec import MatmulSpec
+from tilewright.targets.gpu import GpuTarget
+
+if TYPE_CHECKING:
+    from tilewright.emit.gpu import GpuStages
+
+_ENTRY = "matmul"
+_EMULATED = 'Or run it thread by thread on this machine: device="emulated", --device emulated'
+_MAP_WORDS = 16
+"""Words of 8 bytes of a tensor map."""
+_SWIZZLES: Mapping[int, str] = MappingProxyType({0: "NONE", 32: "32B", 64: "64B", 128: "128B"})
+"""The driver's names of swizzles, by their bytes."""
+_MAP_TYPES: Mapping[int, str] = MappingProxyType({1: "UINT8", 2: "UINT16", 4: "UINT32", 8: "UINT64"})
+"""The driver's names of elements as tensor maps copy them, by their bytes: as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A card of this machine.
+
+    Attributes:
+        number: Its number among them.
+        name: Its name.
+        capability: Its compute capability.
+        processors: Its multiprocessors.
+    """
+
+    number: int
+    name: str
+    capability: tuple[int, int]
+    processors: int
+
+    def runs(self, target: GpuTarget) -> bool:
+        """Whether it runs code for a target: of its own capability exactly where the name ends in a letter, else of any lower one."""
+        found = re.fullmatch(r"sm_(\d+)(\d)(a?)", target.name)
+        assert found is not None, "NVIDIA's rows are named so"
+        wanted = int(found[1]), int(found[2])
+        return self.capability == wanted if found[3] else self.capability >= wanted
+
+
+def find(target: GpuTarget, number: int = 0) -> Card:
+    """The card of that number.
+
+    Raises:
+        TargetError: There is none that runs code for the target, or cuda-core or the driver is missing.
+    """
+    card = _open(number, target.name)
+    if not card.runs(target):
+        raise TargetError(
+            f"{card.name} has compute capability {card.capability[0]}.{card.capability[1]}",
+            where=f"a kernel for {target.name}",
+            expected=f"a card that runs {target.name}",
+            remedy=f"Compile for this card. {_EMULATED}",
+        )
+    return card
+
+
+@cache
+def _open(number: int, wanted: str) -> Card:
+    """The card of that number, asked for by a kernel for the target `wanted`."""
+    core, driver = _packages(wanted)
+    where = f"a kernel for {wanted}"
+    try:
+        (status,) = driver.cuInit(0)
+        count = driver.cuDeviceGetCount()[1] if int(status) == 0 else 0
+    except RuntimeError as e:  # cuda-bindings' own, where it finds no libcuda.
+        raise TargetError(
+            f"cannot load NVIDIA's driver: {str(e).splitlines()[0]}",
+            where=where,
+            expected="libcuda.so.1, which the driver brings",
+            remedy=f"Install NVIDIA's driver, on a machine with a card. {_EMULATED}",
+        ) from None
+    if number >= count:
+        raise TargetError(
+            f"there are {count} cards, and number {number} is asked for" if count else "the driver finds no card",
+            where=where,
+            expected="a card of its kind",
+            remedy=f"See what nvidia-smi lists. {_EMULATED}",
+        )
+    with reported(where):
+        device = core.Device(number)
+        device.set_current()
+        facts, capability = device.properties, device.compute_capability
+        return Card(number, str(device.name), (capability.major, capability.minor), facts.multiprocessor_count)
+
+
+def _packages(wanted: str) -> tuple[Any, Any]:
+    """cuda-core, and the bindings of the driver on which it is built."""
+    try:
+        import cuda.core
+        from cuda.bindings import driver
+
+        return cuda.core, driver
+    except ImportError as e:
+        raise TargetError(
+            f"the package cuda-core is missing: {e}",
+            where=f"a kernel for {wanted}",
+            expected="cuda-core and cuda-bindings, which launch kernels on NVIDIA's cards",
+            remedy=f"pip install 'tilewright[cuda]'. {_EMULATED}",
+        ) from None
+
+
+@contextmanager
+def reported(where: str) -> Iterator[None]:
+    """Makes the driver's errors ours.
+
+    Raises:
+        TargetError: The driver reported something, which the error quotes.
+    """
+    try:
+        yield
+    except Exception as e:
+        if not isinstance(e, RuntimeError) and type(e).__name__ not in ("CUDAError", "OutOfMemoryError"):
+            raise
+        raise TargetError(
+            f"the driver reports {e}",
+            where=where,
+            remedy="compute-sanitizer finds out more, as does a run with device='emulated'",
+        ) from e
+
+
+def checked(result: tuple[Any, ...]) -> Any:  # noqa: ANN401 - of any of the driver's functions
+    """What a function of the driver's gave.
+
+    Raises:
+        RuntimeError: It failed.
+    """
+    status, *values = result
+    if int(status):
+        raise RuntimeError(f"{status.name} ({int(status)})")
+    return values[0] if values else None
+
+
+@contextmanager
+def current(card: Card) -> Iterator[Any]:
+    """Makes a card the current one; afterwards what was current before is so again. Gives cuda-core's device."""
+    core, driver = _packages(card.name)
+    with reported(card.name):
+        before = checked(driver.cuCtxGetCurrent())
+        device = core.Device(card.number)
+        device.set_current()
+        try:
+            yield device
+        finally:
+            if int(before):
+                checked(driver.cuCtxSetCurrent(before))
+
+
+class Loaded:
+    """A form of a kernel on one card.
+
+    Raises (the constructor):
+        TargetError: The driver does not load it.
+    """
+
+    def __init__(self, card: Card, form: GpuStages) -> None:
+        """Loads it: assembled here where NVIDIA's assembler is, and by the driver otherwise. The card has to be current."""
+        self._card, self._form = card, form
+        core, self._driver = _packages(form.target.name)
+        self._object = _object(core, form)
+        with reported(f"loading a kernel for {form.target.name}"):
+            self._kernel = self._object.get_kernel(_ENTRY)
+            handle = int(self._kernel.handle)
+            attribute = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            device = checked(self._driver.cuDeviceGet(card.number))
+            kernel = self._driver.CUkernel(handle)
+            checked(self._driver.cuKernelSetAttribute(attribute, form.shared_bytes, kernel, device))
+            self._function = self._driver.CUfunction(handle)  # A CUkernel is launched as one.
+
+    def launch(self, called: MatmulSpec, arrays: Sequence[Array], stream: int) -> None:
+        """Launches it on arrays in the card's memory; does not wait.
+
+        Raises:
+            OperandError: The grid would be too large.
+            TargetError: The driver refuses.
+        """
+        sizes = gpu_call.launch(self._form, called, self._card.processors)
+        words: list[int] = []
+        for array, (shape, strides) in zip(arrays, gpu_call.laid_out(called, arrays), strict=True):
+            words += [gpu_call.address(array), gpu_call.address(array), 0, *shape, *strides]
+        maps = [self._map(called, arrays, box) for box in self._form.boxes]
+        memory = (ctypes.c_int64 * len(words))(*words)
+        start = ctypes.addressof(memory)
+        places = [start + 8 * number for number in range(len(words))] + [int(each.getPtr()) for each in maps]
+        pointers = (ctypes.c_void_p * len(places))(*places)
+        with reported(f"launching a kernel for {self._form.target.name}"):
+            checked(
+                self._driver.cuLaunchKernelEx(
+                    self._config(sizes, stream), self._function, ctypes.addressof(pointers), 0
+                )
+            )
+
+    def _config(self, sizes: Launch, stream: int) -> Any:  # noqa: ANN401 - the driver's
+        driver = self._driver
+        config = driver.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = sizes.grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = sizes.block
+        config.sharedMemBytes = sizes.dynamic_shared
+        config.hStream = driver.CUstream(stream)
+        config.numAttrs = 0
+        if sizes.cluster != (1, 1, 1):
+            attribute = driver.CUlaunchAttribute()
+            attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            cluster = attribute.value.clusterDim
+            cluster.x, cluster.y, cluster.z = sizes.cluster
+            config.attrs, config.numAttrs = [attribute], 1
+        return config
+
+    def _map(self, called: MatmulSpec, arrays: Sequence[Array], box: Any) -> Any:  # noqa: ANN401 - the driver's
+        """The tensor map of an operand, innermost axis first."""
+        driver = self._driver
+        shape, strides, address, size = _as_mapped(called, arrays, box.operand)
+        kind = getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[size]}")
+        with reported(f"describing an operand of a kernel for {self._form.target.name}"):
+            return checked(
+                driver.cuTensorMapEncodeTiled(
+                    kind,
+                    len(shape),
+                    address,
+                    [driver.cuuint64_t(extent) for extent in reversed(shape)],
+                    [driver.cuuint64_t(stride) for stride in reversed(strides[:-1])],
+                    [driver.cuuint32_t(extent) for extent in reversed(box.shape)],
+                    [driver.cuuint32_t(1)] * len(shape),
+                    driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+                    getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_SWIZZLES[box.swizzle]}"),
+                    driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                    driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+                )
+            )
+
+
+def _object(core: Any, form: GpuStages) -> Any:  # noqa: ANN401 - cuda-core, and its object
+    """The kernel's code as cuda-core loads it."""
+    from tilewright.emit import gpu
+
+    try:
+        cubin = gpu.assemble(form).cubin
+    except TargetError:  # There is no assembler here; the driver has one.
+        return core.ObjectCode.from_ptx(form.binary)
+    except LoweringError as e:
+        raise TargetError(e.what, where=f"a kernel for {form.target.name}") from e
+    return core.ObjectCode.from_cubin(cubin)
+
+
+def _as_mapped(
+    spec: MatmulSpec, arrays: Sequence[Array], number: int
+) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
+    """Extents, strides in bytes, address and bytes of an element of an operand, or the result, as its tensor map takes them.
+
+    Axes of a batch of one entry for all are left out. Rows, even of one, are apart by a multiple of 16 bytes; an operand without
+    elements is never read, and stands for one of some.
+    """
+    array = arrays[number]
+    axes = (*spec.operands, spec.result)[number].looped(spec.batch)
+    shape = tuple(array.shape[axis] for axis in axes)
+    step = gpu_call.ALIGNMENT
+    if 0 in shape:
+        place = gpu_call.address(arrays[-1]) // step * step
+        return (1,) * (len(axes) - 1) + (step,), (step * array.itemsize,) * len(axes), place, array.itemsize
+    strides = tuple(
+        array.strides[axis] if array.shape[axis] > 1 else -(-array.strides[axis] // step) * step for axis in axes
+    )
+    return shape, strides, gpu_call.address(array), array.itemsize
