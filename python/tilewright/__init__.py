@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         TilewrightError,
     )
     from tilewright.nibbles import pack_nibbles, unpack_nibbles
+    from tilewright.operator_specs import AttentionSpec
     from tilewright.payload.epilogues import (
         bias,
         cast,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         tanh,
     )
     from tilewright.payload.operators import error_bound, reference
+    from tilewright.runtime.attention import attention
     from tilewright.runtime.compile import compile, matmul
     from tilewright.runtime.compile_all import compile_all
     from tilewright.runtime.compile_module import compile_chain, compile_module
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     targets: Any  # a package that can be called, for which there is no type
 
 _ORIGINS = {
+    "AttentionSpec": "operator_specs",
     "LoweringError": "errors",
     "OperandError": "errors",
     "ScheduleError": "errors",
@@ -94,6 +97,7 @@ _ORIGINS = {
     "unpack_nibbles": "nibbles",
     "error_bound": "payload.operators",
     "reference": "payload.operators",
+    "attention": "runtime.attention",
     "compile": "runtime.compile",
     "compile_all": "runtime.compile_all",
     "matmul": "runtime.compile",
@@ -108,6 +112,7 @@ _ORIGINS = {
 }
 
 __all__ = [
+    "AttentionSpec",
     "Blocking",
     "Dim",
     "Epilogue",
@@ -122,6 +127,7 @@ __all__ = [
     "Target",
     "TargetError",
     "TilewrightError",
+    "attention",
     "bias",
     "cast",
     "clamp",

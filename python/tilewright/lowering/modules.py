@@ -15,6 +15,7 @@ from tilewright.lowering import (
     math_functions,
     narrow_stores,
     pipelines,
+    small_floats,
     workspace,
 )
 from tilewright.mlir import ir
@@ -334,6 +335,8 @@ def to_llvm(module: ir.Module, name: str, target: Target) -> None:
     attributes = {"sym_name": f'"{name}"', "llvm.linkage": _INTERNAL, **entry.target_attributes(target)}
     for key, text in attributes.items():
         _tilewright.set_attribute(_function(module).operation, key, text)
+    with module.context:
+        small_floats.expand(module.operation, target)
     text = str(module)
     halves = [each for each in half_floats.CONVERTERS if re.search(rf"\b{each}\b|x{each}\b", text)]
     with module.context:

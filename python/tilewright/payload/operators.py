@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.dims import Dim
 from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError
 from tilewright.operator_specs import OperatorSpec
@@ -77,9 +78,17 @@ def check(spec: OperatorSpec, operands: tuple[NDArray[Any], ...]) -> None:
     for each, array in zip(wanted, operands, strict=True):
         if not isinstance(array, np.ndarray):
             raise OperandError(f"is a {type(array).__name__}", operand=each.name, expected="a numpy array")
-        if array.shape != each.shape:
+        if not _fits(array.shape, each.shape):
             raise OperandError(f"has shape {array.shape}", operand=each.name, expected=f"{each.shape} for {spec}")
         if array.dtype != to_numpy(each.type):
             raise OperandError(
                 f"is of type {array.dtype.str}", operand=each.name, expected=f"{each.type.numpy} for {spec}"
             )
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[Any, ...]) -> bool:
+    """Whether an array of that shape has the extents of the spec, of which only a call tells some."""
+    return len(shape) == len(wanted) and all(
+        size in extent if isinstance(extent, Dim) else size == extent
+        for size, extent in zip(shape, wanted, strict=True)
+    )

@@ -22,12 +22,9 @@ def floats(
 def halves(
     buffer: ir.Value, indices: Sequence[ir.Value], element: str, count: int, whole: int | None = None
 ) -> ir.Value:
-    """The same as bf16."""
+    """The same as bf16, of types whose numbers are all bf16 too."""
     loaded = load(buffer, indices, dtype(element).mlir, count, whole)
-    if element == "bf16":
-        return loaded
-    wide = arith.extf(ir.VectorType.get([count], ir.F32Type.get()), loaded)
-    return arith.truncf(ir.VectorType.get([count], ir.BF16Type.get()), wide)
+    return loaded if element == "bf16" else arith.extf(ir.VectorType.get([count], ir.BF16Type.get()), loaded)
 
 
 def words(

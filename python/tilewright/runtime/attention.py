@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Attention of numpy arrays, without a spec: `tilewright.attention`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import from_numpy
+from tilewright.errors import OperandError
+from tilewright.operator_specs.attention import AttentionSpec, Causal
+from tilewright.runtime.compile import compile
+from tilewright.runtime.operator_kernel import OperatorKernel
+from tilewright.schedules.threads import check
+
+Array = np.ndarray[Any, Any]
+_LEAST_AXES = 2
+
+
+def attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None = None,
+    *,
+    causal: Causal = False,
+    scale: float | None = None,
+    threads: int = 1,
+    out: Array | None = None,
+) -> Array:
+    """softmax(scale · Q·Kᵀ + mask) · V, with the spec inferred, compiled once for each set of shapes and types, and kept.
+
+    Args:
+        q: Queries of shape (*batch, heads, queries, head), or (queries, head) for one head.
+        k: Keys of shape (*batch, kv_heads, keys, head), of a divisor of the heads.
+        v: Values of shape (*batch, kv_heads, keys, value_head).
+        mask: What is added to the scores, or, of bool or uint8, which keys are seen; its shape is broadcast to
+            (*batch, heads, queries, keys), as numpy does it.
+        causal: As `AttentionSpec.causal`.
+        scale: What scores are multiplied with; None: 1 / sqrt(head).
+        threads: As for `tilewright.compile`.
+        out: Where the result is written; None: a new array.
+
+    Returns:
+        The result, of shape (*batch, heads, queries, value_head) and the type of the queries. A query that sees no key gets zeros.
+
+    Raises:
+        OperandError: An operand is no array, or shapes or types do not fit.
+        SpecError: An element type is not supported, or an option is not what it can be.
+    """
+    operands = {"q": q, "k": k, "v": v}
+    for name, operand in operands.items():
+        if not isinstance(operand, np.ndarray) or operand.ndim < _LEAST_AXES:
+            raise OperandError(
+                f"is a {type(operand).__name__}"
+                if not isinstance(operand, np.ndarray)
+                else f"is of shape {operand.shape}",
+                operand=name,
+                expected="a numpy array of shape (*batch, heads, length, head), or (length, head)",
+            )
+    if q.ndim == _LEAST_AXES:
+        one = [each[None] if each.ndim == _LEAST_AXES else each for each in operands.values()]
+        whole = None if out is None else out[None]
+        result = attention(*one, mask, causal=causal, scale=scale, threads=threads, out=whole)
+        return result[0] if out is None else out
+    given = _mask(mask, (*q.shape[:-1], k.shape[-2]), q.ndim - 3)
+    kernel = _kept(
+        q.shape,
+        k.shape,
+        v.shape,
+        (q.dtype, k.dtype, v.dtype),
+        None if given is None else (given[0].dtype, given[1]),
+        causal,
+        None if scale is None else float(scale),
+        check(threads, "attention"),
+    )
+    return kernel(*operands.values(), *(() if given is None else (given[0],)), out=out)
+
+
+def _mask(mask: Array | None, scores: tuple[int, ...], batch: int) -> tuple[Array, str] | None:
+    """The mask as a kernel takes it, and its axes: those along which it is one for all are left out."""
+    if mask is None:
+        return None
+    if not isinstance(mask, np.ndarray):
+        raise OperandError(f"is a {type(mask).__name__}", operand="mask", expected="a numpy array")
+    try:
+        whole = np.broadcast_to(mask, scores)
+    except ValueError:
+        raise OperandError(
+            f"is of shape {mask.shape}", operand="mask", expected=f"one that is broadcast to {scores}"
+        ) from None
+    shape = (1,) * (len(scores) - mask.ndim) + mask.shape
+    present = (any(size != 1 for size in shape[:batch]), shape[batch] != 1, shape[batch + 1] != 1)
+    axes = "".join(axis for axis, has in zip("bhm", present, strict=True) if has)
+    kept = (*[slice(None) if present[0] else slice(1)] * batch, *(slice(None) if has else slice(1) for has in present[1:]))
+    dropped = (*(range(batch) if not present[0] else ()), *(batch + at for at, has in enumerate(present[1:]) if not has))
+    whole = np.ascontiguousarray(whole[kept].squeeze(dropped) if 0 not in scores else _empty(scores, dropped, mask))
+    return whole.view(np.uint8) if whole.dtype == np.bool_ else whole, f"{axes}n"
+
+
+def _empty(scores: tuple[int, ...], dropped: tuple[int, ...], mask: Array) -> Array:
+    """A mask without elements, or of none that is used."""
+    return np.zeros([size for axis, size in enumerate(scores) if axis not in dropped], mask.dtype)
+
+
+@lru_cache(maxsize=1024)
+def _kept(
+    q: tuple[int, ...],
+    k: tuple[int, ...],
+    v: tuple[int, ...],
+    types: tuple[np.dtype[Any], ...],
+    mask: tuple[np.dtype[Any], str] | None,
+    causal: Causal,
+    scale: float | None,
+    threads: int,
+) -> OperatorKernel:
+    """The kernel for operands of these shapes and types."""
+    expected = {"k": (*q[:-3], "a divisor of the heads", "keys", q[-1]), "v": (*k[:-1], "value_head")}
+    if len(k) != len(q) or k[:-3] != q[:-3] or k[-1] != q[-1] or not k[-3] or q[-3] % k[-3]:
+        raise OperandError(f"is of shape {k}", operand="k", expected=f"({', '.join(map(str, expected['k']))})")
+    if v[:-1] != k[:-1]:
+        raise OperandError(f"is of shape {v}", operand="v", expected=f"({', '.join(map(str, expected['v']))})")
+    spec = AttentionSpec(
+        queries=q[-2],
+        keys=k[-2],
+        head=q[-1],
+        heads=q[-3],
+        kv_heads=k[-3],
+        value_head=v[-1],
+        batch=q[:-3],
+        **{name: from_numpy(each).name for name, each in zip("qkv", types, strict=True)},
+        scale=scale,
+        causal=causal,
+        mask=None if mask is None else from_numpy(mask[0]).name,
+        mask_axes="mn" if mask is None else mask[1],
+    )
+    return compile(spec, threads=threads)
