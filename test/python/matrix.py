@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles and runs specs drawn from a table of axes, on operands between pages that nobody may touch. A program.
 
-Usage: matrix.py [--first SEED] [--count N] [--on host|TARGET|PROCESSOR|amx]
+Usage: matrix.py [--first SEED] [--count N] [--on host|TARGET|PROCESSOR|amx|vulkan]
+
+Where some specs are not supported, as on GPUs, those are counted apart, and N others run.
 
 Each seed draws one case, the same in every run. It is announced before it is compiled, so that the last line of a process
 that a kernel ended names the case; ``matrix.py --first SEED --count 1`` runs that one again.
@@ -10,6 +12,7 @@ that a kernel ended names the case; ``matrix.py --first SEED --count 1`` runs th
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 import time
@@ -353,15 +356,31 @@ def _timed(spent: Counter[str], what: str) -> Iterator[None]:
 def main(first: int, count: int, on: str) -> None:
     """Runs the cases of `count` seeds, and says what they took."""
     place, spent = runner(on), Counter[str]()
-    for seed in range(first, first + count):
-        case = draw(seed)
-        sys.stdout.write(f"{case} on {on}\n")
-        sys.stdout.flush()
-        run(case, place, spent)
+    refused: list[str] = []
+    seeds = itertools.count(first)
+    for _ in range(count):
+        while not _is_run(draw(next(seeds)), place, spent, refused):
+            pass
     parts = ", ".join(f"{what} {milliseconds / 1000:.1f} s" for what, milliseconds in spent.items())
     sys.stdout.write(
-        f"{count} cases from seed {first} on {on}: {parts}; {spent['compile'] / count:.0f} ms to compile one\n"
+        f"{count} cases from seed {first} on {on}: {parts}; {spent['compile'] / count:.0f} ms to compile one"
+        f"{f'; {len(refused)} not supported' if refused else ''}\n"
     )
+
+
+def _is_run(case: Case, place: Runner, spent: Counter[str], refused: list[str]) -> bool:
+    """Runs a case, if that is supported there; otherwise says why not."""
+    sys.stdout.write(f"{case} on {place.name}\n")
+    sys.stdout.flush()
+    try:
+        run(case, place, spent)
+    except tw.SpecError as error:
+        if not place.refuses:
+            raise
+        refused.append(f"{error.what}")
+        sys.stdout.write(f"  refused: {error.what}\n")
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -34,6 +34,10 @@ ARM = tuple(
 """Every target of QEMU's other architecture that it runs."""
 
 
+GPUS = ("sm_80", "sm_90a")
+"""Those whose kernels the emulator runs: all that its kind of warps and copies can be asked for."""
+
+
 @dataclass(frozen=True)
 class Runner:
     """A place where kernels run.
@@ -41,23 +45,30 @@ class Runner:
     Attributes:
         name: What it is called on the command line.
         compile: Makes a kernel of a spec and of the options of `tilewright.compile`.
+        refuses: Whether some specs are not supported there, which `tilewright.SpecError` says.
     """
 
     name: str
-    compile: Callable[[tw.MatmulSpec, Mapping[str, Any]], tw.Kernel]
+    compile: Callable[[tw.MatmulSpec, Mapping[str, Any]], Any]
+    refuses: bool = False
 
 
 HOST = Runner("host", lambda spec, options: tw.compile(spec, cache=False, **options))
 
 
 def runner(name: str) -> Runner:
-    """The place of that name: "host", a row of `ARM`, "qemu:" and a level of `X86`, or "amx"."""
+    """The place of that name: "host", a row of `ARM`, "qemu:" and a level of `X86`, "amx", "gpu:" and one of `GPUS`, "vulkan"."""
     if name == "host":
         return HOST
     if name == "amx":
         # Tiles of registers take no blocks of any size.
         multiply = _fixed(amx.target("amx-fp16"), _amx())
         return Runner(name, lambda spec, options: multiply(spec, {**options, "parameters": {}}))
+    if name == "vulkan" or name.startswith("gpu:"):
+        # The strategies, sizes and threads of cases are a processor's.
+        device = {} if name == "vulkan" else {"device": "emulated"}
+        target = name.removeprefix("gpu:")
+        return Runner(name, lambda spec, _: tw.compile(spec, target=target, cache=False, **device), refuses=True)
     if name.startswith("qemu:"):
         level = name.removeprefix("qemu:")
         return Runner(name, _fixed(tw.targets.get(level), Emulator(str(QEMU_X86), ("-cpu", X86[level]), exact=False)))

@@ -13,11 +13,14 @@ import matrix
 import matrix_targets
 import pytest
 import tilewright as tw
+from tilewright.runtime import vulkan
 
 PROGRAM = Path(__file__).with_name("matrix.py")
 SPECS, CHUNK = {"short": 300, "long": 2000}, 50
 EMULATED = {"short": 12, "long": 100}
 """The first of these on each emulated processor."""
+GPU_SHARE = 4
+"""A part of that on GPUs, whose emulator takes seconds for one."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -59,6 +62,19 @@ def test_on_plain_processors(level, count):
 )
 def test_on_amx(count):
     run(0, 2 * count, "amx")
+
+
+@pytest.mark.parametrize("target", matrix_targets.GPUS)
+def test_on_emulated_gpus(target, count):
+    run(0, count // GPU_SHARE, f"gpu:{target}")
+
+
+def test_on_vulkan(count):
+    try:
+        vulkan.device_name()
+    except tw.TilewrightError as error:
+        pytest.skip(str(error))
+    run(0, count // GPU_SHARE, "vulkan")
 
 
 def test_cases_are_distinct_and_have_every_kind():
