@@ -59,7 +59,7 @@ public:
     if (options.getLookup() && !byTable && rhs.isComputed) // Nothing else reads in that order.
       return false;
     if (byTable) // Each multiplication waits for the one before it that adds to the same sums.
-      chains = std::clamp<int64_t>(sumsInFlight / (rows * columns), 1, options.getWays());
+      chains = std::clamp<int64_t>(sumsInFlight / (rows * columns), 1, mostChains);
     return width % (lanes * depth()) == 0;
   }
 
@@ -114,6 +114,8 @@ public:
 private:
   /// Sums of one instruction that are on their way at once, at least: its latency by how many start in a cycle.
   static constexpr int64_t sumsInFlight = 8;
+  /// Each of them is scaled by itself.
+  static constexpr int64_t mostChains = 2;
 
   /// Whether elements of B can be looked up: those of whole blocks, and none that are beyond the last one.
   bool tableFits() {
@@ -144,14 +146,19 @@ private:
       for (int64_t j = 0; j < columns; ++j) {
         std::array<Value, 2> at = placeOf(rhs, k, j);
         Value words = functions[1]->words(at, block, ways), table = tableOf(at, size, words.getType());
+        Value factor = functions[1]->factor(at, lanes);
+        SmallVector<Value> sums = factor ? zeros() : partial;
         for (int64_t way = 0; way < ways; ++way) {
           Value right = lookedUp(table, words, way);
           for (int64_t i = 0; i < rows; ++i)
             for (int64_t start = 0; start < size; start += step) {
-              Value &each = partial[(i * columns + j) * chains + (way * (size / step) + start / step) % chains];
+              Value &each = sums[(i * columns + j) * chains + (way * (size / step) + start / step) % chains];
               each = multiplied(part(left[i][way], start), part(right, start), each);
             }
         }
+        for (int64_t i = 0; i < rows; ++i)
+          for (int64_t each = (i * columns + j) * chains, end = each + chains; each < end; ++each)
+            partial[each] = factor ? vector::FMAOp::create(rewriter, loc, sums[each], factor, partial[each]) : sums[each];
       }
     }
     return partial;

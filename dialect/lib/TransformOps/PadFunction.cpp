@@ -250,9 +250,41 @@ Value PadFunction::words(std::array<Value, 2> at, int64_t block, int64_t ways) {
   return vector::BitCastOp::create(rewriter, loc, type, read);
 }
 
+/// Whether `value` in the body of `generic` depends on the element that its first input has.
+static bool dependsOnElement(linalg::GenericOp generic, Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return argument.getArgNumber() == 0;
+  return llvm::any_of(value.getDefiningOp()->getOperands(), [&](Value each) { return dependsOnElement(generic, each); });
+}
+
+PadFunction::Product PadFunction::product() {
+  Value result = generic.getBlock()->getTerminator()->getOperand(0);
+  auto rounded = result.getDefiningOp<arith::TruncFOp>();
+  // What f16 cannot hold is infinite before it is added up, and need not be afterwards.
+  bool isWide = !rounded || rounded.getOut().getType().isBF16();
+  auto multiplied = (rounded ? rounded.getIn() : result).getDefiningOp<arith::MulFOp>();
+  if (isWide && multiplied)
+    for (auto [element, factor] : {std::pair(multiplied.getLhs(), multiplied.getRhs()),
+                                   std::pair(multiplied.getRhs(), multiplied.getLhs())})
+      if (dependsOnElement(generic, element) && !dependsOnElement(generic, factor))
+        return {element, factor};
+  return {result, Value()};
+}
+
+Value PadFunction::factor(std::array<Value, 2> at, int64_t lanes) {
+  Value factor = product().factor;
+  return factor ? computed(inWhole(at), lanes, factor) : Value();
+}
+
 Value PadFunction::table(std::array<Value, 2> at) {
   constexpr int64_t count = 1 << codeBits;
-  at = inWhole(at);
+  Value table = computed(inWhole(at), count, product().element);
+  auto type = VectorType::get({count}, elementType(*generic.getDpsInitOperand(0)));
+  return table.getType() == type ? table : arith::TruncFOp::create(rewriter, loc, type, table).getResult();
+}
+
+/// What the body computes as `wanted` for each of `count` codes, as a vector.
+Value PadFunction::computed(std::array<Value, 2> at, int64_t count, Value wanted) {
   VectorBody body(rewriter, loc, {count});
   for (OpOperand *operand : generic.getDpsInputOperands()) {
     VectorType type = body.type(elementType(*operand));
@@ -271,8 +303,7 @@ Value PadFunction::table(std::array<Value, 2> at) {
     }
     body.map(generic.getMatchingBlockArgument(operand), vector);
   }
-  Block *block = generic.getBlock();
-  for (Operation &op : block->without_terminator())
+  for (Operation &op : generic.getBlock()->without_terminator())
     body.repeat(op);
-  return body.of(block->getTerminator()->getOperand(0));
+  return body.of(wanted);
 }

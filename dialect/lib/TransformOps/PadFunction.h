@@ -38,11 +38,21 @@ public:
   static bool isOfCodes(mlir::linalg::GenericOp generic, int64_t block, int64_t ways);
   /// The elements of the block that begins at `at`, a word for each `ways` that lie side by side.
   mlir::Value words(std::array<mlir::Value, 2> at, int64_t block, int64_t ways);
-  /// What the block that begins at `at` has for each of the sixteen codes.
+  /// What the block that begins at `at` has for each of the sixteen codes, but for its factor.
   mlir::Value table(std::array<mlir::Value, 2> at);
+  /// What all elements of the block that begins at `at` are multiplied by in the end, `lanes` times; null when by nothing.
+  mlir::Value factor(std::array<mlir::Value, 2> at, int64_t lanes);
+  bool hasFactor() { return product().factor != nullptr; }
 
 private:
   static constexpr int64_t codeBits = 4;
+
+  /// What depends on an element, and what it is multiplied by in the end; the latter null when by nothing.
+  struct Product {
+    mlir::Value element, factor;
+  };
+  Product product();
+  mlir::Value computed(std::array<mlir::Value, 2> at, int64_t count, mlir::Value wanted);
 
   std::array<mlir::Value, 2> inWhole(std::array<mlir::Value, 2> at);
   mlir::Value operandVector(mlir::OpOperand &operand, std::array<mlir::Value, 2> at, unsigned along, int64_t width,
