@@ -102,7 +102,9 @@ public:
       Value sum = sums.partial[i * chains];
       for (int64_t chain = 1; chain < chains; ++chain)
         sum = arith::AddFOp::create(rewriter, loc, sum, sums.partial[i * chains + chain]);
-      scalars.push_back(vector::ReductionOp::create(rewriter, loc, vector::CombiningKind::ADD, sum));
+      // In pairs, and not one after the other: the sums have no order to begin with.
+      scalars.push_back(vector::ReductionOp::create(rewriter, loc, vector::CombiningKind::ADD, sum,
+                                                    arith::FastMathFlags::reassoc));
     }
     auto type = cast<VectorType>(contract.getAccType());
     Value added = vector::FromElementsOp::create(rewriter, loc, type, scalars);
