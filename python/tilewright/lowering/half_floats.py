@@ -34,6 +34,7 @@ _MOVES = frozenset(
         "llvm.extractvalue",
         "llvm.insertelement",
         "llvm.insertvalue",
+        "llvm.intr.masked.gather",
         "llvm.intr.masked.load",
         "llvm.intr.masked.store",
         "llvm.intr.vector.deinterleave2",

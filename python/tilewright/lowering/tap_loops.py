@@ -36,7 +36,8 @@ def split(reads: Sequence[Read], flat: ir.Value, patches: Patches) -> list[Read]
             loops.setdefault(around, []).append(each)
     left: list[Read] = []
     for loop, own in loops.items():
-        unit = gcd(*(_unit(each, loop, patches) for each in own)) if loop.name == "scf.for" else 0
+        units = [_unit(each, loop, patches) for each in own] if loop.name == "scf.for" else [0]
+        unit = gcd(*units) if all(units) else 0
         if unit and all(unit % _lanes(each) == 0 for each in own):
             with ir.InsertionPoint(loop), loop.location:
                 _split(loop, own, unit, flat, patches)

@@ -9,7 +9,7 @@ from typing import Union
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, scf
 
-Size = Union[int, ir.Value]
+Size = Union[int, ir.Value]  # noqa: UP007 - evaluated by Python 3.10
 """An index that is known now, or only when the kernel is called."""
 Values = list[ir.Value]
 
@@ -20,28 +20,28 @@ def at(size: Size) -> ir.Value:
 
 
 def add(x: Size, y: Size) -> Size:
-    """x + y."""
+    """The sum."""
     if isinstance(x, int) and isinstance(y, int):
         return x + y
     return arith.addi(at(x), at(y))
 
 
 def subtract(x: Size, y: Size) -> Size:
-    """x - y."""
+    """The difference."""
     if isinstance(x, int) and isinstance(y, int):
         return x - y
     return arith.subi(at(x), at(y))
 
 
 def multiply(x: Size, y: Size) -> Size:
-    """x·y."""
+    """The product."""
     if isinstance(x, int) and isinstance(y, int):
         return x * y
     return arith.muli(at(x), at(y))
 
 
 def divide(x: Size, y: Size) -> Size:
-    """x / y, rounded down; neither is below zero."""
+    """The quotient, rounded down; neither is below zero."""
     if isinstance(x, int) and isinstance(y, int):
         return x // y
     return at(x) if y == 1 else arith.divui(at(x), at(y))
@@ -104,6 +104,6 @@ def branch(
     with ir.InsertionPoint(made.then_block):
         scf.YieldOp(list(then() or ()))
     if otherwise is not None:
-        with ir.InsertionPoint(made.else_block):
+        with ir.InsertionPoint(made.regions[1].blocks[0]):
             scf.YieldOp(list(otherwise()))
     return list(made.results)

@@ -20,8 +20,8 @@ from functools import reduce
 
 from tilewright.dtypes import dtype
 from tilewright.lowering.attention import build, convert
-from tilewright.lowering.attention.blocks import Blocks, inverse, load_mask, store
 from tilewright.lowering.attention.build import Size, Values
+from tilewright.lowering.attention.code import Code, inverse, load_mask, store
 from tilewright.lowering.attention.problem import Head
 from tilewright.lowering.attention.tile import multiply_add
 from tilewright.mlir import ir
@@ -45,23 +45,23 @@ class Decode:
     """The code of the queries that share one head of keys.
 
     Attributes:
-        blocks: The operands, arithmetic and buffers.
+        code: The operands, arithmetic and buffers.
         head: The head of keys.
         rows: How many queries there are.
     """
 
-    blocks: Blocks
+    code: Code
     head: Head
     rows: int
 
     @property
     def _chunk(self) -> int:
         """Elements of a vector that is multiplied."""
-        return self.blocks.plan.lanes * self.blocks.plan.depth
+        return self.code.plan.lanes * self.code.plan.depth
 
     def run(self) -> None:
         """Computes all of them."""
-        blocks, plan = self.blocks, self.blocks.plan
+        code, plan = self.code, self.code.plan
         self._begin()
 
         def block(first_key: ir.Value) -> None:
@@ -75,19 +75,19 @@ class Decode:
                 self._weigh(row, first_key)
             self._values(first_key, count)
 
-        seen = blocks.seen(build.subtract(self.rows, 1))
+        seen = code.seen(build.subtract(self.rows, 1))
         build.loop(seen, plan.kc, block)
         self._end()
 
     def _begin(self) -> None:
         """Brings the queries into words, and starts the sums."""
-        blocks, plan, spec = self.blocks, self.blocks.plan, self.blocks.problem.spec
-        vectors, scratch = blocks.vectors, blocks.scratch
+        code, plan, spec = self.code, self.code.plan, self.code.problem.spec
+        vectors, scratch = code.vectors, code.scratch
         for row in range(self.rows):
             place = self.head.query(build.at(row))
             for at in range(0, spec.head, self._chunk):
                 words = convert.words(
-                    blocks.problem.q, [*place, build.at(at)], spec.q, plan.lanes, pairs=plan.pairs, whole=spec.head - at
+                    code.problem.q, [*place, build.at(at)], spec.q, plan.lanes, pairs=plan.pairs, whole=spec.head - at
                 )
                 vector.store(words, scratch["queries"], [build.at(row), build.at(at // plan.depth)])
             for at in range(0, spec.value_head, plan.lanes):
@@ -97,18 +97,18 @@ class Decode:
 
     def _weigh(self, row: int, first_key: ir.Value) -> None:
         """Makes weights of a block's scores for one query, and rescales its sums."""
-        blocks, plan, spec = self.blocks, self.blocks.plan, self.blocks.problem.spec
-        vectors, scratch = blocks.vectors, blocks.scratch
+        code, plan, spec = self.code, self.code.plan, self.code.problem.spec
+        vectors, scratch = code.vectors, code.scratch
         at_row, first = build.at(row), build.at(0)
         limit = self._limit(row)
         scores = [self._seen(at_row, first_key, key, limit) for key in range(0, plan.kc, plan.lanes)]
         before = vector.load(vectors.floats, scratch["largest"], [at_row, first])
         top = vectors.larger(vectors.spread(reduce(vectors.larger, scores), vectors.larger), before)
-        rescale = vectors.power(arith.subf(before, top), blocks.factor)
+        rescale = vectors.power(arith.subf(before, top), code.factor)
         vector.store(top, scratch["largest"], [at_row, first])
         total = arith.mulf(vector.load(vectors.floats, scratch["weights"], [at_row, first]), rescale)
         for number, score in enumerate(scores):
-            weights = vectors.power(arith.subf(score, top), blocks.factor)
+            weights = vectors.power(arith.subf(score, top), code.factor)
             place = [at_row, build.at(number * plan.lanes)]
             if plan.pairs:
                 vector.store(convert.narrowed(weights, "bf16"), scratch["powers"], place)
@@ -123,61 +123,57 @@ class Decode:
 
     def _seen(self, row: ir.Value, first_key: ir.Value, key: int, limit: ir.Value) -> ir.Value:
         """A vector of a query's scores in the block, from key number `key` on, those that it does not see -Inf."""
-        blocks, spec = self.blocks, self.blocks.problem.spec
-        vectors = blocks.vectors
+        code, spec = self.code, self.code.problem.spec
+        vectors = code.vectors
         number = build.at(build.add(first_key, key))
-        scores = vector.load(vectors.floats, blocks.scratch["scores"], [row, build.at(key)])
-        if blocks.scaled:
+        scores = vector.load(vectors.floats, code.scratch["scores"], [row, build.at(key)])
+        if code.scaled:
             scores = arith.mulf(scores, vectors.number(spec.scale))
-        if blocks.problem.mask is not None:
-            left = build.at(build.subtract(blocks.problem.keys, number))
-            scores = arith.addf(scores, load_mask(blocks, [*self.head.masked(row), number], left))
+        if code.problem.mask is not None:
+            left = build.at(build.subtract(code.problem.keys, number))
+            scores = arith.addf(scores, load_mask(code, [*self.head.masked(row), number], left))
         numbers = arith.addi(vectors.splat_index(number), vectors.counting())
         beyond = arith.cmpi(arith.CmpIPredicate.sgt, numbers, limit)
         return arith.select(beyond, vectors.number(float("-inf")), scores)
 
     def _limit(self, row: int) -> ir.Value:
         """The last key that a query sees, in each lane."""
-        blocks = self.blocks
-        last = build.subtract(blocks.problem.keys, 1)
-        if blocks.problem.spec.causal:
-            query = row % int(blocks.problem.spec.queries)
-            last = build.least(last, build.add(query, blocks.offset))
-        return blocks.vectors.splat_index(build.at(last))
+        code = self.code
+        last = build.subtract(code.problem.keys, 1)
+        if code.problem.spec.causal:
+            query = row % int(code.problem.spec.queries)
+            last = build.least(last, build.add(query, code.offset))
+        return code.vectors.splat_index(build.at(last))
 
     def _scores(self, rows: range, first_key: ir.Value, count: Size) -> None:
         """Computes the scores of some queries with a block of keys into scratch memory: of all of them with a few keys at once."""
-        blocks, plan, spec = self.blocks, self.blocks.plan, self.blocks.problem.spec
+        code, plan, spec = self.code, self.code.plan, self.code.problem.spec
         keys = plan.lanes // len(rows)
-        last = build.subtract(blocks.problem.keys, 1)
+        last = build.subtract(code.problem.keys, 1)
 
         def tile(key: ir.Value) -> None:
             numbers = [build.least(build.add(build.add(first_key, key), each), last) for each in range(keys)]
             if rows.start == 0:
-                self._prefetch(blocks.problem.k, numbers, spec.head, spec.k)
+                self._prefetch(code.problem.k, numbers, spec.head, spec.k)
             scores = self._products(rows, [self.head.key(each) for each in numbers])
             for at, row in enumerate(rows):
-                part = vector.extract_strided_slice(
-                    blocks.vectors.of("f32", keys), scores, [at * keys], [keys], [1]
-                )
-                vector.store(part, blocks.scratch["scores"], [build.at(row), key])
+                part = vector.extract_strided_slice(code.vectors.of("f32", keys), scores, [at * keys], [keys], [1])
+                vector.store(part, code.scratch["scores"], [build.at(row), key])
 
         build.loop(count, keys, tile)
 
     def _products(self, rows: range, places: Sequence[Values]) -> ir.Value:
         """The products of each of some queries with each of some keys, of both together as many as there are lanes."""
-        blocks, plan, spec = self.blocks, self.blocks.plan, self.blocks.problem.spec
-        vectors = blocks.vectors
+        code, plan, spec = self.code, self.code.plan, self.code.problem.spec
+        vectors = code.vectors
         word = vectors.of("i32" if plan.pairs else "f32")
 
         def add(sums: Values, at: Size, whole: int) -> Values:
             """Adds the products of a vector of the head, from element `at` on, which has so many elements."""
             step = build.at(build.divide(at, plan.depth))
-            queries = [vector.load(word, blocks.scratch["queries"], [build.at(row), step]) for row in rows]
+            queries = [vector.load(word, code.scratch["queries"], [build.at(row), step]) for row in rows]
             keys = [
-                convert.words(
-                    blocks.problem.k, [*place, build.at(at)], spec.k, plan.lanes, pairs=plan.pairs, whole=whole
-                )
+                convert.words(code.problem.k, [*place, build.at(at)], spec.k, plan.lanes, pairs=plan.pairs, whole=whole)
                 for place in places
             ]
             pairs = [(query, key) for query in queries for key in keys]
@@ -194,7 +190,7 @@ class Decode:
 
     def _values(self, first_key: ir.Value, count: Size) -> None:
         """Adds a block of values to the sums, by their weights."""
-        spec, lanes = self.blocks.problem.spec, self.blocks.plan.lanes
+        spec, lanes = self.code.problem.spec, self.code.plan.lanes
         for start in range(0, spec.value_head, lanes * _HELD):
             columns = range(start, min(spec.value_head, start + lanes * _HELD), lanes)
             together = max(1, _SUMS // len(columns))
@@ -203,9 +199,9 @@ class Decode:
 
     def _add_values(self, first_key: ir.Value, count: Size, columns: range, rows: range) -> None:
         """The same for vectors of the result that start at `columns`, and some queries."""
-        blocks, plan, spec = self.blocks, self.blocks.plan, self.blocks.problem.spec
-        vectors, scratch = blocks.vectors, blocks.scratch
-        last = build.subtract(blocks.problem.keys, 1)
+        code, plan, spec = self.code, self.code.plan, self.code.problem.spec
+        vectors, scratch = code.vectors, code.scratch
+        last = build.subtract(code.problem.keys, 1)
         places = [[build.at(row), build.at(column)] for row in rows for column in columns]
         old = [vector.load(vectors.floats, scratch["sums"], place) for place in places]
 
@@ -214,7 +210,7 @@ class Decode:
             numbers = [number] + [build.least(build.add(number, 1), last)] * (plan.depth - 1)
             heads = [self.head.key(each) for each in numbers]
             if columns.start == rows.start == 0:
-                self._prefetch(blocks.problem.v, numbers, spec.value_head, spec.v)
+                self._prefetch(code.problem.v, numbers, spec.value_head, spec.v)
             values = self._words(columns, heads)
             found = list(sums)
             for at, row in enumerate(rows):
@@ -235,26 +231,26 @@ class Decode:
         """
         if self.rows == 1:
             return
-        last = build.subtract(self.blocks.problem.keys, 1)
+        last = build.subtract(self.code.problem.keys, 1)
         for number in numbers:
-            place = self.head.key(build.least(build.add(number, self.blocks.plan.kc), last))
+            place = self.head.key(build.least(build.add(number, self.code.plan.kc), last))
             for at in range(0, size, _LINE // dtype(element).bytes):
                 memref.prefetch(operand, [*place, build.at(at)], is_write=False, locality_hint=2, is_data_cache=True)
 
     def _weight(self, row: int, key: ir.Value) -> ir.Value:
         """The weight of a key, or of a pair of them, in each lane."""
-        blocks, plan = self.blocks, self.blocks.plan
+        code, plan = self.code, self.code.plan
         place = [build.at(row), key]
         if not plan.pairs:
-            one = vector.load(blocks.vectors.of("f32", 1), blocks.scratch["scores"], place)
-            return vector.broadcast(blocks.vectors.floats, one)
-        two = vector.load(blocks.vectors.of("bf16", 2), blocks.scratch["powers"], place)
-        return vector.broadcast(blocks.vectors.integers, vector.bitcast(blocks.vectors.of("i32", 1), two))
+            one = vector.load(code.vectors.of("f32", 1), code.scratch["scores"], place)
+            return vector.broadcast(code.vectors.floats, one)
+        two = vector.load(code.vectors.of("bf16", 2), code.scratch["powers"], place)
+        return vector.broadcast(code.vectors.integers, vector.bitcast(code.vectors.of("i32", 1), two))
 
     def _words(self, columns: range, heads: Sequence[Values]) -> Values:
         """The vectors of a value, or of two as pairs, that start at `columns`."""
-        blocks, plan, spec = self.blocks, self.blocks.plan, self.blocks.problem.spec
-        values, lanes, end = blocks.problem.v, plan.lanes, spec.value_head
+        code, plan, spec = self.code, self.code.plan, self.code.problem.spec
+        values, lanes, end = code.problem.v, plan.lanes, spec.value_head
         if not plan.pairs:
             return [
                 convert.floats(values, [*heads[0], build.at(at)], spec.v, lanes, min(lanes, end - at)) for at in columns
@@ -267,13 +263,13 @@ class Decode:
             ]
             for half in range(0, min(2 * lanes, columns.stop - at), lanes):
                 order = [each for lane in range(half, half + lanes) for each in (lane, 2 * lanes + lane)]
-                found.append(vector.bitcast(blocks.vectors.integers, vector.shuffle(*both, order)))
+                found.append(vector.bitcast(code.vectors.integers, vector.shuffle(both[0], both[-1], order)))
         return found
 
     def _end(self) -> None:
         """Divides the sums by the weights, and writes them."""
-        blocks, plan, spec = self.blocks, self.blocks.plan, self.blocks.problem.spec
-        vectors, scratch = blocks.vectors, blocks.scratch
+        code, plan, spec = self.code, self.code.plan, self.code.problem.spec
+        vectors, scratch = code.vectors, code.scratch
         for row in range(self.rows):
             parts = vector.load(vectors.floats, scratch["weights"], [build.at(row), build.at(0)])
             reciprocal = inverse(vectors, vectors.spread(parts, arith.addf))
@@ -281,6 +277,4 @@ class Decode:
             for at in range(0, spec.value_head, plan.lanes):
                 total = vector.load(vectors.floats, scratch["sums"], [build.at(row), build.at(at)])
                 result = convert.narrowed(arith.mulf(total, reciprocal), spec.out)
-                store(result, blocks.problem.out, [*place, build.at(at)], min(plan.lanes, spec.value_head - at))
-
-
+                store(result, code.problem.out, [*place, build.at(at)], min(plan.lanes, spec.value_head - at))

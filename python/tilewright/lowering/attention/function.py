@@ -13,6 +13,7 @@ from tilewright.dims import Dim
 from tilewright.lowering import parallel
 from tilewright.lowering.attention import build
 from tilewright.lowering.attention.blocks import Blocks
+from tilewright.lowering.attention.code import Code
 from tilewright.lowering.attention.decode import Decode
 from tilewright.lowering.attention.problem import Head, Problem
 from tilewright.lowering.attention.vectors import Vectors
@@ -38,9 +39,7 @@ def written_out(spec: AttentionSpec, plan: AttentionPlan, target: Target, thread
     with ir.InsertionPoint(module.body):
         inputs = [*(_memref(each, dynamic) for each in (*spec.operands, spec.result)), scratch]
         function = func.FuncOp(spec.operator, ir.FunctionType.get(inputs, []))
-    vectors = Vectors(
-        plan.lanes, target.architecture != "x86_64" or "fma" in target.features, DEGREE[plan.multiplied]
-    )
+    vectors = Vectors(plan.lanes, target.architecture != "x86_64" or "fma" in target.features, DEGREE[plan.multiplied])
     arguments = list(function.add_entry_block().arguments)
     with ir.InsertionPoint(function.entry_block):
         problem = Problem.of(spec, plan, arguments)
@@ -56,11 +55,11 @@ def written_out(spec: AttentionSpec, plan: AttentionPlan, target: Target, thread
                 place = build.add(place, part)
                 own = _buffers(spec, plan, arguments[-1], build.multiply(part, share), offsets)
                 head = Head.at(problem, build.at(build.divide(place, blocks)))
-                code = Blocks(problem, vectors, own)
+                code = Code(problem, vectors, own)
                 if plan.strategy == "decode":
                     Decode(code, head, spec.queries * spec.group).run()
                 else:
-                    code.block(head, build.at(build.rest(place, blocks)))
+                    Blocks(code).block(head, build.at(build.rest(place, blocks)))
 
             # Neighbouring blocks go to different threads: of those that are causal, later ones take longer.
             mine = build.divide(build.add(build.subtract(tasks, part), build.subtract(parts, 1)), parts)

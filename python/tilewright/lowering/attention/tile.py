@@ -14,7 +14,7 @@ from tilewright.schedules.attention import AttentionPlan
 
 
 def multiply_add(vectors: Vectors, plan: AttentionPlan, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
-    """total + left·right for each lane, of f32 or of pairs of bf16 in i32."""
+    """The sum of `total` and left·right in each lane, of f32 or of pairs of bf16 in i32."""
     if not plan.pairs:
         return vectors.fma(left, right, total)
     kind = vectors.of("bf16", 2 * plan.lanes)

@@ -80,7 +80,7 @@ class Vectors:
     def power(self, difference: ir.Value, factor: float) -> ir.Value:
         """2 to the power of difference·factor, which is not above zero; exactly 0 below 2**-126, and NaN of NaN.
 
-        With d·factor = n + r, n whole and \\|r\\| <= 1/2, a polynomial gives 2**r; n is added to its exponent.
+        With d·factor = n + r, n whole and |r| <= 1/2, a polynomial gives 2**r; n is added to its exponent.
         """
         scale, shift = self.number(factor), self.number(_TO_WHOLE)
         shifted = self.fma(difference, scale, shift)
@@ -106,12 +106,13 @@ class Vectors:
 
     def transposed(self, rows: Sequence[ir.Value]) -> list[ir.Value]:
         """As many vectors as there are lanes, transposed: each round interleaves those that lie half of them apart."""
-        rows, half = list(rows), self.lanes // 2
+        found: list[ir.Value] = list(rows)
+        half = self.lanes // 2
         low = [each for lane in range(half) for each in (lane, self.lanes + lane)]
         high = [each + half for each in low]
         for _ in range(self.lanes.bit_length() - 1):
-            rows = [vector.shuffle(rows[row], rows[row + half], mask) for row in range(half) for mask in (low, high)]
-        return rows
+            found = [vector.shuffle(found[row], found[row + half], mask) for row in range(half) for mask in (low, high)]
+        return found
 
     def sums_of(self, rows: Sequence[ir.Value]) -> ir.Value:
         """Of as many vectors as there are lanes, the sum of the elements of vector i in lane i.

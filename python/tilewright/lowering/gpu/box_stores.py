@@ -32,8 +32,8 @@ WARP_ROWS = 16
 """Rows of instructions that a warp has of every 64."""
 _EVERY_LANE = 0xFFFFFFFF
 _MOST_PLACES = 2
-_MOST_ROWS = 64
-"""Rows of a box of a transposed tile."""
+_MOST_BYTES = WARP_ROWS * ROW_BYTES
+"""Of a box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class BoxStores:
         """The box for C of such elements, which is that operand: of a warp's 16 rows as many columns as a swizzle takes."""
         bytes_ = bits(element) // 8
         if sizes.swapped:
-            return Box(operand, (gcd(sizes.across, _MOST_ROWS), WARP_ROWS), 0)
+            return Box(operand, (gcd(sizes.across, _MOST_BYTES // (WARP_ROWS * bytes_)), WARP_ROWS), 0)
         pitch = gcd(ROW_BYTES, sizes.across * bytes_)
         return Box(operand, (WARP_ROWS, pitch // bytes_), pitch)
 

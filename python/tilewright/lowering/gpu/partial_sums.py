@@ -10,8 +10,11 @@ who is first.
 
 from __future__ import annotations
 
+from functools import reduce
+
 from tilewright.lowering.gpu import shared
-from tilewright.lowering.gpu.index import Index, add, multiply, value
+from tilewright.lowering.gpu.box_stores import Chunk
+from tilewright.lowering.gpu.index import add, multiply, value
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm
 from tilewright.schedules.warpgroup import WARP_GROUP, WarpGroupTile
@@ -37,26 +40,24 @@ class PartialSums:
         nvvm.barrier(None, barrier_id=shared.i32(_BARRIER), number_of_threads=count)
         for group, elements in enumerate(sums):
             for number, element in enumerate(elements):
-                llvm.store(element, shared.pointer(self._memory, self._offset(group, number)))
+                llvm.store(element, shared.pointer(self._memory, add(self._place, self._offset(group, number))))
         nvvm.cluster_arrive()
         nvvm.cluster_wait()
 
-    def sum(self, sums: list[list[ir.Value]], group: int, eights: range) -> None:
-        """Replaces a thread's sums of some columns by those of all blocks."""
-        pointer = ir.Type.parse("!llvm.ptr<7>")
-        for number in range(eights.start * 4, eights.stop * 4):
-            own = shared.pointer(self._memory, self._offset(group, number))
-            kind = sums[group][number].type
-            total = None
-            for rank in range(self._sizes.split):
-                part = llvm.load(kind, nvvm.mapa(pointer, own, shared.i32(rank)))
-                total = part if total is None else _add(total, part)
-            assert total is not None, "there is a block"
-            sums[group][number] = total
+    def sum(self, sums: list[list[ir.Value]], chunk: Chunk) -> None:
+        """Replaces some of a thread's sums by those of all blocks."""
+        pointer, byte = ir.Type.parse("!llvm.ptr<7>"), ir.TypeAttr.get(ir.IntegerType.get_signless(8))
+        own = shared.pointer(self._memory, self._place)
+        blocks = [nvvm.mapa(pointer, own, shared.i32(rank)) for rank in range(self._sizes.split)]
+        for number in (4 * eight + each for eight in chunk.eights for each in range(4)):
+            offset = self._offset(chunk.group, number)
+            kind = sums[chunk.group][number].type
+            places = [llvm.getelementptr(pointer, block, [], [offset], byte, None) for block in blocks]
+            sums[chunk.group][number] = reduce(_add, [llvm.load(kind, place) for place in places])
 
-    def _offset(self, group: int, number: int) -> Index:
+    def _offset(self, group: int, number: int) -> int:
         sums = self._sizes.across // 2
-        return add(self._place, (group * sums + number) * self._threads * _BYTES)
+        return (group * sums + number) * self._threads * _BYTES
 
 
 def _add(a: ir.Value, b: ir.Value) -> ir.Value:

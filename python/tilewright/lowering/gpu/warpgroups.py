@@ -54,10 +54,11 @@ from tilewright.mlir.dialects import arith, gpu, nvvm, scf, vector
 from tilewright.schedules.warpgroup import ROWS, WARP_GROUP, WarpGroupTile
 
 WARP = 32
-_REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({2: (40, 232), 3: (32, 160), 4: (24, 112)})
+_REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({2: (24, 240), 3: (32, 160), 4: (24, 112)})
 """Of a thread that copies, and of one that multiplies, by consumers: all that there are. One consumer has enough from the start."""
-_EIGHTS = 4
-"""Groups of 8 columns that are finished at once: 16 sums of a thread, so that what is computed of them fits into registers."""
+_EIGHTS, _FEW_EIGHTS = 4, 2
+"""Groups of 8 columns that are finished at once: 16 sums of a thread, so that what is computed of them fits into registers; and where
+two turns, this consumer's and the one after the other's, take registers too."""
 _FIRST_TURN_BARRIER = 1
 """The named barriers of consumers that multiply in turns are this one and the next; number 0 is that of all threads."""
 
@@ -113,6 +114,7 @@ class Specialised(Sharing):
         super().__init__(loop, groups)
         self._groups, self._sizes = groups, groups.sizes
         self._types = types
+        self._at_once = _FEW_EIGHTS if self._sizes.pingpong else _EIGHTS
         self._boxes_of_c = boxes_of_c
         self.boxes: list[Box] = []
         """How operands are copied, in the order of the tensor maps that the kernel takes."""
@@ -409,7 +411,7 @@ class Specialised(Sharing):
             _meet_cluster()
 
     def _finish_boxes(self, over_k: ir.Operation, ops: list[ir.Operation], partial: PartialSums | None) -> None:
-        per = self._stores.eights if self._stores else _EIGHTS
+        per = self._stores.eights if self._stores else self._at_once
         boxes = [
             (group, range(start, min(start + per, self._sizes.across // 8)))
             for group in range(self._sizes.groups)
@@ -422,16 +424,24 @@ class Specialised(Sharing):
             mine = arith.cmpi(arith.CmpIPredicate.eq, self._order.rank(), value(number % self._sizes.split))
             own = scf.IfOp(mine)
             with ir.InsertionPoint(own.then_block):
-                partial.sum(self._sums, group, eights)
-                self._finish_box(over_k, ops, group, eights)
+                self._finish_box(over_k, ops, group, eights, partial)
                 scf.yield_([])
 
-    def _finish_box(self, over_k: ir.Operation, ops: list[ir.Operation], group: int, eights: range) -> None:
+    def _finish_box(
+        self,
+        over_k: ir.Operation,
+        ops: list[ir.Operation],
+        group: int,
+        eights: range,
+        partial: PartialSums | None = None,
+    ) -> None:
         """Finishes sums of neighbouring columns, some at a time, and writes them."""
         if self._stores:
             self._stores.begin()
-        for start in range(0, len(eights), _EIGHTS):
-            self._chunk = Chunk(group, tuple(eights[start : start + _EIGHTS]))
+        for start in range(0, len(eights), self._at_once):
+            self._chunk = Chunk(group, tuple(eights[start : start + self._at_once]))
+            if partial:
+                partial.sum(self._sums, self._chunk)
             self._finish_chunk(over_k.results[0], ops)
         if self._stores:
             down, across = add(self._groups.warp_row(self._thread), group * ROWS), eights[0] * 8
