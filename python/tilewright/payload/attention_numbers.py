@@ -24,7 +24,7 @@ EXP2: Mapping[int, tuple[float, ...]] = MappingProxyType(
         ),
     }
 )
-"""By degree, coefficients of polynomials for 2**x, \\|x\\| <= 1/2: minimax fits of the relative error (Lawson's iteration), 1 at 0."""
+"""By degree, coefficients of polynomials for 2**x, |x| <= 1/2: minimax fits of the relative error (Lawson's iteration), 1 at 0."""
 
 EXP2_ERROR: Mapping[int, float] = MappingProxyType({3: 1.1e-4, 5: 2.5e-7})
 """Their relative errors in f32, at most, with the rounding of their evaluation."""

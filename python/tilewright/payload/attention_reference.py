@@ -38,8 +38,9 @@ Doubles = NDArray[np.float64]
 
 
 def known(spec: AttentionSpec, *operands: NDArray[Any]) -> tuple[Doubles, Doubles]:
-    """The result, and how far from it a right kernel's may be; inf where nothing is promised: where a score that is seen, or a
-    value, is NaN or Inf, or would overflow f32.
+    """The result, and how far from it a right kernel's may be.
+
+    That is inf where nothing is promised: where a score that is seen, or a value, is NaN or Inf, or would overflow f32.
 
     Raises:
         OperandError: The operands disagree in an extent that only a call tells.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -61,9 +61,9 @@ def attention(
                 expected="a numpy array of shape (*batch, heads, length, head), or (length, head)",
             )
     if q.ndim == _LEAST_AXES:
-        one = [each[None] if each.ndim == _LEAST_AXES else each for each in operands.values()]
+        heads = [each[None] if each.ndim == _LEAST_AXES else each for each in (q, k, v)]
         whole = None if out is None else out[None]
-        result = attention(*one, mask, causal=causal, scale=scale, threads=threads, out=whole)
+        result = attention(heads[0], heads[1], heads[2], mask, causal=causal, scale=scale, threads=threads, out=whole)
         return result[0] if out is None else out
     given = _mask(mask, (*q.shape[:-1], k.shape[-2]), q.ndim - 3)
     kernel = _kept(
@@ -94,8 +94,14 @@ def _mask(mask: Array | None, scores: tuple[int, ...], batch: int) -> tuple[Arra
     shape = (1,) * (len(scores) - mask.ndim) + mask.shape
     present = (any(size != 1 for size in shape[:batch]), shape[batch] != 1, shape[batch + 1] != 1)
     axes = "".join(axis for axis, has in zip("bhm", present, strict=True) if has)
-    kept = (*[slice(None) if present[0] else slice(1)] * batch, *(slice(None) if has else slice(1) for has in present[1:]))
-    dropped = (*(range(batch) if not present[0] else ()), *(batch + at for at, has in enumerate(present[1:]) if not has))
+    kept = (
+        *[slice(None) if present[0] else slice(1)] * batch,
+        *(slice(None) if has else slice(1) for has in present[1:]),
+    )
+    dropped = (
+        *(range(batch) if not present[0] else ()),
+        *(batch + at for at, has in enumerate(present[1:]) if not has),
+    )
     whole = np.ascontiguousarray(whole[kept].squeeze(dropped) if 0 not in scores else _empty(scores, dropped, mask))
     return whole.view(np.uint8) if whole.dtype == np.bool_ else whole, f"{axes}n"
 
@@ -136,4 +142,4 @@ def _kept(
         mask=None if mask is None else from_numpy(mask[0]).name,
         mask_axes="mn" if mask is None else mask[1],
     )
-    return compile(spec, threads=threads)
+    return cast("OperatorKernel", compile(spec, threads=threads))

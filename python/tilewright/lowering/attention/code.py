@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the code of both strategies shares: operands, arithmetic, buffers; and how masks are read and results are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.lowering.attention import build
+from tilewright.lowering.attention.build import Size, Values
+from tilewright.lowering.attention.problem import Problem, first, zeros
+from tilewright.lowering.attention.vectors import Vectors
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, vector
+from tilewright.payload.attention_numbers import LOG2_E
+from tilewright.schedules.attention import AttentionPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What all code of a thread is made with.
+
+    Attributes:
+        problem: The operands.
+        vectors: Arithmetic.
+        scratch: The thread's buffers by name.
+    """
+
+    problem: Problem
+    vectors: Vectors
+    scratch: Mapping[str, ir.Value]
+
+    @property
+    def plan(self) -> AttentionPlan:
+        """The sizes."""
+        return self.problem.plan
+
+    @property
+    def scaled(self) -> bool:
+        """Whether scores are multiplied by the scale before their maximum is taken, and not in the exponent."""
+        return self.problem.mask is not None or self.problem.spec.scale <= 0
+
+    @property
+    def factor(self) -> float:
+        """What a difference of scores is multiplied by in the exponent of two."""
+        return LOG2_E * (1.0 if self.scaled else self.problem.spec.scale)
+
+    @property
+    def offset(self) -> Size:
+        """Query i sees the keys up to number i + this, if causal."""
+        if self.problem.spec.causal == "lower_right":
+            return build.subtract(self.problem.keys, self.problem.queries)
+        return 0
+
+    def seen(self, last: Size) -> Size:
+        """How many keys the rows up to `last` see at most."""
+        if not self.problem.spec.causal:
+            return self.problem.keys
+        query = build.subtract(self.problem.queries, 1) if self.plan.merged else last
+        return build.most(build.least(build.add(build.add(query, self.offset), 1), self.problem.keys), 0)
+
+
+def inverse(vectors: Vectors, weights: ir.Value) -> ir.Value:
+    """1 / weights; 0 where no key was seen."""
+    zero = vectors.number(0.0)
+    none = arith.cmpf(arith.CmpFPredicate.OEQ, weights, zero)
+    return arith.select(none, zero, arith.divf(vectors.number(1.0), weights))
+
+
+def store(value: ir.Value, buffer: ir.Value, place: Values, whole: int) -> None:
+    """Writes the first `whole` elements of a vector."""
+    count = ir.VectorType(value.type).shape[0]
+    if whole >= count:
+        vector.store(value, buffer, place)
+    else:
+        vector.maskedstore(buffer, place, first(count, whole), value)
+
+
+def load_mask(code: Code, place: Values, left: ir.Value) -> ir.Value:
+    """A vector of a row of the mask, of which `left` elements may be read, as what is added to scores."""
+    vectors, spec = code.vectors, code.problem.spec
+    lanes = vectors.lanes
+    element = "i8" if spec.mask == "u8" else str(spec.mask)
+    kind = vectors.of(element)
+    seen = vector.create_mask(vectors.of("i1"), [left])
+    zero = zeros(kind)
+    loaded = vector.maskedload(kind, code.problem.mask, place, seen, zero)
+    if element == "f32":
+        return loaded
+    if element != "i8":
+        return arith.extf(vectors.of("f32", lanes), loaded)
+    hidden = arith.cmpi(arith.CmpIPredicate.eq, loaded, zero)
+    return arith.select(hidden, vectors.number(float("-inf")), vectors.number(0.0))
