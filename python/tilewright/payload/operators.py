@@ -27,7 +27,7 @@ REFERENCES: Mapping[str, str] = MappingProxyType(
 """Modules of this package with ``known(spec, *operands)``: the result in float64 or int64, and how far a right kernel may be off."""
 
 
-def reference(spec: MatmulSpec | OperatorSpec, *operands: NDArray[Any], c: NDArray[Any] | None = None) -> NDArray[Any]:
+def reference(spec: MatmulSpec | OperatorSpec, *operands: Any, c: NDArray[Any] | None = None) -> NDArray[Any]:  # noqa: ANN401
     """The result of `spec`, more accurate than any kernel of it may be, as float64, or as int64 where it is exact.
 
     Args:
@@ -44,7 +44,9 @@ def reference(spec: MatmulSpec | OperatorSpec, *operands: NDArray[Any], c: NDArr
 
 
 def error_bound(
-    spec: MatmulSpec | OperatorSpec, *operands: NDArray[Any], c: NDArray[Any] | None = None
+    spec: MatmulSpec | OperatorSpec,
+    *operands: Any,  # noqa: ANN401
+    c: NDArray[Any] | None = None,
 ) -> NDArray[np.float64]:
     """How far from `reference` a right kernel may be, elementwise; the arguments and errors are the same.
 
