@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         TilewrightError,
     )
     from tilewright.nibbles import pack_nibbles, unpack_nibbles
-    from tilewright.operator_specs import AttentionSpec
+    from tilewright.operator_specs import AttentionSpec, Conv2dSpec
     from tilewright.payload.epilogues import (
         bias,
         cast,
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.compile import compile, matmul
     from tilewright.runtime.compile_all import compile_all
     from tilewright.runtime.compile_module import compile_chain, compile_module
+    from tilewright.runtime.conv2d import conv2d
     from tilewright.runtime.kernel import Kernel
     from tilewright.runtime.module import Module
     from tilewright.runtime.packed_b import PackedB
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 
 _ORIGINS = {
     "AttentionSpec": "operator_specs",
+    "Conv2dSpec": "operator_specs",
     "LoweringError": "errors",
     "OperandError": "errors",
     "ScheduleError": "errors",
@@ -98,6 +100,7 @@ _ORIGINS = {
     "error_bound": "payload.operators",
     "reference": "payload.operators",
     "attention": "runtime.attention",
+    "conv2d": "runtime.conv2d",
     "compile": "runtime.compile",
     "compile_all": "runtime.compile_all",
     "matmul": "runtime.compile",
@@ -114,6 +117,7 @@ _ORIGINS = {
 __all__ = [
     "AttentionSpec",
     "Blocking",
+    "Conv2dSpec",
     "Dim",
     "Epilogue",
     "Kernel",
@@ -135,6 +139,7 @@ __all__ = [
     "compile_all",
     "compile_chain",
     "compile_module",
+    "conv2d",
     "dequantize",
     "error_bound",
     "exp",

@@ -30,16 +30,19 @@ def unrolled(reads: Sequence[Read]) -> list[Read]:
     found: list[Read] = []
     for loop, own in loops.items():
         steps = _steps(loop)
-        variable = loop.regions[0].blocks[0].arguments[0] if steps else None
         # A loop over rows has reads of columns that are known already.
-        counts = any(isinstance(n, ir.Value) and n == variable for each in own for n in each.columns)
-        if not steps or not counts:
+        if not steps or not any(_is_counted(n, loop) for each in own for n in each.columns):
             found += own
             continue
         for step in steps:
             found += _copied(loop, own, step)
         uses.erase(loop)
     return found
+
+
+def _is_counted(number: Number, loop: ir.Operation) -> bool:
+    """Whether a number is what `loop` counts."""
+    return isinstance(number, ir.Value) and number == loop.regions[0].blocks[0].arguments[0]
 
 
 def _steps(loop: ir.Operation) -> range:
@@ -63,7 +66,7 @@ def _copied(loop: ir.Operation, reads: Sequence[Read], step: int) -> list[Read]:
         made = {op: numbers.copied(op, values) for op in [each.operation for each in body.operations][:-1]}
 
     def at(number: Number) -> Number:
-        if isinstance(number, ir.Value) and number == body.arguments[0]:
+        if _is_counted(number, loop):
             return step
         return values.get(number, number) if isinstance(number, ir.Value) else number
 

@@ -3,5 +3,6 @@
 
 from tilewright.operator_specs.attention import AttentionSpec
 from tilewright.operator_specs.base import OperatorSpec
+from tilewright.operator_specs.conv2d import Conv2dSpec
 
-__all__ = ["AttentionSpec", "OperatorSpec"]
+__all__ = ["AttentionSpec", "Conv2dSpec", "OperatorSpec"]

@@ -101,6 +101,13 @@ class Conv2dSpec(OperatorSpec):
         for field in ("ic", "oc"):
             if getattr(self, field) % self.groups:
                 raise _wrong(field, getattr(self, field), f"a multiple of groups={self.groups}")
+        if self.h * self.w * self.ic > MAX_EXTENT:
+            raise SpecError(
+                f"an image of {self.h}x{self.w}x{self.ic} elements",
+                where="Conv2dSpec",
+                expected=f"at most {MAX_EXTENT}",
+                remedy="Cut it into parts that overlap",
+            )
         if not isinstance(self.w_packed, bool):
             raise _wrong("w_packed", self.w_packed, "False or True")
         if self.w_packed and (self.groups > 1 or self.layout != "nhwc"):

@@ -33,11 +33,11 @@ _FAILED = -1
 _PACKER = f"{ENTRY}{PACK_SUFFIX}"
 _TENSORS = f"{ENTRY}{TENSORS_SUFFIX}"
 
-_INT, POINTER = ctypes.c_int64, ctypes.c_void_p
+INT, POINTER = ctypes.c_int64, ctypes.c_void_p
 _SIGNATURES: Mapping[str, tuple[type[Any], ...]] = MappingProxyType(
     {
-        ENTRY: (_INT, _INT, _INT, POINTER, _INT, POINTER, _INT, POINTER, _INT),
-        _PACKER: (_INT, _INT, POINTER, _INT, POINTER),
+        ENTRY: (INT, INT, INT, POINTER, INT, POINTER, INT, POINTER, INT),
+        _PACKER: (INT, INT, POINTER, INT, POINTER),
         _TENSORS: (POINTER,),
     }
 )
@@ -133,7 +133,9 @@ class EmulatedKernel(Kernel):
 class Stubs:
     """Functions of this machine's code, each of which calls back into Python, where the emulator is started."""
 
-    def __init__(self, program: Program, functions: Mapping[str, tuple[tuple[type[Any], ...], Callable[..., int]]]) -> None:
+    def __init__(
+        self, program: Program, functions: Mapping[str, tuple[tuple[type[Any], ...], Callable[..., int]]]
+    ) -> None:
         """Makes the callbacks: by name of a function, the types of its parameters, and what is called."""
         self._program = program
         self._local = threading.local()
@@ -151,7 +153,7 @@ class Stubs:
         text = ""
         for name in functions:
             address = ctypes.cast(self._callbacks[name], ctypes.c_void_p).value
-            types = ", ".join("i64" if each is _INT else "ptr" for each in self._signatures[name])
+            types = ", ".join("i64" if each is INT else "ptr" for each in self._signatures[name])
             text += f"""define i32 @{name}({types}) {{
   %r = call i32 inttoptr (i64 {address} to ptr)({", ".join(f"{t} %{i}" for i, t in enumerate(types.split(", ")))})
   ret i32 %r

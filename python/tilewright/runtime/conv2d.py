@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A convolution of arrays, with its spec inferred: what `tilewright.conv2d` is."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import from_numpy
+from tilewright.errors import OperandError, SpecError
+from tilewright.operator_specs.conv2d import FILTERS, Conv2dSpec
+from tilewright.runtime.compile import compile
+from tilewright.runtime.kernel import Kernel
+from tilewright.schedules.threads import check
+
+
+def conv2d(
+    x: np.ndarray,
+    w: np.ndarray,
+    *further: np.ndarray,
+    layout: str = "nhwc",
+    filter: str | None = None,
+    stride: int | tuple[int, int] = 1,
+    dilation: int | tuple[int, int] = 1,
+    padding: Any = 0,  # noqa: ANN401 - a number, a name, or pairs
+    groups: int = 1,
+    epilogue: tuple[Any, ...] = (),
+    threads: int = 1,
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """The images `x` convolved with the filters `w`, compiled once for each pair of shapes and types, and kept.
+
+    Args:
+        x: Images, as `layout` says: (n, h, w, channels) or (n, channels, h, w).
+        w: Filters, as `filter` says.
+        *further: The operands of the epilogue, in its order.
+        layout: As in `Conv2dSpec`, like the fields after it.
+        filter: How filters are stored.
+        stride: Between neighbouring results.
+        dilation: Between neighbouring elements of a filter.
+        padding: Zeros around an image.
+        groups: Into which channels fall.
+        epilogue: What is done to each sum.
+        threads: As for `tilewright.compile`.
+        out: Where the result goes; None: into a new array.
+
+    Raises:
+        OperandError: An operand is no array, or its shape or type does not fit.
+        SpecError: An element type or an option is not supported, or `threads` is no int from 1 to 1024.
+    """
+    for name, operand in (("x", x), ("w", w)):
+        if not isinstance(operand, np.ndarray) or operand.ndim != 4:
+            what = f"of {operand.ndim} dimensions" if isinstance(operand, np.ndarray) else f"a {type(operand).__name__}"
+            raise OperandError(f"is {what}", operand=name, expected="a numpy array of four dimensions")
+    options = (layout, filter, _hashable(stride), _hashable(dilation), _hashable(padding), groups, tuple(epilogue))
+    kernel = _kept(x.shape, w.shape, x.dtype, w.dtype, options, check(threads, "conv2d"))
+    return kernel(x, w, *further, out=out)
+
+
+def _hashable(value: Any) -> Any:  # noqa: ANN401 - as given
+    """Lists as tuples."""
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
+
+
+@lru_cache(maxsize=1024)
+def _kept(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    x_type: np.dtype,
+    w_type: np.dtype,
+    options: tuple[Any, ...],
+    threads: int,
+) -> Kernel:
+    """The kernel for operands of these shapes and types."""
+    layout, stored, stride, dilation, padding, groups, epilogue = options
+    if layout not in FILTERS:
+        raise SpecError(f"layout is {layout!r}", where="conv2d", expected=f"one of {', '.join(FILTERS)}")
+    stored = FILTERS[layout][0] if stored is None else stored
+    if stored not in FILTERS[layout]:
+        raise SpecError(f"filter is {stored!r}", where="conv2d", expected=f"one of {', '.join(FILTERS[layout])}")
+    image, bank = dict(zip(layout, x, strict=True)), dict(zip(stored, w, strict=True))
+    if isinstance(groups, int) and bank["i"] * groups != image["c"]:
+        raise OperandError(
+            f"has filters of {bank['i']} channels", operand="w", expected=f"{image['c']} channels in {groups} groups"
+        )
+    spec = Conv2dSpec(
+        *(image[axis] for axis in "nhwc"),
+        oc=bank["o"],
+        kh=bank["h"],
+        kw=bank["w"],
+        a=from_numpy(x_type).name,
+        b=from_numpy(w_type).name,
+        layout=layout,
+        filter=stored,
+        stride=stride,
+        dilation=dilation,
+        padding=padding,
+        groups=groups,
+        epilogue=epilogue,
+    )
+    return compile(spec, threads=threads)
