@@ -16,7 +16,9 @@ from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError
 
 def array(operand: Any, rng: np.random.Generator, *, aligned: bool = True) -> np.ndarray:
     """Random numbers for an operand; rows of a matrix start at multiples of 16 bytes, or, if not `aligned`, do not."""
-    kind = tw.dtypes.to_numpy(operand.type)
+    kind = tw.dtypes.stored_numpy(operand.type)
+    if operand.type.packed > 1:
+        return rng.integers(0, 256, operand.stored).astype(kind)
     if kind.kind in "iu":
         limits = np.iinfo(kind)
         values = rng.integers(max(limits.min, -1000), min(limits.max, 1000) + 1, operand.shape).astype(kind)

@@ -13,7 +13,7 @@ from tilewright.errors import ScheduleError
 from tilewright.runtime import gpu
 from tilewright.targets import nvidia
 
-SM_80 = nvidia.ROWS[0]
+SM_80, SM_90A, _ = nvidia.ROWS
 EMULATED = SM_80.on("emulated")
 SMALL = {"bm": 64, "bn": 64, "wm": 32, "wn": 32}
 CASES: list[dict[str, Any]] = [
@@ -25,8 +25,13 @@ CASES: list[dict[str, Any]] = [
     {"m": 70, "n": 70, "k": 70, "a": "i8"},
     {"m": 70, "n": 70, "k": 70, "a": "u8", "b": "i8", "layout": "nt"},
     {"m": 33, "n": 17, "k": 40, "a": "i8", "layout": "tn", "epilogue": (tw.dequantize(0.5), tw.bias("m"))},
+    {"m": 65, "n": 33, "k": 40, "tf32": True, "batch": (2,), "b_batch": ()},
+    {"m": 65, "n": 33, "k": 40, "a": "f8E4M3FN", "b": "f8E5M2", "layout": "nt"},
+    {"m": 65, "n": 33, "k": 41, "b": "bf16", "layout": "tn", "batch": (2, 2), "a_batch": (2, 1),
+     "prologue_a": (tw.scale_by("m"), tw.cast("bf16"))},
+    {"m": 17, "n": 33, "k": 41, "a": "f16", "b": "i4"},
     {"m": 5, "n": 7, "k": 3, "a": "bf16", "c": "bf16", "epilogue": (tw.bias("n"), tw.gelu(), tw.residual("mn"))},
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("aligned", [True, False], ids=["aligned", "unaligned"])
@@ -45,6 +50,21 @@ def test_f64_and_other_sizes() -> None:
     kernel = gpu.compile(spec, EMULATED, parameters={**SMALL, "stages": 4})
     for number, (m, n, k) in enumerate([(1, 1, 1), (64, 64, 32), (10, 70, 129), (3, 4, 0)]):
         check(kernel, tw.MatmulSpec(m=m, n=n, k=k, a="bf16"), seed=number)
+
+
+def test_8_bit_floats_are_multiplied_where_the_chip_does() -> None:
+    spec = tw.MatmulSpec(m=40, n=24, k=72, a="f8E4M3FN", layout="nt")
+    kernel = gpu.compile(spec, SM_90A.on("emulated"), "mma_sync", SMALL)
+    assert "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32" in kernel.asm["ptx"]
+    assert "cp.async" in kernel.asm["ptx"]
+    check(kernel, spec)
+    assert "m16n8k16.row.col.f32.bf16.bf16.f32" in gpu.compile(spec, SM_80, "mma_sync").asm["ptx"]
+
+
+def test_f32_is_shortened_only_when_asked_for() -> None:
+    assert gpu.compile(tw.MatmulSpec(m=8, n=8, k=8), SM_80).metadata.schedule == "simt"
+    kernel = gpu.compile(tw.MatmulSpec(m=8, n=8, k=8, tf32=True), SM_80)
+    assert "m16n8k8.row.col.f32.tf32.tf32.f32" in kernel.asm["ptx"]
 
 
 def test_the_usual_sizes_use_the_instructions_without_spills() -> None:

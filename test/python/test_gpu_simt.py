@@ -25,6 +25,11 @@ CASES: list[dict[str, Any]] = [
     {"m": 64, "n": 64, "k": 16, "a": "u8", "b": "i8"},
     {"m": 65, "n": 70, "k": 33, "a": "i8", "epilogue": (tw.dequantize(0.5), tw.scale_by(""))},
     {"m": 20, "n": 30, "k": 40, "a": "f16", "c": "f16", "beta": 1},
+    {"m": 20, "n": 30, "k": 17, "batch": (3, 2), "b_batch": (2,), "epilogue": (tw.bias("n"), tw.residual("mn"))},
+    {"m": 20, "n": 30, "k": 17, "layout": "tt", "prologue_a": (tw.scale_by("m"), tw.scale_by("k"), tw.scale_by("mk")),
+     "prologue_b": (tw.scale_by(""), tw.scale_by("n"))},
+    {"m": 20, "n": 30, "k": 17, "a": "f8E5M2", "b": "bf16", "c": "f8E4M3FN"},
+    {"m": 20, "n": 31, "k": 17, "a": "i4", "b": "u4", "layout": "nt", "deterministic": True},
 ]  # fmt: skip
 
 

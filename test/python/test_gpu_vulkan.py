@@ -20,6 +20,10 @@ CASES: list[dict[str, Any]] = [
     {"m": 93, "n": 121, "k": 61},
     {"m": 65, "n": 63, "k": 17, "layout": "tn", "beta": 1},
     {"m": 64, "n": 70, "k": 33, "layout": "tt", "epilogue": (tw.bias("n"), tw.gelu(), tw.residual("mn"))},
+    {"m": 33, "n": 31, "k": 17, "a": "f16", "c": "f16", "beta": 1, "batch": (2,), "b_batch": ()},
+    {"m": 33, "n": 31, "k": 17, "a": "u8", "b": "i8", "epilogue": (tw.dequantize(0.01), tw.quantize(0.5, 0, "u8"))},
+    {"m": 33, "n": 31, "k": 17, "a": "f64"},
+    {"m": 33, "n": 31, "k": 17, "a": "f8E4M3FN", "b": "u4", "c": "bf16", "layout": "tt"},
     {"m": 1, "n": 1, "k": 1, "layout": "nt", "epilogue": (tw.tanh(), tw.scale_by(""))},
 ]
 
@@ -56,7 +60,7 @@ def test_the_validator_takes_it(tmp_path: Path) -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(SpecError, match="bf16 on vulkan"):
-        gpu.compile(tw.MatmulSpec(m=4, n=4, k=4, a="bf16"), VULKAN)
+    with pytest.raises(SpecError, match="glu"):
+        gpu.compile(tw.MatmulSpec(m=4, n=4, k=4, epilogue=(tw.glu("silu"),)), VULKAN)
     with pytest.raises(TargetError, match="device"):
         gpu.compile(tw.MatmulSpec(m=4, n=4, k=4), VULKAN.on("emulated"))

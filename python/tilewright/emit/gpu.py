@@ -9,6 +9,7 @@ import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -19,9 +20,9 @@ from tilewright.entries import Epilogue
 from tilewright.errors import LoweringError, ScheduleError, SpecError, TargetError
 from tilewright.expressions import trace
 from tilewright.lowering import driver, math_functions, pipelines, small_floats
-from tilewright.lowering.gpu import kernel, spirv, threads
-from tilewright.lowering.gpu.strategies import STRATEGIES, Sizes, able
+from tilewright.lowering.gpu import kernel, nibbles, spirv, threads
 from tilewright.lowering.gpu.boxes import Box
+from tilewright.lowering.gpu.strategies import STRATEGIES, Sizes, able
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.payload import matmul
@@ -121,7 +122,7 @@ def build(
     sizes = row.sizes(spec, target, parameters)
     stages = GpuStages(spec, target, strategy, sizes)
     # Every block, also one that covers all of C, is then a slice that is padded to a tile.
-    finished = replace(spec, m=Dim(), n=Dim(), k=Dim(), epilogue=spec.epilogue if spec.fused else (_sum(),))
+    finished = _with_open_extents(spec if spec.fused else replace(spec, epilogue=(_sum(),)))
     with ir.Context() as context, ir.Location.unknown():
         module = matmul.build(finished, context)
         stages.texts["payload"] = str(module)
@@ -139,6 +140,8 @@ def build(
         driver.run_passes(module, "builtin.module(canonicalize, cse)", "threads")
         stages.texts["threads"] = str(module)
         small_floats.expand(function, target)
+        if target.least_bits == 8:
+            nibbles.take_apart(function)
         if math_functions.expand(module.operation, target):
             raise LoweringError(
                 "functions of f64 elements", stage="threads", expected="those of f32", remedy="Compute in f32"
@@ -146,6 +149,18 @@ def build(
         kernel.lower_vectors(module, row.lanes(sizes))
         _BACK_ENDS[target.family](stages, module)
     return stages
+
+
+def _with_open_extents(spec: MatmulSpec) -> MatmulSpec:
+    """The same product of any extents.
+
+    A spec promises no such thing where two elements share a byte: how long a row is in memory would not be known. Here calls
+    tell where each row starts, so that its check of that is passed over.
+    """
+    made = copy(spec)
+    for axis in ("m", "n", "k"):
+        object.__setattr__(made, axis, Dim())
+    return made
 
 
 def _to_ptx(stages: GpuStages, module: ir.Module) -> None:

@@ -235,12 +235,16 @@ def _some(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
     """Runs the kernel on a Vulkan device, on copies of the operands."""
-    form, shader = kernel.code(True, lambda stages: Shader(stages.binary, _ENTRY, len(arrays) + 1))
+    form, shader = kernel.code(True, lambda stages: _shader(stages, len(arrays) + 1))
     copies = [np.ascontiguousarray(array) for array in arrays]
     layouts = gpu_call.laid_out(called, copies)
     sizes = np.array([number for shape, strides in layouts for number in (*shape, *strides)], np.int32)
     shader(gpu_call.grid(called, form.sizes), [sizes, *copies])
     arrays[-1][...] = copies[-1]
+
+
+def _shader(stages: GpuStages, buffers: int) -> Shader:
+    return Shader(stages.binary, _ENTRY, buffers, doubles="Float64" in stages.texts["spirv"])
 
 
 _CARD = ("nvidia", "")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.dims import Dim, fits
-from tilewright.dtypes import to_numpy
+from tilewright.dtypes import stored_numpy
 from tilewright.errors import OperandError
 from tilewright.runtime.device_arrays import DeviceArray
 from tilewright.runtime.emulated_gpu import Launch
@@ -30,7 +30,7 @@ _MOST_BLOCKS = 65535
 
 def launch(form: GpuStages, spec: MatmulSpec, processors: int) -> Launch:
     """The launch of a form on a chip of so many multiprocessors: blocks go on from tile to tile where the strategy says so."""
-    sizes = form.sizes
+    sizes: Any = form.sizes  # Those of strategies that copy boxes have more than others.
     blocks, cluster = grid(spec, sizes), 1
     if form.boxes:
         cluster, (columns, rows, entries) = sizes.blocks, blocks
@@ -65,8 +65,11 @@ def laid_out(spec: MatmulSpec, arrays: Sequence[Array]) -> list[tuple[tuple[int,
         axes = [*operand.looped(spec.batch)]
         if swapped:
             axes[-2:] = axes[:-3:-1]
-        strides = tuple(array.strides[axis] // array.itemsize for axis in axes)
-        layouts.append((tuple(array.shape[axis] for axis in axes), strides))
+        shared = operand.type.packed
+        strides = [stride // array.itemsize * shared for stride in array.strides]
+        if shared > 1:  # Elements of a row share bytes.
+            strides[-1] = 1
+        layouts.append((tuple(operand.shape[axis] for axis in axes), tuple(strides[axis] for axis in axes)))
     return layouts
 
 
@@ -95,7 +98,9 @@ def called(spec: MatmulSpec, operands: tuple[object, ...]) -> MatmulSpec:
             what = f"an array of {array.ndim} dimensions" if known else type(array).__name__
             expected = f"a numpy array of {len(each.shape)} dimensions"
             raise OperandError(f"is {what}", operand=each.name, expected=expected)
-        for name, size in zip(each.names, array.shape, strict=True):
+        # Where elements share bytes, the last extent is in bytes.
+        told_by = each.names if each.type.packed == 1 else each.names[:-1]
+        for name, size in zip(told_by, array.shape, strict=False):
             if name not in spec.extents:
                 continue
             if sizes.setdefault(name, size) != size:
@@ -113,11 +118,11 @@ def check(operand: OperandSpec, array: object) -> None:
     """Raises `OperandError` unless an operand is an array of the type and shape of the call, elements of rows adjacent."""
     if not isinstance(array, np.ndarray | DeviceArray):
         raise OperandError(f"is a {type(array).__name__}", operand=operand.name, expected="a numpy array")
-    wanted = to_numpy(operand.type)
+    wanted = stored_numpy(operand.type)
     if array.dtype != wanted:
         raise OperandError(f"is of {array.dtype}", operand=operand.name, expected=str(wanted))
-    if array.shape != operand.shape:
-        raise OperandError(f"is of shape {array.shape}", operand=operand.name, expected=str(operand.shape))
+    if array.shape != operand.stored:
+        raise OperandError(f"is of shape {array.shape}", operand=operand.name, expected=str(operand.stored))
     if array.size and array.ndim and array.shape[-1] > 1 and array.strides[-1] != array.itemsize:
         raise OperandError(
             f"has strides {array.strides}",

@@ -14,18 +14,22 @@ from tilewright.errors import TargetError
 
 _VISIBLE = 2 | 4
 """Memory that the host sees, and that needs no flushing."""
+_WORD_BYTES = 4
+"""Of the words in which shaders read and write buffers."""
 
 
 class Shader:
     """A compute shader on the first device of this machine.
 
     Raises (the constructor):
-        TargetError: There is no Vulkan here.
+        TargetError: There is no Vulkan here, or the device does not compute with f64.
     """
 
-    def __init__(self, binary: bytes, entry: str, buffers: int) -> None:
-        """Makes it of SPIR-V with `buffers` storage buffers in descriptor set 0."""
+    def __init__(self, binary: bytes, entry: str, buffers: int, *, doubles: bool = False) -> None:
+        """Makes it of SPIR-V with `buffers` storage buffers in descriptor set 0; `doubles` says that it computes with f64."""
         self._device = _device()
+        if doubles and not self._device.doubles:
+            raise TargetError(f"{self._device.name} computes no f64", expected="a Vulkan device with shaderFloat64")
         vk, device = self._device.vk, self._device.handle
         bindings = [
             vk.VkDescriptorSetLayoutBinding(
@@ -54,7 +58,8 @@ class Shader:
     def __call__(self, groups: tuple[int, int, int], arrays: Sequence[np.ndarray[Any, Any]]) -> None:
         """Runs it on contiguous arrays, one a buffer; the last one is read back."""
         vk, device = self._device.vk, self._device.handle
-        buffers = [self._device.buffer(max(array.nbytes, 4)) for array in arrays]
+        sizes = [max(-(-array.nbytes // _WORD_BYTES), 1) * _WORD_BYTES for array in arrays]
+        buffers = [self._device.buffer(size) for size in sizes]
         pool = None
         try:
             for (_, memory), array in zip(buffers, arrays, strict=True):
@@ -64,7 +69,7 @@ class Shader:
                     vk.vkUnmapMemory(device, memory)
             size = vk.VkDescriptorPoolSize(type=vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, descriptorCount=len(buffers))
             pool = vk.vkCreateDescriptorPool(device, vk.VkDescriptorPoolCreateInfo(maxSets=1, pPoolSizes=[size]), None)
-            self._run(groups, buffers, [max(array.nbytes, 4) for array in arrays], pool)
+            self._run(groups, buffers, sizes, pool)
             self._read_back(buffers[-1][1], arrays[-1])
         finally:
             if pool is not None:
@@ -138,7 +143,10 @@ class _Device:
             number for number, each in enumerate(families) if each.queueFlags & self.vk.VK_QUEUE_COMPUTE_BIT
         )
         queue = self.vk.VkDeviceQueueCreateInfo(queueFamilyIndex=self.family, pQueuePriorities=[1.0])
-        self.handle = self.vk.vkCreateDevice(physical, self.vk.VkDeviceCreateInfo(pQueueCreateInfos=[queue]), None)
+        self.doubles = bool(self.vk.vkGetPhysicalDeviceFeatures(physical).shaderFloat64)
+        wanted = self.vk.VkPhysicalDeviceFeatures(shaderFloat64=self.doubles)
+        about_device = self.vk.VkDeviceCreateInfo(pQueueCreateInfos=[queue], pEnabledFeatures=wanted)
+        self.handle = self.vk.vkCreateDevice(physical, about_device, None)
         self.queue = self.vk.vkGetDeviceQueue(self.handle, self.family, 0)
         memory = self.vk.vkGetPhysicalDeviceMemoryProperties(physical)
         self._memory = next(

@@ -18,7 +18,7 @@ ROWS = (
         shared_bytes=32 << 10,
         static_shared_bytes=32 << 10,
         instructions=frozenset(),
-        types=frozenset({"f32"}),
+        least_bits=32,
         source="Vulkan 1.1 specification, 'Required Limits', and what common devices offer beyond: 32 KiB and 256 threads",
     ),
 )

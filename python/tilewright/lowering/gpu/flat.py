@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.errors import LoweringError
+from tilewright.lowering.gpu import words
 from tilewright.lowering.gpu.index import Index, add, value
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
@@ -24,9 +25,10 @@ from tilewright.mlir.dialects import arith, memref, vector
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A view of a buffer: element (i, j, ...) is `start` + the sum of indices times strides."""
+    """A view of a buffer, of elements or of words: element (i, j, ...) is `start` + the sum of indices times strides."""
 
     buffer: ir.Value
+    element: ir.Type
     start: Index
     extents: tuple[Index, ...]
     strides: tuple[Index, ...]
@@ -55,7 +57,8 @@ def flatten(function: ir.Operation) -> None:
             number = 0
             for operand in operands:
                 kind = ir.MemRefType(operand.type)
-                flat = block.add_argument(_buffer(kind.element_type), function.location)
+                held = word if words.is_narrow(kind.element_type) else kind.element_type
+                flat = block.add_argument(_buffer(held), function.location)
                 known = [
                     arith.index_cast(ir.IndexType.get(), memref.load(sizes, [value(number + each)]))
                     for each in range(2 * kind.rank)
@@ -67,7 +70,7 @@ def flatten(function: ir.Operation) -> None:
                     read if stride == dynamic else stride
                     for stride, read in zip(strides, known[kind.rank :], strict=True)
                 ]
-                views[operand] = _View(flat, 0, tuple(known[: kind.rank]), tuple(given))
+                views[operand] = _View(flat, kind.element_type, 0, tuple(known[: kind.rank]), tuple(given))
         flattening = _Flattening(views)
         flattening.block(block)
         flattening.finish()
@@ -140,12 +143,16 @@ class _Flattening:
         view = self._views.get(memory)
         if view is None:
             return memref.load(memory, [value(each) for each in at])
+        if words.is_narrow(view.element):
+            return words.load(view.buffer, view.place(at), view.element)
         return memref.load(view.buffer, [value(view.place(at))])
 
     def _store(self, element: ir.Value, memory: ir.Value, at: Sequence[Index]) -> None:
         view = self._views.get(memory)
         if view is None:
             memref.store(element, memory, [value(each) for each in at])
+        elif words.is_narrow(view.element):
+            words.store(element, view.buffer, view.place(at))
         else:
             memref.store(element, view.buffer, [value(view.place(at))])
 
@@ -162,11 +169,13 @@ class _Flattening:
             next(given) if each in (dynamic, unknown) else each
             for each in ir.DenseI64ArrayAttr(op.attributes["static_sizes"])
         ]
-        return _View(source.buffer, source.place(offsets), tuple(extents), source.strides)
+        dropped = len(extents) - ir.MemRefType(op.results[0].type).rank  # Axes of a batch, which come first.
+        start, strides = source.place(offsets), source.strides[dropped:]
+        return _View(source.buffer, source.element, start, tuple(extents[dropped:]), strides)
 
     def _transpose(self, op: ir.Operation) -> _View:
         source = self._views[op.operands[0]]
-        return _View(source.buffer, source.start, source.extents[::-1], source.strides[::-1])
+        return _View(source.buffer, source.element, source.start, source.extents[::-1], source.strides[::-1])
 
 
 def _times(index: Index, stride: Index) -> Index:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from tilewright.errors import LoweringError
-from tilewright.lowering import driver
-from tilewright.lowering.gpu import flat, kernel
+from tilewright.lowering import driver, half_floats
+from tilewright.lowering.gpu import flat, kernel, words
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 
@@ -14,7 +14,8 @@ _TO_SPIRV = """builtin.module(
     spirv.module(spirv-lower-abi-attrs, spirv-update-vce)
 )"""
 _ENVIRONMENT = (
-    "#spirv.target_env<#spirv.vce<v1.3, [Shader], [SPV_KHR_storage_buffer_storage_class]>, #spirv.resource_limits<>>"
+    "#spirv.target_env<#spirv.vce<v1.3, [Shader, Float64], [SPV_KHR_storage_buffer_storage_class]>, "
+    "#spirv.resource_limits<>>"
 )
 
 
@@ -26,8 +27,13 @@ def shader(module: ir.Module, function: ir.Operation, threads: int) -> tuple[str
     Raises:
         LoweringError: A pass failed, or it cannot be written as SPIR-V.
     """
+    words.through_f32(function)
+    driver.run_passes(module, half_floats.EXPAND_BF16, "spirv")
     flat.flatten(function)
+    words.expand(function)
     driver.run_passes(module, "builtin.module(lower-affine, canonicalize, cse)", "spirv")
+    words.settle(function)
+    driver.run_passes(module, "builtin.module(canonicalize, cse)", "spirv")
     outlined = kernel.outline(module, threads, variables=False)
     with outlined.context:
         outlined.operation.attributes["spirv.target_env"] = ir.Attribute.parse(_ENVIRONMENT)
