@@ -80,6 +80,8 @@ public:
     readFrom(rhs, functions[1]);
     if (byTable)
       return addByTable(std::move(partial));
+    if (rhs.isComputed)
+      return addComputed(std::move(partial), step);
     for (int64_t k = 0; k < width; k += step) {
       SmallVector<Value> right;
       for (int64_t j = 0; j < columns; ++j)
@@ -129,6 +131,34 @@ private:
 
   bool isOfCodes(linalg::GenericOp generic) {
     return PadFunction::isOfCodes(generic, options.getBlock(), options.getWays());
+  }
+
+  /// The partial sums after the contraction, with a B that is computed: all of a column at once, as narrow elements fill
+  /// a register.
+  SmallVector<Value> addComputed(SmallVector<Value> partial, int64_t step) {
+    SmallVector<SmallVector<Value>> left;
+    for (int64_t i = 0; i < rows; ++i)
+      left.push_back(piecesOf(along(lhs, i, 0, width), step));
+    for (int64_t j = 0; j < columns; ++j) {
+      SmallVector<Value> right = piecesOf(along(rhs, 0, j, width), step);
+      for (int64_t i = 0; i < rows; ++i)
+        for (auto [l, r] : llvm::zip_equal(left[i], right)) {
+          Value &each = partial[i * columns + j];
+          each = multiplied(l, r, each);
+        }
+    }
+    return partial;
+  }
+
+  /// A vector in pieces of `step` elements.
+  SmallVector<Value> piecesOf(Value vector, int64_t step) {
+    if (width == step)
+      return {vector};
+    SmallVector<Value> pieces;
+    for (int64_t k = 0; k < width; k += step)
+      pieces.push_back(vector::ExtractStridedSliceOp::create(rewriter, loc, vector, ArrayRef<int64_t>{k},
+                                                             ArrayRef<int64_t>{step}, ArrayRef<int64_t>{1}));
+    return pieces;
   }
 
   /// The partial sums after the contraction, with elements of B that are looked up.

@@ -352,7 +352,8 @@ def streamed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     least = 2 if target.dots(spec.a_type.name, spec.b_type.name)[-1].depth == 2 else 1
     vectors = max(min(max(ceil_div(sums, mr), least), (target.vector_registers - 2) // (mr + 1)), 1)
     nr = even(spec.n, vectors * lanes, lanes)
-    nc = even(spec.n, target.l2.bytes // 4 // (max(spec.m, kc) * element.bytes), nr)
+    column_bits = max(spec.m * element.bits, kc * spec.b_stored.bits)
+    nc = even(spec.n, target.l2.bytes * 8 // 4 // column_bits, nr)
     return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=nc, kc=kc)
 
 

@@ -49,6 +49,8 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
     lanes = target.lanes(spec.acc_type)
     table = code_tables.table(spec, target)
     step = lanes * (1 if dot is None else dot.depth) if table is None else table.block
+    if table is None and spec.prologue_b:  # Elements that are widened fill a register as they are stored.
+        step = max(step, min(target.vector_bits // spec.b_stored.bits, most(spec.k) // step * step))
     with steps.script() as script:
         functions = script.functions
         steps.record(functions, inner_product, p, target)
