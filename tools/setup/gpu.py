@@ -21,9 +21,12 @@ NEEDS = [
 WHEELS = {
     "vulkan": "the tests that run compute shaders are skipped",
     "nvidia-cuda-nvcc": "the tests that assemble PTX are skipped, unless ptxas is on the path",
+    "cuda-core": "the tests that call kernels on a card, or on a fake one, are skipped",
     "nvidia-cuda-nvdisasm": "the tests that look at NVIDIA's instructions are skipped, unless nvdisasm is on the path",
 }
 """Python packages, and what is lost without each."""
+NEEDED_BY = {"vulkan": ("cffi", "pycparser"), "cuda-core": ("cuda-bindings", "cuda-pathfinder")}
+"""What those need that the project's environment may lack."""
 
 
 def main() -> int:
@@ -37,7 +40,7 @@ def main() -> int:
             continue
         try:
             pip = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-deps"]
-            run([*pip, *((wheel, "cffi", "pycparser") if wheel == "vulkan" else (wheel,))], what=f"installing {wheel}")
+            run([*pip, wheel, *NEEDED_BY.get(wheel, ())], what=f"installing {wheel}")
         except SetupError as error:
             say(f"going on without {wheel}: {loss} ({error})")
     return 0

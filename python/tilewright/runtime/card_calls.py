@@ -61,9 +61,10 @@ def handle_of(stream: object) -> int:
     Raises:
         OperandError: It has none.
     """
-    protocol = getattr(stream, "__cuda_stream__", None)
+    protocol: Any = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
-        return int((protocol() if callable(protocol) else protocol)[1])
+        answer: Any = protocol() if callable(protocol) else protocol
+        return int(answer[1])
     found = next(
         (each for each in (getattr(stream, name, None) for name in ("cuda_stream", "ptr")) if each is not None), stream
     )
@@ -134,8 +135,7 @@ def _loaded(kernel: GpuKernel, card: Card, arrays: Sequence[Array]) -> Loaded:
 
 def _on_copies(kernel: GpuKernel, card: Card, operands: Sequence[Any], out: Any, stream: int) -> np.ndarray[Any, Any]:  # noqa: ANN401 - numpy arrays
     """A call with numpy arrays: copies of them, with rows at multiples of 16 bytes, in the card's memory."""
-    from cuda.bindings import driver
-
+    _, driver = cards.packages(kernel.target.name)
     called = _checked(kernel.spec, operands)
     if out is None:
         if called.beta:

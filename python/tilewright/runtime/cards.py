@@ -13,7 +13,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +28,12 @@ from tilewright.targets.gpu import GpuTarget
 
 if TYPE_CHECKING:
     from tilewright.emit.gpu import GpuStages
+    from tilewright.lowering.gpu.boxes import Box
 
 _ENTRY = "matmul"
 _EMULATED = 'Or run it thread by thread on this machine: device="emulated", --device emulated'
-_MAP_WORDS = 16
-"""Words of 8 bytes of a tensor map."""
+_MAP_BYTES = 128
+"""Of a tensor map, which also fulfils its alignment to 64. Source: CUDA Driver API, CUtensorMap."""
 _SWIZZLES: Mapping[int, str] = MappingProxyType({0: "NONE", 32: "32B", 64: "64B", 128: "128B"})
 """The driver's names of swizzles, by their bytes."""
 _MAP_TYPES: Mapping[int, str] = MappingProxyType({1: "UINT8", 2: "UINT16", 4: "UINT32", 8: "UINT64"})
@@ -81,7 +84,7 @@ def find(target: GpuTarget, number: int = 0) -> Card:
 @cache
 def _open(number: int, wanted: str) -> Card:
     """The card of that number, asked for by a kernel for the target `wanted`."""
-    core, driver = _packages(wanted)
+    core, driver = packages(wanted)
     where = f"a kernel for {wanted}"
     try:
         (status,) = driver.cuInit(0)
@@ -107,13 +110,14 @@ def _open(number: int, wanted: str) -> Card:
         return Card(number, str(device.name), (capability.major, capability.minor), facts.multiprocessor_count)
 
 
-def _packages(wanted: str) -> tuple[Any, Any]:
-    """cuda-core, and the bindings of the driver on which it is built."""
-    try:
-        import cuda.core
-        from cuda.bindings import driver
+def packages(wanted: str) -> tuple[Any, Any]:
+    """cuda-core, and the bindings of the driver on which it is built, for a kernel for the target `wanted`.
 
-        return cuda.core, driver
+    Raises:
+        TargetError: One is missing.
+    """
+    try:
+        return import_module("cuda.core"), import_module("cuda.bindings.driver")
     except ImportError as e:
         raise TargetError(
             f"the package cuda-core is missing: {e}",
@@ -157,7 +161,7 @@ def checked(result: tuple[Any, ...]) -> Any:  # noqa: ANN401 - of any of the dri
 @contextmanager
 def current(card: Card) -> Iterator[Any]:
     """Makes a card the current one; afterwards what was current before is so again. Gives cuda-core's device."""
-    core, driver = _packages(card.name)
+    core, driver = packages(card.name)
     with reported(card.name):
         before = checked(driver.cuCtxGetCurrent())
         device = core.Device(card.number)
@@ -179,7 +183,7 @@ class Loaded:
     def __init__(self, card: Card, form: GpuStages) -> None:
         """Loads it: assembled here where NVIDIA's assembler is, and by the driver otherwise. The card has to be current."""
         self._card, self._form = card, form
-        core, self._driver = _packages(form.target.name)
+        core, self._driver = packages(form.target.name)
         self._object = _object(core, form)
         with reported(f"loading a kernel for {form.target.name}"):
             self._kernel = self._object.get_kernel(_ENTRY)
@@ -201,10 +205,15 @@ class Loaded:
         words: list[int] = []
         for array, (shape, strides) in zip(arrays, gpu_call.laid_out(called, arrays), strict=True):
             words += [gpu_call.address(array), gpu_call.address(array), 0, *shape, *strides]
-        maps = [self._map(called, arrays, box) for box in self._form.boxes]
+        boxes = self._form.boxes
         memory = (ctypes.c_int64 * len(words))(*words)
         start = ctypes.addressof(memory)
-        places = [start + 8 * number for number in range(len(words))] + [int(each.getPtr()) for each in maps]
+        maps = ctypes.create_string_buffer(_MAP_BYTES * (len(boxes) + 1))
+        first = -(-ctypes.addressof(maps) // _MAP_BYTES) * _MAP_BYTES
+        places = [start + 8 * number for number in range(len(words))]
+        places += [first + _MAP_BYTES * number for number in range(len(boxes))]
+        for box, place in zip(boxes, places[len(words) :], strict=True):
+            self._encode(called, arrays, box, place)
         pointers = (ctypes.c_void_p * len(places))(*places)
         with reported(f"launching a kernel for {self._form.target.name}"):
             checked(
@@ -229,27 +238,31 @@ class Loaded:
             config.attrs, config.numAttrs = [attribute], 1
         return config
 
-    def _map(self, called: MatmulSpec, arrays: Sequence[Array], box: Any) -> Any:  # noqa: ANN401 - the driver's
-        """The tensor map of an operand, innermost axis first."""
+    def _encode(self, called: MatmulSpec, arrays: Sequence[Array], box: Box, place: int) -> None:
+        """Writes the tensor map of an operand, innermost axis first, to an address."""
         driver = self._driver
         shape, strides, address, size = _as_mapped(called, arrays, box.operand)
-        kind = getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[size]}")
+        given = (
+            *(getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[size]}"), len(shape), address),
+            *((ctypes.c_uint64 * len(shape))(*reversed(shape)), (ctypes.c_uint64 * len(shape))(*strides[-2::-1])),
+            *((ctypes.c_uint32 * len(shape))(*reversed(box.shape)), (ctypes.c_uint32 * len(shape))(*[1] * len(shape))),
+            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_SWIZZLES[box.swizzle]}"),
+            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
         with reported(f"describing an operand of a kernel for {self._form.target.name}"):
-            return checked(
-                driver.cuTensorMapEncodeTiled(
-                    kind,
-                    len(shape),
-                    address,
-                    [driver.cuuint64_t(extent) for extent in reversed(shape)],
-                    [driver.cuuint64_t(stride) for stride in reversed(strides[:-1])],
-                    [driver.cuuint32_t(extent) for extent in reversed(box.shape)],
-                    [driver.cuuint32_t(1)] * len(shape),
-                    driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-                    getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_SWIZZLES[box.swizzle]}"),
-                    driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-                    driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-                )
-            )
+            status = _encoder(driver)(place, *(int(each) if isinstance(each, IntEnum) else each for each in given))
+            checked((driver.CUresult(status),))
+
+
+@cache
+def _encoder(driver: Any) -> Any:  # noqa: ANN401 - a function of ctypes
+    """The driver's function that makes a tensor map: that of the bindings gives one that is not aligned as it has to be."""
+    address = checked(driver.cuGetProcAddress(b"cuTensorMapEncodeTiled", 12000, 0)[:2])
+    number, pointer = ctypes.c_uint32, ctypes.c_void_p
+    kind = ctypes.CFUNCTYPE(number, pointer, number, number, *[pointer] * 5, *[number] * 4)
+    return kind(int(address))
 
 
 def _object(core: Any, form: GpuStages) -> Any:  # noqa: ANN401 - cuda-core, and its object

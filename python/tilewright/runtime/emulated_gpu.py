@@ -88,6 +88,8 @@ class TensorMap:
         if not all(1 <= extent <= 256 for extent in self.box):
             raise EmulationError(f"box {self.box}", where="TensorMap", expected="extents from 1 to 256")
         inner = self.box[-1] * array.itemsize
+        if inner % 16:
+            raise EmulationError(f"a box {inner} bytes wide", where="TensorMap", expected="a multiple of 16 bytes")
         if self.swizzle and inner > self.swizzle:
             raise EmulationError(
                 f"a box {inner} bytes wide", where="TensorMap", expected=f"at most the {self.swizzle} of its swizzle"

@@ -52,7 +52,9 @@ def compile(
     if targets.gpu(target) is not None:
         raise TargetError(f"{spec.operator} for {target}", where="compile", expected="a CPU's target")
     if device is not None:
-        raise TargetError(f"device {device!r} for {spec.operator}", where="compile", expected="None: it runs on the CPU")
+        raise TargetError(
+            f"device {device!r} for {spec.operator}", where="compile", expected="None: it runs on the CPU"
+        )
     if schedule is not None:
         raise ScheduleError(f"a schedule for {spec.operator}", expected="None: the operator has its own")
     row = targets.resolve(target)

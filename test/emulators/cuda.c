@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A libcuda.so.1 for tests, which stands for a driver with one card of compute capability 9.0. Its memory is this machine's; streams
+// are numbers; a launch is handed to a function of the test's (fake_on_launch). Functions that are not here are "not found", as in
+// an older driver. Signatures: cuda.h of CUDA 13.
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int Status;
+enum { success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3, no_device = 100, not_found = 500 };
+
+/// What a launch was asked for, as the test reads it.
+typedef struct {
+  uint32_t grid[3], block[3], shared_bytes;
+  uintptr_t stream;
+  uint32_t cluster[3];
+  uint32_t attributes;
+} Launch;
+
+static int (*on_launch)(const Launch *, void **);
+static int fail_with;
+static int cards = 1;
+static uintptr_t current_context;
+static uint32_t dynamic_shared;
+static char log_text[65536];
+
+static void note(const char *text) {
+  size_t used = strlen(log_text);
+  snprintf(log_text + used, sizeof log_text - used, "%s\n", text);
+}
+
+void fake_on_launch(int (*function)(const Launch *, void **)) { on_launch = function; }
+void fake_fail_with(int status) { fail_with = status; }
+void fake_cards(int count) { cards = count; }
+const char *fake_log(void) { return log_text; }
+
+static Status cuInit(unsigned flags) { return flags ? invalid_value : success; }
+static Status cuDriverGetVersion(int *version) { return *version = 13000, success; }
+static Status cuDeviceGetCount(int *count) { return *count = cards, success; }
+static Status cuDeviceGet(int *device, int number) {
+  return number < 0 || number >= cards ? 101 : (*device = number, success);
+}
+static Status cuDeviceGetName(char *name, int length, int device) {
+  return snprintf(name, (size_t)length, "card of the tests %d", device), success;
+}
+static Status cuDeviceGetAttribute(int *value, int attribute, int device) {
+  (void)device;
+  switch (attribute) {
+  case 16: return *value = 4, success; // multiprocessors
+  case 75: return *value = 9, success; // compute capability, major
+  case 76: return *value = 0, success; // and minor
+  default: return *value = 0, success;
+  }
+}
+static Status cuDevicePrimaryCtxRetain(void **context, int device) {
+  return *context = (void *)(uintptr_t)(0x1000 + device), success;
+}
+static Status cuDevicePrimaryCtxRelease(int device) { return (void)device, success; }
+static Status cuCtxGetCurrent(void **context) { return *context = (void *)current_context, success; }
+static Status cuCtxSetCurrent(void *context) { return current_context = (uintptr_t)context, success; }
+static Status cuCtxPushCurrent(void *context) { return cuCtxSetCurrent(context); }
+static Status cuCtxGetDevice(int *device) {
+  return current_context ? (*device = (int)(current_context - 0x1000), success) : 201;
+}
+static Status cuMemAlloc(uintptr_t *place, size_t bytes) {
+  note("alloc");
+  *place = (uintptr_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return *place ? success : out_of_memory;
+}
+static Status cuMemFree(uintptr_t place) { return note("free"), free((void *)place), success; }
+static Status cuMemcpyHtoDAsync(uintptr_t to, const void *from, size_t bytes, void *stream) {
+  (void)stream;
+  return memcpy((void *)to, from, bytes), success;
+}
+static Status cuMemcpyDtoHAsync(void *to, uintptr_t from, size_t bytes, void *stream) {
+  (void)stream;
+  return memcpy(to, (const void *)from, bytes), success;
+}
+static Status cuStreamSynchronize(void *stream) {
+  char line[64];
+  snprintf(line, sizeof line, "synchronize %zu", (size_t)stream);
+  return note(line), success;
+}
+static Status cuGetErrorName(Status status, const char **name) {
+  (void)status;
+  return *name = "CUDA_ERROR_OF_THE_TESTS", success;
+}
+static Status cuGetErrorString(Status status, const char **text) {
+  (void)status;
+  return *text = "an error of the tests", success;
+}
+static Status cuLibraryLoadData(void **library, const void *code, void *a, void *b, unsigned c, void *d, void *e,
+                                unsigned f) {
+  (void)a, (void)b, (void)c, (void)d, (void)e, (void)f;
+  note(memcmp(code, "\177ELF", 4) ? "load PTX" : "load cubin");
+  return *library = (void *)0x2000, success;
+}
+static Status cuLibraryUnload(void *library) { return (void)library, success; }
+static Status cuLibraryGetKernel(void **kernel, void *library, const char *name) {
+  (void)library;
+  return strcmp(name, "matmul") ? not_found : (*kernel = (void *)0x3000, success);
+}
+static Status cuKernelSetAttribute(int attribute, int value, void *kernel, int device) {
+  (void)device;
+  if (attribute != 8 || kernel != (void *)0x3000)
+    return invalid_value;
+  return dynamic_shared = (uint32_t)value, success;
+}
+static Status cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *place, const uint64_t *extents,
+                                     const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
+                                     int interleave, int swizzle, int promotion, int fill) {
+  // What the driver checks, and the emulator's handle: a pointer to its own description.
+  struct Described {
+    void *base;
+    uint64_t extents[5], strides[5];
+    uint32_t box[5], rank, element_bytes, swizzle;
+  } *described = calloc(1, sizeof *described);
+  static const uint32_t bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
+  if ((uintptr_t)place % 16 || rank < 1 || rank > 5 || interleave || fill || promotion > 3 || swizzle > 3 ||
+      (uintptr_t)map % 64 || type > 9)
+    return invalid_value;
+  described->base = place, described->rank = rank, described->element_bytes = bytes[type];
+  described->swizzle = swizzle ? 16u << swizzle : 0;
+  for (uint32_t axis = 0; axis < 5; ++axis) {
+    described->extents[axis] = described->box[axis] = 1;
+    if (axis >= rank)
+      continue;
+    if (!extents[axis] || !box[axis] || box[axis] > 256 || steps[axis] != 1 || (axis && strides[axis - 1] % 16))
+      return invalid_value;
+    described->extents[axis] = extents[axis], described->box[axis] = box[axis];
+    described->strides[axis] = axis ? strides[axis - 1] : bytes[type];
+  }
+  if (swizzle && box[0] * bytes[type] > described->swizzle)
+    return invalid_value;
+  memset(map, 0, 128);
+  memcpy(map, &described, sizeof described);
+  return success;
+}
+
+typedef struct {
+  int id;
+  char pad[4];
+  union {
+    char bytes[64];
+    struct {
+      uint32_t x, y, z;
+    } cluster;
+  } value;
+} Attribute;
+typedef struct {
+  uint32_t grid[3], block[3], shared_bytes;
+  void *stream;
+  Attribute *attributes;
+  uint32_t count;
+} Config;
+
+static Status cuLaunchKernelEx(const Config *config, void *function, void **parameters, void **extra) {
+  Launch launch = {.cluster = {1, 1, 1}, .shared_bytes = config->shared_bytes, .attributes = config->count};
+  memcpy(launch.grid, config->grid, sizeof launch.grid);
+  memcpy(launch.block, config->block, sizeof launch.block);
+  launch.stream = (uintptr_t)config->stream;
+  for (uint32_t i = 0; i < config->count; ++i)
+    if (config->attributes[i].id == 4)
+      memcpy(launch.cluster, &config->attributes[i].value.cluster, sizeof launch.cluster);
+  if (function != (void *)0x3000 || extra || (config->shared_bytes > 48 << 10 && config->shared_bytes > dynamic_shared))
+    return invalid_value;
+  if (fail_with)
+    return fail_with;
+  return on_launch ? on_launch(&launch, parameters) : success;
+}
+
+typedef struct {
+  const char *name;
+  void *function;
+} Entry;
+#define ENTRY(name) {#name, (void *)name}
+static const Entry entries[] = {
+    ENTRY(cuInit),
+    ENTRY(cuDriverGetVersion),
+    ENTRY(cuDeviceGetCount),
+    ENTRY(cuDeviceGet),
+    ENTRY(cuDeviceGetName),
+    ENTRY(cuDeviceGetAttribute),
+    ENTRY(cuDevicePrimaryCtxRetain),
+    ENTRY(cuDevicePrimaryCtxRelease),
+    ENTRY(cuCtxGetCurrent),
+    ENTRY(cuCtxSetCurrent),
+    ENTRY(cuCtxPushCurrent),
+    ENTRY(cuCtxGetDevice),
+    ENTRY(cuMemAlloc),
+    ENTRY(cuMemFree),
+    ENTRY(cuMemcpyHtoDAsync),
+    ENTRY(cuMemcpyDtoHAsync),
+    ENTRY(cuStreamSynchronize),
+    ENTRY(cuGetErrorName),
+    ENTRY(cuGetErrorString),
+    ENTRY(cuLibraryLoadData),
+    ENTRY(cuLibraryUnload),
+    ENTRY(cuLibraryGetKernel),
+    ENTRY(cuKernelSetAttribute),
+    ENTRY(cuTensorMapEncodeTiled),
+    ENTRY(cuLaunchKernelEx),
+};
+
+Status cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *found) {
+  (void)version, (void)flags;
+  *function = NULL;
+  for (size_t i = 0; i < sizeof entries / sizeof *entries; ++i)
+    if (!strcmp(name, entries[i].name))
+      *function = entries[i].function;
+  if (!strcmp(name, "cuGetProcAddress") || !strcmp(name, "cuGetProcAddress_v2"))
+    *function = (void *)cuGetProcAddress_v2;
+  if (getenv("FAKE_CUDA_TRACE") && !*function)
+    fprintf(stderr, "not here: %s\n", name);
+  if (found)
+    *found = *function ? 0 : 1;
+  return *function ? success : not_found;
+}

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Calls of kernels on a card that is a fake: cuda-core as it is, on ``test/emulators/cuda.c`` in place of NVIDIA's driver.
+
+A launch runs the kernel in the emulator, on the parameters that the driver was given. Run as a program, with the fake driver's
+folder in LD_LIBRARY_PATH, it does every case below, and prints a line of JSON for each: its name, and the traceback of a failure.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tilewright as tw
+from gpu_kernels import array
+from tilewright.errors import OperandError, TargetError
+from tilewright.runtime import device_arrays, emulated_gpu, gpu
+from tilewright.targets import nvidia
+
+SM_80, SM_90A, SM_100A = nvidia.ROWS
+CASES: list[Callable[[], None]] = []
+STREAM = 7
+
+
+class Launch(ctypes.Structure):
+    _fields_ = (
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("shared_bytes", ctypes.c_uint32),
+        ("stream", ctypes.c_size_t),
+        ("cluster", ctypes.c_uint32 * 3),
+        ("attributes", ctypes.c_uint32),
+    )
+
+
+CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Launch), ctypes.c_void_p)
+
+
+class Driver:
+    """The fake driver, and the last launch that it was asked for."""
+
+    def __init__(self) -> None:
+        self.library = ctypes.CDLL("libcuda.so.1")
+        self.library.fake_log.restype = ctypes.c_char_p
+        self.running: Any = None
+        self.last: Any = None
+        self.error = ""
+        self._callback = CALLBACK(self._launch)
+        self.library.fake_on_launch(self._callback)
+
+    def _launch(self, launch: Any, parameters: int) -> int:
+        last = launch.contents
+        self.last = {name: getattr(last, name) for name in ("shared_bytes", "stream")}
+        self.last |= {name: tuple(getattr(last, name)) for name in ("grid", "block", "cluster")}
+        text = ctypes.create_string_buffer(4096)
+        everything = emulated_gpu._Buffer(0, 1 << 47, 1)
+        failed = emulated_gpu._library().tilewrightEmulate(
+            ctypes.c_void_p(self.running._code.address),
+            ctypes.c_void_p(parameters),
+            (ctypes.c_uint32 * 9)(*last.grid, *last.block, *last.cluster),
+            ctypes.c_uint64(self.running.static_shared + last.shared_bytes),
+            ctypes.byref(everything),
+            ctypes.c_uint32(1),
+            ctypes.c_uint32(0),
+            text,
+            ctypes.c_uint64(4096),
+        )
+        self.error = text.value.decode()
+        return 700 if failed else 0
+
+    def runs(self, kernel: gpu.GpuKernel, *, aligned: bool = True, boxed: bool = True) -> None:
+        """Says which kernel is launched next: the driver is given no more than its machine code."""
+        form = kernel._form(kernel._key(aligned, boxed))
+        self.running = emulated_gpu.EmulatedGpuKernel(form.texts["llvmir"], "matmul")
+
+    def count(self, what: str) -> int:
+        return self.library.fake_log().decode().splitlines().count(what)
+
+
+class OnCard:
+    """A fake of an array in a card's memory, which says what stream it was exported for."""
+
+    def __init__(self, values: np.ndarray, *, kind: int = 2, device: int = 0, old: bool = False) -> None:
+        self.values, self.kind, self.device, self.old = values, kind, device, old
+        self.streams: list[int | None] = []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.kind, self.device
+
+    def __dlpack__(self, *, stream: int | None = None, **newer: Any) -> Any:
+        if self.old and newer:
+            raise TypeError("max_version")
+        self.streams.append(stream)
+        bits = {"bfloat16": (np.uint16, 4)}.get(self.values.dtype.name)
+        exported: Any = self.values if bits is None else self.values.view(bits[0])
+        capsule = exported.__dlpack__(**({} if self.old else {"max_version": (1, 0)}))
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        if self.old:
+            tensor = ctypes.cast(pointer(capsule, b"dltensor"), ctypes.POINTER(device_arrays._Tensor)).contents
+        else:
+            place = pointer(capsule, b"dltensor_versioned")
+            tensor = ctypes.cast(place, ctypes.POINTER(device_arrays._Versioned)).contents.tensor
+        tensor.device_kind = self.kind
+        if bits is not None:
+            tensor.code = bits[1]
+        return capsule
+
+
+def case(function: Callable[[], None]) -> Callable[[], None]:
+    CASES.append(function)
+    return function
+
+
+def refuses(error: type[Exception], words: str, call: Callable[[], object]) -> None:
+    with pytest.raises(error, match=words):
+        call()
+
+
+def operands_of(spec: tw.MatmulSpec, *, aligned: bool = True) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [array(each, rng, aligned=aligned) for each in spec.operands]
+
+
+def is_right(spec: tw.MatmulSpec, got: np.ndarray, operands: list[np.ndarray], *former: np.ndarray) -> bool:
+    expected, bound = tw.reference(spec, *operands, *former), tw.error_bound(spec, *operands, *former)
+    return bool((np.abs(got.astype(np.float64) - expected.astype(np.float64)) <= bound).all())
+
+
+@case
+def no_card() -> None:
+    DRIVER.library.fake_cards(0)
+    kernel = gpu.compile(tw.MatmulSpec(m=8, n=8, k=8), SM_90A)
+    a = np.ones((8, 8), np.float32)
+    refuses(TargetError, "no card", lambda: kernel(a, a))
+    DRIVER.library.fake_cards(1)
+    refuses(TargetError, "capability 9.0", lambda: gpu.compile(tw.MatmulSpec(m=8, n=8, k=8), SM_100A)(a, a))
+
+
+@case
+def numpy_arrays_by_copies() -> None:
+    spec = tw.MatmulSpec(m=93, n=121, k=61, a="bf16", epilogue=(tw.bias("n"), tw.relu()), beta=0)
+    for kernel in (gpu.compile(spec, SM_90A), gpu.compile(spec, SM_80)):
+        DRIVER.runs(kernel)
+        operands = operands_of(spec, aligned=False)
+        assert is_right(spec, kernel(*operands, stream=STREAM), operands), DRIVER.error
+        assert DRIVER.last["stream"] == STREAM
+        assert DRIVER.last["shared_bytes"] == kernel._stages.shared_bytes
+        assert DRIVER.count(f"synchronize {STREAM}")
+    assert DRIVER.count("alloc") == DRIVER.count("free") == 8
+
+
+@case
+def a_result_that_is_added_to() -> None:
+    spec = tw.MatmulSpec(m=5, n=7, k=3, beta=1)
+    kernel = gpu.compile(spec, SM_90A)
+    DRIVER.runs(kernel)
+    operands, former = operands_of(spec), np.full((5, 7), 2.0, np.float32)
+    out = former.copy()
+    assert kernel(*operands, out=out) is out
+    assert is_right(spec, out, operands, former)
+    refuses(OperandError, "beta is 1", lambda: kernel(*operands))
+
+
+@case
+def arrays_on_the_card_where_they_lie() -> None:
+    spec = tw.MatmulSpec(m=65, n=72, k=40, a="bf16")
+    kernel = gpu.compile(spec, SM_90A)
+    DRIVER.runs(kernel)
+    operands = operands_of(spec)
+    out = OnCard(np.full((65, 72), np.nan, np.float32))
+    given = [OnCard(each, old=number == 1) for number, each in enumerate(operands)]
+    before = DRIVER.count("alloc")
+    assert kernel(*given, out=out, stream=STREAM) is out
+    assert is_right(spec, out.values, operands), DRIVER.error
+    assert DRIVER.last["stream"] == STREAM
+    assert [each.streams for each in (*given, out)] == [[STREAM]] * 3
+    assert DRIVER.count("alloc") == before
+    kernel(*given, out=out)
+    assert DRIVER.last["stream"] == 0
+    assert given[0].streams == [STREAM, device_arrays.DEFAULT_STREAM]
+
+
+@case
+def streams_of_other_libraries() -> None:
+    spec = tw.MatmulSpec(m=4, n=4, k=4)
+    kernel = gpu.compile(spec, SM_90A)
+    DRIVER.runs(kernel)
+    a = np.ones((4, 4), np.float32)
+    for stream in (
+        types.SimpleNamespace(cuda_stream=9),
+        types.SimpleNamespace(ptr=9),
+        types.SimpleNamespace(__cuda_stream__=lambda: (0, 9)),
+    ):
+        kernel(a, a, stream=stream)
+        assert DRIVER.last["stream"] == 9
+    refuses(OperandError, "stream", lambda: kernel(a, a, stream="0"))
+
+
+@case
+def clusters() -> None:
+    spec = tw.MatmulSpec(m=256, n=64, k=128, a="bf16")
+    sizes = {"bm": 64, "bn": 64, "consumers": 1, "cluster": 2}
+    kernel = gpu.compile(spec, SM_90A, "warpgroup", parameters=sizes)
+    DRIVER.runs(kernel)
+    operands = operands_of(spec)
+    assert is_right(spec, kernel(*operands), operands), DRIVER.error
+    assert DRIVER.last["cluster"] == (2, 1, 1)
+    assert DRIVER.last["grid"] == (4, 1, 1)
+
+
+@case
+def a_library_that_makes_the_result() -> None:
+    fake = types.ModuleType("torch")
+
+    class Tensor(OnCard):
+        dtype = "torch.bfloat16"
+
+    Tensor.__module__ = "torch"
+    current: Any = types.SimpleNamespace(current_stream=lambda device: types.SimpleNamespace(cuda_stream=11))
+    fake.__dict__.update(
+        cuda=current,
+        float32=np.float32,
+        empty=lambda shape, dtype, device: Tensor(np.full(shape, np.nan, dtype)),
+    )
+    sys.modules["torch"] = fake
+    try:
+        spec = tw.MatmulSpec(m=8, n=16, k=8, a="bf16")
+        kernel = gpu.compile(spec, SM_90A)
+        DRIVER.runs(kernel)
+        operands = operands_of(spec)
+        got = kernel(*map(Tensor, operands))
+        assert isinstance(got, Tensor)
+        assert is_right(spec, got.values, operands), DRIVER.error
+        assert DRIVER.last["stream"] == 11
+        bytes_ = Tensor(np.ones((2, 2), np.uint8))
+        small = types.SimpleNamespace(dtype="torch.float8_e4m3fn", view=lambda kind: bytes_)
+        fake.uint8 = "uint8"  # pyright: ignore[reportAttributeAccessIssue]
+        assert device_arrays.LIBRARIES["torch"].bytes_of(fake, small) == (bytes_, "float8_e4m3fn")
+    finally:
+        del sys.modules["torch"]
+
+
+@case
+def operands_that_do_not_fit() -> None:
+    spec = tw.MatmulSpec(m=4, n=4, k=4)
+    kernel = gpu.compile(spec, SM_90A)
+    DRIVER.runs(kernel)
+    a = np.ones((4, 4), np.float32)
+    frozen = a.copy()
+    frozen.flags.writeable = False
+    card = OnCard(a)
+    refuses(OperandError, "card 0, this machine's memory", lambda: kernel(card, a))
+    refuses(OperandError, "out=", lambda: kernel(card, card))
+    refuses(OperandError, "float64", lambda: kernel(card, OnCard(a.astype(np.float64)), out=card))
+    refuses(OperandError, "shape", lambda: kernel(card, card, out=OnCard(np.ones((4, 5), np.float32))))
+    refuses(OperandError, "strides", lambda: kernel(OnCard(a.T), card, out=card))
+    refuses(OperandError, "read-only", lambda: kernel(a, a, out=frozen))
+    refuses(OperandError, "kind 1", lambda: kernel(OnCard(a, kind=1), card, out=card))
+    refuses(OperandError, "a list", lambda: kernel([[1.0]], a))
+    refuses(OperandError, "1 operands", lambda: kernel(a))
+    refuses(OperandError, "DLPack's type", lambda: kernel(OnCard(a.astype(np.complex64)), card, out=card))
+
+
+@case
+def what_the_driver_reports() -> None:
+    spec = tw.MatmulSpec(m=4, n=4, k=4)
+    kernel = gpu.compile(spec, SM_90A)
+    DRIVER.runs(kernel)
+    a = np.ones((4, 4), np.float32)
+    kernel(a, a)
+    before = DRIVER.count("alloc") - DRIVER.count("free")
+    DRIVER.library.fake_fail_with(719)
+    refuses(TargetError, "CUDA_ERROR_LAUNCH_FAILED", lambda: kernel(a, a))
+    DRIVER.library.fake_fail_with(0)
+    assert DRIVER.count("alloc") - DRIVER.count("free") == before
+
+
+@case
+def no_elements() -> None:
+    spec = tw.MatmulSpec(m=None, n=None, k=None, a="bf16")
+    kernel = gpu.compile(spec, SM_90A)
+    DRIVER.runs(kernel)
+    a, b = np.ones((1, 0), ml_dtypes.bfloat16), np.ones((0, 8), ml_dtypes.bfloat16)
+    assert not kernel(a, b).any()
+    assert kernel(a[:0], b).shape == (0, 8)
+
+
+if __name__ == "__main__":
+    DRIVER = Driver()
+    for each in CASES:
+        failure = ""
+        try:
+            each()
+        except BaseException:
+            failure = traceback.format_exc()
+        print(json.dumps({"case": each.__name__, "failure": failure}), flush=True)  # noqa: T201
