@@ -13,13 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.dtypes import DType, to_numpy
+from tilewright.dtypes import DType, dtype, to_numpy
 from tilewright.entries import Chain, Operand
 from tilewright.errors import OperandError
 from tilewright.payload import propagation
 from tilewright.payload.propagation import Known
 from tilewright.payload.rounding import gamma, roundoff
 from tilewright.spec import MatmulSpec
+
+
+CODE_BITS = 4
+"""Bits of elements that kernels look up in a table of all that a prologue can make of them."""
 
 
 def of(chain: Chain, matrix: NDArray[Any], operands: Sequence[NDArray[Any]], axes: str) -> Known:
@@ -41,6 +45,10 @@ def of(chain: Chain, matrix: NDArray[Any], operands: Sequence[NDArray[Any]], axe
         for array, operand in zip(given, chain.operands, strict=True)
     ]
     result = propagation.apply(chain, propagation.exact(matrix, chain.accumulator), known)
+    if dtype(chain.accumulator).bits == CODE_BITS:
+        # An infinite scale, or product with it, may meet the sum of several elements, of which some have another sign.
+        told = np.any([np.isnan(each.value) for each in known], axis=0) if known else False
+        result = Known(result.value, np.where(np.isfinite(result.value) | told, result.error, np.inf))
     return propagation.converted(result, chain.result, chain.result)
 
 
@@ -63,6 +71,21 @@ def inexact(
     if spec.acc_type.kind == "float":
         off = off * (1 + 2 * gamma(spec.k, roundoff(spec.acc_type)))
     return np.where(wild, np.inf, off)
+
+
+def scaled_in_blocks(
+    spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], bound: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The bound of sums of which a kernel may scale those of a block, and not their elements: of `CODE_BITS` bits.
+
+    What it adds up before may be larger, or smaller, than what it gives.
+    """
+    limits = np.finfo(np.float32)
+    with np.errstate(all="ignore"):
+        a_size, b_size = (np.where(np.isfinite(x), np.abs(x), 0.0) for x in (a.astype(np.float64), b.astype(np.float64)))
+        largest = a_size.sum(-1, keepdims=True) * 2.0**CODE_BITS
+        lost = 2 * spec.k * float(limits.tiny) * b_size.max(-2, keepdims=True, initial=0.0)
+    return np.where(largest > float(limits.max), np.inf, bound + lost)
 
 
 def _broadcast(array: NDArray[Any], operand: Operand, axes: str, shape: tuple[int, ...]) -> NDArray[Any]:
