@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     )
     from tilewright.payload.operators import error_bound, reference
     from tilewright.runtime.attention import attention
+    from tilewright.quantised import Quantized, mx_quantize, quantize_weights
     from tilewright.runtime.compile import compile, matmul
     from tilewright.runtime.compile_all import compile_all
     from tilewright.runtime.compile_module import compile_chain, compile_module
@@ -110,6 +111,9 @@ _ORIGINS = {
     "Module": "runtime.module",
     "PackedB": "runtime.packed_b",
     "Blocking": "schedules.blocking",
+    "Quantized": "quantised",
+    "mx_quantize": "quantised",
+    "quantize_weights": "quantised",
     "MatmulSpec": "spec",
     "Target": "targets",
 }
@@ -126,6 +130,7 @@ __all__ = [
     "Module",
     "OperandError",
     "PackedB",
+    "Quantized",
     "ScheduleError",
     "SpecError",
     "Target",
@@ -151,8 +156,10 @@ __all__ = [
     "math",
     "matmul",
     "multiply",
+    "mx_quantize",
     "pack_nibbles",
     "quantize",
+    "quantize_weights",
     "reference",
     "relu",
     "residual",
