@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from tilewright.emit.modules import Builder, Built, FunctionPart, ProductPart
-from tilewright.lowering import patches
+from tilewright.lowering import depthwise, patches
 from tilewright.lowering.patches import Patches
 from tilewright.mlir import ir
 from tilewright.operator_specs.conv2d import Conv2dSpec
@@ -29,11 +30,12 @@ def build(
     allocator: tuple[str, str],
 ) -> Built:
     """Compiles `spec`, as `emit.operators.build` says."""
-    return _Builder(spec, target, threads, parameters, allocator).run(until)
+    builder = _Depthwise if spec.is_depthwise else _Products
+    return builder(spec, target, threads, parameters, allocator).run(until)
 
 
-class _Builder(Builder):
-    """Runs the stages of `Builder` on the one function of a convolution."""
+class _Products(Builder):
+    """Runs the stages of `Builder` on the one function of a convolution, which calls a product."""
 
     def __init__(
         self,
@@ -68,6 +70,21 @@ class _Builder(Builder):
         return self._target.dot(spec.a_type.name, spec.b_type.name)
 
 
+class _Depthwise(_Products):
+    """Runs them where there are no products: the function is written out when others are bufferised."""
+
+    def _payload(self) -> None:
+        super()._payload()
+        self._products.clear()
+
+    def _bufferized(self) -> None:
+        (function,) = self._functions
+        lanes = self._target.lanes(self._spec.product.acc_type)
+        function.module = depthwise.written_out(self._spec, patches_of(self._spec), lanes, self._context)
+        self._built.functions = (replace(function.signature, products=()),)
+        self._write_all("bufferized")
+
+
 def _function(spec: Conv2dSpec, context: ir.Context, specs: list[MatmulSpec]) -> list[FunctionPart]:
     """The function of the convolution, whose product is added to `specs`."""
     module, signature, product = conv2d.build(spec, context)
@@ -76,8 +93,8 @@ def _function(spec: Conv2dSpec, context: ir.Context, specs: list[MatmulSpec]) ->
 
 
 def patches_of(spec: Conv2dSpec) -> Patches:
-    """Where the patches of one group lie."""
-    channels = spec.ic // spec.groups
+    """Where the patches of one group lie; of all channels where they are computed together."""
+    channels = spec.ic if spec.is_depthwise else spec.ic // spec.groups
     by_pixels = spec.layout == "nhwc"
     if by_pixels:
         shape = (spec.n, spec.h, spec.w, channels)

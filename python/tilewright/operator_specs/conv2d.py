@@ -18,6 +18,8 @@ LAYOUTS = ("nhwc", "nchw")
 """The axes of an image and of the result, outermost first: images, rows, columns and channels."""
 FILTERS = {"nhwc": ("hwio", "ohwi"), "nchw": ("oihw",)}
 """By layout, how filters can be stored: rows, columns, channels of the image (of one group) and channels of the result."""
+_UNROLLED = 64
+"""Elements of a filter that a depthwise convolution has the code of one after the other at most."""
 _EXTENTS = ("n", "h", "w", "ic", "oc", "kh", "kw")
 
 Sides = tuple[tuple[int, int], tuple[int, int]]
@@ -185,8 +187,9 @@ class Conv2dSpec(OperatorSpec):
 
     @property
     def is_depthwise(self) -> bool:
-        """Whether each channel of the result sees one channel of the image."""
-        return self.groups > 1 and self.groups == self.ic
+        """Whether each channel sees one of its own, and vectors of channels lie side by side, for a small filter."""
+        own = self.groups > 1 and self.groups == self.ic == self.oc
+        return own and self.filter == "hwio" and self.kh * self.kw <= _UNROLLED
 
     @property
     def product(self) -> MatmulSpec:
