@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import LoweringError, TargetError
 from tilewright.runtime import gpu_call
-from tilewright.runtime.emulated_gpu import Launch
 from tilewright.runtime.gpu_call import Array
+from tilewright.runtime.launches import Launch
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 

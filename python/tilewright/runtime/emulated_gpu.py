@@ -19,6 +19,7 @@ import numpy as np
 
 from tilewright import _codegen, _runtime
 from tilewright.errors import LoweringError, TilewrightError
+from tilewright.runtime.launches import Launch
 
 _TRIPLE = "x86_64-unknown-linux-gnu"
 _LIBRARY = "libtilewright_emulator.so"
@@ -109,23 +110,6 @@ class TensorMap:
             array.itemsize,
             self.swizzle,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """The sizes of a launch.
-
-    Attributes:
-        grid: Blocks along x, y and z.
-        block: Threads of a block, likewise.
-        cluster: Blocks of a cluster, likewise.
-        dynamic_shared: Bytes of shared memory beyond the kernel's variables.
-    """
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    cluster: tuple[int, int, int] = (1, 1, 1)
-    dynamic_shared: int = 0
 
 
 class EmulatedGpuKernel:

@@ -13,7 +13,7 @@ from tilewright.dims import Dim, fits
 from tilewright.dtypes import stored_numpy
 from tilewright.errors import OperandError
 from tilewright.runtime.device_arrays import DeviceArray
-from tilewright.runtime.emulated_gpu import Launch
+from tilewright.runtime.launches import Launch
 from tilewright.spec import MatmulSpec, OperandSpec
 
 if TYPE_CHECKING:
