@@ -40,6 +40,7 @@ config.substitutions.append(("%stages", f"{sys.executable} {test / 'Inputs' / 's
 config.substitutions.append(("%instructions", f"{sys.executable} {test / 'Inputs' / 'instructions.py'}"))
 config.substitutions.append(("%hot_loops", f"{sys.executable} {test / 'Inputs' / 'hot_loops.py'}"))
 config.substitutions.append(("%hot_loop", f"{sys.executable} {test / 'Inputs' / 'hot_loop.py'}"))
+config.substitutions.append(("%attention", f"{sys.executable} {test / 'Inputs' / 'attention.py'}"))
 # The schedule of a folder of stages, applied to its payload with the opt tool.
 config.substitutions.append(
     (

@@ -11,7 +11,7 @@ from tilewright.dims import Dim
 from tilewright.emit import code
 from tilewright.emit.modules import Built
 from tilewright.errors import LoweringError
-from tilewright.lowering import module_entries, modules
+from tilewright.lowering import driver, module_entries, modules
 from tilewright.lowering.attention import function
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
@@ -23,6 +23,8 @@ from tilewright.schedules.attention import AttentionPlan, plan
 from tilewright.targets.base import Target
 
 _BODY = "attention_body"
+_TIDY = "builtin.module(canonicalize, cse)"
+"""What is written out has the same constants many times."""
 
 
 def build(
@@ -51,6 +53,7 @@ def build(
             return built
         with done("bufferized") as is_last:
             module, size = function.written_out(spec, made, target, threads)
+            driver.run_passes(module, _TIDY, "bufferized")
             built.functions = (_signature(spec, made).with_workspace(size),)
             built.texts["bufferized"] = f"{module}\n"
         if is_last or until in ("schedule", "scheduled"):
