@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import click
 
@@ -20,15 +21,47 @@ _GPUS = {
 
 @click.command(short_help="List the targets, and what this machine can run.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects instead of a table.")
-def targets(as_json: bool) -> None:
+@click.option("--types", is_flag=True, help="Say what each target does with each pair of element types.")
+def targets(as_json: bool, types: bool) -> None:
     """List the targets, and say which of them this machine can run."""
     import tilewright as tw
 
+    if types:
+        _print_types(as_json=as_json)
+        return
     known = tw.targets()
     if as_json:
         click.echo(json.dumps([_object(each) for each in known], indent=2))
         return
     _print_table(known)
+
+
+def _print_types(*, as_json: bool) -> None:
+    """What is widened to what, and what multiplies, by target and by types."""
+    from tilewright.lowering.type_cells import cells
+    from tilewright.targets import all as every
+
+    rows = [(target, cells(target)) for target in (*every(), *GPUS)]
+    if as_json:
+        found = [{"target": target.name, **asdict(each), "native": each.native} for target, row in rows for each in row]
+        click.echo(json.dumps(found, indent=2))
+        return
+    from rich import box
+    from rich.table import Table
+
+    from tilewright.cli.output import console
+
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    table.add_column("target", no_wrap=True)
+    table.add_column("A × B", ratio=3)
+    table.add_column("how they are multiplied", ratio=2)
+    for target, row in rows:
+        alike: dict[str, list[str]] = {}
+        for each in row:
+            alike.setdefault(str(each), []).append("×".join(dict.fromkeys(each.types)))
+        for number, (how, types) in enumerate(alike.items()):
+            table.add_row("" if number else target.name, ", ".join(types), how)
+    console().print(table)
 
 
 def _object(each: Availability) -> dict[str, object]:
