@@ -75,7 +75,13 @@ class Quantized:
 
 
 def quantize_weights(
-    w: NDArray[Any], type: str = "i4", group: int = 128, *, symmetric: bool = True, axis: int = 1, scale_type: str = "f32"
+    w: NDArray[Any],
+    type: str = "i4",
+    group: int = 128,
+    *,
+    symmetric: bool = True,
+    axis: int = 1,
+    scale_type: str = "f32",
 ) -> Quantized:
     """Rounds weights to codes of few bits, and gives each group along K the scale that its largest element needs.
 
@@ -100,7 +106,11 @@ def quantize_weights(
         expected = "one of i4, i8 with symmetric=True; of i4, u4, i8, u8 otherwise"
         raise SpecError(f"weights of {type}, symmetric={symmetric}", where="quantize_weights", expected=expected)
     if isinstance(group, bool) or not isinstance(group, int) or group < 0 or group % 16 or axis not in (0, 1):
-        raise SpecError(f"groups of {group!r} along axis {axis!r}", where="quantize_weights", expected="a multiple of 16, axis 0 or 1")
+        raise SpecError(
+            f"groups of {group!r} along axis {axis!r}",
+            where="quantize_weights",
+            expected="a multiple of 16, axis 0 or 1",
+        )
     if scale_type not in ("f32", "f16", "bf16"):
         raise SpecError(f"scales of {scale_type}", where="quantize_weights", expected="f32, f16 or bf16")
     values = _matrix(w)
@@ -111,7 +121,8 @@ def quantize_weights(
     else:
         exact = (most - least) / (hi - lo)
         zero = np.zeros_like(most)
-    scales = exact.astype(to_numpy(dtype(scale_type)))
+    with np.errstate(over="ignore"):
+        scales = exact.astype(to_numpy(dtype(scale_type)))
     if not np.isfinite(scales.astype(np.float64)).all():
         raise OperandError(f"has elements too large for scales of {scale_type}", operand="w", expected="smaller ones")
     size = np.where(scales == 0, 1, scales.astype(np.float64))

@@ -82,7 +82,9 @@ def scaled_in_blocks(
     """
     limits = np.finfo(np.float32)
     with np.errstate(all="ignore"):
-        a_size, b_size = (np.where(np.isfinite(x), np.abs(x), 0.0) for x in (a.astype(np.float64), b.astype(np.float64)))
+        a_size, b_size = (
+            np.where(np.isfinite(x), np.abs(x), 0.0) for x in (a.astype(np.float64), b.astype(np.float64))
+        )
         largest = a_size.sum(-1, keepdims=True) * 2.0**CODE_BITS
         lost = 2 * spec.k * float(limits.tiny) * b_size.max(-2, keepdims=True, initial=0.0)
     return np.where(largest > float(limits.max), np.inf, bound + lost)
