@@ -13,19 +13,32 @@ import click
 
 from tilewright.cli import options
 from tilewright.cli.output import require_writable, write_together
-from tilewright.emit import STAGES
-from tilewright.errors import TilewrightError
+from tilewright.emit import GPU_STAGES, STAGES
+from tilewright.errors import SpecError, TilewrightError
 
 if TYPE_CHECKING:
+    from tilewright.cli.gpu_problem import GpuProblem
     from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import Problem
     from tilewright.entries import Epilogue
 
 _FORMATS: Mapping[str, str] = MappingProxyType(
-    {".mlir": "scheduled", ".ll": "llvmir", ".s": "asm", ".o": "obj", ".so": "so", ".h": "header"}
+    {
+        ".mlir": "scheduled",
+        ".ll": "llvmir",
+        ".s": "asm",
+        ".o": "obj",
+        ".so": "so",
+        ".h": "header",
+        ".ptx": "ptx",
+        ".cubin": "cubin",
+        ".spv": "spv",
+        ".hsaco": "hsaco",
+    }
 )
 """What each suffix asks for: a stage, or a format made of the last one."""
-_BINARY = ("obj", "so")
+_BINARY = ("obj", "so", "cubin", "spv", "hsaco")
+_GPU_ONLY = (*GPU_STAGES, "cubin", "spv", "hsaco")
 
 
 @click.command("compile", short_help="Compile a product to a file, or print any stage.")
@@ -40,10 +53,13 @@ _BINARY = ("obj", "so")
 @options.prologue_a
 @options.prologue_b
 @options.deterministic
+@options.tf32
 @options.target
 @options.schedule
 @click.option(
-    "--emit", type=click.Choice([*STAGES, "obj"]), help="The stage to write, whatever the suffix; - prints it."
+    "--emit",
+    type=click.Choice([*STAGES, *GPU_STAGES, "obj"]),
+    help="The stage to write, whatever the suffix; - prints it.",
 )
 @click.option("-o", "output", metavar="FILE", help=f"Where to write: {' '.join(_FORMATS)}, or - to print.")
 @click.option("--header", metavar="FILE.h", help="Write the C header of the kernel as well.")
@@ -59,6 +75,7 @@ def compile_(
     prologue_a: tuple[Epilogue, ...],
     prologue_b: tuple[Epilogue, ...],
     deterministic: bool,
+    tf32: bool,
     target: str,
     threads: int,
     schedule: str | None,
@@ -70,7 +87,7 @@ def compile_(
     """Compile a product, or the functions of FILE.mlir, and write it to a file.
 
     The machine need not be able to run the target. The suffix of -o says the format: .mlir (after the schedule), .ll, .s,
-    .o, .so, .h; --emit names any other stage.
+    .o, .so, .h; for GPUs .mlir, .ll, .ptx, .cubin, .spv, .s, .o, .hsaco. --emit names any other stage.
     """
     from tilewright.cli.problem import given
 
@@ -92,6 +109,7 @@ def compile_(
         prologue_a=prologue_a,
         prologue_b=prologue_b,
         deterministic=deterministic,
+        tf32=tf32,
         target=target,
         threads=threads,
         schedule=schedule,
@@ -99,7 +117,7 @@ def compile_(
     )
     made = {"-o": (path, _make(problem, wanted))}
     if header:
-        made["--header"] = (Path(header), problem.header())
+        made["--header"] = (Path(header), _make(problem, "header"))
     write_together(made)
     if str(path) != "-":
         click.echo(f"{path}: {problem}")
@@ -142,8 +160,20 @@ def _require_distinct(files: Mapping[str, Path], source: str | None) -> None:
         seen[path.resolve()] = option
 
 
-def _make(problem: Problem | ModuleProblem, wanted: str) -> bytes:
+def _make(problem: Problem | ModuleProblem | GpuProblem, wanted: str) -> bytes:
     """The bytes of the stage or format."""
+    from tilewright.cli.gpu_problem import GpuProblem
+
+    if isinstance(problem, GpuProblem):
+        from tilewright.emit import gpu_code
+
+        return gpu_code.made(problem.build(), wanted)
+    if wanted in _GPU_ONLY:
+        raise SpecError(
+            f"{wanted} of a kernel for {problem.target.name}",
+            where="compile",
+            expected=f"one of {', '.join((*STAGES, 'obj', 'so', 'header'))}",
+        )
     if wanted == "header":
         return problem.header()
     if wanted == "so":

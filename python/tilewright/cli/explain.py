@@ -38,6 +38,7 @@ _NO_LOOP = "# No loop of this kernel does arithmetic: it is empty, or small enou
 @options.prologue_a
 @options.prologue_b
 @options.deterministic
+@options.tf32
 @options.target
 @options.schedule
 @click.option(
@@ -58,6 +59,7 @@ def explain(
     prologue_a: tuple[Epilogue, ...],
     prologue_b: tuple[Epilogue, ...],
     deterministic: bool,
+    tf32: bool,
     target: str,
     threads: int,
     schedule: str | None,
@@ -71,7 +73,8 @@ def explain(
     them lets you step through the stages with the differences marked. With --count, it also says how many instructions a call
     executes, for a target that is emulated here.
     """
-    from tilewright.cli import explain_page
+    from tilewright.cli import explain_gpu, explain_page
+    from tilewright.cli.gpu_problem import GpuProblem
     from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import given
     from tilewright.emit import hotloop
@@ -92,11 +95,17 @@ def explain(
         prologue_a=prologue_a,
         prologue_b=prologue_b,
         deterministic=deterministic,
+        tf32=tf32,
         target=target,
         threads=threads,
         schedule=schedule,
         parameters=parameters,
     )
+    if isinstance(problem, GpuProblem):
+        if count:
+            raise click.UsageError("--count given for a GPU; expected a processor that is emulated here")
+        explain_gpu.explain(problem, folder)
+        return
     stages = problem.build("asm")
     loop = hotloop.hottest(stages.texts["asm"], problem.target.architecture)
     analysis, note = _analysis(problem, loop)

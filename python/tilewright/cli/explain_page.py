@@ -10,19 +10,19 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright.cli import explain_diff, explain_nest
 from tilewright.emit.assembly import CATEGORIES
+from tilewright.targets.gpu import GpuTarget
 
 if TYPE_CHECKING:
     from tilewright.cli.explain_count import Count
+    from tilewright.cli.gpu_problem import GpuProblem
     from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import Problem
     from tilewright.emit.hotloop import HotLoop
-    from tilewright.emit.isolated_modules import Compiled
     from tilewright.emit.mca import Analysis
-    from tilewright.emit.stages import Stages
 
 _TEMPLATE = "explain_page.html"
 _PLACE = "/*DATA*/null"
@@ -85,6 +85,14 @@ _VIEWS: Mapping[str, _View] = {
         None,
         "Another language than the stage before: not compared line by line.",
     ),
+    "threads": _View("Threads", "What each thread of a block does: tiles are shared among them.", "mlir", "bufferized"),
+    "nvvm": _View(
+        "NVVM dialect", "The kernel in the dialects of LLVM and of NVIDIA's instructions.", "mlir", "threads"
+    ),
+    "rocdl": _View("ROCDL dialect", "The kernel in the dialects of LLVM and of AMD's instructions.", "mlir", "threads"),
+    "spirv": _View("SPIR-V dialect", "The compute shader, on words of 32 bits.", "mlir", "threads"),
+    "ptx": _View("PTX", "What NVIDIA's assembler takes.", "asm", None, "Another language than the stage before."),
+    "sass": _View("Machine code", "What the card runs.", "asm", None, "Another language than the stage before."),
     "asm": _View(
         "Assembly",
         "What the processor runs.",
@@ -93,6 +101,25 @@ _VIEWS: Mapping[str, _View] = {
         "Another language than the stage before: not compared line by line.",
     ),
 }
+
+
+class Texts(Protocol):
+    """The stages of a compilation: their texts, how long each took, and the scratch memory of a call."""
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """By stage."""
+        ...
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """By stage."""
+        ...
+
+    @property
+    def workspace(self) -> int:
+        """Bytes."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +136,8 @@ class Page:
         count: The instructions of a call, or None.
     """
 
-    problem: Problem | ModuleProblem
-    stages: Stages | Compiled
+    problem: Problem | ModuleProblem | GpuProblem
+    stages: Texts
     names: Mapping[str, str]
     loop: HotLoop | None
     analysis: Analysis | None
@@ -140,7 +167,9 @@ def _data(page: Page) -> dict[str, Any]:
         "target": target.name,
         "base": target.base,
         "triple": target.triple,
-        "registers": f"{target.vector_registers} × {target.vector_bits} bit",
+        "registers": f"{target.registers} × 32 bit a thread"
+        if isinstance(target, GpuTarget)
+        else f"{target.vector_registers} × {target.vector_bits} bit",
         "schedule": problem.schedule,
         "sizes": problem.sizes,
         "workspace": page.stages.workspace,

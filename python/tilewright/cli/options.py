@@ -120,6 +120,15 @@ def deterministic(function: Command) -> Command:
     )(function)
 
 
+def tf32(function: Command) -> Command:
+    """``--tf32``."""
+    return click.option(
+        "--tf32",
+        is_flag=True,
+        help="Elements of f32 may lose all but 10 bits after the point before they are multiplied.",
+    )(function)
+
+
 def beta(function: Command) -> Command:
     """``--beta``."""
     return click.option(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tilewright.cli import gpu_problem
+from tilewright.cli.gpu_problem import GpuProblem
 from tilewright.cli.module_problem import ModuleProblem
 from tilewright.cli.options import Extents, require_for_shapes_only
 from tilewright.entries import Epilogue
@@ -19,7 +21,7 @@ from tilewright.schedules import make
 from tilewright.schedules.plan import Plan
 from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
-from tilewright.targets import Target, resolve
+from tilewright.targets import Target, gpu, resolve
 
 if TYPE_CHECKING:
     from tilewright.emit.stages import Stages
@@ -109,7 +111,8 @@ def given(
     threads: int,
     schedule: str | None,
     parameters: Mapping[str, int],
-) -> Problem | ModuleProblem:
+    tf32: bool = False,
+) -> Problem | ModuleProblem | GpuProblem:
     """The problem that the arguments of a verb which compiles one thing describe.
 
     Raises:
@@ -122,22 +125,28 @@ def given(
     if file is None and len(shapes) != 1:
         found = "neither FILE.mlir nor --shape" if not shapes else f"{len(shapes)} shapes"
         raise click.UsageError(f"{found} given; expected one --shape MxNxK or one FILE.mlir")
-    row = resolve(target)
+    card = gpu(target)
+    row = resolve(target) if card is None else None
     if file is None:
         fields = {"layout": layout, "beta": beta, "b_packed": b_packed, "epilogue": epilogue}
         fields |= {"prologue_a": prologue_a, "prologue_b": prologue_b}
         fields |= {"batch": batch, "b_batch": () if b_packed else None, "deterministic": deterministic}
-        spec = MatmulSpec.from_dtypes(*shapes[0], dtype, **fields)
+        spec = MatmulSpec.from_dtypes(*shapes[0], dtype, tf32=tf32, **fields)
+        if row is None:
+            return gpu_problem.given(spec, card, schedule, parameters, threads)
         return Problem(spec, row, make.make(spec, row, schedule, parameters, threads))
     require_for_shapes_only("dtype", "layout", "batch", "beta", "epilogue", "prologue_a", "prologue_b")
     text = read_text(file)
     try:
         imported = _imported(text, file)
     except SpecError:
-        if schedule is not None or parameters or b_packed or deterministic:  # What is for one product only.
+        # What is for one product only.
+        if row is None or schedule is not None or parameters or b_packed or deterministic or tf32:
             raise
         return ModuleProblem(text, file, row, check(threads, "--threads"))
-    spec = replace(imported.spec, b_packed=b_packed, deterministic=deterministic)
+    spec = replace(imported.spec, b_packed=b_packed, deterministic=deterministic, tf32=tf32)
+    if row is None:
+        return gpu_problem.given(spec, card, schedule, parameters, threads)
     return Problem(spec, row, make.make(spec, row, schedule, parameters, threads), symbol=imported.function)
 
 

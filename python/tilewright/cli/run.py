@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from tilewright.spec import MatmulSpec
 
 _FOR_SHAPES = (
-    "dtype", "layout", "batch", "beta", "b_packed", "epilogue", "prologue_a", "prologue_b", "deterministic", "schedule", "parameters",
+    "dtype", "layout", "batch", "beta", "b_packed", "epilogue", "prologue_a", "prologue_b", "deterministic", "tf32",
+    "schedule", "parameters",
     "vector_length", "streaming_length", "device",
 )  # fmt: skip
 """Options that a whole module does not take."""
@@ -44,6 +45,7 @@ _MEMINFO = Path("/proc/meminfo")
 @options.prologue_a
 @options.prologue_b
 @options.deterministic
+@options.tf32
 @options.target
 @options.schedule
 @click.option(
@@ -72,6 +74,7 @@ def run(
     prologue_a: tuple[Epilogue, ...],
     prologue_b: tuple[Epilogue, ...],
     deterministic: bool,
+    tf32: bool,
     target: str,
     threads: int,
     schedule: str | None,
@@ -102,7 +105,7 @@ def run(
     fields = {"layout": layout, "beta": beta, "b_packed": b_packed, "epilogue": epilogue}
     fields |= {"prologue_a": prologue_a, "prologue_b": prologue_b}
     # A B that comes packed is one for all.
-    fields |= {"batch": batch, "b_batch": () if b_packed else None, "deterministic": deterministic}
+    fields |= {"batch": batch, "b_batch": () if b_packed else None, "deterministic": deterministic, "tf32": tf32}
     specs = [tw.MatmulSpec.from_dtypes(*shape, dtype, **fields) for shape in shapes]
     for called in (each for spec in specs for each in _calls(spec)):
         _require_memory(called)

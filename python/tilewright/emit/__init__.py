@@ -3,3 +3,5 @@
 
 STAGES = ("payload", "schedule", "scheduled", "bufferized", "llvm", "llvmir", "asm")
 """The stages that are text, in order. After them comes the object."""
+GPU_STAGES = ("threads", "nvvm", "rocdl", "spirv", "ptx")
+"""Those that only kernels for GPUs have."""

@@ -71,6 +71,16 @@ def link(object_: bytes, openmp: str = "") -> bytes:
     return _linked([object_], program, ["-shared", *needed], "so")
 
 
+def code_object(object_: bytes) -> bytes:
+    """The code object, which AMD's runtime loads, of an object for a GPU of AMD's.
+
+    Raises:
+        TargetError: There is no linker for it.
+        LoweringError: The linker failed.
+    """
+    return _linked([object_], linker("amdgcn"), ["-shared"], "hsaco")
+
+
 def _architecture(object_: bytes) -> str:
     """For machines of which architecture an object is; empty for one that is not known."""
     return _MACHINES.get(int.from_bytes(object_[_ELF_MACHINE : _ELF_MACHINE + 2], "little"), "")
