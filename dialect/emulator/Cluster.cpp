@@ -40,7 +40,9 @@ Cluster::Cluster(const Grid &grid, std::array<unsigned, 3> first, std::byte *are
                           SharedMemory(start, grid.sharedBytes, rank, report),
                           std::vector<Thread>(grid.threadCount()),
                           {},
-                          {}});
+                          {},
+                          {},
+                          View(agents)});
         for (unsigned index = 0; index < grid.threadCount(); ++index) {
           Thread &thread = blocks.back().threads[index];
           thread.block = &blocks.back();
@@ -77,6 +79,7 @@ void Cluster::enter(unsigned high, unsigned low) {
     cluster.report.add("unwaited: a cp.async is not waited for before the kernel ends");
   if (!thread->stores.open.empty() || !thread->stores.committed.empty())
     cluster.report.add("unwaited: a bulk store is not waited for before the kernel ends");
+  cluster.end(*thread);
   thread->finished = true;
   swapcontext(&thread->context, &cluster.scheduler);
 }
@@ -152,6 +155,8 @@ void Cluster::access(Thread &thread, const std::byte *address, size_t bytes, boo
   if (Block *block = owner(address)) {
     Toucher who{thread.agent, thread.view.generic[thread.agent], thread.view, false,
                 thread.name() + (writes ? ", storing," : ", loading,")};
+    if (block != thread.block)
+      visit(*block, thread.agent, who.time);
     if (writes)
       block->shared.write(offset(address), bytes, who);
     else
@@ -179,6 +184,25 @@ bool Cluster::checkGlobal(const Thread *, const std::byte *address, size_t bytes
   return false;
 }
 
+void Cluster::visit(Block &block, Agent agent, Time time) {
+  if (block.endedThreads == block.threads.size())
+    report.add("ended: " + agentName(agent) + " touches the shared memory of block " + std::to_string(block.rank) +
+               " of the cluster, which has ended");
+  block.visits[agent] = time;
+}
+
+void Cluster::end(Thread &thread) {
+  Block &block = *thread.block;
+  block.ended.join(thread.view);
+  if (++block.endedThreads < block.threads.size())
+    return;
+  for (auto [agent, time] : block.visits)
+    if (block.ended.generic[agent] < time)
+      report.add("ended: block " + std::to_string(block.rank) +
+                 " of the cluster ends at a time that nothing orders with " + agentName(agent) +
+                 ", which touches its shared memory");
+}
+
 void Cluster::initialise(Thread &thread, std::byte *address, unsigned expected) {
   Agent agent = 3 * threads + threads / warpGroupThreads + 1 + static_cast<Agent>(barriers.size());
   if (barriers.contains(address))
@@ -188,10 +212,10 @@ void Cluster::initialise(Thread &thread, std::byte *address, unsigned expected) 
   access(thread, address, 8, true);
   View nothing(laneTimes.size());
   barriers.insert_or_assign(address, PhaseBarrier{expected, expected, 0, 0, agent, thread.view.generic[thread.agent],
-                                                  thread.agent, nothing, nothing});
+                                                  thread.agent, false, nothing, nothing});
 }
 
-PhaseBarrier &Cluster::barrier(Thread &thread, const std::byte *address) {
+PhaseBarrier &Cluster::initialised(Thread &thread, const std::byte *address) {
   auto found = barriers.find(address);
   if (found == barriers.end())
     fail(thread, "an mbarrier operation on what is no initialised barrier object");
@@ -200,6 +224,28 @@ PhaseBarrier &Cluster::barrier(Thread &thread, const std::byte *address) {
     report.add("race: " + thread.name() + " uses an mbarrier before " + agentName(barrier.by) +
                " is known to have initialised it");
   return barrier;
+}
+
+PhaseBarrier &Cluster::barrier(Thread &thread, const std::byte *address) {
+  Block *block = owner(address);
+  if (!block || block == thread.block)
+    return initialised(thread, address);
+  visit(*block, thread.agent, thread.view.generic[thread.agent]);
+  return fencedBarrier(thread, address);
+}
+
+PhaseBarrier &Cluster::fencedBarrier(Thread &thread, const std::byte *address) {
+  PhaseBarrier &barrier = initialised(thread, address);
+  if (!barrier.fenced)
+    report.add("unfenced: " + thread.name() + " has an mbarrier used outside of the block, or by copies, that " +
+               agentName(barrier.by) + " has initialised without fence.mbarrier_init");
+  return barrier;
+}
+
+void Cluster::fenceBarriers(const Thread &thread) {
+  for (auto &[address, barrier] : barriers)
+    if (barrier.by == thread.agent)
+      barrier.fenced = true;
 }
 
 void Cluster::settle(PhaseBarrier &barrier) {

@@ -124,7 +124,7 @@ void load(Thread &thread, const Operation &operation) {
     if (toSeveral ? (mask >> block.rank) & 1 : block.rank == thread.block->rank)
       copy.blocks.push_back(block.rank);
   for (unsigned rank : copy.blocks)
-    thread.block->cluster->barrier(thread, thread.block->cluster->inBlock(copy.barrier, rank));
+    thread.block->cluster->fencedBarrier(thread, thread.block->cluster->inBlock(copy.barrier, rank));
   thread.release();
   thread.block->cluster->loads.push_back(std::move(copy));
 }
@@ -171,6 +171,8 @@ void tilewright::emulator::loadBox(Cluster &cluster, const BoxCopy &copy) {
     SharedMemory &shared = cluster.owner(place)->shared;
     auto &barrier = cluster.barrierAt(cluster.inBlock(copy.barrier, rank));
     Time time = ++cluster.laneTimes[barrier.agent];
+    if (copy.blocks.size() > 1)
+      cluster.visit(*cluster.owner(place), barrier.agent, time);
     shared.write(Cluster::offset(place), bytes, {barrier.agent, time, *copy.begun, true, copy.what});
     if (Cluster::offset(place) + bytes > shared.size())
       throw Failure("a bulk load to outside of shared memory");

@@ -94,6 +94,7 @@ struct PhaseBarrier {
   Agent agent;      // On whose account it is that copies into shared memory write.
   Time initialised; // By `by`.
   Agent by;
+  bool fenced = false; // Whether its initialisation is made known to other blocks and the asynchronous proxy.
   View gathered, published;
 };
 
@@ -113,7 +114,8 @@ struct Thread {
   View view;
   Groups<Copy> copies;
   Groups<BoxCopy> stores;
-  std::deque<Time> products; // Of each committed group of wgmma, its last one.
+  std::deque<Time> products;   // Of each committed group of wgmma, its last one.
+  bool productsFenced = false; // Whether wgmma may take the registers as they are now.
   unsigned clusterGeneration = 0;
 
   ucontext_t context;
@@ -180,6 +182,9 @@ struct Block {
   std::vector<Thread> threads;
   std::map<unsigned, Meeting> meetings;
   std::map<unsigned, std::vector<Gathering>> gatherings; // By warp; those of four warps by theirs and `fourWarps`.
+  std::map<Agent, Time> visits;                          // By agents of other blocks, when last.
+  View ended;                                            // What its threads knew that have ended.
+  size_t endedThreads = 0;
 
   static constexpr unsigned fourWarps = 1 << 16;
 };
@@ -231,7 +236,16 @@ public:
   /// Reports bytes of global memory that are outside of all operands, or are written and may only be read.
   bool checkGlobal(const Thread *thread, const std::byte *address, size_t bytes, bool writes, const std::string &what);
 
+  /// Records that `agent`, which is not of `block`, touches its shared memory: it must not have ended by then.
+  void visit(Block &block, Agent agent, Time time);
+  /// Records that a thread has ended; of a block's last one, reports visits that may come later.
+  void end(Thread &thread);
+
   PhaseBarrier &barrier(Thread &thread, const std::byte *address);
+  /// The same for what another block or the asynchronous proxy does with it.
+  PhaseBarrier &fencedBarrier(Thread &thread, const std::byte *address);
+  /// Makes initialisations by `thread` known to other blocks and the asynchronous proxy.
+  void fenceBarriers(const Thread &thread);
   /// The object at `address`, which is one.
   PhaseBarrier &barrierAt(const std::byte *address) { return barriers.at(address); }
   void initialise(Thread &thread, std::byte *address, unsigned expected);
@@ -252,6 +266,7 @@ public:
   std::vector<Time> laneTimes; // Of the agents that are no threads.
 
 private:
+  PhaseBarrier &initialised(Thread &thread, const std::byte *address);
   void runThreads();
   void start(Thread &thread);
   static void enter(unsigned high, unsigned low);

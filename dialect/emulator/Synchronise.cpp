@@ -124,6 +124,14 @@ void awaitParity(Thread &thread, const Operation &operation) { awaitPhase(thread
 void awaitState(Thread &thread, const Operation &operation) { awaitPhase(thread, operation, false); }
 
 void fence(Thread &thread, const Operation &) { thread.release(); }
+void fenceBarriers(Thread &thread, const Operation &) {
+  thread.block->cluster->fenceBarriers(thread);
+  thread.release();
+}
+void fenceProducts(Thread &thread, const Operation &) {
+  thread.productsFenced = true;
+  thread.release();
+}
 void fenceProxy(Thread &thread, const Operation &) { thread.fenceProxy(); }
 
 } // namespace
@@ -156,5 +164,6 @@ const std::vector<Row> tilewright::emulator::synchronisationRows = {
     {"fence", fence},
     {"membar", fence},
     {"fence.proxy.async", fenceProxy},
-    {"wgmma.fence", fence},
+    {"fence.mbarrier_init", fenceBarriers},
+    {"wgmma.fence", fenceProducts},
 };

@@ -105,6 +105,10 @@ void multiplyAll(const std::vector<const Operation *> &members, Thread *threads)
   bool inRegisters = first.count >= registers + 4 + 1 + tail;
   unsigned b = registers + (inRegisters ? 4 : 1);
   auto transposed = [&](unsigned which) { return halves && first.operand<unsigned>(b + 1 + tail + which) != 0; };
+  for (unsigned warp = 0; warp < 4; ++warp)
+    if (!threads[warp * warpThreads].productsFenced)
+      cluster.report.add("unfenced: " + threads[warp * warpThreads].name() +
+                         " begins a wgmma without a wgmma.fence since it could last change its registers");
   View view = threads[0].view;
   for (unsigned warp = 1; warp < 4; ++warp)
     view.meet(threads[warp * warpThreads].view);
@@ -163,6 +167,7 @@ void waitGroup(Thread &thread, const Operation &operation) {
   Agent agent = cluster.multiplier(thread);
   auto &marks = thread.products;
   size_t left = operation.operand<uint64_t>(0);
+  thread.productsFenced = thread.productsFenced && left > 0;
   for (; marks.size() > left; marks.pop_front())
     thread.view.generic[agent] = std::max(thread.view.generic[agent], marks.front());
   thread.release();

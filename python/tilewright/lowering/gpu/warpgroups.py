@@ -54,7 +54,7 @@ from tilewright.mlir.dialects import arith, gpu, nvvm, scf, vector
 from tilewright.schedules.warpgroup import ROWS, WARP_GROUP, WarpGroupTile
 
 WARP = 32
-_REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({2: (24, 240), 3: (32, 160), 4: (24, 112)})
+_REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({2: (40, 232), 3: (32, 160), 4: (24, 112)})
 """Of a thread that copies, and of one that multiplies, by consumers: all that there are. One consumer has enough from the start."""
 _EIGHTS, _FEW_EIGHTS = 4, 2
 """Groups of 8 columns that are finished at once: 16 sums of a thread, so that what is computed of them fits into registers; and where
@@ -323,10 +323,7 @@ class Specialised(Sharing):
         """What a group does that multiplies."""
         sizes, order = self._sizes, self._order
         first, step, turn = order.first(), order.step(), self._ring.first()
-        warp = divide(arith.subi(self._thread, value(WARP_GROUP)), WARP)[0]
-        consumer = divide(warp, 4)[0]
-        if self._stores:
-            self._stores.start(warp, self._lane)
+        consumer = divide(self._identify(), 4)[0]
         if sizes.pingpong:
             # The other one's steps for its tile lie between those for two of this one's.
             first = arith.addi(first, arith.muli(step, value(consumer)))
@@ -352,6 +349,25 @@ class Specialised(Sharing):
             scf.yield_((self._ring.after(turn, steps) if sizes.pingpong else turn).values)
         if self._stores:
             self._stores.finish()
+
+    def _identify(self) -> Index:
+        """Says again who the thread is; returns which warp among the consumers' it is of.
+
+        The first lane tells the number of the warp: it is then known to be the same in all, and nothing that follows from it is
+        computed before, where registers are needed for the products.
+        """
+        i32 = ir.IntegerType.get_signless(32)
+        warp, lane = divide(gpu.thread_id(gpu.Dimension.x), WARP)
+        every, first, bounds = (shared.i32(each) for each in (-1, 0, WARP - 1))
+        kind = ir.Attribute.parse("#nvvm<shfl_kind idx>")
+        told = nvvm.shfl_sync(i32, every, shared.as_i32(warp), first, bounds, kind)
+        warp = arith.index_castui(ir.IndexType.get(), told)
+        self._thread, self._lane = value(add(multiply(warp, WARP), lane)), lane
+        self._row, self._column = self._groups.origin(self._thread)
+        warp = arith.subi(warp, value(WARP_GROUP // WARP))
+        if self._stores:
+            self._stores.start(warp, lane)
+        return warp
 
     def _begin_turns(self, consumer: Index) -> None:
         """The first one's turn comes first."""
@@ -436,6 +452,7 @@ class Specialised(Sharing):
         partial: PartialSums | None = None,
     ) -> None:
         """Finishes sums of neighbouring columns, some at a time, and writes them."""
+        self._identify()
         if self._stores:
             self._stores.begin()
         for start in range(0, len(eights), self._at_once):
