@@ -53,6 +53,7 @@ def test_every_example_is_run_here():
         "10_attention_scores.py",
         "11_whole_module.mlir",
         "12_chain.py",
+        "14_llama_decoder_i4.py",
     ]
 
 
@@ -67,6 +68,12 @@ def test_layers_of_models(run, name):
     assert printed.count("right") == {"08": 2, "09": 4}[name[:2]]
     assert "from NumPy in double precision at most" in printed
     assert "\ntorch" in printed
+
+
+def test_a_decoder_in_four_bits(run):
+    printed = run(sys.executable, EXAMPLES / "14_llama_decoder_i4.py", 3, 128, 256, 4, 2)
+    assert printed.startswith("7 projections, each within its bound; 4.12 bits a weight\n")
+    assert "from NumPy in double precision, relative\ntorch" in printed
 
 
 def test_a_whole_module(run, tmp_path):
