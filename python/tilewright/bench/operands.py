@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.bench.suites import Shape
-from tilewright.dtypes import DType, to_numpy
+from tilewright.dtypes import DType, stored_numpy, to_numpy
 from tilewright.dtypes import dtype as dtype_of
 from tilewright.errors import SpecError
 from tilewright.payload.epilogues import parse
@@ -81,8 +81,8 @@ def operands(shape: Shape, dtype: str, seed: int = 0, epilogue: str = "", layout
     """
     a_type, b_type, c_type = map(dtype_of, types_of(dtype))
     random = np.random.default_rng((seed, shape.m, shape.n, shape.k))
-    a = _stored(values(random, (*shape.batch, shape.m, shape.k), a_type), transposed=layout[0] == "t")
-    b = _stored(values(random, (*shape.batch, shape.k, shape.n), b_type), transposed=layout[1] == "t")
+    a = _matrix(random, shape.batch, (shape.m, shape.k), a_type, transposed=layout[0] == "t")
+    b = _matrix(random, shape.batch, (shape.k, shape.n), b_type, transposed=layout[1] == "t")
     further: tuple[np.ndarray, ...] = ()
     if epilogue:
         spec = MatmulSpec.from_dtypes(shape.m, shape.n, shape.k, dtype, epilogue=parse(epilogue), batch=shape.batch)
@@ -112,6 +112,15 @@ def _copy(array: np.ndarray) -> np.ndarray:
     return copied
 
 
+def _matrix(
+    random: np.random.Generator, batch: tuple[int, ...], extents: tuple[int, int], kind: DType, *, transposed: bool
+) -> np.ndarray:
+    """A matrix, or a batch of them; of elements that share bytes a view of the bytes as they are stored."""
+    if kind.packed > 1 and transposed:
+        return values(random, (*batch, *reversed(extents)), kind).swapaxes(-1, -2)
+    return _stored(values(random, (*batch, *extents), kind), transposed=transposed)
+
+
 def _stored(matrix: np.ndarray, *, transposed: bool) -> np.ndarray:
     """The same elements, with those of a column side by side where it is stored transposed."""
     if not transposed:
@@ -122,7 +131,14 @@ def _stored(matrix: np.ndarray, *, transposed: bool) -> np.ndarray:
 
 
 def values(random: np.random.Generator, shape: tuple[int, ...], kind: DType) -> np.ndarray:
-    """A matrix of floats uniform in [-1, 1], or of integers over their whole range."""
+    """A matrix as it is stored, of floats uniform in [-1, 1], or of integers over their whole range; scales are powers of two.
+
+    Elements of four bits have any code, and so has what shares a byte with the last one of a row.
+    """
+    if kind.packed > 1:
+        codes = aligned((*shape[:-1], -(-shape[-1] // kind.packed)), stored_numpy(kind))
+        codes[...] = random.integers(0, 255, codes.shape, np.uint8, endpoint=True)
+        return codes
     numpy_dtype = to_numpy(kind)
     matrix = aligned(shape, numpy_dtype)
     if kind.kind != "float":
@@ -134,6 +150,8 @@ def values(random: np.random.Generator, shape: tuple[int, ...], kind: DType) -> 
     random.random(dtype=drawn.dtype.type, out=drawn)
     drawn *= 2
     drawn -= 1
+    if kind.name == "f8E8M0FNU":  # which has no sign, and no 0
+        drawn = np.exp2(np.round(2 * drawn))
     if drawn is not matrix:
         matrix[...] = drawn
     return matrix

@@ -4,7 +4,7 @@
 Started by peer_process.py with the arguments ``FD NAME CORES``. The environment has the number of
 threads already, and the affinity is set before the library is loaded, so that the library's threads inherit it.
 
-A request is ``(method, arguments)`` for a method of `Local`; the answer is ``(True, result)`` or ``(False, message)``. The first
+A request is ``(method, arguments)`` for a method of `contender.Local`; the answer is ``(True, result)`` or ``(False, message)``. The first
 answer, unasked, has the library's version. The connection's end is the process's end.
 """
 
@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from multiprocessing.connection import Connection
+from typing import Any
 
 
-def main(arguments: list[str]) -> int:
-    """Serves one parent until it closes the connection."""
+def serve(arguments: list[str], make: Callable[[str], Any]) -> int:
+    """Serves one parent until it closes the connection, by what `make` makes of the peer's name, which has a `version`."""
     descriptor, name, cores = arguments
     os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
     with Connection(int(descriptor)) as parent:
         try:
-            from tilewright.bench.contender import Local
-            from tilewright.bench.peers import PEERS
-
-            library = PEERS[name].make()
-            contender = Local(name, library.version, library.bind, bind_packed=library.bind_packed, fetch=library.fetch)
+            contender = make(name)
             parent.send((True, contender.version))
         except Exception as error:
             parent.send((False, _message(error)))
@@ -41,9 +39,18 @@ def main(arguments: list[str]) -> int:
                 parent.send((False, _message(error)))
 
 
+def _local(name: str) -> object:
+    """The contender of that name, for products."""
+    from tilewright.bench.contender import Local
+    from tilewright.bench.peers import PEERS
+
+    library = PEERS[name].make()
+    return Local(name, library.version, library.bind, bind_packed=library.bind_packed, fetch=library.fetch)
+
+
 def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(serve(sys.argv[1:], _local))

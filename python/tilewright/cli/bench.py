@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli import bench_static, options
+from tilewright.cli import bench_convolution, bench_static, options
 from tilewright.cli.bench_outputs import Outputs
 from tilewright.cli.bench_progress import progress_bar, set_up
 from tilewright.cli.output import console, print_whole
@@ -47,6 +47,7 @@ class _Threads(click.ParamType):
 @click.option(
     "--suite", "suites", multiple=True, help="A named list of shapes (square, bert, …), or all; may be repeated."
 )
+@click.option("--conv", metavar="NETWORK", help="The distinct convolutions of a network (resnet50), filters packed ahead.")
 @click.option(
     "--dtype",
     "dtypes",
@@ -130,6 +131,7 @@ def bench(
     file: str | None,
     shapes: tuple[options.Extents, ...],
     suites: tuple[str, ...],
+    conv: str | None,
     dtypes: tuple[str, ...],
     target: str,
     threads: tuple[int, ...],
@@ -171,6 +173,8 @@ def bench(
         return set_up(_peers(peers))
     if static:
         return bench_static.from_context(context)
+    if conv is not None:
+        return bench_convolution.from_context(context)
     outputs = Outputs(json_file, plot, plots, report, command)
     before = None if compare is None else measuring.compare.read(Path(compare), "--compare")
     failures: list[str] = []

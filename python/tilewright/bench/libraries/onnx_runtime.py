@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.bench.libraries.base import Call, WritesC
 from tilewright.bench.operands import Operands
 
-_OPSET, _IR_VERSION = 21, 10  # onnx 1.16, which every onnxruntime from 1.18 on reads
+OPSET, IR_VERSION = 21, 10  # onnx 1.16, which every onnxruntime from 1.18 on reads
 
 
 class OnnxRuntime(WritesC):
@@ -68,5 +68,5 @@ def model(operands: Operands, constant: bool) -> bytes:
     weights = [numpy_helper.from_array(operands.b, "b")] if constant else []
     node = helper.make_node(operation, ["a", "b"], ["c"])
     graph = helper.make_graph([node], "product", inputs, [info("c", operands.c)], weights)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
     return made.SerializeToString()

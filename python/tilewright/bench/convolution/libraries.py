@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The libraries that convolutions are compared with; loaded in their own processes. All get their filters ahead of time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from tilewright.bench.convolution.contender import Convolver
+from tilewright.bench.convolution.layers import ZERO_POINT, Arrays, Layer
+from tilewright.bench.libraries.onnx_runtime import IR_VERSION, OPSET, OnnxRuntime
+from tilewright.bench.libraries.torch_cpu import OneDnn
+from tilewright.errors import TilewrightError
+
+
+class OneDnnConvolution(OneDnn):
+    """oneDNN through torch, images with their channels last, filters in the order that oneDNN chose for them."""
+
+    def convolver(self) -> Convolver:
+        """As a contender."""
+        return Convolver(self.version, self._bind_layer, self._fetched)
+
+    def _bind_layer(self, layer: Layer, asked: str, operands: Arrays) -> Callable[[], object]:
+        torch = self._torch
+        x = self._tensor(operands.x).permute(0, 3, 1, 2)
+        w = self._tensor(np.ascontiguousarray(operands.w.transpose(3, 2, 0, 1)))
+        shape = [1, layer.channels, layer.size, layer.size]
+        stride, padding, dilation = [layer.stride] * 2, [layer.padding] * 2, [1, 1]
+        if asked == "i8":
+            scales, zeros = torch.ones(layer.filters), torch.zeros(layer.filters, dtype=torch.int32)
+            packed = torch.ops.onednn.qconv_prepack(w, scales, 1.0, 0, stride, padding, dilation, 1, shape)
+            how = (stride, padding, dilation, 1, layer.scale, ZERO_POINT, torch.uint8, "none", [], "")
+            return partial(torch.ops.onednn.qconv_pointwise, x, 1.0, 0, packed, scales, zeros, None, *how)
+        packed = torch.ops.mkldnn._reorder_convolution_weight(w, padding, stride, dilation, 1, shape)
+        how = (padding, stride, dilation, 1, "none", [], "")
+        return partial(torch.ops.mkldnn._convolution_pointwise, x, packed, None, *how)
+
+    def _fetched(self, returned: Any, operands: Arrays) -> np.ndarray:  # noqa: ANN401 - a tensor
+        return np.ascontiguousarray(self._array(returned.permute(0, 2, 3, 1)))
+
+
+class OnnxRuntimeConvolution(OnnxRuntime):
+    """onnxruntime's Conv and QLinearConv, which take the channels before rows and columns; filters are constants."""
+
+    def convolver(self) -> Convolver:
+        """As a contender."""
+        return Convolver(self.version, self._bind_layer, lambda *_: np.ascontiguousarray(self._y.transpose(0, 2, 3, 1)))
+
+    def _bind_layer(self, layer: Layer, asked: str, operands: Arrays) -> Callable[[], object]:
+        if asked == "bf16":
+            raise TilewrightError("it has no convolution of bf16 on the CPU")
+        runtime = self._runtime
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = len(os.sched_getaffinity(0))
+        options.inter_op_num_threads = 1
+        session = runtime.InferenceSession(_model(layer, asked, operands), options, providers=["CPUExecutionProvider"])
+        binding = session.io_binding()
+        x = np.ascontiguousarray(operands.x.transpose(0, 3, 1, 2))
+        self._y = y = np.empty((1, layer.filters, layer.result, layer.result), operands.y.dtype)
+        binding.bind_ortvalue_input("x", runtime.OrtValue.ortvalue_from_numpy(x))
+        binding.bind_output("y", "cpu", 0, y.dtype, list(y.shape), y.ctypes.data)
+        return partial(session.run_with_iobinding, binding)
+
+
+def _model(layer: Layer, asked: str, operands: Arrays) -> bytes:
+    """A serialised model of the layer."""
+    from onnx import helper, numpy_helper  # type: ignore[import-not-found]
+
+    kind = helper.np_dtype_to_tensor_dtype(operands.x.dtype)
+    x = helper.make_tensor_value_info("x", kind, [1, layer.channels, layer.size, layer.size])
+    y = helper.make_tensor_value_info("y", kind, [1, layer.filters, layer.result, layer.result])
+    constants = {"w": np.ascontiguousarray(operands.w.transpose(3, 2, 0, 1))}
+    inputs = ["x", "w"]
+    if asked == "i8":
+        constants |= {
+            "one": np.float32(1),
+            "none": np.uint8(0),
+            "nothing": np.int8(0),
+            "scale": np.float32(layer.scale),
+            "middle": np.uint8(ZERO_POINT),
+        }
+        inputs = ["x", "one", "none", "w", "one", "nothing", "scale", "middle"]
+    node = helper.make_node(
+        "QLinearConv" if asked == "i8" else "Conv",
+        inputs,
+        ["y"],
+        strides=[layer.stride] * 2,
+        pads=[layer.padding] * 4,
+        kernel_shape=[layer.reach] * 2,
+    )
+    weights = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    graph = helper.make_graph([node], "convolution", [x], [y], weights)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    return made.SerializeToString()
+
+
+LIBRARIES: Mapping[str, Callable[[], OneDnnConvolution | OnnxRuntimeConvolution]] = MappingProxyType(
+    {"onednn": OneDnnConvolution, "onnxruntime": OnnxRuntimeConvolution}
+)
+"""Each library by the name of its row in `bench.peers`."""
