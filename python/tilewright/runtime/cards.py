@@ -180,11 +180,11 @@ class Loaded:
         TargetError: The driver does not load it.
     """
 
-    def __init__(self, card: Card, form: GpuStages) -> None:
-        """Loads it: assembled here where NVIDIA's assembler is, and by the driver otherwise. The card has to be current."""
+    def __init__(self, card: Card, form: GpuStages, cubin: bytes | None = None) -> None:
+        """Loads it: `cubin`, or assembled here where NVIDIA's assembler is, and by the driver otherwise. The card has to be current."""
         self._card, self._form = card, form
         core, self._driver = packages(form.target.name)
-        self._object = _object(core, form)
+        self._object = _object(core, form) if cubin is None else core.ObjectCode.from_cubin(cubin)
         with reported(f"loading a kernel for {form.target.name}"):
             self._kernel = self._object.get_kernel(_ENTRY)
             handle = int(self._kernel.handle)

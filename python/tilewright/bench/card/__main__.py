@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``python -m tilewright.bench.card FOLDER``: the half that runs where the card is, without a compiler."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tilewright.bench.card import measure, page
+from tilewright.errors import TilewrightError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the steps that are left; 1 when something is wrong, 2 when nothing can be run."""
+    parser = argparse.ArgumentParser(prog="python -m tilewright.bench.card", description=__doc__)
+    parser.add_argument("folder", type=Path, help="the bundle, of tilewright bench --card")
+    parser.add_argument("--budget", type=float, help="seconds after which no further step begins")
+    parser.add_argument("--report", type=Path, help="write what all runs so far measured as a page in Markdown")
+    given = parser.parse_args(arguments)
+
+    def tell(done: int, total: int, what: str) -> None:
+        print(f"[{done}/{total}] {what}", file=sys.stderr, flush=True)  # noqa: T201 - it is a program
+
+    try:
+        records = measure.run(given.folder, given.budget, tell)
+    except TilewrightError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - likewise
+        return 2
+    if given.report is not None:
+        given.report.write_text(page.markdown(records, f"python -m tilewright.bench.card {given.folder}"))
+    wrong = page.failures(records)
+    for line in wrong:
+        print(line)  # noqa: T201 - likewise
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

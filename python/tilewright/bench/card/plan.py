@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What is run on a card, as data: kernels, and the steps that take them, the most telling ones first."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+
+from tilewright.bench.suites import Shape, parse_shape, suite
+from tilewright.payload.epilogues import parse
+from tilewright.spec import MatmulSpec
+
+TARGET = "sm_90a"
+FUSED = "bias:n,gelu"
+"""The epilogue that is timed beside a product and a kernel of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Types:
+    """Element types as a user says them.
+
+    Attributes:
+        a: Of A and B.
+        c: Of the result, the one that cuBLASLt gives.
+        tf32: Whether f32 is multiplied with the bits of tf32.
+    """
+
+    a: str
+    c: str
+    tf32: bool = False
+
+
+TYPES: Mapping[str, Types] = MappingProxyType(
+    {
+        "bf16": Types("bf16", "bf16"),
+        "f16": Types("f16", "f16"),
+        "f8E4M3FN": Types("f8E4M3FN", "bf16"),
+        "f8E5M2": Types("f8E5M2", "f32"),
+        "i8": Types("i8", "i32"),
+        "tf32": Types("f32", "f32", tf32=True),
+        "f32": Types("f32", "f32"),
+        "f64": Types("f64", "f64"),
+    }
+)
+TIMED = ("bf16", "f16", "f8E4M3FN", "i8", "tf32")
+"""Those that are timed."""
+_STRATEGIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "simt": tuple(TYPES),
+        "mma_sync": ("bf16", "f16", "f8E4M3FN", "f8E5M2", "i8", "tf32", "f64"),
+        "warpgroup": ("bf16", "f16", "f8E4M3FN", "f8E5M2", "i8", "tf32"),
+    }
+)
+"""Which strategies multiply which types."""
+_ALONG_K = frozenset({"f8E4M3FN", "f8E5M2", "i8", "tf32"})
+"""Types of which warp groups want neighbours along K: layout nt."""
+_SMALL: Mapping[str, Mapping[str, int]] = MappingProxyType(
+    {
+        "simt": {"bm": 32, "bn": 32, "bk": 8},
+        "mma_sync": {"bm": 64, "bn": 64, "wm": 32, "wn": 32},
+        "warpgroup": {"bm": 128, "bn": 64},
+    }
+)
+"""Sizes that the emulator is through with in a second."""
+CANDIDATES: tuple[Mapping[str, int], ...] = (
+    {"bm": 128, "bn": 256, "consumers": 2, "cluster": 2},
+    {"bm": 128, "bn": 256, "consumers": 2},
+    {"bm": 128, "bn": 128, "consumers": 2, "cluster": 2},
+    {"bm": 128, "bn": 128, "pingpong": 1},
+    {"bm": 64, "bn": 256, "pingpong": 1},
+    {"bm": 64, "bn": 128, "consumers": 1},
+)
+"""Sizes of `warpgroup` that are tried beside those of its model."""
+FEW_ROWS: tuple[Mapping[str, int], ...] = (
+    {"swapped": 1, "bm": 16, "bn": 128, "split": 4},
+    {"swapped": 1, "bm": 64, "bn": 128, "split": 4},
+)
+"""Further ones for products of at most `FEW` rows."""
+FEW = 64
+SQUARES = (8192, 4096, 16384, 2048, 1024)
+_LLM_ROWS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel of the bundle, for every M, N and K.
+
+    Attributes:
+        types: The name of a row of `TYPES`.
+        layout: How A and B are stored.
+        strategy: The strategy.
+        sizes: Those of its sizes that are given.
+        epilogue: What is done to the sums.
+    """
+
+    types: str
+    layout: str
+    strategy: str
+    sizes: tuple[tuple[str, int], ...] = ()
+    epilogue: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its name in the bundle, the same on every machine."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return f"{self.strategy}-{self.types}-{self.layout}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+    @property
+    def spec(self) -> MatmulSpec:
+        """What it computes."""
+        return spec_of(self.types, self.layout, self.epilogue)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something to run on the card.
+
+    Attributes:
+        kind: "layout": the same bits as the emulator; "check": right numbers; "time": beside the peers.
+        shape: M, N and K.
+        kernels: What is run.
+    """
+
+    kind: str
+    shape: Shape
+    kernels: tuple[Kernel, ...]
+
+    @property
+    def key(self) -> str:
+        """Its name in the records: the same as long as it asks for the same."""
+        first = self.kernels[0]
+        own = f" {first.key}" if self.kind != "time" else ""
+        return f"{self.kind} {first.types} {first.layout} {self.shape} {first.epilogue or '-'}{own}"
+
+
+def spec_of(types: str, layout: str, epilogue: str = "", shape: Shape | None = None) -> MatmulSpec:
+    """The spec of a row of `TYPES`; without a shape, for every one."""
+    row = TYPES[types]
+    m, n, k = (None, None, None) if shape is None else (shape.m, shape.n, shape.k)
+    entries = parse(epilogue) if epilogue else ()
+    return MatmulSpec(m, n, k, a=row.a, b=row.a, c=row.c, layout=layout, tf32=row.tf32, epilogue=entries)
+
+
+def layouts() -> Iterator[Step]:
+    """Tiny products of whole numbers, exact in any order, so that card and emulator agree in every bit or in none of a fragment."""
+    for kernel in _small("layout"):
+        yield Step("layout", parse_shape("128x64x128"), (kernel,))
+
+
+def checks() -> Iterator[Step]:
+    """Every strategy with every type it multiplies: at whole tiles, and at a size that is a multiple of nothing."""
+    for kernel in _small("check"):
+        for shape in ("512x512x512", "457x514x330"):
+            yield Step("check", parse_shape(shape), (kernel,))
+
+
+def _small(kind: str) -> Iterator[Kernel]:
+    for strategy, names in _STRATEGIES.items():
+        for name in names:
+            every = ("nt",) if strategy == "warpgroup" and name in _ALONG_K else ("nn", "nt", "tn", "tt")
+            for layout in every if kind == "check" else every[:2]:
+                yield Kernel(name, layout, strategy, tuple(sorted(_SMALL[strategy].items())))
+
+
+def shapes() -> Iterator[tuple[str, Shape]]:
+    """What is timed, with its layout: cubes, then the linear layers of language models, whose weights lie along K."""
+    for edge in SQUARES:
+        yield "nn", Shape(edge, edge, edge)
+    pairs = dict.fromkeys((each.n, each.k) for each in suite("llm").shapes)
+    for rows in _LLM_ROWS:
+        for n, k in pairs:
+            yield "nt", Shape(rows, n, k)
+
+
+def timings(epilogue: str = "", types: tuple[str, ...] = TIMED) -> Iterator[tuple[str, str, Shape, str]]:
+    """Types, layout, shape and epilogue of each measurement: the headline ones first."""
+    every = list(shapes())
+    for layout, shape in every:
+        for name in types:
+            yield name, "nt" if name in _ALONG_K else layout, shape, epilogue

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Times on a card, by the protocol of docs/how-to/benchmark.md: in turn, warm, with operands that rotate past the L2 cache.
+
+A sample is the replay of a graph of launches between two events, so that no host's time is in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from statistics import quantiles
+from typing import Any
+
+Launch = Callable[[int], object]
+"""Launches a contender on one of the sets of operands, by number, on torch's current stream."""
+SAMPLE_SECONDS = 0.004
+"""Of a sample at least, so that an event's half microsecond is nothing."""
+_MOST_LAUNCHES = 2000
+
+
+def sets(bytes_: int, cache_bytes: int) -> int:
+    """How many sets of operands of so many bytes rotate: twice what the cache holds, at least two."""
+    return max(2, min(64, math.ceil(2 * cache_bytes / bytes_)))
+
+
+def launches(seconds: float, count: int) -> int:
+    """How many launches a sample has, of a contender that takes so long; whole turns of `count` sets."""
+    wanted = min(_MOST_LAUNCHES, max(1, math.ceil(SAMPLE_SECONDS / seconds)))
+    return math.ceil(wanted / count) * count
+
+
+def graph(torch: Any, launch: Launch, count: int) -> Callable[[], float]:  # noqa: ANN401 - the library
+    """A function that takes a sample: seconds of one launch. It has run once."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for number in range(count):
+            launch(number)
+        stream.synchronize()
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record(stream)
+        for number in range(count):
+            launch(number)
+        end.record(stream)
+    torch.cuda.synchronize()
+    every = launches(max(begin.elapsed_time(end) / 1e3 / count, 1e-7), count)
+    made = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(made):
+        for number in range(every):
+            launch(number % count)
+
+    def sample() -> float:
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        made.replay()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1e3 / every
+
+    sample()
+    return sample
+
+
+def in_turn(samples: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each contender in each round, all of them once a round."""
+    found: dict[str, list[float]] = {name: [] for name in samples}
+    for _ in range(rounds):
+        for name, sample in samples.items():
+            found[name].append(sample())
+    return found
+
+
+def summary(seconds: Sequence[float], flops: int) -> dict[str, float]:
+    """Rates in TFLOP/s: the median, and between what 60 % of the rounds lie."""
+    rates = sorted(flops / each / 1e12 for each in seconds)
+    if len(rates) == 1:
+        return {"tflops": rates[0], "p20": rates[0], "p80": rates[0]}
+    cuts = quantiles(rates, n=10, method="inclusive")
+    return {"tflops": cuts[4], "p20": cuts[1], "p80": cuts[7]}
