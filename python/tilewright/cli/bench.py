@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli import bench_convolution, bench_static, options
+from tilewright.cli import bench_convolution, bench_static, bench_weights, options
 from tilewright.cli.bench_outputs import Outputs
 from tilewright.cli.bench_progress import progress_bar, set_up
 from tilewright.cli.output import console, print_whole
@@ -47,7 +47,14 @@ class _Threads(click.ParamType):
 @click.option(
     "--suite", "suites", multiple=True, help="A named list of shapes (square, bert, …), or all; may be repeated."
 )
-@click.option("--conv", metavar="NETWORK", help="The distinct convolutions of a network (resnet50), filters packed ahead.")
+@click.option(
+    "--conv", metavar="NETWORK", help="The distinct convolutions of a network (resnet50), filters packed ahead."
+)
+@click.option(
+    "--weights",
+    metavar="TYPE:GROUP",
+    help="B in few bits, scaled in groups along K (i4:128, u4:128:u8), beside the plain product.",
+)
 @click.option(
     "--dtype",
     "dtypes",
@@ -132,6 +139,7 @@ def bench(
     shapes: tuple[options.Extents, ...],
     suites: tuple[str, ...],
     conv: str | None,
+    weights: str | None,
     dtypes: tuple[str, ...],
     target: str,
     threads: tuple[int, ...],
@@ -175,6 +183,8 @@ def bench(
         return bench_static.from_context(context)
     if conv is not None:
         return bench_convolution.from_context(context)
+    if weights is not None:
+        return bench_weights.from_context(context)
     outputs = Outputs(json_file, plot, plots, report, command)
     before = None if compare is None else measuring.compare.read(Path(compare), "--compare")
     failures: list[str] = []

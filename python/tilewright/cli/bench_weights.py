@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``tilewright bench --weights``: products by quantised weights, beside the plain product and what memory delivers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from tilewright.cli.output import console
+
+
+def from_context(context: click.Context) -> int:
+    """Measures what the options of ``bench`` say, of which only some apply.
+
+    Raises:
+        click.UsageError: Options that do not apply are given, or no shape.
+        TilewrightError: The weights are none that there are, or a result is wrong.
+    """
+    from tilewright.bench import parse_shape, suite, weights
+
+    given = context.params
+    for name in ("file", "conv", "schedule", "parameters", "epilogue", "batch", "plot", "plots", "compare", "report"):
+        if given.get(name):
+            raise click.UsageError(f"--weights given, and {name}; expected one of them")
+    shapes = [parse_shape("x".join(map(str, each))) for each in given["shapes"]]
+    shapes += [shape for name in given["suites"] for shape in suite(name).shapes]
+    if not shapes:
+        raise click.UsageError("nothing to measure; expected --shape MxNxK or --suite NAME")
+    out = console(stderr=given["json_file"] == "-")
+    asked = [
+        (weights.problem(shape, dtype, given["weights"], given["layout"]), given["weights"])
+        for dtype in dict.fromkeys(given["dtypes"])
+        for shape in shapes
+    ]
+    results = weights.run(
+        asked,
+        target=given["target"],
+        threads=given["threads"][0],
+        rounds=given["rounds"],
+        min_seconds=given["sample_ms"] / 1000,
+        cache="cold" if given["cold"] or given["cache"] == "cold" else "hot",
+        done=lambda each: out.print(str(each), soft_wrap=True, highlight=False),
+    )
+    out.print(weights.summary(results), soft_wrap=True, highlight=False)
+    if given["json_file"]:
+        text = json.dumps([each.as_json() for each in results], indent=1)
+        if given["json_file"] == "-":
+            click.echo(text)
+        else:
+            Path(given["json_file"]).write_text(f"{text}\n", encoding="utf-8")
+    return 0
