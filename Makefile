@@ -12,7 +12,7 @@ QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shap
   --shape 457x514x330 --dtype f32 --dtype bf16 --dtype u8,i8,i32 --packing both --sample-ms 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-arm setup-gpu setup-bench demo check check-long bench bench-quick bench-docs fmt lint docs wheel clean
+.PHONY: help setup setup-arm setup-gpu setup-bench demo check check-long bench bench-card bench-quick bench-docs fmt lint docs wheel clean
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ setup-bench: setup ## Install the libraries that bench compares with, each into 
 bench: setup ## Everything beside every library, for hours; goes on where it was broken off. BENCH_ARGS="…" replaces what
 	@mkdir -p $(BENCH_DIR)
 	@$(BIN)/tilewright bench $(BENCH_ARGS) --resume $(call BENCH_OUT,results)
+
+bench-card: setup-gpu ## Kernels for an NVIDIA card, and, where one is, everything measured on it; goes on where it was broken off
+	@$(BIN)/tilewright bench --card $(BENCH_DIR)/card --report $(BENCH_DIR)/card.md --command "make $@"
 
 bench-quick: setup ## Six shapes in f32, bf16 and int8, in a few minutes
 	@mkdir -p $(BENCH_DIR)

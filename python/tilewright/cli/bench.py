@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli import bench_convolution, bench_static, bench_weights, options
+from tilewright.cli import bench_card, bench_convolution, bench_static, bench_weights, options
 from tilewright.cli.bench_outputs import Outputs
 from tilewright.cli.bench_progress import progress_bar, set_up
 from tilewright.cli.output import console, print_whole
@@ -128,6 +128,17 @@ class _Threads(click.ParamType):
 )
 @click.option("--setup", is_flag=True, help="Install the other libraries, each into a Python environment of its own.")
 @click.option(
+    "--card",
+    metavar="DIR",
+    help="Compile kernels for an NVIDIA card into DIR; where one is, check them on it and time them beside cuBLASLt and Triton.",
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="With --card: begin nothing more after so long; the next run goes on.",
+)
+@click.option(
     "--static",
     is_flag=True,
     help="Measure nothing: compile, run or emulate, check and analyse each type on each --target a,b, by default all.",
@@ -164,6 +175,8 @@ def bench(
     tolerance: float,
     bar: float | None,
     setup: bool,
+    card: str | None,
+    budget: float | None,
     static: bool,
 ) -> int:
     """Measure products side by side with other libraries, in turn, and against the peak measured in the same run.
@@ -179,6 +192,10 @@ def bench(
 
     if setup:
         return set_up(_peers(peers))
+    if card is not None:
+        return bench_card.from_context(context)
+    if budget is not None:
+        raise click.UsageError("--budget given without --card; expected both")
     if static:
         return bench_static.from_context(context)
     if conv is not None:
