@@ -94,7 +94,9 @@ class Guarded:
 
     def _within(self, whole: np.ndarray) -> np.ndarray:
         start, shape, strides = self._place
-        return np.lib.stride_tricks.as_strided(whole[start:], shape, strides)
+        # NumPy makes no array of another kind of float of one byte.
+        bits = whole.view(f"u{whole.itemsize}")
+        return np.lib.stride_tricks.as_strided(bits[start:], shape, strides).view(whole.dtype)
 
     @staticmethod
     def _protect(start: int, size: int, how: int) -> None:

@@ -28,7 +28,7 @@ import tilewright as tw
 from guard_pages import PLACINGS, Guarded, Placing
 from matrix_targets import HOST, Runner, runner
 from tilewright.bench.operands import values
-from tilewright.dtypes import COMBINATIONS
+from tilewright.dtypes import COMBINATIONS, STORED
 from tilewright.entries import Epilogue as Entry
 from tilewright.payload.reference import within_bound
 from tilewright.spec import LAYOUTS, OperandSpec
@@ -115,6 +115,20 @@ def _prologues(chance: random.Random, drawn: Drawn) -> dict[str, Any]:
     return fields
 
 
+def _small(chance: random.Random, drawn: Drawn) -> dict[str, str]:
+    """Mostly nothing; otherwise an A, a B or both of types that are stored only, and widened to those drawn."""
+    types = drawn["types"]
+    if chance.random() < 0.75 or drawn["prologues"]:
+        return {}
+    fitting = {field: [each for each in STORED if getattr(types, field) in STORED[each]] for field in ("a", "b")}
+    chosen = chance.choice((("a",), ("b",), ("b",), ("a", "b")))
+    return {
+        field: chance.choice([each for each in fitting[field] if each != "f8E8M0FNU"])
+        for field in chosen
+        if fitting[field]
+    }
+
+
 def _dynamic(chance: random.Random, drawn: Drawn) -> dict[str, tw.Dim]:
     """Mostly none; otherwise some of the extents, of which the drawn ones are one call's."""
     if chance.random() < 0.94 or drawn["schedule"] or drawn["sizes"]:
@@ -172,7 +186,7 @@ def _open_batch(chance: random.Random, drawn: Drawn) -> dict[int, tw.Dim]:
 def _packs(drawn: Drawn) -> bool:
     """Whether it has something that only packing fuses."""
     entries = [each for each in drawn["epilogue"] if isinstance(each, Entry)]
-    return bool(drawn["prologues"]) or any(each.form != "each" or each.name.startswith("glu") for each in entries)
+    return bool(drawn["prologues"] or drawn["small"]) or any(each.form != "each" or each.name.startswith("glu") for each in entries)
 
 
 def _schedule(chance: random.Random, drawn: Drawn) -> str | None:
@@ -201,6 +215,7 @@ AXES: tuple[tuple[str, Callable[[random.Random, Drawn], Any]], ...] = (
     ("batch", _batch),
     ("epilogue", _epilogue),
     ("prologues", _prologues),
+    ("small", _small),
     ("deterministic", lambda r, _: r.random() < 0.1),
     ("schedule", _schedule),
     ("sizes", _sizes),
@@ -263,7 +278,9 @@ def _spec(drawn: Drawn) -> tw.MatmulSpec:
     types = drawn["types"]
     fields = {name: drawn[name] for name in ("layout", "beta", "b_packed", "epilogue", "deterministic")}
     fields |= {"a": types.a, "b": types.b, "acc": types.acc} | ({} if drawn["epilogue"] else {"c": types.c})
-    fields |= dict(zip("mnk", drawn["extents"], strict=True)) | drawn["prologues"] | drawn["dynamic"]
+    fields |= dict(zip("mnk", drawn["extents"], strict=True)) | drawn["prologues"] | drawn["dynamic"] | drawn["small"]
+    for field in drawn["small"]:
+        fields[f"prologue_{field}"] = (tw.cast(getattr(types, field)),)
     return tw.MatmulSpec(**fields, **_opened(drawn))
 
 
@@ -342,7 +359,7 @@ def _values(chance: np.random.Generator, each: OperandSpec, spec: tw.MatmulSpec)
         return chance.integers(0, spec.prologue_a[0].rows, each.shape, np.dtype(each.type.numpy))
     if each.type.name == "i32":
         return chance.integers(-(10**6), 10**6, each.shape, np.int32)
-    return values(chance, each.shape or (1,), each.type).reshape(each.shape)
+    return values(chance, each.shape or (1,), each.type).reshape(each.stored)
 
 
 @contextmanager

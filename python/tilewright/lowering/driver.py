@@ -36,6 +36,7 @@ from tilewright.mlir.dialects import func, linalg
 from tilewright.mlir.passmanager import PassManager
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
+from tilewright.schedules import strips
 from tilewright.schedules.blocking import held_bytes
 from tilewright.schedules.plan import Plan
 from tilewright.schedules.threads import take_matrices
@@ -302,7 +303,11 @@ def lower_body(module: ir.Module, spec: MatmulSpec, target: Target, packed: Pack
         LoweringError: A pass failed.
     """
     last = held_bytes(target)
-    run_passes(module, pipelines.PREFETCH.format(line=target.l1.line, l2=target.l2.bytes, last=last), "llvm")
+    streams = strips.STREAMS in _payload_function(module, "llvm").attributes
+    prefetch = pipelines.PREFETCH.format(
+        line=target.l1.line, l2=target.l2.bytes, last=last, open="true" if streams else "false"
+    )
+    run_passes(module, prefetch, "llvm")
     dots = target.dots(spec.a_type.name, spec.b_type.name)
     run_own_script(module, pipelines.lower_vectors(target.lanes(spec.acc_type), dots), "llvm")
     if target.by_lane:
@@ -333,6 +338,9 @@ def _lower_half_floats(module: ir.Module, spec: MatmulSpec, target: Target) -> N
     if small_floats.of(spec):
         with module.context:
             small_floats.expand(module.operation, target)
+    if half_floats.of(spec):
+        with module.context:
+            half_floats.convert_by_f32(module.operation)
     missing = half_floats.to_expand(spec, target)
     if "f16" in missing:
         with module.context:

@@ -139,6 +139,18 @@ def _as_integer(kind: ir.Type) -> ir.Type:
     return ir.Type.parse(_HALF.sub("i16", str(kind)), kind.context)
 
 
+def convert_by_f32(function: ir.Operation) -> None:
+    """Converts integers to 16-bit floats by way of f32, as the payload does: MLIR folds that, and LLVM calls a function for it."""
+    halves = [ir.F16Type.get(function.context), ir.BF16Type.get(function.context)]
+    for op in operations(function):
+        if op.name in ("arith.sitofp", "arith.uitofp") and element_of(op.results[0]) in halves:
+            wide, narrow = like(op.results[0].type, "f32"), op.results[0].type
+            convert = arith.sitofp if op.name == "arith.sitofp" else arith.uitofp
+            with ir.InsertionPoint(op), op.location:
+                op.results[0].replace_all_uses_with(arith.truncf(narrow, convert(wide, op.operands[0])))
+            op.erase()
+
+
 def expand_f16(function: ir.Operation) -> None:
     """Writes out the conversions from and to f16 in `function`, as integer arithmetic; they round to nearest even.
 

@@ -9,11 +9,13 @@ end within a byte. An element of four bits is a byte in registers: with its sign
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tilewright.errors import LoweringError
+from tilewright.lowering.parity import Index, halved, halved_up, is_even, plus, rest, splat, value_of
 from tilewright.lowering.small_floats import element_of, from_f4_code, operations
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import affine, arith, func, memref, vector
+from tilewright.mlir.dialects import arith, func, memref, vector
 from tilewright.spec import MatmulSpec
 
 _NARROW = re.compile(r"(?:\b|(?<=x))(?:i4|f4E2M1FN)\b")
@@ -63,14 +65,22 @@ class _Halves:
     """Rewrites what uses an operand, or a slice of it.
 
     Attributes:
-        extent: Elements of a row of it, or a value that tells how many there are.
+        extent: Elements of a row of it.
     """
 
-    def __init__(self, extent: int | ir.Value, *, signed: bool, odd: ir.Value | None = None) -> None:
-        """Takes, beside, whether elements have a sign, and how many elements of the first byte are none of the slice's: 0, or a value."""
+    def __init__(self, extent: Index, *, signed: bool, odd: ir.Value | None = None, lone: bool = False) -> None:
+        """Takes more of the slice.
+
+        Args:
+            extent: As above.
+            signed: Whether elements have a sign.
+            odd: How many elements of its first byte are none of the slice's, where that may be 1.
+            lone: Whether it lacks the dimension along which elements share bytes, having one of each row.
+        """
         self.extent = extent
         self._signed = signed
         self._odd = odd
+        self._lone = lone
 
     def rewrite(self, op: ir.Operation, source: ir.Value) -> None:
         """Rewrites an op that reads `source`.
@@ -85,22 +95,46 @@ class _Halves:
                 op.results[0].replace_all_uses_with(self._vector(op, source))
             elif op.name == "memref.load":
                 op.results[0].replace_all_uses_with(self._scalar(op, source))
+            elif op.name == "memref.dim":
+                op.results[0].replace_all_uses_with(self._extent(op, source))
             elif op.name == "memref.subview":
                 self._slice(op, source)
+            elif op.name == "memref.transpose":
+                self._transposed(op, source)
             else:
                 raise LoweringError(f"{op.name} of elements of four bits", stage="bufferized")
         op.erase()
 
+    def _extent(self, op: ir.Operation, source: ir.Value) -> ir.Value:
+        if self._lone or _constant(op.operands[1]) != ir.MemRefType(source.type).rank - 1:
+            return memref.dim(source, op.operands[1])
+        return value_of(self.extent)
+
     def _scalar(self, op: ir.Operation, source: ir.Value) -> ir.Value:
+        if self._lone:
+            return self._with_sign(_half(memref.load(source, list(op.operands)[1:]), self._odd))
         *rows, column = list(op.operands)[1:]
         column = self._from_start(column)
-        byte = memref.load(source, [*rows, _apply(column, lambda d: ir.AffineExpr.get_floor_div(d, 2))])
-        i8 = byte.type
-        high = arith.shrui(byte, _splat(i8, 4))
-        is_high = arith.trunci(
-            ir.IntegerType.get_signless(1), arith.index_cast(ir.IntegerType.get_signless(32), column)
-        )
-        return self._with_sign(arith.andi(arith.select(is_high, high, byte), _splat(i8, 15)))
+        return self._with_sign(_half(memref.load(source, [*rows, value_of(halved(column))]), value_of(column)))
+
+    def _transposed(self, op: ir.Operation, source: ir.Value) -> None:
+        """Lets loads of single elements of a transposed view be of what it is of."""
+        order = [ir.AffineDimExpr(each).position for each in ir.AffineMapAttr(op.attributes["permutation"]).value.results]
+        for load in [use.owner.operation for use in op.results[0].uses]:
+            if load.name == "memref.dim":
+                with ir.InsertionPoint(load), load.location:
+                    load.operands[1] = value_of(order[_constant(load.operands[1])])
+                load.operands[0] = source
+                self.rewrite(load, source)
+                continue
+            if load.name != "memref.load":
+                raise LoweringError(f"{load.name} of transposed elements of four bits", stage="bufferized")
+            given = list(load.operands)[1:]
+            with ir.InsertionPoint(load), load.location:
+                direct = memref.LoadOp(source, [given[order.index(axis)] for axis in range(len(order))])
+            load.results[0].replace_all_uses_with(direct.result)
+            load.erase()
+            self.rewrite(direct.operation, source)
 
     def _slice(self, op: ir.Operation, source: ir.Value) -> None:
         slice_ = op.opview
@@ -110,25 +144,27 @@ class _Halves:
             for what, values in (("offsets", slice_.offsets), ("sizes", slice_.sizes), ("strides", slice_.strides))
         )
         kind = ir.MemRefType(op.results[0].type)
-        if strides[-1] != 1 or kind.get_strides_and_offset()[0][-1] != 1:
-            raise LoweringError("every other element of four bits", stage="bufferized")
+        apart = not kind.rank or kind.get_strides_and_offset()[0][-1] != 1
+        lone = apart and sizes[-1] == 1 and kind.rank < ir.MemRefType(source.type).rank
+        if self._lone or strides[-1] != 1 or (apart and not lone):
+            raise LoweringError("a slice of every other element of four bits", stage="bufferized")
         first = self._from_start(offsets[-1])
-        odd = None if _is_even(first) else _apply(first, lambda d: ir.AffineExpr.get_mod(d, 2))
+        odd = None if is_even(first) else value_of(rest(first))
         extent = sizes[-1]
-        known = isinstance(extent, int)
-        bytes_ = -(-(extent + (odd is not None)) // 2) if known else _apply(_plus(extent, odd), _half_up)
-        offsets[-1] = _apply(first, lambda d: ir.AffineExpr.get_floor_div(d, 2))
-        sizes[-1] = bytes_
+        offsets[-1], sizes[-1] = halved(first), halved_up(plus(extent, odd))
         dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-        shape = [*kind.shape[:-1], bytes_ if known else ir.ShapedType.get_dynamic_size()]
-        layout = ir.StridedLayoutAttr.get(dynamic, [*[dynamic] * (kind.rank - 1), 1])
+        shape, steps = list(kind.shape), [dynamic] * kind.rank
+        if not lone:
+            shape[-1] = sizes[-1] if isinstance(sizes[-1], int) else ir.ShapedType.get_dynamic_size()
+            steps[-1] = 1
+        layout = ir.StridedLayoutAttr.get(dynamic, steps)
         made = ir.MemRefType.get(shape, ir.IntegerType.get_signless(8), layout, kind.memory_space)
         arguments, attributes = [], []
         for values in (offsets, sizes, strides):
             arguments.append([each for each in values if isinstance(each, ir.Value)])
             attributes.append(ir.DenseI64ArrayAttr.get([each if isinstance(each, int) else dynamic for each in values]))
         view = memref.SubViewOp(made, source, *arguments, *attributes).result
-        inner = _Halves(extent, signed=self._signed, odd=odd)
+        inner = _Halves(extent, signed=self._signed, odd=odd, lone=lone)
         for each in [use.owner.operation for use in op.results[0].uses]:
             inner.rewrite(each, view)
 
@@ -139,14 +175,9 @@ class _Halves:
         *rows, first = read.indices
         first = self._from_start(first)
         width = ir.VectorType(read.vector.type).shape[-1]
-        if not _is_even(first) or width % 2:
+        if not is_even(first) or width % 2:
             raise LoweringError("words that begin within a byte", stage="bufferized")
-        i8 = ir.IntegerType.get_signless(8)
-        at = [*rows, _apply(first, lambda d: ir.AffineExpr.get_floor_div(d, 2))]
-        order, in_bounds = op.attributes["permutation_map"], op.attributes["in_bounds"]
-        bytes_ = vector.TransferReadOp(
-            ir.VectorType.get([width // 2], i8), source, at, order, _splat(i8, 0), in_bounds
-        ).result
+        bytes_ = _bytes_of(op, source, [*rows, halved(first)], [width // 2])
         for use in list(op.results[0].uses):
             use.owner.operation.operands[0] = bytes_
 
@@ -155,73 +186,48 @@ class _Halves:
         assert isinstance(read, vector.TransferReadOp), "as its name says"
         if read.mask is not None:
             raise LoweringError("elements of four bits under a mask", stage="bufferized")
-        kind = ir.VectorType(read.vector.type)
+        kind, at = ir.VectorType(read.vector.type), list(read.indices)
+        if self._lone:
+            return self._with_sign(_half(_bytes_of(op, source, at, kind.shape), self._odd))
         order = ir.AffineMapAttr(op.attributes["permutation_map"]).value
-        in_bounds = [ir.BoolAttr(each).value for each in ir.ArrayAttr(op.attributes["in_bounds"])]
         last = ir.AffineDimExpr.get(order.n_dims - 1)
-        *rows, first = read.indices
-        first = self._from_start(first)
-        i8 = ir.IntegerType.get_signless(8)
-        even = _is_even(first)
-        at = [*rows, _apply(first, lambda d: ir.AffineExpr.get_floor_div(d, 2))]
+        first = self._from_start(at[-1])
+        at[-1] = halved(first)
         along = [axis for axis, each in enumerate(order.results) if each == last]
-        if along and along != [kind.rank - 1]:
+        if not along:
+            return self._with_sign(_half(_bytes_of(op, source, at, kind.shape), value_of(first)))
+        if along != [kind.rank - 1]:
             raise LoweringError("a vector across elements that share bytes", stage="bufferized")
-        width = kind.shape[-1] if along else 1
+        width, even = kind.shape[-1], is_even(first)
         # One byte more, where the first element may be in the upper half of one.
         count = -(-width // 2) if even else width // 2 + 1
-        shape = [*kind.shape[:-1], count] if along else list(kind.shape)
-        bytes_ = vector.TransferReadOp(
-            ir.VectorType.get(shape, i8), source, at, op.attributes["permutation_map"], _splat(i8, 0), in_bounds
-        ).result
-        low, high = arith.andi(bytes_, _splat(bytes_.type, 15)), arith.shrui(bytes_, _splat(bytes_.type, 4))
-        if even and along and width % 2 == 0:
-            _take_bits(op.results[0], bytes_)
-        codes = vector.interleave(low, high) if along else low
-        upper = (
-            None
-            if even
-            else arith.trunci(
-                ir.IntegerType.get_signless(1),
-                arith.index_cast(ir.IntegerType.get_signless(32), first),
-            )
-        )
-        if along:
-            whole = _part(codes, 0, width)
-            whole = whole if upper is None else arith.select(upper, _part(codes, 1, width), whole)
-        else:
-            whole = codes if upper is None else arith.select(upper, high, codes)
+        bytes_ = _bytes_of(op, source, at, [*kind.shape[:-1], count])
+        codes = vector.interleave(arith.andi(bytes_, splat(bytes_.type, 15)), arith.shrui(bytes_, splat(bytes_.type, 4)))
+        whole = _part(codes, 0, width)
+        if not even:
+            whole = arith.select(_is_one(value_of(first)), _part(codes, 1, width), whole)
         elements = self._with_sign(whole)
-        if along and not in_bounds[-1] and not (isinstance(self.extent, int) and self.extent % 2 == 0):
-            elements = self._within(elements, read.indices[len(read.indices) - 1])
+        in_bounds = ir.BoolAttr(list(ir.ArrayAttr(op.attributes["in_bounds"]))[-1]).value
+        if not in_bounds and not (isinstance(self.extent, int) and self.extent % 2 == 0):
+            elements = self._within(elements, list(read.indices)[-1])
         return elements
 
     def _within(self, elements: ir.Value, first: ir.Value) -> ir.Value:
         """Zeros in place of what shares a byte with the last element, and is none."""
         kind = ir.VectorType(elements.type)
-        extent = self.extent if isinstance(self.extent, ir.Value) else arith.constant(ir.IndexType.get(), self.extent)
-        left = arith.subi(extent, first)
-        sizes = [arith.constant(ir.IndexType.get(), each) for each in kind.shape[:-1]]
+        left = arith.subi(value_of(self.extent), first)
+        sizes = [value_of(each) for each in kind.shape[:-1]]
         mask = vector.create_mask(ir.VectorType.get(kind.shape, ir.IntegerType.get_signless(1)), [*sizes, left])
-        return arith.select(mask, elements, _splat(kind, 0))
+        return arith.select(mask, elements, splat(kind, 0))
 
     def _with_sign(self, codes: ir.Value) -> ir.Value:
         if not self._signed:
             return codes
-        return arith.subi(arith.xori(codes, _splat(codes.type, 8)), _splat(codes.type, 8))
+        return arith.subi(arith.xori(codes, splat(codes.type, 8)), splat(codes.type, 8))
 
-    def _from_start(self, column: int | ir.Value) -> int | ir.Value:
+    def _from_start(self, column: Index) -> Index:
         """A column, counted from where the bytes begin."""
-        return column if self._odd is None else _plus(column, self._odd)
-
-
-def _take_bits(elements: ir.Value, bytes_: ir.Value) -> None:
-    """Lets what takes elements for bits alone take their bytes."""
-    for op in [use.owner.operation for use in elements.uses]:
-        if op.name == "vector.bitcast":
-            with ir.InsertionPoint.after(bytes_.owner), op.location:
-                op.results[0].replace_all_uses_with(vector.bitcast(op.results[0].type, bytes_))
-            op.erase()
+        return plus(column, self._odd)
 
 
 def _is_words(op: ir.Operation) -> bool:
@@ -230,38 +236,38 @@ def _is_words(op: ir.Operation) -> bool:
     return bool(users) and set(users) == {"vector.bitcast"}
 
 
-def _mixed(static: ir.DenseI64ArrayAttr, dynamic: ir.OpOperandList) -> list[int | ir.Value]:
+def _mixed(static: ir.DenseI64ArrayAttr, dynamic: ir.OpOperandList) -> list[Index]:
     """Numbers, of which those that are not known are values."""
     given = iter(dynamic)
     unknown = ir.ShapedType.get_dynamic_size()
     return [next(given) if each == unknown else each for each in static]
 
 
-def _half_up(size: ir.AffineExpr) -> ir.AffineExpr:
-    return ir.AffineExpr.get_ceil_div(size, 2)
+def _constant(index: ir.Value) -> int:
+    return ir.IntegerAttr(ir.OpResult(index).owner.attributes["value"]).value
 
 
-def _apply(value, expression):
-    """An expression of an index."""
-    if isinstance(value, int):
-        folded = ir.AffineMap.get(0, 0, [expression(ir.AffineExpr.get_constant(value))]).results[0]
-        return ir.AffineConstantExpr(folded).value
-    made = expression(ir.AffineDimExpr.get(0))
-    return affine.AffineApplyOp(ir.AffineMap.get(1, 0, [made]), [value]).result
+def _is_one(index: ir.Value) -> ir.Value:
+    """Whether an index is odd."""
+    return arith.trunci(ir.IntegerType.get_signless(1), arith.index_cast(ir.IntegerType.get_signless(32), index))
 
 
-def _plus(x, y):
-    if y is None:
-        return x
-    x = arith.constant(ir.IndexType.get(), x) if isinstance(x, int) else x
-    return arith.addi(x, y)
+def _half(bytes_: ir.Value, index: ir.Value | None) -> ir.Value:
+    """Of each byte the element whose number is odd as `index` is; without one, the first."""
+    low = arith.andi(bytes_, splat(bytes_.type, 15))
+    if index is None:
+        return low
+    return arith.select(_is_one(index), arith.shrui(bytes_, splat(bytes_.type, 4)), low)
 
 
-def _splat(kind: ir.Type, value: int) -> ir.Value:
-    if not isinstance(kind, ir.VectorType):
-        return arith.constant(kind, value)
-    number = ir.IntegerAttr.get(ir.VectorType(kind).element_type, value)
-    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, number))
+def _bytes_of(op: ir.Operation, source: ir.Value, at: Sequence[Index], shape: Sequence[int]) -> ir.Value:
+    """What `op` reads, from the byte at `at` on."""
+    i8 = ir.IntegerType.get_signless(8)
+    in_bounds = [ir.BoolAttr(each).value for each in ir.ArrayAttr(op.attributes["in_bounds"])]
+    kind, order = ir.VectorType.get(list(shape), i8), op.attributes["permutation_map"]
+    return vector.TransferReadOp(
+        kind, source, [value_of(each) for each in at], order, splat(i8, 0), in_bounds
+    ).result
 
 
 def _part(codes: ir.Value, start: int, width: int) -> ir.Value:
@@ -275,42 +281,6 @@ def _part(codes: ir.Value, start: int, width: int) -> ir.Value:
     )
 
 
-def _is_even(index: int | ir.Value) -> bool:
-    """Whether an index is even, as far as constants, loops and expressions show."""
-    if isinstance(index, int):
-        return index % 2 == 0
-    owner = index.owner
-    if isinstance(owner, ir.Block):
-        loop = owner.owner
-        if loop.name != "scf.for" or ir.BlockArgument(index).arg_number != 0:
-            return False
-        lower, _, step = list(loop.operands)[:3]
-        return _is_even(lower) and _is_even(step)
-    op = owner.operation if not isinstance(owner, ir.Operation) else owner
-    if op.name == "arith.constant":
-        return ir.IntegerAttr(op.attributes["value"]).value % 2 == 0
-    if op.name == "affine.apply":
-        order = ir.AffineMapAttr(op.attributes["map"]).value
-        evens = [_is_even(each) for each in op.operands]
-        return _is_even_expression(order.results[0], evens[: order.n_dims], evens[order.n_dims :])
-    if op.name in ("arith.addi", "arith.subi"):
-        return all(_is_even(each) for each in op.operands)
-    return op.name == "arith.muli" and any(_is_even(each) for each in op.operands)
-
-
-def _is_even_expression(expression: ir.AffineExpr, dims: list[bool], symbols: list[bool]) -> bool:
-    if isinstance(expression, ir.AffineConstantExpr):
-        return expression.value % 2 == 0
-    if isinstance(expression, ir.AffineDimExpr):
-        return dims[expression.position]
-    if isinstance(expression, ir.AffineSymbolExpr):
-        return symbols[expression.position]
-    parts = [_is_even_expression(each, dims, symbols) for each in (expression.lhs, expression.rhs)]
-    if isinstance(expression, ir.AffineMulExpr):
-        return any(parts)
-    return isinstance(expression, (ir.AffineAddExpr, ir.AffineModExpr)) and all(parts)
-
-
 def _retype(function: ir.Operation) -> None:
     """Makes all that is left of elements of four bits in `function` the bytes that they are in registers."""
     for op in operations(function):
@@ -319,7 +289,7 @@ def _retype(function: ir.Operation) -> None:
             continue
         if name == "arith.constant" and _NARROW.search(str(op.results[0].type)):
             with ir.InsertionPoint(op), op.location:
-                op.results[0].replace_all_uses_with(_splat(_as_byte(op.results[0].type), 0))
+                op.results[0].replace_all_uses_with(splat(_as_byte(op.results[0].type), 0))
             op.erase()
             continue
         values = [*op.results, *(x for region in op.regions for block in region.blocks for x in block.arguments)]

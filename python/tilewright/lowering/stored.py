@@ -53,7 +53,7 @@ def _move(uses: _Uses, logical: ir.MemRefType, stored: ir.Value) -> None:
     """
     view: ir.Value | None = None
     for op, position in uses:
-        if op.name == "vector.transfer_read" and position == 0 and logical.rank == 2:
+        if op.name == "vector.transfer_read" and position == 0 and logical.rank >= 2:
             _read(op, stored)
         elif op.name == "memref.subview" and position == 0 and _keeps_matrix(op):
             _subview(op, stored)
@@ -109,21 +109,22 @@ def _read(op: ir.Operation, stored: ir.Value) -> None:
     read = op.opview
     assert isinstance(read, vector.TransferReadOp), "as its name says"
     kind = ir.VectorType(read.vector.type)
-    results = [each.compose(_swap()) for each in ir.AffineMapAttr(op.attributes["permutation_map"]).value.results]
+    rank = ir.MemRefType(stored.type).rank
+    swap = ir.AffineMap.get_permutation(_last_swapped(list(range(rank))))
+    results = [each.compose(swap) for each in ir.AffineMapAttr(op.attributes["permutation_map"]).value.results]
     in_bounds = [ir.BoolAttr(each).value for each in ir.ArrayAttr(op.attributes["in_bounds"])]
-    first, second = ir.AffineDimExpr.get(0), ir.AffineDimExpr.get(1)
+    first, second = ir.AffineDimExpr.get(rank - 2), ir.AffineDimExpr.get(rank - 1)
     across = kind.rank == 1 and results == [first]
     if across:  # MLIR reads matrices only in vectors that it can lower.
         results.append(second)
         in_bounds.append(True)
     shape = [*kind.shape, 1] if across else kind.shape
-    row, column = read.indices
     with op.location, ir.InsertionPoint(op):
         value = vector.TransferReadOp(
             ir.VectorType.get(shape, kind.element_type),
             stored,
-            [column, row],
-            ir.AffineMapAttr.get(ir.AffineMap.get(2, 0, results)),
+            _last_swapped(list(read.indices)),
+            ir.AffineMapAttr.get(ir.AffineMap.get(rank, 0, results)),
             read.padding,
             in_bounds,
             mask=read.mask,
@@ -132,10 +133,6 @@ def _read(op: ir.Operation, stored: ir.Value) -> None:
             value = vector.ShapeCastOp(kind, value).result
     op.results[0].replace_all_uses_with(value)
     op.erase()
-
-
-def _swap() -> ir.AffineMap:
-    return ir.AffineMap.get_permutation([1, 0])
 
 
 def swapped(kind: ir.MemRefType) -> ir.MemRefType:
