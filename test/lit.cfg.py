@@ -41,6 +41,7 @@ config.substitutions.append(("%instructions", f"{sys.executable} {test / 'Inputs
 config.substitutions.append(("%hot_loops", f"{sys.executable} {test / 'Inputs' / 'hot_loops.py'}"))
 config.substitutions.append(("%hot_loop", f"{sys.executable} {test / 'Inputs' / 'hot_loop.py'}"))
 config.substitutions.append(("%attention", f"{sys.executable} {test / 'Inputs' / 'attention.py'}"))
+config.substitutions.append(("%conv2d", f"{sys.executable} {test / 'Inputs' / 'conv2d.py'}"))
 # The schedule of a folder of stages, applied to its payload with the opt tool.
 config.substitutions.append(
     (

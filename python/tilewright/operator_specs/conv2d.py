@@ -20,6 +20,8 @@ FILTERS = {"nhwc": ("hwio", "ohwi"), "nchw": ("oihw",)}
 """By layout, how filters can be stored: rows, columns, channels of the image (of one group) and channels of the result."""
 _UNROLLED = 64
 """Elements of a filter that a depthwise convolution has the code of one after the other at most."""
+TYPES = ("f32", "f64", "f16", "bf16", "i8", "u8")
+"""Element types of images and filters."""
 _EXTENTS = ("n", "h", "w", "ic", "oc", "kh", "kw")
 
 Sides = tuple[tuple[int, int], tuple[int, int]]
@@ -119,6 +121,9 @@ class Conv2dSpec(OperatorSpec):
                 expected='one group and layout "nhwc"',
                 remedy="Let calls take w as it is stored",
             )
+        for field in ("a", "b"):
+            if getattr(self, field) is not None:
+                _choice(field, getattr(self, field), TYPES)
         product = MatmulSpec(self.pixels, self.oc, self.depth, a=self.a, b=self.b, c=self.c, epilogue=self.epilogue)
         self._check_entries(product)
         for field in ("b", "c", "epilogue"):

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compiles a convolution for the lit tests, and prints a stage.
+
+Usage: conv2d.py TARGET STAGE FIELD=VALUE… (fields of Conv2dSpec)
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tilewright import targets
+from tilewright.emit import operators
+from tilewright.operator_specs import Conv2dSpec
+
+name, stage, *given = sys.argv[1:]
+
+
+def _value(text: str) -> int | str:
+    """True, a number, or the text."""
+    return text == "True" or (int(text) if text.isdecimal() else text)
+
+
+fields = {key: _value(text) for key, text in (each.split("=") for each in given)}
+spec = Conv2dSpec(**fields)
+print(operators.build(spec, targets.resolve(name), until=stage).texts[stage])

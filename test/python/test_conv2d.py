@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Convolutions: numbers against the reference, and that against the definition; memory, layouts, errors."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+import tilewright as tw
+from guard_pages import PLACINGS, Guarded
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from processes import in_new_process
+from tilewright.dtypes import to_numpy
+from tilewright.payload.reference import within_bound
+
+needs_qemu = pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 is not installed")
+is_x86 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the target is x86-64's")
+FLOATS = ({"a": "f32"}, {"a": "f64"}, {"a": "f16"}, {"a": "bf16", "c": "bf16"})
+INTEGERS = ({"a": "i8"}, {"a": "u8", "b": "i8"}, {"a": "i8", "b": "u8"}, {"a": "u8"})
+
+
+def operands(spec: tw.Conv2dSpec, seed: int = 0) -> list[np.ndarray]:
+    """Floats uniform in [-1, 1], integers of 8 bits over their whole range."""
+    rng = np.random.default_rng(seed)
+
+    def make(shape, element):
+        kind = to_numpy(element)
+        if element.kind == "float":
+            return rng.uniform(-1, 1, shape).astype(kind)
+        return rng.integers(-100, 100, shape).astype(kind) if element.bits > 8 else _bytes(rng, shape, kind)
+
+    return [make(each.shape, each.type) for each in spec.operands]
+
+
+def _bytes(rng, shape, kind):
+    return rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, kind, endpoint=True)
+
+
+def call(kernel, arrays: list[np.ndarray], **options) -> np.ndarray:
+    """The kernel's result, with filters packed where it takes them so."""
+    if kernel.spec.w_packed:
+        arrays = [arrays[0], kernel.pack("w", arrays[1]), *arrays[2:]]
+    return kernel(*arrays, **options)
+
+
+def is_right(spec: tw.Conv2dSpec, y: np.ndarray, arrays: list[np.ndarray]) -> bool:
+    return y.shape == spec.result.shape and bool(
+        within_bound(y, tw.reference(spec, *arrays), tw.error_bound(spec, *arrays)).all()
+    )
+
+
+def by_definition(spec: tw.Conv2dSpec, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Sums of products, one after the other, of images in NHWC and filters in HWIO."""
+    y = np.zeros((spec.n, spec.oh, spec.ow, spec.oc))
+    wide, own = spec.oc // spec.groups, spec.ic // spec.groups
+    for i, j, u, v in itertools.product(*map(range, (spec.oh, spec.ow, spec.kh, spec.kw))):
+        row = i * spec.stride[0] + u * spec.dilation[0] - spec.padding[0][0]
+        column = j * spec.stride[1] + v * spec.dilation[1] - spec.padding[1][0]
+        if not (0 <= row < spec.h and 0 <= column < spec.w):
+            continue
+        for o in range(spec.oc):
+            first = o // wide * own
+            y[:, i, j, o] += x[:, row, column, first : first + own].astype(float) @ w[u, v, :, o].astype(float)
+    return y
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_reference_is_the_definition(groups):
+    fields = {"stride": (2, 1), "dilation": (1, 2), "padding": ((1, 2), (0, 3)), "groups": groups}
+    spec = tw.Conv2dSpec(2, 5, 6, 4, 6, 3, 2, **fields)
+    x, w = operands(spec)
+    expected = by_definition(spec, x, w)
+    assert np.allclose(tw.reference(spec, x, w), expected, rtol=1e-13, atol=1e-13)
+    turned = tw.Conv2dSpec(2, 5, 6, 4, 6, 3, 2, layout="nchw", **fields)
+    found = tw.reference(turned, x.transpose(0, 3, 1, 2).copy(), w.transpose(3, 2, 0, 1).copy())
+    assert np.allclose(found, expected.transpose(0, 3, 1, 2), rtol=1e-13, atol=1e-13)
+
+
+@st.composite
+def specs(draw) -> tw.Conv2dSpec:
+    """Odd sizes, strides, dilations, paddings larger than the filter, groups, one row and column."""
+    small, types = st.integers(1, 3), draw(st.sampled_from([*FLOATS, *INTEGERS]))
+    groups = draw(st.sampled_from([1, 1, 2, 3]))
+    ic, oc = groups * draw(st.sampled_from([1, 3, 8, 16, 33])), groups * draw(st.sampled_from([1, 5, 17]))
+    if draw(st.integers(0, 3)) == 0:
+        groups, oc = ic, ic * draw(st.sampled_from([1, 1, 2]))
+    layout = draw(st.sampled_from(["nhwc", "nhwc", "nchw"]))
+    choices = ["same", 0, 1, (2, 3), ((0, 1), (4, 0)), ((3, 3), (9, 2))]
+    entries: tuple = ()
+    if types in FLOATS:
+        entries = draw(st.sampled_from([(), (tw.bias(), tw.relu()), (tw.residual(), tw.gelu()), (tw.scale_by(""),)]))
+    elif types["a"] == "u8":
+        entries = draw(st.sampled_from([(), (tw.scale_by("n"), tw.quantize(2.5, 3, "u8"))]))
+    kh, kw = draw(st.sampled_from([1, 1, 2, 3, 5])), draw(st.sampled_from([1, 1, 2, 3, 7]))
+    stride, dilation = (draw(small), draw(small)), (draw(small), draw(small))
+    # As many rows and columns more than needed as there are.
+    h, w = ((size - 1) * step + draw(st.integers(1, 9)) for size, step in zip((kh, kw), dilation, strict=True))
+    return tw.Conv2dSpec(
+        draw(small),
+        h,
+        w,
+        ic,
+        oc,
+        kh,
+        kw,
+        stride=stride,
+        dilation=dilation,
+        padding=draw(st.sampled_from(choices)),
+        groups=groups,
+        layout=layout,
+        filter="ohwi" if layout == "nhwc" and draw(st.booleans()) else None,
+        w_packed=layout == "nhwc" and groups == 1 and draw(st.booleans()),
+        epilogue=entries,
+        **types,
+    )
+
+
+@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(spec=specs(), threads=st.sampled_from([1, 1, 2]))
+def test_every_convolution_is_right(spec, threads):
+    arrays = operands(spec)
+    kernel = tw.compile(spec, threads=threads, cache=False)
+    assert is_right(spec, call(kernel, arrays), arrays)
+
+
+# What has code of its own: whole vectors of channels, short runs of them, blocks of K that end early, no vectors at all.
+FORMS = {
+    "channels": tw.Conv2dSpec(1, 9, 11, 32, 40, 3, 3, padding=1, stride=2),
+    "blocks": tw.Conv2dSpec(1, 6, 7, 528, 24, 3, 3, padding=1),
+    "three channels": tw.Conv2dSpec(2, 19, 17, 3, 16, 7, 7, padding=3, stride=2, a="bf16", c="bf16"),
+    "columns": tw.Conv2dSpec(2, 9, 11, 5, 24, 3, 3, padding=1, layout="nchw", a="f16"),
+    "depthwise": tw.Conv2dSpec(1, 9, 11, 37, 37, 3, 3, padding="same", groups=37, epilogue=(tw.bias(), tw.residual())),
+    "pointwise": tw.Conv2dSpec(2, 5, 7, 24, 40, 1, 1, epilogue=(tw.bias(), tw.residual())),
+    "bytes": tw.Conv2dSpec(1, 9, 9, 64, 32, 3, 3, a="u8", b="i8", padding=1, epilogue=(tw.quantize(900.0, 9, "u8"),)),
+}
+
+
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("form", FORMS)
+@is_x86
+def test_targets(form, target):
+    row = tw.targets.get(target)
+    if tw.targets.runnable(row):
+        pytest.skip(f"this machine does not run {target}")
+    arrays = operands(FORMS[form])
+    assert is_right(FORMS[form], call(tw.compile(FORMS[form], target=row), arrays), arrays)
+
+
+@needs_qemu
+@pytest.mark.parametrize(("form", "target"), [("channels", "neoverse-n2"), ("bytes", "neoverse-n2"), ("depthwise", "sme")])
+def test_emulated(form, target):
+    arrays = operands(FORMS[form])
+    kernel = tw.compile(FORMS[form], target=target)
+    assert kernel.metadata.emulator
+    assert is_right(FORMS[form], call(kernel, arrays), arrays)
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_beside_operands_is_touched(form, at_end):
+    spec = FORMS[form]
+    placing = next(each for each in PLACINGS if each.at_end == at_end and not each.fenced and not each.gap)
+    arrays = operands(spec)
+    fenced = [Guarded(each, placing) for each in arrays]
+    out = Guarded(np.zeros(spec.result.shape, to_numpy(spec.result.type)), placing)
+    kernel = tw.compile(spec)
+    kernel(*(each.matrix for each in fenced), out=out.matrix)
+    assert is_right(spec, out.matrix, arrays)
+
+
+def test_patches_are_never_there_as_a_whole():
+    # The patches would take 4 x 56 x 56 x 9 x 256 floats, 115 MB.
+    spec = tw.Conv2dSpec(4, 56, 56, 256, 128, 3, 3, padding=1)
+    kernel = tw.compile(spec)
+    # A block of B, half of L2 of A, and what is filled up.
+    assert 0 < kernel.metadata.workspace_bytes <= 5 << 20
+    text = kernel.asm["bufferized"]
+    assert "memref.alloc" not in text
+    assert f"{spec.pixels}x{spec.depth}" not in text
+    depthwise = tw.compile(tw.Conv2dSpec(1, 56, 56, 64, 64, 3, 3, padding=1, groups=64))
+    assert depthwise.metadata.workspace_bytes == 0
+
+
+def test_padding_is_not_multiplied_with_what_is_not_finite():
+    spec = FORMS["blocks"]
+    x, w = operands(spec)
+    x[0, 0, 0, 0] = np.inf
+    y = tw.compile(spec)(x, w)
+    assert is_right(spec, y, [x, w])
+    assert np.isinf(y[0, :2, :2]).all()
+    assert np.isfinite(y[0, 2:]).all()
+
+
+def test_conv2d_infers_the_spec():
+    x, w, bias = (np.random.default_rng(1).uniform(-1, 1, shape).astype("f4") for shape in ((2, 9, 9, 8), (3, 3, 8, 16), 16))
+    options = {"padding": "same", "stride": [2, 2], "epilogue": (tw.bias(), tw.relu())}
+    y = tw.conv2d(x, w, bias, **options)
+    spec = tw.Conv2dSpec(2, 9, 9, 8, 16, 3, 3, padding="same", stride=2, epilogue=(tw.bias(), tw.relu()))
+    assert is_right(spec, y, [x, w, bias])
+    out = np.empty_like(y)
+    assert tw.conv2d(x, w, bias, out=out, **options) is out
+    assert (out == y).all()
+    turned = tw.conv2d(x.transpose(0, 3, 1, 2).copy(), w.transpose(3, 2, 0, 1).copy(), bias, layout="nchw", **options)
+    assert np.allclose(turned.transpose(0, 2, 3, 1), y, atol=1e-5)
+    with pytest.raises(tw.OperandError, match="x: is of 3 dimensions"):
+        tw.conv2d(x[0], w)
+    with pytest.raises(tw.OperandError, match="filters of 8 channels"):
+        tw.conv2d(x[..., :4].copy(), w)
+
+
+def test_kernel_has_the_surface_of_every_kernel():
+    spec = tw.Conv2dSpec(1, 6, 6, 16, 16, 3, 3, w_packed=True)
+    kernel = tw.compile(spec)
+    assert kernel.spec == pickle.loads(pickle.dumps(spec)) == spec
+    assert kernel.target.name == "host"
+    assert kernel.c_function.prototype == "int32_t conv2d(const DLTensor *x_, const DLTensor *w_, DLTensor *out_)"
+    assert set(kernel.asm) >= {"payload", "bufferized", "llvmir", "asm"}
+    assert "matmul" in kernel.asm["payload"]
+    x, w = operands(spec)
+    with pytest.raises(tw.OperandError, match="no packed B"):
+        kernel(x, w)
+    with pytest.raises(tw.OperandError, match="shape"):
+        kernel.pack("w", w[:2])
+    with pytest.raises(tw.OperandError, match="x: shape"):
+        kernel(x[:, :5].copy(), kernel.pack("w", w))
+    with pytest.raises(tw.TilewrightError, match="pickled"):
+        pickle.dumps(kernel)
+
+
+WARM = """
+    import json, sys
+    import numpy as np
+    import tilewright as tw
+    kernel = tw.compile(tw.Conv2dSpec(1, 6, 6, 16, 16, 3, 3))
+    y = kernel(np.ones((1, 6, 6, 16), "f4"), np.ones((3, 3, 16, 16), "f4"))
+    print(json.dumps([kernel.metadata.cached, bool((y == 144).all()), kernel.metadata.workspace_bytes > 0,
+        [name for name in sys.modules if name.startswith(("tilewright.mlir", "tilewright.lowering"))]]))
+"""
+
+
+def test_a_warm_compilation_loads_no_mlir(monkeypatch, tmp_path):
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    tw.compile(tw.Conv2dSpec(1, 6, 6, 16, 16, 3, 3))
+    assert json.loads(in_new_process(WARM)) == [True, True, True, []]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"kh": 9}, "the filter reaches over 9x3"),
+        ({"padding": "half"}, "padding is 'half'"),
+        ({"padding": (1, -1)}, "padding is -1"),
+        ({"stride": 0}, "stride is 0"),
+        ({"groups": 3}, "a multiple of groups=3"),
+        ({"layout": "hwcn"}, "one of nhwc, nchw"),
+        ({"filter": "oihw"}, "one of hwio, ohwi"),
+        ({"w_packed": True, "groups": 2}, "w_packed with groups=2"),
+        ({"epilogue": (tw.softmax(),)}, "softmax"),
+        ({"epilogue": (tw.bias("m"),)}, "not supported after a convolution"),
+        ({"a": "f8E4M3FN"}, "f8E4M3FN"),
+        ({"h": 2**16, "w": 2**16}, "an image of 65536x65536x8"),
+    ],
+)
+def test_errors(fields, words):
+    given = {"n": 1, "h": 6, "w": 6, "ic": 8, "oc": 8, "kh": 3, "kw": 3, **fields}
+    with pytest.raises(tw.SpecError, match=words):
+        tw.Conv2dSpec(**given)
+
+
+def test_what_does_not_apply_is_refused():
+    spec = tw.Conv2dSpec(1, 6, 6, 8, 8, 3, 3)
+    with pytest.raises(tw.ScheduleError, match="a schedule for conv2d"):
+        tw.compile(spec, schedule="packed")
+    with pytest.raises(tw.TargetError, match="conv2d for sm_90a"):
+        tw.compile(spec, target="sm_90a")
+    with pytest.raises(tw.ScheduleError, match="unknown parameter"):
+        tw.compile(spec, parameters={"qq": 3})
