@@ -18,7 +18,7 @@ from tilewright.bench.card import bundle, peers, plan, timing
 from tilewright.bench.card.peers import Operands
 from tilewright.bench.card.plan import Kernel, Step
 from tilewright.bench.suites import Shape
-from tilewright.errors import TilewrightError
+from tilewright.errors import TargetError, TilewrightError
 from tilewright.runtime import cards, gpu_call
 from tilewright.runtime.cards import Card, Loaded
 from tilewright.runtime.device_arrays import view
@@ -96,19 +96,19 @@ class Bench:
         """Opens the card.
 
         Raises:
-            TilewrightError: There is none, or no torch.
+            TargetError: There is none, or no torch.
         """
+        target = bundle.targets.gpu(plan.TARGET)
+        assert target is not None, "it is a GPU"
+        self._card: Card = cards.find(target)
         try:
             import torch  # pyright: ignore[reportMissingImports]
         except ImportError as e:
-            raise TilewrightError(
+            raise TargetError(
                 f"no torch: {e}", where="bench --card", expected="torch with CUDA, whose cuBLASLt is the peer"
             ) from None
         self._torch: Any = torch
         self._folder = folder
-        target = bundle.targets.gpu(plan.TARGET)
-        assert target is not None, "it is a GPU"
-        self._card: Card = cards.find(target)
         self._loaded: dict[Kernel, Loaded] = {}
         torch.backends.cuda.matmul.allow_tf32 = True
         with suppress(AttributeError, RuntimeError):
