@@ -53,6 +53,7 @@ def test_every_example_is_run_here():
         "10_attention_scores.py",
         "11_whole_module.mlir",
         "12_chain.py",
+        "13_resnet_bottleneck.py",
         "14_llama_decoder_i4.py",
     ]
 
@@ -104,6 +105,12 @@ def test_matmul(run):
     assert first.count("GFLOP/s") == 2
     assert "1x2x3 f32 nn: compiled" in run(sys.executable, EXAMPLES / "01_matmul.py", 1, 2, 3)
     assert "1x2x3 f32 nn: loaded from the cache" in run(sys.executable, EXAMPLES / "01_matmul.py", 1, 2, 3)
+
+
+def test_resnet_bottleneck(run):
+    printed = run(sys.executable, EXAMPLES / "13_resnet_bottleneck.py", 7, 64, 32)
+    assert "bytes of scratch memory" in printed
+    assert "torch: " in printed
 
 
 def test_own_schedule(run):
