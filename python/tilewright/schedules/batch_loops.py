@@ -42,6 +42,9 @@ def take_apart(script: steps.Script, spec: MatmulSpec, blocks: Sequence[Sequence
     if spec.fused:
         steps.mark(op, _RESULT)
     shared = shared_axes(spec)
+    if blocks and not spec.fused:
+        for operand, mark in _prologues(spec):
+            steps.mark(steps.producer(op, operand), mark)
     zeros = [0] * len(spec.batch_axes)
     around = [_one(spec, axis) for axis in spec.b_axes]
     inside = [_one(spec, axis) for axis in shared]
@@ -50,6 +53,10 @@ def take_apart(script: steps.Script, spec: MatmulSpec, blocks: Sequence[Sequence
             op, loop = steps.tile_with_producers(op, sizes[:-1])
         elif blocks:  # A block of K adds to what another one left: C is filled with zeros before all.
             op, loop = steps.tile(op, sizes)
+            if sizes in (*around, *inside):
+                # B is the same for all entries of the loops inside.
+                marks = [mark for operand, mark in _prologues(spec) if operand == 0 or sizes in around]
+                _take_prologues(script, marks, loop)
         else:
             op, loop = steps.tile_with_producers(op, sizes)
         if sizes in (*around, *inside):
@@ -57,6 +64,20 @@ def take_apart(script: steps.Script, spec: MatmulSpec, blocks: Sequence[Sequence
     drop_batch(script.functions, spec)
     if spec.fused or spec.has_rows:  # Sums wait in a scratch of one product, not of all of them.
         steps.apply(script.functions, tensor.apply_patterns_tensor_fold_tensor_empty)
+
+
+def _prologues(spec: MatmulSpec) -> list[tuple[int, str]]:
+    """The operands of the product that a prologue makes, each with a mark for it."""
+    made = ((0, spec.prologue_a), (1, spec.prologue_b))
+    return [(operand, f"prologue_of_{'ab'[operand]}") for operand, entries in made if entries]
+
+
+def _take_prologues(script: steps.Script, marks: Sequence[str], loop: steps.Handle) -> None:
+    """Does for each entry what prologues do, inside of the loop over entries."""
+    kind = transform.AnyOpType.get()
+    steps.merge_slices(script.functions)
+    for mark in marks:
+        structured.FuseIntoContainingOp(kind, kind, steps.match_marked(script.functions, mark), loop)
 
 
 def match_result(script: steps.Script, spec: MatmulSpec) -> steps.Handle:
