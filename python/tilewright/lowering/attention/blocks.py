@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.lowering.attention import build, convert
+from tilewright.lowering.attention.build import Size
 from tilewright.lowering.attention.code import Code
 from tilewright.lowering.attention.column import Column
 from tilewright.lowering.attention.problem import Head
@@ -71,16 +72,15 @@ class Blocks:
             size = plan.lanes * plan.depth
 
             def key(row: ir.Value) -> None:
-                for at in range(0, spec.head, size):
-                    words = convert.words(
-                        self.code.problem.k,
-                        [*head.key(build.add(first_key, row)), build.at(at)],
-                        spec.k,
-                        plan.lanes,
-                        pairs=plan.pairs,
-                        whole=spec.head - at,
+                def words(at: Size, whole: int) -> None:
+                    place = [*head.key(build.add(first_key, row)), build.at(at)]
+                    loaded = convert.words(
+                        self.code.problem.k, place, spec.k, plan.lanes, pairs=plan.pairs, whole=whole
                     )
-                    vector.store(words, self.code.scratch["keys"], [row, build.at(at // plan.depth)])
+                    to = [row, build.at(build.divide(at, plan.depth))]
+                    vector.store(loaded, self.code.scratch["keys"], to)
+
+                build.chunks(spec.head, size, words)
 
             build.loop(count, 1, key)
         if stages_values(spec, plan):
@@ -91,15 +91,17 @@ class Blocks:
         spec, plan, values = self.code.problem.spec, self.code.plan, self.code.problem.v
         lanes = plan.lanes
         number = build.add(first_key, build.multiply(row, plan.depth))
-        for at in range(0, spec.value_head, lanes):
-            whole = spec.value_head - at
+
+        def words(at: Size, whole: int) -> None:
             if plan.pairs:
                 after = build.least(build.add(number, 1), build.subtract(self.code.problem.keys, 1))
                 two = [
                     convert.halves(values, [*head.key(each), build.at(at)], spec.v, lanes, whole)
                     for each in (number, after)
                 ]
-                words = convert.interleaved(*two)
+                loaded = convert.interleaved(*two)
             else:
-                words = convert.floats(values, [*head.key(number), build.at(at)], spec.v, lanes, whole)
-            vector.store(words, self.code.scratch["values"], [row, build.at(at)])
+                loaded = convert.floats(values, [*head.key(number), build.at(at)], spec.v, lanes, whole)
+            vector.store(loaded, self.code.scratch["values"], [row, build.at(at)])
+
+        build.chunks(spec.value_head, lanes, words)

@@ -93,6 +93,19 @@ def loop(
     return list(made.results)
 
 
+def chunks(size: int, step: int, body: Callable[[Size, int], object]) -> None:
+    """Runs `body(at, count)` for each chunk of `step` elements of `size`, in a loop, and for the shorter one that is left."""
+    whole = size - size % step
+
+    def one(start: ir.Value) -> None:
+        body(start, step)
+
+    if whole:
+        loop(whole, step, one)
+    if whole < size:
+        body(whole, size - whole)
+
+
 def branch(
     condition: ir.Value,
     then: Callable[[], Sequence[ir.Value] | None],

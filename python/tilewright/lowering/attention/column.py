@@ -42,15 +42,18 @@ class Column:
         def group(lane: ir.Value) -> None:
             rows = [self.head.last(build.at(build.add(build.add(self.start, lane), each))) for each in range(lanes)]
             places = [self.head.query(row) for row in rows]
-            for at in range(0, spec.head, size):
+
+            def words(at: Size, whole: int) -> None:
                 loaded = [
-                    convert.words(
-                        code.problem.q, [*place, build.at(at)], spec.q, lanes, pairs=plan.pairs, whole=spec.head - at
-                    )
+                    convert.words(code.problem.q, [*place, build.at(at)], spec.q, lanes, pairs=plan.pairs, whole=whole)
                     for place in places
                 ]
+                first_step = build.divide(at, plan.depth)
                 for step, word in enumerate(vectors.transposed(loaded)):
-                    vector.store(word, scratch["queries"], [self.number, build.at(at // plan.depth + step), lane])
+                    to = [self.number, build.at(build.add(first_step, step)), lane]
+                    vector.store(word, scratch["queries"], to)
+
+            build.chunks(spec.head, size, words)
             for name, value in (("largest", LOWEST), ("weights", 0.0)):
                 vector.store(vectors.number(value), scratch[name], [self.number, lane])
             vector.store(self._limits(lane), scratch["limits"], [self.number, lane])
@@ -281,21 +284,19 @@ class Column:
             weights = vector.load(vectors.floats, scratch["weights"], [self.number, lane])
             reciprocal = inverse(vectors, weights)
             rows = [build.add(build.add(self.start, lane), each) for each in range(lanes)]
-            for at in range(0, spec.value_head, lanes):
-                whole = min(lanes, spec.value_head - at)
-                columns = [
-                    vector.load(
-                        vectors.floats, scratch["sums"], [self.number, build.at(at + min(each, whole - 1)), lane]
-                    )
-                    for each in range(lanes)
-                ]
+
+            def elements(at: Size, whole: int) -> None:
+                places = [build.at(build.add(at, min(each, whole - 1))) for each in range(lanes)]
+                columns = [vector.load(vectors.floats, scratch["sums"], [self.number, place, lane]) for place in places]
                 results = vectors.transposed([arith.mulf(each, reciprocal) for each in columns])
                 for row, result in zip(rows, results, strict=True):
                     place = [*self.head.query(build.at(row)), build.at(at)]
                     value = convert.narrowed(result, spec.out)
                     build.branch(
                         build.less(row, code.problem.rows),
-                        lambda value=value, place=place, whole=whole: store(value, code.problem.out, place, whole),
+                        lambda value=value, place=place: store(value, code.problem.out, place, whole),
                     )
+
+            build.chunks(spec.value_head, lanes, elements)
 
         build.loop(plan.rows, lanes, group)

@@ -71,8 +71,7 @@ class Decode:
                 together = min(_TOGETHER, 1 << ((self.rows - start).bit_length() - 1))
                 self._scores(range(start, start + together), first_key, count)
                 start += together
-            for row in range(self.rows):
-                self._weigh(row, first_key)
+            build.loop(self.rows, 1, lambda row: self._weigh(row, first_key))
             self._values(first_key, count)
 
         seen = code.seen(build.subtract(self.rows, 1))
@@ -83,43 +82,56 @@ class Decode:
         """Brings the queries into words, and starts the sums."""
         code, plan, spec = self.code, self.code.plan, self.code.problem.spec
         vectors, scratch = code.vectors, code.scratch
-        for row in range(self.rows):
-            place = self.head.query(build.at(row))
-            for at in range(0, spec.head, self._chunk):
-                words = convert.words(
-                    code.problem.q, [*place, build.at(at)], spec.q, plan.lanes, pairs=plan.pairs, whole=spec.head - at
-                )
-                vector.store(words, scratch["queries"], [build.at(row), build.at(at // plan.depth)])
-            for at in range(0, spec.value_head, plan.lanes):
-                vector.store(vectors.number(0.0), scratch["sums"], [build.at(row), build.at(at)])
-            for name, value in (("largest", LOWEST), ("weights", 0.0)):
-                vector.store(vectors.number(value), scratch[name], [build.at(row), build.at(0)])
+        first, zero = build.at(0), vectors.number(0.0)
 
-    def _weigh(self, row: int, first_key: ir.Value) -> None:
+        def begin(row: ir.Value) -> None:
+            place = self.head.query(row)
+
+            def words(at: Size, whole: int) -> None:
+                loaded = convert.words(
+                    code.problem.q, [*place, build.at(at)], spec.q, plan.lanes, pairs=plan.pairs, whole=whole
+                )
+                vector.store(loaded, scratch["queries"], [row, build.at(build.divide(at, plan.depth))])
+
+            build.chunks(spec.head, self._chunk, words)
+            build.chunks(
+                spec.value_head,
+                plan.lanes,
+                lambda at, _: vector.store(zero, scratch["sums"], [row, build.at(at)]),
+            )
+            for name, value in (("largest", LOWEST), ("weights", 0.0)):
+                vector.store(vectors.number(value), scratch[name], [row, first])
+
+        build.loop(self.rows, 1, begin)
+
+    def _weigh(self, row: ir.Value, first_key: ir.Value) -> None:
         """Makes weights of a block's scores for one query, and rescales its sums."""
         code, plan, spec = self.code, self.code.plan, self.code.problem.spec
         vectors, scratch = code.vectors, code.scratch
-        at_row, first = build.at(row), build.at(0)
+        first = build.at(0)
         limit = self._limit(row)
-        scores = [self._seen(at_row, first_key, key, limit) for key in range(0, plan.kc, plan.lanes)]
-        before = vector.load(vectors.floats, scratch["largest"], [at_row, first])
+        scores = [self._seen(row, first_key, key, limit) for key in range(0, plan.kc, plan.lanes)]
+        before = vector.load(vectors.floats, scratch["largest"], [row, first])
         top = vectors.larger(vectors.spread(reduce(vectors.larger, scores), vectors.larger), before)
         rescale = vectors.power(arith.subf(before, top), code.factor)
-        vector.store(top, scratch["largest"], [at_row, first])
-        total = arith.mulf(vector.load(vectors.floats, scratch["weights"], [at_row, first]), rescale)
+        vector.store(top, scratch["largest"], [row, first])
+        total = arith.mulf(vector.load(vectors.floats, scratch["weights"], [row, first]), rescale)
         for number, score in enumerate(scores):
             weights = vectors.power(arith.subf(score, top), code.factor)
-            place = [at_row, build.at(number * plan.lanes)]
+            place = [row, build.at(number * plan.lanes)]
             if plan.pairs:
                 vector.store(convert.narrowed(weights, "bf16"), scratch["powers"], place)
             else:
                 vector.store(weights, scratch["scores"], place)
             total = arith.addf(total, weights)
-        vector.store(total, scratch["weights"], [at_row, first])
-        for at in range(0, spec.value_head, plan.lanes):
-            place = [at_row, build.at(at)]
+        vector.store(total, scratch["weights"], [row, first])
+
+        def elements(at: Size, _: int) -> None:
+            place = [row, build.at(at)]
             old = vector.load(vectors.floats, scratch["sums"], place)
             vector.store(arith.mulf(old, rescale), scratch["sums"], place)
+
+        build.chunks(spec.value_head, plan.lanes, elements)
 
     def _seen(self, row: ir.Value, first_key: ir.Value, key: int, limit: ir.Value) -> ir.Value:
         """A vector of a query's scores in the block, from key number `key` on, those that it does not see -Inf."""
@@ -136,12 +148,12 @@ class Decode:
         beyond = arith.cmpi(arith.CmpIPredicate.sgt, numbers, limit)
         return arith.select(beyond, vectors.number(float("-inf")), scores)
 
-    def _limit(self, row: int) -> ir.Value:
+    def _limit(self, row: ir.Value) -> ir.Value:
         """The last key that a query sees, in each lane."""
         code = self.code
         last = build.subtract(code.problem.keys, 1)
         if code.problem.spec.causal:
-            query = row % int(code.problem.spec.queries)
+            query = build.rest(row, code.problem.queries)
             last = build.least(last, build.add(query, code.offset))
         return code.vectors.splat_index(build.at(last))
 
@@ -270,11 +282,17 @@ class Decode:
         """Divides the sums by the weights, and writes them."""
         code, plan, spec = self.code, self.code.plan, self.code.problem.spec
         vectors, scratch = code.vectors, code.scratch
-        for row in range(self.rows):
-            parts = vector.load(vectors.floats, scratch["weights"], [build.at(row), build.at(0)])
+
+        def end(row: ir.Value) -> None:
+            parts = vector.load(vectors.floats, scratch["weights"], [row, build.at(0)])
             reciprocal = inverse(vectors, vectors.spread(parts, arith.addf))
-            place = self.head.query(build.at(row))
-            for at in range(0, spec.value_head, plan.lanes):
-                total = vector.load(vectors.floats, scratch["sums"], [build.at(row), build.at(at)])
+            place = self.head.query(row)
+
+            def elements(at: Size, whole: int) -> None:
+                total = vector.load(vectors.floats, scratch["sums"], [row, build.at(at)])
                 result = convert.narrowed(arith.mulf(total, reciprocal), spec.out)
-                store(result, code.problem.out, [*place, build.at(at)], min(plan.lanes, spec.value_head - at))
+                store(result, code.problem.out, [*place, build.at(at)], whole)
+
+            build.chunks(spec.value_head, plan.lanes, elements)
+
+        build.loop(self.rows, 1, end)
