@@ -58,8 +58,9 @@ public:
     byTable = tableFits();
     if (options.getLookup() && !byTable && rhs.isComputed) // Nothing else reads in that order.
       return false;
-    if (byTable) // Each multiplication waits for the one before it that adds to the same sums.
-      chains = std::clamp<int64_t>(sumsInFlight / (rows * columns), 1, mostChains);
+    // Each multiplication waits for the one before it that adds to the same sums; those of a block begin anew.
+    if (byTable && !PadFunction::hasFactor(PadFunction::producerOf(rhs.read.getBase())))
+      chains = std::clamp<int64_t>(sumsInFlight / (rows * columns), 1, options.getWays());
     return width % (lanes * depth()) == 0;
   }
 
@@ -118,8 +119,6 @@ public:
 private:
   /// Sums of one instruction that are on their way at once, at least: its latency by how many start in a cycle.
   static constexpr int64_t sumsInFlight = 8;
-  /// Each of them is scaled by itself.
-  static constexpr int64_t mostChains = 2;
 
   /// Whether elements of B can be looked up: those of whole blocks, and none that are beyond the last one.
   bool tableFits() {

@@ -257,7 +257,7 @@ static bool dependsOnElement(linalg::GenericOp generic, Value value) {
   return llvm::any_of(value.getDefiningOp()->getOperands(), [&](Value each) { return dependsOnElement(generic, each); });
 }
 
-PadFunction::Product PadFunction::product() {
+PadFunction::Product PadFunction::product(linalg::GenericOp generic) {
   Value result = generic.getBlock()->getTerminator()->getOperand(0);
   auto rounded = result.getDefiningOp<arith::TruncFOp>();
   // What f16 cannot hold is infinite before it is added up, and need not be afterwards.
@@ -272,13 +272,13 @@ PadFunction::Product PadFunction::product() {
 }
 
 Value PadFunction::factor(std::array<Value, 2> at, int64_t lanes) {
-  Value factor = product().factor;
+  Value factor = product(generic).factor;
   return factor ? computed(inWhole(at), lanes, factor) : Value();
 }
 
 Value PadFunction::table(std::array<Value, 2> at) {
   constexpr int64_t count = 1 << codeBits;
-  Value table = computed(inWhole(at), count, product().element);
+  Value table = computed(inWhole(at), count, product(generic).element);
   auto type = VectorType::get({count}, elementType(*generic.getDpsInitOperand(0)));
   return table.getType() == type ? table : arith::TruncFOp::create(rewriter, loc, type, table).getResult();
 }

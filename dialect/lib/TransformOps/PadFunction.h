@@ -42,7 +42,7 @@ public:
   mlir::Value table(std::array<mlir::Value, 2> at);
   /// What all elements of the block that begins at `at` are multiplied by in the end, `lanes` times; null when by nothing.
   mlir::Value factor(std::array<mlir::Value, 2> at, int64_t lanes);
-  bool hasFactor() { return product().factor != nullptr; }
+  static bool hasFactor(mlir::linalg::GenericOp generic) { return product(generic).factor != nullptr; }
 
 private:
   static constexpr int64_t codeBits = 4;
@@ -51,7 +51,7 @@ private:
   struct Product {
     mlir::Value element, factor;
   };
-  Product product();
+  static Product product(mlir::linalg::GenericOp generic);
   mlir::Value computed(std::array<mlir::Value, 2> at, int64_t count, mlir::Value wanted);
 
   std::array<mlir::Value, 2> inWhole(std::array<mlir::Value, 2> at);
