@@ -9,6 +9,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/ValueBoundsOpInterface.h"
 
 using namespace mlir;
 
@@ -25,13 +26,24 @@ constexpr int64_t kLeastAhead = 6 << 10;
 /// Times at most that the same is read in a row: each but the first prefetches in vain.
 constexpr int64_t kMostRepeats = 8;
 
-/// The operand of the function that `base` is a part of; null when it is none, or of dynamic shape.
+/// The operand of the function that `base` is a part of; null when it is none.
 BlockArgument operandOf(Value base) {
   while (auto slice = base.getDefiningOp<memref::SubViewOp>())
     base = slice.getSource();
   auto argument = dyn_cast<BlockArgument>(base);
-  bool isOperand = argument && isa<func::FuncOp>(argument.getOwner()->getParentOp());
-  return isOperand && cast<MemRefType>(argument.getType()).hasStaticShape() ? argument : nullptr;
+  return argument && isa<func::FuncOp>(argument.getOwner()->getParentOp()) ? argument : nullptr;
+}
+
+/// The steps of `loop`, at most; nothing when that is not known.
+std::optional<int64_t> stepsOf(scf::ForOp loop) {
+  if (std::optional<APInt> count = loop.getStaticTripCount())
+    return count->getSExtValue();
+  std::optional<int64_t> step = getConstantIntValue(loop.getStep());
+  FailureOr<int64_t> bound = ValueBoundsConstraintSet::computeConstantBound(
+      presburger::BoundType::UB, {loop.getUpperBound()}, /*stopCondition=*/nullptr, /*closedUB=*/true);
+  if (!step || failed(bound) || getConstantIntValue(loop.getLowerBound()) != 0)
+    return std::nullopt;
+  return llvm::divideCeil(*bound, *step);
 }
 
 int64_t bytesOf(ShapedType type) { return type.getNumElements() * type.getElementTypeBitWidth() / 8; }
@@ -77,6 +89,12 @@ bool choosesRow(Value variable, vector::TransferReadOp read) {
   return false;
 }
 
+/// Whether `read` reads something else in each step of `loop`.
+bool moves(scf::ForOp loop, vector::TransferReadOp read) {
+  auto chooses = [&](Value value) { return dependsOn(value, loop.getInductionVar()); };
+  return chooses(read.getBase()) || llvm::any_of(read.getIndices(), chooses);
+}
+
 /// The loop a few steps ahead of which to prefetch.
 struct Ahead {
   scf::ForOp loop;
@@ -112,13 +130,15 @@ struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
     if (!downRows && extents(read)[1] * read.getVectorType().getElementTypeBitWidth() < lineBytes * 8)
       return false;
     int64_t held = downRows ? int64_t(cacheBytes) : std::max<int64_t>(cacheBytes, lastLevelBytes / 2);
-    if (bytesOf(cast<MemRefType>(operand.getType())) <= held)
+    auto type = cast<MemRefType>(operand.getType());
+    if (!type.hasStaticShape() ? !open : bytesOf(type) <= held)
       return false;
     for (auto each = loop; each; each = each->getParentOfType<scf::ForOp>()) {
-      auto chooses = [&](Value value) { return dependsOn(value, each.getInductionVar()); };
-      if (chooses(read.getBase()) || llvm::any_of(read.getIndices(), chooses))
+      if (moves(each, read))
         continue;
       std::optional<APInt> count = each.getStaticTripCount();
+      if (!count && open)
+        continue;
       if (!each->getParentOfType<scf::ForOp>() || !count || count->getSExtValue() > kMostRepeats)
         return false;
     }
@@ -130,14 +150,17 @@ struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
     std::optional<Ahead> ahead;
     int64_t bytes = bytesOf(read.getVectorType()), limit = cacheBytes / kCacheShare;
     for (auto loop = read->getParentOfType<scf::ForOp>(); loop; loop = loop->getParentOfType<scf::ForOp>()) {
+      // What repeats the read an unknown number of times brings nothing new.
+      if (!stepsOf(loop) && !moves(loop, read))
+        continue;
       int64_t steps = std::max<int64_t>(1, llvm::divideCeil(kLeastAhead, bytes));
       if (steps * bytes > limit)
         break;
       ahead = Ahead{loop, steps};
-      std::optional<APInt> count = loop.getStaticTripCount();
+      std::optional<int64_t> count = stepsOf(loop);
       if (!count)
         break;
-      bytes *= std::max<int64_t>(1, count->getSExtValue());
+      bytes *= std::max<int64_t>(1, *count);
     }
     return ahead;
   }

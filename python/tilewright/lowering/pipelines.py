@@ -27,7 +27,7 @@ DEALLOCATE = """builtin.module(
 
 PREFETCH = """builtin.module(
     tilewright-prefetch-tiles{{line-bytes={line}}},
-    tilewright-prefetch-streams{{line-bytes={line} cache-bytes={l2} last-level-bytes={last}}}
+    tilewright-prefetch-streams{{line-bytes={line} cache-bytes={l2} last-level-bytes={last} open={open}}}
 )"""
 """C's tiles of the next step, whose rows lie too far apart for the hardware to foresee them, and what is read once only."""
 

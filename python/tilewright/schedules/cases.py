@@ -9,7 +9,7 @@ from math import lcm, prod
 
 from tilewright.dims import MAX_EXTENT, Dim, Extent, divided_by, extent, least, most
 from tilewright.errors import SpecError
-from tilewright.schedules import select
+from tilewright.schedules import select, strips
 from tilewright.schedules.blocking import Blocking, ceil_div, held_bytes, most_rows, unpacked_blocking
 from tilewright.schedules.plan import Case, Plan, Test
 from tilewright.schedules.threads import LEAST_CYCLES, cycles, used
@@ -37,6 +37,12 @@ _OPEN = ("packed", "unpacked", "inner_product", *_OWN_VECTORS)
 _FEW = 16
 """Rows up to which a product with weights from memory has code for each number of them. Streaming such a B is for rows that are
 known: with 4096 x 4096 in f32 it takes a quarter of the time of packing at 5 rows, a half at 16 (Zen 4)."""
+
+_STREAMED_ROWS, _STREAMED_TILE = 128, 12
+"""Rows up to which a B from memory is streamed by one code for all of them, and those of its largest register tile, as each number
+of rows is code. In f32 by 4096 x 4096, of the speed of static code (Zen 4, all extents open), streamed and packed: 4 rows 0.70 and
+0.39, 8 rows 0.87 and 0.34, 16 1.0 and 0.5, 24 1.0 and 0.63, 64 0.95 and 0.8, 128 0.94 and 0.90; in bf16 8 rows 0.71 and 0.40, 16 0.92
+and 0.67, 32 0.76 and 0.83."""
 
 _PACKED_ROWS = (1, 2, 3, 4, 5, 8, 10)
 """Rows up to which a register tile of the usual height would be wasted in part."""
@@ -82,6 +88,11 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
     if weights:
         for rows in range(2, _FEW + 1):
             yield _Rule((Test("m", rows, rows), Test("kn", from_memory)), {})
+    if strips.takes(spec):
+        rows = select.NARROW_PRODUCTS // dot.depth if spec.widens else _STREAMED_ROWS
+        yield _Rule(
+            (Test("m", most=rows), Test("kn", from_memory), *whole), {"m": min(rows // 2, 32), **deep}, "streamed"
+        )
     if threads > 1:
         yield from _large(spec, None, (Test("mnk", _shared_work(spec, target)), Test("m", select.ROWS_TO_PACK)))
     yield _Rule((Test("n", most=lanes // 2), *whole), {"n": lanes // 2})
@@ -225,6 +236,8 @@ def _certain(spec: MatmulSpec, test: Test) -> bool:
 
 def _open(choice: select.Choice, spec: MatmulSpec) -> Blocking:
     """The sizes of a choice; blocks that are all of an extent that only a call tells are without an end."""
+    if choice.strategy == "streamed" and spec.m != 1:
+        return replace(choice.parameters, mc=_STREAMED_ROWS, mr=min(choice.parameters.mr, _STREAMED_TILE))
     if choice.strategy != "unpacked":
         return choice.parameters
     blocks = {"m": "mc", "n": "nc", "k": "kc"}

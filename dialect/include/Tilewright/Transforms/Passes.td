@@ -47,7 +47,8 @@ def PrefetchStreams : Pass<"tilewright-prefetch-streams"> {
   let options = [
     Option<"cacheBytes", "cache-bytes", "int64_t", /*default=*/"1048576", "Bytes of L2">,
     Option<"lastLevelBytes", "last-level-bytes", "int64_t", /*default=*/"33554432", "Bytes of the last-level cache">,
-    Option<"lineBytes", "line-bytes", "int64_t", /*default=*/"64", "Bytes of a cache line">
+    Option<"lineBytes", "line-bytes", "int64_t", /*default=*/"64", "Bytes of a cache line">,
+    Option<"open", "open", "bool", /*default=*/"false", "Operands of unknown size are larger than the caches">
   ];
 }
 
