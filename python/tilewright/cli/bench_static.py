@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from tilewright.cli import bench_static_gpu
 from tilewright.cli.options import Extents
 from tilewright.cli.output import console, print_whole, require_writable, write
 
@@ -78,7 +79,14 @@ def table(targets: str | None, dtypes: Sequence[str] | None, shapes: Sequence[Ex
 
     if len(shapes) > 1:
         raise click.UsageError(f"{len(shapes)} shapes given; expected one with --static")
-    rows = known.all() if targets is None else [known.resolve(name.strip()) for name in targets.split(",")]
+    names = [] if targets is None else [name.strip() for name in targets.split(",")]
+    cards = [card for name in names if (card := known.gpu(name)) is not None]
+    if cards and len(cards) < len(names):
+        raise click.UsageError(f"--target {targets} has both GPUs and processors; expected one kind")
+    if cards:
+        shape = parse_shape("x".join(map(str, shapes[0]))) if shapes else None
+        return bench_static_gpu.table(cards, dtypes, shape, json_file, _bar)
+    rows = known.all() if targets is None else [known.resolve(name) for name in names]
     types = static.types() if dtypes is None else [",".join(types_of(each)) for each in dtypes]
     shape = parse_shape("x".join(map(str, shapes[0]))) if shapes else static.SHAPE
     if json_file is not None:

@@ -223,9 +223,11 @@ def assemble(stages: GpuStages) -> Assembled:
     """Assembles the PTX with ptxas.
 
     Raises:
-        TargetError: There is no ptxas.
+        TargetError: There is no ptxas, or the kernel is for another maker's GPU.
         LoweringError: It refused the PTX.
     """
+    if "ptx" not in stages.texts:
+        raise TargetError(f"a kernel for {stages.target.name}", where="ptxas", expected="one for NVIDIA's GPUs")
     program = tool("ptxas")
     if program is None:
         raise TargetError(

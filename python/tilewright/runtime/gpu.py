@@ -123,6 +123,11 @@ class GpuKernel:
             emulator="tilewright's emulator of NVVM" if target.device else "",
         )
 
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory that each block is given, beyond variables of fixed size."""
+        return self._stages.shared_bytes
+
     def assembled(self, *, aligned: bool = True, boxed: bool = True) -> Assembled:
         """What NVIDIA's assembler makes of the kernel, in its form for aligned operands or for others, and such a result.
 

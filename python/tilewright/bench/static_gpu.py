@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What kernels for GPUs take of a card, and whether they are right, without one: a table of strategies by types.
+
+Every cell is compiled in both of its forms, for operands whose rows start at multiples of 16 bytes and for others; assembled where
+there is an assembler; and run, in the emulator or on a Vulkan device, at a shape that fills no tile.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tilewright import dtypes
+from tilewright.bench.suites import Shape
+from tilewright.dtypes import DType
+from tilewright.emit import gpu, gpu_code
+from tilewright.errors import TilewrightError
+from tilewright.operand import OperandSpec
+from tilewright.payload.reference import error_bound, reference, within_bound
+from tilewright.runtime.gpu import GpuKernel
+from tilewright.runtime.gpu import compile as compile_gpu
+from tilewright.spec import MatmulSpec
+from tilewright.targets.gpu import EMULATED, GpuTarget
+
+SHAPE = Shape(130, 272, 112)
+"""Several tiles, the last ones not filled, of rows that start at multiples of 16 bytes in every type."""
+TF32 = "tf32"
+"""Elements of f32 that may be shortened before they are multiplied."""
+_ALIGNMENT = 16
+_PRODUCTS = ("HGMMA", "QGMMA", "IGMMA", "HMMA", "IMMA", "DMMA", "QMMA", "FFMA", "DFMA", "IDP", "IMAD")
+"""What multiplies in NVIDIA's machine code; the last one also computes addresses."""
+_COPIES = ("UTMALDG", "UTMASTG", "USETMAXREG", "LDGSTS", "LDSM", "STSM")
+"""What copies tiles, and gives registers away."""
+_MULTIPLIES = re.compile(r"^\s+(v_(?:mfma|wmma|smfmac|pk_fma|fma|fmac|dual_fmac|mad|dot)\w*)", re.MULTILINE)
+_AMD = {
+    "registers": r"\.vgpr_count: +(\d+)",
+    "spills": r"\.vgpr_spill_count: +(\d+)",
+    "shared": r"\.group_segment_fixed_size: +(\d+)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Kernels of a strategy for some types.
+
+    Attributes:
+        target: The target's name.
+        strategy: The strategy's.
+        types: Those of A, B and C, or "tf32".
+        layout: How A and B are stored.
+        shape: M, N and K of the run.
+        code_bytes: Bytes of the code of the form for aligned rows; 0 when it was not made.
+        registers: 32-bit registers of a thread, of the form that takes more; None without an assembler.
+        spills: Registers, or bytes of them, kept in memory, of both forms; None likewise.
+        shared_bytes: Bytes of shared memory of a block.
+        mix: Instructions of the form for aligned rows that multiply or copy, by kind.
+        runs: What ran it; empty when nothing did.
+        right: Whether both results were within their bounds, and nothing was found wrong; None when nothing ran it.
+        notes: Why something is missing.
+    """
+
+    target: str
+    strategy: str
+    types: str
+    layout: str
+    shape: str
+    code_bytes: int = 0
+    registers: int | None = None
+    spills: int | None = None
+    shared_bytes: int = 0
+    mix: Mapping[str, int] = field(default_factory=dict)
+    runs: str = ""
+    right: bool | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fine(self) -> bool:
+        """Whether it was made, keeps its registers and is right as far as that is known."""
+        return bool(self.code_bytes) and not self.spills and self.right is not False
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {**asdict(self), "mix": dict(self.mix), "notes": list(self.notes)}
+
+
+def types() -> tuple[str, ...]:
+    """The types of a table: every combination whose result is as wide as its sums, TF32, and the types that are widened."""
+    whole = (f"{row.a},{row.b},{row.c}" for row in dtypes.COMBINATIONS if row.c == row.acc)
+    stored = (name for name in dtypes.STORED if dtypes.dtype(name).multiplied is not None)
+    return (*whole, TF32, *(f"{name},{name},{dtypes.dtype(name).accumulator}" for name in stored))
+
+
+def cells(row: GpuTarget, types_: str, shape: Shape) -> list[Cell]:
+    """The cells of a target and types, one for each strategy that does them, in layout nn, or, where only that is done, nt."""
+    found: dict[str, str] = {}
+    for layout in ("nn", "nt"):
+        for name in gpu.able(_spec(types_, layout, shape), row):
+            found.setdefault(name, layout)
+    order = list(gpu.STRATEGIES)
+    return [Cell(row.name, name, types_, found[name], str(shape)) for name in sorted(found, key=order.index)]
+
+
+def survey(
+    rows: Sequence[GpuTarget],
+    types_: Sequence[str],
+    shape: Shape = SHAPE,
+    progress: Callable[[int, int], object] = lambda done, count: None,
+    jobs: int | None = None,
+) -> list[Cell]:
+    """The cells of some targets by some types, in that order; `jobs` processes work, by default one for each CPU.
+
+    Raises:
+        SpecError: A type is unknown.
+    """
+    wanted = [(row, each) for row in rows for name in types_ for each in cells(row, name, shape)]
+    jobs = min(jobs or len(os.sched_getaffinity(0)), len(wanted))
+    if jobs <= 1:
+        made = []
+        for done, (row, cell) in enumerate(wanted, 1):
+            made.append(examine(row, cell, shape))
+            progress(done, len(wanted))
+        return made
+    # Not forked: this process may have threads.
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        running = [pool.submit(examine, row, cell, shape) for row, cell in wanted]
+        for done, _ in enumerate(as_completed(running), 1):
+            progress(done, len(wanted))
+        return [future.result() for future in running]
+
+
+def examine(row: GpuTarget, cell: Cell, shape: Shape) -> Cell:
+    """A cell, filled in."""
+    spec = _spec(cell.types, cell.layout, shape)
+    target = row.on(EMULATED) if row.family == "nvidia" else row
+    notes: list[str] = []
+    try:
+        kernel = compile_gpu(spec, target, cell.strategy)
+    except TilewrightError as error:
+        return replace(cell, notes=(str(error),))
+    cell = replace(cell, code_bytes=kernel.metadata.object_bytes)
+    for fill in (_assembled, _run):
+        try:
+            cell = fill(cell, kernel)
+        except TilewrightError as error:
+            notes.append(str(error))
+    return replace(cell, notes=(*cell.notes, *notes))
+
+
+def _spec(types_: str, layout: str, shape: Shape) -> MatmulSpec:
+    fields = {"layout": layout, "batch": shape.batch, "tf32": types_ == TF32}
+    return MatmulSpec.from_dtypes(shape.m, shape.n, shape.k, "f32" if types_ == TF32 else types_, **fields)
+
+
+def _assembled(cell: Cell, kernel: GpuKernel) -> Cell:
+    """Registers, spills, shared memory and instructions."""
+    if kernel.target.family == "amd":
+        text = kernel.asm["asm"]
+        said = {name: [int(each) for each in re.findall(pattern, text)] for name, pattern in _AMD.items()}
+        facts = {
+            "registers": max(said["registers"]),
+            "spills": sum(said["spills"]),
+            "shared_bytes": max(said["shared"]),
+        }
+        return replace(cell, mix=Counter(_MULTIPLIES.findall(text)), **facts)
+    if kernel.target.family != "nvidia":
+        return cell
+    fast, plain = kernel.assembled(aligned=True), kernel.assembled(aligned=False)
+    found = gpu_code.opcodes(gpu_code.disassembly(fast.cubin))
+    return replace(
+        cell,
+        code_bytes=len(fast.cubin),
+        registers=max(fast.registers, plain.registers),
+        spills=fast.spill_bytes + plain.spill_bytes,
+        shared_bytes=kernel.shared_bytes,
+        mix=_mix(found),
+    )
+
+
+def _mix(found: Counter[str]) -> dict[str, int]:
+    """What the table shows of machine code."""
+    products = [name for name in _PRODUCTS if found[name]]
+    return {
+        name: found[name]
+        for name in (*([each for each in products if each != "IMAD"] or products), *_COPIES)
+        if found[name]
+    }
+
+
+def _run(cell: Cell, kernel: GpuKernel) -> Cell:
+    """The verdict on a run of each form."""
+    if kernel.target.family == "amd":
+        return cell
+    random = np.random.default_rng(0)
+    for aligned in (True, False):
+        operands = [_operand(each, random, aligned=aligned) for each in kernel.spec.operands]
+        result = np.full(kernel.spec.c_shape, 99, dtypes.to_numpy(kernel.spec.c_type))
+        try:
+            kernel(*operands, out=result)
+        except TilewrightError as error:
+            return replace(cell, right=False, notes=(str(error),))
+        expected, bound = reference(kernel.spec, *operands), error_bound(kernel.spec, *operands)
+        if not within_bound(result, expected, bound).all():
+            which = "aligned" if aligned else "other"
+            return replace(cell, right=False, notes=(f"the result for {which} rows is beyond its bound",))
+    return replace(cell, right=True, runs=kernel.metadata.emulator or "the Vulkan device")
+
+
+def _operand(operand: OperandSpec, random: np.random.Generator, *, aligned: bool) -> np.ndarray:
+    """Random numbers, of which rows start at multiples of 16 bytes, or one element off."""
+    values = _values(random, operand.stored, operand.type)
+    *outer, columns = values.shape
+    per = _ALIGNMENT // values.itemsize
+    pitch = -(-columns // per) * per + (0 if aligned else 1)
+    memory = np.zeros(values.size // max(columns, 1) * pitch + per, values.dtype)
+    start = -memory.ctypes.data % _ALIGNMENT // values.itemsize
+    placed = memory[start : start + values.size // max(columns, 1) * pitch].reshape(*outer, pitch)[..., :columns]
+    placed[...] = values
+    return placed
+
+
+def _values(random: np.random.Generator, shape: tuple[int, ...], element: DType) -> np.ndarray:
+    kind = dtypes.stored_numpy(element)
+    if kind.kind in "iu":
+        limits = np.iinfo(kind)
+        return random.integers(limits.min, limits.max, shape, dtype=kind, endpoint=True)
+    return random.uniform(-1, 1, shape).astype(kind)
