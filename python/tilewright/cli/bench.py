@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli import bench_card, bench_convolution, bench_static, bench_weights, options
+from tilewright.cli import bench_attention, bench_card, bench_convolution, bench_static, bench_weights, options
 from tilewright.cli.bench_outputs import Outputs
 from tilewright.cli.bench_progress import progress_bar, set_up
 from tilewright.cli.output import console, print_whole
@@ -50,6 +50,7 @@ class _Threads(click.ParamType):
 @click.option(
     "--conv", metavar="NETWORK", help="The distinct convolutions of a network (resnet50), filters packed ahead."
 )
+@click.option("--attention", metavar="SUITE", help="Attention: prefill, decode or all, beside torch's.")
 @click.option(
     "--weights",
     metavar="TYPE:GROUP",
@@ -150,6 +151,7 @@ def bench(
     shapes: tuple[options.Extents, ...],
     suites: tuple[str, ...],
     conv: str | None,
+    attention: str | None,
     weights: str | None,
     dtypes: tuple[str, ...],
     target: str,
@@ -198,6 +200,8 @@ def bench(
         raise click.UsageError("--budget given without --card; expected both")
     if static:
         return bench_static.from_context(context)
+    if attention is not None:
+        return bench_attention.from_context(context)
     if conv is not None:
         return bench_convolution.from_context(context)
     if weights is not None:
