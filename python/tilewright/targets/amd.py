@@ -6,7 +6,7 @@ from __future__ import annotations
 from tilewright.targets.gpu import GpuTarget
 
 
-def _row(name: str, warp: int, source: str) -> GpuTarget:
+def _row(name: str, warp: int, instructions: str, source: str) -> GpuTarget:
     """A row: all have 64 KiB of local data share for a group of at most 1024 threads."""
     return GpuTarget(
         name=name,
@@ -19,13 +19,13 @@ def _row(name: str, warp: int, source: str) -> GpuTarget:
         block_threads=1024,
         shared_bytes=64 << 10,
         static_shared_bytes=64 << 10,
-        instructions=frozenset(),
+        instructions=frozenset({instructions}),
         source=source,
     )
 
 
 ROWS = (
-    _row("gfx942", 64, "AMD Instinct MI300 Instruction Set Architecture, chapters 3 and 11"),
-    _row("gfx1100", 32, "AMD RDNA3 Instruction Set Architecture, chapters 3 and 12"),
+    _row("gfx942", 64, "mfma", "AMD Instinct MI300 Instruction Set Architecture, chapters 3, 7 and 11"),
+    _row("gfx1100", 32, "wmma", "AMD RDNA3 Instruction Set Architecture, chapters 3, 7 and 12"),
 )
 """The rows."""

@@ -31,7 +31,8 @@ TO_NVVM = """builtin.module(
 
 
 TO_ROCDL = """builtin.module(
-    convert-scf-to-cf, expand-strided-metadata, lower-affine, gpu.module(convert-gpu-to-rocdl{{chipset={chip}}}),
+    convert-scf-to-cf, expand-strided-metadata, lower-affine,
+    gpu.module(convert-amdgpu-to-rocdl{{chipset={chip}}}, convert-gpu-to-rocdl{{chipset={chip}}}),
     convert-vector-to-llvm, convert-ub-to-llvm, convert-cf-to-llvm, convert-index-to-llvm, convert-arith-to-llvm,
     finalize-memref-to-llvm, canonicalize, cse, reconcile-unrealized-casts
 )"""

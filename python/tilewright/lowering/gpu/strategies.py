@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.errors import ScheduleError
-from tilewright.lowering.gpu import warpgroup
+from tilewright.lowering.gpu import matrix_cores, warpgroup
 from tilewright.lowering.gpu.boxes import Box
 from tilewright.lowering.gpu.fma import Fma
 from tilewright.lowering.gpu.mma import MmaSync
@@ -17,6 +17,8 @@ from tilewright.lowering.gpu.mma_types import multiplied
 from tilewright.lowering.gpu.stepping import Stepping
 from tilewright.mlir import ir
 from tilewright.schedules.block_tile import with_sizes
+from tilewright.schedules.matrix_cores import WaveTile
+from tilewright.schedules.matrix_cores import matrix_cores as matrix_cores_schedule
 from tilewright.schedules.mma_sync import WarpTile, mma_sync
 from tilewright.schedules.simt import ThreadTile, simt
 from tilewright.schedules.warpgroup import WarpGroupTile
@@ -25,7 +27,7 @@ from tilewright.schedules import warpgroup_sizes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
-Sizes = ThreadTile | WarpTile | WarpGroupTile
+Sizes = ThreadTile | WarpTile | WarpGroupTile | WaveTile
 """The sizes of a strategy."""
 
 
@@ -69,6 +71,15 @@ def _mma_sync(
     return ()
 
 
+def _matrix_cores(
+    loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: WaveTile, aligned: bool, boxed: bool
+) -> Sequence[Box]:
+    types = spec.a_type.name, spec.b_type.name
+    instruction = matrix_cores.instructions(target)[types[0]]
+    Stepping(loop, matrix_cores.MatrixCores(sizes, *types, instruction), aligned=aligned).run()
+    return ()
+
+
 def _mma_sync_sizes(spec: MatmulSpec, target: GpuTarget, sizes: Mapping[str, int]) -> WarpTile:
     """Half as deep for f64: so that three stages fit into the shared memory of every chip."""
     made = with_sizes(WarpTile, {"bk": 16 if spec.a_type.bits == 64 else 32, **sizes})
@@ -96,6 +107,15 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
             does=lambda spec, target: multiplied(spec, target) is not None,
             needs="mma.sync",
             unaligned="mma_sync",
+        ),
+        "matrix_cores": Strategy(
+            sizes=matrix_cores.sizes,
+            schedule=matrix_cores_schedule,
+            share=_matrix_cores,
+            lanes=lambda sizes: 4,
+            does=matrix_cores.does,
+            needs="",
+            unaligned="matrix_cores",
         ),
         "warpgroup": Strategy(
             sizes=warpgroup_sizes.sizes,

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Waves multiply with AMD's matrix instructions: MFMA of the Instinct line (CDNA), WMMA of the Radeon line (RDNA 3).
+
+Sources of all layouts: AMD Matrix Instruction Calculator; AMD Instinct MI300 Instruction Set Architecture, chapter 7; AMD RDNA3
+Instruction Set Architecture, chapter 7.9. Of every instruction, a lane has neighbours along K of one row of A and of one column of B,
+both the lane's number modulo 16, and of the product some of one column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from tilewright.errors import ScheduleError
+from tilewright.lowering.gpu.index import Index, add, divide, multiply, value
+from tilewright.lowering.gpu.parts import Part, Staged
+from tilewright.lowering.gpu.staging import Tile, bits
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import memref, vector
+from tilewright.schedules.block_tile import with_sizes
+from tilewright.schedules.matrix_cores import INSTRUCTION, WaveTile
+from tilewright.spec import MatmulSpec
+from tilewright.targets.gpu import GpuTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One matrix instruction, of 16 rows and columns.
+
+    Attributes:
+        op: The op of MLIR's AMDGPU dialect.
+        k: Depth.
+        items: Elements of A, and of B, that a lane has: neighbours along K.
+        sums: Elements of the product that a lane has.
+        step: Rows between two of them.
+        high: Whether lanes from the 16th on have elements of A and B further along K. If not, they have those of the first 16 again.
+    """
+
+    op: str
+    k: int
+    items: int
+    sums: int
+    step: int
+    high: bool
+
+    @property
+    def swapped(self) -> bool:
+        """Whether B's fragment is given in place of A's, and A's in place of B's: neighbouring sums are then of one row of C."""
+        return self.step == 1
+
+    def first(self, lane: Index) -> Index:
+        """The first row of a lane's sums."""
+        return multiply(divide(lane, INSTRUCTION)[0], self.sums if self.step == 1 else 1)
+
+
+def _mfma(k: int, items: int, step: int = 1) -> Instruction:
+    return Instruction("amdgpu.mfma", k, items, sums=4, step=step, high=True)
+
+
+_WMMA = Instruction("amdgpu.wmma", 16, 16, sums=8, step=2, high=False)
+INSTRUCTIONS: Mapping[str, Mapping[str, Instruction]] = MappingProxyType(
+    {
+        "mfma": {
+            "f16": _mfma(16, 4),
+            "bf16": _mfma(16, 4),
+            "i8": _mfma(32, 8),
+            "f32": _mfma(4, 1),
+            "f64": _mfma(4, 1, step=4),
+        },
+        "wmma": dict.fromkeys(("f16", "bf16", "i8", "u8"), _WMMA),
+    }
+)
+"""By the feature of a target's, and the element type of A and B. Both fp8 formats of gfx942 are others than f8E4M3FN and f8E5M2
+(they have no negative zero, and another bias): elements of those are widened to bf16 on the way to the local data share."""
+
+
+def instructions(target: GpuTarget) -> Mapping[str, Instruction]:
+    """Those of a target, by element type."""
+    return next((rows for name, rows in INSTRUCTIONS.items() if name in target.instructions), {})
+
+
+def does(spec: MatmulSpec, target: GpuTarget) -> bool:
+    """Whether a target has an instruction for the types that are multiplied: of a and b of one width."""
+    rows = instructions(target)
+    return rows.get(spec.a_type.name) is not None and rows.get(spec.a_type.name) == rows.get(spec.b_type.name)
+
+
+def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> WaveTile:
+    """The sizes for a product, with some given by name.
+
+    Waves of 32 threads have half of the usual rows, f64 half of the rows and columns, so that sums take 64 registers of a thread.
+
+    Raises:
+        ScheduleError: A name is unknown, or sizes do not fit together or the target.
+    """
+    usual = {"wm": 32 if target.warp == 32 or spec.a_type.bits == 64 else 64, "wave": target.warp}  # noqa: PLR2004
+    if spec.a_type.bits == 64:  # noqa: PLR2004
+        usual |= {"bm": 64, "bk": 16}
+    made = with_sizes(WaveTile, {**usual, **given})
+    depth = instructions(target)[spec.a_type.name].k
+    if made.bk % depth or made.wave != target.warp:
+        raise ScheduleError(
+            f"bk={made.bk}, wave={made.wave}",
+            where="schedule parameters",
+            expected=f"bk a multiple of {depth}, and the waves of {target.warp} threads that {target.name} has",
+        )
+    return made
+
+
+@dataclass(slots=True)
+class MatrixCores:
+    """A `parts.Multiplier`: a wave has a rectangle of the tile, a thread of it what the instructions leave it.
+
+    Attributes:
+        sizes: The strategy's.
+        a: Element type of A.
+        b: Element type of B.
+        instruction: The instruction.
+    """
+
+    sizes: WaveTile
+    a: str
+    b: str
+    instruction: Instruction
+    _lane: Index = field(default=0, init=False)
+    _at: tuple[Index, Index] = field(default=(0, 0), init=False)
+    """The first row and column of the wave's part."""
+
+    @property
+    def part(self) -> Part:
+        """Of every 16 rows one, and of 16 columns some neighbours; or of every 16 columns one, and of 16 rows some."""
+        one = self.instruction
+        down, across = range(0, self.sizes.wm, INSTRUCTION), range(0, self.sizes.wn, INSTRUCTION)
+        if one.swapped:
+            return Part(tuple(down), tuple((column, one.sums) for column in across))
+        rows = tuple(row + each * one.step for row in down for each in range(one.sums))
+        return Part(rows, tuple((column, 1) for column in across))
+
+    @property
+    def threads(self) -> int:
+        """As the sizes say."""
+        return self.sizes.threads
+
+    @property
+    def stages(self) -> int:
+        """One: threads wait for their loads."""
+        return 1
+
+    def origin(self, thread: ir.Value) -> tuple[Index, Index]:
+        """Waves lie side by side along the rows of the tile."""
+        wave, self._lane = divide(thread, self.sizes.wave)
+        down, right = divide(wave, self.sizes.bn // self.sizes.wn)
+        self._at = multiply(down, self.sizes.wm), multiply(right, self.sizes.wn)
+        own, first = divide(self._lane, INSTRUCTION)[1], self.instruction.first(self._lane)
+        return (
+            (add(self._at[0], own), add(self._at[1], first))
+            if self.instruction.swapped
+            else (add(self._at[0], first), add(self._at[1], own))
+        )
+
+    def is_swapped(self, operand: int, element: ir.Type, neighbours: int) -> bool:
+        """Neighbours along K are wanted, where a lane has several."""
+        return neighbours == 0 if self.instruction.items == 1 else operand == 1
+
+    def takes(self, operand: int, element: ir.Type) -> bool:
+        """Those of the instruction."""
+        name = (self.a, self.b)[operand]
+        return str(element) == ("i8" if name == "u8" else name)
+
+    def multiply(self, op: ir.Operation, a: Staged, b: Staged, slot: Index, sums: ir.Value) -> ir.Value:
+        """Multiplies with matrix instructions.
+
+        Before: ``sums += tile_a * tile_b``. After, for each step of an instruction's depth::
+
+        fragments of A for each 16 rows of the wave, of B for each 16 columns
+        for each 16 rows, for each 16 columns: sums[...] = mfma(fragment, fragment, sums[...])
+        """
+        one, (wm, wn) = self.instruction, (self.sizes.wm, self.sizes.wn)
+        kind = ir.VectorType.get([one.sums], ir.VectorType(sums.type).element_type)
+        blocks = [(row, column) for row in range(wm // INSTRUCTION) for column in range(wn // INSTRUCTION)]
+        held = {at: self._block(sums, at, kind) for at in blocks}
+        for k in range(0, a.tile.shape[1], one.k):
+            rows = [
+                self._fragment(a.tile, slot, add(self._at[0], each * INSTRUCTION), k, 0)
+                for each in range(wm // INSTRUCTION)
+            ]
+            columns = [
+                self._fragment(b.tile, slot, add(self._at[1], each * INSTRUCTION), k, 1)
+                for each in range(wn // INSTRUCTION)
+            ]
+            for row, column in blocks:
+                held[row, column] = self._product(rows[row], columns[column], held[row, column])
+        return self._joined(held, sums.type)
+
+    def _block(self, sums: ir.Value, at: tuple[int, int], kind: ir.Type) -> ir.Value:
+        """A lane's sums of one instruction."""
+        count, (row, column) = self.instruction.sums, at
+        if self.instruction.swapped:
+            whole = vector.extract(sums, [], [row])
+            return vector.extract_strided_slice(kind, whole, [column * count], [count], [1])
+        return vector.from_elements(
+            kind, [vector.extract(sums, [], [row * count + each, column]) for each in range(count)]
+        )
+
+    def _joined(self, held: Mapping[tuple[int, int], ir.Value], kind: ir.Type) -> ir.Value:
+        """All sums of a lane, from those of its instructions."""
+        height, width = ir.VectorType(kind).shape
+        count = self.instruction.sums
+
+        def place(row: int, column: int) -> tuple[tuple[int, int], int]:
+            if self.instruction.swapped:
+                return (row, column // count), column % count
+            return (row // count, column), row % count
+
+        elements = []
+        for row in range(height):
+            for column in range(width):
+                block, number = place(row, column)
+                elements.append(vector.extract(held[block], [], [number]))
+        return vector.from_elements(kind, elements)
+
+    def _fragment(self, tile: Tile, slot: Index, first: Index, k: int, axis: int) -> ir.Value:
+        """A lane's elements of A (axis 0) or B (axis 1) for the 16 rows, or columns, from `first` on."""
+        one = self.instruction
+        group, own = divide(self._lane, INSTRUCTION)
+        along = add(multiply(group, one.items), k) if one.high else k
+        across = add(first, own)
+        row, column = (across, along) if axis == 0 else (along, across)
+        at = [value(each) for each in ((slot, column, row) if tile.swapped else (slot, row, column))]
+        if one.items == 1:
+            return memref.load(tile.buffer, at)
+        element = ir.MemRefType(tile.buffer.type).element_type
+        return vector.load(
+            ir.VectorType.get([one.items], element), tile.buffer, at, alignment=min(16, one.items * bits(element) // 8)
+        )
+
+    def _product(self, a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
+        """One instruction."""
+        one, word = self.instruction, ir.IntegerType.get_signless(32)
+        given = {"m": INSTRUCTION, "n": INSTRUCTION, "k": one.k}
+        given |= {"blocks": 1, "cbsz": 0, "abid": 0} if one.op == "amdgpu.mfma" else {"subwordOffset": 0}
+        attributes: dict[str, ir.Attribute] = {name: ir.IntegerAttr.get(word, each) for name, each in given.items()}
+        if one.op == "amdgpu.mfma":
+            attributes["blgp"] = ir.Attribute.parse("#amdgpu<mfma_perm_b none>")
+        else:
+            unsigned = (("unsignedA", self.a), ("unsignedB", self.b))
+            attributes |= {name: ir.UnitAttr.get() for name, each in unsigned if each == "u8"}
+        factors = [b, a] if one.swapped else [a, b]
+        return ir.Operation.create(
+            one.op, results=[sums.type], operands=[*factors, sums], attributes=attributes
+        ).results[0]

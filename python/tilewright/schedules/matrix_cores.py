@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `matrix_cores`: waves multiply with AMD's matrix instructions, of operands in the local data share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.errors import ScheduleError
+from tilewright.mlir import ir
+from tilewright.schedules import block_tile
+from tilewright.spec import MatmulSpec
+
+INSTRUCTION = 16
+"""Rows and columns of what an instruction multiplies."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaveTile:
+    """The sizes of the strategy, in elements.
+
+    Attributes:
+        bm: Rows of a block's tile of C.
+        bn: Columns of it.
+        bk: Depth of the tiles of A and B in the local data share: a multiple of the instructions'.
+        wm: Rows of a wave's part, a multiple of 16.
+        wn: Columns of it, likewise.
+        wave: Threads of a wave, 64 or 32: the target's.
+    """
+
+    bm: int = 128
+    bn: int = 128
+    bk: int = 32
+    wm: int = 64
+    wn: int = 64
+    wave: int = 64
+
+    def __post_init__(self) -> None:
+        """Checks the sizes.
+
+        Raises:
+            ScheduleError: Parts do not make up a tile, or are no multiples of an instruction's, or there are too many waves.
+        """
+        wrong = self.bm % self.wm or self.bn % self.wn or self.wm % INSTRUCTION or self.wn % INSTRUCTION
+        if wrong or self.bk % INSTRUCTION:
+            raise ScheduleError(
+                f"waves of {self.wm}x{self.wn} in a tile of {self.bm}x{self.bn}x{self.bk}",
+                where="schedule parameters",
+                expected="waves' parts of multiples of 16 that make up the tile, and bk a multiple of 16",
+            )
+        if self.wave not in (32, 64) or self.threads > 1024:
+            raise ScheduleError(
+                f"{self.threads} threads in waves of {self.wave}",
+                where="schedule parameters",
+                expected="at most 1024, in waves of 32 or 64",
+            )
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.bm // self.wm * (self.bn // self.wn) * self.wave
+
+
+def matrix_cores(spec: MatmulSpec, sizes: WaveTile) -> ir.Module:
+    """The schedule: blocks, steps over K, everything in vectors. The waves' parts come later, by `sizes`.
+
+    Needs an active `ir.Context`.
+    """
+    return block_tile.schedule(spec, sizes.bm, sizes.bn, sizes.bk)
