@@ -54,9 +54,7 @@ def take_apart(script: steps.Script, spec: MatmulSpec, blocks: Sequence[Sequence
         elif blocks:  # A block of K adds to what another one left: C is filled with zeros before all.
             op, loop = steps.tile(op, sizes)
             if sizes in (*around, *inside):
-                # B is the same for all entries of the loops inside.
-                marks = [mark for operand, mark in _prologues(spec) if operand == 0 or sizes in around]
-                _take_prologues(script, marks, loop)
+                _take_prologues(script, spec, loop)
         else:
             op, loop = steps.tile_with_producers(op, sizes)
         if sizes in (*around, *inside):
@@ -72,11 +70,11 @@ def _prologues(spec: MatmulSpec) -> list[tuple[int, str]]:
     return [(operand, f"prologue_of_{'ab'[operand]}") for operand, entries in made if entries]
 
 
-def _take_prologues(script: steps.Script, marks: Sequence[str], loop: steps.Handle) -> None:
+def _take_prologues(script: steps.Script, spec: MatmulSpec, loop: steps.Handle) -> None:
     """Does for each entry what prologues do, inside of the loop over entries."""
     kind = transform.AnyOpType.get()
     steps.merge_slices(script.functions)
-    for mark in marks:
+    for _, mark in _prologues(spec):
         structured.FuseIntoContainingOp(kind, kind, steps.match_marked(script.functions, mark), loop)
 
 
