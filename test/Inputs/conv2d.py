@@ -7,6 +7,7 @@ Usage: conv2d.py TARGET STAGE FIELD=VALUE… (fields of Conv2dSpec)
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from tilewright import targets
 from tilewright.emit import operators
@@ -15,11 +16,11 @@ from tilewright.operator_specs import Conv2dSpec
 name, stage, *given = sys.argv[1:]
 
 
-def _value(text: str) -> int | str:
+def _value(text: str) -> Any:
     """True, a number, or the text."""
     return text == "True" or (int(text) if text.isdecimal() else text)
 
 
 fields = {key: _value(text) for key, text in (each.split("=") for each in given)}
 spec = Conv2dSpec(**fields)
-print(operators.build(spec, targets.resolve(name), until=stage).texts[stage])
+sys.stdout.write(operators.build(spec, targets.resolve(name), until=stage).texts[stage])

@@ -121,7 +121,7 @@ def specs(draw) -> tw.Conv2dSpec:
     )
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(spec=specs(), threads=st.sampled_from([1, 1, 2]))
 def test_every_convolution_is_right(spec, threads):
     arrays = operands(spec)
@@ -153,7 +153,9 @@ def test_targets(form, target):
 
 
 @needs_qemu
-@pytest.mark.parametrize(("form", "target"), [("channels", "neoverse-n2"), ("bytes", "neoverse-n2"), ("depthwise", "sme")])
+@pytest.mark.parametrize(
+    ("form", "target"), [("channels", "neoverse-n2"), ("bytes", "neoverse-n2"), ("depthwise", "sme")]
+)
 def test_emulated(form, target):
     arrays = operands(FORMS[form])
     kernel = tw.compile(FORMS[form], target=target)
@@ -198,7 +200,9 @@ def test_padding_is_not_multiplied_with_what_is_not_finite():
 
 
 def test_conv2d_infers_the_spec():
-    x, w, bias = (np.random.default_rng(1).uniform(-1, 1, shape).astype("f4") for shape in ((2, 9, 9, 8), (3, 3, 8, 16), 16))
+    x, w, bias = (
+        np.random.default_rng(1).uniform(-1, 1, shape).astype("f4") for shape in ((2, 9, 9, 8), (3, 3, 8, 16), 16)
+    )
     options = {"padding": "same", "stride": [2, 2], "epilogue": (tw.bias(), tw.relu())}
     y = tw.conv2d(x, w, bias, **options)
     spec = tw.Conv2dSpec(2, 9, 9, 8, 16, 3, 3, padding="same", stride=2, epilogue=(tw.bias(), tw.relu()))

@@ -45,9 +45,7 @@ class _Products(Builder):
         parameters: Mapping[str, int],
         allocator: tuple[str, str],
     ) -> None:
-        super().__init__(
-            partial(_function, spec), target, threads, allocator, lambda _: None, lambda _: str(spec)
-        )
+        super().__init__(partial(_function, spec), target, threads, allocator, lambda _: None, lambda _: str(spec))
         self._spec = spec
         self._parameters = parameters
 

@@ -189,7 +189,7 @@ def _functions(module: ir.Module) -> list[func.FuncOp]:
 class Builder:
     """Runs the stages, one method each."""
 
-    def __init__(
+    def __init__(  # noqa: D107 - as `build`
         self,
         source: Callable[[ir.Context, list[MatmulSpec]], list[FunctionPart]],
         target: Target,

@@ -26,15 +26,15 @@ _CONTRACT = "#arith.fastmath<contract>"
 
 
 def written_out(spec: Conv2dSpec, patches: Patches, lanes: int, context: ir.Context) -> ir.Module:
-    """The function of the convolution on memrefs::
+    """Builds the function of the convolution on memrefs.
+
+    Its loops, of which those over the filter are unrolled::
 
         for image, i, j in the result:
           for c in 0..channels step L:
             acc = 0
             for u, v in the filter: acc += x[image, i·s + u·d - p, j·s + v·d - p, c:c+L] * w[u, v, c:c+L]
             y[image, i, j, c:c+L] = epilogue(acc)
-
-    The loops over the filter are unrolled.
 
     Args:
         spec: What is computed: as many groups as channels, of the images and of the result.
@@ -101,21 +101,23 @@ class _Loops:
         spec, sums = self._spec, ir.Type.parse(self._product.acc_type.mlir)
         whole, rest = spec.oc // lanes * lanes, spec.oc % lanes
         scratch = {
-            size: memref.alloca(ir.MemRefType.get([size], sums), [], []) for size in {lanes, rest} if 0 < size <= spec.oc
+            size: memref.alloca(ir.MemRefType.get([size], sums), [], [])
+            for size in {lanes, rest}
+            if 0 < size <= spec.oc
         }
 
         def pixel(at: ir.Value) -> None:
             image, top, left = self._patches.places(at)
+
+            def channels(*, checked: bool) -> None:
+                taps = self._taps(image, top, left, checked=checked)
+                if whole:
+                    _loop(whole, lanes, lambda c: self._channels(at, c, taps, scratch[lanes]))
+                if rest:
+                    self._channels(at, whole, taps, scratch[rest])
+
             inside = short_runs.all_inside(at, top, left, self._patches)
-            branch = scf.IfOp(inside, has_else=True)
-            for block, checked in ((branch.then_block, False), (branch.else_block, True)):
-                with ir.InsertionPoint(block):
-                    taps = list(self._taps(image, top, left, checked=checked))
-                    if whole:
-                        _loop(whole, lanes, lambda c, taps=taps: self._channels(at, c, taps, scratch[lanes]))
-                    if rest:
-                        self._channels(at, whole, taps, scratch[rest])
-                    scf.YieldOp([])
+            short_runs.branch(inside, lambda: channels(checked=False), lambda: channels(checked=True))
 
         _loop(spec.pixels, 1, pixel)
 
@@ -170,7 +172,9 @@ class _Loops:
             _part(flat, starts[each.axes], 1 if each.axes == "" else size)
             for flat, each in zip(self._further, product.further, strict=True)
         ]
-        maps = ["affine_map<(d0) -> (0)>" if each.axes == "" else "affine_map<(d0) -> (d0)>" for each in product.further]
+        maps = [
+            "affine_map<(d0) -> (0)>" if each.axes == "" else "affine_map<(d0) -> (d0)>" for each in product.further
+        ]
         identity = "affine_map<(d0) -> (d0)>"
         out = _part(self._out, place, size)
         made = linalg.GenericOp(
@@ -191,9 +195,7 @@ class _Loops:
 def _part(flat: ir.Value, start: Number, size: int) -> ir.Value:
     """Elements of a row of elements."""
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-    kind = ir.MemRefType.get(
-        [size], ir.MemRefType(flat.type).element_type, ir.StridedLayoutAttr.get(dynamic, [1])
-    )
+    kind = ir.MemRefType.get([size], ir.MemRefType(flat.type).element_type, ir.StridedLayoutAttr.get(dynamic, [1]))
     return memref.SubViewOp(
         kind,
         flat,

@@ -65,9 +65,10 @@ class Patches:
         """Row and column of the filter, and channel, of the elements `k` of a patch."""
         if self.rows_are_pixels:
             pair, channel = numbers.divided(k, self.channels)
-            return (*numbers.divided(pair, self.filter[1]), channel)
-        channel, pair = numbers.divided(k, prod(self.filter))
-        return (*numbers.divided(pair, self.filter[1]), channel)
+        else:
+            channel, pair = numbers.divided(k, prod(self.filter))
+        down, right = numbers.divided(pair, self.filter[1])
+        return down, right, channel
 
     @property
     def run(self) -> int:
@@ -86,11 +87,11 @@ class Patches:
         """The image, and the row and column in it of the first element, of the patches of `pixel`."""
         image, inside = numbers.divided(pixel, prod(self.results))
         row, column = numbers.divided(inside, self.results[1])
-        corner = [
+        top, left = (
             numbers.plus(numbers.times(at, step), -zeros)
             for at, step, zeros in zip((row, column), self.stride, self.before, strict=True)
-        ]
-        return image, *corner
+        )
+        return image, top, left
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,7 @@ class Read:
     columns: tuple[Number, ...]
 
 
-def read(
-    module: ir.Module, operand: int, patches: Patches, result: int, tile: tuple[int, int] | None = None
-) -> None:
+def read(module: ir.Module, operand: int, patches: Patches, result: int, tile: tuple[int, int] | None = None) -> None:
     """Lets the product of `module` take the images in place of the operand that is their patches.
 
     Before, `matrix` being that operand: ``v = matrix[pixel, k:k+L]``. After, with the place of the patch of `pixel` in its image,
@@ -152,7 +151,9 @@ def _reads(view: ir.Value, rows: tuple[Number, ...], columns: tuple[Number, ...]
         op = use.owner.operation
         if op.name == "memref.subview":
             offsets = numbers.offsets(op)
-            yield from _reads(op.results[0], (*rows, *numbers.terms(offsets[0])), (*columns, *numbers.terms(offsets[1])))
+            yield from _reads(
+                op.results[0], (*rows, *numbers.terms(offsets[0])), (*columns, *numbers.terms(offsets[1]))
+            )
         elif op.name == "memref.cast":
             yield from _reads(op.results[0], rows, columns)
         elif op.name == "vector.transfer_read" and ir.MemRefType(view.type).rank == 2 and _is_plain(op):
@@ -258,5 +259,3 @@ def _row(row: Number, column: Number, lanes: int, element: ir.Type, flat: ir.Val
     whole = short_runs.all_inside(pixel, top, left, patches)
     first = numbers.scalar(patches.offset(image, top, left, 0))
     return short_runs.chosen(whole, kind, lambda: short_runs.joined(kind, flat, first, runs), anywhere)
-
-

@@ -112,8 +112,17 @@ def chosen(
     condition: ir.Value, kind: ir.Type, then: Callable[[], ir.Value], otherwise: Callable[[], ir.Value]
 ) -> ir.Value:
     """What `then` gives where the condition holds, else what `otherwise` gives."""
-    branch = scf.IfOp(condition, [kind], has_else=True)
-    for block, make in ((branch.then_block, then), (branch.else_block, otherwise)):
-        with ir.InsertionPoint(block):
+    made = scf.IfOp(condition, [kind], has_else=True)
+    for region, make in zip(made.regions, (then, otherwise), strict=True):
+        with ir.InsertionPoint(region.blocks[0]):
             scf.YieldOp([make()])
-    return branch.results[0]
+    return made.results[0]
+
+
+def branch(condition: ir.Value, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
+    """Does one where the condition holds, else the other."""
+    made = scf.IfOp(condition, has_else=True)
+    for region, make in zip(made.regions, (then, otherwise), strict=True):
+        with ir.InsertionPoint(region.blocks[0]):
+            make()
+            scf.YieldOp([])

@@ -22,7 +22,9 @@ _VALUES = ("arith.", "vector.", "math.")
 """Ops between the sums and where they are written."""
 
 
-def skip(function: func.FuncOp, result: int, patches: Patches, blocks: Sequence[ir.Value], tile: tuple[int, int]) -> None:
+def skip(
+    function: func.FuncOp, result: int, patches: Patches, blocks: Sequence[ir.Value], tile: tuple[int, int]
+) -> None:
     """Starts and ends the loops over K of each register tile where the rows of the filter begin and end to meet the image.
 
     Before::
@@ -96,7 +98,9 @@ def _bound(loop: ir.Operation, pixel: Number, block: Number, patches: Patches, t
     images, row = patches.shape[0], patches.filter[1] * patches.channels
     size = prod(patches.results)
     ends = [numbers.divided(at, size) for at in (pixel, _least(numbers.plus(pixel, rows - 1), images * size - 1))]
-    first, last = (numbers.times(numbers.divided(inside, patches.results[1])[0], -patches.stride[0]) for _, inside in ends)
+    first, last = (
+        numbers.times(numbers.divided(inside, patches.results[1])[0], -patches.stride[0]) for _, inside in ends
+    )
     dilation, (above, _) = patches.dilation[0], patches.before
     # Rows of the filter above the image for the last row, and until below it for the first.
     begin = _quotient(numbers.plus(last, above), dilation)

@@ -86,7 +86,9 @@ def _split(loop: ir.Operation, reads: Sequence[Read], unit: int, flat: ir.Value,
     def constant(value: int) -> ir.Value:
         return arith.constant(index, value)
 
-    patches_of = {each.op: patches.places(numbers.total([_outside(n, body, loop) for n in each.rows])) for each in reads}
+    patches_of = {
+        each.op: patches.places(numbers.total([_outside(n, body, loop) for n in each.rows])) for each in reads
+    }
     parts = scf.ForOp(constant(0), constant(depth // unit), constant(1))
     with ir.InsertionPoint(parts.body):
         found = {}
@@ -112,9 +114,7 @@ def _outside(number: Number, body: ir.Block, loop: ir.Operation) -> Number:
     return made.results[0]
 
 
-def _tap(
-    k: Number, place: tuple[Number, Number, Number], patches: Patches, fits: bool
-) -> tuple[ir.Value, ir.Value]:
+def _tap(k: Number, place: tuple[Number, Number, Number], patches: Patches, fits: bool) -> tuple[ir.Value, ir.Value]:
     """Where the element k of a patch, which surely `fits` or not, lies, 0 for one outside of the image; and whether it is inside."""
     image, top, left = place
     down, right, channel = patches.taps(k)

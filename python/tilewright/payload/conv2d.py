@@ -45,9 +45,7 @@ def build(spec: Conv2dSpec, context: ir.Context) -> tuple[ir.Module, Signature, 
     if spec.w_packed:
         parameters[1] = Parameter("w", (1,), "i8", packed=1, transposed=inner.b_transposed)
     result = Parameter("out", spec.result.shape, spec.result.type.name, written=True, compact=True)
-    signature = Signature(
-        spec.operator, tuple(parameters), (result,), operations=spec.flops, products=(str(inner),)
-    )
+    signature = Signature(spec.operator, tuple(parameters), (result,), operations=spec.flops, products=(str(inner),))
     with context, ir.Location.name(str(spec)):
         types = [ir.RankedTensorType.get(each.shape, ir.Type.parse(each.type.mlir)) for each in (*parameters, result)]
         module = ir.Module.create()
@@ -92,7 +90,9 @@ class _Payload:
         whole = _reshaped("tensor.collapse_shape", out, shape, groups)
         images = 1 if spec.layout == "nhwc" else spec.n
         looped = _loop(
-            images, whole, lambda image, into: _loop(spec.groups, into, lambda group, part: self._step(image, group, part))
+            images,
+            whole,
+            lambda image, into: _loop(spec.groups, into, lambda group, part: self._step(image, group, part)),
         )
         return _reshaped("tensor.expand_shape", looped, kind.shape, groups)
 
@@ -136,7 +136,9 @@ class _Payload:
         """The filters of one group as a matrix."""
         spec, depth = self._spec, self._spec.depth
         if spec.filter == "hwio":
-            return _slice(_reshaped("tensor.collapse_shape", self._w, (depth, spec.oc), ((0, 1, 2), (3,))), (None, (group, wide)))
+            return _slice(
+                _reshaped("tensor.collapse_shape", self._w, (depth, spec.oc), ((0, 1, 2), (3,))), (None, (group, wide))
+            )
         matrix = _reshaped("tensor.collapse_shape", self._w, (spec.oc, depth), ((0,), (1, 2, 3)))
         return _slice(matrix, ((group, wide), None))
 
@@ -155,9 +157,7 @@ class _Payload:
         return self._matrix(_slice(whole, place))
 
 
-def _loop(
-    count: int, out: ir.Value, body: Callable[[ir.Value | None, ir.Value], ir.Value]
-) -> ir.Value:
+def _loop(count: int, out: ir.Value, body: Callable[[ir.Value | None, ir.Value], ir.Value]) -> ir.Value:
     """A loop of `count` steps, or one step, around `body`, which is given the step and what was computed so far."""
     if count == 1:
         return body(None, out)
@@ -194,7 +194,9 @@ def _insert(part: ir.Value, whole: ir.Value, axes: Sequence[object]) -> ir.Value
     ).results[0]
 
 
-def _places(shape: Sequence[int], axes: Sequence[object], tensors: int) -> tuple[dict[str, ir.Attribute], list[ir.Value]]:
+def _places(
+    shape: Sequence[int], axes: Sequence[object], tensors: int
+) -> tuple[dict[str, ir.Attribute], list[ir.Value]]:
     """The attributes of an op on a slice, and its dynamic offsets."""
     dynamic = ir.ShapedType.get_dynamic_size()
     static, offsets = [], []

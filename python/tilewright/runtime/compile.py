@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, cast, overload
 
 import numpy as np
 
@@ -30,6 +30,37 @@ from tilewright.version import VERSION
 if TYPE_CHECKING:
     from tilewright.emit.stages import Stages
     from tilewright.runtime.emulated_call import Emulator
+    from tilewright.runtime.operator_kernel import OperatorKernel
+
+
+@overload
+def compile(
+    spec: MatmulSpec,
+    target: str | Target | GpuTarget = "host",
+    threads: int = 1,
+    schedule: Schedule = None,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    cache: bool = True,
+    vector_length: int | None = None,
+    streaming_length: int | None = None,
+    device: str | None = None,
+) -> Kernel: ...
+
+
+@overload
+def compile(
+    spec: OperatorSpec,
+    target: str | Target | GpuTarget = "host",
+    threads: int = 1,
+    schedule: Schedule = None,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    cache: bool = True,
+    vector_length: int | None = None,
+    streaming_length: int | None = None,
+    device: str | None = None,
+) -> OperatorKernel: ...
 
 
 def compile(
@@ -43,7 +74,7 @@ def compile(
     vector_length: int | None = None,
     streaming_length: int | None = None,
     device: str | None = None,
-) -> Kernel:
+) -> Kernel | OperatorKernel:
     """Compiles `spec` for a target that this machine or an emulator can run, or takes it from the disk cache.
 
     Args:
@@ -74,10 +105,9 @@ def compile(
         from tilewright.runtime import operators
 
         lengths = {"vector_length": vector_length, "streaming_length": streaming_length}
-        kernel = operators.compile(
+        return operators.compile(
             spec, target, threads, schedule, parameters=parameters, cache=cache, device=device, **lengths
         )
-        return cast("Kernel", kernel)
     if not isinstance(spec, MatmulSpec):
         raise SpecError(f"spec is a {type(spec).__name__}", where="compile", expected="a tilewright.MatmulSpec")
     card = targets.gpu(target)

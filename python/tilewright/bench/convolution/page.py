@@ -69,9 +69,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "compile_seconds": result.compile_seconds,
         "date": result.date,
         "machine": result.machine,
-        "peers": {
-            name: {**_rate(result, name), "version": result.versions[name]} for name in libraries([result])
-        },
+        "peers": {name: {**_rate(result, name), "version": result.versions[name]} for name in libraries([result])},
         "absent": dict(result.absent),
     }
 

@@ -27,6 +27,7 @@ from tilewright.payload.epilogues import quantize
 from tilewright.payload.operators import reference
 from tilewright.payload.reference import relative_error
 from tilewright.runtime.compile import compile as compile_kernel
+from tilewright.targets import Target
 
 OURS = "tilewright"
 LIBRARIES = ("onednn", "onnxruntime")
@@ -112,7 +113,9 @@ def _members(
     members, absent = {}, {}
     for name in LIBRARIES if libraries is None else libraries:
         if name not in LIBRARIES:
-            raise TilewrightError(f"no convolutions of {name!r}", where="bench", expected=f"some of {', '.join(LIBRARIES)}")
+            raise TilewrightError(
+                f"no convolutions of {name!r}", where="bench", expected=f"some of {', '.join(LIBRARIES)}"
+            )
         missing = PEERS[name].missing()
         if missing and libraries is not None:
             raise TilewrightError(missing, where=f"peer {name}")
@@ -126,7 +129,7 @@ def _members(
 def _measured(
     layer: Layer,
     asked: str,
-    target: targets.Target,
+    target: Target,
     members: Mapping[str, ConvolverProcess],
     absent: dict[str, str],
     peak: Peak,
