@@ -83,9 +83,13 @@ def test_cases_are_distinct_and_have_every_kind():
     assert {case.spec.layout for case in cases} == set(matrix.LAYOUTS)
     assert {case.options["schedule"] for case in cases} == {None, *matrix.STRATEGIES}
     types = {
-        (spec.a, spec.b, spec.acc, spec.c) for case in cases if not ((spec := case.spec).epilogue or spec.prologue_b)
+        (spec.a, spec.b, spec.acc, spec.c)
+        for case in cases
+        if not ((spec := case.spec).epilogue or spec.prologue_a or spec.prologue_b)
     }
     assert types == {(each.a, each.b, each.acc, each.c) for each in matrix.COMBINATIONS}
+    stored = {operand.type.name for case in cases for operand in case.spec.operands}
+    assert stored >= set(matrix.STORED) - {"f8E8M0FNU"}
     names = {entry.name.split("(")[0] for case in cases for entry in case.spec.epilogue}
     assert names >= {"bias", "residual", "multiply", "gelu", "silu", "quantize", "dequantize", "cast", "lambda"}
     assert any(case.options["threads"] > 1 for case in cases)
