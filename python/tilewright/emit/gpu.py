@@ -4,25 +4,21 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-import sysconfig
-import tempfile
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from types import MappingProxyType
 
 from tilewright.dims import Dim
 from tilewright.emit import code
+from tilewright.emit.gpu_stages import GpuStages
+from tilewright.emit.ptxas import Assembled, assemble, tool
 from tilewright.entries import Epilogue
-from tilewright.errors import LoweringError, ScheduleError, SpecError, TargetError
+from tilewright.errors import LoweringError, ScheduleError, SpecError
 from tilewright.expressions import trace
 from tilewright.lowering import driver, math_functions, pipelines, small_floats
 from tilewright.lowering.gpu import kernel, nibbles, spirv, threads
-from tilewright.lowering.gpu.boxes import Box
-from tilewright.lowering.gpu.strategies import STRATEGIES, Sizes, able
+from tilewright.lowering.gpu.strategies import STRATEGIES, able
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.payload import matmul
@@ -30,49 +26,7 @@ from tilewright.payload.abi import ENTRY
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
-_ASSEMBLER_SECONDS = 120
-
-
-@dataclass(slots=True)
-class GpuStages:
-    """The results of `build`.
-
-    Attributes:
-        spec: What is computed.
-        target: For which target.
-        strategy: The strategy's name.
-        sizes: Its sizes.
-        texts: The text of each stage, in order.
-        shared_bytes: Bytes of shared memory that a launch has to give each block.
-        binary: The code: PTX as bytes, SPIR-V, or, for AMD's, an object that a linker makes a code object of.
-        boxes: How A, B and perhaps C are copied, where the kernel takes a tensor map of each, after its operands.
-    """
-
-    spec: MatmulSpec
-    target: GpuTarget
-    strategy: str
-    sizes: Sizes
-    texts: dict[str, str] = field(default_factory=dict)
-    shared_bytes: int = 0
-    binary: bytes = b""
-    boxes: tuple[Box, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """What NVIDIA's assembler made of a kernel.
-
-    Attributes:
-        cubin: The code.
-        registers: 32-bit registers of a thread.
-        spill_bytes: Bytes of registers that had to be kept in memory.
-        warnings: What it warned of, a line each.
-    """
-
-    cubin: bytes
-    registers: int
-    spill_bytes: int
-    warnings: tuple[str, ...]
+__all__ = ["STRATEGIES", "Assembled", "GpuStages", "able", "assemble", "build", "check", "tool"]
 
 
 def check(spec: MatmulSpec, target: GpuTarget) -> None:
@@ -217,57 +171,6 @@ _BACK_ENDS = MappingProxyType({"nvidia": _to_ptx, "vulkan": _to_spirv, "amd": _t
 def _payload_function(module: ir.Module) -> ir.Operation:
     functions = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
     return next(op for op in functions if ir.StringAttr(op.attributes["sym_name"]).value == ENTRY)
-
-
-def assemble(stages: GpuStages) -> Assembled:
-    """Assembles the PTX with ptxas.
-
-    Raises:
-        TargetError: There is no ptxas, or the kernel is for another maker's GPU.
-        LoweringError: It refused the PTX.
-    """
-    if "ptx" not in stages.texts:
-        raise TargetError(f"a kernel for {stages.target.name}", where="ptxas", expected="one for NVIDIA's GPUs")
-    program = tool("ptxas")
-    if program is None:
-        raise TargetError(
-            "there is no ptxas",
-            expected="NVIDIA's assembler on the path",
-            remedy="make setup-gpu installs it, as does the CUDA toolkit",
-        )
-    with tempfile.TemporaryDirectory() as folder:
-        source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(stages.texts["ptx"])
-        done = subprocess.run(
-            [program, f"-arch={stages.target.cpu}", "-v", str(source), "-o", str(result)],
-            capture_output=True,
-            text=True,
-            timeout=_ASSEMBLER_SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            raise LoweringError(f"ptxas refused the kernel: {done.stderr.strip()}", stage="cubin")
-        warnings = tuple(
-            line for line in done.stderr.splitlines() if not line.startswith("ptxas info") and line.strip()
-        )
-        return Assembled(result.read_bytes(), *_resources(done.stderr), warnings)
-
-
-def tool(name: str) -> str | None:
-    """One of NVIDIA's programs: on the path, or of its Python packages; None where there is none."""
-    return shutil.which(name) or next(
-        (str(file) for file in Path(sysconfig.get_path("purelib"), "nvidia").glob(f"*/bin/{name}")), None
-    )
-
-
-def _resources(said: str) -> tuple[int, int]:
-    """Registers and bytes spilled, from what ``ptxas -v`` says."""
-
-    def number(pattern: str) -> int:
-        found = re.search(pattern, said)
-        return int(found[1]) if found else 0
-
-    return number(r"Used (\d+) registers"), number(r"(\d+) bytes spill stores")
 
 
 _INTRINSICS = {"fabs": "fabs", "fma": "fma", "copysign": "copysign", "floor": "floor", "rint": "roundeven"}

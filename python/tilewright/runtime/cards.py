@@ -27,7 +27,7 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
 if TYPE_CHECKING:
-    from tilewright.emit.gpu import GpuStages
+    from tilewright.emit.gpu_stages import GpuStages
     from tilewright.lowering.gpu.boxes import Box
 
 _ENTRY = "matmul"
@@ -267,10 +267,10 @@ def _encoder(driver: Any) -> Any:  # noqa: ANN401 - a function of ctypes
 
 def _object(core: Any, form: GpuStages) -> Any:  # noqa: ANN401 - cuda-core, and its object
     """The kernel's code as cuda-core loads it."""
-    from tilewright.emit import gpu
+    from tilewright.emit import ptxas
 
     try:
-        cubin = gpu.assemble(form).cubin
+        cubin = ptxas.assemble(form).cubin
     except TargetError:  # There is no assembler here; the driver has one.
         return core.ObjectCode.from_ptx(form.binary)
     except LoweringError as e:

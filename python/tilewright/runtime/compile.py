@@ -112,7 +112,7 @@ def compile(
         raise SpecError(f"spec is a {type(spec).__name__}", where="compile", expected="a tilewright.MatmulSpec")
     card = targets.gpu(target)
     if card is not None:
-        return _for_gpu(spec, card if device is None else card.on(device), threads, schedule, parameters)
+        return _for_gpu(spec, card if device is None else card.on(device), threads, schedule, parameters, cache)
     row = targets.resolve(target)
     if device is not None:
         raise TargetError(f"device {device!r} for {row.name}", where="compile", expected="none: it is no GPU")
@@ -174,7 +174,12 @@ def compile(
 
 
 def _for_gpu(
-    spec: MatmulSpec, target: GpuTarget, threads: int, schedule: Schedule, parameters: Mapping[str, int] | None
+    spec: MatmulSpec,
+    target: GpuTarget,
+    threads: int,
+    schedule: Schedule,
+    parameters: Mapping[str, int] | None,
+    cache: bool,
 ) -> Kernel:
     """A kernel for a GPU, which has what people use of a `Kernel`: the call, spec, target, asm and metadata."""
     from tilewright.runtime import gpu
@@ -183,7 +188,7 @@ def _for_gpu(
         raise SpecError(f"{threads} threads for {target.name}", where="compile", expected="1: a GPU has its own")
     if schedule is not None and not isinstance(schedule, str):
         raise ScheduleError(f"a schedule of one's own for {target.name}", expected="a strategy's name")
-    return cast("Kernel", gpu.compile(spec, target, schedule, parameters))
+    return cast("Kernel", gpu.compile(spec, target, schedule, parameters, cache=cache))
 
 
 def emulator_for(target: Target, vector_length: int | None, streaming_length: int | None) -> Emulator | None:

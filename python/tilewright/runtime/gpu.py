@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError, TargetError
-from tilewright.runtime import gpu_call
+from tilewright.runtime import gpu_call, gpu_forms
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
 from tilewright.runtime.kernel import Metadata
 from tilewright.runtime.vulkan import Shader
@@ -21,7 +21,8 @@ from tilewright.targets.gpu import EMULATED, GpuTarget
 from tilewright.version import VERSION
 
 if TYPE_CHECKING:
-    from tilewright.emit.gpu import Assembled, GpuStages
+    from tilewright.emit.gpu_stages import GpuStages
+    from tilewright.emit.ptxas import Assembled
 
 _ENTRY = "matmul"
 _EMULATED_PROCESSORS = 4
@@ -29,7 +30,12 @@ _EMULATED_PROCESSORS = 4
 
 
 def compile(
-    spec: MatmulSpec, target: GpuTarget, schedule: str | None = None, parameters: Mapping[str, int] | None = None
+    spec: MatmulSpec,
+    target: GpuTarget,
+    schedule: str | None = None,
+    parameters: Mapping[str, int] | None = None,
+    *,
+    cache: bool = False,
 ) -> GpuKernel:
     """Compiles `spec` for a GPU.
 
@@ -38,6 +44,7 @@ def compile(
         target: The GPU, and on what its kernels run.
         schedule: A strategy's name; None to have one chosen.
         parameters: Sizes of the strategy that override the usual ones, by name.
+        cache: Whether the disk cache is read and written.
 
     Raises:
         SpecError: The spec asks for what this release does not do on GPUs.
@@ -45,19 +52,24 @@ def compile(
         ScheduleError: The strategy is unknown or does not fit, or a size is wrong.
         LoweringError: A stage failed.
     """
-    from tilewright.emit import gpu
-
-    gpu.check(spec, target)
     if target.device and (target.family, target.device) not in _RUNNERS:
         raise TargetError(f"device {target.device!r} for {target.name}", expected="none: it runs shaders itself")
-    name = gpu.able(spec, target)[-1] if schedule is None else schedule
+    sizes = parameters or {}
 
     def build(aligned: bool, boxed: bool) -> GpuStages:
+        from tilewright.emit import gpu
+
+        gpu.check(spec, target)
+        name = gpu.able(spec, target)[-1] if schedule is None else schedule
         other = name if aligned or name not in gpu.STRATEGIES else gpu.STRATEGIES[name].unaligned
-        given = (parameters or {}) if other == name else {}
+        given = sizes if other == name else {}
         return gpu.build(spec, target, other, given, aligned=aligned, boxed=boxed)
 
-    return GpuKernel(build)
+    def find(aligned: bool, boxed: bool) -> GpuStages:
+        form = aligned, boxed
+        return gpu_forms.cached(spec, target, schedule, sizes, form, lambda: build(*form))
+
+    return GpuKernel(find if cache else build, build)
 
 
 class GpuKernel:
@@ -68,12 +80,16 @@ class GpuKernel:
     are compiled when they are first needed.
     """
 
-    def __init__(self, build: Callable[[bool, bool], GpuStages]) -> None:
-        """Makes a kernel of what `build` compiles, for aligned A and B (True) or others, and an aligned result or another one."""
+    def __init__(self, find: Callable[[bool, bool], GpuStages], build: Callable[[bool, bool], GpuStages]) -> None:
+        """Makes a kernel of what `find` gives, for aligned A and B (True) or others, and an aligned result or another one.
+
+        `build` compiles it with the texts of all stages.
+        """
         start = time.perf_counter()
-        self._build = build
-        self._forms = {(True, True): build(True, True)}
+        self._build, self._find = build, find
+        self._forms = {(True, True): find(True, True)}
         self._seconds = time.perf_counter() - start
+        self._texts: Mapping[str, str] | None = None
         self._made: dict[tuple[bool, bool], Any] = {}
 
     def _key(self, aligned: bool, boxed: bool) -> tuple[bool, bool]:
@@ -82,7 +98,7 @@ class GpuKernel:
 
     def _form(self, key: tuple[bool, bool]) -> GpuStages:
         if key not in self._forms:
-            self._forms[key] = self._build(*key)
+            self._forms[key] = self._find(*key)
         return self._forms[key]
 
     @property
@@ -101,24 +117,26 @@ class GpuKernel:
 
     @property
     def asm(self) -> Mapping[str, str]:
-        """The text of every stage by name, from the payload to PTX."""
-        return dict(self._stages.texts)
+        """The text of every stage by name, from the payload to PTX; a kernel from the disk cache is compiled for it."""
+        if self._texts is None:
+            self._texts = (self._build(True, True) if self._stages.cached else self._stages).texts
+        return dict(self._texts)
 
     @property
     def metadata(self) -> Metadata:
         """How the kernel came about."""
-        sizes, target = self._stages.sizes, self.target
+        target = self.target
         return Metadata(
             target=target.name,
             triple=target.triple,
             features=target.feature_string,
             schedule=self._stages.strategy,
-            parameters={name: getattr(sizes, name) for name in type(sizes).__slots__},
-            threads=sizes.threads,
+            parameters=gpu_forms.parameters_of(self._stages),
+            threads=self._stages.sizes.threads,
             seconds={},
             compile_seconds=self._seconds,
             object_bytes=len(self._stages.binary),
-            cached=False,
+            cached=self._stages.cached,
             version=VERSION,
             emulator="tilewright's emulator of NVVM" if target.device else "",
         )
@@ -135,9 +153,9 @@ class GpuKernel:
             TargetError: There is none.
             LoweringError: It refused the kernel.
         """
-        from tilewright.emit import gpu
+        from tilewright.emit import ptxas
 
-        return gpu.assemble(self._form(self._key(aligned, boxed)))
+        return ptxas.assemble(self._form(self._key(aligned, boxed)))
 
     def __call__(self, *operands: Any, out: Any = None, seed: int = 0, stream: object = None) -> Any:  # noqa: ANN401 - arrays of any library
         """Computes the product of arrays: numpy's, or, on a card, also those that lie in its memory (torch's, CuPy's).
@@ -165,7 +183,7 @@ class GpuKernel:
             raise TargetError(
                 f"this machine cannot run a kernel for {self.target.name}",
                 expected="a card of its kind",
-                remedy='Kernels for NVIDIA cards are run by the emulator: device="emulated", or run --device emulated',
+                remedy='The emulator runs it: device="emulated", or run --device emulated',
             )
         self._check_count(operands)
         if stream is not None:
@@ -207,7 +225,7 @@ def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any,
     """Runs the kernel in the emulator of NVVM."""
     aligned = all(gpu_call.is_aligned(array) for array in arrays[:2])
     form, emulated = kernel.code(
-        aligned, lambda stages: EmulatedGpuKernel(stages.texts["llvmir"], _ENTRY), boxed=gpu_call.is_aligned(arrays[-1])
+        aligned, lambda stages: EmulatedGpuKernel(_as_nvvm(stages), _ENTRY), boxed=gpu_call.is_aligned(arrays[-1])
     )
     arguments: list[Any] = []
     for array, (shape, strides) in zip(arrays, gpu_call.laid_out(called, arrays), strict=True):
@@ -217,6 +235,15 @@ def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any,
         array = _some(_looped(called, arrays, box.operand))
         arguments.append(TensorMap(array, box.shape, box.swizzle, writable=box.operand == last, by_value=True))
     emulated(gpu_call.launch(form, called, _EMULATED_PROCESSORS), *arguments, seed=seed)
+
+
+def _as_nvvm(stages: GpuStages) -> str:
+    """A form's LLVM IR as the emulator takes it."""
+    if stages.target.family != "amd":
+        return stages.texts["llvmir"]
+    from tilewright.runtime import emulated_amd
+
+    return emulated_amd.translated(stages)
 
 
 def _looped(spec: MatmulSpec, arrays: Sequence[np.ndarray[Any, Any]], number: int) -> np.ndarray[Any, Any]:
@@ -255,6 +282,6 @@ def _shader(stages: GpuStages, buffers: int) -> Shader:
 _CARD = ("nvidia", "")
 """The family of targets, and the device, whose kernels run on operands in a card's memory."""
 _RUNNERS: Mapping[tuple[str, str], Callable[..., None]] = MappingProxyType(
-    {("nvidia", EMULATED): _emulate, ("vulkan", ""): _shade}
+    {("nvidia", EMULATED): _emulate, ("amd", EMULATED): _emulate, ("vulkan", ""): _shade}
 )
 """What runs kernels, by family of targets and device."""

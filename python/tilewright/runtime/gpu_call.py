@@ -17,7 +17,7 @@ from tilewright.runtime.launches import Launch
 from tilewright.spec import MatmulSpec, OperandSpec
 
 if TYPE_CHECKING:
-    from tilewright.emit.gpu import GpuStages
+    from tilewright.emit.gpu_stages import GpuStages
 
 Array = np.ndarray[Any, Any] | DeviceArray
 """An operand: in this machine's memory, or in a card's."""

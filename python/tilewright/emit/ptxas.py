@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""NVIDIA's assembler: machine code of PTX, and what it says of it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.emit.gpu_stages import GpuStages
+from tilewright.errors import LoweringError, TargetError
+
+_ASSEMBLER_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """What NVIDIA's assembler made of a kernel.
+
+    Attributes:
+        cubin: The code.
+        registers: 32-bit registers of a thread.
+        spill_bytes: Bytes of registers that had to be kept in memory.
+        warnings: What it warned of, a line each.
+    """
+
+    cubin: bytes
+    registers: int
+    spill_bytes: int
+    warnings: tuple[str, ...]
+
+
+def assemble(stages: GpuStages) -> Assembled:
+    """Assembles the PTX with ptxas.
+
+    Raises:
+        TargetError: There is no ptxas, or the kernel is for another maker's GPU.
+        LoweringError: It refused the PTX.
+    """
+    if "ptx" not in stages.texts:
+        raise TargetError(f"a kernel for {stages.target.name}", where="ptxas", expected="one for NVIDIA's GPUs")
+    program = tool("ptxas")
+    if program is None:
+        raise TargetError(
+            "there is no ptxas",
+            expected="NVIDIA's assembler on the path",
+            remedy="make setup-gpu installs it, as does the CUDA toolkit",
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(stages.texts["ptx"])
+        done = subprocess.run(
+            [program, f"-arch={stages.target.cpu}", "-v", str(source), "-o", str(result)],
+            capture_output=True,
+            text=True,
+            timeout=_ASSEMBLER_SECONDS,
+            check=False,
+        )
+        if done.returncode:
+            raise LoweringError(f"ptxas refused the kernel: {done.stderr.strip()}", stage="cubin")
+        warnings = tuple(
+            line for line in done.stderr.splitlines() if not line.startswith("ptxas info") and line.strip()
+        )
+        return Assembled(result.read_bytes(), *_resources(done.stderr), warnings)
+
+
+def tool(name: str) -> str | None:
+    """One of NVIDIA's programs: on the path, or of its Python packages; None where there is none."""
+    return shutil.which(name) or next(
+        (str(file) for file in Path(sysconfig.get_path("purelib"), "nvidia").glob(f"*/bin/{name}")), None
+    )
+
+
+def _resources(said: str) -> tuple[int, int]:
+    """Registers and bytes spilled, from what ``ptxas -v`` says."""
+
+    def number(pattern: str) -> int:
+        found = re.search(pattern, said)
+        return int(found[1]) if found else 0
+
+    return number(r"Used (\d+) registers"), number(r"(\d+) bytes spill stores")

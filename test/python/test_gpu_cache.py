@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""GPU kernels through the disk cache."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tilewright as tw
+from processes import in_new_process
+
+WARM = """
+    import json, sys
+    import numpy as np
+    import tilewright as tw
+    kernel = tw.compile(tw.MatmulSpec(40, 24, 16, a="f16"), target="sm_90a", device="emulated")
+    a, b = np.ones((40, 16), "f2"), np.ones((16, 24), "f2")
+    print(json.dumps({
+        "cached": kernel.metadata.cached,
+        "right": bool((kernel(a, b) == 16).all()),
+        "schedule": kernel.metadata.schedule,
+        "compiler": [name for name in sys.modules if name in ("tilewright.emit.gpu", "tilewright.lowering.gpu.kernel")],
+        "stages": "vector.contract" in kernel.asm["scheduled"],
+    }))
+"""
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache for this process and its children."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "kernels"))
+    monkeypatch.delenv("TILEWRIGHT_NO_CACHE", raising=False)
+    return tmp_path / "kernels"
+
+
+def test_another_process_compiles_nothing(cache: Path) -> None:
+    made = tw.compile(tw.MatmulSpec(40, 24, 16, a="f16"), target="sm_90a")
+    assert not made.metadata.cached
+    assert len(list(cache.iterdir())) == 1
+    assert json.loads(in_new_process(WARM)) == {
+        "cached": True,
+        "right": True,
+        "schedule": made.metadata.schedule,
+        "compiler": [],
+        "stages": True,
+    }
+
+
+def test_nothing_is_taken_for_something_else(cache: Path) -> None:
+    spec = tw.MatmulSpec(8, 8, 8)
+    for target, fields in (
+        ("sm_80", {}),
+        ("sm_90a", {}),
+        ("sm_80", {"schedule": "simt"}),
+        ("sm_80", {"parameters": {"bk": 8}}),
+    ):
+        assert not tw.compile(spec, target=target, **fields).metadata.cached
+    assert not tw.compile(tw.MatmulSpec(8, 8, 8, tf32=True), target="sm_80").metadata.cached
+    assert tw.compile(spec, target="sm_80", parameters={"bk": 8}).metadata.parameters["bk"] == 8
+    assert tw.compile(spec, target="sm_80").metadata.cached
+    a = np.eye(8, dtype=np.float32)
+    assert (tw.compile(spec, target="sm_80", device="emulated")(a, a) == a).all()
