@@ -14,7 +14,7 @@ from functools import reduce
 
 from tilewright.lowering.gpu import shared
 from tilewright.lowering.gpu.box_stores import Chunk
-from tilewright.lowering.gpu.index import add, multiply, value
+from tilewright.lowering.gpu.index import Index, add, multiply
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm
 from tilewright.schedules.warpgroup import WARP_GROUP, WarpGroupTile
@@ -28,32 +28,34 @@ _BARRIER = 3
 class PartialSums:
     """What the consumers of a block have to do with those of others. Code for their threads."""
 
-    def __init__(self, sizes: WarpGroupTile, memory: ir.Value, thread: ir.Value) -> None:
+    def __init__(self, sizes: WarpGroupTile, memory: ir.Value) -> None:
         """Makes it for consumers that may write to `memory`."""
         self._sizes, self._memory = sizes, memory
         self._threads = sizes.consumers * WARP_GROUP
-        self._place = multiply(arith.subi(thread, value(WARP_GROUP)), _BYTES)
 
-    def publish(self, sums: list[list[ir.Value]]) -> None:
+    def publish(self, sums: list[list[ir.Value]], warp: Index, lane: Index) -> None:
         """Writes sums to shared memory, when nobody reads tiles from it any longer, and waits until all blocks have."""
-        count = shared.i32(self._threads)
+        place, count = self._place(warp, lane), shared.i32(self._threads)
         nvvm.barrier(None, barrier_id=shared.i32(_BARRIER), number_of_threads=count)
         for group, elements in enumerate(sums):
             for number, element in enumerate(elements):
-                llvm.store(element, shared.pointer(self._memory, add(self._place, self._offset(group, number))))
+                llvm.store(element, shared.pointer(self._memory, add(place, self._offset(group, number))))
         nvvm.cluster_arrive()
         nvvm.cluster_wait()
 
-    def sum(self, sums: list[list[ir.Value]], chunk: Chunk) -> None:
+    def sum(self, sums: list[list[ir.Value]], chunk: Chunk, warp: Index, lane: Index) -> None:
         """Replaces some of a thread's sums by those of all blocks."""
         pointer, byte = ir.Type.parse("!llvm.ptr<7>"), ir.TypeAttr.get(ir.IntegerType.get_signless(8))
-        own = shared.pointer(self._memory, self._place)
+        own = shared.pointer(self._memory, self._place(warp, lane))
         blocks = [nvvm.mapa(pointer, own, shared.i32(rank)) for rank in range(self._sizes.split)]
         for number in (4 * eight + each for eight in chunk.eights for each in range(4)):
             offset = self._offset(chunk.group, number)
             kind = sums[chunk.group][number].type
             places = [llvm.getelementptr(pointer, block, [], [offset], byte, None) for block in blocks]
             sums[chunk.group][number] = reduce(_add, [llvm.load(kind, place) for place in places])
+
+    def _place(self, warp: Index, lane: Index) -> Index:
+        return multiply(add(multiply(warp, WARP_GROUP // 4), lane), _BYTES)
 
     def _offset(self, group: int, number: int) -> int:
         sums = self._sizes.across // 2

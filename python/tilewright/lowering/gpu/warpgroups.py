@@ -56,9 +56,8 @@ from tilewright.schedules.warpgroup import ROWS, WARP_GROUP, WarpGroupTile
 WARP = 32
 _REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({2: (40, 232), 3: (32, 160), 4: (24, 112)})
 """Of a thread that copies, and of one that multiplies, by consumers: all that there are. One consumer has enough from the start."""
-_EIGHTS, _FEW_EIGHTS = 4, 2
-"""Groups of 8 columns that are finished at once: 16 sums of a thread, so that what is computed of them fits into registers; and where
-two turns, this consumer's and the one after the other's, take registers too."""
+_EIGHTS = 4
+"""Groups of 8 columns that are finished at once: 16 sums of a thread, so that what is computed of them fits into registers."""
 _FIRST_TURN_BARRIER = 1
 """The named barriers of consumers that multiply in turns are this one and the next; number 0 is that of all threads."""
 
@@ -92,17 +91,20 @@ class WarpGroups:
         """As the sizes say."""
         return self.sizes.threads
 
-    def warp_row(self, thread: ir.Value) -> Index:
-        """The first row of instructions of a thread's warp, in its tile."""
-        warp, _ = divide(arith.subi(thread, value(WARP_GROUP)), WARP)
+    def warp_row(self, warp: Index) -> Index:
+        """The first row of instructions of one of the consumers' warps, in its tile."""
         consumer, warp = divide(warp, 4)
         own = 0 if self.sizes.pingpong else multiply(consumer, self.sizes.groups * ROWS)
         return add(own, multiply(warp, WARP_ROWS))
 
     def origin(self, thread: ir.Value) -> tuple[Index, Index]:
-        """Warps have 16 rows of instructions each; in a warp, groups of four threads have a row."""
-        group, place = divide(divide(thread, WARP)[1], 4)
-        down, across = add(self.warp_row(thread), group), multiply(place, 2)
+        """The first row and column of a thread's part."""
+        return self.origin_in(*divide(arith.subi(thread, value(WARP_GROUP)), WARP))
+
+    def origin_in(self, warp: Index, lane: Index) -> tuple[Index, Index]:
+        """The same by warp and lane: warps have 16 rows of instructions each; in a warp, groups of four threads have a row."""
+        group, place = divide(lane, 4)
+        down, across = add(self.warp_row(warp), group), multiply(place, 2)
         return (across, down) if self.sizes.swapped else (down, across)
 
 
@@ -114,7 +116,6 @@ class Specialised(Sharing):
         super().__init__(loop, groups)
         self._groups, self._sizes = groups, groups.sizes
         self._types = types
-        self._at_once = _FEW_EIGHTS if self._sizes.pingpong else _EIGHTS
         self._boxes_of_c = boxes_of_c
         self.boxes: list[Box] = []
         """How operands are copied, in the order of the tensor maps that the kernel takes."""
@@ -127,8 +128,6 @@ class Specialised(Sharing):
         """
         with ir.InsertionPoint(self._loop):
             self._thread = gpu.thread_id(gpu.Dimension.x)
-            self._row, self._column = self._groups.origin(self._thread)
-            self._lane = divide(self._thread, WARP)[1]
             self._blocks = self._enter_entry(self._loop)
             ops = [op.operation for op in self._blocks.regions[0].blocks[0].operations]
             self._emit_all([op for op in ops if op.name != "scf.forall.in_parallel"])
@@ -323,7 +322,8 @@ class Specialised(Sharing):
         """What a group does that multiplies."""
         sizes, order = self._sizes, self._order
         first, step, turn = order.first(), order.step(), self._ring.first()
-        consumer = divide(self._identify(), 4)[0]
+        self._identify()
+        consumer = divide(self._warp, 4)[0]
         if sizes.pingpong:
             # The other one's steps for its tile lie between those for two of this one's.
             first = arith.addi(first, arith.muli(step, value(consumer)))
@@ -350,24 +350,23 @@ class Specialised(Sharing):
         if self._stores:
             self._stores.finish()
 
-    def _identify(self) -> Index:
-        """Says again who the thread is; returns which warp among the consumers' it is of.
+    def _identify(self) -> None:
+        """Says again who the thread is: which warp among the consumers' it is of, and its lane there.
 
-        The first lane tells the number of the warp: it is then known to be the same in all, and nothing that follows from it is
+        The first lane tells its own number: the warp's is then known to be the same in all, and nothing that follows from either is
         computed before, where registers are needed for the products.
         """
         i32 = ir.IntegerType.get_signless(32)
-        warp, lane = divide(gpu.thread_id(gpu.Dimension.x), WARP)
+        thread = gpu.thread_id(gpu.Dimension.x)
         every, first, bounds = (shared.i32(each) for each in (-1, 0, WARP - 1))
         kind = ir.Attribute.parse("#nvvm<shfl_kind idx>")
-        told = nvvm.shfl_sync(i32, every, shared.as_i32(warp), first, bounds, kind)
-        warp = arith.index_castui(ir.IndexType.get(), told)
-        self._thread, self._lane = value(add(multiply(warp, WARP), lane)), lane
-        self._row, self._column = self._groups.origin(self._thread)
-        warp = arith.subi(warp, value(WARP_GROUP // WARP))
+        told = nvvm.shfl_sync(i32, every, shared.as_i32(thread), first, bounds, kind)
+        start = arith.index_castui(ir.IndexType.get(), told)
+        self._warp = value(divide(arith.subi(start, value(WARP_GROUP)), WARP)[0])
+        self._lane = arith.subi(thread, start)
+        self._row, self._column = self._groups.origin_in(self._warp, self._lane)
         if self._stores:
-            self._stores.start(warp, lane)
-        return warp
+            self._stores.start(self._warp, self._lane)
 
     def _begin_turns(self, consumer: Index) -> None:
         """The first one's turn comes first."""
@@ -413,8 +412,8 @@ class Specialised(Sharing):
         sizes = self._sizes
         partial = None
         if sizes.split > 1:
-            partial = PartialSums(sizes, self._memory, self._thread)
-            partial.publish(self._sums)
+            partial = PartialSums(sizes, self._memory)
+            partial.publish(self._sums, self._warp, self._lane)
         if sizes.cluster > 1:
             inside = scf.IfOp(below(self._at[0], self._order.rows))
             with ir.InsertionPoint(inside.then_block):
@@ -427,7 +426,7 @@ class Specialised(Sharing):
             _meet_cluster()
 
     def _finish_boxes(self, over_k: ir.Operation, ops: list[ir.Operation], partial: PartialSums | None) -> None:
-        per = self._stores.eights if self._stores else self._at_once
+        per = self._stores.eights if self._stores else _EIGHTS
         boxes = [
             (group, range(start, min(start + per, self._sizes.across // 8)))
             for group in range(self._sizes.groups)
@@ -455,13 +454,13 @@ class Specialised(Sharing):
         self._identify()
         if self._stores:
             self._stores.begin()
-        for start in range(0, len(eights), self._at_once):
-            self._chunk = Chunk(group, tuple(eights[start : start + self._at_once]))
+        for start in range(0, len(eights), _EIGHTS):
+            self._chunk = Chunk(group, tuple(eights[start : start + _EIGHTS]))
             if partial:
-                partial.sum(self._sums, self._chunk)
+                partial.sum(self._sums, self._chunk, self._warp, self._lane)
             self._finish_chunk(over_k.results[0], ops)
         if self._stores:
-            down, across = add(self._groups.warp_row(self._thread), group * ROWS), eights[0] * 8
+            down, across = add(self._groups.warp_row(self._warp), group * ROWS), eights[0] * 8
             row, column = (across, down) if self._sizes.swapped else (down, across)
             *entry, down, across = self._offsets(self._view)
             self._stores.end([*entry, add(down, row), add(across, column)])

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `warpgroup`: what the emulator says of kernels that were broken on purpose."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+import tilewright as tw
+from gpu_kernels import check_that_breaking_is_caught
+from tilewright.runtime import gpu
+from tilewright.targets import nvidia
+
+EMULATED = nvidia.ROWS[1].on("emulated")
+SMALL = {"bm": 128, "bn": 64, "stages": 3}
+KINDS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
+    "plain": ({"m": 128, "n": 64, "k": 640, "a": "bf16"}, SMALL),
+    # Each block has several tiles, and so several boxes of C, one after the other.
+    "tiles": ({"m": 128, "n": 640, "k": 64, "a": "bf16", "c": "bf16"}, SMALL),
+    "cluster": ({"m": 256, "n": 64, "k": 320, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2}),
+    "split": ({"m": 128, "n": 128, "k": 256, "a": "bf16", "c": "bf16"}, {**SMALL, "split": 4}),
+}
+_CALL = r"\n[^\n]*call [^\n]*@llvm\.nvvm\."
+_MEET = _CALL + r"barrier\.cluster\.arrive[^\n]*" + _CALL + r"barrier\.cluster\.wait[^\n]*"
+_FENCE = _CALL + r"fence\.proxy\.async[^\n]*"
+BROKEN = {
+    "the barrier behind the initialisation is removed": ("plain", _CALL + r"barrier\.cta\.sync\.aligned\.all[^\n]*", "", "initialised"),
+    "barrier objects are not fenced": ("plain", _CALL + r"fence\.mbarrier_init[^\n]*", "", "unfenced: .* without fence.mbarrier_init"),
+    "registers are not fenced": ("plain", _CALL + r"wgmma\.fence[^\n]*", "", "unfenced: .* without a wgmma.fence"),
+    "fewer bytes are expected": ("plain", r"(arrive\.expect\.tx[^\n]*i32 )24576\)", r"\g<1>16384)", "race|unwritten|deadlock"),
+    "more bytes are expected": ("plain", r"(arrive\.expect\.tx[^\n]*i32 )24576\)", r"\g<1>32768)", "deadlock"),
+    "slots are never released": ("plain", _CALL + r"mbarrier\.arrive\.shared[^\n]*", "", "deadlock"),
+    "slots are released at once": ("plain", r"(wgmma\.wait_group\.sync\.aligned\(i64) 1\)", r"\1 7)", "race"),
+    "nobody waits for what is copied": ("plain", r"(asm sideeffect \"[^\"]*)mbarrier\.try_wait[^\"]*\"", r'\1nanosleep;"', "race|unwritten|know"),
+    "the next phase is waited for": ("plain", r"(xor i64 [^\n]*), 1\n", r"\1, 0\n", "race|deadlock|unwritten"),
+    "boxes of C are copied without a fence": ("tiles", _FENCE, "", "race: .* a bulk copy"),
+    "a warp does not meet around its boxes of C": ("tiles", _CALL + r"bar\.warp\.sync[^\n]*", "", "race"),
+    "a place for a box is taken before it is free": ("tiles", _CALL + r"cp\.async\.bulk\.wait\.group\.read[^\n]*", "", "race"),
+    "the kernel ends before its boxes are copied": ("tiles", _CALL + r"cp\.async\.bulk\.wait\.group\(i32 0\)", "", "not waited for before the kernel ends"),
+    "slots are released to this block alone": ("cluster", r"(call [^\n]*@llvm\.nvvm\.mapa\.[^\n]*, i32) %[\w.]+\)", r"\1 0)", "deadlock|race|more arrivals"),
+    "a box is copied to this block alone": ("cluster", r"(cp\.async\.bulk\.tensor\.g2s\.tile\.2d[^\n]*, i16) 3,", r"\1 1,", "deadlock|race|unwritten"),
+    "blocks of a cluster begin before the other is ready": ("cluster", r"(fence\.mbarrier_init(?:.|\n)*?)" + _MEET, r"\1", "initialised"),
+    "a block ends before the other has": ("cluster", _MEET + r"(?=\n[^\n]*ret void)", "", "ended: "),
+    "sums are read before all have come": ("split", rf"(?<=, align 4){_MEET}|{_MEET}(?={_MEET})", "", "race|unwritten"),
+    "sums are written while tiles are read": ("split", _CALL + r"barrier\.cta\.sync\.aligned\.count[^\n]*", "", "race"),
+    "tiles are copied to where sums are, without a fence": ("split", _FENCE, "", "race"),
+}  # fmt: skip
+
+
+@cache
+def _kernel(kind: str) -> gpu.GpuKernel:
+    case, parameters = KINDS[kind]
+    return gpu.compile(tw.MatmulSpec(**case), EMULATED, "warpgroup", parameters)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_kernel_is_caught(name: str) -> None:
+    kind, pattern, replacement, finding = BROKEN[name]
+    kernel = _kernel(kind)
+    kernel._made.clear()
+    check_that_breaking_is_caught(kernel, kernel.spec, pattern, replacement, finding)
