@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "Recompute.h"
 #include "Tilewright/Transforms/Passes.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -8,7 +9,6 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/ValueBoundsOpInterface.h"
 
 using namespace mlir;
@@ -47,27 +47,6 @@ std::optional<int64_t> stepsOf(scf::ForOp loop) {
 }
 
 int64_t bytesOf(ShapedType type) { return type.getNumElements() * type.getElementTypeBitWidth() / 8; }
-
-bool dependsOn(Value value, Value variable) {
-  if (value == variable)
-    return true;
-  Operation *op = value.getDefiningOp();
-  return op && llvm::any_of(op->getOperands(), [&](Value operand) { return dependsOn(operand, variable); });
-}
-
-/// `value` as it is where the variables have what `map` maps them to: what computes it is cloned at the builder's
-/// place.
-Value recomputed(OpBuilder &builder, Value value, Value variable, IRMapping &map) {
-  if (Value known = map.lookupOrNull(value))
-    return known;
-  if (!dependsOn(value, variable))
-    return value;
-  Operation *op = value.getDefiningOp();
-  for (Value operand : op->getOperands())
-    map.map(operand, recomputed(builder, operand, variable, map));
-  builder.clone(*op, map);
-  return map.lookup(value);
-}
 
 /// The elements that `read` reads along each of the two dimensions of its memref.
 std::array<int64_t, 2> extents(vector::TransferReadOp read) {

@@ -36,7 +36,7 @@ from tilewright.mlir.dialects import func, linalg
 from tilewright.mlir.passmanager import PassManager
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
-from tilewright.schedules import strips
+from tilewright.schedules import code_tables, strips
 from tilewright.schedules.blocking import held_bytes
 from tilewright.schedules.plan import Plan
 from tilewright.schedules.threads import take_matrices
@@ -45,6 +45,8 @@ from tilewright.targets.base import Target
 
 RUNTIME_ALLOCATOR = ("_mlir_memref_to_llvm_aligned_alloc", "_mlir_memref_to_llvm_free")
 """Scratch memory from the runtime that loads the kernel, which keeps it between calls."""
+_ENDLESS = 2**62
+"""Bytes of a cache that holds everything."""
 _WRITTEN_OUT = ("scalable", "outer_product")
 """Strategies that mark products for the lowering to write out, and leave what follows them to it too."""
 LIBC_ALLOCATOR = ("aligned_alloc", "free")
@@ -302,7 +304,8 @@ def lower_body(module: ir.Module, spec: MatmulSpec, target: Target, packed: Pack
     Raises:
         LoweringError: A pass failed.
     """
-    last = held_bytes(target)
+    # Columns that are looked up are streams that go straight on, which the hardware foresees.
+    last = _ENDLESS if code_tables.table(spec, target) is not None else held_bytes(target)
     streams = strips.STREAMS in _payload_function(module, "llvm").attributes
     prefetch = pipelines.PREFETCH.format(
         line=target.l1.line, l2=target.l2.bytes, last=last, open="true" if streams else "false"

@@ -27,9 +27,10 @@ DEALLOCATE = """builtin.module(
 
 PREFETCH = """builtin.module(
     tilewright-prefetch-tiles{{line-bytes={line}}},
-    tilewright-prefetch-streams{{line-bytes={line} cache-bytes={l2} last-level-bytes={last} open={open}}}
+    tilewright-prefetch-streams{{line-bytes={line} cache-bytes={l2} last-level-bytes={last} open={open}}},
+    tilewright-prefetch-numbers{{line-bytes={line}}}
 )"""
-"""C's tiles of the next step, whose rows lie too far apart for the hardware to foresee them, and what is read once only."""
+"""C's tiles of the next step, whose rows lie too far apart for the hardware to foresee them, what is read once only, and rows of scales."""
 
 TO_LLVM = """builtin.module(
     tilewright-strip-provenance{target=true}, func.func(loop-invariant-code-motion),

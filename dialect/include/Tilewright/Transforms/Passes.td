@@ -52,4 +52,19 @@ def PrefetchStreams : Pass<"tilewright-prefetch-streams"> {
   ];
 }
 
+def PrefetchNumbers : Pass<"tilewright-prefetch-numbers"> {
+  let summary = "Prefetches numbers of an operand that a loop loads one by one, such as the scales of a row";
+  let description = [{
+    Where a loop loads one number after the other from a row of an operand, and the loop around it goes from row to row, the lines of
+    a row some steps later are prefetched before the inner loop. They are few and come from memory, beside a larger stream: the
+    hardware is late for them, and all that is added up waits. Runs after bufferization. A prefetch beyond the memref is harmless.
+
+    Upstream has the operation, and no pass that places it.
+  }];
+  let dependentDialects = ["::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect"];
+  let options = [
+    Option<"lineBytes", "line-bytes", "int64_t", /*default=*/"64", "Bytes of a cache line">
+  ];
+}
+
 #endif // TILEWRIGHT_TRANSFORMS_PASSES_TD
