@@ -54,7 +54,9 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("case", "parameters"), CASES, ids=lambda each: str(tw.MatmulSpec(**each)) if "m" in each else "")
+@pytest.mark.parametrize(
+    ("case", "parameters"), CASES, ids=lambda each: str(tw.MatmulSpec(**each)) if "m" in each else ""
+)
 def test_numbers(case: dict[str, Any], parameters: dict[str, int]) -> None:
     spec = tw.MatmulSpec(**case)
     kernel = gpu.compile(spec, EMULATED, "warpgroup", parameters)
@@ -148,7 +150,9 @@ def test_the_assembler_moves_registers_and_spills_none(
 ) -> None:
     if tool("ptxas") is None:
         pytest.skip("there is no ptxas")
-    kernel = gpu.compile(tw.MatmulSpec(**{"m": 512, "n": 512, "k": 512, "epilogue": BUSY, **case}), SM_90A, "warpgroup", parameters)
+    kernel = gpu.compile(
+        tw.MatmulSpec(**{"m": 512, "n": 512, "k": 512, "epilogue": BUSY, **case}), SM_90A, "warpgroup", parameters
+    )
     made = kernel.assembled()
     assert made.spill_bytes == 0
     assert not any(word in line for line in made.warnings for word in ("setmaxnreg", "serialized"))

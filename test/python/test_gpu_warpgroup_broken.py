@@ -23,6 +23,10 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
 }
 _CALL = r"\n[^\n]*call [^\n]*@llvm\.nvvm\."
 _MEET = _CALL + r"barrier\.cluster\.arrive[^\n]*" + _CALL + r"barrier\.cluster\.wait[^\n]*"
+_TRY = r"(asm sideeffect \"[^\"]*)mbarrier\.try_wait[^\"]*\""
+_END = _CALL + r"cp\.async\.bulk\.wait\.group\(i32 0\)"
+_MAP = r"(call [^\n]*@llvm\.nvvm\.mapa\.[^\n]*, i32) %[\w.]+\)"
+_TO_BOTH = r"(cp\.async\.bulk\.tensor\.g2s\.tile\.2d[^\n]*, i16) 3,"
 _FENCE = _CALL + r"fence\.proxy\.async[^\n]*"
 BROKEN = {
     "the barrier behind the initialisation is removed": ("plain", _CALL + r"barrier\.cta\.sync\.aligned\.all[^\n]*", "", "initialised"),
@@ -32,14 +36,14 @@ BROKEN = {
     "more bytes are expected": ("plain", r"(arrive\.expect\.tx[^\n]*i32 )24576\)", r"\g<1>32768)", "deadlock"),
     "slots are never released": ("plain", _CALL + r"mbarrier\.arrive\.shared[^\n]*", "", "deadlock"),
     "slots are released at once": ("plain", r"(wgmma\.wait_group\.sync\.aligned\(i64) 1\)", r"\1 7)", "race"),
-    "nobody waits for what is copied": ("plain", r"(asm sideeffect \"[^\"]*)mbarrier\.try_wait[^\"]*\"", r'\1nanosleep;"', "race|unwritten|know"),
+    "nobody waits for what is copied": ("plain", _TRY, r'\1nanosleep;"', "race|unwritten|know"),
     "the next phase is waited for": ("plain", r"(xor i64 [^\n]*), 1\n", r"\1, 0\n", "race|deadlock|unwritten"),
     "boxes of C are copied without a fence": ("tiles", _FENCE, "", "race: .* a bulk copy"),
     "a warp does not meet around its boxes of C": ("tiles", _CALL + r"bar\.warp\.sync[^\n]*", "", "race"),
     "a place for a box is taken before it is free": ("tiles", _CALL + r"cp\.async\.bulk\.wait\.group\.read[^\n]*", "", "race"),
-    "the kernel ends before its boxes are copied": ("tiles", _CALL + r"cp\.async\.bulk\.wait\.group\(i32 0\)", "", "not waited for before the kernel ends"),
-    "slots are released to this block alone": ("cluster", r"(call [^\n]*@llvm\.nvvm\.mapa\.[^\n]*, i32) %[\w.]+\)", r"\1 0)", "deadlock|race|more arrivals"),
-    "a box is copied to this block alone": ("cluster", r"(cp\.async\.bulk\.tensor\.g2s\.tile\.2d[^\n]*, i16) 3,", r"\1 1,", "deadlock|race|unwritten"),
+    "the kernel ends before its boxes are copied": ("tiles", _END, "", "not waited for before the kernel ends"),
+    "slots are released to this block alone": ("cluster", _MAP, r"\1 0)", "deadlock|race|more arrivals"),
+    "a box is copied to this block alone": ("cluster", _TO_BOTH, r"\1 1,", "deadlock|race|unwritten"),
     "blocks of a cluster begin before the other is ready": ("cluster", r"(fence\.mbarrier_init(?:.|\n)*?)" + _MEET, r"\1", "initialised"),
     "a block ends before the other has": ("cluster", _MEET + r"(?=\n[^\n]*ret void)", "", "ended: "),
     "sums are read before all have come": ("split", rf"(?<=, align 4){_MEET}|{_MEET}(?={_MEET})", "", "race|unwritten"),

@@ -29,7 +29,7 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Warp
         ScheduleError: A name is unknown, or sizes do not fit together.
     """
     stored = spec.a_stored
-    short = stored.bits == 8 and stored.kind == "float"  # noqa: PLR2004
+    short = stored.bits == 8 and stored.kind == "float"
     # Instructions sum 8-bit floats with fewer bits than f32 has; each step's sums are added to others, which take registers too.
     chosen = {"bk": ROW_BYTES * 8 // stored.bits, "bn": _FEWER_COLUMNS if short else _COLUMNS, "promote": int(short)}
     if not _SHAPE & set(given):

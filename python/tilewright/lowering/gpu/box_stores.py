@@ -93,7 +93,7 @@ class BoxStores:
     def put(self, chunk: Chunk, part: ir.Value) -> None:
         """Writes a thread's part of some of a box to its place."""
         first = chunk.eights[0] // self.eights * self.eights
-        if bits(self._element) == 16:  # noqa: PLR2004 - what stmatrix moves
+        if bits(self._element) == 16:
             for at in range(0, len(chunk.eights), 2):
                 pair = chunk.eights[at : at + 2]
                 self._put_matrices([self._registers(part, at + number) for number in range(len(pair))], pair[0] - first)

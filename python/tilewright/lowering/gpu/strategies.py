@@ -16,6 +16,7 @@ from tilewright.lowering.gpu.mma import MmaSync
 from tilewright.lowering.gpu.mma_types import multiplied
 from tilewright.lowering.gpu.stepping import Stepping
 from tilewright.mlir import ir
+from tilewright.schedules import warpgroup_sizes
 from tilewright.schedules.block_tile import with_sizes
 from tilewright.schedules.matrix_cores import WaveTile
 from tilewright.schedules.matrix_cores import matrix_cores as matrix_cores_schedule
@@ -23,7 +24,6 @@ from tilewright.schedules.mma_sync import WarpTile, mma_sync
 from tilewright.schedules.simt import ThreadTile, simt
 from tilewright.schedules.warpgroup import WarpGroupTile
 from tilewright.schedules.warpgroup import warpgroup as warpgroup_schedule
-from tilewright.schedules import warpgroup_sizes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 

@@ -24,7 +24,7 @@ def does(spec: MatmulSpec, target: GpuTarget) -> bool:
     # Rows that are not aligned take another strategy, whose sums are of another order.
     if types is None or spec.deterministic or len(spec.batch_axes) > _MOST_BATCH_AXES:
         return False
-    return spec.a_stored.bits == 16 or spec.layout == "nt"  # noqa: PLR2004
+    return spec.a_stored.bits == 16 or spec.layout == "nt"
 
 
 def share(

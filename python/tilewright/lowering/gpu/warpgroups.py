@@ -43,8 +43,8 @@ from tilewright.lowering.gpu import computed, shared, staging
 from tilewright.lowering.gpu.box_stores import WARP_ROWS, BoxStores, Chunk, fence_copies
 from tilewright.lowering.gpu.boxes import Box, BoxedTile, boxed
 from tilewright.lowering.gpu.index import Index, add, below, divide, multiply, value
-from tilewright.lowering.gpu.parts import Part, defined_by
 from tilewright.lowering.gpu.partial_sums import PartialSums
+from tilewright.lowering.gpu.parts import Part, defined_by
 from tilewright.lowering.gpu.ring import Ring, Turn, cluster_address
 from tilewright.lowering.gpu.threads import Sharing
 from tilewright.lowering.gpu.tile_order import TileOrder
@@ -191,7 +191,7 @@ class Specialised(Sharing):
         down, across = kind.shape
         parts = self._sizes.cluster if number == 1 else 1
         tile = boxed(number, (down, across), staging.neighbours(read.operands[0]), size, parts)
-        if size != 16 and not tile.along_k:  # noqa: PLR2004 - what the instruction transposes
+        if size != 16 and not tile.along_k:
             raise LoweringError(
                 f"elements of {size} bits that do not lie along K in memory cannot be multiplied", stage="threads"
             )
@@ -284,7 +284,7 @@ class Specialised(Sharing):
         self._values[block.arguments[0]] = k
         self._ring.expect(turn, self._slot_bytes)
         start = multiply(turn.slot, self._slot_bytes)
-        for number, tile in enumerate(self._tiles):
+        for number in (0, 1):
             self._copy(number, add(start, number * self._tiles[0].bytes), self._ring.full(turn.slot))
 
     def _copy(self, number: int, start: Index, barrier: ir.Value) -> None:
@@ -492,7 +492,9 @@ def _axes(argument: ir.Value) -> int:
 
 def _reads(over_k: ir.Operation) -> list[ir.Operation]:
     """What reads A and B for the product of a loop over K, behind whatever only widens their elements."""
-    contracts = [op.operation for op in over_k.regions[0].blocks[0].operations if op.operation.name == "vector.contract"]
+    contracts = [
+        op.operation for op in over_k.regions[0].blocks[0].operations if op.operation.name == "vector.contract"
+    ]
     if len(contracts) != 1:
         raise LoweringError(f"{len(contracts)} products of a block", stage="threads", expected="one vector.contract")
     reads = []

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from tilewright.lowering.gpu import shared
 from tilewright.lowering.gpu.boxes import BoxedTile
-from tilewright.lowering.gpu.index import Index, add, multiply, value
+from tilewright.lowering.gpu.index import Index, add, multiply
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm
 from tilewright.schedules.warpgroup import ROWS, WarpGroupTile
@@ -77,7 +77,7 @@ class Products:
                     arith.addi(start, arith.constant(start.type, place // 16))
                     for start, place in zip(starts, places, strict=True)
                 ]
-                sum_ = self._instruction(descriptors, sum_, depth, (first, second))  # noqa: PLW2901
+                sum_ = self._instruction(descriptors, sum_, depth, (first, second))
             results.append(sum_)
         nvvm.wgmma_commit_group_sync_aligned()
         return results
