@@ -30,6 +30,9 @@ from tilewright.payload.attention_numbers import LOWEST
 
 _LINE = 64
 """Bytes of a cache line: on a machine of longer ones some prefetches are for nothing."""
+_AHEAD = 2048
+"""Bytes between what is prefetched and what is read. On a Zen 4 core 92 to 100 % of the bandwidth; without, 81 to 97 %; into L1, or
+8 KiB ahead, 70 %."""
 _UNROLLED = 8
 """Vectors of a head up to which their products are written out one after the other."""
 _TOGETHER = 4
@@ -237,16 +240,13 @@ class Decode:
             vector.store(value, scratch["sums"], place)
 
     def _prefetch(self, operand: ir.Value, numbers: Sequence[Size], size: int, element: str) -> None:
-        """Prefetches into L2 the rows that lie a block behind some others, where there are several queries.
-
-        With one query misses follow each other so fast that it only costs: 70 % of the bandwidth in place of 95 % (Zen 4).
-        """
-        if self.rows == 1:
-            return
+        """Prefetches into L2 the rows that lie `_AHEAD` bytes behind some others."""
+        step = dtype(element).bytes
+        distance = max(1, _AHEAD // (size * step))
         last = build.subtract(self.code.problem.keys, 1)
         for number in numbers:
-            place = self.head.key(build.least(build.add(number, self.code.plan.kc), last))
-            for at in range(0, size, _LINE // dtype(element).bytes):
+            place = self.head.key(build.least(build.add(number, distance), last))
+            for at in range(0, size, _LINE // step):
                 memref.prefetch(operand, [*place, build.at(at)], is_write=False, locality_hint=2, is_data_cache=True)
 
     def _weight(self, row: int, key: ir.Value) -> ir.Value:
