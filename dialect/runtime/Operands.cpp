@@ -79,6 +79,11 @@ bool refuseObject(PyObject *value, const Wanted &wanted) {
 
 bool refuseType(PyArrayObject *array, const Wanted &wanted) {
   nb::handle found(reinterpret_cast<PyObject *>(PyArray_DESCR(array)));
+  // ml_dtypes keeps an element of four bits in a byte of its own.
+  for (const char *four : {"int4", "uint4", "float4_e2m1fn"})
+    if (typeText(found) == four)
+      return refuse(wanted, "element type " + typeText(found), wanted.type,
+                    "Put two elements into a byte with tilewright.pack_nibbles(" + wanted.name + ")");
   return refuse(wanted, "element type " + typeText(found), wanted.type,
                 wanted.written ? allocateRemedy(wanted)
                                : "Convert with " + wanted.name + ".astype('" + wanted.type + "')");

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tilewright.dtypes import dtype
 from tilewright.entries import TRUTH, Chain, TypedEntry
 from tilewright.expressions import Step, number
-from tilewright.payload.rounding import limits, overflow, roundoff
+from tilewright.payload.rounding import beyond, limits, overflow, roundoff
 
 ROUNDINGS = {"exp": 3, "log": 3, "tanh": 6, "erf": 5}
 """Errors of the functions that are computed in several operations, in units of 2**-24 (f32) or 2**-53 (f64) of the result."""
@@ -277,6 +277,6 @@ def _settled(value: NDArray[Any], error: NDArray[Any], element: str, roundings: 
         known += float(least.smallest_normal if element == "bf16" else least.smallest_subnormal) * max(roundings, 1)
     most = overflow(row)
     infinite, maybe = size - known >= most, size + known >= most
-    value = np.where(infinite, np.copysign(np.inf, value), value)
+    value = np.where(infinite, np.copysign(beyond(row), value), value)
     known = np.where(infinite | np.isnan(value), 0.0, np.where(maybe, np.inf, known))
     return Known(value, np.where(wild, np.inf, known))

@@ -31,6 +31,7 @@ from tilewright.payload.calls import of_call
 from tilewright.payload.fused import finish
 from tilewright.payload.propagation import Known
 from tilewright.payload.rounding import (
+    beyond,
     flushed,
     gamma,
     infinite_times_tiny,
@@ -65,7 +66,7 @@ def reference(
       16 times closer, γ_(K/16)(2**-53)·|A||B| + 2**-53·|A·B|, than a kernel that sums in float64, and nearly as fast.
       (Where long double is float64, on some systems, both are no better than γ_K(2**-53)·|A||B|.)
 
-    It is not rounded to C's type, but infinite where C, being narrower than the accumulator, cannot hold it.
+    It is not rounded to C's type, but infinite (f8E4M3FN: NaN) where C, being narrower than the accumulator, cannot hold it.
 
     An epilogue is computed in float64 on that, integers as integers (`propagation`).
 
@@ -97,7 +98,7 @@ def reference(
         # Exact in float64, which has 53 bits: there are less than 2**31 products of 16 bits, and C of 32.
         return total.astype(np.int64).astype(np.int32).astype(np.int64)
     if spec.c != spec.acc:
-        total[np.abs(total) >= overflow(spec.c_type)] *= np.inf
+        total[np.abs(total) >= overflow(spec.c_type)] *= beyond(spec.c_type)
     return total
 
 

@@ -48,9 +48,18 @@ def shortened(spec: MatmulSpec) -> float:
 
 
 def overflow(element: DType) -> float:
-    """The smallest magnitude that rounds to Inf: half a unit in the last place above the largest number."""
-    u = roundoff(element)
-    return float(limits(element).max) * (1 - u / 2) / (1 - u)
+    """The smallest magnitude that no number of the type is near: half a unit in the last place above the largest, to which a tie
+    goes where that is even.
+    """
+    largest, u = float(limits(element).max), roundoff(element)
+    step = 2.0 ** np.floor(np.log2(largest)) * 2 * u
+    tie = largest + step / 2
+    return float(np.nextafter(tie, np.inf)) if largest / step % 2 == 0 else tie
+
+
+def beyond(element: DType) -> float:
+    """What such a magnitude becomes: Inf; NaN of types without."""
+    return float("nan") if element.finite else float("inf")
 
 
 def magnitudes(x: NDArray[Any]) -> NDArray[np.float64]:
