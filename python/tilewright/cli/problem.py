@@ -125,29 +125,41 @@ def given(
     if file is None and len(shapes) != 1:
         found = "neither FILE.mlir nor --shape" if not shapes else f"{len(shapes)} shapes"
         raise click.UsageError(f"{found} given; expected one --shape MxNxK or one FILE.mlir")
-    card = gpu(target)
-    row = resolve(target) if card is None else None
+    if gpu(target) is None:
+        resolve(target)  # that it is unknown is said before anything about the rest
     if file is None:
         fields = {"layout": layout, "beta": beta, "b_packed": b_packed, "epilogue": epilogue}
         fields |= {"prologue_a": prologue_a, "prologue_b": prologue_b}
         fields |= {"batch": batch, "b_batch": () if b_packed else None, "deterministic": deterministic}
         spec = MatmulSpec.from_dtypes(*shapes[0], dtype, tf32=tf32, **fields)
-        if row is None:
-            return gpu_problem.given(spec, card, schedule, parameters, threads)
-        return Problem(spec, row, make.make(spec, row, schedule, parameters, threads))
+        return _product(spec, target, threads, schedule, parameters)
     require_for_shapes_only("dtype", "layout", "batch", "beta", "epilogue", "prologue_a", "prologue_b")
     text = read_text(file)
     try:
         imported = _imported(text, file)
     except SpecError:
         # What is for one product only.
-        if row is None or schedule is not None or parameters or b_packed or deterministic or tf32:
+        if schedule is not None or parameters or b_packed or deterministic or tf32:
             raise
-        return ModuleProblem(text, file, row, check(threads, "--threads"))
+        return ModuleProblem(text, file, resolve(target), check(threads, "--threads"))
     spec = replace(imported.spec, b_packed=b_packed, deterministic=deterministic, tf32=tf32)
-    if row is None:
+    return _product(spec, target, threads, schedule, parameters, imported.function)
+
+
+def _product(
+    spec: MatmulSpec,
+    target: str,
+    threads: int,
+    schedule: str | None,
+    parameters: Mapping[str, int],
+    symbol: str = "matmul",
+) -> Problem | GpuProblem:
+    """The problem of one product, on a GPU or a processor."""
+    card = gpu(target)
+    if card is not None:
         return gpu_problem.given(spec, card, schedule, parameters, threads)
-    return Problem(spec, row, make.make(spec, row, schedule, parameters, threads), symbol=imported.function)
+    row = resolve(target)
+    return Problem(spec, row, make.make(spec, row, schedule, parameters, threads), symbol=symbol)
 
 
 def read_text(file: str) -> str:

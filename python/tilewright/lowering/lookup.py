@@ -20,6 +20,7 @@ from tilewright.lowering.scalable_vectors import intrinsic
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 from tilewright.targets.base import Target
+from tilewright.targets.gpu import GpuTarget
 
 _WORDS, _BYTES = 32, 64
 """Of a register."""
@@ -40,7 +41,7 @@ _PAIRS = [
 _BY_WORD, _BY_BYTE = "llvm.x86.avx512.vpermi2var.hi.512", "llvm.x86.avx512.vpermi2var.qi.512"
 
 
-def widened(value: ir.Value, name: str, wide: ir.Type, target: Target) -> ir.Value | None:
+def widened(value: ir.Value, name: str, wide: ir.Type, target: Target | GpuTarget) -> ir.Value | None:
     """The numbers of a vector of floats `name` of eight bits in the type `wide`; None where they are no whole registers.
 
     Before: ``arith.extf %x : vector<64xf8E4M3FN> to vector<64xbf16>``. After, with VBMI::

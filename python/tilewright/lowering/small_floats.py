@@ -18,6 +18,7 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+from tilewright.targets.gpu import GpuTarget
 
 _SIGN = 0x80
 _F32_BIAS, _F32_MANTISSA, _F32_NAN = 127, 23, 0x7F800000
@@ -51,7 +52,7 @@ def of(spec: MatmulSpec) -> bool:
     return not stored.isdisjoint(_WIDENED) or not spec.chain.types.isdisjoint(_FORMATS)
 
 
-def expand(function: ir.Operation, target: Target) -> None:
+def expand(function: ir.Operation, target: Target | GpuTarget) -> None:
     """Writes out the conversions from and to floats of eight bits in `function`; they round to nearest even.
 
     Where `target` has an instruction that looks up 16-bit numbers in a register, whole registers of them are looked up.

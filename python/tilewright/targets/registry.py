@@ -37,7 +37,7 @@ def get(name: str) -> Target:
             return target
     if gpu(name) is not None:
         raise TargetError(
-            f"{name} is a GPU", expected="a processor here", remedy="tw.compile and `tilewright run` take GPUs"
+            f"{name} is a GPU", expected="a processor here", remedy="Single products are compiled for GPUs: tw.compile, `tilewright run`, compile, explain, bench --static"
         )
     raise TargetError(
         f"unknown target {name!r}",
