@@ -26,6 +26,7 @@ from tilewright.errors import TilewrightError
 from tilewright.payload.operators import reference
 from tilewright.payload.reference import relative_error
 from tilewright.runtime.compile import compile as compile_kernel
+from tilewright.targets.base import Target
 
 OURS = "tilewright"
 LIBRARY = "torch"
@@ -100,7 +101,9 @@ def run(
     row, on = targets.resolve(target), cores(threads)
     found: list[Result] = []
     with ExitStack() as stack:
-        beside = None if absent else stack.enter_context(AttenderProcess(PEERS[LIBRARY], threads, on, worker=_WORKER))
+        beside = None if absent else AttenderProcess(PEERS[LIBRARY], threads, on, worker=_WORKER)
+        if beside is not None:
+            stack.callback(beside.close)
         memory = working_sets(row, threads)["memory"]
         limits: dict[bool, Rate] = {}
         for case in cases:
@@ -137,7 +140,7 @@ def _rates(
 def _measured(
     case: Case,
     asked: str,
-    target: targets.Target,
+    target: Target,
     beside: AttenderProcess | None,
     absent: str,
     rates: Callable[[Mapping[str, Attender | AttenderProcess], int], Mapping[str, Rates]],

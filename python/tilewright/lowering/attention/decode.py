@@ -33,8 +33,6 @@ _LINE = 64
 _AHEAD = 2048
 """Bytes between what is prefetched and what is read. On a Zen 4 core 92 to 100 % of the bandwidth; without, 81 to 97 %; into L1, or
 8 KiB ahead, 70 %."""
-_UNROLLED = 8
-"""Vectors of a head up to which their products are written out one after the other."""
 _TOGETHER = 4
 """Queries that each key is multiplied with at once."""
 _HELD = 8
@@ -196,11 +194,8 @@ class Decode:
 
         sums = [vectors.number(0.0)] * plan.lanes
         whole = spec.head - spec.head % self._chunk
-        if whole > self._chunk * _UNROLLED:
+        if whole:
             sums = build.loop(whole, self._chunk, lambda at, *each: add(list(each), at, self._chunk), sums)
-        else:
-            for at in range(0, whole, self._chunk):
-                sums = add(sums, at, self._chunk)
         return vectors.sums_of(add(sums, whole, spec.head - whole) if whole < spec.head else sums)
 
     def _values(self, first_key: ir.Value, count: Size) -> None:
