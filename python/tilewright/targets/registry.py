@@ -37,7 +37,9 @@ def get(name: str) -> Target:
             return target
     if gpu(name) is not None:
         raise TargetError(
-            f"{name} is a GPU", expected="a processor here", remedy="Single products are compiled for GPUs: tw.compile, `tilewright run`, compile, explain, bench --static"
+            f"{name} is a GPU",
+            expected="a processor here",
+            remedy="Single products are compiled for GPUs: tw.compile, `tilewright run`, compile, explain, bench --static",
         )
     raise TargetError(
         f"unknown target {name!r}",
