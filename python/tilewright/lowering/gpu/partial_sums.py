@@ -15,14 +15,13 @@ from functools import reduce
 from tilewright.lowering.gpu import shared
 from tilewright.lowering.gpu.box_stores import Chunk
 from tilewright.lowering.gpu.index import Index, add, multiply
+from tilewright.lowering.gpu.meetings import meet_cluster, meet_consumers
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm
 from tilewright.schedules.warpgroup import WARP_GROUP, WarpGroupTile
 
 _BYTES = 4
 """Bytes of a sum."""
-_BARRIER = 3
-"""The named barrier at which all consumers of a block meet."""
 
 
 class PartialSums:
@@ -35,13 +34,12 @@ class PartialSums:
 
     def publish(self, sums: list[list[ir.Value]], warp: Index, lane: Index) -> None:
         """Writes sums to shared memory, when nobody reads tiles from it any longer, and waits until all blocks have."""
-        place, count = self._place(warp, lane), shared.i32(self._threads)
-        nvvm.barrier(None, barrier_id=shared.i32(_BARRIER), number_of_threads=count)
+        place = self._place(warp, lane)
+        meet_consumers(self._sizes.consumers)
         for group, elements in enumerate(sums):
             for number, element in enumerate(elements):
                 llvm.store(element, shared.pointer(self._memory, add(place, self._offset(group, number))))
-        nvvm.cluster_arrive()
-        nvvm.cluster_wait()
+        meet_cluster()
 
     def sum(self, sums: list[list[ir.Value]], chunk: Chunk, warp: Index, lane: Index) -> None:
         """Replaces some of a thread's sums by those of all blocks."""

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.lowering.gpu.boxes import Box
+from tilewright.lowering.gpu.consumers import WarpGroups
 from tilewright.lowering.gpu.mma_types import multiplied, only_widens
-from tilewright.lowering.gpu.warpgroups import Specialised, WarpGroups
+from tilewright.lowering.gpu.warpgroups import Specialised
 from tilewright.lowering.gpu.wgmma import TYPES
 from tilewright.mlir import ir
 from tilewright.schedules.warpgroup import WarpGroupTile

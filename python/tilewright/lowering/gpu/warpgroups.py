@@ -34,78 +34,30 @@ Sources: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Multiply-Accum
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from tilewright.errors import LoweringError
-from tilewright.lowering.gpu import computed, shared, staging
-from tilewright.lowering.gpu.box_stores import WARP_ROWS, BoxStores, Chunk, fence_copies
+from tilewright.lowering.gpu import shared, staging
+from tilewright.lowering.gpu.box_stores import BoxStores, Chunk, fence_copies
 from tilewright.lowering.gpu.boxes import Box, BoxedTile, boxed
+from tilewright.lowering.gpu.consumers import WARP, WarpGroups
 from tilewright.lowering.gpu.index import Index, add, below, divide, multiply, value
+from tilewright.lowering.gpu.loads import axes_of, place_of, reads_of
+from tilewright.lowering.gpu.meetings import await_turn, give_turn, meet_cluster, set_registers
 from tilewright.lowering.gpu.partial_sums import PartialSums
-from tilewright.lowering.gpu.parts import Part, defined_by
 from tilewright.lowering.gpu.ring import Ring, Turn, cluster_address
 from tilewright.lowering.gpu.threads import Sharing
 from tilewright.lowering.gpu.tile_order import TileOrder
 from tilewright.lowering.gpu.wgmma import Products
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, nvvm, scf, vector
-from tilewright.schedules.warpgroup import ROWS, WARP_GROUP, WarpGroupTile
+from tilewright.schedules.warpgroup import ROWS, WARP_GROUP
 
-WARP = 32
 _REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({2: (40, 232), 3: (32, 160), 4: (24, 112)})
 """Of a thread that copies, and of one that multiplies, by consumers: all that there are. One consumer has enough from the start."""
 _EIGHTS = 4
 """Groups of 8 columns that are finished at once: 16 sums of a thread, so that what is computed of them fits into registers."""
-_FIRST_TURN_BARRIER = 1
-"""The named barriers of consumers that multiply in turns are this one and the next; number 0 is that of all threads."""
-
-
-@dataclass(frozen=True, slots=True)
-class WarpGroups:
-    """What `Sharing` asks: a thread has what the instruction leaves it.
-
-    Attributes:
-        sizes: The strategy's.
-    """
-
-    sizes: WarpGroupTile
-
-    @property
-    def part(self) -> Part:
-        """Of the first 64 rows of instructions all that a thread has."""
-        return self.part_of(Chunk(0, tuple(range(self.sizes.across // 8))))
-
-    def part_of(self, chunk: Chunk) -> Part:
-        """Two rows of instructions, of every 8 columns two neighbours; or, swapped, the transpose."""
-        rows = tuple(chunk.group * ROWS + each for each in (0, 8))
-        if self.sizes.swapped:
-            return Part(
-                tuple(8 * eight + each for eight in chunk.eights for each in (0, 1)), tuple((each, 1) for each in rows)
-            )
-        return Part(rows, tuple((8 * eight, 2) for eight in chunk.eights))
-
-    @property
-    def threads(self) -> int:
-        """As the sizes say."""
-        return self.sizes.threads
-
-    def warp_row(self, warp: Index) -> Index:
-        """The first row of instructions of one of the consumers' warps, in its tile."""
-        consumer, warp = divide(warp, 4)
-        own = 0 if self.sizes.pingpong else multiply(consumer, self.sizes.groups * ROWS)
-        return add(own, multiply(warp, WARP_ROWS))
-
-    def origin(self, thread: ir.Value) -> tuple[Index, Index]:
-        """The first row and column of a thread's part."""
-        return self.origin_in(*divide(arith.subi(thread, value(WARP_GROUP)), WARP))
-
-    def origin_in(self, warp: Index, lane: Index) -> tuple[Index, Index]:
-        """The same by warp and lane: warps have 16 rows of instructions each; in a warp, groups of four threads have a row."""
-        group, place = divide(lane, 4)
-        down, across = add(self.warp_row(warp), group), multiply(place, 2)
-        return (across, down) if self.sizes.swapped else (down, across)
 
 
 class Specialised(Sharing):
@@ -148,31 +100,31 @@ class Specialised(Sharing):
         registers = _REGISTERS.get(self._sizes.consumers)
         with ir.InsertionPoint(copies.then_block):
             if registers:
-                _set_registers("decrease", registers[0])
+                set_registers("decrease", registers[0])
             self._produce(before, over_k)
             scf.yield_([])
         with ir.InsertionPoint(multiplies):
             if registers:
-                _set_registers("increase", registers[1])
+                set_registers("increase", registers[1])
             self._consume(before, over_k, after)
             scf.yield_([])
         if self._sizes.blocks > 1:
-            _meet_cluster()  # Nobody ends while others still arrive at its barriers, or read its sums.
+            meet_cluster()  # Nobody ends while others still arrive at its barriers, or read its sums.
 
     def _prepare(self, over_k: ir.Operation) -> None:
         """Tiles, barriers, and the maps of the tensors, which are new parameters of the kernel."""
         sizes = self._sizes
-        self._reads = _reads(over_k)
+        self._reads = reads_of(over_k)
         tiles = [self._tile(number, read) for number, read in enumerate(self._reads)]
         self._tiles = tiles[0], tiles[1]
         self._slot_bytes = sum(each.bytes for each in tiles)
         self._memory = shared.allocate(sizes.stages * self._slot_bytes)
         arguments = list(self._function().regions[0].blocks[0].arguments)
-        self._maps = [self._map(each.box(_axes(arguments[each.operand]))) for each in tiles]
+        self._maps = [self._map(each.box(axes_of(arguments[each.operand]))) for each in tiles]
         warps = 4 if sizes.pingpong else 4 * sizes.consumers
         self._ring = Ring(sizes.stages, warps, sizes.cluster)
-        extents = self._tile_counts()
-        self._order = TileOrder(*extents, sizes.band, sizes.cluster, sizes.split)
+        rows, columns = self._tile_counts()
+        self._order = TileOrder(rows, columns, sizes.band, sizes.cluster, sizes.split)
         element = ir.VectorType(over_k.results[0].type).element_type
         self._products = Products(sizes, self._tiles, (0, tiles[0].bytes), self._memory, self._types, element)
         self._stores = self._box_stores()
@@ -181,7 +133,7 @@ class Specialised(Sharing):
             self._ring.initialise()
             scf.yield_([])
         if sizes.blocks > 1:
-            _meet_cluster()
+            meet_cluster()
         else:
             gpu.barrier()
 
@@ -231,7 +183,7 @@ class Specialised(Sharing):
         number = len(operands) - 1
         element = ir.MemRefType(operands[number].type).element_type
         box = BoxStores.box_of(self._sizes, element, number)
-        axes = _axes(operands[number])
+        axes = axes_of(operands[number])
         return BoxStores(self._sizes, element, box, self._map(box.of_rank(axes)))
 
     def _steps(self, over_k: ir.Operation) -> tuple[Index, ir.Value, ir.Value]:
@@ -273,8 +225,8 @@ class Specialised(Sharing):
                     scf.yield_(self._ring.after(now).values)
                 scf.yield_([])
             if self._sizes.split > 1:
-                _meet_cluster()
-                _meet_cluster()
+                meet_cluster()
+                meet_cluster()
             scf.yield_(self._ring.after(turn, steps).values)
 
     def _copy_step(self, over_k: ir.Operation, k: ir.Value, turn: Turn) -> None:
@@ -290,7 +242,7 @@ class Specialised(Sharing):
     def _copy(self, number: int, start: Index, barrier: ir.Value) -> None:
         """Begins the copies of an operand's boxes to where its tile starts."""
         read, tile = self._reads[number], self._tiles[number]
-        *entry, row, column = self._offsets(read.operands[0])
+        *entry, row, column = place_of(read.operands[0], self._of)
         inner, outer = (column, row) if staging.neighbours(read.operands[0]) == 1 else (row, column)
         mask = None
         if tile.parts > 1:
@@ -304,19 +256,6 @@ class Specialised(Sharing):
             nvvm.cp_async_bulk_tensor_shared_cluster_global(
                 target, self._maps[number], [*map(shared.as_i32, coordinates)], barrier, [], multicast_mask=mask
             )
-
-    def _offsets(self, view: ir.Value) -> list[Index]:
-        """Where in an operand a view of it starts: in the batch, and in the matrix."""
-        entry: list[Index] = []
-        at: list[Index] = [0, 0]
-        while (subview := defined_by(view, "memref.subview")) is not None:
-            static = list(ir.DenseI64ArrayAttr(subview.attributes["static_offsets"]))
-            given = iter(subview.operands[1:])
-            dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-            offsets = [self._of(next(given)) if offset == dynamic else offset for offset in static]
-            entry, at = offsets[:-2], [add(here, more) for here, more in zip(at, offsets[-2:], strict=True)]
-            view = subview.operands[0]
-        return [*entry, *at]
 
     def _consume(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
         """What a group does that multiplies."""
@@ -336,12 +275,12 @@ class Specialised(Sharing):
             turn = Turn(*loop.inner_iter_args)
             self._enter(before, order.place(loop.induction_variable))
             if sizes.pingpong:
-                _meet(_FIRST_TURN_BARRIER, consumer)
+                await_turn(consumer)
             lower, upper, steps = self._steps(over_k)
             row = 0 if sizes.pingpong else multiply(consumer, sizes.groups * ROWS)
             sums, turn = self._multiply_all(lower, upper, turn, row)
             if sizes.pingpong:
-                _arrive(_FIRST_TURN_BARRIER, arith.xori(value(consumer), value(1)))
+                give_turn(arith.xori(value(consumer), value(1)))
             nvvm.wgmma_wait_group_sync_aligned(0)
             self._release_last(steps, turn)
             self._sums = [self._products.elements(each) for each in sums]
@@ -372,7 +311,7 @@ class Specialised(Sharing):
         """The first one's turn comes first."""
         second = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, value(consumer), value(1)))
         with ir.InsertionPoint(second.then_block):
-            _arrive(_FIRST_TURN_BARRIER, value(0))
+            give_turn(0)
             scf.yield_([])
 
     def _multiply_all(self, lower: Index, upper: ir.Value, turn: Turn, row: Index) -> tuple[list[ir.Value], Turn]:
@@ -423,7 +362,7 @@ class Specialised(Sharing):
             self._finish_boxes(over_k, ops, partial)
         if partial:
             fence_copies()  # Tiles are copied again to where the sums are.
-            _meet_cluster()
+            meet_cluster()
 
     def _finish_boxes(self, over_k: ir.Operation, ops: list[ir.Operation], partial: PartialSums | None) -> None:
         per = self._stores.eights if self._stores else _EIGHTS
@@ -462,7 +401,7 @@ class Specialised(Sharing):
         if self._stores:
             down, across = add(self._groups.warp_row(self._warp), group * ROWS), eights[0] * 8
             row, column = (across, down) if self._sizes.swapped else (down, across)
-            *entry, down, across = self._offsets(self._view)
+            *entry, down, across = place_of(self._view, self._of)
             self._stores.end([*entry, add(down, row), add(across, column)])
 
     def _finish_chunk(self, result: ir.Value, ops: list[ir.Operation]) -> None:
@@ -477,52 +416,10 @@ class Specialised(Sharing):
         for op in ops:
             self._emit(op)
 
-    def _store(self, part: ir.Value, view: ir.Value, extents: list[Index]) -> None:
+    def _store(self, part: ir.Value, view: ir.Value, extents: Sequence[Index]) -> None:
         """Writes the thread's part: what is written is C."""
         if self._stores:
             self._view = view
             self._stores.put(self._chunk, part)
         else:
             super()._store(part, view, extents)
-
-
-def _axes(argument: ir.Value) -> int:
-    return ir.MemRefType(argument.type).rank
-
-
-def _reads(over_k: ir.Operation) -> list[ir.Operation]:
-    """What reads A and B for the product of a loop over K, behind whatever only widens their elements."""
-    contracts = [
-        op.operation for op in over_k.regions[0].blocks[0].operations if op.operation.name == "vector.contract"
-    ]
-    if len(contracts) != 1:
-        raise LoweringError(f"{len(contracts)} products of a block", stage="threads", expected="one vector.contract")
-    reads = []
-    for operand in contracts[0].operands[:2]:
-        stored, _ = computed.forms(operand)[-1]
-        read = defined_by(stored, "vector.transfer_read")
-        if read is None or computed.made_in(read) is not None:
-            raise LoweringError("what a prologue computes cannot be copied in boxes", stage="threads")
-        reads.append(read)
-    return reads
-
-
-def _set_registers(action: str, count: int) -> None:
-    """Gives registers back, or takes those that others have given back."""
-    nvvm.setmaxregister(count, ir.Attribute.parse(f"#nvvm<action {action}>"))
-
-
-def _meet_cluster() -> None:
-    """All threads of the cluster meet; what they did before is then done."""
-    nvvm.cluster_arrive()
-    nvvm.cluster_wait()
-
-
-def _meet(first: int, number: Index) -> None:
-    """Meets the other consumer, which only arrives, at its own named barrier."""
-    nvvm.barrier(None, barrier_id=shared.as_i32(add(number, first)), number_of_threads=shared.i32(2 * WARP_GROUP))
-
-
-def _arrive(first: int, number: Index) -> None:
-    """Lets the other consumer go on that is at its own named barrier."""
-    nvvm.barrier_arrive(shared.i32(2 * WARP_GROUP), barrier_id=shared.as_i32(add(number, first)))
