@@ -126,6 +126,14 @@ def _packed_rules() -> Iterator[_Rule]:
     yield _Rule((), {}, "packed")
 
 
+def _fused_rules(spec: MatmulSpec) -> Iterator[_Rule]:
+    """For what is done before a product with weights of known extents: a few rows, of which each number has code of its own."""
+    if spec.prologue_b and not isinstance(spec.n, Dim) and not isinstance(spec.k, Dim):
+        for rows in range(1, _FEW // 2 + 1):
+            yield _Rule((Test("m", rows, rows),), {})
+    yield from _large(spec, "packed")
+
+
 def _large(spec: MatmulSpec, name: str | None, tests: tuple[Test, ...] = ()) -> Iterator[_Rule]:
     """What is not small in any way, and passes `tests`, by strategy `name`, or by `packed`."""
     if not spec.fused or name not in (None, "packed"):
@@ -168,7 +176,8 @@ def plan(
     cases: list[Case] = []
     # With sums in one order, whatever the extents, there is one strategy for all.
     one = name or ("packed" if select.fusing(spec) or spec.deterministic else None)
-    rules = _large(spec, one) if one else _packed_rules() if spec.b_packed else _rules(spec, target, threads)
+    fused = select.fusing(spec) and not (name or spec.deterministic)
+    rules = _fused_rules(spec) if fused else _large(spec, one) if one else _packed_rules() if spec.b_packed else _rules(spec, target, threads)
     if 0 in (spec.m, spec.n, spec.k):
         return Plan("trivial", None, cases=(Case(spec, Plan("trivial", None), ()),))
     for rule in rules:
