@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""AMD's GPUs: what is compiled for them; nothing here runs it."""
+"""AMD's GPUs: what is compiled for them, and strategy `simt` in the emulator."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
+from gpu_kernels import check
 from tilewright.errors import TargetError
 from tilewright.runtime import gpu
 from tilewright.targets import amd
@@ -37,8 +38,8 @@ def test_it_is_assembled_without_spills(case: dict[str, Any], target: Any) -> No
 def test_the_multiply_adds() -> None:
     spec = tw.MatmulSpec(m=64, n=64, k=64)
     # A step over K of 16: 4 x 4 sums a thread, two of them in one instruction.
-    assert gpu.compile(spec, GFX942).asm["asm"].count("v_pk_fma_f32") == 128
-    assert len(re.findall(r"v_(?:dual_)?fmac_f32", gpu.compile(spec, GFX1100).asm["asm"])) >= 128
+    assert gpu.compile(spec, GFX942, "simt").asm["asm"].count("v_pk_fma_f32") == 128
+    assert len(re.findall(r"v_(?:dual_)?fmac_f32", gpu.compile(spec, GFX1100, "simt").asm["asm"])) >= 128
 
 
 def test_a_linker_makes_a_code_object(tmp_path: Path) -> None:
@@ -50,7 +51,12 @@ def test_a_linker_makes_a_code_object(tmp_path: Path) -> None:
     assert b"matmul.kd" in (tmp_path / "kernel.hsaco").read_bytes()
 
 
-def test_a_call_says_that_nothing_runs_it() -> None:
+def test_numbers_in_the_emulator() -> None:
+    spec = tw.MatmulSpec(m=37, n=45, k=21, layout="nt", epilogue=(tw.bias("n"),))
+    check(gpu.compile(spec, GFX1100.on("emulated"), "simt", {"bm": 32, "bn": 32}), spec)
+
+
+def test_a_call_says_that_no_card_runs_it() -> None:
     a = np.ones((4, 4), np.float32)
-    with pytest.raises(TargetError, match="gfx942"):
+    with pytest.raises(TargetError, match="gfx942.*emulated"):
         gpu.compile(tw.MatmulSpec(m=4, n=4, k=4), GFX942)(a, a)
