@@ -165,15 +165,19 @@ class BoxStores:
                     outer = add(multiply(place, 2), eight * 8 + each)
                     inner = add(group, half * 8)
                     element = vector.extract(part, [], [2 * number + each, half])
-                    self._store(element, add(multiply(outer, self._pitch), multiply(inner, self._bytes)))
+                    one = vector.from_elements(ir.VectorType.get([1], self._element), [element])
+                    self._store(one, add(multiply(outer, self._pitch), multiply(inner, self._bytes)))
                 continue
             row = vector.extract(part, [], [half])
             pair = vector.extract_strided_slice(ir.VectorType.get([2], self._element), row, [2 * number], [2], [1])
             offset = self._swizzled(group, eight * 8 * self._bytes, multiply(place, 2 * self._bytes))
             self._store(pair, add(offset, half * 8 * self._pitch))
 
-    def _store(self, what: ir.Value, offset: Index) -> None:
-        llvm.store(what, shared.pointer(self._memory, add(self._place, offset)))
+    def _store(self, neighbours: ir.Value, offset: Index) -> None:
+        """Writes a few elements as one number of as many bits: LLVM does not know every type of elements."""
+        word = ir.IntegerType.get_signless(ir.VectorType(neighbours.type).shape[0] * bits(self._element))
+        number = vector.extract(vector.bitcast(ir.VectorType.get([1], word), neighbours), [], [0])
+        llvm.store(number, shared.pointer(self._memory, add(self._place, offset)))
 
     def _swizzled(self, row: Index, known: int, further: Index) -> Index:
         """Where in a box `known` + `further` bytes of a row are; the two have no bits in common."""

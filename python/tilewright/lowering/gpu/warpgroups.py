@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from tilewright.errors import LoweringError
+from tilewright.errors import LoweringError, ScheduleError
 from tilewright.lowering.gpu import shared, staging
 from tilewright.lowering.gpu.box_stores import BoxStores, Chunk, fence_copies
 from tilewright.lowering.gpu.boxes import Box, BoxedTile, boxed
@@ -118,6 +118,7 @@ class Specialised(Sharing):
         tiles = [self._tile(number, read) for number, read in enumerate(self._reads)]
         self._tiles = tiles[0], tiles[1]
         self._slot_bytes = sum(each.bytes for each in tiles)
+        self._check_room(ir.VectorType(over_k.results[0].type))
         self._memory = shared.allocate(sizes.stages * self._slot_bytes)
         arguments = list(self._function().regions[0].blocks[0].arguments)
         self._maps = [self._map(each.box(axes_of(arguments[each.operand]))) for each in tiles]
@@ -136,6 +137,18 @@ class Specialised(Sharing):
             meet_cluster()
         else:
             gpu.barrier()
+
+    def _check_room(self, sums: ir.VectorType) -> None:
+        """Raises `ScheduleError` where sums of a tile do not fit to where its tiles of A and B were."""
+        down, across = sums.shape
+        bytes_, room = down * across * staging.bits(sums.element_type) // 8, self._sizes.stages * self._slot_bytes
+        if self._sizes.split > 1 and bytes_ > room:
+            raise ScheduleError(
+                f"{bytes_} bytes of sums with split={self._sizes.split}",
+                where="schedule parameters",
+                expected=f"at most the {room} of the stages' tiles",
+                remedy="Have more stages, or smaller tiles of C",
+            )
 
     def _tile(self, number: int, read: ir.Operation) -> BoxedTile:
         kind = ir.VectorType(read.results[0].type)
