@@ -57,6 +57,16 @@ def divided(a: Number, divisor: int) -> tuple[Number, Number]:
     )
 
 
+def least(a: Number, b: Number) -> Number:
+    """The smaller of two numbers."""
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else arith.minsi(scalar(a), scalar(b))
+
+
+def most(a: Number, b: Number) -> Number:
+    """The larger of two numbers."""
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else arith.maxsi(scalar(a), scalar(b))
+
+
 def total(terms: Sequence[Number]) -> Number:
     """The sum of all."""
     whole: Number = 0

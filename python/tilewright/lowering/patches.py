@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.errors import LoweringError
-from tilewright.lowering import numbers, short_runs, skipped_rows, tap_loops
+from tilewright.lowering import numbers, pixel_rows, short_runs, skipped_rows, tap_loops
 from tilewright.lowering.numbers import Number
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
@@ -233,6 +233,9 @@ def _gathered(read_: Read, flat: ir.Value, patches: Patches) -> ir.Value:
 
 def _row(row: Number, column: Number, lanes: int, element: ir.Type, flat: ir.Value, patches: Patches) -> ir.Value:
     """A vector of a row of the matrix."""
+    kind = ir.VectorType.get([lanes], element)
+    if pixel_rows.rows(lanes, patches):
+        return pixel_rows.loaded(row, column, lanes, kind, flat, patches)
     columns = numbers.ramp(column, lanes)
     pixel, k = (row, columns) if patches.rows_are_pixels else (columns, row)
     image, top, left = patches.places(pixel)
@@ -248,7 +251,6 @@ def _row(row: Number, column: Number, lanes: int, element: ir.Type, flat: ir.Val
     )
     offset = patches.offset(0, y, x, channel)
     start = numbers.times(image, patches.pitches[0]) if patches.rows_are_pixels else 0
-    kind = ir.VectorType.get([lanes], element)
 
     def anywhere() -> ir.Value:
         return numbers.gathered(kind, flat, start, numbers.spread(offset, lanes), inside)

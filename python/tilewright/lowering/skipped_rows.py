@@ -97,7 +97,9 @@ def _bound(loop: ir.Operation, pixel: Number, block: Number, patches: Patches, t
     rows, step = tile
     images, row = patches.shape[0], patches.filter[1] * patches.channels
     size = prod(patches.results)
-    ends = [numbers.divided(at, size) for at in (pixel, _least(numbers.plus(pixel, rows - 1), images * size - 1))]
+    ends = [
+        numbers.divided(at, size) for at in (pixel, numbers.least(numbers.plus(pixel, rows - 1), images * size - 1))
+    ]
     first, last = (
         numbers.times(numbers.divided(inside, patches.results[1])[0], -patches.stride[0]) for _, inside in ends
     )
@@ -105,7 +107,7 @@ def _bound(loop: ir.Operation, pixel: Number, block: Number, patches: Patches, t
     # Rows of the filter above the image for the last row, and until below it for the first.
     begin = _quotient(numbers.plus(last, above), dilation)
     end = _quotient(numbers.plus(first, above + patches.extents[0]), dilation)
-    begin, end = (_least(_most(each, 0), patches.filter[0]) for each in (begin, end))
+    begin, end = (numbers.least(numbers.most(each, 0), patches.filter[0]) for each in (begin, end))
     if images > 1:
         alike = arith.cmpi(arith.CmpIPredicate.eq, *(numbers.scalar(image) for image, _ in ends))
         begin = arith.select(alike, numbers.scalar(begin), numbers.scalar(0))
@@ -113,20 +115,12 @@ def _bound(loop: ir.Operation, pixel: Number, block: Number, patches: Patches, t
     begin = numbers.times(numbers.divided(numbers.times(begin, row), step)[0], step)
     end = numbers.times(_quotient(numbers.times(end, row), step), step)
     minus = numbers.times(block, -1)
-    loop.operands[0] = numbers.scalar(_most(numbers.plus(begin, minus), 0))
-    loop.operands[1] = numbers.scalar(_least(numbers.plus(end, minus), loop.operands[1]))
+    loop.operands[0] = numbers.scalar(numbers.most(numbers.plus(begin, minus), 0))
+    loop.operands[1] = numbers.scalar(numbers.least(numbers.plus(end, minus), loop.operands[1]))
 
 
 def _quotient(number: Number, divisor: int) -> Number:
     """The quotient rounded up, or what is below one where the number is below zero."""
     if divisor == 1:
         return number
-    return numbers.divided(_most(numbers.plus(number, divisor - 1), 0), divisor)[0]
-
-
-def _least(a: Number, b: Number) -> Number:
-    return min(a, b) if isinstance(a, int) and isinstance(b, int) else arith.minsi(numbers.scalar(a), numbers.scalar(b))
-
-
-def _most(a: Number, b: Number) -> Number:
-    return max(a, b) if isinstance(a, int) and isinstance(b, int) else arith.maxsi(numbers.scalar(a), numbers.scalar(b))
+    return numbers.divided(numbers.most(numbers.plus(number, divisor - 1), 0), divisor)[0]

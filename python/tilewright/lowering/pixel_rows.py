@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Vectors of pixels, of images whose columns lie side by side: a masked load for each row of the result that a vector has pixels of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.lowering import numbers
+from tilewright.lowering.numbers import Number
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith
+
+if TYPE_CHECKING:
+    from tilewright.lowering.patches import Patches
+
+_MOST_LOADS = 4
+"""Loads up to which they are taken for faster than a gather of sixteen elements."""
+
+
+def rows(lanes: int, patches: Patches) -> int:
+    """Of how many rows of the result a vector has pixels at most; 0 where these are not side by side, or are too many."""
+    found = (lanes - 1) // patches.results[1] + 2
+    return found if not patches.rows_are_pixels and patches.stride[1] == 1 and found <= _MOST_LOADS else 0
+
+
+def loaded(k: Number, pixel: Number, lanes: int, kind: ir.VectorType, flat: ir.Value, patches: Patches) -> ir.Value:
+    """The elements `k` of the patches of `pixel` and the pixels after it, or 0 where they lie outside.
+
+    For each row of the result, with `first` the column of its pixel that lane 0 would have, and x that pixel's column in the image::
+
+        lanes from max(0, -first, -x) to min(L, columns of the result - first, columns of the image - x): images[row + x + lane]
+
+    Args:
+        k: Which element of the patches.
+        pixel: The first pixel.
+        lanes: How many.
+        kind: The type of the vector.
+        flat: The images.
+        patches: What the elements are of.
+    """
+    down, right, channel = patches.taps(k)
+    row, _ = numbers.divided(pixel, patches.results[1])
+    whole = numbers.zeros(kind)
+    for number in range(rows(lanes, patches)):
+        at = numbers.plus(row, number)
+        first = numbers.plus(pixel, numbers.times(at, -patches.results[1]))
+        x = numbers.plus(numbers.plus(first, numbers.times(right, patches.dilation[1])), -patches.before[1])
+        y = numbers.plus(numbers.times(at, patches.stride[0]), numbers.times(down, patches.dilation[0]))
+        y = numbers.plus(y, -patches.before[0])
+        begin = numbers.most(numbers.most(numbers.times(first, -1), numbers.times(x, -1)), 0)
+        end = numbers.least(numbers.plus(numbers.times(first, -1), patches.results[1]), lanes)
+        end = numbers.least(end, numbers.plus(numbers.times(x, -1), patches.extents[1]))
+        inside = arith.andi(numbers.is_below(y, patches.extents[0]), numbers.is_below(at, patches.results[0]))
+        end = arith.select(inside, numbers.scalar(end), numbers.scalar(0))
+        mask = arith.andi(
+            *(
+                arith.cmpi(predicate, numbers.spread(numbers.ramp(0, lanes), lanes), numbers.spread(bound, lanes))
+                for predicate, bound in ((arith.CmpIPredicate.sge, begin), (arith.CmpIPredicate.slt, end))
+            )
+        )
+        start = numbers.scalar(patches.offset(0, y, x, channel))
+        whole = ir.Operation.create("vector.maskedload", results=[kind], operands=[flat, start, mask, whole]).results[0]
+    return whole
