@@ -73,6 +73,7 @@ def run(
     threads: int = 1,
     rounds: int = 7,
     min_seconds: float = 0.03,
+    memory: int | None = None,
     done: Callable[[Result], object] = lambda result: None,
 ) -> list[Result]:
     """Measures cases; those that decode with keys and values that come from memory.
@@ -85,6 +86,7 @@ def run(
         threads: Of each contender.
         rounds: Samples of each contender.
         min_seconds: What a sample lasts at least.
+        memory: Bytes of keys and values that one query goes through in turn; None: twice what the caches hold.
         done: Told each result.
 
     Raises:
@@ -104,15 +106,15 @@ def run(
         beside = None if absent else AttenderProcess(PEERS[LIBRARY], threads, on, worker=_WORKER)
         if beside is not None:
             stack.callback(beside.close)
-        memory = working_sets(row, threads)["memory"]
+        size = working_sets(row, threads)["memory"] if memory is None else memory
         limits: dict[bool, Rate] = {}
         for case in cases:
             if case.decodes not in limits:
-                limit = StreamPeak(row, memory, on) if case.decodes else Peak(row, (asked, asked), on)
+                limit = StreamPeak(row, size, on) if case.decodes else Peak(row, (asked, asked), on)
                 limits[case.decodes] = limit
                 stack.callback(limit.close)
             rates = partial(_rates, limit=limits[case.decodes], rounds=rounds, min_seconds=min_seconds, on=on)
-            found.append(_measured(case, asked, row, beside, absent, rates, threads, memory))
+            found.append(_measured(case, asked, row, beside, absent, rates, threads, size))
             done(found[-1])
     return found
 

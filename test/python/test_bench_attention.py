@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Attention is measured: small cases, ours alone, and what is written about them."""
+
+import json
+
+import pytest
+from tilewright.bench.attention import SUITES, Case, page, run
+from tilewright.errors import TilewrightError
+
+CASES = [Case(2, 2, 20, 30, 16), Case(2, 1, 20, 20, 16, causal=True), Case(4, 2, 1, 64, 16)]
+
+
+@pytest.fixture(scope="module")
+def results():
+    return run(CASES, "f32", libraries=(), rounds=2, min_seconds=1e-4, memory=1 << 16)
+
+
+def test_every_case_is_measured_and_right(results):
+    assert [each.case for each in results] == CASES
+    for each in results:
+        assert set(each.rates) == {"tilewright", "limit"}
+        assert min(rate.median for rate in each.rates.values()) > 0
+        assert each.error < 1e-6
+        assert 0 < each.scratch < 2**20
+        assert each.absent == "not asked for"
+
+
+def test_work_is_what_is_seen_or_bytes_from_memory():
+    assert CASES[0].work("f32") == 2 * 2 * 20 * 30 * (16 + 16)
+    assert CASES[1].work("f32") == 2 * 2 * (20 * 21 // 2) * (16 + 16)
+    assert CASES[2].work("f32") == 2 * CASES[2].work("bf16") == 2 * 2 * 64 * 16 * 4
+    assert {each.keys for each in SUITES["decode"]} == {4096}
+
+
+def test_a_page_and_json_have_every_case(results):
+    text = page.markdown([results], "Results: attention", "tilewright bench --attention all")
+    assert [f"| {case} |" in text for case in CASES] == [True] * len(CASES)
+    assert "GB/s" in text
+    assert "- without torch: not asked for" in text
+    rows = json.loads(json.dumps([page.as_json(each) for each in results]))
+    assert [row["unit"] for row in rows] == ["GFLOP/s", "GFLOP/s", "GB/s"]
+
+
+def test_what_is_unknown_is_refused():
+    with pytest.raises(TilewrightError, match="no attention of 'i8'"):
+        run(CASES, "i8")
+    with pytest.raises(TilewrightError, match="no attention of mkl"):
+        run(CASES, "f32", libraries=("mkl",))
