@@ -41,7 +41,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         text=True,
         timeout=300,
         check=False,
-        env={**os.environ, "LD_LIBRARY_PATH": str(folder)},
+        env={**os.environ, "LD_LIBRARY_PATH": f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"},
     )
     assert done.returncode == 0, done.stderr
     return {row["case"]: row["failure"] for row in map(json.loads, done.stdout.splitlines())}

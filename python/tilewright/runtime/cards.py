@@ -117,10 +117,12 @@ def packages(wanted: str) -> tuple[Any, Any]:
         TargetError: One is missing.
     """
     try:
-        return import_module("cuda.core"), import_module("cuda.bindings.driver")
-    except ImportError as e:
+        core = import_module("cuda.core")
+        _ = core.Device, core.ObjectCode  # Releases before 1.0 had them elsewhere.
+        return core, import_module("cuda.bindings.driver")
+    except (ImportError, AttributeError) as e:
         raise TargetError(
-            f"the package cuda-core is missing: {e}",
+            f"the package cuda-core is missing, or too old: {e}",
             where=f"a kernel for {wanted}",
             expected="cuda-core and cuda-bindings, which launch kernels on NVIDIA's cards",
             remedy=f"pip install 'tilewright[cuda]'. {_EMULATED}",

@@ -65,6 +65,12 @@ _SMALL: Mapping[str, Mapping[str, int]] = MappingProxyType(
     }
 )
 """Sizes that the emulator is through with in a second."""
+_MODES: tuple[Mapping[str, int], ...] = (
+    {"bm": 128, "bn": 128, "cluster": 2},
+    {"bm": 64, "bn": 64, "pingpong": 1},
+    {"bm": 16, "bn": 128, "swapped": 1, "split": 2},
+)
+"""The other ways of `warpgroup`, each of which has waits and fences of its own."""
 CANDIDATES: tuple[Mapping[str, int], ...] = (
     {"bm": 128, "bn": 256, "consumers": 2, "cluster": 2},
     {"bm": 128, "bn": 256, "consumers": 2},
@@ -161,8 +167,10 @@ def _small(kind: str) -> Iterator[Kernel]:
     for strategy, names in _STRATEGIES.items():
         for name in names:
             every = ("nt",) if strategy == "warpgroup" and name in _ALONG_K else ("nn", "nt", "tn", "tt")
-            for layout in every if kind == "check" else every[:2]:
+            for layout in every if kind == "check" or strategy == "warpgroup" else every[:2]:
                 yield Kernel(name, layout, strategy, tuple(sorted(_SMALL[strategy].items())))
+    for sizes in _MODES:
+        yield Kernel("bf16", "nn", "warpgroup", tuple(sorted(sizes.items())))
 
 
 def shapes() -> Iterator[tuple[str, Shape]]:
