@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,6 +56,7 @@ def test_every_example_is_run_here():
         "12_chain.py",
         "13_resnet_bottleneck.py",
         "14_llama_decoder_i4.py",
+        "15_attention.py",
     ]
 
 
@@ -159,3 +161,8 @@ def test_packed_weights(run):
     printed = run(sys.executable, EXAMPLES / "05_packed_weights.py", 100, 200)
     assert printed.count("rows: right") == 4
     assert "refused: operand b: it is packed in another format: B of 200x100 f32" in printed
+
+
+def test_attention(run):
+    printed = run(sys.executable, EXAMPLES / "15_attention.py")
+    assert re.fullmatch(r"blocks: .* and decode: .*\n\d{6} bytes beyond operands\n", printed)

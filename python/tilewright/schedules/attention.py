@@ -96,9 +96,13 @@ def plan(spec: AttentionSpec, target: Target, parameters: Mapping[str, int]) -> 
         pairs=bool(intrinsic),
         intrinsic=intrinsic,
     )
-    while made.nr > 1 and scratch_bytes(spec, made) > _SCRATCH:
-        nr = made.nr // 2
-        made = replace(made, nr=nr, mr=_rows(target, nr), kc=_keys(spec, _rows(target, nr)))
+    while scratch_bytes(spec, made) > _SCRATCH and (made.nr > 1 or made.kc > made.mr):
+        # Fewer keys cost less than fewer queries, until little but the sums' rescaling would be left.
+        if made.kc > (2 if made.nr > 1 else 1) * made.mr:
+            made = replace(made, kc=max(1, made.kc // made.mr // 2) * made.mr)
+        else:
+            nr = made.nr // 2
+            made = replace(made, nr=nr, mr=_rows(target, nr), kc=_keys(spec, _rows(target, nr)))
     columns = max(1, min(-(-rows // made.rows), 256 // made.rows))
     while columns > 1 and scratch_bytes(spec, replace(made, columns=columns)) > _SCRATCH:
         columns -= 1
