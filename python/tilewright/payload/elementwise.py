@@ -106,12 +106,25 @@ def converted(value: ir.Value, work: str, element: str, compute: str) -> ir.Valu
     if work == "i32":
         value = arith.minsi(arith.maxsi(value, _constant(lo, work)), _constant(hi, work))
     else:
+        whole = _is_whole(value)
         most = _LARGEST_I32[work] if element == "i32" else float(hi)
         # The first comparison fails for NaN, so that it becomes the least.
         value = _select(arith.CmpFPredicate.OGT, value, _constant(float(lo), work))
-        value = _select(arith.CmpFPredicate.OLT, value, _constant(most, work))
-        value = arith.fptosi(_type("i32"), math.roundeven(value))
+        limited = _select(arith.CmpFPredicate.OLT, value, _constant(most, work))
+        value = arith.fptosi(_type("i32"), limited if whole else math.roundeven(limited))
     return value if element == "i32" else arith.trunci(_type(element), value)
+
+
+def _is_whole(value: ir.Value) -> bool:
+    """Whether a float is surely a whole number, or no number: rounded already, and whole numbers added to it."""
+    made = None if isinstance(value.owner, ir.Block) else value.owner.operation  # type: ignore[union-attr]
+    if made is None:
+        return False
+    if made.name == "arith.constant":
+        return float(made.attributes["value"].value).is_integer()  # type: ignore[attr-defined] - a number's attribute
+    if made.name in ("arith.addf", "arith.subf"):
+        return all(map(_is_whole, made.operands))
+    return made.name in ("math.roundeven", "math.floor", "arith.sitofp")
 
 
 def _select(predicate: arith.CmpFPredicate, x: ir.Value, y: ir.Value) -> ir.Value:
