@@ -88,13 +88,13 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
     if weights:
         for rows in range(2, _FEW + 1):
             yield _Rule((Test("m", rows, rows), Test("kn", from_memory)), {})
+    if threads > 1:
+        yield from _large(spec, None, (Test("mnk", _shared_work(spec, target)), Test("m", select.ROWS_TO_PACK)))
     if strips.takes(spec):
         rows = select.NARROW_PRODUCTS // dot.depth if spec.widens else _STREAMED_ROWS
         yield _Rule(
             (Test("m", most=rows), Test("kn", from_memory), *whole), {"m": min(rows // 2, 32), **deep}, "streamed"
         )
-    if threads > 1:
-        yield from _large(spec, None, (Test("mnk", _shared_work(spec, target)), Test("m", select.ROWS_TO_PACK)))
     yield _Rule((Test("n", most=lanes // 2), *whole), {"n": lanes // 2})
     # A B of one register tile's columns is its own panel.
     panel = unpacked_blocking(representative(spec, {}), target).nr

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import gcd
 
-from tilewright.dims import MAX_EXTENT
+from tilewright.dims import Dim, Extent, most
 from tilewright.dtypes import DType
 from tilewright.mlir import ir
 from tilewright.schedules import steps
@@ -14,6 +15,9 @@ from tilewright.schedules.blocking import Blocking, row_gap
 from tilewright.schedules.unpacked import register_tiles
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+
+_UNIT = 8
+"""What divides the sizes of blocks, and is enough for every instruction: 8 ways of a cache at least, whole vectors."""
 
 STREAMS = "mark_streams"
 """Attribute of a function whose operands of unknown size are larger than the caches."""
@@ -49,24 +53,36 @@ def strips(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blo
     steps.tile(product, [0, 0, p.kc])
     steps.clean(functions)
     steps.stage(steps.match_product(functions, spec), 0, row_gap(target, spec.a_type))
+    blocks = {name: _block(spec.extents[name], size) for name, size in (("m", p.mc), ("n", p.nc), ("k", p.kc))}
+    inside = replace(p, nc=most(blocks["n"]), kc=most(blocks["k"]))
     # The zeros are in the strip, to which all is added.
-    register_tiles(script, replace(spec, beta=1), target, replace(p, nc=MAX_EXTENT, kc=MAX_EXTENT))
+    register_tiles(script, replace(spec, beta=1, **blocks), target, inside)
+    sums, of_a = (spec.acc_type, blocks["n"]), (spec.a_type, blocks["k"])
     if not spec.beta:
-        _by_rows(functions, "linalg.fill", [spec.acc_type], lanes)
-    _by_rows(functions, "linalg.copy", [*[spec.acc_type] * spec.beta, spec.a_type, spec.acc_type], lanes)
+        _by_rows(functions, "linalg.fill", [sums], lanes)
+    _by_rows(functions, "linalg.copy", [*[sums] * spec.beta, of_a, sums], lanes)
 
 
-def _by_rows(functions: steps.Handle, kind: str, elements: Sequence[DType], lanes: int) -> None:
-    """Does the ops of a `kind`, on matrices of `elements` in program order, a row at a time, in vectors.
+def _block(extent: Extent, size: int) -> Extent:
+    """The extent of a block of at most `size`: known, where all blocks have the same."""
+    if isinstance(extent, int) and (extent <= size or extent % size == 0):
+        return min(extent, size)
+    return Dim(multiple=gcd(extent.multiple if isinstance(extent, Dim) else extent, _UNIT))
+
+
+def _by_rows(functions: steps.Handle, kind: str, matrices: Sequence[tuple[DType, Extent]], lanes: int) -> None:
+    """Does the ops of a `kind`, in program order on `matrices` of such elements and columns, a row at a time, in vectors.
 
     The last elements of a row, which do not fill one, are done one by one.
     """
     ops = steps.match(functions, kind)
-    for op in steps.split(ops, len(elements)) if len(elements) > 1 else [ops]:
+    for op, (_, columns) in zip(steps.split(ops, len(matrices)) if len(matrices) > 1 else [ops], matrices, strict=True):
         row, _ = steps.tile(op, [1, 0])
-        _, over = steps.tile(row, [0, lanes])
-        steps.peel(over)
+        if most(columns) > lanes:
+            _, over = steps.tile(row, [0, lanes])
+            if isinstance(columns, Dim) or columns % lanes:
+                steps.peel(over)
     steps.clean(functions)
-    for element in dict.fromkeys(elements):
-        vector = ir.RankedTensorType.get([1, lanes], ir.Type.parse(element.mlir))
+    for element, width in dict.fromkeys((element, min(most(columns), lanes)) for element, columns in matrices):
+        vector = ir.RankedTensorType.get([1, width], ir.Type.parse(element.mlir))
         steps.vectorize(steps.match(functions, kind, result_type=vector))
