@@ -177,7 +177,12 @@ def plan(
     # With sums in one order, whatever the extents, there is one strategy for all.
     one = name or ("packed" if select.fusing(spec) or spec.deterministic else None)
     fused = select.fusing(spec) and not (name or spec.deterministic)
-    rules = _fused_rules(spec) if fused else _large(spec, one) if one else _packed_rules() if spec.b_packed else _rules(spec, target, threads)
+    if fused:
+        rules = _fused_rules(spec)
+    elif one:
+        rules = _large(spec, one)
+    else:
+        rules = _packed_rules() if spec.b_packed else _rules(spec, target, threads)
     if 0 in (spec.m, spec.n, spec.k):
         return Plan("trivial", None, cases=(Case(spec, Plan("trivial", None), ()),))
     for rule in rules:
