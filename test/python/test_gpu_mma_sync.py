@@ -93,6 +93,12 @@ BROKEN = {
 }
 
 
+def test_a_missing_barrier_is_caught_where_a_prologue_is_computed() -> None:
+    spec = tw.MatmulSpec(m=64, n=64, k=80, a="bf16", b="i8", prologue_b=(tw.dequantize("n"),))
+    pattern, replacement, finding = BROKEN["a barrier is removed"]
+    check_that_breaking_is_caught(gpu.compile(spec, EMULATED, parameters=SMALL), spec, pattern, replacement, finding)
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_kernel_is_caught(name: str) -> None:
     pattern, replacement, finding = BROKEN[name]

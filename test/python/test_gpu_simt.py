@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from gpu_kernels import check
 from tilewright.emit.gpu import tool
-from tilewright.errors import OperandError, ScheduleError, TargetError
+from tilewright.errors import OperandError, ScheduleError, SpecError, TargetError
 from tilewright.runtime import gpu
 from tilewright.targets import nvidia
 
@@ -45,6 +45,29 @@ def test_one_kernel_serves_every_size() -> None:
         [(1, 1, 1), (64, 64, 16), (65, 1, 33), (7, 100, 15), (3, 4, 0), (0, 4, 5), (3, 0, 5)]
     ):
         check(kernel, tw.MatmulSpec(m=m, n=n, k=k, epilogue=(tw.bias("n"),)), seed=number)
+
+
+def test_batches_of_any_number_of_entries() -> None:
+    spec = tw.MatmulSpec(m=None, n=5, k=6, batch=(None, 2), b_batch=(2,))
+    kernel = gpu.compile(spec, SM_80.on("emulated"))
+    for entries in (1, 3, 0):
+        check(kernel, spec.at(4, 5, 6, entries, 2))
+    check(
+        gpu.compile(tw.MatmulSpec(m=4, n=5, k=6, batch=(0,)), SM_80.on("emulated")),
+        spec=tw.MatmulSpec(4, 5, 6, batch=(0,)),
+    )
+
+
+def test_what_is_not_done_is_refused() -> None:
+    for fields, what in (
+        ({"epilogue": (tw.softmax(),)}, "softmax"),
+        ({"epilogue": (tw.glu(),)}, "glu"),
+        ({"prologue_a": (tw.gather_rows(9),)}, "gather_rows"),
+        ({"b_packed": True}, "b_packed"),
+        ({"b": "bf16", "prologue_b": (tw.dequantize("gn", group=16), tw.cast("f32"))}, "groups"),
+    ):
+        with pytest.raises(SpecError, match=what):
+            gpu.compile(tw.MatmulSpec(m=4, n=5, k=32, **fields), SM_80)
 
 
 def test_sizes_can_be_chosen() -> None:

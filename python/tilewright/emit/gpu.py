@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
 
+from tilewright import groups
 from tilewright.dims import Dim
 from tilewright.emit import code
 from tilewright.emit.gpu_stages import GpuStages
@@ -41,6 +42,7 @@ def check(spec: MatmulSpec, target: GpuTarget) -> None:
     for wrong, what in (
         (spec.b_packed, "b_packed"),
         (spec.gathers, "gather_rows"),
+        (groups.grouped((*spec.chain_a.operands, *spec.chain_b.operands)), "groups of elements that share a scale"),
         (spec.has_rows, "softmax or a reduction of rows"),
         (spec.products > 1, "glu"),
     ):
@@ -109,11 +111,13 @@ def _with_open_extents(spec: MatmulSpec) -> MatmulSpec:
     """The same product of any extents.
 
     A spec promises no such thing where two elements share a byte: how long a row is in memory would not be known. Here calls
-    tell where each row starts, so that its check of that is passed over.
+    tell where each row starts, so that its check of that is passed over. Of a batch, extents of zero are open: no loop has so many.
     """
     made = copy(spec)
     for axis in ("m", "n", "k"):
         object.__setattr__(made, axis, Dim())
+    for batch in ("batch", "a_batch", "b_batch"):
+        object.__setattr__(made, batch, tuple(size or Dim() for size in getattr(spec, batch)))
     return made
 
 

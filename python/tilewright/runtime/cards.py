@@ -205,7 +205,7 @@ class Loaded:
         """
         sizes = gpu_call.launch(self._form, called, self._card.processors)
         words: list[int] = []
-        for array, (shape, strides) in zip(arrays, gpu_call.laid_out(called, arrays), strict=True):
+        for array, (shape, strides) in zip(arrays, gpu_call.laid_out(self._form.spec, called, arrays), strict=True):
             words += [gpu_call.address(array), gpu_call.address(array), 0, *shape, *strides]
         boxes = self._form.boxes
         memory = (ctypes.c_int64 * len(words))(*words)
@@ -215,7 +215,7 @@ class Loaded:
         places = [start + 8 * number for number in range(len(words))]
         places += [first + _MAP_BYTES * number for number in range(len(boxes))]
         for box, place in zip(boxes, places[len(words) :], strict=True):
-            self._encode(called, arrays, box, place)
+            self._encode(arrays, box, place)
         pointers = (ctypes.c_void_p * len(places))(*places)
         with reported(f"launching a kernel for {self._form.target.name}"):
             checked(
@@ -240,10 +240,10 @@ class Loaded:
             config.attrs, config.numAttrs = [attribute], 1
         return config
 
-    def _encode(self, called: MatmulSpec, arrays: Sequence[Array], box: Box, place: int) -> None:
+    def _encode(self, arrays: Sequence[Array], box: Box, place: int) -> None:
         """Writes the tensor map of an operand, innermost axis first, to an address."""
         driver = self._driver
-        shape, strides, address, size = _as_mapped(called, arrays, box.operand)
+        shape, strides, address, size = _as_mapped(self._form.spec, arrays, box.operand)
         given = (
             *(getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[size]}"), len(shape), address),
             *((ctypes.c_uint64 * len(shape))(*reversed(shape)), (ctypes.c_uint64 * len(shape))(*strides[-2::-1])),
@@ -289,7 +289,7 @@ def _as_mapped(
     elements is never read, and stands for one of some.
     """
     array = arrays[number]
-    axes = (*spec.operands, spec.result)[number].looped(spec.batch)
+    axes = gpu_call.looped(spec, number)
     shape = tuple(array.shape[axis] for axis in axes)
     step = gpu_call.ALIGNMENT
     if 0 in shape:

@@ -228,11 +228,11 @@ def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any,
         aligned, lambda stages: EmulatedGpuKernel(_as_nvvm(stages), _ENTRY), boxed=gpu_call.is_aligned(arrays[-1])
     )
     arguments: list[Any] = []
-    for array, (shape, strides) in zip(arrays, gpu_call.laid_out(called, arrays), strict=True):
+    for array, (shape, strides) in zip(arrays, gpu_call.laid_out(kernel.spec, called, arrays), strict=True):
         arguments += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
     last = len(arrays) - 1
     for box in form.boxes:
-        array = _some(_looped(called, arrays, box.operand))
+        array = _some(_looped(kernel.spec, arrays, box.operand))
         arguments.append(TensorMap(array, box.shape, box.swizzle, writable=box.operand == last, by_value=True))
     emulated(gpu_call.launch(form, called, _EMULATED_PROCESSORS), *arguments, seed=seed)
 
@@ -248,7 +248,7 @@ def _as_nvvm(stages: GpuStages) -> str:
 
 def _looped(spec: MatmulSpec, arrays: Sequence[np.ndarray[Any, Any]], number: int) -> np.ndarray[Any, Any]:
     """An operand, or the result, with those axes of a batch that the kernel takes: the others have one entry."""
-    axes = (*spec.operands, spec.result)[number].looped(spec.batch)
+    axes = gpu_call.looped(spec, number)
     array = arrays[number]
     return array[tuple(slice(None) if axis in axes else 0 for axis in range(array.ndim))]
 
@@ -269,7 +269,7 @@ def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, A
     """Runs the kernel on a Vulkan device, on copies of the operands."""
     form, shader = kernel.code(True, lambda stages: _shader(stages, len(arrays) + 1))
     copies = [np.ascontiguousarray(array) for array in arrays]
-    layouts = gpu_call.laid_out(called, copies)
+    layouts = gpu_call.laid_out(kernel.spec, called, copies)
     sizes = np.array([number for shape, strides in layouts for number in (*shape, *strides)], np.int32)
     shader(gpu_call.grid(called, form.sizes), [sizes, *copies])
     arrays[-1][...] = copies[-1]

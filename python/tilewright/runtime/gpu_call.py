@@ -57,12 +57,22 @@ def grid(spec: MatmulSpec, sizes: Any) -> tuple[int, int, int]:  # noqa: ANN401 
     return -(-spec.n // sizes.bn), rows, entries
 
 
-def laid_out(spec: MatmulSpec, arrays: Sequence[Array]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Extents and strides, in elements, of each operand and the result as the product has them."""
+def looped(spec: MatmulSpec, number: int) -> tuple[int, ...]:
+    """The axes of an operand, or of the result, that a kernel of `spec` takes.
+
+    Of a batch, they are those with more than one entry, and those of which only a call tells how many they have.
+    """
+    return (*spec.operands, spec.result)[number].looped(spec.batch)
+
+
+def laid_out(
+    spec: MatmulSpec, call: MatmulSpec, arrays: Sequence[Array]
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Extents and strides, in elements, of each operand and the result as a kernel of `spec` has them in a call."""
     layouts = []
-    operands, transposed = (*spec.operands, spec.result), (*spec.transposed, False)
-    for operand, array, swapped in zip(operands, arrays, transposed, strict=True):
-        axes = [*operand.looped(spec.batch)]
+    operands, transposed = (*call.operands, call.result), (*spec.transposed, False)
+    for number, (operand, array, swapped) in enumerate(zip(operands, arrays, transposed, strict=True)):
+        axes = [*looped(spec, number)]
         if swapped:
             axes[-2:] = axes[:-3:-1]
         shared = operand.type.packed

@@ -139,6 +139,7 @@ def read_form(folder: Path, kernel: Kernel) -> Any:  # noqa: ANN401 - what `card
         sizes=SimpleNamespace(**about["sizes"]),
         boxes=boxes,
         shared_bytes=about["shared_bytes"],
+        spec=kernel.spec,
         target=targets.gpu(plan.TARGET),
     )
 

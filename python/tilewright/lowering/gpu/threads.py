@@ -84,9 +84,11 @@ class Sharing:
             self._of(next(given)) if extent == dynamic else extent
             for extent in ir.DenseI64ArrayAttr(loop.attributes["staticUpperBound"])
         ]
-        for argument, extent in zip(reversed(list(block.arguments)), reversed(extents), strict=True):
+        first, *others = block.arguments
+        for argument, extent in zip(reversed(others), reversed(extents[1:]), strict=True):
             entry, place = divide(entry, extent)
             self._values[argument] = value(place)
+        self._values[first] = value(entry)
         before, found = _ops(block)[:inner], _ops(block)[inner]
         for op in before:
             self._emit(op)
