@@ -51,6 +51,9 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     ({"m": 1, "n": 70, "k": 1000, "a": "bf16", "layout": "nt", "epilogue": (tw.bias("n"), tw.residual("mn"))}, {}),
     ({"m": 70, "n": 70, "k": 64, "a": "bf16", "layout": "tt", "beta": 1}, {"bm": 72, "bn": 64, "consumers": 1, "swapped": 1}),
     ({"m": 30, "n": 70, "k": 64, "a": "i8", "layout": "nt"}, {"bm": 32, "bn": 128, "swapped": 1}),
+    # Rows of boxes of C that are no longer than 64 bytes, or 16.
+    ({"m": 70, "n": 170, "k": 40, "a": "bf16", "c": "f8E4M3FN"}, {"bm": 64, "bn": 192, "consumers": 1, "stages": 2}),
+    ({"m": 13, "n": 70, "k": 40, "a": "bf16", "c": "f8E4M3FN"}, {}),
 ]  # fmt: skip
 
 
@@ -167,6 +170,19 @@ def test_the_assembler_moves_registers_and_spills_none(
     assert len(re.findall(r"\bUSETMAXREG\b", sass)) == 2
     assert "UTMALDG" in sass
     assert "UTMASTG" in sass
+
+
+def test_registers_suffice_where_threads_store_c() -> None:
+    if tool("ptxas") is None:
+        pytest.skip("there is no ptxas")
+    spec = tw.MatmulSpec(m=512, n=512, k=512, a="bf16", epilogue=(tw.bias("n"),))
+    assert gpu.compile(spec, SM_90A, parameters={"bn": 256}).assembled(boxed=False).spill_bytes == 0
+
+
+def test_sums_of_parts_of_k_have_to_fit() -> None:
+    spec = tw.MatmulSpec(m=256, n=128, k=256, a="bf16")
+    with pytest.raises(ScheduleError, match="131072 bytes of sums with split=2; expected at most the 98304"):
+        gpu.compile(spec, SM_90A, "warpgroup", {"bm": 256, "bn": 128, "split": 2, "stages": 2})
 
 
 def test_a_result_that_is_not_waited_for_is_refused() -> None:

@@ -23,6 +23,7 @@ from math import gcd
 from tilewright.lowering.gpu import shared
 from tilewright.lowering.gpu.boxes import Box
 from tilewright.lowering.gpu.index import Index, add, divide, multiply, value
+from tilewright.lowering.gpu.meetings import elected
 from tilewright.lowering.gpu.staging import bits
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm, scf, vector
@@ -105,7 +106,7 @@ class BoxStores:
         """Begins the copy of the box to C, where its first element has those indices."""
         fence_copies()
         self._meet()
-        one = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, value(self._lane), value(0)))
+        one = scf.IfOp(elected())
         with ir.InsertionPoint(one.then_block):
             coordinates = [shared.as_i32(each) for each in reversed(at)]
             source = shared.pointer(self._memory, self._place)

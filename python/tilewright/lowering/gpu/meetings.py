@@ -29,6 +29,14 @@ def meet_cluster() -> None:
     nvvm.cluster_wait()
 
 
+def elected() -> ir.Value:
+    """Whether a thread is the one that does something for its warp, all of whose threads are here: always the same one.
+
+    The assembler then knows that it is alone: what copies take needs no loop over the threads' values.
+    """
+    return nvvm.elect_sync(ir.IntegerType.get_signless(1))
+
+
 def await_turn(consumer: Index) -> None:
     """Waits until the other of two consumers has let this one go on."""
     nvvm.barrier(

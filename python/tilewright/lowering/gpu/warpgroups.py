@@ -44,7 +44,7 @@ from tilewright.lowering.gpu.boxes import Box, BoxedTile, boxed
 from tilewright.lowering.gpu.consumers import WARP, WarpGroups
 from tilewright.lowering.gpu.index import Index, add, below, divide, multiply, value
 from tilewright.lowering.gpu.loads import axes_of, place_of, reads_of
-from tilewright.lowering.gpu.meetings import await_turn, give_turn, meet_cluster, set_registers
+from tilewright.lowering.gpu.meetings import await_turn, elected, give_turn, meet_cluster, set_registers
 from tilewright.lowering.gpu.partial_sums import PartialSums
 from tilewright.lowering.gpu.ring import Ring, Turn, cluster_address
 from tilewright.lowering.gpu.threads import Sharing
@@ -132,6 +132,8 @@ class Specialised(Sharing):
         first = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, self._thread, value(0)))
         with ir.InsertionPoint(first.then_block):
             self._ring.initialise()
+            for map_ in self._maps:
+                nvvm.prefetch(map_, tensormap=True)
             scf.yield_([])
         if sizes.blocks > 1:
             meet_cluster()
@@ -229,13 +231,16 @@ class Specialised(Sharing):
             turn = Turn(*loop.inner_iter_args)
             self._enter(before, self._order.place(loop.induction_variable))
             lower, upper, steps = self._steps(over_k)
-            one = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, self._thread, value(0)))
-            with ir.InsertionPoint(one.then_block):
-                inner = scf.ForOp(lower, upper, value(self._sizes.bk), turn.values)
-                with ir.InsertionPoint(inner.body):
-                    now = Turn(*list(inner.inner_iter_args))
-                    self._copy_step(over_k, inner.induction_variable, now)
-                    scf.yield_(self._ring.after(now).values)
+            warp = scf.IfOp(below(self._thread, WARP))
+            with ir.InsertionPoint(warp.then_block):
+                one = scf.IfOp(elected())
+                with ir.InsertionPoint(one.then_block):
+                    inner = scf.ForOp(lower, upper, value(self._sizes.bk), turn.values)
+                    with ir.InsertionPoint(inner.body):
+                        now = Turn(*list(inner.inner_iter_args))
+                        self._copy_step(over_k, inner.induction_variable, now)
+                        scf.yield_(self._ring.after(now).values)
+                    scf.yield_([])
                 scf.yield_([])
             if self._sizes.split > 1:
                 meet_cluster()
