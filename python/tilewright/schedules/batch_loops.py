@@ -42,22 +42,25 @@ def take_apart(script: steps.Script, spec: MatmulSpec, blocks: Sequence[Sequence
     if spec.fused:
         steps.mark(op, _RESULT)
     shared = shared_axes(spec)
-    if blocks and not spec.fused:
+    apart = bool(blocks) and bool(spec.prologue_a or spec.prologue_b)
+    if apart:
         for operand, mark in _prologues(spec):
-            steps.mark(steps.producer(op, operand), mark)
+            steps.mark(steps.producer(_match_product(script, spec), operand), mark)
     zeros = [0] * len(spec.batch_axes)
     around = [_one(spec, axis) for axis in spec.b_axes]
     inside = [_one(spec, axis) for axis in shared]
     for sizes in (*around, *([*zeros, *each] for each in blocks), *inside):
-        if spec.fused:
+        if spec.fused and apart:
+            op, loop = _tile_with_product(script, spec, op, sizes[:-1])
+        elif spec.fused:
             op, loop = steps.tile_with_producers(op, sizes[:-1])
         elif blocks:  # A block of K adds to what another one left: C is filled with zeros before all.
             op, loop = steps.tile(op, sizes)
-            if sizes in (*around, *inside):
-                _take_prologues(script, spec, loop)
         else:
             op, loop = steps.tile_with_producers(op, sizes)
         if sizes in (*around, *inside):
+            if apart:
+                _take_prologues(script, spec, loop)
             steps.mark(loop, _ENTRIES)
     drop_batch(script.functions, spec)
     if spec.fused or spec.has_rows:  # Sums wait in a scratch of one product, not of all of them.
@@ -65,9 +68,23 @@ def take_apart(script: steps.Script, spec: MatmulSpec, blocks: Sequence[Sequence
 
 
 def _prologues(spec: MatmulSpec) -> list[tuple[int, str]]:
-    """The operands of the product that a prologue makes, each with a mark for it."""
-    made = ((0, spec.prologue_a), (1, spec.prologue_b))
+    """The operands of the product that a prologue makes for each entry, each with a mark for it."""
+    # A B that all entries share is computed, and packed, outside of the loops over them.
+    made = ((0, spec.prologue_a), (1, spec.prologue_b if spec.b_axes else ()))
     return [(operand, f"prologue_of_{'ab'[operand]}") for operand, entries in made if entries]
+
+
+def _tile_with_product(
+    script: steps.Script, spec: MatmulSpec, op: steps.Handle, sizes: Sequence[int]
+) -> tuple[steps.Handle, steps.Handle]:
+    """Tiles as `steps.tile_with_producers` does, but leaves outside what prologues make of A and B, until `_take_prologues`."""
+    kind = transform.AnyOpType.get()
+    tiled, loop = steps.tile(op, sizes)
+    product = _match_product(script, spec)
+    producers = transform.merge_handles([product, steps.producer(product, 2)], deduplicate=True)
+    loop = structured.FuseIntoContainingOp(kind, kind, producers, loop).results[1]
+    steps.merge_slices(script.functions)
+    return tiled, loop
 
 
 def _take_prologues(script: steps.Script, spec: MatmulSpec, loop: steps.Handle) -> None:
@@ -114,8 +131,11 @@ def _one(spec: MatmulSpec, axis: int) -> list[int]:
 
 def _match_batch(script: steps.Script, spec: MatmulSpec) -> steps.Handle:
     """Finds the op that makes the results of all products."""
-    if spec.fused:
-        return steps.match_result(script, spec)
+    return steps.match_result(script, spec) if spec.fused else _match_product(script, spec)
+
+
+def _match_product(script: steps.Script, spec: MatmulSpec) -> steps.Handle:
+    """Finds the ops of a batch that multiply and add."""
     if spec.a_type.kind == spec.b_type.kind:
         return steps.match(script.functions, "linalg.contract")
     kinds = [*["parallel"] * (len(spec.batch_axes) + 2), "reduction"]
