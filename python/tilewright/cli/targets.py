@@ -12,9 +12,9 @@ from tilewright.targets import Availability, Target
 from tilewright.targets.registry import GPUS
 
 _GPUS = {
-    "nvidia": "run by the emulator, --device emulated",
+    "nvidia": "run on a card, or by the emulator, --device emulated",
     "vulkan": "run on a Vulkan device",
-    "amd": "compiled only",
+    "amd": "run by the emulator, --device emulated",
 }
 """By family of GPUs, what becomes of their kernels here."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.lowering.gpu import mma_types
+from tilewright.lowering.gpu import matrix_cores, mma_types
 from tilewright.schedules import outer_blocks, scalable_blocks
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -82,6 +82,9 @@ def _as_stored_in_panels(spec: MatmulSpec, dot: Dot) -> tuple[str, str]:
 
 def _of_gpu(spec: MatmulSpec, target: GpuTarget) -> Cell:
     types = (spec.a_stored.name, spec.b_stored.name)
+    if matrix_cores.does(spec, target):
+        (instruction,) = (name for name in target.instructions if name in matrix_cores.INSTRUCTIONS)
+        return Cell(types, (spec.a_type.name, spec.b_type.name), instruction, "matrix_cores")
     pair = mma_types.multiplied(spec, target)
     strategy = "simt" if pair is None else "mma_sync"
     wide = spec.acc_type.name
