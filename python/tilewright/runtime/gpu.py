@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Kernels for GPUs: compiled anywhere, run by the emulator."""
+"""Kernels for GPUs: compiled anywhere, run on a card, by the emulator, or by Vulkan."""
 
 from __future__ import annotations
 
