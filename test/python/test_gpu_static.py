@@ -91,7 +91,8 @@ def test_a_table(run: Run, tmp_path: Path) -> None:
     found = json.loads(file.read_text())
     assert [(each["target"], each["strategy"]) for each in found][:2] == [("sm_80", "simt"), ("sm_80", "mma_sync")]
     assert found[1]["right"] is True
-    assert found[-1]["right"] is None
+    assert found[-1]["right"] is True
+    assert found[-1]["strategy"] == "matrix_cores"
     assert found[-1]["spills"] == 0
     if tool("ptxas") and tool("nvdisasm"):
         assert found[1]["spills"] == 0
