@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from processes import in_new_process
 from tilewright.dtypes import to_numpy
+from tilewright.emit import operators
 from tilewright.payload.reference import within_bound
 
 needs_qemu = pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 is not installed")
@@ -137,6 +138,7 @@ FORMS = {
     "columns": tw.Conv2dSpec(2, 9, 11, 5, 24, 3, 3, padding=1, layout="nchw", a="f16"),
     "depthwise": tw.Conv2dSpec(1, 9, 11, 37, 37, 3, 3, padding="same", groups=37, epilogue=(tw.bias(), tw.residual())),
     "pointwise": tw.Conv2dSpec(2, 5, 7, 24, 40, 1, 1, epilogue=(tw.bias(), tw.residual())),
+    "in place": tw.Conv2dSpec(2, 14, 7, 64, 64, 1, 1, a="bf16", epilogue=(tw.bias(),)),
     "bytes": tw.Conv2dSpec(1, 9, 9, 64, 32, 3, 3, a="u8", b="i8", padding=1, epilogue=(tw.quantize(900.0, 9, "u8"),)),
 }
 
@@ -187,6 +189,16 @@ def test_patches_are_never_there_as_a_whole():
     assert f"{spec.pixels}x{spec.depth}" not in text
     depthwise = tw.compile(tw.Conv2dSpec(1, 56, 56, 64, 64, 3, 3, padding=1, groups=64))
     assert depthwise.metadata.workspace_bytes == 0
+
+
+@is_x86
+def test_a_pointwise_convolution_reads_images_where_they_lie():
+    spec = tw.Conv2dSpec(1, 28, 28, 64, 64, 1, 1, w_packed=True)
+    text = operators.build(spec, tw.targets.get("x86-64-v4"), until="bufferized").texts["bufferized"]
+    kernel = text[: text.index("@matmul_pack_b")]
+    assert "vector.contract" in kernel
+    assert "memref<56x14x64xf32, strided<[896, 64, 1], offset: ?>>" in kernel
+    assert kernel.count("vector.transfer_write") == 1
 
 
 def test_padding_is_not_multiplied_with_what_is_not_finite():

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from tilewright.emit.modules import Builder, Built, FunctionPart, ProductPart
-from tilewright.lowering import depthwise, patches
+from tilewright.lowering import depthwise, in_place, patches
 from tilewright.lowering.patches import Patches
 from tilewright.mlir import ir
 from tilewright.operator_specs.conv2d import Conv2dSpec
@@ -56,6 +56,8 @@ class _Products(Builder):
     def bufferized(self, product: ProductPart) -> None:
         """Lets the product read its patches from the images."""
         if self._spec.is_pointwise:
+            if product.plan.name == "packed" and self._spec.layout == "nhwc" and self._spec.groups == 1:
+                in_place.read(product.module, product.spec)
             return
         operand, images, dot = conv2d.patched_operand(self._spec), patches_of(self._spec), self._dot(product.spec)
         # Tile registers, and multiply-adds by lane, take loops over K of a known length.
