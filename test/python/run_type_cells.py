@@ -4,7 +4,7 @@
 Usage: run_type_cells.py FAMILY…    x86, amx, arm, nvidia, vulkan, amd
 
 Cells of several targets that are the same code, as far as instructions and vectors tell, are run once. Each is announced before it
-is run; what cannot be run here is only compiled.
+is run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from tilewright.targets.gpu import GpuTarget
 from tilewright.targets.registry import GPUS
 
 M, N, K = 5, 19, 37
-_WARPS = {"bm": 32, "bn": 32, "wm": 32, "wn": 32, "stages": 2}
+_SIZES = {
+    "mma_sync": {"bm": 32, "bn": 32, "wm": 32, "wn": 32, "stages": 2},
+    "matrix_cores": {"bm": 32, "bn": 32, "wm": 16, "wn": 16},
+}
 _LOOKUPS = frozenset({"avx512bw", "avx512vbmi", "f16c", "avx512bf16", "bf16"})
 """Features that decide how elements are widened."""
 
@@ -57,7 +60,7 @@ def run(family: str, target: tw.Target | GpuTarget, cell: Cell) -> None:
     a, b = cell.types
     spec = tw.MatmulSpec(M, N, K, a=a, b=b)
     if isinstance(target, GpuTarget):
-        sizes = _WARPS if cell.strategy in ("mma_sync", "matrix_cores") else None
+        sizes = _SIZES.get(cell.strategy)
         card = target if family == "vulkan" else target.on("emulated")
         kernel = tw.compile(spec, target=card, schedule=cell.strategy, parameters=sizes, cache=False)
     elif family == "amx":
