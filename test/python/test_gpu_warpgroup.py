@@ -40,6 +40,8 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     ({"m": 300, "n": 130, "k": 130, "a": "bf16", "c": "bf16", "epilogue": (tw.bias("m"), tw.relu())}, TURNS),
     ({"m": 300, "n": 130, "k": 0, "a": "bf16"}, TURNS),
     ({"m": 300, "n": 70, "k": 130, "a": "bf16", "layout": "nt"}, {"bm": 256, "bn": 64}),
+    # 11 rows of tiles in bands of 3.
+    ({"m": 700, "n": 130, "k": 40, "a": "bf16", "c": "bf16"}, {"bm": 64, "bn": 64, "consumers": 1, "band": 3}),
     # Three rows of tiles in clusters of two: one block has none in the last one.
     ({"m": 300, "n": 70, "k": 200, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2}),
     ({"m": 200, "n": 70, "k": 136, "a": "bf16", "layout": "tt"}, {**TURNS, "cluster": 2}),
@@ -118,6 +120,8 @@ def test_sizes_follow_the_shape() -> None:
         chosen(None, None, None, cluster=2, split=2)
     with pytest.raises(ScheduleError, match="bm a multiple of 128"):
         chosen(None, None, None, bm=64)
+    with pytest.raises(ScheduleError, match="40 columns on i8"):
+        chosen(None, None, None, "i8", bm=40, bn=128, swapped=1)
 
 
 def test_what_instructions_do_not_take_is_for_another_strategy() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+from tilewright.errors import ScheduleError
 from tilewright.schedules.block_tile import with_sizes
 from tilewright.schedules.warpgroup import ROW_BYTES, ROWS, WarpGroupTile
 from tilewright.spec import MatmulSpec
@@ -19,6 +20,9 @@ _MOST_STAGES = 8
 _MOST_SPLIT = 8
 _LEAST_STEPS = 4
 """Steps over K of a block at least, where several share a tile."""
+_INTEGER_COLUMNS, _FREE_COLUMNS = 16, 32
+"""Instructions on integers have a multiple of so many columns, when they have more than the latter. Source: the PTX ISA manual, "Register
+Fragments and Shared Memory Matrix Layouts" of wgmma."""
 _SHAPE = frozenset({"bm", "bn", "consumers", "pingpong", "cluster", "split", "swapped"})
 
 
@@ -38,7 +42,14 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Warp
     rows, columns = chosen.get("bm", _ROWS), chosen["bn"]
     slot = (rows + columns) * chosen["bk"] * stored.bits // 8
     chosen.setdefault("stages", max(2, min(_MOST_STAGES, _TILE_BYTES // slot)) if slot > 0 else 2)
-    return with_sizes(WarpGroupTile, chosen)
+    made = with_sizes(WarpGroupTile, chosen)
+    if stored.kind != "float" and made.across > _FREE_COLUMNS and made.across % _INTEGER_COLUMNS:
+        raise ScheduleError(
+            f"instructions of {made.across} columns on {stored}",
+            where="schedule parameters",
+            expected=f"a multiple of {_INTEGER_COLUMNS} above {_FREE_COLUMNS}",
+        )
+    return made
 
 
 def _shape(spec: MatmulSpec, target: GpuTarget, usual: Mapping[str, int]) -> dict[str, int]:
