@@ -9,7 +9,7 @@ from math import lcm, prod
 
 from tilewright.dims import MAX_EXTENT, Dim, Extent, divided_by, extent, least, most
 from tilewright.errors import SpecError
-from tilewright.schedules import select, strips
+from tilewright.schedules import select, strip_form
 from tilewright.schedules.blocking import Blocking, ceil_div, held_bytes, most_rows, unpacked_blocking
 from tilewright.schedules.plan import Case, Plan, Test
 from tilewright.schedules.threads import LEAST_CYCLES, cycles, used
@@ -90,7 +90,7 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
             yield _Rule((Test("m", rows, rows), Test("kn", from_memory)), {})
     if threads > 1:
         yield from _large(spec, None, (Test("mnk", _shared_work(spec, target)), Test("m", select.ROWS_TO_PACK)))
-    if strips.takes(spec):
+    if strip_form.takes(spec):
         rows = select.NARROW_PRODUCTS // dot.depth if spec.widens else _STREAMED_ROWS
         yield _Rule(
             (Test("m", most=rows), Test("kn", from_memory), *whole), {"m": min(rows // 2, 32), **deep}, "streamed"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.mlir import ir
-from tilewright.schedules import batch_loops, steps, strips
+from tilewright.schedules import batch_loops, steps, strip_form, strips
 from tilewright.schedules.blocking import Blocking, row_gap
 from tilewright.schedules.unpacked import register_tiles
 from tilewright.spec import MatmulSpec
@@ -48,7 +48,7 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     with steps.script() as script:
         functions = script.functions
         steps.record(functions, streamed, p, target)
-        if strips.takes(spec):
+        if strip_form.takes(spec):
             strips.strips(script, spec, target, p)
             return script.module
         batch_loops.take_apart(script, spec)

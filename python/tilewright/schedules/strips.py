@@ -23,12 +23,6 @@ STREAMS = "mark_streams"
 """Attribute of a function whose operands of unknown size are larger than the caches."""
 
 
-def takes(spec: MatmulSpec) -> bool:
-    """Whether `strips` makes the loops of a product: of rows as they are stored, to the sums of which nothing is done."""
-    plain = not (spec.has_entries or spec.fused or spec.batch or spec.a_transposed or spec.b_transposed)
-    return bool(spec.dynamic) and spec.m != 1 and plain
-
-
 def strips(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blocking) -> None:
     """Makes the loops of `streamed.streamed` for extents that only a call tells, of a product that nothing is done to.
 
