@@ -9,7 +9,8 @@ whole and |r| <= ln 2 / 2, so that exp(x) = 2**n · (1 + p) with p = exp(r) - 1 
 2**n · p + (2**n - 1), accurate for small x too, and
 
 - tanh(x) = u / (u + 2) with u = exp(2|x|) - 1, and the sign of x;
-- erf(x) = 1 - exp(-g) with g = -log(1 - erf|x|) = |x| + |x|·h(|x|), a smooth function, and the sign of x;
+- erf(x) = 1 - exp(-g) with g = -log(1 - erf|x|) = |x| + |x|·h(|x|), a smooth function, and the sign of x, but with AVX-512: see
+  `table_functions`;
 - log(x) = e·ln 2 + log(1 + f), with x = 2**e · (1 + f) and -1/3 <= f < 1/3.
 
 The polynomials q, h and that of log are minimax fits (Lawson's iteration), weighted by what each counts in the result: their own
@@ -19,8 +20,10 @@ error is below a tenth of half a unit in the last place. docs/reference/epilogue
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf, nan
 
+from tilewright.lowering import table_functions
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, math
 from tilewright.targets.base import Target
@@ -80,16 +83,21 @@ def expand(module: ir.Operation, target: Target | GpuTarget) -> bool:
             left = True
             continue
         with ir.InsertionPoint(op), op.location:
-            value = FUNCTIONS[op.name](_Numbers(op.operands[0].type, target), op.operands[0])
+            value = None
+            if op.name == "math.erf" and "avx512f" in target.features:
+                value = table_functions.erf(partial(Numbers, target=target), op.operands[0])
+            if value is None:
+                value = FUNCTIONS[op.name](Numbers(op.operands[0].type, target), op.operands[0])
         op.results[0].replace_all_uses_with(value)
         op.erase()
     return left
 
 
-class _Numbers:
+class Numbers:
     """Arithmetic on f32, or on each element of a vector of them."""
 
     def __init__(self, kind: ir.Type, target: Target | GpuTarget) -> None:
+        """Takes the type of the numbers, and what computes with them."""
         self.floats = kind
         i32 = ir.IntegerType.get_signless(32)
         self.integers: ir.Type = i32
@@ -98,9 +106,11 @@ class _Numbers:
         self._fused = target.architecture != "x86_64" or "fma" in target.features
 
     def number(self, value: float) -> ir.Value:
+        """A constant, in each element."""
         return self._constant(self.floats, ir.FloatAttr.get(ir.F32Type.get(), value))
 
     def integer(self, value: int) -> ir.Value:
+        """The same of 32-bit integers."""
         return self._constant(self.integers, ir.IntegerAttr.get(ir.IntegerType.get_signless(32), value))
 
     def _constant(self, kind: ir.Type, value: ir.Attribute) -> ir.Value:
@@ -149,7 +159,7 @@ class _Numbers:
         return self.fma(p, power, arith.subf(power, self.number(1.0)))
 
 
-def _exp(numbers: _Numbers, x: ir.Value) -> ir.Value:
+def _exp(numbers: Numbers, x: ir.Value) -> ir.Value:
     n, p = numbers.reduced(numbers.at_most(numbers.at_least(x, _LEAST_EXP), _MOST_EXP))
     # In two steps, as 2**n itself may be beyond the range.
     half = arith.shrsi(n, numbers.integer(1))
@@ -157,20 +167,20 @@ def _exp(numbers: _Numbers, x: ir.Value) -> ir.Value:
     return arith.mulf(numbers.fma(p, first, first), second)
 
 
-def _tanh(numbers: _Numbers, x: ir.Value) -> ir.Value:
+def _tanh(numbers: Numbers, x: ir.Value) -> ir.Value:
     magnitude = numbers.at_most(math.absf(x), _MOST_TANH)
     u = numbers.expm1(arith.addf(magnitude, magnitude))
     return math.copysign(arith.divf(u, arith.addf(u, numbers.number(2.0))), x)
 
 
-def _erf(numbers: _Numbers, x: ir.Value) -> ir.Value:
+def _erf(numbers: Numbers, x: ir.Value) -> ir.Value:
     magnitude = numbers.at_most(math.absf(x), _MOST_ERF)
     minus = arith.negf(magnitude)
     g = numbers.fma(minus, numbers.polynomial(magnitude, _ERF), minus)
     return math.copysign(numbers.expm1(g), x)
 
 
-def _log(numbers: _Numbers, x: ir.Value) -> ir.Value:
+def _log(numbers: Numbers, x: ir.Value) -> ir.Value:
     zero = numbers.number(0.0)
     small = arith.cmpf(arith.CmpFPredicate.OLT, x, numbers.number(2.0**-126))
     normal = arith.select(small, arith.mulf(x, numbers.number(2.0**23)), x)
@@ -192,7 +202,7 @@ def _log(numbers: _Numbers, x: ir.Value) -> ir.Value:
     return arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, x, zero), numbers.number(-inf), value)
 
 
-FUNCTIONS: dict[str, Callable[[_Numbers, ir.Value], ir.Value]] = {
+FUNCTIONS: dict[str, Callable[[Numbers, ir.Value], ir.Value]] = {
     "math.exp": _exp,
     "math.log": _log,
     "math.tanh": _tanh,
