@@ -57,6 +57,25 @@ def test_any_size_by_each_strategy(schedule, dtypes):
         assert_call(kernel, *sizes)
 
 
+STREAMED: list[tuple[tuple[Any, Any, Any], dict[str, Any]]] = [
+    (ANY, {"beta": 1}),
+    ((None, 70, tw.Dim(multiple=2)), {"a": "bf16"}),
+    ((20, None, 33), {}),
+    ((None, 64, 20), {"a": "u8", "b": "i8"}),
+    ((9, 40, None), {"beta": 1}),
+]
+
+
+@pytest.mark.parametrize(("extents", "fields"), STREAMED, ids=str)
+def test_blocks_of_streamed_products(extents, fields):
+    """With blocks smaller than the extents, so that there are several of each, and short ones."""
+    spec = tw.MatmulSpec(*extents, **fields)
+    kernel = tw.compile(spec, schedule="streamed", parameters={"mr": 3, "nr": 32, "nc": 64, "kc": 16})
+    for sizes in call_sizes(spec, 10, seed=3):
+        assert_call(kernel, *sizes)
+    assert_call(kernel, *(300 if each is None else each if isinstance(each, int) else 100 for each in extents))
+
+
 @pytest.mark.parametrize(
     ("dims", "fields"),
     [
