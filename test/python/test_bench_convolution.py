@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The comparison of convolutions: its layers, what it measures, how it is asked for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from tilewright.bench import convolution
+from tilewright.bench.convolution import Layer, page
+from tilewright.cli.bench import bench
+from tilewright.errors import TilewrightError
+
+
+def test_layers_of_resnet50():
+    layers = convolution.LAYERS["resnet50"]
+    assert len(layers) == len(set(layers)) == 23
+    assert [layers[0].result, layers[-1].result] == [112, 7]
+    assert str(layers[0]) == "224x224x3, 7x7x64, stride 2"
+    assert layers[0].flops == 2 * 112 * 112 * 64 * 147
+    assert {layer.reach for layer in layers} == {1, 3, 7}
+
+
+@pytest.mark.parametrize("asked", ["f32", "i8"])
+def test_a_layer_is_checked_and_measured(asked):
+    layer = Layer(6, 8, 16, 3, 1, 1)
+    (result,) = convolution.run([layer], asked, libraries=(), rounds=2, min_seconds=1e-4)
+    assert set(result.rates) == {"tilewright", "peak"}
+    assert 0 <= result.error < 1e-2
+    text = page.markdown([[result]], "Title", "a command")
+    assert f"| {layer} |" in text
+    assert json.loads(json.dumps(page.as_json(result)))["layer"] == str(layer)
+
+
+def test_what_is_refused():
+    with pytest.raises(TilewrightError, match="no layers of 'f64'"):
+        convolution.run([], "f64")
+    with pytest.raises(TilewrightError, match="no convolutions of 'mkl'"):
+        convolution.run([], "f32", libraries=("mkl",))
+    with pytest.raises(TilewrightError, match="no network 'vgg'"):
+        CliRunner().invoke(bench, ["--conv", "vgg"], catch_exceptions=False)
+    done = CliRunner().invoke(bench, ["--conv", "resnet50", "--shape", "1x2x3"])
+    assert "--conv given, and shapes" in done.output
