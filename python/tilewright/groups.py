@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tilewright.dims import Dim
+from tilewright.dims import Dim, Extent
 from tilewright.dtypes import dtype
 from tilewright.entries import Epilogue, Operand
 from tilewright.errors import SpecError
@@ -23,9 +23,9 @@ NARROW = "bf16"
 """What is multiplied when nothing says it, and A is stored in eight bits or less."""
 
 
-def count(k: int, group: int) -> int:
+def count(k: Extent, group: int) -> Extent:
     """How many groups `k` elements are, the last of which may be short."""
-    return -(-k // group)
+    return Dim() if isinstance(k, Dim) else -(-k // group)
 
 
 def settled(entries: Sequence[Epilogue], other: str) -> tuple[Epilogue, ...]:

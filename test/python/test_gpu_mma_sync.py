@@ -30,6 +30,7 @@ CASES: list[dict[str, Any]] = [
     {"m": 65, "n": 33, "k": 41, "b": "bf16", "layout": "tn", "batch": (2, 2), "a_batch": (2, 1),
      "prologue_a": (tw.scale_by("m"), tw.cast("bf16"))},
     {"m": 17, "n": 33, "k": 41, "a": "f16", "b": "i4"},
+    {"m": 17, "n": 33, "k": 80, "a": "u4", "b": "bf16", "layout": "tn", "batch": (2,), "prologue_a": (tw.dequantize("mg", group=32),)},
     {"m": 5, "n": 7, "k": 3, "a": "bf16", "c": "bf16", "epilogue": (tw.bias("n"), tw.gelu(), tw.residual("mn"))},
 ]  # fmt: skip
 

@@ -29,6 +29,7 @@ CASES: list[dict[str, Any]] = [
     {"m": 20, "n": 30, "k": 17, "layout": "tt", "prologue_a": (tw.scale_by("m"), tw.scale_by("k"), tw.scale_by("mk")),
      "prologue_b": (tw.scale_by(""), tw.scale_by("n"))},
     {"m": 20, "n": 30, "k": 17, "a": "f8E5M2", "b": "bf16", "c": "f8E4M3FN"},
+    {"m": 20, "n": 31, "k": 50, "a": "bf16", "b": "i4", "layout": "nt", "prologue_b": (tw.dequantize("gn", group=16, zero_point="i8"),)},
     {"m": 20, "n": 31, "k": 17, "a": "i4", "b": "u4", "layout": "nt", "deterministic": True},
 ]  # fmt: skip
 
@@ -64,7 +65,6 @@ def test_what_is_not_done_is_refused() -> None:
         ({"epilogue": (tw.glu(),)}, "glu"),
         ({"prologue_a": (tw.gather_rows(9),)}, "gather_rows"),
         ({"b_packed": True}, "b_packed"),
-        ({"b": "bf16", "prologue_b": (tw.dequantize("gn", group=16), tw.cast("f32"))}, "groups"),
     ):
         with pytest.raises(SpecError, match=what):
             gpu.compile(tw.MatmulSpec(m=4, n=5, k=32, **fields), SM_80)

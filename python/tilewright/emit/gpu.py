@@ -9,7 +9,6 @@ from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
 
-from tilewright import groups
 from tilewright.dims import Dim
 from tilewright.emit import code
 from tilewright.emit.gpu_stages import GpuStages
@@ -18,7 +17,7 @@ from tilewright.entries import Epilogue
 from tilewright.errors import LoweringError, ScheduleError, SpecError
 from tilewright.expressions import trace
 from tilewright.lowering import driver, math_functions, pipelines, small_floats
-from tilewright.lowering.gpu import kernel, nibbles, spirv, threads
+from tilewright.lowering.gpu import grouped, kernel, nibbles, spirv, threads
 from tilewright.lowering.gpu.strategies import STRATEGIES, able
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
@@ -42,7 +41,6 @@ def check(spec: MatmulSpec, target: GpuTarget) -> None:
     for wrong, what in (
         (spec.b_packed, "b_packed"),
         (spec.gathers, "gather_rows"),
-        (groups.grouped((*spec.chain_a.operands, *spec.chain_b.operands)), "groups of elements that share a scale"),
         (spec.has_rows, "softmax or a reduction of rows"),
         (spec.products > 1, "glu"),
     ):
@@ -82,6 +80,8 @@ def build(
     with ir.Context() as context, ir.Location.unknown():
         module = matmul.build(finished, context)
         stages.texts["payload"] = str(module)
+        if grouped.of(finished):
+            grouped.read_one_by_one(module)
         schedule = row.schedule(finished, sizes)
         stages.texts["schedule"] = str(schedule)
         driver.apply_schedule(module, schedule, finished, name=strategy)

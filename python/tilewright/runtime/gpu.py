@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tilewright.emit.ptxas import Assembled
 
 _ENTRY = "matmul"
+_MOST_OF_A_SHADER = 2**31 - 1
+"""Elements of an operand of a shader."""
 _EMULATED_PROCESSORS = 4
 """Multiprocessors of the emulated chip: few, so that blocks have several tiles of small products."""
 
@@ -269,6 +271,13 @@ def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, A
     """Runs the kernel on a Vulkan device, on copies of the operands."""
     form, shader = kernel.code(True, lambda stages: _shader(stages, len(arrays) + 1))
     copies = [np.ascontiguousarray(array) for array in arrays]
+    for array, operand in zip(copies, (*called.operands, called.result), strict=True):
+        if array.size > _MOST_OF_A_SHADER:
+            raise OperandError(
+                f"has {array.size} elements",
+                operand=operand.name,
+                expected=f"at most {_MOST_OF_A_SHADER}: shaders count in 32 bits",
+            )
     layouts = gpu_call.laid_out(kernel.spec, called, copies)
     sizes = np.array([number for shape, strides in layouts for number in (*shape, *strides)], np.int32)
     shader(gpu_call.grid(called, form.sizes), [sizes, *copies])

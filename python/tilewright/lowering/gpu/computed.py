@@ -11,11 +11,12 @@ After, in each thread, for a few neighbours of the tile: ``f(read A[...], read f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.errors import LoweringError
 from tilewright.lowering.gpu import rows, staging
+from tilewright.lowering.gpu.grouped import Grouped, element, number_of
 from tilewright.lowering.gpu.index import Index, add, below
 from tilewright.lowering.gpu.parts import axis_of, defined_by, retyped
 from tilewright.mlir import ir
@@ -95,6 +96,7 @@ class Computed:
         of: Gives the value of a thread for one of the block: a view.
         extents_of: Gives, for a read and its view, how far each axis of the view goes.
         aligned: Whether rows of the matrix start at multiples of what is moved at once.
+        groups: The operands that have an element for each group along K, by number.
     """
 
     made: ir.Value
@@ -102,6 +104,7 @@ class Computed:
     of: Callable[[ir.Value], ir.Value]
     extents_of: Callable[[ir.Operation, ir.Value], Sequence[Index]]
     aligned: bool
+    groups: Mapping[int, Grouped]
 
     def load(self, outer: Index, inner: Index, width: int) -> ir.Value:
         """The `width` elements of the tile from a place on; `inner` is along the axis of pieces."""
@@ -141,6 +144,19 @@ class Computed:
             return vector.broadcast(kind, self.of(op.operands[0]))
         return retyped(op, kind, [self._value(operand, at, width) for operand in op.operands])
 
+    def _read_grouped(
+        self, view: ir.Value, place: list[Index], along: int | None, grouped: Grouped, kind: ir.VectorType
+    ) -> ir.Value:
+        """A piece of an operand with an element for each group: one for all along K, for groups are multiples of pieces."""
+        if along is None or along == len(place) + grouped.axis:
+            return vector.broadcast(kind, element(view, place, grouped, self.of))
+        elements = []
+        for each in range(kind.shape[0]):
+            one = [*place]
+            one[along] = add(place[along], each)
+            elements.append(element(view, one, grouped, self.of))
+        return vector.from_elements(kind, elements)
+
     def _read(self, op: ir.Operation, at: tuple[Index, Index], kind: ir.VectorType) -> ir.Value:
         """A piece of what is read: neighbours, elements of several rows, or one element for all."""
         view = self.of(op.operands[0])
@@ -152,6 +168,10 @@ class Computed:
                 place[axis] = index
         if not place:
             return vector.broadcast(kind, memref.load(view, []))
+        along_piece = axes[self.across]
+        grouped = self.groups.get(number) if (number := number_of(op.operands[0])) is not None else None
+        if grouped is not None:
+            return self._read_grouped(op.operands[0], place, along_piece, grouped, kind)
         extents, zero, along = (list(self.extents_of(op, view)), staging.zero_of(kind.element_type), axes[self.across])
         if along is None:
             return vector.broadcast(kind, vector.extract(rows.load(view, place, extents, 1, zero), [], [0]))

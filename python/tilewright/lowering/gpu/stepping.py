@@ -19,11 +19,12 @@ Where copies into shared memory can go on by themselves, tiles have several slot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.errors import LoweringError
 from tilewright.lowering.gpu import computed, staging
+from tilewright.lowering.gpu.grouped import Grouped
 from tilewright.lowering.gpu.index import Index, add, below, value
 from tilewright.lowering.gpu.parts import Multiplier, Staged, defined_by
 from tilewright.lowering.gpu.threads import Sharing
@@ -34,15 +35,18 @@ from tilewright.mlir.dialects import arith, gpu, nvvm, scf, vector
 class Stepping(Sharing):
     """One loop over blocks on its way to threads that are all alike."""
 
-    def __init__(self, loop: ir.Operation, multiplier: Multiplier, *, aligned: bool) -> None:
+    def __init__(
+        self, loop: ir.Operation, multiplier: Multiplier, *, aligned: bool, groups: Mapping[int, Grouped]
+    ) -> None:
         """Makes it for threads that multiply so.
 
         `aligned` says that every row of A and B starts at a multiple of 16 bytes: then copies into shared memory go on by
-        themselves, if the multiplier has stages for them.
+        themselves, if the multiplier has stages for them. `groups` are the operands with an element for each group along K.
         """
         super().__init__(loop, multiplier)
         self._multiplier = multiplier
         self._aligned = aligned
+        self._groups = groups
         self._tiled: list[_Tiled] = []
         self._tiles: list[staging.Tile] = []
 
@@ -155,7 +159,7 @@ class Stepping(Sharing):
     def _source(self, tiled: _Tiled) -> staging.Source:
         read = tiled.stored
         if read is None:
-            return computed.Computed(tiled.made, tiled.across, self._of, self._extents, self._aligned)
+            return computed.Computed(tiled.made, tiled.across, self._of, self._extents, self._aligned, self._groups)
         view = self._of(read.operands[0])
         return staging.Stored(view, self._extents(read, view), self._aligned)
 
