@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +184,13 @@ def test_what_peers_are_called_with() -> None:
         peers.cublaslt(library, types, given)()
         assert [name for name, _ in calls] == called
     assert peers.versions(library)["cuBLASLt"] == "of torch 0, CUDA 0"
+
+
+def test_the_half_on_the_cards_machine_takes_nothing_that_was_built() -> None:
+    code = (
+        "import sys, tilewright.bench.card.__main__, tilewright.runtime.cards;"
+        "built = ('tilewright.mlir', 'tilewright._runtime', 'tilewright._codegen', 'tilewright.lowering');"
+        "sys.exit(' '.join(name for name in sys.modules if name.startswith(built)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -16,11 +16,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from tilewright import knobs
+from tilewright.emit import ptxas
 from tilewright.errors import LoweringError, TargetError
 from tilewright.runtime import gpu_call
+from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.gpu_call import Array
 from tilewright.runtime.launches import Launch
 from tilewright.spec import MatmulSpec
@@ -269,15 +273,32 @@ def _encoder(driver: Any) -> Any:  # noqa: ANN401 - a function of ctypes
 
 def _object(core: Any, form: GpuStages) -> Any:  # noqa: ANN401 - cuda-core, and its object
     """The kernel's code as cuda-core loads it."""
-    from tilewright.emit import ptxas
-
     try:
-        cubin = ptxas.assemble(form).cubin
+        cubin = _assembled(form)
     except TargetError:  # There is no assembler here; the driver has one.
         return core.ObjectCode.from_ptx(form.binary)
     except LoweringError as e:
         raise TargetError(e.what, where=f"a kernel for {form.target.name}") from e
     return core.ObjectCode.from_cubin(cubin)
+
+
+def _assembled(form: GpuStages) -> bytes:
+    """The cubin of a kernel, from the disk cache, or assembled, and then put there."""
+    program, store = ptxas.tool("ptxas"), KernelCache.from_knobs(knobs.load())
+    if program is None or store is None:
+        return ptxas.assemble(form).cubin
+    about = Path(program).stat()
+    key = {
+        "ptx": form.texts["ptx"],
+        "target": form.target.cpu,
+        "ptxas": f"{program} {about.st_size} {about.st_mtime_ns}",
+    }
+    found = store.get(key)
+    if found is not None:
+        return found.object
+    cubin = ptxas.assemble(form).cubin
+    store.put(key, cubin, {"spec": str(form.spec), "target": form.target.name})
+    return cubin
 
 
 def _as_mapped(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tilewright.errors import LoweringError
 
 if TYPE_CHECKING:
-    from tilewright.emit.gpu import GpuStages
+    from tilewright.emit.gpu_stages import GpuStages
     from tilewright.lowering.gpu.matrix_cores import Instruction
 
 _NAMES = {

@@ -20,7 +20,7 @@ from tilewright.errors import TilewrightError
 from tilewright.version import VERSION
 
 if TYPE_CHECKING:
-    from tilewright.emit.gpu import GpuStages
+    from tilewright.emit.gpu_stages import GpuStages
 
 PLAN = "plan.json"
 _SIZES = ("bm", "bn", "threads", "blocks", "cluster", "split")
