@@ -4,8 +4,8 @@
 For the queries of all heads that share a head of keys::
 
     for j0 in keys step kc:
-        for j in j0..j0+kc step lanes / queries:
-            s[j:j+...] = K[j:j+...] * q               in vectors along the head, of which the sums are transposed and added
+        for j in j0..j0+kc: t[j] = K[j] * q           in vectors along the head
+        for j in j0..j0+kc step lanes: s[j:j+lanes] = sums of the elements of t[j], t[j+1], ...
         a = 2 ** (m - max(m, s)); m = max(m, s); p = 2 ** (s - m); l = l * a + sum of p
         o = o * a
         for j in j0..j0+kc: o += p[j] * V[j]          in vectors along the head, of as many queries as registers hold
@@ -30,11 +30,9 @@ from tilewright.payload.attention_numbers import LOWEST
 
 _LINE = 64
 """Bytes of a cache line: on a machine of longer ones some prefetches are for nothing."""
-_AHEAD = 2048
-"""Bytes between what is prefetched and what is read. On a Zen 4 core 92 to 100 % of the bandwidth; without, 81 to 97 %; into L1, or
-8 KiB ahead, 70 %."""
-_TOGETHER = 4
-"""Queries that each key is multiplied with at once."""
+_AHEAD = ((2, 2048), (16, 8192))
+"""Up to how many queries how many bytes lie between what is prefetched and what is read. On a Zen 4 core one or two queries get 91 to
+98 % of the bandwidth so, without prefetching 82 to 98, and 8 KiB ahead 70; four get 49 to 76, with 2 KiB 33 to 72."""
 _HELD = 8
 """Vectors of a result that one pass over a block of values sums up."""
 _SUMS = 16
@@ -67,11 +65,7 @@ class Decode:
 
         def block(first_key: ir.Value) -> None:
             count = build.least(plan.kc, build.subtract(seen, first_key))
-            start = 0
-            while start < self.rows:
-                together = min(_TOGETHER, 1 << ((self.rows - start).bit_length() - 1))
-                self._scores(range(start, start + together), first_key, count)
-                start += together
+            self._products(first_key, count)
             build.loop(self.rows, 1, lambda row: self._weigh(row, first_key))
             self._values(first_key, count)
 
@@ -139,7 +133,12 @@ class Decode:
         code, spec = self.code, self.code.problem.spec
         vectors = code.vectors
         number = build.at(build.add(first_key, key))
-        scores = vector.load(vectors.floats, code.scratch["scores"], [row, build.at(key)])
+        zero = build.at(0)
+        products = [
+            vector.load(vectors.floats, code.scratch["products"], [row, build.at(key + each), zero])
+            for each in range(vectors.lanes)
+        ]
+        scores = vectors.sums_of(products)
         if code.scaled:
             scores = arith.mulf(scores, vectors.number(spec.scale))
         if code.problem.mask is not None:
@@ -158,45 +157,43 @@ class Decode:
             last = build.least(last, build.add(query, code.offset))
         return code.vectors.splat_index(build.at(last))
 
-    def _scores(self, rows: range, first_key: ir.Value, count: Size) -> None:
-        """Computes the scores of some queries with a block of keys into scratch memory: of all of them with a few keys at once."""
-        code, plan, spec = self.code, self.code.plan, self.code.problem.spec
-        keys = plan.lanes // len(rows)
-        last = build.subtract(code.problem.keys, 1)
+    def _products(self, first_key: ir.Value, count: Size) -> None:
+        """Multiplies each key of a block with all queries, into vectors of partial sums in scratch memory.
 
-        def tile(key: ir.Value) -> None:
-            numbers = [build.least(build.add(build.add(first_key, key), each), last) for each in range(keys)]
-            if rows.start == 0:
-                self._prefetch(code.problem.k, numbers, spec.head, spec.k)
-            scores = self._products(rows, [self.head.key(each) for each in numbers])
-            for at, row in enumerate(rows):
-                part = vector.extract_strided_slice(code.vectors.of("f32", keys), scores, [at * keys], [keys], [1])
-                vector.store(part, code.scratch["scores"], [build.at(row), key])
-
-        build.loop(count, keys, tile)
-
-    def _products(self, rows: range, places: Sequence[Values]) -> ir.Value:
-        """The products of each of some queries with each of some keys, of both together as many as there are lanes."""
+        A loop over single keys, so that they are read in the order in which they lie: caches then see a stream, and read ahead.
+        """
         code, plan, spec = self.code, self.code.plan, self.code.problem.spec
         vectors = code.vectors
         word = vectors.of("i32" if plan.pairs else "f32")
 
-        def add(sums: Values, at: Size, whole: int) -> Values:
-            """Adds the products of a vector of the head, from element `at` on, which has so many elements."""
-            step = build.at(build.divide(at, plan.depth))
-            queries = [vector.load(word, code.scratch["queries"], [build.at(row), step]) for row in rows]
-            keys = [
-                convert.words(code.problem.k, [*place, build.at(at)], spec.k, plan.lanes, pairs=plan.pairs, whole=whole)
-                for place in places
-            ]
-            pairs = [(query, key) for query in queries for key in keys]
-            return [multiply_add(vectors, plan, *pair, total) for pair, total in zip(pairs, sums, strict=True)]
+        def one(key: ir.Value) -> None:
+            number = build.add(first_key, key)
+            place = self.head.key(number)
+            self._prefetch(code.problem.k, [number], spec.head, spec.k)
 
-        sums = [vectors.number(0.0)] * plan.lanes
-        whole = spec.head - spec.head % self._chunk
-        if whole:
-            sums = build.loop(whole, self._chunk, lambda at, *each: add(list(each), at, self._chunk), sums)
-        return vectors.sums_of(add(sums, whole, spec.head - whole) if whole < spec.head else sums)
+            def add(sums: Sequence[ir.Value], at: Size, whole: int) -> Values:
+                """Adds the products of a vector of the head, from element `at` on, which has so many elements."""
+                step = build.at(build.divide(at, plan.depth))
+                key_ = convert.words(
+                    code.problem.k, [*place, build.at(at)], spec.k, plan.lanes, pairs=plan.pairs, whole=whole
+                )
+                queries = [
+                    vector.load(word, code.scratch["queries"], [build.at(row), step]) for row in range(self.rows)
+                ]
+                return [
+                    multiply_add(vectors, plan, each, key_, total) for each, total in zip(queries, sums, strict=True)
+                ]
+
+            sums: Values = [vectors.number(0.0)] * self.rows
+            whole = spec.head - spec.head % self._chunk
+            if whole:
+                sums = build.loop(whole, self._chunk, lambda at, *each: add(each, at, self._chunk), sums)
+            if whole < spec.head:
+                sums = add(sums, whole, spec.head - whole)
+            for row, total in enumerate(sums):
+                vector.store(total, code.scratch["products"], [build.at(row), key, build.at(0)])
+
+        build.loop(count, 1, one)
 
     def _values(self, first_key: ir.Value, count: Size) -> None:
         """Adds a block of values to the sums, by their weights."""
@@ -235,9 +232,10 @@ class Decode:
             vector.store(value, scratch["sums"], place)
 
     def _prefetch(self, operand: ir.Value, numbers: Sequence[Size], size: int, element: str) -> None:
-        """Prefetches into L2 the rows that lie `_AHEAD` bytes behind some others."""
+        """Prefetches into L2 the rows that lie as far behind some others as `_AHEAD` says."""
         step = dtype(element).bytes
-        distance = max(1, _AHEAD // (size * step))
+        ahead = next(distance for most, distance in _AHEAD if self.rows <= most)
+        distance = max(1, ahead // (size * step))
         last = build.subtract(self.code.problem.keys, 1)
         for number in numbers:
             place = self.head.key(build.least(build.add(number, distance), last))
