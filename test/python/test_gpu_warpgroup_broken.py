@@ -18,6 +18,7 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "plain": ({"m": 128, "n": 64, "k": 640, "a": "bf16"}, SMALL),
     # Each block has several tiles, and so several boxes of C, one after the other.
     "tiles": ({"m": 128, "n": 640, "k": 64, "a": "bf16", "c": "bf16"}, SMALL),
+    "turns": ({"m": 512, "n": 64, "k": 320, "a": "bf16"}, {"bm": 64, "bn": 64, "stages": 3, "pingpong": 1}),
     "cluster": ({"m": 256, "n": 64, "k": 320, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2}),
     "split": ({"m": 128, "n": 128, "k": 256, "a": "bf16", "c": "bf16"}, {**SMALL, "split": 4}),
 }
@@ -42,6 +43,9 @@ BROKEN = {
     "a warp does not meet around its boxes of C": ("tiles", _CALL + r"bar\.warp\.sync[^\n]*", "", "race"),
     "a place for a box is taken before it is free": ("tiles", _CALL + r"cp\.async\.bulk\.wait\.group\.read[^\n]*", "", "race"),
     "the kernel ends before its boxes are copied": ("tiles", _END, "", "not waited for before the kernel ends"),
+    # A barrier object's parity tells one round from the next, not from the one after.
+    "a consumer does not wait for its turn": ("turns", _CALL + r"barrier\.cta\.sync\.aligned\.count[^\n]*", "", "race|unwritten"),
+    "a consumer never gives its turn away": ("turns", r"\n[^\n]*asm sideeffect \"bar\.arrive[^\n]*", "", "deadlock"),
     "slots are released to this block alone": ("cluster", _MAP, r"\1 0)", "deadlock|race|more arrivals"),
     "a box is copied to this block alone": ("cluster", _TO_BOTH, r"\1 1,", "deadlock|race|unwritten"),
     "blocks of a cluster begin before the other is ready": ("cluster", r"(fence\.mbarrier_init(?:.|\n)*?)" + _MEET, r"\1", "initialised"),

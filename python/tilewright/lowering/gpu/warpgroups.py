@@ -282,7 +282,8 @@ class Specialised(Sharing):
         self._identify()
         consumer = divide(self._warp, 4)[0]
         if sizes.pingpong:
-            # The other one's steps for its tile lie between those for two of this one's.
+            # The other one's steps for its tile lie between those for two of this one's. Parities tell rounds apart as long as nobody
+            # waits for one further ahead: turns see to that too.
             first = arith.addi(first, arith.muli(step, value(consumer)))
             step = arith.muli(step, value(2))
             self._enter(before, (value(0), value(0)))
