@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from tilewright.dims import MAX_EXTENT
-from tilewright.dtypes import DType
 from tilewright.entries import Epilogue
 from tilewright.errors import SpecError
 from tilewright.operand import OperandSpec
@@ -230,11 +229,6 @@ class Conv2dSpec(OperatorSpec):
     def flops(self) -> int:
         """Operations: a multiply and an add for each product, those with zeros of the padding too."""
         return 2 * self.pixels * self.oc * self.depth
-
-    @property
-    def result_type(self) -> DType:
-        """Element type of the result."""
-        return self.product.c_type
 
     def __str__(self) -> str:
         """Extents, element types and more: "1x56x56x64 * 3x3x64x64 f32 nhwc padding=1 [relu()]"."""
