@@ -265,7 +265,11 @@ def operands_that_do_not_fit() -> None:
     refuses(OperandError, "read-only", lambda: kernel(a, a, out=frozen))
     refuses(OperandError, "kind 1", lambda: kernel(OnCard(a, kind=1), card, out=card))
     refuses(OperandError, "a list", lambda: kernel([[1.0]], a))
-    refuses(OperandError, "1 operands", lambda: kernel(a))
+    refuses(TypeError, "b is missing", lambda: kernel(a))
+    refuses(TypeError, "'bias'", lambda: kernel(a, a, bias=a))
+    refuses(TypeError, "several values", lambda: kernel(a, a, b=a))
+    refuses(TypeError, "3 are given", lambda: kernel(a, a, a))
+    assert (kernel(a, b=a) == 4).all()
     refuses(OperandError, "DLPack's type", lambda: kernel(OnCard(a.astype(np.complex64)), card, out=card))
 
 

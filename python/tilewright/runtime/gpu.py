@@ -159,7 +159,7 @@ class GpuKernel:
 
         return ptxas.assemble(self._form(self._key(aligned, boxed)))
 
-    def __call__(self, *operands: Any, out: Any = None, seed: int = 0, stream: object = None) -> Any:  # noqa: ANN401 - arrays of any library
+    def __call__(self, *operands: Any, out: Any = None, seed: int = 0, stream: object = None, **named: Any) -> Any:  # noqa: ANN401 - arrays of any library
         """Computes the product of arrays: numpy's, or, on a card, also those that lie in its memory (torch's, CuPy's).
 
         Args:
@@ -167,16 +167,18 @@ class GpuKernel:
             out: The array of the result; None for a new one where the operands are.
             seed: Decides in which order the emulator lets threads take turns.
             stream: On a card, the stream on which the kernel runs; None: the one of the operands' library.
+            **named: Operands by their names, behind those by position.
 
         Raises:
+            TypeError: Operands are missing, or too many.
             OperandError: An operand does not fit.
             TargetError: Nothing here runs the kernel.
             EmulationError: The emulator found that the kernel does something wrong.
         """
         spec = self.spec
+        operands = gpu_call.in_order(spec, operands, named)
         where = self.target.family, self.target.device
         if where == _CARD:
-            self._check_count(operands)
             from tilewright.runtime import card_calls
 
             return card_calls.call(self, operands, out, stream)
@@ -187,7 +189,6 @@ class GpuKernel:
                 expected="a card of its kind",
                 remedy='The emulator runs it: device="emulated", or run --device emulated',
             )
-        self._check_count(operands)
         if stream is not None:
             raise OperandError(
                 f"is given to a kernel on {self.target.device or self.target.name}", operand="stream", expected="none"
@@ -205,14 +206,6 @@ class GpuKernel:
         if 0 not in called.c_shape:
             run(self, called, [*operands, out], seed)
         return out
-
-    def _check_count(self, operands: tuple[object, ...]) -> None:
-        """Raises `OperandError` unless there are as many operands as the kernel takes."""
-        wanted = self.spec.operands
-        if len(operands) != len(wanted):
-            raise OperandError(
-                f"{len(operands)} operands", operand="kernel", expected=", ".join(each.name for each in wanted)
-            )
 
     def code(self, aligned: bool, make: Callable[[GpuStages], Any], *, boxed: bool = True) -> tuple[GpuStages, Any]:
         """A form, and what `make` makes of it to run it, which is kept."""

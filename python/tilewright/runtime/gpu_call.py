@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +87,27 @@ def is_aligned(array: Array) -> bool:
     """Whether every row of each matrix starts at a multiple of 16 bytes."""
     steps = [stride for size, stride in zip(array.shape[:-1], array.strides[:-1], strict=True) if size > 1]
     return not any(each % ALIGNMENT for each in (address(array), *steps))
+
+
+def in_order(spec: MatmulSpec, operands: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The operands of a call by position, some of which were given by name.
+
+    Raises:
+        TypeError: Some are missing, or too many, or given twice, or of no name that there is, as calls of other kernels do.
+    """
+    names = [each.name for each in spec.operands]
+    signature = f"({', '.join(names)}, *, out=None)"
+    if len(operands) > len(names):
+        raise TypeError(f"this kernel takes {len(names)} operands {signature}, and {len(operands)} are given")
+    for name in named:
+        if name not in names:
+            raise TypeError(f"this kernel takes {signature}, and no keyword {name!r}")
+        if names.index(name) < len(operands):
+            raise TypeError(f"this kernel {signature} got several values for operand {name!r}")
+    for name in names[len(operands) :]:
+        if name not in named:
+            raise TypeError(f"this kernel takes {len(names)} operands {signature}, and {name} is missing")
+    return (*operands, *(named[name] for name in names[len(operands) :]))
 
 
 def address(array: Array) -> int:
