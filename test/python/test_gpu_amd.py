@@ -58,5 +58,5 @@ def test_numbers_in_the_emulator() -> None:
 
 def test_a_call_says_that_no_card_runs_it() -> None:
     a = np.ones((4, 4), np.float32)
-    with pytest.raises(TargetError, match="gfx942.*emulated"):
+    with pytest.raises(TargetError, match=r"gfx942.*emulated"):
         gpu.compile(tw.MatmulSpec(m=4, n=4, k=4), GFX942)(a, a)

@@ -29,6 +29,10 @@ _TRIES = 3
 """Samples of each candidate, before the best one is timed beside the peers."""
 _ACCUMULATORS: Mapping[str, float] = {"f64": 2.0**-53, "tf32": 2.0**-10 + 2.0**-24}
 _SINGLE = 2.0**-24
+_SHORT_SUMS = 2.0**-13 / 32
+"""Of |A||B|, for each of K: instructions sum 8-bit floats, 32 along K, with some 13 bits after the point. NVIDIA does not say so. Source: DeepSeek-AI, "DeepSeek-V3 Technical Report", section 3.5.2."""
+_PROMOTED = 128
+"""Of K, after so many `warpgroup` adds these sums to others."""
 _UNWRITTEN_BYTE = 0xFF
 """What results are filled with: NaN in every float, and -1 in integers."""
 
@@ -221,6 +225,9 @@ class Bench:
         u = _ACCUMULATORS.get(kernel.types, _SINGLE)
         gamma = (a.shape[1] + 2) * _SINGLE + 2 * u if kernel.types == "tf32" else (a.shape[1] + 2) * u
         bound = gamma * sums
+        if kernel.types.startswith("f8") and kernel.strategy != "simt":
+            depth = min(_PROMOTED, a.shape[1]) if kernel.strategy == "warpgroup" else a.shape[1]
+            bound = bound + _SHORT_SUMS * depth * sums
         if kernel.epilogue:
             bias = seen.bias.double()
             expected = torch.nn.functional.gelu(expected + bias)
