@@ -186,7 +186,9 @@ def _open_batch(chance: random.Random, drawn: Drawn) -> dict[int, tw.Dim]:
 def _packs(drawn: Drawn) -> bool:
     """Whether it has something that only packing fuses."""
     entries = [each for each in drawn["epilogue"] if isinstance(each, Entry)]
-    return bool(drawn["prologues"] or drawn["small"]) or any(each.form != "each" or each.name.startswith("glu") for each in entries)
+    return bool(drawn["prologues"] or drawn["small"]) or any(
+        each.form != "each" or each.name.startswith("glu") for each in entries
+    )
 
 
 def _schedule(chance: random.Random, drawn: Drawn) -> str | None:
@@ -281,10 +283,10 @@ def _spec(drawn: Drawn) -> tw.MatmulSpec:
     fields |= dict(zip("mnk", drawn["extents"], strict=True)) | drawn["prologues"] | drawn["dynamic"] | drawn["small"]
     for field in drawn["small"]:
         fields[f"prologue_{field}"] = (tw.cast(getattr(types, field)),)
-    return tw.MatmulSpec(**fields, **_opened(drawn))
+    return tw.MatmulSpec(**fields | _opened(drawn))
 
 
-def _opened(drawn: Drawn) -> dict[str, tuple[Any, ...]]:
+def _opened(drawn: Drawn) -> dict[str, Any]:
     """The batch as drawn, but for the axes that are open; what an operand has one of along such an axis, it has for all."""
     fields = drawn["batch"]
     if not fields:

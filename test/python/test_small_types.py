@@ -32,7 +32,9 @@ def numbers(name: str) -> np.ndarray:
 def test_every_code_is_widened_exactly(name, target):
     expected, count = numbers(name), numbers(name).size
     spec = tw.MatmulSpec(m=1, n=count, k=1, a="f32", b=name)
-    np.testing.assert_array_equal(tw.compile(spec, target=target)(np.ones((1, 1), np.float32), codes(name)[None])[0], expected)
+    np.testing.assert_array_equal(
+        tw.compile(spec, target=target)(np.ones((1, 1), np.float32), codes(name)[None])[0], expected
+    )
     for schedule, wide in (("streamed", "bf16"), ("packed", "f16")):
         one = np.zeros((1, 64), to_numpy(dtype(wide)))
         one[0, 5] = 1
@@ -56,7 +58,9 @@ def test_results_are_rounded_to_nearest_and_what_is_too_large_is_not_the_largest
     every = np.arange(2**16, dtype=np.uint16).view(ml_dtypes.bfloat16)
     every = every[np.abs(every.astype(np.float32)) >= 2.0**-100]  # below, dot products of bf16 have zeros
     every = np.append(every, np.full(-every.size % 256, np.nan, ml_dtypes.bfloat16)).reshape(-1, 256)
-    kernel = tw.compile(tw.MatmulSpec(m=1, n=256, k=1, a="bf16", c=name, batch=(len(every),), a_batch=()), target=target)
+    kernel = tw.compile(
+        tw.MatmulSpec(m=1, n=256, k=1, a="bf16", c=name, batch=(len(every),), a_batch=()), target=target
+    )
     found = kernel(np.ones((1, 1), ml_dtypes.bfloat16), every[:, None])[:, 0]
     with np.errstate(invalid="ignore"):
         expected = every.astype(np.float32).astype(to_numpy(dtype(name)))

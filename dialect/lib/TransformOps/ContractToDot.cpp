@@ -108,9 +108,9 @@ private:
       return interleaved(rewriter, loc, rows);
     }
     if (cast && cast.getSourceVectorType().getRank() == 2)
-      return vector::ExtractStridedSliceOp::create(
-          rewriter, loc, groupOf(cast.getSource(), k), ArrayRef<int64_t>{j * lanes * depth},
-          ArrayRef<int64_t>{lanes * depth}, ArrayRef<int64_t>{1});
+      return vector::ExtractStridedSliceOp::create(rewriter, loc, groupOf(cast.getSource(), k),
+                                                   ArrayRef<int64_t>{j * lanes * depth},
+                                                   ArrayRef<int64_t>{lanes * depth}, ArrayRef<int64_t>{1});
     Value group = vector::ExtractStridedSliceOp::create(rewriter, loc, rhs.source, ArrayRef<int64_t>{k, j * lanes, 0},
                                                         ArrayRef<int64_t>{1, lanes, depth}, ArrayRef<int64_t>{1, 1, 1});
     return vector::ShapeCastOp::create(rewriter, loc, VectorType::get({lanes * depth}, element), group);

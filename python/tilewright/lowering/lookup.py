@@ -27,7 +27,10 @@ _WORDS, _BYTES = 32, 64
 _PART = 16
 """Bytes within which VPUNPCKLBW and VPUNPCKHBW interleave two registers. They take less time than what moves bytes between such parts."""
 _ORDER = [
-    half * _WORDS + part // 2 + byte for part in range(0, _BYTES, _PART) for half in (0, 1) for byte in range(_PART // 2)
+    half * _WORDS + part // 2 + byte
+    for part in range(0, _BYTES, _PART)
+    for half in (0, 1)
+    for byte in range(_PART // 2)
 ]
 """The order of codes in which those give the numbers in order; what interleaved rows before does it at once."""
 _PAIRS = [
@@ -111,9 +114,7 @@ def _word_finder(table: NDArray[np.int16]) -> Callable[[ir.Value], ir.Value]:
     def find(code: ir.Value) -> ir.Value:
         index = arith.extsi(i16, code)
         low, high = (intrinsic(_BY_WORD, i16, quarters[each], index, quarters[each + 1]) for each in (0, 2))
-        is_high = arith.cmpi(
-            arith.CmpIPredicate.ne, arith.andi(index, constant(i16, _BYTES)), constant(i16, 0)
-        )
+        is_high = arith.cmpi(arith.CmpIPredicate.ne, arith.andi(index, constant(i16, _BYTES)), constant(i16, 0))
         return arith.ori(arith.select(is_high, high, low), arith.andi(index, constant(i16, -0x8000)))
 
     return find

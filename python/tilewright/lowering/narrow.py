@@ -119,7 +119,9 @@ class _Halves:
 
     def _transposed(self, op: ir.Operation, source: ir.Value) -> None:
         """Lets loads of single elements of a transposed view be of what it is of."""
-        order = [ir.AffineDimExpr(each).position for each in ir.AffineMapAttr(op.attributes["permutation"]).value.results]
+        order = [
+            ir.AffineDimExpr(each).position for each in ir.AffineMapAttr(op.attributes["permutation"]).value.results
+        ]
         for load in [use.owner.operation for use in op.results[0].uses]:
             if load.name == "memref.dim":
                 with ir.InsertionPoint(load), load.location:
@@ -202,7 +204,9 @@ class _Halves:
         # One byte more, where the first element may be in the upper half of one.
         count = -(-width // 2) if even else width // 2 + 1
         bytes_ = _bytes_of(op, source, at, [*kind.shape[:-1], count])
-        codes = vector.interleave(arith.andi(bytes_, splat(bytes_.type, 15)), arith.shrui(bytes_, splat(bytes_.type, 4)))
+        codes = vector.interleave(
+            arith.andi(bytes_, splat(bytes_.type, 15)), arith.shrui(bytes_, splat(bytes_.type, 4))
+        )
         whole = _part(codes, 0, width)
         if not even:
             whole = arith.select(_is_one(value_of(first)), _part(codes, 1, width), whole)
@@ -265,9 +269,7 @@ def _bytes_of(op: ir.Operation, source: ir.Value, at: Sequence[Index], shape: Se
     i8 = ir.IntegerType.get_signless(8)
     in_bounds = [ir.BoolAttr(each).value for each in ir.ArrayAttr(op.attributes["in_bounds"])]
     kind, order = ir.VectorType.get(list(shape), i8), op.attributes["permutation_map"]
-    return vector.TransferReadOp(
-        kind, source, [value_of(each) for each in at], order, splat(i8, 0), in_bounds
-    ).result
+    return vector.TransferReadOp(kind, source, [value_of(each) for each in at], order, splat(i8, 0), in_bounds).result
 
 
 def _part(codes: ir.Value, start: int, width: int) -> ir.Value:

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import stored_numpy, to_numpy
-from tilewright.nibbles import unpack_nibbles
 from tilewright.entries import Operand
 from tilewright.errors import OperandError
+from tilewright.nibbles import unpack_nibbles
 from tilewright.payload import multiplied
 from tilewright.payload.calls import of_call
 from tilewright.payload.fused import finish

@@ -48,9 +48,7 @@ def shortened(spec: MatmulSpec) -> float:
 
 
 def overflow(element: DType) -> float:
-    """The smallest magnitude that no number of the type is near: half a unit in the last place above the largest, to which a tie
-    goes where that is even.
-    """
+    """The smallest magnitude that is rounded to no number: half a unit in the last place above the largest, which a tie is if even."""
     largest, u = float(limits(element).max), roundoff(element)
     step = 2.0 ** np.floor(np.log2(largest)) * 2 * u
     tie = largest + step / 2
