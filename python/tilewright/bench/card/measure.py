@@ -30,7 +30,8 @@ _TRIES = 3
 _ACCUMULATORS: Mapping[str, float] = {"f64": 2.0**-53, "tf32": 2.0**-10 + 2.0**-24}
 _SINGLE = 2.0**-24
 _SHORT_SUMS = 2.0**-13 / 32
-"""Of |A||B|, for each of K: instructions sum 8-bit floats, 32 along K, with some 13 bits after the point. NVIDIA does not say so. Source: DeepSeek-AI, "DeepSeek-V3 Technical Report", section 3.5.2."""
+"""Of |A||B|, for each of K: instructions sum 8-bit floats, 32 along K, with some 13 bits after the point, which NVIDIA does not say.
+Source: DeepSeek-AI, "DeepSeek-V3 Technical Report", section 3.5.2."""
 _PROMOTED = 128
 """Of K, after so many `warpgroup` adds these sums to others."""
 _UNWRITTEN_BYTE = 0xFF
