@@ -106,8 +106,8 @@ public:
       for (int64_t chain = 1; chain < chains; ++chain)
         sum = arith::AddFOp::create(rewriter, loc, sum, sums.partial[i * chains + chain]);
       // In pairs, and not one after the other: the sums have no order to begin with.
-      scalars.push_back(vector::ReductionOp::create(rewriter, loc, vector::CombiningKind::ADD, sum,
-                                                    arith::FastMathFlags::reassoc));
+      scalars.push_back(
+          vector::ReductionOp::create(rewriter, loc, vector::CombiningKind::ADD, sum, arith::FastMathFlags::reassoc));
     }
     auto type = cast<VectorType>(contract.getAccType());
     Value added = vector::FromElementsOp::create(rewriter, loc, type, scalars);
@@ -132,8 +132,8 @@ private:
     return PadFunction::isOfCodes(generic, options.getBlock(), options.getWays());
   }
 
-  /// The partial sums after the contraction, with a B that is computed: all of a column at once, as narrow elements fill
-  /// a register.
+  /// The partial sums after the contraction, with a B that is computed: all of a column at once, as narrow elements
+  /// fill a register.
   SmallVector<Value> addComputed(SmallVector<Value> partial, int64_t step) {
     SmallVector<SmallVector<Value>> left;
     for (int64_t i = 0; i < rows; ++i)
@@ -189,7 +189,8 @@ private:
         }
         for (int64_t i = 0; i < rows; ++i)
           for (int64_t each = (i * columns + j) * chains, end = each + chains; each < end; ++each)
-            partial[each] = factor ? vector::FMAOp::create(rewriter, loc, sums[each], factor, partial[each]) : sums[each];
+            partial[each] =
+                factor ? vector::FMAOp::create(rewriter, loc, sums[each], factor, partial[each]) : sums[each];
       }
     }
     return partial;
@@ -211,13 +212,15 @@ private:
   Value lookedUp(Value table, Value words, int64_t way) {
     auto type = cast<VectorType>(words.getType());
     if (way > 0) {
-      auto bits = rewriter.getIntegerAttr(type.getElementType(), way * type.getElementTypeBitWidth() / options.getWays());
+      auto bits =
+          rewriter.getIntegerAttr(type.getElementType(), way * type.getElementTypeBitWidth() / options.getWays());
       Value by = arith::ConstantOp::create(rewriter, loc, DenseElementsAttr::get(type, bits));
       words = arith::ShRUIOp::create(rewriter, loc, words, by);
     }
     Value found = LLVM::CallIntrinsicOp::create(rewriter, loc, type, options.getLookupAttr(), ValueRange{table, words})
                       .getResult(0);
-    return extended(rhs, vector::BitCastOp::create(rewriter, loc, VectorType::get(type.getShape(), rhs.element()), found));
+    return extended(rhs,
+                    vector::BitCastOp::create(rewriter, loc, VectorType::get(type.getShape(), rhs.element()), found));
   }
 
   int64_t depth() { return byIntrinsic ? options.getDepth() : 1; }
@@ -249,7 +252,8 @@ private:
     std::array<Value, 2> sizes;
     for (unsigned dim : {0, 1})
       sizes[dim] = getValueOrCreateConstantIndexOp(rewriter, loc, tensor::getMixedSize(rewriter, loc, base, dim));
-    function.emplace(rewriter, loc, base, sizes, from.read.getPadding(), /*transposed=*/from.read == rhs.read, /*unit=*/lanes * depth());
+    function.emplace(rewriter, loc, base, sizes, from.read.getPadding(), /*transposed=*/from.read == rhs.read,
+                     /*unit=*/lanes * depth());
   }
 
   bool intrinsicFits() {

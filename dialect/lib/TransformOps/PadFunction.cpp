@@ -242,10 +242,10 @@ Value PadFunction::words(std::array<Value, 2> at, int64_t block, int64_t ways) {
   OpOperand &codes = generic->getOpOperand(0);
   at = inWhole(at);
   Value zero = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(elementType(codes)));
-  Value read = vector::TransferReadOp::create(
-      rewriter, loc, VectorType::get({block}, elementType(codes)), codes.get(), ValueRange{at[0], at[1]},
-      AffineMapAttr::get(AffineMap::get(2, 0, rewriter.getAffineDimExpr(0))), zero, /*mask=*/Value(),
-      rewriter.getBoolArrayAttr({true}));
+  Value read = vector::TransferReadOp::create(rewriter, loc, VectorType::get({block}, elementType(codes)), codes.get(),
+                                              ValueRange{at[0], at[1]},
+                                              AffineMapAttr::get(AffineMap::get(2, 0, rewriter.getAffineDimExpr(0))),
+                                              zero, /*mask=*/Value(), rewriter.getBoolArrayAttr({true}));
   auto type = VectorType::get({block / ways}, rewriter.getIntegerType(ways * codeBits));
   return vector::BitCastOp::create(rewriter, loc, type, read);
 }
@@ -254,7 +254,8 @@ Value PadFunction::words(std::array<Value, 2> at, int64_t block, int64_t ways) {
 static bool dependsOnElement(linalg::GenericOp generic, Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return argument.getArgNumber() == 0;
-  return llvm::any_of(value.getDefiningOp()->getOperands(), [&](Value each) { return dependsOnElement(generic, each); });
+  return llvm::any_of(value.getDefiningOp()->getOperands(),
+                      [&](Value each) { return dependsOnElement(generic, each); });
 }
 
 PadFunction::Product PadFunction::product(linalg::GenericOp generic) {
@@ -264,8 +265,8 @@ PadFunction::Product PadFunction::product(linalg::GenericOp generic) {
   bool isWide = !rounded || rounded.getOut().getType().isBF16();
   auto multiplied = (rounded ? rounded.getIn() : result).getDefiningOp<arith::MulFOp>();
   if (isWide && multiplied)
-    for (auto [element, factor] : {std::pair(multiplied.getLhs(), multiplied.getRhs()),
-                                   std::pair(multiplied.getRhs(), multiplied.getLhs())})
+    for (auto [element, factor] :
+         {std::pair(multiplied.getLhs(), multiplied.getRhs()), std::pair(multiplied.getRhs(), multiplied.getLhs())})
       if (dependsOnElement(generic, element) && !dependsOnElement(generic, factor))
         return {element, factor};
   return {result, Value()};
@@ -293,8 +294,7 @@ Value PadFunction::computed(std::array<Value, 2> at, int64_t count, Value wanted
       SmallVector<Attribute> codes;
       for (int64_t code = 0; code < count; ++code)
         if (auto floats = dyn_cast<FloatType>(type.getElementType()))
-          codes.push_back(
-              rewriter.getFloatAttr(floats, APFloat(floats.getFloatSemantics(), APInt(codeBits, code))));
+          codes.push_back(rewriter.getFloatAttr(floats, APFloat(floats.getFloatSemantics(), APInt(codeBits, code))));
         else
           codes.push_back(rewriter.getIntegerAttr(type.getElementType(), APInt(codeBits, code)));
       vector = arith::ConstantOp::create(rewriter, loc, DenseElementsAttr::get(type, codes));

@@ -40,7 +40,8 @@ public:
   mlir::Value words(std::array<mlir::Value, 2> at, int64_t block, int64_t ways);
   /// What the block that begins at `at` has for each of the sixteen codes, but for its factor.
   mlir::Value table(std::array<mlir::Value, 2> at);
-  /// What all elements of the block that begins at `at` are multiplied by in the end, `lanes` times; null when by nothing.
+  /// What all elements of the block that begins at `at` are multiplied by in the end, `lanes` times; null when by
+  /// nothing.
   mlir::Value factor(std::array<mlir::Value, 2> at, int64_t lanes);
   static bool hasFactor(mlir::linalg::GenericOp generic) { return product(generic).factor != nullptr; }
 

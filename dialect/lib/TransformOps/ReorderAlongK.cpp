@@ -58,8 +58,8 @@ DiagnosedSilenceableFailure ReorderAlongKOp::applyToOne(transform::TransformRewr
   rewriter.setInsertionPoint(product);
   Location loc = product.getLoc();
   Value empty = tensor::EmptyOp::create(rewriter, loc, type.getShape(), type.getElementType());
-  SmallVector<AffineMap> copied{
-      AffineMap::get(2, 0, {row, reordered(column, block, ways)}, rewriter.getContext()), identity};
+  SmallVector<AffineMap> copied{AffineMap::get(2, 0, {row, reordered(column, block, ways)}, rewriter.getContext()),
+                                identity};
   auto copy = linalg::GenericOp::create(
       rewriter, loc, TypeRange{type}, ValueRange{a}, ValueRange{empty}, copied,
       SmallVector<utils::IteratorType>(2, utils::IteratorType::parallel),

@@ -41,7 +41,8 @@ struct PrefetchNumbers final : impl::PrefetchNumbersBase<PrefetchNumbers> {
       whole = transposed.getIn();
     auto operand = dyn_cast<BlockArgument>(whole);
     MemRefType type = load.getMemRefType();
-    if (!operand || !isa<func::FuncOp>(operand.getOwner()->getParentOp()) || !type.hasStaticShape() || type.getRank() != 2)
+    if (!operand || !isa<func::FuncOp>(operand.getOwner()->getParentOp()) || !type.hasStaticShape() ||
+        type.getRank() != 2)
       return;
     auto [strides, offset] = type.getStridesAndOffset();
     int64_t line = lineBytes * 8 / type.getElementTypeBitWidth();
