@@ -29,7 +29,8 @@ def _row(name: str, ptx: str, shared_kib: int, *instructions: str, processors: i
 
 ROWS = (
     _row("sm_80", "ptx80", 163, "mma.sync"),
-    _row("sm_90a", "ptx84", 227, "mma.sync", "mma.sync.f8", "wgmma", processors=132),  # NVIDIA H100 and H200 data sheets, SXM5.
+    # 132 processors: NVIDIA H100 and H200 data sheets, SXM5.
+    _row("sm_90a", "ptx84", 227, "mma.sync", "mma.sync.f8", "wgmma", processors=132),
     _row("sm_100a", "ptx86", 227, "mma.sync", "mma.sync.f8"),
 )
 """The rows, general before specific."""
