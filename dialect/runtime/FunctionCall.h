@@ -25,8 +25,8 @@ struct FunctionTensor {
 /// Immutable after construction, so that any number of threads may call it at once.
 class FunctionCall {
 public:
-  /// `tensors` are the function's `arguments`, and after them its results. `operations` is how many a call does. Extents
-  /// that are open, as openAxis says, take what `limits` says, which is empty where none is. Throws
+  /// `tensors` are the function's `arguments`, and after them its results. `operations` is how many a call does.
+  /// Extents that are open, as openAxis says, take what `limits` says, which is empty where none is. Throws
   /// nanobind::value_error when `entry` was not linked, or a shape names an extent without limits.
   FunctionCall(std::shared_ptr<const ObjectCode> code, const std::string &entry, std::vector<FunctionTensor> tensors,
                size_t arguments, double operations, std::vector<Limits> limits);

@@ -186,7 +186,8 @@ NB_MODULE(_runtime, m) {
            "        last: name, shape, NumPy type, DLPack's code and bits of the type, and how many dimensions are of "
            "a batch.\n"
            "        An extent that is None above is -2, -3 or -4 in a shape, for m, n and k.\n"
-           "    limits: Least, most and what divides it, of m, n, k and each axis of the batch, for those that are open: in shapes\n"
+           "    limits: Least, most and what divides it, of m, n, k and each axis of the batch, for those that are "
+           "open: in shapes\n"
            "        of `operands` -2 stands for m, -3 for n, -4 for k, -5 for the first axis of the batch, and so on.");
 
   nb::class_<FunctionCall>(m, "FunctionCall", nb::type_slots(callSlots<FunctionCall>),
@@ -204,7 +205,8 @@ NB_MODULE(_runtime, m) {
            "        or, for a B that comes packed, how, as for MatmulCall; and how many dimensions are of a batch.\n"
            "    arguments: How many of them are arguments.\n"
            "    operations: How many a call does.\n"
-           "    limits: Of m, n and k, whose extents -2, -3 and -4 stand for in shapes: least, most, and what divides them;\n"
+           "    limits: Of m, n and k, whose extents -2, -3 and -4 stand for in shapes: least, most, and what divides "
+           "them;\n"
            "        empty where all are known.");
 
   nb::class_<PackCall>(m, "PackCall", "Packs B ahead of time, from any number of threads at once.")

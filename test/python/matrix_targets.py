@@ -66,9 +66,9 @@ def runner(name: str) -> Runner:
         return Runner(name, lambda spec, options: multiply(spec, {**options, "parameters": {}}))
     if name == "vulkan" or name.startswith("gpu:"):
         # The strategies, sizes and threads of cases are a processor's.
-        device = {} if name == "vulkan" else {"device": "emulated"}
+        device = None if name == "vulkan" else "emulated"
         target = name.removeprefix("gpu:")
-        return Runner(name, lambda spec, _: tw.compile(spec, target=target, cache=False, **device), refuses=True)
+        return Runner(name, lambda spec, _: tw.compile(spec, target=target, cache=False, device=device), refuses=True)
     if name.startswith("qemu:"):
         level = name.removeprefix("qemu:")
         return Runner(name, _fixed(tw.targets.get(level), Emulator(str(QEMU_X86), ("-cpu", X86[level]), exact=False)))

@@ -308,8 +308,8 @@ def test_the_c_entry_takes_tensors():
 
     def call(strides: tuple[int, ...] | None, shape: tuple[int, ...] = spec.c_shape) -> int:
         kept: list[Any] = []
-        given = [(a, a.shape, None), (b, b.shape, None), (c, shape, strides)]
-        return entry(*(ctypes.addressof(tensor(*each, kept)) for each in given))
+        given = [tensor(a, a.shape, None, kept), tensor(b, b.shape, None, kept), tensor(c, shape, strides, kept)]
+        return entry(*map(ctypes.addressof, given))
 
     assert call(None) == 0
     assert (c == kernel(a, b)).all()

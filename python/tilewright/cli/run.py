@@ -127,8 +127,8 @@ def run(
             outcome = _measure(kernel, called, seed)
             lines = _report(kernel, called, outcome, seed)
             if kernel.spec.open:
-                batch = f"{'x'.join(map(str, called.batch))}*" if called.batch else ""
-                sizes = f"  {batch}{called.m}x{called.n}x{called.k}:"
+                entries = f"{'x'.join(map(str, called.batch))}*" if called.batch else ""
+                sizes = f"  {entries}{called.m}x{called.n}x{called.k}:"
                 lines = [*(lines[:3] if number == 0 else []), sizes, *lines[3:]]
             for line in lines:
                 out.print(line, soft_wrap=True)
