@@ -104,6 +104,6 @@ def test_a_wrong_kernel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row is not None
     monkeypatch.setattr(static_gpu, "reference", lambda spec, a, b: a.astype(float) @ b.astype(float) + 1)
     shape = Shape(8, 16, 16)
-    (simt, _) = (static_gpu.examine(row, cell, shape) for cell in static_gpu.cells(row, "bf16,bf16,f32", shape))
+    simt = static_gpu.examine(row, static_gpu.cells(row, "bf16,bf16,f32", shape)[0], shape)
     assert simt.right is False
     assert not simt.fine
