@@ -54,6 +54,6 @@ def from_context(context: click.Context) -> int:
         else:
             Path(given["json_file"]).write_text(f"{text}\n", encoding="utf-8")
     if given["report"]:
-        text = page.markdown(groups, f"Results: the convolutions of {network}", given["command"])
+        text = page.markdown(groups, f"Benchmark results: the convolutions of {network}", given["command"])
         Path(given["report"]).write_text(text, encoding="utf-8")
     return 0
