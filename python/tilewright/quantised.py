@@ -129,7 +129,7 @@ def quantize_weights(
     if not symmetric:
         zero = np.clip(np.rint(lo - least / size), lo, hi)
     made = Quantized(values, scales, None if symmetric else zero, type, values.shape, axis, group)
-    codes = np.clip(np.rint(values / made._spread(size)) + made._spread(zero), lo, hi)  # noqa: SLF001 - of the same module
+    codes = np.clip(np.rint(values / made._spread(size)) + made._spread(zero), lo, hi)
     element = to_numpy(dtype(type))
     packed = dtype(type).packed > 1
     codes = pack_nibbles(codes.astype(np.int8).astype(element)) if packed else codes.astype(element)
@@ -173,7 +173,7 @@ def mx_quantize(x: NDArray[Any], type: str = "f8E4M3FN", axis: int = 1) -> Quant
     bits = np.where(broken, _SCALE_NAN, exponents + _SCALE_BIAS).astype(np.uint8)
     scales = bits.view(to_numpy(dtype("f8E8M0FNU")))
     made = Quantized(values, scales, None, type, values.shape, axis, MX_BLOCK)
-    scaled = np.where(finite, values, 0.0) / made._spread(2.0**exponents)  # noqa: SLF001 - of the same module
+    scaled = np.where(finite, values, 0.0) / made._spread(2.0**exponents)
     element = to_numpy(row)
     largest = float(_largest(element))
     codes = np.clip(scaled, -largest, largest).astype(np.float32).astype(element)

@@ -111,7 +111,8 @@ def check(spec, target="host", operands=None):
     ],
 )
 def test_kernels(a, b, layout, group, zero_point, extents, scale_type):
-    check(dequantising(a, b, layout, group, zero_point, *extents, scale_type))
+    m, n, k = extents
+    check(dequantising(a, b, layout, group, zero_point, m, n, k, scale_type))
 
 
 @pytest.mark.parametrize("target", [each for each in ("x86-64-v3", "neoverse-n1") if each in TARGETS])
@@ -210,18 +211,29 @@ def test_what_is_refused(entry, fields, what):
 
 def test_what_helpers_refuse():
     w = numbers((4, 64))
-    for arguments, fields in (
-        (("u4",), {}),
-        (("i4", 20), {}),
-        (("f32",), {}),
-        (("i4", 32), {"axis": 2}),
-        (("i4", 32), {"scale_type": "i8"}),
-    ):
+    wrong = ({"type": "u4"}, {"group": 20}, {"type": "f32"}, {"axis": 2}, {"scale_type": "i8"})
+    for fields in wrong:
         with pytest.raises(tw.SpecError):
-            tw.quantize_weights(w, *arguments, **fields)
+            tw.quantize_weights(w, **{"group": 32, **fields})
     with pytest.raises(tw.SpecError, match="MX elements"):
         tw.mx_quantize(w, "bf16")
-    for wrong in (w[0], w.tolist(), np.where(w > 0, np.nan, w), w * 1e38):
+    for other in (w[0], w.tolist(), np.where(w > 0, np.nan, w), w * 1e38):
         with pytest.raises(tw.OperandError):
-            tw.quantize_weights(wrong, "i4", 32, scale_type="f16")
+            tw.quantize_weights(other, "i4", 32, scale_type="f16")
     assert to_numpy(dtype("bf16")) == tw.quantize_weights(w, "i4", 32, scale_type="bf16").scales.dtype
+
+
+def test_rows_that_only_a_call_tells():
+    spec = dequantising("bf16", "i4", "nt", 128, 0, None, 16, 256, "f32")
+    kernel = tw.compile(spec)
+    for rows in (1, 3, 11):
+        operands = operands_of(spec.at(rows, 16, 256))
+        result = kernel(*operands)
+        assert within_bound(result, tw.reference(spec, *operands), tw.error_bound(spec, *operands)).all()
+
+
+def test_threads_share_columns_that_are_far_apart():
+    spec = dequantising("bf16", "i4", "nt", 128, 0, 1, 514, 2048, "f32", epilogue=(tw.bias("n"), tw.residual("mn")))
+    operands = operands_of(spec)
+    result = tw.compile(spec, threads=2)(*operands)
+    assert within_bound(result, tw.reference(spec, *operands), tw.error_bound(spec, *operands)).all()

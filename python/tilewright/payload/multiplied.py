@@ -21,7 +21,6 @@ from tilewright.payload.propagation import Known
 from tilewright.payload.rounding import gamma, roundoff
 from tilewright.spec import MatmulSpec
 
-
 CODE_BITS = 4
 """Bits of elements that kernels look up in a table of all that a prologue can make of them."""
 

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`bench --weights`: what is measured, and what is refused."""
+
+import json
+
+import pytest
+import tilewright as tw
+from tilewright.bench import Shape, weights
+from tilewright.bench.rows import Rates
+from tilewright.cli import main
+
+SHAPE = Shape(1, 32, 256)
+
+
+def test_what_weights_mean():
+    spec = weights.problem(SHAPE, "bf16", "u4:128:u8")
+    assert (spec.a, spec.b, spec.layout) == ("bf16", "u4", "nt")
+    assert [(each.shape, each.type.name) for each in spec.further] == [((32, 2), "f32"), ((32, 2), "u8")]
+    assert [each.shape for each in weights.problem(SHAPE, "f32", "i8", "nn").further] == [(32,)]
+
+
+def test_a_small_product_is_measured(capsys, tmp_path):
+    file = tmp_path / "out.json"
+    options = ["--dtype", "bf16", "--layout", "nt", "--weights", "i4:128", "--rounds", "1", "--sample-ms", "0.1"]
+    assert main(["bench", "--shape", "1x32x256", *options, "--json", str(file)]) == 0
+    assert "1x32x256 bf16 by i4:128 nt" in capsys.readouterr().out
+    (row,) = json.loads(file.read_text())
+    assert (row["weights"], row["layout"], row["n"]) == ("i4:128", "nt", 32)
+    assert row["percent_of_bandwidth"] > 0
+    assert row["ratio_to_plain"] > 0
+
+
+def test_percent_of_bandwidth_is_by_bytes():
+    spec = weights.problem(SHAPE, "bf16", "i4:128")
+    rates = (Rates((2.0,)), Rates((1.0,)), Rates((4.0,)))
+    result = weights.Result(spec, "i4:128", "host", "inner_product", *rates, 2 * spec.flops, 0.0)
+    assert result.percent_of_bandwidth == pytest.approx(100)  # 2 / flops calls of 2 * flops bytes, of 4 bytes
+
+
+@pytest.mark.parametrize("text", ["i4:x", "i4:128:u8:1", "i9:128", "i4:24"])
+def test_other_weights_are_refused(text):
+    with pytest.raises(tw.SpecError):
+        weights.problem(SHAPE, "bf16", text)
+
+
+@pytest.mark.parametrize("options", [["--epilogue", "relu"], ["--batch", "2"], ["--conv", "resnet50"]])
+def test_options_that_do_not_apply_are_refused(capsys, options):
+    assert main(["bench", "--shape", "1x32x256", "--weights", "i4:128", *options]) == 2
+    assert capsys.readouterr().err
