@@ -216,23 +216,26 @@ class Bench:
         (kernel,) = step.kernels
         stored, seen = self._operands(kernel, step.shape)
         self._launch(kernel, step.shape, stored)
-        return {"kernel": kernel.key, **self._compared(kernel, seen, seen.c)}
+        return {"kernel": kernel.key, **self._compared(seen.c, *self._expected(kernel, seen))}
 
-    def _compared(self, kernel: Kernel, seen: Operands, got: Any) -> dict[str, Any]:  # noqa: ANN401 - torch's
-        """How far a result is off: γ_K·|A||B| and the rounding of the result are allowed."""
-        torch = self._torch
+    def _expected(self, kernel: Kernel, seen: Operands) -> tuple[Any, Any]:
+        """The result in f64, and how far one may be off: γ_K·|A||B|, before it is rounded to its type."""
         a, b = seen.a.double(), seen.b.double()
         expected, sums = a @ b, a.abs() @ b.abs()
         u = _ACCUMULATORS.get(kernel.types, _SINGLE)
         gamma = (a.shape[1] + 2) * _SINGLE + 2 * u if kernel.types == "tf32" else (a.shape[1] + 2) * u
-        bound = gamma * sums
         if kernel.types.startswith("f8") and kernel.strategy != "simt":
-            depth = min(_PROMOTED, a.shape[1]) if kernel.strategy == "warpgroup" else a.shape[1]
-            bound = bound + _SHORT_SUMS * depth * sums
+            gamma += _SHORT_SUMS * (min(_PROMOTED, a.shape[1]) if kernel.strategy == "warpgroup" else a.shape[1])
+        bound = gamma * sums
         if kernel.epilogue:
             bias = seen.bias.double()
-            expected = torch.nn.functional.gelu(expected + bias)
+            expected = self._torch.nn.functional.gelu(expected + bias)
             bound = 2 * bound + 2.0**-7 * bias.abs() + 1e-4
+        return expected, bound
+
+    def _compared(self, got: Any, expected: Any, bound: Any) -> dict[str, Any]:  # noqa: ANN401 - torch's
+        """How far a result is off."""
+        torch = self._torch
         whole = not got.dtype.is_floating_point
         bound = torch.zeros_like(bound) if whole else bound + torch.finfo(got.dtype).eps * expected.abs() + 1e-30
         off = (got.double() - expected).abs()
@@ -249,11 +252,12 @@ class Bench:
             sets.append(self._operands(first, step.shape))
         own: dict[str, Kernel] = {each.key: each for each in step.kernels}
         failures, samples = {}, {}
+        known = self._expected(first, sets[0][1])
         for key, kernel in own.items():
             try:
                 sets[0][1].c.view(torch.uint8).fill_(_UNWRITTEN_BYTE)
                 self._launch(kernel, step.shape, sets[0][0])
-                compared = self._compared(kernel, sets[0][1], sets[0][1].c)
+                compared = self._compared(sets[0][1].c, *known)
                 if not compared["right"]:
                     failures[key] = f"{compared['wrong']} of {compared['elements']} elements are wrong"
                     continue
