@@ -48,8 +48,8 @@ if TYPE_CHECKING:
         tanh,
     )
     from tilewright.payload.operators import error_bound, reference
-    from tilewright.runtime.attention import attention
     from tilewright.quantised import Quantized, mx_quantize, quantize_weights
+    from tilewright.runtime.attention import attention
     from tilewright.runtime.compile import compile, matmul
     from tilewright.runtime.compile_all import compile_all
     from tilewright.runtime.compile_module import compile_chain, compile_module
