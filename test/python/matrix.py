@@ -118,7 +118,8 @@ def _prologues(chance: random.Random, drawn: Drawn) -> dict[str, Any]:
 def _small(chance: random.Random, drawn: Drawn) -> dict[str, str]:
     """Mostly nothing; otherwise an A, a B or both of types that are stored only, and widened to those drawn."""
     types = drawn["types"]
-    if chance.random() < 0.75 or drawn["prologues"]:
+    fused = drawn["schedule"] in (None, "packed") and set(drawn["dynamic"]) <= {"m"}
+    if chance.random() < 0.6 or drawn["prologues"] or not fused:
         return {}
     fitting = {field: [each for each in STORED if getattr(types, field) in STORED[each]] for field in ("a", "b")}
     chosen = chance.choice((("a",), ("b",), ("b",), ("a", "b")))
@@ -186,7 +187,7 @@ def _open_batch(chance: random.Random, drawn: Drawn) -> dict[int, tw.Dim]:
 def _packs(drawn: Drawn) -> bool:
     """Whether it has something that only packing fuses."""
     entries = [each for each in drawn["epilogue"] if isinstance(each, Entry)]
-    return bool(drawn["prologues"] or drawn["small"]) or any(
+    return bool(drawn["prologues"]) or any(
         each.form != "each" or each.name.startswith("glu") for each in entries
     )
 
@@ -217,7 +218,6 @@ AXES: tuple[tuple[str, Callable[[random.Random, Drawn], Any]], ...] = (
     ("batch", _batch),
     ("epilogue", _epilogue),
     ("prologues", _prologues),
-    ("small", _small),
     ("deterministic", lambda r, _: r.random() < 0.1),
     ("schedule", _schedule),
     ("sizes", _sizes),
@@ -225,6 +225,7 @@ AXES: tuple[tuple[str, Callable[[random.Random, Drawn], Any]], ...] = (
     ("target", lambda r, _: "host" if r.random() < 0.5 else r.choice(products.LEVELS)),
     ("placings", lambda r, _: r.choices(PLACINGS, k=3)),
     ("open_batch", _open_batch),
+    ("small", _small),
 )
 """What a case is made of, each drawn with what was drawn before it at hand."""
 
