@@ -23,7 +23,7 @@ setup: ## Install, fetch and build everything into .venv (seconds when nothing c
 setup-arm: ## Install the emulator in which Arm kernels are run and tested and OpenBLAS to compare with (110 MB; skipped, with the reason, where it cannot)
 	@$(PYTHON) tools/setup/arm.py
 
-setup-gpu: setup ## Install a Vulkan driver for the CPU and NVIDIA's assembler, for tests of GPU kernels (60 MB; skipped, with the reason, where it cannot)
+setup-gpu: setup ## Install a Vulkan driver for the CPU, NVIDIA's assembler and cuda-core, for tests of GPU kernels (150 MB; skipped, with the reason, where it cannot)
 	@$(PYTHON) tools/setup/gpu.py
 
 demo: setup ## The main job on real shapes: speed, share of the peak, against numpy (OpenBLAS) and MKL
