@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A libcuda.so.1 for tests, which stands for a driver with one card of compute capability 9.0. Its memory is this machine's; streams
-// are numbers; a launch is handed to a function of the test's (fake_on_launch). Functions that are not here are "not found", as in
-// an older driver. Signatures: cuda.h of CUDA 13.
+// A libcuda.so.1 for tests, which stands for a driver with one card of compute capability 9.0. Its memory is this
+// machine's; streams are numbers; a launch is handed to a function of the test's (fake_on_launch). Functions that are
+// not here are "not found", as in an older driver. Signatures: cuda.h of CUDA 13.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +11,15 @@
 #include <string.h>
 
 typedef int Status;
-enum { success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3, no_device = 100, not_found = 500 };
+enum {
+  success = 0,
+  invalid_value = 1,
+  out_of_memory = 2,
+  not_initialized = 3,
+  no_device = 100,
+  no_binary = 209,
+  not_found = 500
+};
 
 /// What a launch was asked for, as the test reads it.
 typedef struct {
@@ -23,6 +31,7 @@ typedef struct {
 
 static int (*on_launch)(const Launch *, void **);
 static int fail_with;
+static int refuses_cubins;
 static int cards = 1;
 static uintptr_t current_context;
 static uint32_t dynamic_shared;
@@ -35,6 +44,7 @@ static void note(const char *text) {
 
 void fake_on_launch(int (*function)(const Launch *, void **)) { on_launch = function; }
 void fake_fail_with(int status) { fail_with = status; }
+void fake_refuse_cubins(int refuse) { refuses_cubins = refuse; }
 void fake_cards(int count) { cards = count; }
 const char *fake_log(void) { return log_text; }
 
@@ -50,10 +60,14 @@ static Status cuDeviceGetName(char *name, int length, int device) {
 static Status cuDeviceGetAttribute(int *value, int attribute, int device) {
   (void)device;
   switch (attribute) {
-  case 16: return *value = 4, success; // multiprocessors
-  case 75: return *value = 9, success; // compute capability, major
-  case 76: return *value = 0, success; // and minor
-  default: return *value = 0, success;
+  case 16:
+    return *value = 4, success; // multiprocessors
+  case 75:
+    return *value = 9, success; // compute capability, major
+  case 76:
+    return *value = 0, success; // and minor
+  default:
+    return *value = 0, success;
   }
 }
 static Status cuDevicePrimaryCtxRetain(void **context, int device) {
@@ -96,8 +110,9 @@ static Status cuGetErrorString(Status status, const char **text) {
 static Status cuLibraryLoadData(void **library, const void *code, void *a, void *b, unsigned c, void *d, void *e,
                                 unsigned f) {
   (void)a, (void)b, (void)c, (void)d, (void)e, (void)f;
-  note(memcmp(code, "\177ELF", 4) ? "load PTX" : "load cubin");
-  return *library = (void *)0x2000, success;
+  int is_cubin = !memcmp(code, "\177ELF", 4);
+  note(is_cubin ? "load cubin" : "load PTX");
+  return is_cubin && refuses_cubins ? no_binary : (*library = (void *)0x2000, success);
 }
 static Status cuLibraryUnload(void *library) { return (void)library, success; }
 static Status cuLibraryGetKernel(void **kernel, void *library, const char *name) {

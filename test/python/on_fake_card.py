@@ -288,6 +288,17 @@ def what_the_driver_reports() -> None:
 
 
 @case
+def a_driver_that_is_older_than_the_assembler() -> None:
+    kernel = gpu.compile(tw.MatmulSpec(m=4, n=4, k=4), SM_90A)
+    DRIVER.runs(kernel)
+    a, before = np.ones((4, 4), np.float32), DRIVER.count("load PTX")
+    DRIVER.library.fake_refuse_cubins(1)
+    assert (kernel(a, a) == 4).all()
+    DRIVER.library.fake_refuse_cubins(0)
+    assert DRIVER.count("load PTX") == before + 1
+
+
+@case
 def no_elements() -> None:
     spec = tw.MatmulSpec(m=None, n=None, k=None, a="bf16")
     kernel = gpu.compile(spec, SM_90A)

@@ -143,13 +143,18 @@ def reported(where: str) -> Iterator[None]:
     try:
         yield
     except Exception as e:
-        if not isinstance(e, RuntimeError) and type(e).__name__ not in ("CUDAError", "OutOfMemoryError"):
+        if not _is_reported(e):
             raise
         raise TargetError(
             f"the driver reports {e}",
             where=where,
             remedy="compute-sanitizer finds out more, as does a run with device='emulated'",
         ) from e
+
+
+def _is_reported(error: Exception) -> bool:
+    """Whether an error is one that the driver has reported."""
+    return isinstance(error, RuntimeError) or type(error).__name__ in ("CUDAError", "OutOfMemoryError")
 
 
 def checked(result: tuple[Any, ...]) -> Any:  # noqa: ANN401 - of any of the driver's functions
@@ -190,9 +195,8 @@ class Loaded:
         """Loads it: `cubin`, or assembled here where NVIDIA's assembler is, and by the driver otherwise. The card has to be current."""
         self._card, self._form = card, form
         core, self._driver = packages(form.target.name)
-        self._object = _object(core, form) if cubin is None else core.ObjectCode.from_cubin(cubin)
         with reported(f"loading a kernel for {form.target.name}"):
-            self._kernel = self._object.get_kernel(_ENTRY)
+            self._kernel = _kernel(core, form, cubin)
             handle = int(self._kernel.handle)
             attribute = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             device = checked(self._driver.cuDeviceGet(card.number))
@@ -271,15 +275,21 @@ def _encoder(driver: Any) -> Any:  # noqa: ANN401 - a function of ctypes
     return kind(int(address))
 
 
-def _object(core: Any, form: GpuStages) -> Any:  # noqa: ANN401 - cuda-core, and its object
-    """The kernel's code as cuda-core loads it."""
+def _kernel(core: Any, form: GpuStages, cubin: bytes | None) -> Any:  # noqa: ANN401 - cuda-core, and its kernel
+    """The kernel as cuda-core loads it: assembled here, or by the driver, where no assembler is here or the driver is older than it."""
+    if cubin is None:
+        try:
+            cubin = _assembled(form)
+        except LoweringError as e:
+            raise TargetError(e.what, where=f"a kernel for {form.target.name}") from e
+        except TargetError:
+            return core.ObjectCode.from_ptx(form.binary).get_kernel(_ENTRY)
     try:
-        cubin = _assembled(form)
-    except TargetError:  # There is no assembler here; the driver has one.
-        return core.ObjectCode.from_ptx(form.binary)
-    except LoweringError as e:
-        raise TargetError(e.what, where=f"a kernel for {form.target.name}") from e
-    return core.ObjectCode.from_cubin(cubin)
+        return core.ObjectCode.from_cubin(cubin).get_kernel(_ENTRY)
+    except Exception as e:
+        if not _is_reported(e) or not getattr(form, "binary", b""):
+            raise
+        return core.ObjectCode.from_ptx(form.binary).get_kernel(_ENTRY)
 
 
 def _assembled(form: GpuStages) -> bytes:
