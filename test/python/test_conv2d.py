@@ -191,6 +191,14 @@ def test_patches_are_never_there_as_a_whole():
     assert depthwise.metadata.workspace_bytes == 0
 
 
+@pytest.mark.parametrize("sizes", [{"kc": 16}, {"kc": 48, "mr": 2}, {"mr": 3, "mc": 6, "nc": 32}])
+@pytest.mark.parametrize("extent", [1, 5])
+def test_sizes_of_blocks(sizes, extent):
+    spec = tw.Conv2dSpec(1, extent, extent, 32, 24, 3, 3, padding=1, a="u8", b="i8")
+    arrays = operands(spec)
+    assert is_right(spec, tw.compile(spec, parameters=sizes)(*arrays), arrays)
+
+
 @is_x86
 def test_a_pointwise_convolution_reads_images_where_they_lie():
     spec = tw.Conv2dSpec(1, 28, 28, 64, 64, 1, 1, w_packed=True)

@@ -131,7 +131,7 @@ def read(module: ir.Module, operand: int, patches: Patches, result: int, tile: t
     reads = list(_reads(matrix, (), ()))
     with function.context, function.location:
         if tile is not None and patches.rows_are_pixels and any(patches.before) and not any(map(_is_shifted, reads)):
-            skipped_rows.skip(function, result, patches, _blocks(reads), tile)
+            skipped_rows.skip(function, result, patches, _counted(reads), tile)
         element = ir.MemRefType(matrix.type).element_type
         with ir.InsertionPoint.at_block_begin(function.entry_block):
             flat, made = _flat(matrix, element, patches)
@@ -167,15 +167,13 @@ def _is_shifted(read_: Read) -> bool:
     return any(use.owner.operation.name == "arith.xori" for use in read_.op.results[0].uses)
 
 
-def _blocks(reads: Iterable[Read]) -> list[ir.Value]:
-    """The variables of loops over blocks of K: those of the columns read, but for loops over the elements of a block."""
+def _counted(reads: Iterable[Read]) -> list[ir.Value]:
+    """The variables of loops over K: those of the columns that are read."""
     found: list[ir.Value] = []
     for each in reads:
-        lanes = ir.VectorType(each.op.results[0].type).shape[-1]
         for number in each.columns:
             if isinstance(number, ir.Value) and isinstance(number.owner, ir.Block) and number not in found:
-                step = numbers.known(number.owner.owner.operation.operands[2])
-                found += [number] if step != lanes else []
+                found.append(number)
     return found
 
 

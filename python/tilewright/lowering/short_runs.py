@@ -47,7 +47,7 @@ def _is_counted(number: Number, loop: ir.Operation) -> bool:
 
 def _steps(loop: ir.Operation) -> range:
     """The steps of a short loop of which the number is known, and that has no results; none for others."""
-    if loop.name != "scf.for" or len(loop.results):
+    if not uses.is_innermost(loop):
         return range(0)
     bounds = [numbers.known(each) for each in list(loop.operands)[:3]]
     if any(each is None for each in bounds):

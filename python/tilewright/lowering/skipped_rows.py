@@ -23,7 +23,7 @@ _VALUES = ("arith.", "vector.", "math.")
 
 
 def skip(
-    function: func.FuncOp, result: int, patches: Patches, blocks: Sequence[ir.Value], tile: tuple[int, int]
+    function: func.FuncOp, result: int, patches: Patches, counted: Sequence[ir.Value], tile: tuple[int, int]
 ) -> None:
     """Starts and ends the loops over K of each register tile where the rows of the filter begin and end to meet the image.
 
@@ -41,7 +41,7 @@ def skip(
         function: The bufferised function of the product, whose rows are pixels.
         result: Which of its arguments is the result.
         patches: What its first operand is made of.
-        blocks: The variables of loops over blocks of K.
+        counted: The variables of loops over K: over its blocks, and those that only pack.
         tile: Rows of a register tile, and the elements of K that a step of its loop takes.
     """
     seen: list[ir.Operation] = []
@@ -50,7 +50,7 @@ def skip(
         if loop is None or loop in seen or any(isinstance(n, ir.Value) and _made_by(n) for n in rows):
             continue
         seen.append(loop)
-        around = [each for each in blocks if _is_inside(loop, each)]
+        around = [each for each in counted if _is_inside(loop, each)]
         with ir.InsertionPoint(loop), loop.location:
             _bound(loop, numbers.total(rows), numbers.total(around), patches, tile)
 

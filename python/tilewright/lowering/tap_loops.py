@@ -36,7 +36,7 @@ def split(reads: Sequence[Read], flat: ir.Value, patches: Patches) -> list[Read]
             loops.setdefault(around, []).append(each)
     left: list[Read] = []
     for loop, own in loops.items():
-        units = [_unit(each, loop, patches) for each in own] if loop.name == "scf.for" else [0]
+        units = [_unit(each, loop, patches) for each in own] if uses.is_innermost(loop) else [0]
         unit = gcd(*units) if all(units) else 0
         if unit and all(unit % _lanes(each) == 0 for each in own):
             with ir.InsertionPoint(loop), loop.location:
@@ -53,7 +53,7 @@ def _lanes(read: Read) -> int:
 def _unit(read: Read, loop: ir.Operation, patches: Patches) -> int:
     """A divisor of where `read` starts to read in a step of `loop`, of the loop's length and of the channels; 0 for none."""
     first, last, step = (numbers.known(each) for each in list(loop.operands)[:3])
-    if ir.VectorType(read.op.results[0].type).rank != 1 or len(loop.results):
+    if ir.VectorType(read.op.results[0].type).rank != 1:
         return 0
     if first != 0 or last is None or step != _lanes(read):
         return 0

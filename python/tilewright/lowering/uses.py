@@ -64,8 +64,16 @@ def erase(op: ir.Operation) -> None:
     """
     for region in op.regions:
         for block in region.blocks:
-            sweep(block, set())
+            for inner in reversed([each.operation for each in block.operations]):
+                erase(inner)
     op.erase()
+
+
+def is_innermost(loop: ir.Operation) -> bool:
+    """Whether an op is an scf.for without results, whose body has no ops with regions: one that can be copied op by op."""
+    if loop.name != "scf.for" or len(loop.results):
+        return False
+    return not any(len(op.operation.regions) for op in loop.regions[0].blocks[0].operations)
 
 
 def is_dead(op: ir.Operation) -> bool:
