@@ -94,8 +94,8 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Wave
     Raises:
         ScheduleError: A name is unknown, or sizes do not fit together or the target.
     """
-    usual = {"wm": 32 if target.warp == 32 or spec.a_type.bits == 64 else 64, "wave": target.warp}  # noqa: PLR2004
-    if spec.a_type.bits == 64:  # noqa: PLR2004
+    usual = {"wm": 32 if target.warp == 32 or spec.a_type.bits == 64 else 64, "wave": target.warp}
+    if spec.a_type.bits == 64:
         usual |= {"bm": 64, "bk": 16}
     made = with_sizes(WaveTile, {**usual, **given})
     depth = instructions(target)[spec.a_type.name].k
