@@ -81,6 +81,10 @@ _MOST_ROW_TILES = 8
 _BY_LANE_READS = 20
 """Times that an element of A and B is read, half of the harmonic mean of M and N, from which on packing saves instructions where
 A is taken by lane. Counted for neoverse-n1, packed to unpacked, of M = N = K: 32 1.03, 48 0.96, 64 0.94, 256 0.91."""
+_ROWS_COMPUTED = 4
+"""Rows up to which a B that a prologue makes is computed as it is read, and above which it is packed first. Measured on Zen 4 with B of
+1024 x 1024, streamed and packed, in GFLOP/s: f8E4M3FN 1 row 70 and 30, 4 rows 112 and 103, 8 rows 136 and 139, 16 rows 117 and 173;
+i8 by i4 1 row 50 and 41, 4 rows 127 and 135; bf16 by u4 1 row 24 and 18, 4 rows 69 and 66."""
 NARROW_PRODUCTS = 32
 """Products of a column of A by an element of B from which on packing B is repaid where elements are narrower than the sum."""
 
@@ -274,6 +278,8 @@ def _streaming_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
     if spec.k % dot.step or spec.m > NARROW_PRODUCTS // dot.depth:
         return False
+    if spec.prologue_b:
+        return spec.m <= _ROWS_COMPUTED
     return dot.depth == 1 or spec.k * spec.n * spec.b_type.bytes >= blocking.held_bytes(target) // 2
 
 
