@@ -72,7 +72,8 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     kc, step = max(most(spec.k), blocking.kc) if spec.fused else blocking.kc, dot.step
     if spec.b_transposed and kc > _BLOCK:  # Of which B is transposed as many rows at a time.
         step = lcm(step, _BLOCK)
-    if groups.grouped((*spec.chain_a.operands, *spec.chain_b.operands)):  # Vectors along k have whole groups, or parts of one.
+    if groups.grouped((*spec.chain_a.operands, *spec.chain_b.operands)):
+        # Vectors along k have whole groups, or parts of one.
         step = lcm(step, groups.UNIT)
     kc = ceil_div(kc, step) * step
     if dot.kind == "amx" and spec.fused:  # Tiles are multiplied in a loop, before the epilogue writes anything.
