@@ -171,7 +171,7 @@ def test_a_wrong_target(target, what):
     assert what in str(complaint(tw.TargetError, tw.compile, SPEC, target))
 
 
-@pytest.mark.parametrize("features", [{"avx512f", "avx512vl"}, {"amx-bf16", "amx-tile"}], ids=str)
+@pytest.mark.parametrize("features", [("avx512f", "avx512vl"), ("amx-bf16", "amx-tile")], ids=" ".join)
 def test_features_that_this_machine_lacks(monkeypatch, features):
     monkeypatch.setattr(host, "machine", lambda: ("x86_64", frozenset({"fpu", "sse2", "avx2"})))
     target = replace(tw.targets.get("x86-64"), name="mine", features=frozenset({"sse2", "avx2", *features}))
