@@ -187,9 +187,7 @@ def _open_batch(chance: random.Random, drawn: Drawn) -> dict[int, tw.Dim]:
 def _packs(drawn: Drawn) -> bool:
     """Whether it has something that only packing fuses."""
     entries = [each for each in drawn["epilogue"] if isinstance(each, Entry)]
-    return bool(drawn["prologues"]) or any(
-        each.form != "each" or each.name.startswith("glu") for each in entries
-    )
+    return bool(drawn["prologues"]) or any(each.form != "each" or each.name.startswith("glu") for each in entries)
 
 
 def _schedule(chance: random.Random, drawn: Drawn) -> str | None:

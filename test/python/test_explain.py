@@ -11,7 +11,7 @@ import pytest
 from tilewright.cli import explain as explain_module
 from tilewright.cli import explain_diff, explain_folder, explain_nest, explain_page, main
 from tilewright.cli.explain_diff import ADDED, REMOVED, SAME, difference
-from tilewright.cli.problem import given
+from tilewright.cli.problem import Problem, given
 from tilewright.emit import STAGES, hotloop
 from tilewright.errors import TargetError, TilewrightError
 
@@ -293,6 +293,7 @@ def page_of(shape=(40, 48, 32), change=None):
         schedule="packed",
         parameters={},
     )
+    assert isinstance(problem, Problem)
     stages = problem.build("asm")
     for name, text in (change or {}).items():
         stages.texts[name] = text

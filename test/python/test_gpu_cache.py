@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,12 +51,13 @@ def test_another_process_compiles_nothing(cache: Path) -> None:
 
 def test_nothing_is_taken_for_something_else(cache: Path) -> None:
     spec = tw.MatmulSpec(8, 8, 8)
-    for target, fields in (
+    others: tuple[tuple[str, dict[str, Any]], ...] = (
         ("sm_80", {}),
         ("sm_90a", {}),
         ("sm_80", {"schedule": "simt"}),
         ("sm_80", {"parameters": {"bk": 8}}),
-    ):
+    )
+    for target, fields in others:
         assert not tw.compile(spec, target=target, **fields).metadata.cached
     assert not tw.compile(tw.MatmulSpec(8, 8, 8, tf32=True), target="sm_80").metadata.cached
     assert tw.compile(spec, target="sm_80", parameters={"bk": 8}).metadata.parameters["bk"] == 8
