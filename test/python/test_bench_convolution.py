@@ -8,7 +8,8 @@ import json
 import pytest
 from click.testing import CliRunner
 from tilewright.bench import convolution
-from tilewright.bench.convolution import Layer, page
+from tilewright.bench.convolution import Layer
+from tilewright.bench.convolution.page import PAGE
 from tilewright.cli.bench import bench
 from tilewright.errors import TilewrightError
 
@@ -25,19 +26,19 @@ def test_layers_of_resnet50():
 @pytest.mark.parametrize("asked", ["f32", "i8"])
 def test_a_layer_is_checked_and_measured(asked):
     layer = Layer(6, 8, 16, 3, 1, 1)
-    (result,) = convolution.run([layer], asked, libraries=(), rounds=2, min_seconds=1e-4)
-    assert set(result.rates) == {"tilewright", "peak"}
+    (result,) = convolution.COMPARISON.run([layer], asked, libraries=(), rounds=2, min_seconds=1e-4)
+    assert set(result.rates) == {"tilewright", "limit"}
     assert 0 <= result.error < 1e-2
-    text = page.markdown([[result]], "Title", "a command")
+    text = PAGE.markdown([[result]], "Title", "a command")
     assert f"| {layer} |" in text
-    assert json.loads(json.dumps(page.as_json(result)))["layer"] == str(layer)
+    assert json.loads(json.dumps(PAGE.as_json(result)))["layer"] == str(layer)
 
 
 def test_what_is_refused():
-    with pytest.raises(TilewrightError, match="no layers of 'f64'"):
-        convolution.run([], "f64")
+    with pytest.raises(TilewrightError, match="no convolutions of 'f64'"):
+        convolution.COMPARISON.run([], "f64")
     with pytest.raises(TilewrightError, match="no convolutions of 'mkl'"):
-        convolution.run([], "f32", libraries=("mkl",))
+        convolution.COMPARISON.run([], "f32", libraries=("mkl",))
     with pytest.raises(TilewrightError, match="no network 'vgg'"):
         CliRunner().invoke(bench, ["--conv", "vgg"], catch_exceptions=False)
     done = CliRunner().invoke(bench, ["--conv", "resnet50", "--shape", "1x2x3"])

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import click
 
+from tilewright.cli import bench_operators
 from tilewright.cli.output import console
 
 
@@ -21,9 +19,7 @@ def from_context(context: click.Context) -> int:
     from tilewright.bench import parse_shape, suite, weights
 
     given = context.params
-    for name in ("file", "conv", "schedule", "parameters", "epilogue", "batch", "plot", "plots", "compare", "report"):
-        if given.get(name):
-            raise click.UsageError(f"--weights given, and {name}; expected one of them")
+    bench_operators.refuse(context, "--weights", "conv", "report")
     shapes = [parse_shape("x".join(map(str, each))) for each in given["shapes"]]
     shapes += [shape for name in given["suites"] for shape in suite(name).shapes]
     if not shapes:
@@ -44,10 +40,5 @@ def from_context(context: click.Context) -> int:
         done=lambda each: out.print(str(each), soft_wrap=True, highlight=False),
     )
     out.print(weights.summary(results), soft_wrap=True, highlight=False)
-    if given["json_file"]:
-        text = json.dumps([each.as_json() for each in results], indent=1)
-        if given["json_file"] == "-":
-            click.echo(text)
-        else:
-            Path(given["json_file"]).write_text(f"{text}\n", encoding="utf-8")
+    bench_operators.write_json(context, (each.as_json() for each in results))
     return 0

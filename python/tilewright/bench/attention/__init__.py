@@ -2,6 +2,14 @@
 """Our attention beside torch's, the machine's measured peak and its measured bandwidth."""
 
 from tilewright.bench.attention.cases import SUITES, Case
-from tilewright.bench.attention.session import Result, run
+from tilewright.bench.operators import Comparison
 
-__all__ = ["SUITES", "Case", "Result", "run"]
+LIBRARY = "torch"
+COMPARISON = Comparison(
+    name="attention",
+    tolerances={"f32": 1e-5, "bf16": 1e-2},
+    libraries=(LIBRARY,),
+    worker="tilewright.bench.attention.worker",
+)
+
+__all__ = ["COMPARISON", "LIBRARY", "SUITES", "Case"]

@@ -2,6 +2,13 @@
 """Our convolutions beside other libraries and the machine's measured peak."""
 
 from tilewright.bench.convolution.layers import LAYERS, Layer
-from tilewright.bench.convolution.session import Result, run
+from tilewright.bench.operators import Comparison
 
-__all__ = ["LAYERS", "Layer", "Result", "run"]
+COMPARISON = Comparison(
+    name="convolutions",
+    tolerances={"f32": 1e-5, "bf16": 1e-2, "i8": 1e-2},
+    libraries=("onednn", "onnxruntime"),
+    worker="tilewright.bench.convolution.worker",
+)
+
+__all__ = ["COMPARISON", "LAYERS", "Layer"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The convolutions that are measured, and their operands: the same values in every process that asks for them."""
+"""The convolutions that are measured."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
-from tilewright.bench.operands import aligned
-from tilewright.dtypes import dtype, to_numpy
+from tilewright.bench.operands import values
+from tilewright.operand import OperandSpec
+from tilewright.operator_specs import Conv2dSpec
+from tilewright.payload.epilogues import quantize
 
 TYPES: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     {"f32": ("f32", "f32", "f32"), "bf16": ("bf16", "bf16", "bf16"), "i8": ("u8", "i8", "u8")}
@@ -65,6 +66,39 @@ class Layer:
         deviation = sqrt(self.depth * (255**2 / 3) * (128**2 / 3))
         return float(np.float32(deviation / _DEVIATION))
 
+    @property
+    def streams(self) -> bool:
+        """Never: it is measured in operations."""
+        return False
+
+    def spec(self, asked: str) -> Conv2dSpec:
+        """What it is to us, with filters packed ahead of time."""
+        a, b, c = TYPES[asked]
+        return Conv2dSpec(
+            1,
+            self.size,
+            self.size,
+            self.channels,
+            self.filters,
+            self.reach,
+            self.reach,
+            a=a,
+            b=b,
+            c=c,
+            stride=self.stride,
+            padding=self.padding,
+            w_packed=True,
+            epilogue=(quantize(self.scale, ZERO_POINT, "u8"),) if asked == "i8" else (),
+        )
+
+    def work(self, asked: str) -> int:
+        """Operations, of any type."""
+        return self.flops
+
+    def values(self, random: np.random.Generator, operand: OperandSpec) -> np.ndarray:
+        """Floats uniform in [-1, 1], integers over their whole range."""
+        return values(random, operand.shape, operand.type)
+
     def __str__(self) -> str:
         """Image, filters and stride: "56x56x64, 3x3x64, stride 1"."""
         return (
@@ -96,40 +130,3 @@ LAYERS: Mapping[str, tuple[Layer, ...]] = MappingProxyType(
     }
 )
 """By network, each distinct convolution of it once, in its order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Arrays:
-    """The operands of a layer.
-
-    Attributes:
-        x: The image, (1, rows, columns, channels).
-        w: The filters, (rows, columns, channels, filters).
-        y: The result, (1, rows, columns, filters), not yet computed.
-    """
-
-    x: np.ndarray
-    w: np.ndarray
-    y: np.ndarray
-
-
-def arrays(layer: Layer, asked: str, seed: int = 0) -> Arrays:
-    """Floats uniform in [-1, 1], integers over their whole range."""
-    rng = np.random.default_rng(seed)
-    shapes = (
-        (1, layer.size, layer.size, layer.channels),
-        (layer.reach, layer.reach, layer.channels, layer.filters),
-        (1, layer.result, layer.result, layer.filters),
-    )
-    x, w, y = (aligned(shape, to_numpy(dtype(name))) for shape, name in zip(shapes, TYPES[asked], strict=True))
-    for each in (x, w):
-        each[...] = _random(rng, each)
-    y.fill(0)
-    return Arrays(x, w, y)
-
-
-def _random(rng: np.random.Generator, like: np.ndarray) -> Any:  # noqa: ANN401 - an array of any type
-    if like.dtype.kind in "iu":
-        limits = np.iinfo(like.dtype)
-        return rng.integers(limits.min, limits.max, like.shape, like.dtype, endpoint=True)
-    return rng.uniform(-1, 1, like.shape).astype(like.dtype)

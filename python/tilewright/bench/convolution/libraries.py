@@ -11,24 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.bench.convolution.contender import Convolver
-from tilewright.bench.convolution.layers import ZERO_POINT, Arrays, Layer
+from tilewright.bench.convolution.layers import ZERO_POINT, Layer
 from tilewright.bench.libraries.onnx_runtime import IR_VERSION, OPSET, OnnxRuntime
 from tilewright.bench.libraries.torch_cpu import OneDnn
+from tilewright.bench.operators.contender import Arrays, Caller
 from tilewright.errors import TilewrightError
 
 
 class OneDnnConvolution(OneDnn):
     """oneDNN through torch, images with their channels last, filters in the order that oneDNN chose for them."""
 
-    def convolver(self) -> Convolver:
+    def contender(self) -> Caller:
         """As a contender."""
-        return Convolver(self.version, self._bind_layer, self._fetched)
+        return Caller(self.version, self._bind_layer, self._fetched)
 
     def _bind_layer(self, layer: Layer, asked: str, operands: Arrays) -> Callable[[], object]:
         torch = self._torch
-        x = self._tensor(operands.x).permute(0, 3, 1, 2)
-        w = self._tensor(np.ascontiguousarray(operands.w.transpose(3, 2, 0, 1)))
+        x = self._tensor(operands.inputs[0]).permute(0, 3, 1, 2)
+        w = self._tensor(np.ascontiguousarray(operands.inputs[1].transpose(3, 2, 0, 1)))
         shape = [1, layer.channels, layer.size, layer.size]
         stride, padding, dilation = [layer.stride] * 2, [layer.padding] * 2, [1, 1]
         if asked == "i8":
@@ -47,9 +47,9 @@ class OneDnnConvolution(OneDnn):
 class OnnxRuntimeConvolution(OnnxRuntime):
     """onnxruntime's Conv and QLinearConv, which take the channels before rows and columns; filters are constants."""
 
-    def convolver(self) -> Convolver:
+    def contender(self) -> Caller:
         """As a contender."""
-        return Convolver(self.version, self._bind_layer, lambda *_: np.ascontiguousarray(self._y.transpose(0, 2, 3, 1)))
+        return Caller(self.version, self._bind_layer, lambda *_: np.ascontiguousarray(self._y.transpose(0, 2, 3, 1)))
 
     def _bind_layer(self, layer: Layer, asked: str, operands: Arrays) -> Callable[[], object]:
         if asked == "bf16":
@@ -60,8 +60,8 @@ class OnnxRuntimeConvolution(OnnxRuntime):
         options.inter_op_num_threads = 1
         session = runtime.InferenceSession(_model(layer, asked, operands), options, providers=["CPUExecutionProvider"])
         binding = session.io_binding()
-        x = np.ascontiguousarray(operands.x.transpose(0, 3, 1, 2))
-        self._y = y = np.empty((1, layer.filters, layer.result, layer.result), operands.y.dtype)
+        x = np.ascontiguousarray(operands.inputs[0].transpose(0, 3, 1, 2))
+        self._y = y = np.empty((1, layer.filters, layer.result, layer.result), operands.result.dtype)
         binding.bind_ortvalue_input("x", runtime.OrtValue.ortvalue_from_numpy(x))
         binding.bind_output("y", "cpu", 0, y.dtype, list(y.shape), y.ctypes.data)
         return partial(session.run_with_iobinding, binding)
@@ -71,10 +71,10 @@ def _model(layer: Layer, asked: str, operands: Arrays) -> bytes:
     """A serialised model of the layer."""
     from onnx import helper, numpy_helper  # type: ignore[import-not-found]
 
-    kind = helper.np_dtype_to_tensor_dtype(operands.x.dtype)
+    kind = helper.np_dtype_to_tensor_dtype(operands.inputs[0].dtype)
     x = helper.make_tensor_value_info("x", kind, [1, layer.channels, layer.size, layer.size])
     y = helper.make_tensor_value_info("y", kind, [1, layer.filters, layer.result, layer.result])
-    constants = {"w": np.ascontiguousarray(operands.w.transpose(3, 2, 0, 1))}
+    constants = {"w": np.ascontiguousarray(operands.inputs[1].transpose(3, 2, 0, 1))}
     inputs = ["x", "w"]
     if asked == "i8":
         constants |= {

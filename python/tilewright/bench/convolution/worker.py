@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import sys
 
-from tilewright.bench.convolution.contender import Convolver
+from tilewright.bench.operators.contender import Caller
 from tilewright.bench.peer_worker import serve
 
 
-def _convolver(name: str) -> Convolver:
+def _contender(name: str) -> Caller:
     from tilewright.bench.convolution.libraries import LIBRARIES
 
-    return LIBRARIES[name]().convolver()
+    return LIBRARIES[name]().contender()
 
 
 if __name__ == "__main__":
-    sys.exit(serve(sys.argv[1:], _convolver))
+    sys.exit(serve(sys.argv[1:], _contender))

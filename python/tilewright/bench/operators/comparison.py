@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Measures an operator: ours, every library and the machine's limit in turn, each result checked first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import partial
+
+import numpy as np
+
+from tilewright import targets
+from tilewright.bench.bandwidth import working_sets
+from tilewright.bench.checks import CheckError
+from tilewright.bench.machine import describe
+from tilewright.bench.operators.contender import Arrays, Caller, CallerProcess, Case, arrays
+from tilewright.bench.peak import Peak, Rate, StreamPeak
+from tilewright.bench.peers import PEERS
+from tilewright.bench.rows import OURS, Rates
+from tilewright.bench.timing import cores
+from tilewright.bench.turns import take_turns
+from tilewright.errors import TilewrightError
+from tilewright.payload.operators import reference
+from tilewright.payload.reference import relative_error
+from tilewright.runtime.compile import compile as compile_kernel
+from tilewright.runtime.operator_kernel import OperatorKernel
+from tilewright.targets.base import Target
+
+LIMIT = "limit"
+"""The machine's limit among rates: its peak, or its bandwidth for cases that stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was measured of a case.
+
+    Attributes:
+        case: The case.
+        asked: The type asked for.
+        rates: By contender, and of the limit: in 10⁹ operations a second, or 10⁹ bytes a second where the case streams.
+        versions: By contender, what was measured.
+        absent: By library, why it was not.
+        error: The relative error of ours.
+        compile_seconds: Of ours, with nothing cached.
+        scratch: Bytes of scratch memory of ours.
+        date: When.
+        machine: On what.
+    """
+
+    case: Case
+    asked: str
+    rates: Mapping[str, Rates]
+    versions: Mapping[str, str]
+    absent: Mapping[str, str]
+    error: float
+    compile_seconds: float
+    scratch: int
+    date: str
+    machine: str
+
+    def ratios(self) -> Iterator[tuple[str, float]]:
+        """Ours over each library that took part."""
+        for name, rates in self.rates.items():
+            if name not in (OURS, LIMIT):
+                yield name, self.rates[OURS].over(rates)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An operator that is compared.
+
+    Attributes:
+        name: What errors call it.
+        tolerances: By type that can be asked for, the relative error in the Frobenius norm that every contender stays below: a
+            few roundings of the result.
+        libraries: Rows of `bench.peers`.
+        worker: The module that a library's process runs.
+    """
+
+    name: str
+    tolerances: Mapping[str, float]
+    libraries: tuple[str, ...]
+    worker: str
+
+    def run(
+        self,
+        cases: Sequence[Case],
+        asked: str,
+        *,
+        target: str = "host",
+        libraries: Sequence[str] | None = None,
+        threads: int = 1,
+        rounds: int = 7,
+        min_seconds: float = 0.03,
+        memory: int | None = None,
+        done: Callable[[Result], object] = lambda result: None,
+    ) -> list[Result]:
+        """Measures cases; constant operands are packed ahead of time where ours takes them so.
+
+        Args:
+            cases: Which.
+            asked: The type.
+            target: What ours is compiled for.
+            libraries: Those that must take part; None: all that are installed.
+            threads: Of each contender.
+            rounds: Samples of each contender.
+            min_seconds: What a sample lasts at least.
+            memory: Bytes of operands that a case that streams goes through in turn; None: twice what the caches hold.
+            done: Told each result.
+
+        Raises:
+            TilewrightError: The type or a library is unknown, or a library that must take part is not there.
+            CheckError: A result is wrong.
+        """
+        if asked not in self.tolerances:
+            known = ", ".join(self.tolerances)
+            raise TilewrightError(f"no {self.name} of {asked!r}", where="bench", expected=f"one of {known}")
+        absent = self._absent(libraries)
+        row, on = targets.resolve(target), cores(threads)
+        if memory is None:
+            memory = working_sets(row, threads)["memory"] if any(each.streams for each in cases) else 0
+        found: list[Result] = []
+        with ExitStack() as stack:
+            members = {
+                name: stack.enter_context(closing(CallerProcess(PEERS[name], threads, on, worker=self.worker)))
+                for name in self.libraries
+                if name not in absent
+            }
+            limits: dict[bool, Rate] = {}
+            for case in cases:
+                if case.streams not in limits:
+                    limits[case.streams] = stack.enter_context(closing(_limit(case, asked, row, memory, on)))
+                turns = partial(
+                    take_turns,
+                    limits={LIMIT: limits[case.streams]},
+                    rounds=rounds,
+                    min_seconds=min_seconds,
+                    on_cores=on,
+                    after_round=lambda _: None,
+                )
+                kernel = compile_kernel(case.spec(asked), target=row, threads=threads, cache=False)
+                found.append(self._measured(case, asked, kernel, members, absent, memory, turns))
+                done(found[-1])
+        return found
+
+    def _absent(self, libraries: Sequence[str] | None) -> dict[str, str]:
+        """Why libraries do not take part.
+
+        Raises:
+            TilewrightError: One is unknown, or must take part and is not there.
+        """
+        for name in libraries or ():
+            if name not in self.libraries:
+                known = ", ".join(self.libraries)
+                raise TilewrightError(f"no {self.name} of {name!r}", where="bench", expected=f"some of {known}")
+            if missing := PEERS[name].missing():
+                raise TilewrightError(missing, where=f"peer {name}")
+        if libraries is None:
+            return {name: missing for name in self.libraries if (missing := PEERS[name].missing())}
+        return {name: "not asked for" for name in self.libraries if name not in libraries}
+
+    def _measured(
+        self,
+        case: Case,
+        asked: str,
+        kernel: OperatorKernel,
+        members: Mapping[str, CallerProcess],
+        absent: Mapping[str, str],
+        memory: int,
+        turns: Callable[..., Mapping[str, Rates]],
+    ) -> Result:
+        """One case; a library that refuses it is absent from its result."""
+        absent = dict(absent)
+        (given,) = arrays(case, asked)
+        expected = reference(kernel.spec, *given.inputs)
+        ours = Caller(kernel.metadata.version, partial(_bind, kernel), lambda _, each: each.result)
+        contenders: dict[str, Caller | CallerProcess] = {}
+        errors = {}
+        for name, each in {OURS: ours, **members}.items():
+            try:
+                each.load(case, asked, memory)
+            except TilewrightError as error:
+                if name == OURS:
+                    raise
+                absent[name] = str(error)
+                continue
+            contenders[name] = each
+            errors[name] = self._checked(name, case, asked, each.result(), expected)
+        return Result(
+            case=case,
+            asked=asked,
+            rates=turns(contenders, flops=case.work(asked)),
+            versions={name: each.version for name, each in contenders.items()},
+            absent=absent,
+            error=errors[OURS],
+            compile_seconds=kernel.metadata.compile_seconds,
+            scratch=kernel.metadata.workspace_bytes,
+            date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            machine=describe(),
+        )
+
+    def _checked(self, name: str, case: Case, asked: str, got: np.ndarray, expected: np.ndarray) -> float:
+        """The relative error.
+
+        Raises:
+            CheckError: It is too large.
+        """
+        error = relative_error(got, expected)
+        if not error <= self.tolerances[asked]:
+            raise CheckError(f"{name} computes {case} in {asked} with a relative error of {error:.2g}")
+        return error
+
+
+def _limit(case: Case, asked: str, target: Target, size: int, on: Sequence[int]) -> Rate:
+    """What the machine can do at most."""
+    if case.streams:
+        return StreamPeak(target, size, on)
+    first, second, *_ = case.spec(asked).operands
+    return Peak(target, (first.type.name, second.type.name), on)
+
+
+def _bind(kernel: OperatorKernel, case: Case, asked: str, given: Arrays) -> Callable[[], object]:
+    """The call of our kernel; `case` and `asked` are its spec's."""
+    inputs = [
+        kernel.pack(each.name, array) if each.packed else array
+        for each, array in zip(kernel.signature.arguments, given.inputs, strict=True)
+    ]
+    return partial(kernel, *inputs, out=given.result)

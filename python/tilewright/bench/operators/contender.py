@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What takes part in a comparison of an operator, in this process or in its own, and the operands that it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tilewright.bench.operands import aligned
+from tilewright.bench.peer_process import PeerProcess
+from tilewright.bench.timing import Loop
+from tilewright.dtypes import to_numpy
+from tilewright.operand import OperandSpec
+from tilewright.operator_specs import OperatorSpec
+
+
+class Case(Protocol):
+    """What is measured: hashable, can be pickled, and its text is what tables call it."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether operands come from memory each time: its work is bytes, not operations."""
+        ...
+
+    def spec(self, asked: str) -> OperatorSpec:
+        """What it is to us in the type asked for."""
+        ...
+
+    def work(self, asked: str) -> int:
+        """Operations of a call, or bytes."""
+        ...
+
+    def values(self, random: np.random.Generator, operand: OperandSpec) -> np.ndarray:
+        """An operand."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Arrays:
+    """The operands of a case in the order of its spec, and its result, not yet computed."""
+
+    inputs: tuple[np.ndarray, ...]
+    result: np.ndarray
+
+
+def arrays(case: Case, asked: str, total_bytes: int = 0, seed: int = 0) -> list[Arrays]:
+    """The same values in every process that asks for them; of a case that streams so many copies that they take `total_bytes`."""
+    random = np.random.default_rng(seed)
+    spec = case.spec(asked)
+    values = [case.values(random, each) for each in spec.operands]
+    copies = max(1, -(-total_bytes // case.work(asked))) if case.streams else 1
+    return [_copy(values, spec.result) for _ in range(copies)]
+
+
+def _copy(values: Sequence[np.ndarray], result: OperandSpec) -> Arrays:
+    inputs = tuple(aligned(each.shape, each.dtype) for each in values)
+    for copy, each in zip(inputs, values, strict=True):
+        copy[...] = each
+    out = aligned(result.shape, to_numpy(result.type))
+    out.fill(0)
+    return Arrays(inputs, out)
+
+
+Bind = Callable[[Any, str, Arrays], Callable[[], object]]
+"""Makes the timed call out of a case, the type asked for and its operands; constants may be put in any order ahead of it."""
+Fetch = Callable[[Any, Arrays], np.ndarray]
+"""Makes an array like the operands' result of what a call returned."""
+
+
+class Caller:
+    """A contender that runs in this process."""
+
+    def __init__(self, version: str, bind: Bind, fetch: Fetch) -> None:
+        """Takes what makes the call, and what makes an array of what it returns."""
+        self.version = version
+        self._bind = bind
+        self._fetch = fetch
+        self._arrays: Sequence[Arrays] = ()
+        self._calls: list[Callable[[], object]] = []
+        self._loop = Loop([lambda: None])
+
+    def load(self, case: Case, asked: str, total_bytes: int) -> None:
+        """Makes the operands, in as many copies as take so many bytes, and the calls."""
+        self._arrays = arrays(case, asked, total_bytes)
+        self._calls = [self._bind(case, asked, each) for each in self._arrays]
+        self._loop = Loop(self._calls)
+
+    def result(self) -> np.ndarray:
+        """The result of the call that will be timed; every copy is gone through."""
+        for call in self._calls[1:]:
+            call()
+        return self._fetch(self._calls[0](), self._arrays[0])
+
+    def calibrate(self, min_seconds: float) -> int:
+        """How many calls make a sample of at least so many seconds."""
+        return self._loop.calibrate(min_seconds)
+
+    def sample(self, count: int) -> float:
+        """Seconds that one call takes, the mean of `count`."""
+        return self._loop.sample(count)
+
+
+class CallerProcess(PeerProcess):
+    """A contender in a process of its own."""
+
+    def load(self, case: Case, asked: str, total_bytes: int) -> None:  # type: ignore[override] - cases in place of shapes
+        """See `Caller.load`."""
+        self._ask("load", case, asked, total_bytes)
