@@ -213,9 +213,7 @@ class Kernel(MatmulCall):
 
     def __repr__(self) -> str:
         """What it computes, for which target and by which schedule."""
-        threads = f", {self._metadata.threads} threads" if self._metadata.threads > 1 else ""
-        how = f", emulated by {self._metadata.emulator}" if self._metadata.emulator else ""
-        return f"<tilewright.Kernel {self._spec} for {self._target.name}, schedule {self._metadata.schedule}{threads}{how}>"
+        return f"<tilewright.Kernel {self._spec} {origin(self._metadata)}>"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:  # noqa: ANN401 - as in object
         """Refuses: a kernel is machine code in this process.
@@ -223,10 +221,22 @@ class Kernel(MatmulCall):
         Raises:
             TilewrightError: Always.
         """
-        raise TilewrightError(
-            f"{self!r} cannot be pickled or copied: it is machine code in this process",
-            remedy="Pickle kernel.spec, and compile it in the other process, which takes milliseconds when it is cached",
-        )
+        raise unpicklable(self, "Pickle kernel.spec")
+
+
+def origin(metadata: Metadata) -> str:
+    """How a kernel came about, in short: "for x86-64-v3, schedule packed, 4 threads"."""
+    threads = f", {metadata.threads} threads" if metadata.threads > 1 else ""
+    how = f", emulated by {metadata.emulator}" if metadata.emulator else ""
+    return f"for {metadata.target}, schedule {metadata.schedule}{threads}{how}"
+
+
+def unpicklable(value: object, instead: str) -> TilewrightError:
+    """Why machine code is neither pickled nor copied, and what is passed on instead of it."""
+    return TilewrightError(
+        f"{value!r} cannot be pickled or copied: it is machine code in this process",
+        remedy=f"{instead}, and compile it in the other process, which takes milliseconds when it is cached",
+    )
 
 
 def tensors(spec: MatmulSpec) -> list[tuple[str, tuple[int, ...], np.dtype[Any], int, int, int]]:

@@ -11,11 +11,11 @@ import numpy as np
 from tilewright._runtime import Code, FunctionCall, PackCall
 from tilewright.dims import Dim
 from tilewright.dtypes import dtype, to_numpy
-from tilewright.errors import SpecError, TilewrightError
+from tilewright.errors import SpecError
 from tilewright.payload.abi import PACK_SUFFIX, TENSORS_SUFFIX, dlpack_code, function_prototype
 from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Parameter, Signature
-from tilewright.runtime.kernel import CFunction, Metadata, StageTexts
+from tilewright.runtime.kernel import CFunction, Metadata, StageTexts, unpicklable
 from tilewright.runtime.packed_b import PackedB, Packing
 from tilewright.targets.base import Target
 
@@ -109,7 +109,7 @@ class Function(FunctionCall):
         Raises:
             TilewrightError: Always.
         """
-        raise _unpicklable(self)
+        raise unpicklable(self, "Pass its text on")
 
 
 class Module(Mapping[str, Function]):
@@ -222,7 +222,7 @@ class Module(Mapping[str, Function]):
         Raises:
             TilewrightError: Always.
         """
-        raise _unpicklable(self)
+        raise unpicklable(self, "Pass its text on")
 
 
 _OPEN = {"m": -2, "n": -3, "k": -4}
@@ -259,10 +259,3 @@ def entries(functions: tuple[Signature, ...]) -> list[str]:
         if argument.packed
     ]
     return [*names, *(f"{name}{TENSORS_SUFFIX}" for name in names), *packers]
-
-
-def _unpicklable(value: object) -> TilewrightError:
-    return TilewrightError(
-        f"{value!r} cannot be pickled or copied: it is machine code in this process",
-        remedy="Pass its text on, and compile it in the other process, which takes milliseconds when it is cached",
-    )

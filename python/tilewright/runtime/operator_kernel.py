@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from tilewright._runtime import Code
-from tilewright.errors import OperandError, TilewrightError
+from tilewright.errors import OperandError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature
-from tilewright.runtime.kernel import Metadata, StageTexts
+from tilewright.runtime.kernel import Metadata, StageTexts, origin, unpicklable
 from tilewright.runtime.module import Function
 from tilewright.runtime.packed_b import PackedB
 from tilewright.targets.base import Target
@@ -117,9 +117,7 @@ class OperatorKernel(Function):
 
     def __repr__(self) -> str:
         """What it computes, for which target and by which schedule."""
-        threads = f", {self._metadata.threads} threads" if self._metadata.threads > 1 else ""
-        how = f", emulated by {self._metadata.emulator}" if self._metadata.emulator else ""
-        return f"<tilewright.OperatorKernel {self._spec} for {self._target.name}, schedule {self._metadata.schedule}{threads}{how}>"
+        return f"<tilewright.OperatorKernel {self._spec} {origin(self._metadata)}>"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:  # noqa: ANN401 - as in object
         """Refuses: a kernel is machine code in this process.
@@ -127,7 +125,4 @@ class OperatorKernel(Function):
         Raises:
             TilewrightError: Always.
         """
-        raise TilewrightError(
-            f"{self!r} cannot be pickled or copied: it is machine code in this process",
-            remedy="Pickle kernel.spec, and compile it in the other process, which takes milliseconds when it is cached",
-        )
+        raise unpicklable(self, "Pickle kernel.spec")
