@@ -119,7 +119,7 @@ def test_a_wrong_extent(field, value):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"a": "f8E4M3FN"},
+        {"a": "f8E4M3"},
         {"a": "float32"},
         {"a": None},
         {"a": "f32", "b": "f64"},
