@@ -59,10 +59,13 @@ def lit() -> bool:
 
 
 def pytest() -> bool:
-    """The tests in Python, a worker for each core; the tests of a file share what it compiles, and stay together."""
+    """The tests in Python, a worker for each core; the tests of a file share what it compiles, and stay together.
+
+    Files keep their order: by numbers of tests, the longest one, which has few, would come last, alone.
+    """
     print("check: pytest", flush=True)
-    cores = str(len(os.sched_getaffinity(0)))
-    return _run([VENV_PYTHON, "-m", "pytest", "--numprocesses", cores, "--dist", "loadfile"])
+    workers = ["--numprocesses", str(len(os.sched_getaffinity(0))), "--dist", "loadfile", "--no-loadscope-reorder"]
+    return _run([VENV_PYTHON, "-m", "pytest", *workers])
 
 
 def matrix() -> bool:
