@@ -36,7 +36,7 @@ from tilewright.mlir.dialects import func, linalg
 from tilewright.mlir.passmanager import PassManager
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
-from tilewright.schedules import code_tables, strips
+from tilewright.schedules import along_k, strips
 from tilewright.schedules.blocking import held_bytes
 from tilewright.schedules.plan import Plan
 from tilewright.schedules.threads import take_matrices
@@ -304,9 +304,10 @@ def lower_body(module: ir.Module, spec: MatmulSpec, target: Target, packed: Pack
     Raises:
         LoweringError: A pass failed.
     """
-    # Columns that are looked up are streams that go straight on, which the hardware foresees.
-    last = _ENDLESS if code_tables.table(spec, target) is not None else held_bytes(target)
-    streams = strips.STREAMS in _payload_function(module, "llvm").attributes
+    marks = _payload_function(module, "llvm").attributes
+    # The hardware foresees streams that go straight on.
+    last = _ENDLESS if along_k.FAR in marks else held_bytes(target)
+    streams = strips.STREAMS in marks
     prefetch = pipelines.PREFETCH.format(
         line=target.l1.line, l2=target.l2.bytes, last=last, open="true" if streams else "false"
     )

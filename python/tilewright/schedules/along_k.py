@@ -22,12 +22,17 @@ def reorder(product: steps.Handle, found: Lookup) -> None:
     ours.tilewright_reorder_along_k(product, found.block, found.ways)
 
 
-def spread(loop: steps.Handle) -> None:
-    """Gives each tile of a loop over columns such that are far apart.
+FAR = "mark_far_columns"
+"""Attribute of a function that reads B in few streams that go straight on, which the hardware foresees."""
+
+
+def spread(functions: steps.Handle, loop: steps.Handle) -> None:
+    """Gives each tile of a loop over columns such that are far apart, and says so in the functions' attributes.
 
     Before: ``for j in 0..N step 2: tile of columns j, j+1``. After: ``for j in 0..N/2: tile of columns j, j + N/2``.
     """
     ours.tilewright_spread_tiles(loop)
+    steps.mark(functions, FAR.removeprefix(steps.MARK))
 
 
 def contract_along_k(

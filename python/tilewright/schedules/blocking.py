@@ -18,8 +18,8 @@ from math import gcd
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType
 from tilewright.errors import ScheduleError, SpecError
-from tilewright.schedules import tiles
-from tilewright.schedules.code_tables import STREAMS, table
+from tilewright.schedules import far_columns, tiles
+from tilewright.schedules.code_tables import table
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -374,6 +374,7 @@ def inner_product_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     else:
         mr = even(spec.m, 4)
         nr = even(spec.n, max(1, min(most, target.vector_registers * 3 // 4 // mr)))
-        if table(spec, target) is not None:
-            nr = STREAMS if spec.n % STREAMS == 0 else 1
+        far = far_columns.count(spec, target)
+        if far > 1 or table(spec, target) is not None:
+            nr = far
     return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=max(spec.k, 1))

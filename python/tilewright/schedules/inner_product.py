@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tilewright.dims import Dim, divided_by, most
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
-from tilewright.schedules import along_k, batch_loops, code_tables, steps, unpacked
+from tilewright.schedules import along_k, batch_loops, code_tables, far_columns, steps, unpacked
 from tilewright.schedules.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -36,6 +36,8 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
             for k in 0..K step L * D:
               partial += A[ir:ir+mr, k:k+L*D] * B[k:k+L*D, jr:jr+nr]
             C[ir:ir+mr, jr:jr+nr] += sum of partial over L
+
+    Where `far_columns` says so, the nr columns of a tile are N/nr apart.
     """
     if spec.n != 1 and not spec.b_transposed:
         raise ScheduleError(
@@ -51,6 +53,7 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
     step = lanes * (1 if dot is None else dot.depth) if table is None else table.block
     if table is None and spec.prologue_b:  # Elements that are widened fill a register as they are stored.
         step = max(step, min(target.vector_bits // spec.b_stored.bits, most(spec.k) // step * step))
+    far = far_columns.count(spec, target)
     with steps.script() as script:
         functions = script.functions
         steps.record(functions, inner_product, p, target)
@@ -70,8 +73,8 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
                 tile, loop = steps.tile_result(tile, sizes, spec)
                 if extent % size:
                     short.append((loop, steps.peel))
-                elif table is not None and sizes[1] == code_tables.STREAMS:
-                    along_k.spread(loop)
+                elif sizes[1] == far > 1:
+                    along_k.spread(functions, loop)
         if spec.fused:
             steps.mark(tile, _EPILOGUE)
         for loop, even_out in reversed(short):
