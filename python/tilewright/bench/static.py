@@ -7,16 +7,13 @@ llvm-mca; and the instructions of a call are counted, where it is emulated.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tilewright import dtypes
-from tilewright.bench import checks, emulated_openblas
+from tilewright.bench import checks, emulated_openblas, in_processes
 from tilewright.bench.operands import operands
 from tilewright.bench.suites import Shape
 from tilewright.emit import code, hotloop, mca
@@ -99,20 +96,8 @@ def survey(
         progress: Told after each cell how many are done, and how many there are.
         jobs: How many processes work; by default as many as this process may use CPUs. With 1 this process does.
     """
-    wanted = [(row, each) for row in rows for each in dtypes_]
-    jobs = min(jobs or len(os.sched_getaffinity(0)), len(wanted))
-    if jobs <= 1:
-        cells = []
-        for done, (row, each) in enumerate(wanted, 1):
-            cells.append(examine(row, each, shape))
-            progress(done, len(wanted))
-        return cells
-    # Not forked: this process may have threads.
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        running = [pool.submit(examine, row, each, shape) for row, each in wanted]
-        for done, _ in enumerate(as_completed(running), 1):
-            progress(done, len(wanted))
-        return [future.result() for future in running]
+    wanted = [(row, each, shape) for row in rows for each in dtypes_]
+    return in_processes.each(examine, wanted, progress, jobs)
 
 
 def examine(target: Target, types_: str, shape: Shape = SHAPE) -> Cell:

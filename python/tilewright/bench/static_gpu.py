@@ -7,20 +7,18 @@ there is an assembler; and run, in the emulator or on a Vulkan device, at a shap
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tilewright import dtypes
+from tilewright.bench import in_processes
+from tilewright.bench.operands import values
 from tilewright.bench.suites import Shape
-from tilewright.dtypes import DType
 from tilewright.emit import gpu, gpu_code
 from tilewright.errors import TilewrightError
 from tilewright.operand import OperandSpec
@@ -120,20 +118,8 @@ def survey(
     Raises:
         SpecError: A type is unknown.
     """
-    wanted = [(row, each) for row in rows for name in types_ for each in cells(row, name, shape)]
-    jobs = min(jobs or len(os.sched_getaffinity(0)), len(wanted))
-    if jobs <= 1:
-        made = []
-        for done, (row, cell) in enumerate(wanted, 1):
-            made.append(examine(row, cell, shape))
-            progress(done, len(wanted))
-        return made
-    # Not forked: this process may have threads.
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        running = [pool.submit(examine, row, cell, shape) for row, cell in wanted]
-        for done, _ in enumerate(as_completed(running), 1):
-            progress(done, len(wanted))
-        return [future.result() for future in running]
+    wanted = [(row, each, shape) for row in rows for name in types_ for each in cells(row, name, shape)]
+    return in_processes.each(examine, wanted, progress, jobs)
 
 
 def examine(row: GpuTarget, cell: Cell, shape: Shape) -> Cell:
@@ -213,20 +199,12 @@ def _run(cell: Cell, kernel: GpuKernel) -> Cell:
 
 def _operand(operand: OperandSpec, random: np.random.Generator, *, aligned: bool) -> np.ndarray:
     """Random numbers, of which rows start at multiples of 16 bytes, or one element off."""
-    values = _values(random, operand.stored, operand.type)
-    *outer, columns = values.shape
-    per = _ALIGNMENT // values.itemsize
+    drawn = values(random, operand.shape, operand.type)
+    *outer, columns = drawn.shape
+    per = _ALIGNMENT // drawn.itemsize
     pitch = -(-columns // per) * per + (0 if aligned else 1)
-    memory = np.zeros(values.size // max(columns, 1) * pitch + per, values.dtype)
-    start = -memory.ctypes.data % _ALIGNMENT // values.itemsize
-    placed = memory[start : start + values.size // max(columns, 1) * pitch].reshape(*outer, pitch)[..., :columns]
-    placed[...] = values
+    memory = np.zeros(drawn.size // max(columns, 1) * pitch + per, drawn.dtype)
+    start = -memory.ctypes.data % _ALIGNMENT // drawn.itemsize
+    placed = memory[start : start + drawn.size // max(columns, 1) * pitch].reshape(*outer, pitch)[..., :columns]
+    placed[...] = drawn
     return placed
-
-
-def _values(random: np.random.Generator, shape: tuple[int, ...], element: DType) -> np.ndarray:
-    kind = dtypes.stored_numpy(element)
-    if kind.kind in "iu":
-        limits = np.iinfo(kind)
-        return random.integers(limits.min, limits.max, shape, dtype=kind, endpoint=True)
-    return random.uniform(-1, 1, shape).astype(kind)

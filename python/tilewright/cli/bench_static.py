@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -14,11 +12,9 @@ from click.core import ParameterSource
 
 from tilewright.cli import bench_static_gpu
 from tilewright.cli.options import Extents
-from tilewright.cli.output import console, print_whole, require_writable, write
+from tilewright.cli.static_table import Form, short, show
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tilewright.bench.static import Cell
 
 _COLUMNS = (
@@ -85,55 +81,18 @@ def table(targets: str | None, dtypes: Sequence[str] | None, shapes: Sequence[Ex
         raise click.UsageError(f"--target {targets} has both GPUs and processors; expected one kind")
     if cards:
         shape = parse_shape("x".join(map(str, shapes[0]))) if shapes else None
-        return bench_static_gpu.table(cards, dtypes, shape, json_file, _bar)
+        return bench_static_gpu.table(cards, dtypes, shape, json_file)
     rows = known.all() if targets is None else [known.resolve(name) for name in names]
     types = static.types() if dtypes is None else [",".join(types_of(each)) for each in dtypes]
     shape = parse_shape("x".join(map(str, shapes[0]))) if shapes else static.SHAPE
-    if json_file is not None:
-        require_writable(Path(json_file), "--json")
-    with _bar() as progress:
-        cells = static.survey(rows, types, shape, progress)
-    if json_file is not None:
-        text = json.dumps([each.as_json() for each in cells], indent=1)
-        write(Path(json_file), f"{text}\n".encode(), "--json")
-    out = console(stderr=json_file == "-")
-    print_whole(out, _table(cells))
-    for line in _notes(cells):
-        out.print(line, soft_wrap=True)
+    cells = show(partial(static.survey, rows, types, shape), _FORM, json_file)
     return 0 if all(each.object_bytes and each.right is not False for each in cells) else 1
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[int, int], object]]:
-    """A bar on a terminal's standard error."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-
-    out = console(stderr=True)
-    with Progress(
-        BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out, transient=True, disable=not out.is_terminal
-    ) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, count: bar.update(task, completed=done, total=count)
-
-
-def _table(cells: Sequence[Cell]) -> Table:
-    """One line a cell."""
-    from rich import box
-    from rich.table import Table
-
-    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for name in _COLUMNS:
-        made.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=True)
-    for i, each in enumerate(cells):
-        last = i + 1 == len(cells) or cells[i + 1].target != each.target
-        made.add_row(*_texts(each), end_section=last)
-    return made
 
 
 def _texts(cell: Cell) -> Iterator[str]:
     """The columns of a cell; empty where something is missing, which its notes explain."""
     yield cell.target
-    yield _short(cell.types)
+    yield short(cell.types)
     yield cell.schedule
     yield f"{cell.object_bytes} B" if cell.object_bytes else "none"
     yield cell.runs or "nothing"
@@ -145,12 +104,6 @@ def _texts(cell: Cell) -> Iterator[str]:
     yield str(cell.spills) if cell.instruction else ""
     yield "" if cell.instructions is None else f"{cell.instructions:,}".replace(",", " ")
     yield f"{cell.instructions / cell.openblas:.2f}" if cell.instructions and cell.openblas else ""
-
-
-def _short(types: str) -> str:
-    """The type of A and B alone, where that is one and says that of C."""
-    a, b, _ = types.split(",")
-    return a if a == b else types
 
 
 def _hot_loop(cell: Cell) -> str:
@@ -167,7 +120,10 @@ def _notes(cells: Sequence[Cell]) -> Iterator[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for cell in cells:
         for note in cell.notes:
-            found.setdefault((cell.target, note), []).append(_short(cell.types))
+            found.setdefault((cell.target, note), []).append(short(cell.types))
     every = {target: sum(cell.target == target for cell in cells) for target, _ in found}
     for (target, note), types in found.items():
         yield f"{target}{'' if len(types) == every[target] else ' ' + ' '.join(types)}: {note}"
+
+
+_FORM = Form(_COLUMNS, _NUMBERS, _texts, lambda cell: cell.target, _notes)

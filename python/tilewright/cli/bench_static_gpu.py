@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from tilewright.cli.output import console, print_whole, require_writable, write
+from tilewright.cli.static_table import Form, short, show
 from tilewright.targets.gpu import GpuTarget
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tilewright.bench.static_gpu import Cell
     from tilewright.bench.suites import Shape
 
@@ -27,7 +23,6 @@ def table(
     dtypes: Sequence[str] | None,
     shape: Shape | None,
     json_file: str | None,
-    bar: Callable[[], AbstractContextManager[Callable[[int, int], object]]],
 ) -> int:
     """Makes the cells and prints them; 1 when one was not made, spills or is wrong.
 
@@ -36,47 +31,22 @@ def table(
         dtypes: The types; None: all.
         shape: Of the runs; None: one that fills no tile.
         json_file: Where the cells go as JSON, ``-`` being standard output in place of the table; or None.
-        bar: Opens what shows progress.
 
     Raises:
         TilewrightError: A type is unknown, or the file cannot be written.
     """
     from tilewright.bench import static_gpu
 
-    if json_file is not None:
-        require_writable(Path(json_file), "--json")
-    with bar() as progress:
-        cells = static_gpu.survey(rows, dtypes or static_gpu.types(), shape or static_gpu.SHAPE, progress)
-    if json_file is not None:
-        text = json.dumps([each.as_json() for each in cells], indent=1)
-        write(Path(json_file), f"{text}\n".encode(), "--json")
-    out = console(stderr=json_file == "-")
-    print_whole(out, _table(cells))
-    for each in cells:
-        for note in each.notes:
-            out.print(f"{each.target} {each.strategy} {_short(each.types)}: {note}", soft_wrap=True)
+    types, wanted = dtypes or static_gpu.types(), shape or static_gpu.SHAPE
+    cells = show(partial(static_gpu.survey, rows, types, wanted), _FORM, json_file)
     return 0 if all(each.fine for each in cells) else 1
-
-
-def _table(cells: Sequence[Cell]) -> Table:
-    """One line a cell."""
-    from rich import box
-    from rich.table import Table
-
-    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for name in _COLUMNS:
-        made.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=True)
-    for i, each in enumerate(cells):
-        last = i + 1 == len(cells) or cells[i + 1].types != each.types
-        made.add_row(*_texts(each), end_section=last)
-    return made
 
 
 def _texts(cell: Cell) -> Iterator[str]:
     """The columns of a cell; empty where something is missing, which its notes explain."""
     yield cell.target
     yield cell.strategy
-    yield _short(cell.types)
+    yield short(cell.types)
     yield cell.layout
     yield f"{cell.code_bytes} B" if cell.code_bytes else "none"
     yield "" if cell.registers is None else str(cell.registers)
@@ -86,7 +56,10 @@ def _texts(cell: Cell) -> Iterator[str]:
     yield ", ".join(f"{count} {name}" for name, count in cell.mix.items())
 
 
-def _short(types: str) -> str:
-    """The type of A and B alone, where that is one."""
-    a, *others = types.split(",")
-    return a if not others or others[0] == a else types
+def _notes(cells: Sequence[Cell]) -> Iterator[str]:
+    """The notes, each with what it is about."""
+    for each in cells:
+        yield from (f"{each.target} {each.strategy} {short(each.types)}: {note}" for note in each.notes)
+
+
+_FORM = Form(_COLUMNS, _NUMBERS, _texts, lambda cell: cell.types, _notes)

@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
 from tilewright.dims import Dim
-from tilewright.emit import code
+from tilewright.emit import code, llvmir
 from tilewright.emit.modules import Built
-from tilewright.errors import LoweringError
 from tilewright.lowering import driver, module_entries, modules
 from tilewright.lowering.attention import function
 from tilewright.mlir import ir
-from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.operand import OperandSpec
 from tilewright.operator_specs.attention import AttentionSpec
 from tilewright.payload import attention as payload
@@ -65,10 +63,7 @@ def build(
         if is_last:
             return built
         with done("llvmir") as is_last:
-            try:
-                raw = _tilewright.translate_to_llvmir(module.operation)
-            except (RuntimeError, ValueError) as e:
-                raise LoweringError(str(e), stage="llvmir") from None
+            raw = llvmir.translated(module.operation)
             built.texts["llvmir"] = code.optimize(raw, target)
     if is_last:
         return built

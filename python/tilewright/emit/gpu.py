@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from tilewright.dims import Dim
-from tilewright.emit import code
+from tilewright.emit import code, llvmir
 from tilewright.emit.gpu_stages import GpuStages
 from tilewright.emit.ptxas import Assembled, assemble, tool
 from tilewright.entries import Epilogue
@@ -20,7 +20,6 @@ from tilewright.lowering import driver, math_functions, pipelines, small_floats
 from tilewright.lowering.gpu import grouped, kernel, nibbles, spirv, threads
 from tilewright.lowering.gpu.strategies import STRATEGIES, able
 from tilewright.mlir import ir
-from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.payload import matmul
 from tilewright.payload.abi import ENTRY
 from tilewright.spec import MatmulSpec
@@ -137,10 +136,7 @@ def _to_ptx(stages: GpuStages, module: ir.Module) -> None:
             remedy="Make tiles smaller, or fewer stages",
         )
     stages.texts["nvvm"] = str(outlined)
-    try:
-        raw = _tilewright.translate_to_llvmir(outlined.body.operations[0].operation)
-    except (RuntimeError, ValueError) as e:
-        raise LoweringError(str(e), stage="llvmir") from None
+    raw = llvmir.translated(outlined.body.operations[0].operation)
     stages.texts["llvmir"] = code.optimize(_with_functions(raw), target)
     stages.texts["ptx"] = code.assembly(stages.texts["llvmir"], target)
     stages.binary = stages.texts["ptx"].encode()
@@ -159,10 +155,7 @@ def _to_code_object(stages: GpuStages, module: ir.Module) -> None:
     stages.texts["rocdl"] = str(outlined)
     container = outlined.body.operations[0].operation
     del container.attributes["llvm.data_layout"]  # LLVM's own differs in how it is written.
-    try:
-        raw = _tilewright.translate_to_llvmir(container)
-    except (RuntimeError, ValueError) as e:
-        raise LoweringError(str(e), stage="llvmir") from None
+    raw = llvmir.translated(container)
     stages.texts["llvmir"] = code.optimize(raw, target)
     stages.texts["asm"] = code.assembly(stages.texts["llvmir"], target)
     stages.binary = code.object_file(stages.texts["llvmir"], target)

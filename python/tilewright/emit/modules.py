@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from tilewright.emit import STAGES, code
+from tilewright.emit import STAGES, code, llvmir
 from tilewright.errors import LoweringError
 from tilewright.lowering import driver, module_entries, modules
 from tilewright.mlir import ir
-from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import func
 from tilewright.payload import chain_check, matmul
 from tilewright.payload.modules import boundary, chains, contractions, groups, supported, tensors
@@ -310,10 +309,7 @@ class Builder:
         self._write("llvm", self._joined)
 
     def _llvmir(self) -> None:
-        try:
-            raw = _tilewright.translate_to_llvmir(self._joined.operation)
-        except (RuntimeError, ValueError) as e:
-            raise LoweringError(str(e), stage="llvmir") from None
+        raw = llvmir.translated(self._joined.operation)
         self._built.texts["llvmir"] = code.optimize(raw, self._target)
 
     def _asm(self) -> None:

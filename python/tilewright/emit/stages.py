@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tilewright.emit import STAGES, code
+from tilewright.emit import STAGES, code, llvmir
 from tilewright.errors import LoweringError
 from tilewright.lowering import dispatch, driver
 from tilewright.mlir import ir
-from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.payload import matmul
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
@@ -120,10 +119,7 @@ def build(
         if steps.done:
             return stages
         with steps("llvmir"):
-            try:
-                raw = _tilewright.translate_to_llvmir(module.operation)
-            except (RuntimeError, ValueError) as e:
-                raise LoweringError(str(e), stage="llvmir") from None
+            raw = llvmir.translated(module.operation)
             stages.texts["llvmir"] = code.optimize(raw, target)
     if steps.done:
         return stages

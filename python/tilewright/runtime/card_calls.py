@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError
 from tilewright.runtime import cards, gpu_call
 from tilewright.runtime.cards import Card, Loaded, checked
@@ -137,13 +136,7 @@ def _on_copies(kernel: GpuKernel, card: Card, operands: Sequence[Any], out: Any,
     """A call with numpy arrays: copies of them, with rows at multiples of 16 bytes, in the card's memory."""
     _, driver = cards.packages(kernel.target.name)
     called = _checked(kernel.spec, operands)
-    if out is None:
-        if called.beta:
-            raise OperandError("is missing", operand="out", expected="the array that is added to: beta is 1")
-        out = np.empty(called.c_shape, to_numpy(called.c_type))
-    gpu_call.check(called.result, out)
-    if not out.flags.writeable:
-        raise OperandError("is read-only", operand="out", expected="an array that can be written")
+    out = gpu_call.result(called, out)
     if 0 in called.c_shape:
         return out
     copies = [_Copy.of(each) for each in (*operands, out)]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError, TargetError
 from tilewright.runtime import gpu_call, gpu_forms
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
@@ -196,13 +195,7 @@ class GpuKernel:
         called = gpu_call.called(spec, operands)
         for each, array in zip(called.operands, operands, strict=True):
             gpu_call.check(each, array)
-        if out is None:
-            if spec.beta:
-                raise OperandError("is missing", operand="out", expected="the array that is added to: beta is 1")
-            out = np.empty(called.c_shape, to_numpy(spec.c_type))
-        gpu_call.check(called.result, out)
-        if not out.flags.writeable:
-            raise OperandError("is read-only", operand="out", expected="an array that can be written")
+        out = gpu_call.result(called, out)
         if 0 not in called.c_shape:
             run(self, called, [*operands, out], seed)
         return out

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.dims import Dim, fits
-from tilewright.dtypes import stored_numpy
+from tilewright.dtypes import stored_numpy, to_numpy
 from tilewright.errors import OperandError
 from tilewright.runtime.device_arrays import DeviceArray
 from tilewright.runtime.launches import Launch
@@ -87,6 +87,22 @@ def is_aligned(array: Array) -> bool:
     """Whether every row of each matrix starts at a multiple of 16 bytes."""
     steps = [stride for size, stride in zip(array.shape[:-1], array.strides[:-1], strict=True) if size > 1]
     return not any(each % ALIGNMENT for each in (address(array), *steps))
+
+
+def result(called: MatmulSpec, out: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+    """Where a call puts its result: `out`, or a new array.
+
+    Raises:
+        OperandError: `out` does not fit, or is missing although it is added to.
+    """
+    if out is None:
+        if called.beta:
+            raise OperandError("is missing", operand="out", expected="the array that is added to: beta is 1")
+        out = np.empty(called.c_shape, to_numpy(called.c_type))
+    check(called.result, out)
+    if not out.flags.writeable:
+        raise OperandError("is read-only", operand="out", expected="an array that can be written")
+    return out
 
 
 def in_order(spec: MatmulSpec, operands: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:

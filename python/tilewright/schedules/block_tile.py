@@ -21,6 +21,8 @@ from tilewright.schedules.steps import Handle, Script
 from tilewright.spec import MatmulSpec
 
 Sizes = TypeVar("Sizes")
+INSTRUCTION = 16
+"""What parts of a tile that matrix instructions multiply are multiples of: rows, columns and depth."""
 _RESULT = "result"
 """Mark of the op that makes C."""
 _PROLOGUE = "prologue"
@@ -44,6 +46,21 @@ def with_sizes(kind: type[Sizes], sizes: Mapping[str, int]) -> Sizes:
                 f"{name}={size!r}", where="schedule parameters", expected=f"{', '.join(known)}, ints above zero"
             )
     return kind(**sizes)
+
+
+def check_parts(what: str, tile: tuple[int, int, int], part: tuple[int, int]) -> None:
+    """Checks that parts of so many rows and columns, those of `what`, make up a tile of bm x bn x bk.
+
+    Raises:
+        ScheduleError: They do not, or a part or the depth is no multiple of what an instruction multiplies.
+    """
+    (bm, bn, bk), (wm, wn) = tile, part
+    if bm % wm or bn % wn or wm % INSTRUCTION or wn % INSTRUCTION or bk % INSTRUCTION:
+        raise ScheduleError(
+            f"{what} of {wm}x{wn} in a tile of {bm}x{bn}x{bk}",
+            where="schedule parameters",
+            expected=f"{what}' parts of multiples of {INSTRUCTION} that make up the tile, and bk a multiple of {INSTRUCTION}",
+        )
 
 
 def schedule(spec: MatmulSpec, bm: int, bn: int, bk: int) -> ir.Module:

@@ -10,9 +10,6 @@ from tilewright.mlir import ir
 from tilewright.schedules import block_tile
 from tilewright.spec import MatmulSpec
 
-INSTRUCTION = 16
-"""Rows and columns of what an instruction multiplies."""
-
 
 @dataclass(frozen=True, slots=True)
 class WaveTile:
@@ -40,13 +37,7 @@ class WaveTile:
         Raises:
             ScheduleError: Parts do not make up a tile, or are no multiples of an instruction's, or there are too many waves.
         """
-        wrong = self.bm % self.wm or self.bn % self.wn or self.wm % INSTRUCTION or self.wn % INSTRUCTION
-        if wrong or self.bk % INSTRUCTION:
-            raise ScheduleError(
-                f"waves of {self.wm}x{self.wn} in a tile of {self.bm}x{self.bn}x{self.bk}",
-                where="schedule parameters",
-                expected="waves' parts of multiples of 16 that make up the tile, and bk a multiple of 16",
-            )
+        block_tile.check_parts("waves", (self.bm, self.bn, self.bk), (self.wm, self.wn))
         if self.wave not in (32, 64) or self.threads > 1024:
             raise ScheduleError(
                 f"{self.threads} threads in waves of {self.wave}",

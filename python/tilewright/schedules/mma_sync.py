@@ -40,12 +40,7 @@ class WarpTile:
         Raises:
             ScheduleError: Parts do not make up a tile, or are no multiples of an instruction's, or there are too many warps.
         """
-        if self.bm % self.wm or self.bn % self.wn or self.wm % 16 or self.wn % 16 or self.bk % 16:
-            raise ScheduleError(
-                f"warps of {self.wm}x{self.wn} in a tile of {self.bm}x{self.bn}x{self.bk}",
-                where="schedule parameters",
-                expected="warps' parts of multiples of 16 that make up the tile, and bk a multiple of 16",
-            )
+        block_tile.check_parts("warps", (self.bm, self.bn, self.bk), (self.wm, self.wn))
         if self.threads > 1024:
             raise ScheduleError(f"{self.threads} threads", where="schedule parameters", expected="at most 1024")
 

@@ -18,8 +18,8 @@ from tilewright.lowering.gpu.parts import Part, Staged
 from tilewright.lowering.gpu.staging import Tile, bits
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import memref, vector
-from tilewright.schedules.block_tile import with_sizes
-from tilewright.schedules.matrix_cores import INSTRUCTION, WaveTile
+from tilewright.schedules.block_tile import INSTRUCTION, with_sizes
+from tilewright.schedules.matrix_cores import WaveTile
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 

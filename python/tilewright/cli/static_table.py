@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the tables of ``tilewright bench --static`` have in common: the bar, JSON and the lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.cli.output import console, print_whole, require_writable, write
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How cells are shown.
+
+    Attributes:
+        columns: Their heads.
+        numbers: Those of them that stand to the right.
+        texts: The columns of a cell; empty where something is missing.
+        group: What the cells between two lines across have in common.
+        notes: What is printed below the table.
+    """
+
+    columns: Sequence[str]
+    numbers: frozenset[str]
+    texts: Callable[[Any], Iterable[str]]
+    group: Callable[[Any], str]
+    notes: Callable[[Sequence[Any]], Iterable[str]]
+
+
+def show(
+    survey: Callable[[Callable[[int, int], object]], Sequence[Any]], form: Form, json_file: str | None
+) -> Sequence[Any]:
+    """Makes cells, prints them, and returns them.
+
+    Args:
+        survey: Makes them, given what is told how many are done, and how many there are.
+        form: How they are shown.
+        json_file: Where they go as JSON, ``-`` being standard output in place of the table; or None.
+
+    Raises:
+        TilewrightError: The file cannot be written.
+    """
+    if json_file is not None:
+        require_writable(Path(json_file), "--json")
+    with _bar() as progress:
+        cells = survey(progress)
+    if json_file is not None:
+        text = json.dumps([each.as_json() for each in cells], indent=1)
+        write(Path(json_file), f"{text}\n".encode(), "--json")
+    out = console(stderr=json_file == "-")
+    print_whole(out, _table(cells, form))
+    for line in form.notes(cells):
+        out.print(line, soft_wrap=True)
+    return cells
+
+
+def short(types: str) -> str:
+    """The type of A and B alone, where that is one and says that of C."""
+    a, *others = types.split(",")
+    return a if not others or others[0] == a else types
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], object]]:
+    """A bar on a terminal's standard error."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    out = console(stderr=True)
+    with Progress(
+        BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out, transient=True, disable=not out.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, count: bar.update(task, completed=done, total=count)
+
+
+def _table(cells: Sequence[Any], form: Form) -> Table:
+    """One line a cell."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for name in form.columns:
+        made.add_column(name, justify="right" if name in form.numbers else "left", no_wrap=True)
+    for i, each in enumerate(cells):
+        last = i + 1 == len(cells) or form.group(cells[i + 1]) != form.group(each)
+        made.add_row(*form.texts(each), end_section=last)
+    return made
