@@ -13,7 +13,7 @@ from tilewright.targets.base import Target
 
 _MOST = 4
 """Columns. Measured on Zen 4, one row by 4096 x 4096, in GB/s of about 29 that a loop of loads reads, neighbours, two and four far apart:
-f8E4M3FN 16, 29, 30; i8 by i8 18, 32, 33; bf16 25, 28, 30; f32 27, 26, 28. Eight: f8E4M3FN 25, i8 by i8 26, bf16 27."""
+f8E4M3FN 16, 29, 27 to 30; i8 by i8 18, 32, 33; bf16 25, 28, 30; f32 27, 26, 28. Eight: f8E4M3FN 25, i8 by i8 26, bf16 27."""
 _ROWS, _ROWS_OF_BYTES = 2, 8
 """Rows of A up to which it pays, and where elements of B are bytes or less. With more rows, sums of neighbours take fewer loads. Measured
 as above, neighbours and four far apart, GB/s of B: 2 rows f32 26 and 23 (256 x 256: 45 and 70), bf16 22 and 22 (50 and 70),
