@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tilewright as tw
@@ -12,7 +14,7 @@ from tilewright.payload.reference import within_bound
 from tilewright.schedules import far_columns
 
 
-def spec_of(m: int, n: int, k: int, a: str, b: str, layout: str = "nt", **more: object) -> tw.MatmulSpec:
+def spec_of(m: int, n: int, k: int, a: str, b: str, layout: str = "nt", **more: Any) -> tw.MatmulSpec:  # noqa: ANN401
     return tw.MatmulSpec(m=m, n=n, k=k, a=a, b=b, layout=layout, **more)
 
 
