@@ -14,7 +14,7 @@ from tilewright.payload.reference import within_bound
 from tilewright.schedules import far_columns
 
 
-def spec_of(m: int, n: int, k: int, a: str, b: str, layout: str = "nt", **more: Any) -> tw.MatmulSpec:  # noqa: ANN401
+def spec_of(m: int, n: int, k: int, a: str, b: str, layout: str = "nt", **more: Any) -> tw.MatmulSpec:
     return tw.MatmulSpec(m=m, n=n, k=k, a=a, b=b, layout=layout, **more)
 
 
