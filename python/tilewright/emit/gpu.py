@@ -41,7 +41,6 @@ def check(spec: MatmulSpec, target: GpuTarget) -> None:
         (spec.b_packed, "b_packed"),
         (spec.gathers, "gather_rows"),
         (spec.has_rows, "softmax or a reduction of rows"),
-        (spec.products > 1, "glu"),
     ):
         if wrong:
             raise SpecError(f"{what} on a GPU is not supported yet", where=str(spec), expected="a plain product")

@@ -125,7 +125,7 @@ def _empty(like: object, called: MatmulSpec, card: Card) -> object:
 
 def _loaded(kernel: GpuKernel, card: Card, arrays: Sequence[Array]) -> Loaded:
     """The form for these arrays, loaded on the card."""
-    aligned, boxed = all(map(gpu_call.is_aligned, arrays[:2])), gpu_call.is_aligned(arrays[-1])
+    aligned, boxed = gpu_call.are_aligned(kernel.spec, arrays), gpu_call.is_aligned(arrays[-1])
     form, loaded = kernel.code(aligned, lambda stages: {}, boxed=boxed)
     if card not in loaded:
         loaded[card] = Loaded(card, form)

@@ -211,7 +211,7 @@ class GpuKernel:
 
 def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
     """Runs the kernel in the emulator of NVVM."""
-    aligned = all(gpu_call.is_aligned(array) for array in arrays[:2])
+    aligned = gpu_call.are_aligned(called, arrays)
     form, emulated = kernel.code(
         aligned, lambda stages: EmulatedGpuKernel(_as_nvvm(stages), _ENTRY), boxed=gpu_call.is_aligned(arrays[-1])
     )

@@ -89,6 +89,13 @@ def is_aligned(array: Array) -> bool:
     return not any(each % ALIGNMENT for each in (address(array), *steps))
 
 
+def are_aligned(spec: MatmulSpec, arrays: Sequence[Array]) -> bool:
+    """Whether all operands are so that kernels read in pieces of 16 bytes: matrices like A and B, all but those of the epilogue."""
+    left = len(spec.operands) - len(spec.chain.operands)
+    like_b = [left + number for number, each in enumerate(spec.chain.operands) if each.role == "b"]
+    return all(is_aligned(arrays[number]) for number in (*range(left), *like_b) if len(arrays[number].shape) > 1)
+
+
 def result(called: MatmulSpec, out: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
     """Where a call puts its result: `out`, or a new array.
 

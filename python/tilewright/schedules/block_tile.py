@@ -71,7 +71,7 @@ def schedule(spec: MatmulSpec, bm: int, bn: int, bk: int) -> ir.Module:
     with steps.script() as script:
         mark(script, spec)
         entries(script, spec)
-        blocks(script, bm, bn)
+        blocks(script, spec, bm, bn)
         steps_over_k(script, spec, bm, bn, bk)
         vectorize_tiles(script, spec, bm, bn, bk)
     return script.module
@@ -101,7 +101,7 @@ def entries(script: Script, spec: MatmulSpec) -> None:
     axes = len(spec.batch_axes)
     mapping = [ir.Attribute.parse(f"#gpu.block<linear_dim_{axis}>") for axis in range(axes)]
     producers = [*_prologues(script, spec), steps.match(script.functions, "linalg.fill")]
-    _tile_result(script, [1] * axes, ir.ArrayAttr.get(mapping), [*producers])
+    _tile_result(script, spec, [1] * axes, ir.ArrayAttr.get(mapping), [*producers])
     interface = structured.MatchInterfaceEnum.LinalgOp
     ops = structured.structured_match(transform.AnyOpType.get(), script.functions, interface=interface)
     ours.tilewright_drop_batch(ops, axes)
@@ -109,7 +109,7 @@ def entries(script: Script, spec: MatmulSpec) -> None:
     steps.apply(script.functions, memref.apply_patterns_memref_resolve_ranked_shaped_type_result_dims, cse=True)
 
 
-def blocks(script: Script, bm: int, bn: int) -> None:
+def blocks(script: Script, spec: MatmulSpec, bm: int, bn: int) -> None:
     """Cuts C into tiles, a block of threads for each, and computes all that a tile needs in its block.
 
     What prologues make of A and B is left outside. Before: ``P = A * B``, ``C = f(P)``. After::
@@ -119,18 +119,26 @@ def blocks(script: Script, bm: int, bn: int) -> None:
             C[i*bm:(i+1)*bm, j*bn:(j+1)*bn] = f(p)
     """
     mapping = ir.ArrayAttr.get([ir.Attribute.parse(f"#gpu.block<{axis}>") for axis in "yx"])
-    steps.mark(_tile_result(script, [bm, bn], mapping, [steps.match(script.functions, "linalg.fill")]), _BLOCKS)
+    fills = steps.match(script.functions, "linalg.fill")
+    steps.mark(_tile_result(script, spec, [bm, bn], mapping, [fills]), _BLOCKS)
     steps.clean(script.functions)
 
 
-def _tile_result(script: Script, sizes: list[int], mapping: ir.ArrayAttr, producers: list[Handle]) -> Handle:
-    """Makes a parallel loop of the op that makes C, with the product and other ops before it inside. Returns the loop."""
+def _tile_result(
+    script: Script, spec: MatmulSpec, sizes: list[int], mapping: ir.ArrayAttr, producers: list[Handle]
+) -> Handle:
+    """Makes a parallel loop of the op that makes C, with the products and other ops before it inside. Returns the loop."""
     result = steps.match_marked(script.functions, _RESULT)
-    product = steps.producer(result, 0)
+    products = [steps.producer(result, operand) for operand in _sums(spec)]
     container = structured.TileUsingForallOp(result, tile_sizes=sizes, mapping=mapping).results[1]
-    for producer in (product, *producers):
+    for producer in (*products, *producers):
         container = structured.FuseIntoContainingOp(producer, container).results[1]
     return container
+
+
+def _sums(spec: MatmulSpec) -> list[int]:
+    """Which operands of the op that makes C are sums: of the product with B, and of those with further matrices like B."""
+    return [0, *(1 + number for number, each in enumerate(spec.chain.operands) if each.role == "b")]
 
 
 def _prologues(script: Script, spec: MatmulSpec) -> list[Handle]:
@@ -147,11 +155,20 @@ def steps_over_k(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int) ->
         p = 0
         for k in 0..K step bk: p += pad(a[:, k:k+bk]) to (bm, bk) * pad(b[k:k+bk, :]) to (bk, bn)
 
-    What a prologue makes, ``a = g(x)``, is made there: ``pad(g(x[:, k:k+bk]))``.
+    What a prologue makes, ``a = g(x)``, is made there: ``pad(g(x[:, k:k+bk]))``. Several products with the same a are summed in
+    one loop.
     """
     product = steps.pad(steps.match_product(script.root, spec), spec, sizes=(bm, bn, 0), pack=(False, False, False))
+    if spec.products > 1:
+        steps.clean(script.functions)
+        product = steps.match_product(script.root, spec)
     tile, _ = steps.tile(product, [0, 0, bk])
     steps.pad(tile, spec, sizes=(0, 0, bk), pack=(True, True, False))
+    if spec.products > 1:
+        steps.clean(script.functions)
+        loops = steps.split(steps.enclosing_loop(steps.match_product(script.root, spec)), spec.products)
+        # Into the first one: what follows a loop uses its sums.
+        steps.fuse_loops(loops[::-1])
 
     def patterns() -> None:
         memref.apply_patterns_memref_resolve_ranked_shaped_type_result_dims()
@@ -173,9 +190,10 @@ def vectorize_tiles(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int)
         write c <- f(sums) under a mask
     """
     functions = script.functions
-    pads = steps.split(steps.match(functions, "tensor.pad"), 2)
+    pads = steps.split(steps.match(functions, "tensor.pad"), 1 + spec.products)
     made = _prologues(script, spec)
-    for operand, sizes, prologue in zip(pads, ([bm, bk], [bk, bn]), (spec.prologue_a, spec.prologue_b), strict=True):
+    operands = ([bm, bk], spec.prologue_a), *[([bk, bn], spec.prologue_b)] * spec.products
+    for operand, (sizes, prologue) in zip(pads, operands, strict=True):
         structured.VectorizeOp(operand, sizes)
         if prologue:
             structured.VectorizeOp(made.pop(0), sizes)

@@ -89,7 +89,8 @@ def does(spec: MatmulSpec, target: GpuTarget) -> bool:
 def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> WaveTile:
     """The sizes for a product, with some given by name.
 
-    Waves of 32 threads have half of the usual rows, f64 half of the rows and columns, so that sums take 64 registers of a thread.
+    Waves of 32 threads have half of the usual rows, f64 half of the rows and columns, and so have several products, so that sums take
+    64 registers of a thread.
 
     Raises:
         ScheduleError: A name is unknown, or sizes do not fit together or the target.
@@ -97,6 +98,8 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Wave
     usual = {"wm": 32 if target.warp == 32 or spec.a_type.bits == 64 else 64, "wave": target.warp}
     if spec.a_type.bits == 64:
         usual |= {"bm": 64, "bk": 16}
+    if spec.products > 1:
+        usual |= {"bn": 64, "wm": usual["wm"] // 2}
     made = with_sizes(WaveTile, {**usual, **given})
     depth = instructions(target)[spec.a_type.name].k
     if made.bk % depth or made.wave != target.warp:

@@ -59,11 +59,10 @@ class Stepping(Sharing):
         for number in range(ahead):
             self._begin(block, _steps_later(lower, step, number), upper, number)
         # Row by row: not every dialect has vectors of two axes.
-        (sums,) = start
-        loop = scf.ForOp(lower, upper, step, [*self._rows_of(sums), value(0)])
+        loop = scf.ForOp(lower, upper, step, [*self._rows_of(start), value(0)])
         *sum_rows, slot = loop.inner_iter_args
         with ir.InsertionPoint(loop.body):
-            arguments = [loop.induction_variable, self._of_rows(sum_rows, sums.type)]
+            arguments = [loop.induction_variable, *self._of_rows(sum_rows, start)]
             self._values |= dict(zip(block.arguments, arguments, strict=True))
             if ahead:
                 nvvm.cp_async_wait_group(ahead - 1)
@@ -72,25 +71,23 @@ class Stepping(Sharing):
             else:
                 self._fill(block, slot)
                 gpu.barrier()
-            (result,) = self._multiply(block, slot)
+            results = self._multiply(block, slot)
             if not ahead:
                 gpu.barrier()
-            scf.yield_([*self._rows_of(result), self._turned(slot, 1) if ahead else slot])
+            scf.yield_([*self._rows_of(results), self._turned(slot, 1) if ahead else slot])
         if ahead:
             nvvm.cp_async_wait_group(0)
-        self._values[op.results[0]] = self._of_rows(list(loop.results)[:-1], sums.type)
+        self._values |= dict(zip(op.results, self._of_rows(list(loop.results)[:-1], start), strict=True))
 
-    def _rows_of(self, part: ir.Value) -> list[ir.Value]:
-        return [vector.extract(part, [], [number]) for number in range(len(self._part.rows))]
+    def _rows_of(self, parts: Sequence[ir.Value]) -> list[ir.Value]:
+        return [vector.extract(part, [], [number]) for part in parts for number in range(len(self._part.rows))]
 
-    def _of_rows(self, rows: Sequence[ir.Value], kind: ir.Type) -> ir.Value:
-        """The part that has those rows."""
-        part = arith.constant(
-            kind, ir.DenseElementsAttr.get_splat(kind, staging.zero_attribute(ir.VectorType(kind).element_type))
-        )
-        for number, row in enumerate(rows):
-            part = vector.insert(row, part, [], [number])
-        return part
+    def _of_rows(self, rows: Sequence[ir.Value], like: Sequence[ir.Value]) -> list[ir.Value]:
+        """The parts that have those rows, of the types of others."""
+        height = len(self._part.rows)
+        return [
+            _stacked(rows[number * height : (number + 1) * height], each.type) for number, each in enumerate(like)
+        ]
 
     def _turned(self, slot: ir.Value, by: int) -> ir.Value:
         """The slot so many further round."""
@@ -128,18 +125,22 @@ class Stepping(Sharing):
 
     def _multiply(self, block: ir.Block, slot: Index) -> list[ir.Value]:
         """Emits what multiplies them; returns what the step yields."""
-        contract = _contract(block)
-        a, b = (Staged(tile, tiled.widening) for tile, tiled in zip(self._tiles, self._tiled, strict=True))
-        sums = self._of(contract.operands[2])
-        self._values[contract.results[0]] = self._multiplier.multiply(contract, a, b, slot, sums)
+        a, *others = (Staged(tile, tiled.widening) for tile, tiled in zip(self._tiles, self._tiled, strict=True))
+        for contract, b in zip(_contracts(block), others, strict=True):
+            sums = self._of(contract.operands[2])
+            self._values[contract.results[0]] = self._multiplier.multiply(contract, a, b, slot, sums)
         terminator = block.operations[len(block.operations) - 1]
         return [self._of(operand) for operand in terminator.operation.operands]
 
     def _place_tiles(self, block: ir.Block) -> None:
-        """Allocates the tiles that the ops of a block multiply: of the least wide form that the multiplier takes."""
-        contract = _contract(block)
-        for operand in (0, 1):
-            forms = computed.forms(contract.operands[operand])
+        """Allocates the tiles that the ops of a block multiply: of the least wide form that the multiplier takes.
+
+        Several products have the same A.
+        """
+        first, *others = _contracts(block)
+        operands = [(0, first.operands[0]), *((1, each.operands[1]) for each in (first, *others))]
+        for operand, multiplied in operands:
+            forms = computed.forms(multiplied)
             taken = [
                 number
                 for number, (form, _) in enumerate(forms)
@@ -196,16 +197,26 @@ class _Tiled:
         return read if read is not None and computed.made_in(read) is None else None
 
 
-def _contract(block: ir.Block) -> ir.Operation:
+def _contracts(block: ir.Block) -> list[ir.Operation]:
     """What multiplies, in the loop over K.
 
     Raises:
-        LoweringError: There is no such op, or several.
+        LoweringError: There is no such op, or several of different A.
     """
     found = [op.operation for op in block.operations if op.operation.name == "vector.contract"]
-    if len(found) != 1:
-        raise LoweringError(f"{len(found)} products in a block", stage="threads", expected="one vector.contract")
-    return found[0]
+    if not found or any(each.operands[0] != found[0].operands[0] for each in found):
+        raise LoweringError(f"{len(found)} products in a block", stage="threads", expected="those of one A")
+    return found
+
+
+def _stacked(rows: Sequence[ir.Value], kind: ir.Type) -> ir.Value:
+    """The part of that type that has those rows."""
+    part = arith.constant(
+        kind, ir.DenseElementsAttr.get_splat(kind, staging.zero_attribute(ir.VectorType(kind).element_type))
+    )
+    for number, row in enumerate(rows):
+        part = vector.insert(row, part, [], [number])
+    return part
 
 
 def _steps_later(k: ir.Value, step: ir.Value, steps: int) -> ir.Value:

@@ -81,8 +81,9 @@ def _matrix_cores(
 
 
 def _mma_sync_sizes(spec: MatmulSpec, target: GpuTarget, sizes: Mapping[str, int]) -> WarpTile:
-    """Half as deep for f64: so that three stages fit into the shared memory of every chip."""
-    made = with_sizes(WarpTile, {"bk": 16 if spec.a_type.bits == 64 else 32, **sizes})
+    """Half as deep for f64: so that three stages fit into the shared memory of every chip. Half as large for several products."""
+    usual = {"bk": 16 if spec.a_type.bits == 64 else 32, **({"bn": 64, "wm": 32} if spec.products > 1 else {})}
+    made = with_sizes(WarpTile, {**usual, **sizes})
     if made.bk % 32 and min(spec.a_stored.bits, spec.b_stored.bits) == 8:
         raise ScheduleError(f"bk={made.bk} for bytes", where="schedule parameters", expected="a multiple of 32")
     return made

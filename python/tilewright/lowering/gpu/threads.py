@@ -104,8 +104,7 @@ class Sharing:
 
     def _finish(self, over_k: ir.Operation, ops: list[ir.Operation]) -> None:
         """Emits what is done to a thread's sums: to a few of them at a time, so that what is computed fits into registers."""
-        (result,) = over_k.results
-        sums, part = self._values[result], self._part
+        sums, part = [self._values[result] for result in over_k.results], self._part
         height, start = len(part.rows), 0
         while start < len(part.pieces):
             pieces = [part.pieces[start]]
@@ -114,9 +113,9 @@ class Sharing:
             before = sum(width for _, width in part.pieces[:start])
             self._part = Part(part.rows, tuple(pieces))
             offsets, sizes = [0, before], list(self._part.shape)
-            self._values[result] = vector.extract_strided_slice(
-                self._part_type(result.type), sums, offsets, sizes, [1, 1]
-            )
+            for result, whole in zip(over_k.results, sums, strict=True):
+                kind = self._part_type(result.type)
+                self._values[result] = vector.extract_strided_slice(kind, whole, offsets, sizes, [1, 1])
             for op in ops:
                 self._emit(op)
             start += len(pieces)
