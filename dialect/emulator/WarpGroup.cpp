@@ -5,6 +5,7 @@
 
 #include "Elements.h"
 #include "Machine.h"
+#include "SharedMatrix.h"
 
 #include <charconv>
 
@@ -39,47 +40,16 @@ Shape shapeOf(Thread &thread, std::string_view text) {
   return shape;
 }
 
-/// A matrix in shared memory, as its descriptor says: of rows of `pitch` bytes that are swizzled, eight of which are a
-/// tile.
-class Matrix {
-public:
-  Matrix(Thread &thread, uint64_t descriptor, unsigned bytes, bool transposed)
-      : base(thread.block->shared.data()), start((descriptor & 0x3fff) << 4),
-        leading(((descriptor >> 16) & 0x3fff) << 4), stride(((descriptor >> 32) & 0x3fff) << 4),
-        mode(static_cast<unsigned>(descriptor >> 62)), bytes(bytes), transposed(transposed) {
-    if (transposed && mode == 0)
-      thread.block->cluster->fail(*running(), "the emulator knows no transposed matrix without swizzle");
-  }
+/// What a descriptor says of a matrix.
+SharedMatrix matrixOf(Thread &thread, uint64_t descriptor, const Element &element, bool transposed) {
+  auto field = [&](unsigned low) { return ((descriptor >> low) & 0x3fff) << 4; };
+  auto mode = static_cast<unsigned>(descriptor >> 62); // Of 0, 128, 64 or 32 bytes.
+  if (transposed && mode == 0)
+    thread.block->cluster->fail(*running(), "the emulator knows no transposed matrix without swizzle");
+  return {field(0), field(16), field(32), mode == 0 ? 16 : 256U >> mode, element.bits / 8, transposed};
+}
 
-  /// Offset in shared memory of element k of row (or column, of B) `index`.
-  size_t offset(unsigned index, unsigned k) const {
-    size_t pitch = mode == 0 ? 16 : 256 >> mode; // 128, 64 or 32 bytes.
-    size_t at;
-    if (transposed) { // Rows of the pitch are along the index; eight of them, along k, are a tile.
-      size_t across = pitch / bytes;
-      at = index / across * leading + k / 8 * stride + k % 8 * pitch + index % across * bytes;
-    } else {
-      at = index / 8 * stride + index % 8 * pitch + (mode == 0 ? k * bytes / 16 * leading + k * bytes % 16 : k * bytes);
-    }
-    at += start;
-    size_t mask = mode == 0 ? 0 : 7U >> (mode - 1);
-    return at ^ (((at >> 7) & mask) << 4);
-  }
-
-  uint64_t bits(unsigned index, unsigned k) const {
-    uint64_t found = 0;
-    std::memcpy(&found, base + offset(index, k), bytes);
-    return found;
-  }
-
-private:
-  const std::byte *base;
-  size_t start, leading, stride;
-  unsigned mode, bytes;
-  bool transposed;
-};
-
-void read(Thread *threads, const Matrix &matrix, unsigned count, const Shape &shape, const Element &element,
+void read(Thread *threads, const SharedMatrix &matrix, unsigned count, const Shape &shape, const Element &element,
           const Toucher &who, std::vector<double> &values) {
   values.resize(count * shape.k);
   for (unsigned index = 0; index < count; ++index)
@@ -88,7 +58,9 @@ void read(Thread *threads, const Matrix &matrix, unsigned count, const Shape &sh
       threads->block->shared.read(offset, element.bits / 8, who);
       if (offset + element.bits / 8 > threads->block->shared.size())
         threads->block->cluster->fail(*running(), "a wgmma that reads outside of shared memory");
-      values[index * shape.k + k] = element.value(matrix.bits(index, k));
+      uint64_t bits = 0;
+      std::memcpy(&bits, threads->block->shared.data() + offset, matrix.bytes);
+      values[index * shape.k + k] = element.value(bits);
     }
 }
 
@@ -128,10 +100,10 @@ void multiplyAll(const std::vector<const Operation *> &members, Thread *threads)
             shape.a->value((bits >> (i % width * shape.a->bits)) & ((uint64_t{1} << shape.a->bits) - 1));
       }
   } else {
-    Matrix matrix(*threads, first.operand<uint64_t>(registers), shape.a->bits / 8, transposed(0));
+    SharedMatrix matrix = matrixOf(*threads, first.operand<uint64_t>(registers), *shape.a, transposed(0));
     read(threads, matrix, rows, shape, *shape.a, who, left);
   }
-  Matrix matrix(*threads, first.operand<uint64_t>(b), shape.b->bits / 8, transposed(inRegisters ? 0 : 1));
+  SharedMatrix matrix = matrixOf(*threads, first.operand<uint64_t>(b), *shape.b, transposed(inRegisters ? 0 : 1));
   read(threads, matrix, shape.n, shape, *shape.b, who, right);
   bool adds = first.operand<unsigned>(b + 1) != 0;
   double sign = integers ? 1 : first.operand<int32_t>(b + 2) * first.operand<int32_t>(b + 3);
