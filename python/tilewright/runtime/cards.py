@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from tilewright.emit import ptxas
 from tilewright.errors import LoweringError, TargetError
 from tilewright.runtime import gpu_call
 from tilewright.runtime.cache import KernelCache
+from tilewright.runtime.cuda_core import EMULATED, handle_of, packages
 from tilewright.runtime.gpu_call import Array
 from tilewright.runtime.launches import Launch
 from tilewright.spec import MatmulSpec
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from tilewright.lowering.gpu.boxes import Box
 
 _ENTRY = "matmul"
-_EMULATED = 'Or run it thread by thread on this machine: device="emulated", --device emulated'
 _MAP_BYTES = 128
 """Of a tensor map, which also fulfils its alignment to 64. Source: CUDA Driver API, CUtensorMap."""
 _SWIZZLES: Mapping[int, str] = MappingProxyType({0: "NONE", 32: "32B", 64: "64B", 128: "128B"})
@@ -80,7 +79,7 @@ def find(target: GpuTarget, number: int = 0) -> Card:
             f"{card.name} has compute capability {card.capability[0]}.{card.capability[1]}",
             where=f"a kernel for {target.name}",
             expected=f"a card that runs {target.name}",
-            remedy=f"Compile for this card. {_EMULATED}",
+            remedy=f"Compile for this card. {EMULATED}",
         )
     return card
 
@@ -98,39 +97,20 @@ def _open(number: int, wanted: str) -> Card:
             f"cannot load NVIDIA's driver: {str(e).splitlines()[0]}",
             where=where,
             expected="libcuda.so.1, which the driver brings",
-            remedy=f"Install NVIDIA's driver, on a machine with a card. {_EMULATED}",
+            remedy=f"Install NVIDIA's driver, on a machine with a card. {EMULATED}",
         ) from None
     if number >= count:
         raise TargetError(
             f"there are {count} cards, and number {number} is asked for" if count else "the driver finds no card",
             where=where,
             expected="a card of its kind",
-            remedy=f"See what nvidia-smi lists. {_EMULATED}",
+            remedy=f"See what nvidia-smi lists. {EMULATED}",
         )
     with reported(where):
         device = core.Device(number)
         device.set_current()
         facts, capability = device.properties, device.compute_capability
         return Card(number, str(device.name), (capability.major, capability.minor), facts.multiprocessor_count)
-
-
-def packages(wanted: str) -> tuple[Any, Any]:
-    """cuda-core, and the bindings of the driver on which it is built, for a kernel for the target `wanted`.
-
-    Raises:
-        TargetError: One is missing.
-    """
-    try:
-        core = import_module("cuda.core")
-        _ = core.Device, core.ObjectCode  # Releases before 1.0 had them elsewhere.
-        return core, import_module("cuda.bindings.driver")
-    except (ImportError, AttributeError) as e:
-        raise TargetError(
-            f"the package cuda-core is missing, or too old: {e}",
-            where=f"a kernel for {wanted}",
-            expected="cuda-core and cuda-bindings, which launch kernels on NVIDIA's cards",
-            remedy=f"pip install 'tilewright[cuda]'. {_EMULATED}",
-        ) from None
 
 
 @contextmanager
@@ -184,6 +164,19 @@ def current(card: Card) -> Iterator[Any]:
                 checked(driver.cuCtxSetCurrent(before))
 
 
+@dataclass(frozen=True, slots=True)
+class _Parameters:
+    """Parameters of a launch.
+
+    Attributes:
+        place: The address of their addresses.
+        memory: What holds all of them.
+    """
+
+    place: int
+    memory: tuple[object, ...]
+
+
 class Loaded:
     """A form of a kernel on one card.
 
@@ -197,7 +190,7 @@ class Loaded:
         core, self._driver = packages(form.target.name)
         with reported(f"loading a kernel for {form.target.name}"):
             self._kernel = _kernel(core, form, cubin)
-            handle = int(self._kernel.handle)
+            handle = handle_of(self._kernel)
             attribute = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             device = checked(self._driver.cuDeviceGet(card.number))
             kernel = self._driver.CUkernel(handle)
@@ -210,6 +203,15 @@ class Loaded:
         Raises:
             OperandError: The grid would be too large.
             TargetError: The driver refuses.
+        """
+        self.bound(called, arrays)(stream)
+
+    def bound(self, called: MatmulSpec, arrays: Sequence[Array]) -> Callable[[int], None]:
+        """What launches it on these arrays, on the stream that it is given: all but the launch itself is done here, once.
+
+        Raises:
+            OperandError: The grid would be too large.
+            TargetError: The driver refuses an array.
         """
         sizes = gpu_call.launch(self._form, called, self._card.processors)
         words: list[int] = []
@@ -225,20 +227,22 @@ class Loaded:
         for box, place in zip(boxes, places[len(words) :], strict=True):
             self._encode(arrays, box, place)
         pointers = (ctypes.c_void_p * len(places))(*places)
-        with reported(f"launching a kernel for {self._form.target.name}"):
-            checked(
-                self._driver.cuLaunchKernelEx(
-                    self._config(sizes, stream), self._function, ctypes.addressof(pointers), 0
-                )
-            )
+        parameters = _Parameters(ctypes.addressof(pointers), (memory, maps, pointers))
+        config = self._config(sizes)
 
-    def _config(self, sizes: Launch, stream: int) -> Any:  # noqa: ANN401 - the driver's
+        def launch(stream: int) -> None:
+            config.hStream = self._driver.CUstream(stream)
+            with reported(f"launching a kernel for {self._form.target.name}"):
+                checked(self._driver.cuLaunchKernelEx(config, self._function, parameters.place, 0))
+
+        return launch
+
+    def _config(self, sizes: Launch) -> Any:  # noqa: ANN401 - the driver's
         driver = self._driver
         config = driver.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = sizes.grid
         config.blockDimX, config.blockDimY, config.blockDimZ = sizes.block
         config.sharedMemBytes = sizes.dynamic_shared
-        config.hStream = driver.CUstream(stream)
         config.numAttrs = 0
         if sizes.cluster != (1, 1, 1):
             attribute = driver.CUlaunchAttribute()
