@@ -62,16 +62,25 @@ def assemble(stages: GpuStages) -> Assembled:
         )
         if done.returncode:
             raise LoweringError(f"ptxas refused the kernel: {done.stderr.strip()}", stage="cubin")
-        warnings = tuple(
-            line for line in done.stderr.splitlines() if not line.startswith("ptxas info") and line.strip()
-        )
-        return Assembled(result.read_bytes(), *_resources(done.stderr), warnings)
+        return Assembled(result.read_bytes(), *_resources(done.stderr), _warnings(done.stderr))
 
 
 def tool(name: str) -> str | None:
     """One of NVIDIA's programs: on the path, or of its Python packages; None where there is none."""
     return shutil.which(name) or next(
         (str(file) for file in Path(sysconfig.get_path("purelib"), "nvidia").glob(f"*/bin/{name}")), None
+    )
+
+
+_ADVICE = re.compile(r"\(C\d+\)|performance loss|ignored|serialized", re.IGNORECASE)
+"""What ptxas calls information and is none: that it makes products wait for each other (C7510 and on), or moves no registers (C7508)."""
+_ORDINARY = re.compile(r"ptxas info|\s+\d+ bytes stack frame")
+
+
+def _warnings(said: str) -> tuple[str, ...]:
+    """The lines of what ``ptxas -v`` says that a kernel should not give rise to."""
+    return tuple(
+        line for line in said.splitlines() if line.strip() and (_ADVICE.search(line) or not _ORDINARY.match(line))
     )
 
 

@@ -105,7 +105,12 @@ class Ring:
         nvvm.mbarrier_arrive_expect_tx(word, self.full(turn.slot), shared.i32(bytes_))
 
     def release(self, slot: ir.Value, lane: Index) -> None:
-        """Says that a warp has read a slot: to each block that fills it, by a thread of its own."""
+        """Says that a warp has read a slot: to each block that fills it, by a thread of its own.
+
+        What a warp has read asynchronously is read when its products have been waited for. It wrote nothing that others of the cluster
+        would have to see: an arrival that makes writes known to them (``.release.cluster``) waits in each step for all of the
+        thread's accesses to memory (MEMBAR.ALL.GPU), and is not needed.
+        """
         some = scf.IfOp(below(lane, self._blocks))
         with ir.InsertionPoint(some.then_block):
             barrier = self._empty(slot)
@@ -113,13 +118,18 @@ class Ring:
                 nvvm.mbarrier_arrive(ir.IntegerType.get_signless(64), barrier)
             else:
                 remote = nvvm.mapa(ir.Type.parse("!llvm.ptr<7>"), barrier, shared.as_i32(lane))
-                nvvm.mbarrier_arrive(None, remote, scope=ir.Attribute.parse("#nvvm.mem_scope<cluster>"))
+                nvvm.mbarrier_arrive(None, remote, scope=ir.Attribute.parse("#nvvm.mem_scope<cta>"))
             scf.yield_([])
 
 
 def cluster_address(place: ir.Value) -> ir.Value:
-    """A pointer to shared memory of this block, as one to that of the cluster."""
-    return llvm.addrspacecast(ir.Type.parse("!llvm.ptr<7>"), place)
+    """A pointer to shared memory of this block, as one to that of the cluster: addresses of the former are some of the latter.
+
+    A cast between the two goes through addresses of all memory, for which each step would ask the chip where its window is.
+    Source: the PTX ISA manual, "Shared State Space".
+    """
+    word = ir.IntegerType.get_signless(64)
+    return llvm.inttoptr(ir.Type.parse("!llvm.ptr<7>"), llvm.ptrtoint(word, place))
 
 
 def _await(barrier: ir.Value, parity: ir.Value) -> None:
