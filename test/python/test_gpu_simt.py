@@ -62,7 +62,6 @@ def test_batches_of_any_number_of_entries() -> None:
 def test_what_is_not_done_is_refused() -> None:
     refused: tuple[tuple[dict[str, Any], str], ...] = (
         ({"epilogue": (tw.softmax(),)}, "softmax"),
-        ({"prologue_a": (tw.gather_rows(9),)}, "gather_rows"),
         ({"b_packed": True}, "b_packed"),
     )
     for fields, what in refused:

@@ -17,7 +17,7 @@ from tilewright.entries import Epilogue
 from tilewright.errors import LoweringError, ScheduleError, SpecError
 from tilewright.expressions import trace
 from tilewright.lowering import driver, math_functions, pipelines, small_floats
-from tilewright.lowering.gpu import grouped, kernel, nibbles, spirv, threads
+from tilewright.lowering.gpu import gathered, grouped, kernel, nibbles, spirv, threads
 from tilewright.lowering.gpu.strategies import STRATEGIES, able
 from tilewright.mlir import ir
 from tilewright.payload import matmul
@@ -39,7 +39,6 @@ def check(spec: MatmulSpec, target: GpuTarget) -> None:
         )
     for wrong, what in (
         (spec.b_packed, "b_packed"),
-        (spec.gathers, "gather_rows"),
         (spec.has_rows, "softmax or a reduction of rows"),
     ):
         if wrong:
@@ -74,13 +73,17 @@ def build(
     sizes = row.sizes(spec, target, parameters)
     stages = GpuStages(spec, target, strategy, sizes)
     # Every block, also one that covers all of C, is then a slice that is padded to a tile.
-    finished = _with_open_extents(spec if spec.fused else replace(spec, epilogue=(_sum(),)))
+    finished = spec if spec.fused else replace(spec, epilogue=(_sum(),))
+    read = _with_open_extents(gathered.read_as_a(finished, target) if spec.gathers else finished)
+    finished = _with_open_extents(finished)
     with ir.Context() as context, ir.Location.unknown():
-        module = matmul.build(finished, context)
+        module = matmul.build(read, context)
         stages.texts["payload"] = str(module)
         if grouped.of(finished):
             grouped.read_one_by_one(module)
-        schedule = row.schedule(finished, sizes)
+        if spec.gathers and len(spec.prologue_a) == 1:
+            read = gathered.drop_prologue(module, read)
+        schedule = row.schedule(read, sizes)
         stages.texts["schedule"] = str(schedule)
         driver.apply_schedule(module, schedule, finished, name=strategy)
         stages.texts["scheduled"] = str(module)

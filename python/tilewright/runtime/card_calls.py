@@ -100,6 +100,7 @@ def _checked(spec: MatmulSpec, arrays: Sequence[Array]) -> MatmulSpec:
     called = gpu_call.called(spec, tuple(arrays))
     for each, array in zip(called.operands, arrays, strict=True):
         gpu_call.check(each, array)
+    gpu_call.check_rows(called, arrays)
     return called
 
 

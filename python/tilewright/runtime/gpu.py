@@ -195,6 +195,7 @@ class GpuKernel:
         called = gpu_call.called(spec, operands)
         for each, array in zip(called.operands, operands, strict=True):
             gpu_call.check(each, array)
+        gpu_call.check_rows(called, operands)
         out = gpu_call.result(called, out)
         if 0 not in called.c_shape:
             run(self, called, [*operands, out], seed)
@@ -256,7 +257,8 @@ def _some(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
     """Runs the kernel on a Vulkan device, on copies of the operands."""
     form, shader = kernel.code(True, lambda stages: _shader(stages, len(arrays) + 1))
-    copies = [np.ascontiguousarray(array) for array in arrays]
+    # Numbers of rows, which have been checked, fit into words.
+    copies = [np.ascontiguousarray(array, np.int32 if array.dtype == np.int64 else None) for array in arrays]
     for array, operand in zip(copies, (*called.operands, called.result), strict=True):
         if array.size > _MOST_OF_A_SHADER:
             raise OperandError(

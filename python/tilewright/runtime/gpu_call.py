@@ -168,6 +168,19 @@ def called(spec: MatmulSpec, operands: tuple[object, ...]) -> MatmulSpec:
     return spec.sized(sizes)
 
 
+def check_rows(called: MatmulSpec, arrays: Sequence[object]) -> None:
+    """Raises `OperandError` where rows are gathered by the number of none; in a card's memory kernels take such a row for zeros."""
+    if not called.gathers:
+        return
+    numbers, rows = arrays[2], called.a_shape[0]
+    if isinstance(numbers, np.ndarray) and numbers.size and not 0 <= numbers.min() <= numbers.max() < rows:
+        raise OperandError(
+            "an element is the number of no row",
+            operand=called.operands[2].name,
+            expected="numbers of rows of the table a: from 0, and less than it has rows",
+        )
+
+
 def check(operand: OperandSpec, array: object) -> None:
     """Raises `OperandError` unless an operand is an array of the type and shape of the call, elements of rows adjacent."""
     if not isinstance(array, np.ndarray | DeviceArray):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import LoweringError
 from tilewright.lowering.gpu import rows, staging
+from tilewright.lowering.gpu.gathered import TABLE, Numbers
 from tilewright.lowering.gpu.grouped import Grouped, element, number_of
 from tilewright.lowering.gpu.index import Index, add, below
 from tilewright.lowering.gpu.parts import axis_of, defined_by, retyped
@@ -97,6 +98,7 @@ class Computed:
         extents_of: Gives, for a read and its view, how far each axis of the view goes.
         aligned: Whether rows of the matrix start at multiples of what is moved at once.
         groups: The operands that have an element for each group along K, by number.
+        numbers: Those of the rows of the matrix, where it is a table.
     """
 
     made: ir.Value
@@ -105,6 +107,7 @@ class Computed:
     extents_of: Callable[[ir.Operation, ir.Value], Sequence[Index]]
     aligned: bool
     groups: Mapping[int, Grouped]
+    numbers: Numbers | None = None
 
     def load(self, outer: Index, inner: Index, width: int) -> ir.Value:
         """The `width` elements of the tile from a place on; `inner` is along the axis of pieces."""
@@ -169,7 +172,11 @@ class Computed:
         if not place:
             return vector.broadcast(kind, memref.load(view, []))
         along_piece = axes[self.across]
-        grouped = self.groups.get(number) if (number := number_of(op.operands[0])) is not None else None
+        number = number_of(op.operands[0])
+        grouped = self.groups.get(number) if number is not None else None
+        if self.numbers is not None and number == TABLE:
+            source = self.numbers.source(op.operands[0], self.of, self.extents_of(op, view), aligned=self.aligned)
+            return source.load(*place, kind.shape[0])
         if grouped is not None:
             return self._read_grouped(op.operands[0], place, along_piece, grouped, kind)
         extents, zero, along = (list(self.extents_of(op, view)), staging.zero_of(kind.element_type), axes[self.across])

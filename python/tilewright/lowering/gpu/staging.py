@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tilewright.lowering.gpu import rows
 from tilewright.lowering.gpu.index import Index, add, below, divide, least, multiply, subtract, value
@@ -105,21 +105,27 @@ class Stored:
         view, extents = self._by_rows()
         inside = least(subtract(extents[1], least(inner, extents[1])), width)
         some = arith.select(below(outer, extents[0]), value(inside), value(0))
-        index = ir.IndexType.get()
-        ir.Operation.create(
-            "nvgpu.device_async_copy",
-            results=[ir.Type.parse("!nvgpu.device.async.token")],
-            operands=[buffer, *(value(each) for each in (slot, outer, inner)), view, value(outer), value(inner), some],
-            attributes={
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 3, 1, 2, 1]),
-                "dstElements": ir.IntegerAttr.get(index, width),
-                "bypassL1": ir.UnitAttr.get(),
-            },
-        )
+        begin_copy(view, (outer, inner), buffer, (slot, outer, inner), width, some)
 
     def _by_rows(self) -> tuple[ir.Value, Sequence[Index]]:
         """The matrix and its extents, the axis of neighbours last."""
         return (self.view, self.extents) if self.across == 1 else (transposed(self.view), self.extents[::-1])
+
+
+def begin_copy(
+    view: ir.Value, at: Sequence[Index], buffer: ir.Value, to: Sequence[Index], width: int, some: ir.Value
+) -> None:
+    """Begins a copy of the first `some` of `width` neighbours of a matrix to shared memory; the others become zero."""
+    ir.Operation.create(
+        "nvgpu.device_async_copy",
+        results=[ir.Type.parse("!nvgpu.device.async.token")],
+        operands=[buffer, *map(value, to), view, *map(value, at), some],
+        attributes={
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 3, 1, 2, 1]),
+            "dstElements": ir.IntegerAttr.get(ir.IndexType.get(), width),
+            "bypassL1": ir.UnitAttr.get(),
+        },
+    )
 
 
 class Source(Protocol):
@@ -137,6 +143,15 @@ class Source(Protocol):
 
     def load(self, outer: Index, inner: Index, width: int) -> ir.Value:
         """The `width` elements from a place on, `inner` being along the axis of pieces; zeros for those beyond the edges."""
+        ...
+
+
+@runtime_checkable
+class Ahead(Protocol):
+    """A source of which copies go on by themselves."""
+
+    def copy_ahead(self, buffer: ir.Value, slot: Index, outer: Index, inner: Index, width: int) -> None:
+        """Begins a copy of as many neighbours as are inside to the same place of a slot; the rest becomes zero."""
         ...
 
 
@@ -167,7 +182,7 @@ def _move(tile: Tile, slot: Index, source: Source, number: Index, width: int, *,
     """Brings one piece."""
     outer, inner = divide(number, tile.shape[source.across] // width)
     inner = multiply(inner, width)
-    if ahead and isinstance(source, Stored):
+    if ahead and isinstance(source, Ahead):
         source.copy_ahead(tile.buffer, slot, outer, inner, width)
         return
     piece = source.load(outer, inner, width)

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.errors import LoweringError
-from tilewright.lowering.gpu import computed, staging
+from tilewright.lowering.gpu import computed, gathered, staging
 from tilewright.lowering.gpu.grouped import Grouped
 from tilewright.lowering.gpu.index import Index, add, below, value
 from tilewright.lowering.gpu.parts import Multiplier, Staged, defined_by
@@ -36,17 +36,26 @@ class Stepping(Sharing):
     """One loop over blocks on its way to threads that are all alike."""
 
     def __init__(
-        self, loop: ir.Operation, multiplier: Multiplier, *, aligned: bool, groups: Mapping[int, Grouped]
+        self,
+        loop: ir.Operation,
+        multiplier: Multiplier,
+        *,
+        aligned: bool,
+        groups: Mapping[int, Grouped],
+        gathers: bool = False,
     ) -> None:
         """Makes it for threads that multiply so.
 
         `aligned` says that every row of A and B starts at a multiple of 16 bytes: then copies into shared memory go on by
-        themselves, if the multiplier has stages for them. `groups` are the operands with an element for each group along K.
+        themselves, if the multiplier has stages for them. `groups` are the operands with an element for each group along K. With
+        `gathers`, A is a table of which rows are taken by their numbers.
         """
         super().__init__(loop, multiplier)
         self._multiplier = multiplier
         self._aligned = aligned
         self._groups = groups
+        self._gathers = gathers
+        self._numbers: gathered.Numbers | None = None
         self._tiled: list[_Tiled] = []
         self._tiles: list[staging.Tile] = []
 
@@ -55,6 +64,10 @@ class Stepping(Sharing):
         block = op.regions[0].blocks[0]
         lower, upper, step, *start = (self._of(operand) for operand in op.operands)
         self._place_tiles(block)
+        team = staging.Team(self._thread, self._multiplier.threads)
+        if self._gathers:
+            view = computed.matrix_of(self._tiled[0].made)
+            self._numbers = gathered.bring(view, self._of, self._tiles[0].shape[0], team)
         ahead = self._stages() - 1
         for number in range(ahead):
             self._begin(block, _steps_later(lower, step, number), upper, number)
@@ -160,8 +173,13 @@ class Stepping(Sharing):
     def _source(self, tiled: _Tiled) -> staging.Source:
         read = tiled.stored
         if read is None:
-            return computed.Computed(tiled.made, tiled.across, self._of, self._extents, self._aligned, self._groups)
+            return computed.Computed(
+                tiled.made, tiled.across, self._of, self._extents, self._aligned, self._groups, self._numbers
+            )
         view = self._of(read.operands[0])
+        if tiled.operand == 0 and self._numbers is not None:
+            extents = self._extents(read, view)
+            return self._numbers.source(read.operands[0], self._of, extents, aligned=self._aligned)
         return staging.Stored(view, self._extents(read, view), self._aligned)
 
     def _is_swapped(self, tiled: _Tiled) -> bool:

@@ -58,7 +58,7 @@ class Strategy:
 def _simt(
     loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: ThreadTile, aligned: bool, boxed: bool
 ) -> Sequence[Box]:
-    Stepping(loop, Fma(sizes, target.least_bits), aligned=aligned, groups=grouped.of(spec)).run()
+    Stepping(loop, Fma(sizes, target.least_bits), aligned=aligned, groups=grouped.of(spec), gathers=spec.gathers).run()
     return ()
 
 
@@ -67,7 +67,7 @@ def _mma_sync(
 ) -> Sequence[Box]:
     types = multiplied(spec, target)
     assert types is not None, "the strategy does it"
-    Stepping(loop, MmaSync(sizes, *types), aligned=aligned, groups=grouped.of(spec)).run()
+    Stepping(loop, MmaSync(sizes, *types), aligned=aligned, groups=grouped.of(spec), gathers=spec.gathers).run()
     return ()
 
 
@@ -76,7 +76,7 @@ def _matrix_cores(
 ) -> Sequence[Box]:
     types = spec.a_type.name, spec.b_type.name
     instruction = matrix_cores.instructions(target)[types[0]]
-    Stepping(loop, matrix_cores.MatrixCores(sizes, *types, instruction), aligned=aligned, groups=grouped.of(spec)).run()
+    Stepping(loop, matrix_cores.MatrixCores(sizes, *types, instruction), aligned=aligned, groups=grouped.of(spec), gathers=spec.gathers).run()
     return ()
 
 
