@@ -15,7 +15,7 @@ from tilewright.lowering import driver, module_entries, modules
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
 from tilewright.payload import chain_check, matmul
-from tilewright.payload.modules import boundary, chains, contractions, groups, supported, tensors
+from tilewright.payload.modules import boundary, chains, contractions, extents, groups, supported, tensors
 from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Signature
 from tilewright.payload.text import op_at, parse
@@ -74,6 +74,7 @@ class ProductPart:
         workspace: Bytes of scratch memory that it needs.
         packed: The format of B when it comes packed.
         images: By number of an operand that is a matrix of patches, the shape of the images that the function takes for it.
+        cases: Where extents are known only at the call, the kernels of the plan's cases, in place of a module.
     """
 
     spec: MatmulSpec
@@ -83,11 +84,19 @@ class ProductPart:
     workspace: int = 0
     packed: PackedFormat | None = None
     images: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    cases: Sequence[ProductPart] = ()
+
+    @property
+    def kernels(self) -> Sequence[ProductPart]:
+        """What is lowered: the cases, or the product itself."""
+        return self.cases or [self]
 
     @property
     def lowered(self) -> modules.Product:
         """As those that call it know it."""
-        return modules.Product(self.spec, self.module, self.workspace, self.packed, self.images)
+        bodies = [(each.module, each.workspace) for each in self.kernels]
+        plan = self.plan if self.cases else None
+        return modules.Product(self.spec, bodies, self.packed, self.images, plan)
 
 
 def build(
@@ -161,13 +170,14 @@ def _read(
     written = [tensors.raise_to_tensors(function) for function in functions]
     modules.decompose(module)
     driver.run_passes(module, modules.GENERIC, "payload")
+    sizes = [extents.of(function.operation, filename) for function in _functions(module)]
     found = [[] if plain else contractions.set_apart(function.operation) for function in _functions(module)]
     if not plain:
         driver.run_passes(module, modules.FUSE, "payload")
     made: list[FunctionPart] = []
-    for function, products, names, outputs in zip(_functions(module), found, given, written, strict=True):
+    for function, products, names, outputs, of in zip(_functions(module), found, given, written, sizes, strict=True):
         groups.split(function.operation, products, specs, partial(model.packs, target=target))
-        signature = boundary.close(function, names, outputs, specs)
+        signature = boundary.close(function, names, outputs, specs, of)
         alone = ir.Module.create()
         function.operation.clone(ip=ir.InsertionPoint(alone.body))
         made.append(FunctionPart(alone, signature))
@@ -234,7 +244,11 @@ class Builder:
         self._built.texts[stage] = _SEPARATOR.join(f"{part}\n" for part in parts if part is not None)
 
     def _write_all(self, stage: str) -> None:
-        self._write(stage, *(each.module for each in (*self._functions, *self._products)))
+        self._write(stage, *(each.module for each in (*self._functions, *self._kernels)))
+
+    @property
+    def _kernels(self) -> list[ProductPart]:
+        return [kernel for each in self._products for kernel in each.kernels]
 
     def plan(self, spec: MatmulSpec) -> make.Plan:
         """How a product is scheduled."""
@@ -250,21 +264,25 @@ class Builder:
         rows, packs = partial(model.rows, target=self._target), partial(model.packs, target=self._target)
         for each in self._functions:
             chains.fuse(_functions(each.module)[0], specs, rows, packs)
-            driver.run_passes(each.module, modules.TIDY, "payload")
+            driver.run_passes(each.module, modules.RESOLVE if each.signature.is_open else modules.TIDY, "payload")
         for spec in chains.renumber([_functions(each.module)[0] for each in self._functions], specs):
-            self._products.append(ProductPart(spec, matmul.build(spec, self._context), self.plan(spec)))
+            self._products.append(self._product(spec, self.plan(spec)))
         for each in self._functions:
             each.signature = chains.name_packed(_functions(each.module)[0], each.signature)
         self._write_all("payload")
+
+    def _product(self, spec: MatmulSpec, plan: make.Plan) -> ProductPart:
+        module = matmul.build(spec, self._context)
+        return ProductPart(spec, module, plan, cases=[self._product(*each) for each in plan.kernels])
 
     def _schedule(self) -> None:
         for each in [] if self._plain else self._functions:
             each.nests, others = nests.nests(each.module.body.operations[0].operation, self._target)
             each.schedule = nests.schedule(each.nests, range(len(each.nests)))
             self._say_slow(each, others)
-        for each in self._products:
+        for each in self._kernels:
             each.schedule = each.plan.module(each.spec, self._target, self._context)
-        self._write("schedule", *(each.schedule for each in (*self._functions, *self._products)))
+        self._write("schedule", *(each.schedule for each in (*self._functions, *self._kernels)))
 
     def _scheduled(self) -> None:
         for each in self._functions:
@@ -273,7 +291,7 @@ class Builder:
                 made, failed = modules.scheduled(each.module, partial(nests.schedule, each.nests), len(each.nests))
                 self._say_slow(each, [ops[number] for number in failed])
                 each.module = made
-        for each in self._products:
+        for each in self._kernels:
             if each.schedule is not None:
                 driver.apply_schedule(each.module, each.schedule, each.spec, name=each.plan.name)
         self._write_all("scheduled")
@@ -283,7 +301,7 @@ class Builder:
         function.signature = function.signature.with_slow(self._name(op.location) for op in ops)
 
     def _bufferized(self) -> None:
-        for each in self._products:
+        for each in self._kernels:
             each.workspace, each.packed = driver.bufferize(
                 each.module, each.spec, self._target, each.plan, each.plan.threads
             )
@@ -297,7 +315,7 @@ class Builder:
         self._write_all("bufferized")
 
     def _llvm(self) -> None:
-        for each in self._products:
+        for each in self._kernels:
             driver.lower_body(each.module, each.spec, self._target, each.packed)
         bodies = {}
         for each in self._functions:

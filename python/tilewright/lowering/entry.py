@@ -154,22 +154,30 @@ def run_text(
     packed: PackedFormat | None,
     b: str = "%b",
     body: str = BODY,
+    bytes_of: str = "",
 ) -> tuple[str, str]:
-    """What an entry declares, and what it does once it knows its operands, the memrefs of the arguments of `body`."""
+    """What an entry declares, and what it does once it knows its operands, the memrefs of the arguments of `body`.
+
+    The function `bytes_of`, if there is one, tells how many bytes of workspace they need.
+    """
     get, release = allocator
+    workspace_of = f"llvm.call @{bytes_of}({', '.join(operands)}) : ({', '.join(types)}) -> i64"
     # An empty B is never read, and stays what it was.
     if packed is not None and packed.nbytes > HEADER_BYTES:
         operands[1], types[1] = "%payload, %payload, %zero, %payload_bytes, %one", pack_entry.MEMREF
-    if workspace:
+    if workspace or bytes_of:
         types.append("!llvm.ptr, !llvm.ptr, i64, i64, i64")
         operands.append("%w, %w, %zero, %bytes, %one")
     call = f"llvm.call @{body}({', '.join(operands)}) : ({', '.join(types)}) -> ()"
-    if not workspace:
+    if not (workspace or bytes_of):
         run = f"{call}\n    llvm.return %ok : i32"
     else:
-        run = f"""%bytes = llvm.mlir.constant({workspace} : i64) : i64
+        run = f"""%bytes = {workspace_of if bytes_of else f"llvm.mlir.constant({workspace} : i64) : i64"}
     %alignment = llvm.mlir.constant({ALIGNMENT} : i64) : i64
-    %rounded = llvm.mlir.constant({-(-workspace // ALIGNMENT) * ALIGNMENT} : i64) : i64
+    %within_page = llvm.mlir.constant({ALIGNMENT - 1} : i64) : i64
+    %pages = llvm.mlir.constant({-ALIGNMENT} : i64) : i64
+    %beyond = llvm.add %bytes, %within_page : i64
+    %rounded = llvm.and %beyond, %pages : i64
     %w = llvm.call @{get}(%alignment, %rounded) : (i64, i64) -> !llvm.ptr
     %null = llvm.mlir.zero : !llvm.ptr
     %none = llvm.icmp "eq" %w, %null : !llvm.ptr
@@ -184,7 +192,7 @@ def run_text(
     declarations = (
         f"""llvm.func @{get}(i64, i64) -> !llvm.ptr
   llvm.func @{release}(!llvm.ptr)"""
-        if workspace
+        if workspace or bytes_of
         else ""
     )
     if packed is not None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tilewright.lowering import driver, entry, modules, pack_entry, tensor_entry, tile_permission
+from tilewright.dims import Extent
+from tilewright.lowering import driver, entry, modules, open_workspace, pack_entry, product_cases, tensor_entry, tile_permission
 from tilewright.lowering.modules import Product
 from tilewright.mlir import ir
 from tilewright.payload.abi import WRONG_PACKING
@@ -17,7 +18,6 @@ from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Signature
 from tilewright.targets.base import Target
 
-_POINTER = "!llvm.ptr"
 _INTERNAL = "#llvm.linkage<internal>"
 _NAMES = re.compile(r"%(header|found|unlike|any|alike|payload_bytes|payload)\b")
 """What `pack_entry.check` defines, once for each B that comes packed."""
@@ -41,8 +41,14 @@ def join(
     wrappers, declared = "", set()
     for number, product in enumerate(products):
         name = modules.symbol(number)
-        _take(product.body, joined, f"{name}_", declared)
-        wrappers += _wrapper(name, f"{name}_{entry.BODY}", product.operands, target)
+        if product.plan is None:
+            ((body, _),) = product.bodies
+            _take(body, joined, f"{name}_", declared)
+            wrappers += _wrapper(name, f"{name}_{entry.BODY}", product.operands, target)
+        else:
+            for case, (body, _) in enumerate(product.bodies):
+                _take(body, joined, f"{name}_case{case}_", declared)
+            wrappers += product_cases.text(product, product.plan, name, target)
         if product.packed is not None:
             operands = [(product.spec.b_shape, product.spec.b_stored.mlir), product.operands[1]]
             wrappers += _wrapper(f"{name}_pack", f"{name}_{entry.PACK_BODY}", operands, target)
@@ -52,7 +58,8 @@ def join(
         _take(module, joined, f"{name}_", declared, kept=name)
     body = str(joined.operation.get_asm(assume_verified=True))
     entries = "".join(
-        _entry(signature, name, target, allocator, declared) for name, (signature, _) in functions.items()
+        _entry(signature, name, target, allocator, declared, _bytes_of(module, name))
+        for name, (signature, module) in functions.items()
     )
     if allocator == driver.LIBC_ALLOCATOR and "llvm.x86.tile" in body:
         entries += tile_permission.text()
@@ -80,30 +87,32 @@ def _take(module: ir.Module, joined: ir.Module, prefix: str, declared: set[str],
         op.operation.clone(ip=ir.InsertionPoint(joined.body))
 
 
-def _wrapper(name: str, body: str, operands: Sequence[tuple[tuple[int, ...], str]], target: Target) -> str:
+def _wrapper(name: str, body: str, operands: Sequence[tuple[tuple[Extent, ...], str]], target: Target) -> str:
     """The function `name` that the rest calls: its memrefs may start anywhere, those of `body` at their pointer."""
-    parameters, passed, lines = [], [], []
-    ranks = [(len(shape), element) for shape, element in operands]
-    for at, (rank, element) in enumerate(ranks):
-        names = [f"%p{at}_{each}" for each in range(3 + 2 * rank)]
-        kinds = [_POINTER, _POINTER, *["i64"] * (1 + 2 * rank)]
-        parameters += [f"{name}: {kind}" for name, kind in zip(names, kinds, strict=True)]
-        lines.append(f"%q{at} = llvm.getelementptr {names[1]}[{names[2]}] : (!llvm.ptr, i64) -> !llvm.ptr, {element}")
-        start = [f"%q{at}", f"%q{at}", "%zero", *names[3:]]
-        passed += list(zip(start, kinds, strict=True))
-    values, kinds = ", ".join(value for value, _ in passed), ", ".join(kind for _, kind in passed)
-    starts = "\n    ".join(lines)
+    expanded = product_cases.expanded(operands)
     return f"""
-  llvm.func internal @{name}({", ".join(parameters)}) attributes {{{entry.attributes_text(target)}}} {{
-    %zero = llvm.mlir.constant(0 : i64) : i64
-    {starts}
-    llvm.call @{body}({values}) : ({kinds}) -> ()
+  llvm.func internal @{name}({expanded.parameters}) attributes {{{entry.attributes_text(target)}}} {{
+    {expanded.starts}
+    llvm.call @{body}({expanded.values}) : ({expanded.types}) -> ()
     llvm.return
   }}
 """
 
 
-def _entry(signature: Signature, body: str, target: Target, allocator: tuple[str, str], declared: set[str]) -> str:
+def _bytes_of(module: ir.Module, name: str) -> str:
+    """The function that tells the scratch memory of a function, under the name that `_take` has given it; empty without one."""
+    names = [ir.StringAttr(op.attributes["sym_name"]).value for op in module.body if "sym_name" in op.attributes]
+    return next((each for each in names if each == f"{name}_{open_workspace.BYTES}"), "")
+
+
+def _entry(
+    signature: Signature,
+    body: str,
+    target: Target,
+    allocator: tuple[str, str],
+    declared: set[str],
+    bytes_of: str,
+) -> str:
     """The C entry of a function, the one that takes an array of tensors, and those that pack what it takes packed."""
     arguments = [
         tensor_entry.TensorArgument(
@@ -131,7 +140,7 @@ def _entry(signature: Signature, body: str, target: Target, allocator: tuple[str
             attributes = entry.attributes_text(target)
             packers += pack_entry.text(packed, packer, name, attributes, transposed=each.transposed)
             operands[index] = f"%payload{index}, %payload{index}, %zero, %payload_bytes{index}, %one"
-    declarations, run = entry.run_text(operands, types, signature.workspace, allocator, None, body=body)
+    declarations, run = entry.run_text(operands, types, signature.workspace, allocator, None, body=body, bytes_of=bytes_of)
     run = "".join(checks) + run
     if checks:
         run += f"""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tilewright.dims import Dim, Extent
 from tilewright.errors import LoweringError
 from tilewright.lowering import (
     driver,
@@ -14,6 +15,7 @@ from tilewright.lowering import (
     half_floats,
     math_functions,
     narrow_stores,
+    open_workspace,
     pipelines,
     small_floats,
     workspace,
@@ -24,13 +26,17 @@ from tilewright.mlir.dialects import arith, func, memref, transform
 from tilewright.mlir.dialects.transform import bufferization, structured
 from tilewright.payload.modules.chains import PACKS
 from tilewright.payload.modules.places import ORDERS, STAND_IN
+from tilewright.payload.modules.open_extents import shaped
 from tilewright.payload.packing import HEADER_BYTES, PackedFormat
 from tilewright.schedules import steps
+from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 TIDY = "builtin.module(canonicalize, cse)"
 """Before anything is looked at: indices become numbers, what nothing uses goes."""
+RESOLVE = "builtin.module(scf-for-loop-canonicalization, resolve-shaped-type-result-dims, canonicalize, cse)"
+"""Extents that only a call tells become those of arguments, so that scratch memory can be asked for before all."""
 GENERIC = "builtin.module(convert-elementwise-to-linalg, linalg-generalize-named-ops, canonicalize, cse)"
 """One form for all ops."""
 FUSE = """builtin.module(
@@ -76,21 +82,27 @@ class Product:
 
     Attributes:
         spec: What it computes.
-        body: Its module in the LLVM dialect, whose function is called `entry.BODY`; where B comes packed, another one,
-            `entry.PACK_BODY`, packs it.
-        workspace: Bytes of scratch memory that it takes.
+        bodies: Its module in the LLVM dialect, whose function is called `entry.BODY`, and how many bytes of scratch memory that
+            takes; those of each kernel of `plan`, if it has one. Where B comes packed, another function, `entry.PACK_BODY`,
+            packs it.
         packed: The format of B when it comes packed.
         images: By number of an operand that is a matrix of patches, the shape of the images that the function takes for it.
+        plan: Where only a call tells extents, which kernel it takes.
     """
 
     spec: MatmulSpec
-    body: ir.Module
-    workspace: int
+    bodies: Sequence[tuple[ir.Module, int]]
     packed: PackedFormat | None = None
     images: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    plan: Plan | None = None
 
     @property
-    def operands(self) -> list[tuple[tuple[int, ...], str]]:
+    def workspace(self) -> int:
+        """Bytes of scratch memory that it takes at most."""
+        return max(size for _, size in self.bodies)
+
+    @property
+    def operands(self) -> list[tuple[tuple[Extent, ...], str]]:
         """The shapes and MLIR's element types of what its function takes: operands, result, scratch memory."""
         operands = (*self.spec.operands, self.spec.result)
         found = [
@@ -153,7 +165,7 @@ def scheduled(
 def bufferize(module: ir.Module, products: Sequence[Product]) -> int:
     """Takes the one function of `module` to memrefs, and lets it call its products.
 
-    Returns the bytes of workspace that it then needs.
+    Returns the bytes of workspace that it then needs; 0 where a function of the module, `open_workspace.BYTES`, tells them.
 
     Raises:
         LoweringError: Bufferisation failed.
@@ -170,7 +182,11 @@ def bufferize(module: ir.Module, products: Sequence[Product]) -> int:
     with function.context, function.location:
         _call_products(_function(module), products)
     driver.run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
-    size = workspace.gather(_function(module), reuse=True)
+    if open_workspace.is_needed(_function(module)):
+        open_workspace.gather(_function(module))
+        size = 0
+    else:
+        size = workspace.gather(_function(module), reuse=True)
     driver.run_passes(module, pipelines.DEALLOCATE, "bufferized")
     return size
 
@@ -247,7 +263,7 @@ def _orders(op: ir.Operation) -> list[list[int]]:
     ]
 
 
-def _declare(function: func.FuncOp, name: str, operands: Sequence[tuple[tuple[int, ...], str]]) -> None:
+def _declare(function: func.FuncOp, name: str, operands: Sequence[tuple[tuple[Extent, ...], str]]) -> None:
     types = [_passed(shape, element) for shape, element in operands]
     with ir.InsertionPoint(function):
         func.FuncOp(name, ir.FunctionType.get(types, []), visibility="private")
@@ -266,14 +282,15 @@ def symbol(number: int) -> str:
     return f"product{number}"
 
 
-def _passed(shape: Sequence[int], element: str) -> ir.Type:
+def _passed(shape: Sequence[Extent], element: str) -> ir.Type:
     """The type of an operand of a product: rows anywhere, elements of a row side by side."""
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     strides = [dynamic] * (len(shape) - 1) + [1] * bool(shape)
-    return ir.MemRefType.get(list(shape), ir.Type.parse(element), ir.StridedLayoutAttr.get(dynamic, strides))
+    layout = ir.StridedLayoutAttr.get(dynamic, strides)
+    return ir.MemRefType.get([shaped(each) for each in shape], ir.Type.parse(element), layout)
 
 
-def _as_passed(value: ir.Value, shape: Sequence[int], order: Sequence[int] | None = None) -> ir.Value:
+def _as_passed(value: ir.Value, shape: Sequence[Extent], order: Sequence[int] | None = None) -> ir.Value:
     """A memref with the shape that a product takes, which has dimensions of extent one that `value` may lack.
 
     With an `order`, dimension i is axis ``order[i]`` of `value`; where that is -1, there is one entry for all.
@@ -283,12 +300,12 @@ def _as_passed(value: ir.Value, shape: Sequence[int], order: Sequence[int] | Non
         return _reinterpreted(value, shape, [None if axis < 0 else axis for axis in order], kind)
     given = list(ir.MemRefType(value.type).shape)
     if len(given) == len(shape) == 1:  # Bytes, of which nobody knew how many there are.
-        given = list(shape)
+        given = [shaped(each) for each in shape]
     sources: list[int | None] = []
     rest = list(range(len(given)))
     for position, extent in enumerate(shape):
         needed = len(shape) - position - 1
-        if rest and given[rest[0]] == extent and (extent != 1 or len(rest) > needed):
+        if rest and given[rest[0]] == shaped(extent) and (extent != 1 or len(rest) > needed):
             sources.append(rest.pop(0))
         else:
             sources.append(None)
@@ -296,7 +313,7 @@ def _as_passed(value: ir.Value, shape: Sequence[int], order: Sequence[int] | Non
     return _reinterpreted(value, shape, sources, _passed(shape, element))
 
 
-def _reinterpreted(value: ir.Value, shape: Sequence[int], sources: Sequence[int | None], kind: ir.Type) -> ir.Value:
+def _reinterpreted(value: ir.Value, shape: Sequence[Extent], sources: Sequence[int | None], kind: ir.Type) -> ir.Value:
     """`value` as a memref of type `kind`, of whose axes each is one of `value`, or new, of one entry that stands for all."""
     given = ir.MemRefType(value.type)
     index = ir.IndexType.get()
@@ -308,14 +325,16 @@ def _reinterpreted(value: ir.Value, shape: Sequence[int], sources: Sequence[int 
     strides = [
         metadata[2 + given.rank + axis] if axis is not None else _index(int(extent == 1)) for axis, extent in pairs
     ]
+    open_ = [axis for axis, extent in zip(sources, shape, strict=True) if isinstance(extent, Dim) and axis is not None]
+    sizes = [metadata[2 + axis] for axis in open_]
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     attributes = {
         "static_offsets": ir.DenseI64ArrayAttr.get([dynamic]),
-        "static_sizes": ir.DenseI64ArrayAttr.get(list(shape)),
+        "static_sizes": ir.DenseI64ArrayAttr.get([shaped(each) for each in shape]),
         "static_strides": ir.DenseI64ArrayAttr.get([dynamic] * len(strides) + [1] * bool(shape)),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, len(strides)]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, len(sizes), len(strides)]),
     }
-    operands = [metadata[0], metadata[1], *strides]
+    operands = [metadata[0], metadata[1], *sizes, *strides]
     return ir.Operation.create(
         "memref.reinterpret_cast", results=[kind], operands=operands, attributes=attributes
     ).results[0]

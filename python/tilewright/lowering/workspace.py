@@ -12,9 +12,9 @@ from math import prod
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref
 
-_ALIGNMENT = 128
+ALIGNMENT = 128
 """Bytes, two cache lines: panels start on a line, whatever stands before them."""
-_STAGGER = 1024
+STAGGER = 1024
 """Bytes put between buffers, so that panels of a power-of-two size do not start in the same sets of a cache."""
 
 
@@ -31,9 +31,9 @@ def gather(function: func.FuncOp, *, reuse: bool = False) -> int:
     if not allocations:
         return 0
     sizes = [padded_bytes_of(kind) for _, kind in allocations]
-    times = _times(block, [op.memref for op, _ in allocations]) if reuse else None
-    offsets = _offsets(sizes, times or [(0, 1)] * len(sizes))
-    total = max(offset + size for offset, size in zip(offsets, sizes, strict=True))
+    used = times(block, [op.memref for op, _ in allocations]) if reuse else [(0, 1)] * len(sizes)
+    starts = offsets(sizes, used)
+    total = max(start + size for start, size in zip(starts, sizes, strict=True))
     with function.context, function.location:
         workspace_type = ir.MemRefType.get([total], ir.IntegerType.get_signless(8))
         inputs, results = function.type.inputs, function.type.results
@@ -41,7 +41,7 @@ def gather(function: func.FuncOp, *, reuse: bool = False) -> int:
         workspace = block.add_argument(workspace_type, function.location)
         function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([*inputs, workspace_type], results))
         function.arg_attrs = [*attributes, ir.DictAttr.get({})]
-        for (op, kind), offset in zip(allocations, offsets, strict=True):
+        for (op, kind), offset in zip(allocations, starts, strict=True):
             with ir.InsertionPoint(op):
                 start = arith.constant(ir.IndexType.get(), offset)
                 view = memref.view(kind, workspace, start, [])
@@ -50,7 +50,7 @@ def gather(function: func.FuncOp, *, reuse: bool = False) -> int:
     return total
 
 
-def _offsets(sizes: Sequence[int], times: Sequence[tuple[int, int]]) -> list[int]:
+def offsets(sizes: Sequence[int], times: Sequence[tuple[int, int]]) -> list[int]:
     """Where each buffer starts: at the first place where none lies that is in use at the same time."""
     offsets: list[int] = []
     for number, (size, (first, last)) in enumerate(zip(sizes, times, strict=True)):
@@ -68,7 +68,7 @@ def _offsets(sizes: Sequence[int], times: Sequence[tuple[int, int]]) -> list[int
     return offsets
 
 
-def _times(block: ir.Block, buffers: Sequence[ir.Value]) -> list[tuple[int, int]]:
+def times(block: ir.Block, buffers: Sequence[ir.Value]) -> list[tuple[int, int]]:
     """For each buffer the first and the last op of `block` that uses it, or what is made of it."""
     order = {op.operation: number for number, op in enumerate(block.operations)}
     found = []
@@ -88,11 +88,11 @@ def _times(block: ir.Block, buffers: Sequence[ir.Value]) -> list[tuple[int, int]
 
 def padded_bytes_of(kind: ir.MemRefType) -> int:
     """Bytes from one buffer to the next."""
-    return -(-bytes_of(kind) // _ALIGNMENT) * _ALIGNMENT + _STAGGER
+    return -(-bytes_of(kind) // ALIGNMENT) * ALIGNMENT + STAGGER
 
 
 def bytes_of(kind: ir.MemRefType) -> int:
-    """Bytes of a memref of static shape without gaps."""
+    """Bytes of a memref of static shape without gaps; a bit has a byte of its own."""
     # `ir.Type` itself has no width.
     element = ir.IntegerType if isinstance(kind.element_type, ir.IntegerType) else ir.FloatType
-    return prod(kind.shape) * element(kind.element_type).width // 8
+    return prod(kind.shape) * max(element(kind.element_type).width, 8) // 8

@@ -78,6 +78,11 @@ class Signature:
         """All tensors, in the order of the C entry."""
         return self.arguments + self.results
 
+    @property
+    def is_open(self) -> bool:
+        """Whether only a call tells an extent of a tensor."""
+        return any(isinstance(size, Dim) for each in self.parameters for size in each.shape)
+
     def with_workspace(self, workspace: int) -> Signature:
         """The same, of which a call needs so many bytes of scratch memory."""
         return replace(self, workspace=workspace)

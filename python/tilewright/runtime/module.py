@@ -47,7 +47,7 @@ class Function(FunctionCall):
         tensors = [
             (
                 each.name,
-                tuple(_OPEN[name] if isinstance(size, Dim) else size for size, name in _named(each)),
+                tuple(_open(name) if isinstance(size, Dim) else size for size, name in _named(each)),
                 to_numpy(each.type),
                 *dlpack_code(each.element),
                 each.written,
@@ -225,8 +225,18 @@ class Module(Mapping[str, Function]):
         raise unpicklable(self, "Pass its text on")
 
 
-_OPEN = {"m": -2, "n": -3, "k": -4}
-"""How `FunctionCall` takes extents that only a call tells."""
+_NAMES = ("m", "n", "k")
+"""The extents of operators that only a call tells; those of modules, d0, d1 …, come after them."""
+
+
+def _number(name: str) -> int:
+    """The number of an extent that only a call tells."""
+    return _NAMES.index(name) if name in _NAMES else len(_NAMES) + int(name[1:])
+
+
+def _open(name: str) -> int:
+    """How `FunctionCall` takes it in a shape."""
+    return -2 - _number(name)
 
 
 def _named(parameter: Parameter) -> zip[tuple[Any, str]]:
@@ -235,9 +245,9 @@ def _named(parameter: Parameter) -> zip[tuple[Any, str]]:
 
 
 def _limits(signature: Signature) -> list[tuple[int, int, int]]:
-    """What m, n and k can be, where they are open: least, most, and what divides them; nothing where all is known."""
-    found = {name: size for each in signature.parameters for size, name in _named(each) if isinstance(size, Dim)}
-    limits = [found.get(name, Dim()) for name in _OPEN]
+    """What extents can be, where they are open: least, most, and what divides them; nothing where all is known."""
+    found = {_number(name): size for each in signature.parameters for size, name in _named(each) if isinstance(size, Dim)}
+    limits = [found.get(number, Dim()) for number in range(max(found, default=0) + 1)]
     return [(each.min, each.max, each.multiple) for each in limits] if found else []
 
 

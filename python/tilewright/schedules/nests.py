@@ -12,6 +12,7 @@ from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import structured
 from tilewright.payload.modules.chains import PACKS
 from tilewright.payload.modules.contractions import axes
+from tilewright.payload.modules.open_extents import OPEN
 from tilewright.payload.modules.places import STAND_IN
 from tilewright.schedules import steps
 from tilewright.targets.base import Target
@@ -50,7 +51,7 @@ class Nest:
     """A linalg op that is to be tiled and vectorised.
 
     Attributes:
-        extents: The extent of each of its dimensions.
+        extents: The extent of each of its dimensions; `OPEN` where only a call tells it.
         reductions: Those along which it reduces.
         across: The dimension whose elements lie side by side in the result, or, where the result has none, in what it reads.
         other: Another dimension along which elements of an operand lie side by side, so that both are tiled; -1 for none.
@@ -99,7 +100,11 @@ def schedule(found: Sequence[Nest], numbers: Collection[int]) -> ir.Module | Non
         return None
     with steps.script() as script:
         for number in numbers:
-            _schedule(steps.match_marked(script.functions, f"{_MARK}{number}"), found[number])
+            op = steps.match_marked(script.functions, f"{_MARK}{number}")
+            if found[number].extents[found[number].across] == OPEN:
+                _schedule_open(script, op, found[number], f"{_MARK}{number}")
+            else:
+                _schedule(op, found[number])
         steps.clean(script.functions)
         steps.keep_partial_sums(script.functions)
         steps.drop_unit_dimensions(script.functions)
@@ -120,7 +125,8 @@ def _stays(op: ir.Operation) -> bool:
     """Whether it is worth a word that no vectors are made of an op."""
     if STAND_IN in op.attributes or PACKS in op.attributes:
         return False
-    return any(prod(kind.shape) > _FEW for each in op.operands if isinstance(kind := each.type, ir.RankedTensorType))
+    shapes = [kind.shape for each in op.operands if isinstance(kind := each.type, ir.RankedTensorType)]
+    return any(OPEN in shape or prod(shape) > _FEW for shape in shapes)
 
 
 def _nest(op: ir.Operation, target: Target) -> Nest | None:
@@ -152,6 +158,8 @@ def _nest(op: ir.Operation, target: Target) -> Nest | None:
         across = result[-1]
         others = {each[-1] for each in inputs if across in each} - {across}
         other = min(others - set(reductions), default=-1)
+    if other >= 0 and OPEN in (extents[across], extents[other]):
+        return None
     bits = max(_bits(value.type) for value in op.operands)
     lanes = max(1, target.vector_bits // max(bits, 32))
     width = lanes if other >= 0 else lanes * _VECTORS
@@ -184,7 +192,8 @@ def _extents(op: ir.Operation, maps: Sequence[tuple[int, ...] | None], count: in
     extents = [-1] * count
     for value, each in zip(op.operands, maps, strict=True):
         for axis, dimension in enumerate(each or ()):
-            extents[dimension] = ir.ShapedType(value.type).shape[axis]
+            size = ir.ShapedType(value.type).shape[axis]
+            extents[dimension] = size if extents[dimension] in (-1, OPEN) else extents[dimension]
     return None if -1 in extents else tuple(extents)
 
 
@@ -212,6 +221,28 @@ def _schedule(op: steps.Handle, nest: Nest) -> None:
     steps.vectorize(op)
 
 
+def _schedule_open(script: steps.Script, op: steps.Handle, nest: Nest, mark: str) -> None:
+    """Tiles and vectorises an op of which only a call tells how many elements lie side by side: the last ones one by one.
+
+    Before: ``for each i: C[i, :] = f(A[i, :])``. After::
+
+        for each i:
+          for j in 0..N - N % L step L: C[i, j:j+L] = f(A[i, j:j+L])
+          for j in N - N % L..N: C[i, j] = f(A[i, j])
+    """
+    count = len(nest.extents)
+    for dimension in range(count):
+        if dimension != nest.across:
+            op = _tiled(op, nest, dimension, 1)
+    _, loop = steps.tile(op, [nest.width if each == nest.across else 0 for each in range(count)])
+    steps.peel(loop)
+    steps.clean(script.functions)
+    whole, rest = steps.split(steps.match_marked(script.functions, mark), 2)
+    steps.vectorize(whole)
+    rest, _ = steps.tile(rest, [int(each == nest.across) for each in range(count)])
+    steps.vectorize(rest)
+
+
 def _schedule_rows(op: steps.Handle, nest: Nest) -> None:
     """Tiles and vectorises an op that reduces along rows."""
     for dimension in range(len(nest.extents)):
@@ -229,7 +260,7 @@ def _schedule_rows(op: steps.Handle, nest: Nest) -> None:
 
 def _tiled(op: steps.Handle, nest: Nest, dimension: int, size: int) -> steps.Handle:
     """One loop, where there is more than one step."""
-    if size >= nest.extents[dimension]:
+    if nest.extents[dimension] != OPEN and size >= nest.extents[dimension]:
         return op
     return steps.tile(op, [size if each == dimension else 0 for each in range(len(nest.extents))])[0]
 

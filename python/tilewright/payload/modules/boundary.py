@@ -7,9 +7,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.dims import Dim
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import bufferization, func
 from tilewright.payload.modules.contractions import element_name
+from tilewright.payload.modules.extents import Boundary, Name
 from tilewright.payload.modules.places import STAND_IN
 from tilewright.payload.signature import Parameter, Signature
 from tilewright.spec import MatmulSpec
@@ -25,6 +27,8 @@ _RESHAPES = (
     "tensor.cast",
 )
 _DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
+_TYPICAL = 64
+"""An extent that is meant where only a call tells it, when operations are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,11 @@ def given(function: func.FuncOp, text: str) -> list[Given]:
 
 
 def close(
-    function: func.FuncOp, arguments: Sequence[Given], written: Sequence[int], specs: Sequence[MatmulSpec]
+    function: func.FuncOp,
+    arguments: Sequence[Given],
+    written: Sequence[int],
+    specs: Sequence[MatmulSpec],
+    extents: Boundary,
 ) -> Signature:
     """Gives `function` an argument for each result, into which it is computed, and the layouts of all; returns what they are.
 
@@ -75,6 +83,7 @@ def close(
         arguments: Its arguments, as `given` names them.
         written: Those that the last of its results are written back to.
         specs: The specs of its products.
+        extents: Those of its tensors.
     """
     block = function.entry_block
     terminator = block.operations[len(block.operations) - 1].operation
@@ -92,19 +101,15 @@ def close(
             ir.FunctionType.get(kinds, [each.type for each in terminator.operands])
         )
         parameters = [
-            Parameter(each.name, tuple(ir.ShapedType(value.type).shape), element, index in written, each.compact)
-            for index, (each, value, element) in enumerate(zip(arguments, inputs, elements, strict=True))
+            Parameter(each.name, _shape(names), element, index in written, each.compact, names=_names(names))
+            for index, (each, names, element) in enumerate(zip(arguments, extents.arguments, elements, strict=True))
         ]
         names = ["out"] if count == 1 else [f"out{index}" for index in range(count)]
         outputs = [
             Parameter(
-                name,
-                tuple(ir.ShapedType(value.type).shape),
-                element,
-                written=True,
-                compact=ir.ShapedType(value.type).rank > 2,
+                name, _shape(sizes), element, written=True, compact=len(sizes) > 2, names=_names(sizes)
             )
-            for name, value, element in zip(names, targets[:count], results, strict=False)
+            for name, sizes, element in zip(names, extents.results[:count], results, strict=False)
         ]
         function.arg_attrs = [_attributes(each) for each in (*parameters, *outputs)]
     products = [specs[number] for number in _stand_ins(function)]
@@ -112,9 +117,23 @@ def close(
         function.name.value,
         tuple(parameters),
         tuple(outputs),
-        operations=sum(count * spec.flops for count, spec in _counted(function, specs)),
+        operations=sum(count * _operations(spec) for count, spec in _counted(function, specs)),
         products=tuple(map(str, products)),
     )
+
+
+def _shape(extents: Sequence[Name]) -> tuple[int | Dim, ...]:
+    return tuple(Dim() if isinstance(each, str) else each for each in extents)
+
+
+def _names(extents: Sequence[Name]) -> tuple[str, ...]:
+    """The names of those extents that only a call tells; none where all are known."""
+    names = tuple(each if isinstance(each, str) else "" for each in extents)
+    return names if any(names) else ()
+
+
+def _operations(spec: MatmulSpec) -> int:
+    return spec.sized({name: dim.nearest(_TYPICAL) for name, dim in spec.open.items()}).flops
 
 
 def _stand_ins(function: func.FuncOp) -> list[int]:
@@ -127,8 +146,10 @@ def _counted(function: func.FuncOp, specs: Sequence[MatmulSpec]) -> list[tuple[i
     for op, number in _walk(function):
         times, parent = 1, op.parent
         while parent is not None and parent.name == "scf.for":
-            bound = parent.operands[1].owner.attributes["value"]
-            times, parent = times * ir.IntegerAttr(bound).value, parent.operation.parent
+            bound = parent.operands[1].owner
+            known = bound.name == "arith.constant"
+            times *= ir.IntegerAttr(bound.attributes["value"]).value if known else _TYPICAL
+            parent = parent.operation.parent
         found.append((times, specs[number]))
     return found
 
@@ -152,10 +173,13 @@ def _attributes(parameter: Parameter) -> ir.DictAttr:
     for axis in reversed(range(len(strides))):
         if parameter.compact or axis == len(strides) - 1:
             strides[axis] = step
-        step *= max(1, parameter.shape[axis])
+        step *= 1 if isinstance(parameter.shape[axis], Dim) else max(1, parameter.shape[axis])
+    layout: ir.Attribute = ir.StridedLayoutAttr.get(0, strides)
+    if parameter.compact and any(parameter.names):  # The strides follow from extents, whatever these are.
+        layout = ir.AffineMapAttr.get(ir.AffineMap.get_identity(len(strides)))
     return ir.DictAttr.get(
         {
-            "bufferization.buffer_layout": ir.StridedLayoutAttr.get(0, strides),
+            "bufferization.buffer_layout": layout,
             "bufferization.writable": ir.BoolAttr.get(parameter.written),
         }
     )

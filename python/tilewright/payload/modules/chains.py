@@ -161,7 +161,7 @@ def name_packed(function: func.FuncOp, signature: Signature) -> Signature:
 def _is_plain(spec: MatmulSpec) -> bool:
     """Whether rows of A make rows of C, without anything that needs all rows."""
     plain = not (spec.prologue_a or spec.prologue_b or spec.reduces_rows) and spec.products == 1
-    return plain and not spec.a_transposed and not spec.batch
+    return plain and not spec.a_transposed and not spec.batch and not spec.open
 
 
 def _number(op: ir.Operation) -> int:

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from tilewright.dims import Dim, Extent
 from tilewright.dtypes import COMBINATIONS, DTYPES
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, linalg, tensor
+from tilewright.mlir.dialects import arith, linalg
 from tilewright.payload import forms
+from tilewright.payload.modules import open_extents
 
 MARK = "contraction"
 """The attribute that tells which product an op is."""
@@ -32,14 +34,14 @@ class Contraction:
         b: That of the second's.
         acc: That in which products are summed.
         maps: Which dimension each axis of the operands and of the result goes along.
-        extents: The extent of each dimension.
+        extents: The extent of each dimension; a `Dim` where only a call tells it.
     """
 
     a: str
     b: str
     acc: str
     maps: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-    extents: tuple[int, ...]
+    extents: tuple[Extent, ...]
 
     def kind(self, dimension: int) -> str:
         """What a dimension is: "batch", "m", "n" or "k"."""
@@ -123,12 +125,13 @@ def element_name(kind: ir.Type, *, unsigned: bool = False) -> str | None:
     return next((row.name for row in DTYPES.values() if row.mlir == element and (row.kind == "uint") == unsigned), None)
 
 
-def _extents(op: ir.Operation, maps: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The extent of each dimension of a linalg op."""
-    extents = [0] * len(ir.ArrayAttr(op.attributes["iterator_types"]))
+def _extents(op: ir.Operation, maps: Sequence[tuple[int, ...]]) -> tuple[Extent, ...]:
+    """The extent of each dimension of a linalg op: as one operand has it, if any tells it."""
+    extents: list[Extent] = [Dim()] * len(ir.ArrayAttr(op.attributes["iterator_types"]))
     for value, each in zip(op.operands, maps, strict=True):
         for axis, dimension in enumerate(each):
-            extents[dimension] = ir.ShapedType(value.type).shape[axis]
+            if isinstance(extents[dimension], Dim):
+                extents[dimension] = open_extents.known(ir.ShapedType(value.type).shape[axis])
     return tuple(extents)
 
 
@@ -139,7 +142,7 @@ def _apart(op: ir.Operation, contraction: Contraction, number: int) -> ir.Value:
     shape = ir.ShapedType(initial.type).shape
     is_float = DTYPES[contraction.acc].kind == "float"
     zero = arith.constant(wide, 0.0 if is_float else 0)
-    zeros = linalg.fill(zero, outs=[tensor.empty(shape, wide)])
+    zeros = linalg.fill(zero, outs=[open_extents.empty_like(initial, wide)])
     maps = [ir.AffineMapAttr(each).value for each in ir.ArrayAttr(op.attributes["indexing_maps"])]
     # Upstream's annotations say that it takes attributes, and may return an operation.
     product = cast(
@@ -150,7 +153,7 @@ def _apart(op: ir.Operation, contraction: Contraction, number: int) -> ir.Value:
     starts_from_zero = _is_zero(initial)
     if starts_from_zero and kind.element_type == wide:
         return product
-    into = tensor.empty(shape, kind.element_type)
+    into = open_extents.empty_like(initial, kind.element_type)
     identity = ir.AffineMap.get_identity(len(shape))
     inputs = [product] if starts_from_zero else [product, initial]
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tilewright.dims import Dim, most
 from tilewright.dtypes import DTYPES
 from tilewright.entries import Epilogue, Operand, converting
 from tilewright.errors import SpecError
@@ -74,7 +75,9 @@ def _split(
         if made is None:
             continue
         first, second = starting.find(product, contraction)
-        if not packs(made[0]):  # How elements lie matters little then, and what is done to them is done many times.
+        if isinstance(made[0].k, Dim):  # Panels, which are made of what is computed, need a K that is known.
+            first = second = None
+        elif not packs(made[0]):  # How elements lie matters little then, and what is done to them is done many times.
             first, second = (each if each is not None and each.copies else None for each in (first, second))
         starts = (None, None)
         for tried in ((first, second), (first, None), (None, second)):
@@ -159,7 +162,7 @@ def _place(contraction: Contraction, finish: _Finish | None, starts: Starts) -> 
         where = place(stored, result, [axes for _, axes in further], [side for side, _ in further])
         if where is None or where.swapped == (order == "ba"):
             # The operands of a prologue have no batch of their own here.
-            has_loops = where is not None and (where.batch or any(where.sizes[each] > 1 for each in where.loops))
+            has_loops = where is not None and (where.batch or any(most(where.sizes[each]) > 1 for each in where.loops))
             return None if has_loops and any(start is not None and start.operands for start in starts) else where
     return None
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
 
+from tilewright.dims import Extent, most
 from tilewright.entries import A_AXES, B_AXES, EPILOGUE_AXES
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, linalg, scf, tensor
+from tilewright.payload.modules import open_extents
 from tilewright.payload.modules.contractions import Contraction
 
 Axes = tuple[int, ...]
@@ -40,14 +41,14 @@ class Place:
         operands: Of A, B, further operands and the result, in this order, the axes.
     """
 
-    extents: tuple[int, int, int]
+    extents: tuple[Extent, Extent, Extent]
     layout: str
     swapped: bool
     further: tuple[str, ...]
     batch: Axes
     orders: tuple[tuple[int, ...], ...]
     loops: Axes
-    sizes: tuple[int, ...]
+    sizes: tuple[Extent, ...]
     operands: tuple[Merged, ...]
 
     def build(self, operands: Sequence[ir.Value], number: int, kind: ir.Type) -> ir.Value:
@@ -63,22 +64,32 @@ class Place:
         ordered = [b, a, *rest] if self.swapped else operands
         given = [_collapsed(value, axes) for value, axes in zip(ordered, self.operands, strict=False)]
         result = ir.RankedTensorType(kind)
-        into = tensor.empty([self._extent(each) for each in self.operands[-1]], result.element_type)
-        whole = self._nest(list(self.loops), {}, into, lambda at, out: self._step(given, number, at, out))
-        return _expanded(whole, self.operands[-1], result)
+        into = tensor.empty([self._size(axis, given) for axis in self.operands[-1]], result.element_type)
+        steps = {each: self._size((each,), given) for each in self.loops}
+        whole = self._nest(steps, {}, into, lambda at, out: self._step(given, number, at, out))
+        sizes = [self._size((each,), ordered, whole=False) for axis in self.operands[-1] for each in axis]
+        return _expanded(whole, self.operands[-1], result, sizes)
 
-    def batch_of(self, operand: int) -> tuple[int, ...]:
+    def batch_of(self, operand: int) -> tuple[Extent, ...]:
         """The extents of the batch that A, number 0, or B, number 1, has, with ones in place of those that it lacks."""
         has = {each for axis in self.operands[operand] for each in axis}
         own = tuple(self.sizes[each] if each in has else 1 for each in self.batch)
         return own if any(size != 1 for size in own) else ()
 
-    def _extent(self, axis: Axes) -> int:
-        return prod(self.sizes[each] for each in axis)
+    def _size(self, axis: Axes, operands: Sequence[ir.Value], *, whole: bool = True) -> int | ir.Value:
+        """The extent of an axis: a number, or that of an operand that has it; `whole` where merged axes of those are one."""
+        extent = open_extents.product(self.sizes[each] for each in axis)
+        if isinstance(extent, int):
+            return extent
+        for value, axes in zip(operands, self.operands, strict=False):
+            places = list(axes) if whole else [(each,) for merged in axes for each in merged]
+            if axis in places:
+                return open_extents.size(value, places.index(axis))
+        raise AssertionError("each dimension of a product is one of an operand")
 
     def _nest(
         self,
-        loops: list[int],
+        loops: dict[int, int | ir.Value],
         at: dict[int, ir.Value],
         out: ir.Value,
         body: Callable[[dict[int, ir.Value], ir.Value], ir.Value],
@@ -86,11 +97,12 @@ class Place:
         """The loops, from the outermost one, around `body`."""
         if not loops:
             return body(at, out)
-        first, *rest = loops
-        if self.sizes[first] == 1:
+        (first, end), *others = loops.items()
+        rest = dict(others)
+        if end == 1:
             return self._nest(rest, at, out, body)
         index = ir.IndexType.get()
-        bounds = [arith.constant(index, each) for each in (0, self.sizes[first], 1)]
+        bounds = [arith.constant(index, each) if isinstance(each, int) else each for each in (0, end, 1)]
         loop = scf.ForOp(bounds[0], bounds[1], bounds[2], [out])
         with ir.InsertionPoint(loop.body):
             scf.YieldOp([self._nest(rest, {**at, first: loop.induction_variable}, loop.inner_iter_args[0], body)])
@@ -132,20 +144,21 @@ class Place:
         at: dict[int, ir.Value],
     ) -> ir.Value:
         """An op on the slice of a tensor of `shape` at the place `at` in the loops."""
-        dynamic = ir.ShapedType.get_dynamic_size()
-        offsets, indices, sizes = [], [], []
-        for extent, axis in zip(shape, axes, strict=True):
+        offsets, indices, sizes, lengths = [], [], [], []
+        for number, (extent, axis) in enumerate(zip(shape, axes, strict=True)):
             index = at.get(axis[0])
-            offsets.append(0 if index is None else dynamic)
+            offsets.append(0 if index is None else open_extents.OPEN)
             indices += [] if index is None else [index]
             sizes.append(1 if axis[0] in self.loops else extent)
+            lengths += [open_extents.size(operands[-1], number)] if sizes[-1] == open_extents.OPEN else []
         attributes = {
             "static_offsets": ir.DenseI64ArrayAttr.get(offsets),
             "static_sizes": ir.DenseI64ArrayAttr.get(sizes),
             "static_strides": ir.DenseI64ArrayAttr.get([1] * len(sizes)),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([*[1] * len(operands), len(indices), 0, 0]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([*[1] * len(operands), len(indices), len(lengths), 0]),
         }
-        made = ir.Operation.create(name, results=[kind], operands=[*operands, *indices], attributes=attributes)
+        given = [*operands, *indices, *lengths]
+        made = ir.Operation.create(name, results=[kind], operands=given, attributes=attributes)
         return made.results[0]
 
 
@@ -160,9 +173,9 @@ def place(contraction: Contraction, result: Axes, further: Sequence[Axes], sides
     chosen: dict[str, Axes] = {}
     for axes in operands:
         for axis in axes:
-            kind, extent = contraction.kind(axis[0]), prod(contraction.extents[each] for each in axis)
+            kind, extent = contraction.kind(axis[0]), _most(contraction, axis)
             best = chosen.get(kind)
-            if kind != "batch" and (best is None or extent > prod(contraction.extents[each] for each in best)):
+            if kind != "batch" and (best is None or extent > _most(contraction, best)):
                 chosen[kind] = axis
     loops = []
     for axes in operands:
@@ -173,7 +186,7 @@ def place(contraction: Contraction, result: Axes, further: Sequence[Axes], sides
                 loops.append(axis[0])
     for axes in operands:
         inside = [axis[0] not in loops for axis in axes]
-        if any(inside) and not inside[-1] and any(contraction.extents[each] > 1 for each in axes[-1]):
+        if any(inside) and not inside[-1] and any(most(contraction.extents[each]) > 1 for each in axes[-1]):
             return None
     names = {axis[0]: kind for kind, axis in chosen.items()}
     a, b, *others, c = ["".join(names[axis[0]] for axis in axes if axis[0] not in loops) for axes in operands]
@@ -185,11 +198,11 @@ def place(contraction: Contraction, result: Axes, further: Sequence[Axes], sides
     if any(each not in known.get(side, EPILOGUE_AXES) for each, side in zip(others, sides, strict=True)):
         return None
     layout = ("t" if a == "km" else "n") + ("t" if b == "nk" else "n")
-    sizes = {kind: prod(contraction.extents[each] for each in axis) for kind, axis in chosen.items()}
+    sizes = {kind: open_extents.product(contraction.extents[each] for each in axis) for kind, axis in chosen.items()}
     m, n, k = (sizes.get(each, 1) for each in "mnk")
     extents = (n, m, k) if swapped else (m, n, k)
     ordered = (operands[1], operands[0], *operands[2:]) if swapped else operands
-    several = tuple(each for each in loops if contraction.extents[each] > 1)
+    several = tuple(each for each in loops if most(contraction.extents[each]) > 1)
     letters = {axis[0]: exchanged(names[axis[0]], swapped=swapped) for axis in chosen.values()}
     further_axes, orders = tuple(others), ()
     if several:
@@ -199,6 +212,11 @@ def place(contraction: Contraction, result: Axes, further: Sequence[Axes], sides
             further_axes, orders, loops = *found, single
     batch = several if orders else ()
     return Place(extents, layout, swapped, further_axes, batch, orders, tuple(loops), contraction.extents, ordered)
+
+
+def _most(contraction: Contraction, axis: Axes) -> int:
+    """The most elements that an axis can have."""
+    return most(open_extents.product(contraction.extents[each] for each in axis))
 
 
 def exchanged(axes: str, *, swapped: bool) -> str:
@@ -283,7 +301,8 @@ def _collapsed(value: ir.Value, axes: Merged) -> ir.Value:
     whole = ir.RankedTensorType(value.type)
     shape, position = [], 0
     for axis in axes:
-        shape.append(prod(whole.shape[position : position + len(axis)]))
+        extents = map(open_extents.known, whole.shape[position : position + len(axis)])
+        shape.append(open_extents.shaped(open_extents.product(extents)))
         position += len(axis)
     kind = ir.RankedTensorType.get(shape, whole.element_type)
     return ir.Operation.create(
@@ -291,14 +310,16 @@ def _collapsed(value: ir.Value, axes: Merged) -> ir.Value:
     ).results[0]
 
 
-def _expanded(value: ir.Value, axes: Merged, kind: ir.RankedTensorType) -> ir.Value:
-    """A result with an axis for each dimension that was merged."""
+def _expanded(
+    value: ir.Value, axes: Merged, kind: ir.RankedTensorType, sizes: Sequence[int | ir.Value]
+) -> ir.Value:
+    """A result with an axis, of one of `sizes`, for each dimension that was merged."""
     if all(len(axis) == 1 for axis in axes):
         return value
+    given = [each for each in sizes if isinstance(each, ir.Value)]
     attributes = {"reassociation": _groups(axes), "static_output_shape": ir.DenseI64ArrayAttr.get(kind.shape)}
-    return ir.Operation.create("tensor.expand_shape", results=[kind], operands=[value], attributes=attributes).results[
-        0
-    ]
+    made = ir.Operation.create("tensor.expand_shape", results=[kind], operands=[value, *given], attributes=attributes)
+    return made.results[0]
 
 
 def stand_in(values: Sequence[ir.Value], axes: Sequence[Sequence[Axes]], number: int) -> ir.Value:

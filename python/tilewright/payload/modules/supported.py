@@ -9,6 +9,7 @@ from tilewright.dtypes import DTYPES, STORED
 from tilewright.errors import SpecError
 from tilewright.mlir import ir
 from tilewright.payload.importer import C_IDENTIFIER, TAKEN
+from tilewright.payload.modules.open_extents import OPEN
 from tilewright.payload.text import place
 
 _OPS = frozenset(
@@ -20,9 +21,11 @@ _OPS = frozenset(
         "memref.alloca",
         "memref.copy",
         "memref.dealloc",
+        "memref.dim",
         "memref.subview",
         "tensor.cast",
         "tensor.collapse_shape",
+        "tensor.dim",
         "tensor.empty",
         "tensor.expand_shape",
         "tensor.extract_slice",
@@ -35,11 +38,13 @@ _REFUSED_PREFIXES = ("linalg.winograd", "linalg.mmt4d", "linalg.batch_mmt4d", "l
 _ELEMENTWISE = ("arith.", "math.")
 _KNOWN = "linalg ops, elementwise ops of arith and math, arith.constant, and ops of tensor or memref that make, slice or reshape"
 _MOST_ELEMENTS = 2**40
+_SIZED = ("tensor.empty", "tensor.expand_shape", "tensor.splat")
+"""Ops whose sizes may be extents of tensors; see `extents`."""
 _DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
 
 
 def check(module: ir.Module, filename: str) -> None:
-    """Checks that each op of `module` is of a kind that can be compiled, with static extents and known element types.
+    """Checks that each op of `module` is of a kind that can be compiled, with known element types.
 
     Raises:
         SpecError: One is not; the error names the op and its place as FILE:LINE:COLUMN.
@@ -48,7 +53,7 @@ def check(module: ir.Module, filename: str) -> None:
 
 
 def check_indices(module: ir.Module, filename: str) -> None:
-    """Checks, once constants are folded, that no offset and no size of a slice is computed.
+    """Checks, once constants are folded, that no offset and no size of a slice is computed, and which sizes are asked for.
 
     Raises:
         SpecError: One is; the error names the op and its place.
@@ -56,7 +61,12 @@ def check_indices(module: ir.Module, filename: str) -> None:
     for function in module.body.operations:
         for each in function.operation.regions[0].blocks[0].operations:
             op = each.operation
-            if any(isinstance(value.type, ir.IndexType) for value in op.operands):
+            indices = [value for value in op.operands if isinstance(value.type, ir.IndexType)]
+            if op.name in ("memref.dim", "tensor.dim"):
+                indices = [value for value in indices if value.owner.operation.name != "arith.constant"]
+            elif op.name in _SIZED:
+                indices = []
+            if indices:
                 what = f"{op.name} with an offset or a size that is no constant is not supported yet"
                 raise SpecError(what, where=place(op.location, filename), expected="numbers")
 
@@ -134,18 +144,11 @@ class _Checker:
     def _shaped(self, kind: ir.Type, op: ir.Operation) -> None:
         if not isinstance(kind, (ir.RankedTensorType, ir.MemRefType)):
             self._refuse(op, f"a {kind} is not supported yet", "ranked tensors and memrefs")
-        if not kind.has_static_shape:
-            self._refuse(
-                op,
-                f"a {kind}, with a dynamic extent, is not supported yet",
-                "sizes",
-                "Compile one module for each size",
-            )
         if isinstance(kind.element_type, (ir.ComplexType, ir.VectorType)) or str(kind.element_type).startswith("!"):
             self._refuse(op, f"elements of {kind.element_type} are not supported yet", "numbers")
         elements = 1
         for extent in kind.shape:
-            elements *= extent
+            elements *= 1 if extent == OPEN else extent
         if elements > _MOST_ELEMENTS:
             self._refuse(op, f"a {kind} has more elements than memory", f"at most {_MOST_ELEMENTS}")
         if isinstance(kind, ir.RankedTensorType):
@@ -175,7 +178,7 @@ def _has_rows(kind: ir.MemRefType) -> bool:
         return False
     least = 1
     for position, (extent, stride) in enumerate(zip(reversed(kind.shape), reversed(strides), strict=True)):
-        if extent > 1 and (stride != 1 if position == 0 else stride != _DYNAMIC and stride < least):
+        if (extent > 1 or extent == OPEN) and (stride != 1 if position == 0 else stride != _DYNAMIC and stride < least):
             return False
-        least = least if stride == _DYNAMIC else stride * extent
+        least = least if _DYNAMIC in (stride, extent) else stride * extent
     return offset in (0, _DYNAMIC)

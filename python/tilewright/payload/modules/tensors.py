@@ -63,7 +63,11 @@ class _Raiser:
         with ir.InsertionPoint(op), op.location:
             if op.name in ("memref.alloc", "memref.alloca"):
                 kind = _tensor(op.results[0].type)
-                self._contents[op.results[0]] = tensor.empty(kind.shape, kind.element_type)
+                made = ir.Operation.create("tensor.empty", results=[kind], operands=list(op.operands))
+                self._contents[op.results[0]] = made.results[0]
+            elif op.name == "memref.dim":
+                size = tensor.dim(self._read(op.operands[0]), op.operands[1])
+                op.results[0].replace_all_uses_with(size)
             elif op.name == "memref.subview":
                 self._views[op.results[0]] = _View(op.operands[0], op)
             elif op.name == "memref.copy":
