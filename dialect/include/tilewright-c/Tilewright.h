@@ -49,6 +49,11 @@ MLIR_CAPI_EXPORTED MlirStringRef tilewrightScheduleAttrGetStrategy(MlirAttribute
 MLIR_CAPI_EXPORTED MlirAttribute tilewrightScheduleAttrGetParameters(MlirAttribute attribute);
 MLIR_CAPI_EXPORTED MlirStringRef tilewrightScheduleAttrGetSource(MlirAttribute attribute);
 
+/*===-- Decisions of schedules for GPUs ------------------------------------===*/
+
+/* What a decision says, as a dictionary attribute; null for an attribute that is none. */
+MLIR_CAPI_EXPORTED MlirAttribute tilewrightDecisionGetDictionary(MlirAttribute attribute);
+
 /*===-- Translation -------------------------------------------------------===*/
 
 /* Translates an operation in the LLVM dialect (and the dialects of intrinsics) to LLVM IR, and gives its text to

@@ -55,3 +55,7 @@ MlirAttribute tilewrightScheduleAttrGetParameters(MlirAttribute attribute) {
 MlirStringRef tilewrightScheduleAttrGetSource(MlirAttribute attribute) {
   return wrap(asSchedule(attribute).getSource());
 }
+
+MlirAttribute tilewrightDecisionGetDictionary(MlirAttribute attribute) {
+  return wrap(Attribute(decisionAsDictionary(unwrap(attribute))));
+}

@@ -37,6 +37,23 @@ LogicalResult TilewrightDialect::verifyOperationAttribute(Operation *op, NamedAt
       return op->emitOpError() << "'" << name << "' must be a #tilewright.schedule, and is " << attribute.getValue();
     return success();
   }
+  // By name: the dialect does not depend on that of loops.
+  if (name == getSharingAttrName()) {
+    if (!isSharing(attribute.getValue()))
+      return op->emitOpError() << "'" << name << "' must be a #tilewright.threads, a #tilewright.warps or a "
+                               << "#tilewright.warp_groups, and is " << attribute.getValue();
+    if (op->getName().getStringRef() != "scf.forall")
+      return op->emitOpError() << "cannot carry '" << name << "': only an scf.forall over blocks is shared";
+    return success();
+  }
+  if (name == getPipelineAttrName()) {
+    if (!isa<PipelineAttr>(attribute.getValue()))
+      return op->emitOpError() << "'" << name << "' must be a #tilewright.pipeline, and is " << attribute.getValue();
+    if (op->getName().getStringRef() != "scf.for")
+      return op->emitOpError() << "cannot carry '" << name << "': only an scf.for is a pipeline";
+    return success();
+  }
   return op->emitOpError() << "has the unknown attribute '" << name << "'; the dialect knows '" << getTargetAttrName()
-                           << "' and '" << getScheduleAttrName() << "'";
+                           << "', '" << getScheduleAttrName() << "', '" << getSharingAttrName() << "' and '"
+                           << getPipelineAttrName() << "'";
 }

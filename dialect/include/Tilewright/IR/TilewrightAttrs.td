@@ -4,6 +4,7 @@
 #define TILEWRIGHT_IR_TILEWRIGHTATTRS_TD
 
 include "Tilewright/IR/TilewrightDialect.td"
+include "Tilewright/IR/TilewrightGpuAttrs.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/OpBase.td"
 

@@ -13,10 +13,15 @@ def Tilewright_Dialect : Dialect {
     The dialect has attributes and no operations: computations are upstream's `linalg`, `vector` and `scf`, and schedules
     are upstream's `transform` dialect with the extension `transform.tilewright.*`.
 
-    Two attribute names mean something on any operation, and are verified wherever they stand:
+    Four attribute names mean something, and are verified wherever they stand:
 
     - `tilewright.target` on a module or a function holds a `#tilewright.target`: what the code inside is compiled for.
     - `tilewright.schedule` on any operation holds a `#tilewright.schedule`: which strategy made the code what it is.
+    - `tilewright.sharing` on an `scf.forall` over blocks of threads of a GPU says how a block's tile is shared among its threads:
+      `#tilewright.threads`, `#tilewright.warps` or `#tilewright.warp_groups`.
+    - `tilewright.pipeline` on an `scf.for` over K holds a `#tilewright.pipeline`.
+
+    Schedules record the last two, and the lowering to threads goes by them, as upstream's by the attribute `mapping`.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
@@ -25,6 +30,10 @@ def Tilewright_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getTargetAttrName() { return "tilewright.target"; }
     /// The name under which an operation carries its `ScheduleAttr`.
     static constexpr ::llvm::StringLiteral getScheduleAttrName() { return "tilewright.schedule"; }
+    /// The name under which a loop over blocks carries how they share their tiles.
+    static constexpr ::llvm::StringLiteral getSharingAttrName() { return "tilewright.sharing"; }
+    /// The name under which a loop over K carries its `PipelineAttr`.
+    static constexpr ::llvm::StringLiteral getPipelineAttrName() { return "tilewright.pipeline"; }
   }];
 }
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What a schedule for a GPU has decided: how a block's tile is shared among its threads, and how many stages its pipeline has.
+
+#ifndef TILEWRIGHT_IR_TILEWRIGHTGPUATTRS_TD
+#define TILEWRIGHT_IR_TILEWRIGHTGPUATTRS_TD
+
+include "Tilewright/IR/TilewrightDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/OpBase.td"
+
+class Tilewright_DecisionAttr<string name, string attrMnemonic> : AttrDef<Tilewright_Dialect, name> {
+  let mnemonic = attrMnemonic;
+  let genVerifyDecl = 1;
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Tilewright_ThreadsAttr : Tilewright_DecisionAttr<"Threads", "threads"> {
+  let summary = "Each thread of a block multiplies and adds a rectangle of the block's tile";
+  let description = [{
+    Recorded by `transform.tilewright.share_among_threads`: rows and neighbouring columns of a thread's part, in elements.
+
+    ```mlir
+    scf.forall (%i, %j) in (%0, %1) { ... } {mapping = [#gpu.block<y>, #gpu.block<x>],
+                                             tilewright.sharing = #tilewright.threads<rows = 4, columns = 4>}
+    ```
+  }];
+  let parameters = (ins "int64_t":$rows, "int64_t":$columns);
+}
+
+def Tilewright_WarpsAttr : Tilewright_DecisionAttr<"Warps", "warps"> {
+  let summary = "Each warp of a block multiplies a rectangle of the block's tile by matrix instructions";
+  let description = [{
+    Recorded by `transform.tilewright.share_among_warps`: rows and columns of a warp's part, in elements, and the family of
+    instructions: `mma_sync` (NVIDIA) or `matrix_cores` (AMD: MFMA or WMMA, whichever the target has).
+  }];
+  let parameters = (ins "int64_t":$rows, "int64_t":$columns, StringRefParameter<"family of matrix instructions">:$instructions);
+}
+
+def Tilewright_WarpGroupsAttr : Tilewright_DecisionAttr<"WarpGroups", "warp_groups"> {
+  let summary = "One warp group of a block copies tiles, the others multiply them";
+  let description = [{
+    Recorded by `transform.tilewright.specialize_warp_groups`, whose clauses these are.
+  }];
+  let parameters = (ins
+    "int64_t":$consumers,
+    DefaultValuedParameter<"bool", "false", "whether each consumer has a tile of its own">:$pingpong,
+    DefaultValuedParameter<"int64_t", "1", "blocks that share the tile of B">:$cluster,
+    DefaultValuedParameter<"int64_t", "1", "blocks that share the steps over K of a tile">:$split,
+    DefaultValuedParameter<"bool", "false", "whether C is computed as its transpose">:$swapped,
+    DefaultValuedParameter<"int64_t", "8", "rows of tiles that blocks go through together">:$band,
+    DefaultValuedParameter<"int64_t", "0", "steps after which sums are added to others; 0 for never">:$promote
+  );
+}
+
+def Tilewright_PipelineAttr : Tilewright_DecisionAttr<"Pipeline", "pipeline"> {
+  let summary = "The tiles of how many steps over K are in shared memory at a time";
+  let description = [{
+    Recorded by `transform.tilewright.pipeline`, on the loop over K.
+
+    ```mlir
+    scf.for %k = %c0 to %n step %c64 iter_args(%sums = %zeros) -> (vector<128x256xf32>) { ... }
+        {tilewright.pipeline = #tilewright.pipeline<stages = 4>}
+    ```
+  }];
+  let parameters = (ins "int64_t":$stages);
+}
+
+#endif // TILEWRIGHT_IR_TILEWRIGHTGPUATTRS_TD

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "BlockTile.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace tilewright;
+
+namespace {
+/// What is wrong with a payload, and where.
+struct Flaw {
+  Operation *where = nullptr;
+  std::string what;
+
+  explicit operator bool() const { return where != nullptr; }
+};
+
+Flaw flaw(Operation *where, const Twine &what) { return {where, what.str()}; }
+
+std::string quoted(Operation *op) { return ("'" + op->getName().getStringRef() + "'").str(); }
+} // namespace
+
+/// Whether a value is zero, or a vector of zeros.
+static bool isZero(Value value) { return matchPattern(value, m_Zero()) || matchPattern(value, m_PosZeroFloat()); }
+
+/// Whether `offset` is `index` times `factor`.
+static bool isMultipleOf(OpFoldResult offset, Value index, int64_t factor) {
+  auto value = dyn_cast<Value>(offset);
+  if (value == index)
+    return factor == 1;
+  auto apply = value ? value.getDefiningOp<affine::AffineApplyOp>() : nullptr;
+  if (!apply || apply.getMapOperands().size() != 1 || apply.getMapOperands()[0] != index)
+    return false;
+  AffineMap map = apply.getAffineMap();
+  AffineExpr of =
+      map.getNumDims() == 1 ? getAffineDimExpr(0, map.getContext()) : getAffineSymbolExpr(0, map.getContext());
+  return map.getResult(0) == of * factor;
+}
+
+/// The loop's two axes are the grid's second and first one.
+static Flaw checkMapping(scf::ForallOp blocks) {
+  auto isBlock = [](Attribute each, gpu::MappingId id) {
+    auto block = dyn_cast<gpu::GPUBlockMappingAttr>(each);
+    return block && block.getBlock() == id;
+  };
+  std::optional<ArrayAttr> mapping = blocks.getMapping();
+  if (mapping && mapping->size() == 2 && isBlock((*mapping)[0], gpu::MappingId::DimY) &&
+      isBlock((*mapping)[1], gpu::MappingId::DimX) && blocks.isNormalized())
+    return {};
+  return flaw(blocks, "expected a loop over blocks of M and N: tile with tile_using_forall and "
+                      "mapping = [#gpu.block<y>, #gpu.block<x>]");
+}
+
+/// A transfer reads or writes a slice from its first element on.
+static Flaw checkTransfer(VectorTransferOpInterface transfer) {
+  for (Value index : transfer.getIndices())
+    if (!isZeroInteger(index))
+      return flaw(transfer, quoted(transfer) + " starts within a tensor: fold no slices into transfers");
+  return {};
+}
+
+/// An op is one that the threads of a block can share: no loop, and of tensors only slices and vectors that are put
+/// into them.
+static Flaw checkOp(Operation *op) {
+  if (isa<linalg::LinalgOp, tensor::PadOp>(op))
+    return flaw(op, quoted(op) + " is not in vectors: vectorise it first");
+  if (op->getNumRegions())
+    return flaw(op, quoted(op) + " in a block: expected one loop, over K, and vectors as large as the tile");
+  bool onTensors = llvm::any_of(op->getResultTypes(), llvm::IsaPred<TensorType>);
+  if (onTensors && !isa<arith::ConstantOp, bufferization::AllocTensorOp, tensor::CastOp, tensor::EmptyOp,
+                        tensor::ExtractSliceOp, vector::TransferWriteOp>(op))
+    return flaw(op, quoted(op) + " of a tensor in a block: expected slices, and vectors that are read and written");
+  if (auto transfer = dyn_cast<VectorTransferOpInterface>(op))
+    return checkTransfer(transfer);
+  return {};
+}
+
+/// Every vector of an op is of one of some shapes; masks may be of fewer axes.
+static Flaw checkVectors(Operation *op, ArrayRef<SmallVector<int64_t>> shapes) {
+  if (isa<vector::CreateMaskOp, vector::ConstantMaskOp>(op))
+    return {};
+  for (Type type : op->getResultTypes()) {
+    auto vector = dyn_cast<VectorType>(type);
+    if (vector && !llvm::is_contained(shapes, SmallVector<int64_t>(vector.getShape())))
+      return flaw(op, quoted(op) +
+                          " is of vectors that are no tile of the block's: vectorise everything by the tile's sizes");
+  }
+  return {};
+}
+
+/// A vector that is multiplied, behind whatever only converts its elements, is read as it lies, with zeros beyond the
+/// edges.
+static Flaw checkOperand(Value operand) {
+  Operation *op = operand.getDefiningOp();
+  while (op && op->getNumOperands() == 1 && !isa<VectorTransferOpInterface>(op))
+    op = op->getOperand(0).getDefiningOp();
+  auto read = dyn_cast_or_null<vector::TransferReadOp>(op);
+  if (!read)
+    return {};
+  if (!read.getPermutationMap().isMinorIdentity())
+    return flaw(read, "what is multiplied is read in another order than it lies: expected no permutation");
+  if (matchPattern(read.getPadding(), m_Constant()) && !isZero(read.getPadding()))
+    return flaw(read, "what is multiplied is padded with another number than zero");
+  return {};
+}
+
+/// The one product of the loop over K adds to what the loop carries, from zero on.
+static Flaw checkProduct(vector::ContractionOp contract, BlockTile &found) {
+  scf::ForOp overK = found.overK;
+  AffineExpr m, n, k;
+  bindDims(contract.getContext(), m, n, k);
+  auto maps =
+      AffineMap::inferFromExprList(ArrayRef<SmallVector<AffineExpr, 4>>{{m, k}, {k, n}, {m, n}}, contract.getContext());
+  auto sums = dyn_cast<VectorType>(contract.getResultType());
+  if (!sums || contract.getIndexingMapsArray() != maps || contract.getKind() != vector::CombiningKind::ADD)
+    return flaw(contract, "expected a contraction of (m, k) and (k, n) to (m, n)");
+  found.rows = sums.getDimSize(0);
+  found.columns = sums.getDimSize(1);
+  found.depth = contract.getLhsType().getDimSize(1);
+  auto yield = cast<scf::YieldOp>(overK.getBody()->getTerminator());
+  if (overK.getNumRegionIterArgs() != 1 || contract.getAcc() != overK.getRegionIterArg(0) ||
+      yield.getOperand(0) != contract.getResult() || !isZero(overK.getInitArgs()[0]))
+    return flaw(
+        overK,
+        "expected a loop over K that carries the sums in a vector, from zero on: fuse what fills them, and hoist "
+        "what reads and writes them");
+  std::optional<int64_t> step = getConstantIntValue(overK.getStep());
+  if (!isZeroInteger(overK.getLowerBound()) || step != found.depth)
+    return flaw(overK, "expected a loop over K from zero by as much as its vectors have, " + Twine(found.depth));
+  for (Value operand : {contract.getLhs(), contract.getRhs()})
+    if (Flaw wrong = checkOperand(operand))
+      return wrong;
+  return {};
+}
+
+/// The loop over K of a block.
+static Flaw findProduct(BlockTile &found) {
+  SmallVector<scf::ForOp> loops(found.blocks.getBody()->getOps<scf::ForOp>());
+  if (loops.size() != 1)
+    return flaw(found.blocks,
+                "expected one loop over K in a block, got " + Twine(loops.size()) + ": tile K with tile_using_for");
+  found.overK = loops.front();
+  SmallVector<vector::ContractionOp> products(found.overK.getBody()->getOps<vector::ContractionOp>());
+  if (products.size() != 1)
+    return flaw(found.overK, "expected one vector.contract in the loop over K, got " + Twine(products.size()) +
+                                 ": vectorise the product by the tile's sizes");
+  return checkProduct(products.front(), found);
+}
+
+/// What a block writes is its tile of the result: that of its number, by the tile's sizes.
+static Flaw checkPlaces(BlockTile &found) {
+  scf::ForallOp blocks = found.blocks;
+  for (Operation &each : blocks.getTerminator().getYieldingOps()) {
+    auto insert = dyn_cast<tensor::ParallelInsertSliceOp>(each);
+    if (!insert || insert.getMixedOffsets().size() != 2 ||
+        !isMultipleOf(insert.getMixedOffsets()[0], blocks.getInductionVar(0), found.rows) ||
+        !isMultipleOf(insert.getMixedOffsets()[1], blocks.getInductionVar(1), found.columns))
+      return flaw(blocks, "a block's tile is not of the " + Twine(found.rows) + "x" + Twine(found.columns) +
+                              " elements that its vectors have: tile and vectorise by the same sizes");
+  }
+  return {};
+}
+
+/// Everything in a block, and around the loop over blocks.
+static Flaw checkOps(BlockTile &found) {
+  SmallVector<int64_t> tile{found.rows, found.columns}, a{found.rows, found.depth}, b{found.depth, found.columns};
+  for (Operation &op : found.blocks.getBody()->without_terminator()) {
+    if (&op == found.overK)
+      continue;
+    if (Flaw wrong = checkOp(&op))
+      return wrong;
+    if (Flaw wrong = checkVectors(&op, {tile}))
+      return wrong;
+  }
+  for (Operation &op : found.overK.getBody()->without_terminator()) {
+    if (Flaw wrong = checkOp(&op))
+      return wrong;
+    if (Flaw wrong = checkVectors(&op, {tile, a, b}))
+      return wrong;
+  }
+  auto function = found.blocks->getParentOfType<FunctionOpInterface>();
+  Flaw outside;
+  function.walk([&](Operation *op) {
+    if (op == found.blocks)
+      return WalkResult::skip();
+    if (op == function || isa<scf::ForallOp, tensor::InsertSliceOp>(op) || isa<tensor::ParallelInsertSliceOp>(op) ||
+        op->hasTrait<OpTrait::IsTerminator>())
+      return WalkResult::advance();
+    outside = checkOp(op);
+    return outside ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return outside;
+}
+
+DiagnosedSilenceableFailure tilewright::findBlockTile(transform::TransformOpInterface op, Operation *target,
+                                                      BlockTile &found) {
+  found.blocks = dyn_cast_or_null<scf::ForallOp>(target);
+  Flaw wrong = found.blocks ? checkMapping(found.blocks)
+                            : flaw(target, "expected an scf.forall over blocks of threads, got " + quoted(target));
+  for (auto check : {findProduct, checkPlaces, checkOps})
+    if (!wrong)
+      wrong = check(found);
+  if (!wrong)
+    return DiagnosedSilenceableFailure::success();
+  DiagnosedSilenceableFailure failure = op.emitSilenceableError() << wrong.what;
+  failure.attachNote(wrong.where->getLoc()) << "payload operation";
+  return failure;
+}
