@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: tilewright-opt %s --split-input-file --verify-diagnostics
+
+func.func @f() {
+  // expected-error @+1 {{columns: expected a number above zero, got 0}}
+  scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.threads<rows = 4, columns = 0>}
+  return
+}
+
+// -----
+
+func.func @f() {
+  // expected-error @+1 {{instructions: expected "mma_sync" or "matrix_cores", got "fma"}}
+  scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.warps<rows = 4, columns = 4, instructions = "fma">}
+  return
+}
+
+// -----
+
+func.func @f() {
+  // expected-error @+1 {{pingpong: expected 2 consumers, got 3}}
+  scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.warp_groups<consumers = 3, pingpong = true>}
+  return
+}
+
+// -----
+
+func.func @f() {
+  // expected-error @+1 {{promote: expected a number of steps, or 0 for never, got -1}}
+  scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.warp_groups<consumers = 2, promote = -1>}
+  return
+}
+
+// -----
+
+// expected-error @+1 {{stages: expected a number above zero, got 0}}
+module attributes {tilewright.pipeline = #tilewright.pipeline<stages = 0>} {}
+
+// -----
+
+// expected-error @+1 {{cannot carry 'tilewright.pipeline': only an scf.for is a pipeline}}
+module attributes {tilewright.pipeline = #tilewright.pipeline<stages = 2>} {}
+
+// -----
+
+// expected-error @+1 {{cannot carry 'tilewright.sharing': only an scf.forall over blocks is shared}}
+module attributes {tilewright.sharing = #tilewright.threads<rows = 4, columns = 4>} {}
+
+// -----
+
+func.func @f() {
+  // expected-error @+1 {{'tilewright.sharing' must be a #tilewright.threads, a #tilewright.warps or a #tilewright.warp_groups, and is #tilewright.pipeline<stages = 2>}}
+  scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.pipeline<stages = 2>}
+  return
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: tilewright-opt %s | tilewright-opt | FileCheck %s
+
+// What is usual is not printed.
+// CHECK-LABEL: func.func @decisions
+func.func @decisions(%n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  // CHECK: tilewright.pipeline = #tilewright.pipeline<stages = 4>
+  scf.for %k = %c0 to %n step %c1 {} {tilewright.pipeline = #tilewright.pipeline<stages = 4>}
+  // CHECK: tilewright.sharing = #tilewright.threads<rows = 4, columns = 8>
+  scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.threads<rows = 4, columns = 8>}
+  // CHECK: tilewright.sharing = #tilewright.warps<rows = 64, columns = 32, instructions = "mma_sync">
+  scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.warps<rows = 64, columns = 32, instructions = "mma_sync">}
+  // CHECK: tilewright.sharing = #tilewright.warp_groups<consumers = 1>
+  scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.warp_groups<consumers = 1, band = 8>}
+  // CHECK: tilewright.sharing = #tilewright.warp_groups<consumers = 2, pingpong = true, cluster = 2, band = 4, promote = 1>
+  scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.warp_groups<consumers = 2, pingpong = true, cluster = 2, band = 4,
+                                                                          promote = 1>}
+  return
+}
