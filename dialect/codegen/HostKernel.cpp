@@ -34,21 +34,39 @@ constexpr unsigned sharedSpace = 3;
 /// Bytes of memory that an operand of an emulated operation takes: as much as the widest one.
 constexpr unsigned slotBytes = 16;
 
-/// Whether all products that were begun are complete after it.
-bool isWaiting(const Instruction &instruction) {
-  const auto *call = dyn_cast<CallBase>(&instruction);
+/// Whether it is a call of an intrinsic whose name starts with `prefix`.
+bool isCall(const Value &value, StringRef prefix) {
+  const auto *call = dyn_cast<CallBase>(&value);
   const Function *callee = call ? call->getCalledFunction() : nullptr;
-  if (!callee || !callee->getName().starts_with("llvm.nvvm.wgmma.wait_group"))
-    return false;
-  const auto *left = dyn_cast<ConstantInt>(call->getArgOperand(0));
-  return left && left->isZero();
+  return callee && callee->getName().starts_with(prefix);
 }
 
-bool isProduct(const Value *value) {
-  const auto *call = dyn_cast<CallBase>(value);
+bool isProduct(const Value &value) {
+  const auto *call = dyn_cast<CallBase>(&value);
   const auto *code = call ? dyn_cast<InlineAsm>(call->getCalledOperand()) : nullptr;
   return code && code->getAsmString().contains("wgmma.mma_async");
 }
+
+/// An operation whose result comes to registers behind the thread's back, and what waits for it.
+struct Pending {
+  bool (*isBegun)(const Value &);
+  bool (*isWaiting)(const Instruction &);
+  const char *finding;
+};
+
+constexpr Pending pendings[] = {
+    {isProduct,
+     [](const Instruction &instruction) {
+       if (!isCall(instruction, "llvm.nvvm.wgmma.wait_group"))
+         return false;
+       const auto *left = dyn_cast<ConstantInt>(cast<CallBase>(instruction).getArgOperand(0));
+       return left && left->isZero();
+     },
+     "a result of wgmma.mma_async is used before wgmma.wait_group 0"},
+    {[](const Value &value) { return isCall(value, "llvm.nvvm.tcgen05.ld."); },
+     [](const Instruction &instruction) { return isCall(instruction, "llvm.nvvm.tcgen05.wait.ld"); },
+     "a result of tcgen05.ld is used before tcgen05.wait::ld"},
+};
 
 /// The name of an operation: an intrinsic's without "llvm.nvvm.", or the text of inline PTX. Empty: no such thing.
 std::string operation(const CallBase &call) {
@@ -126,7 +144,7 @@ private:
   void rewrite(Function &function) {
     function.setCallingConv(CallingConv::C);
     function.setAttributes({});
-    checkProducts(function);
+    checkPending(function);
     SmallVector<Instruction *> all;
     for (Instruction &instruction : instructions(function))
       all.push_back(&instruction);
@@ -142,31 +160,31 @@ private:
     }
   }
 
-  /// What a wgmma gives may only go to another one until all have been waited for: registers change behind the thread's
-  /// back.
-  static void checkProducts(Function &function) {
+  /// What such an operation gives may only go to another one of its kind until all have been waited for.
+  static void checkPending(Function &function) {
     for (Instruction &instruction : instructions(function))
-      if (isProduct(&instruction))
-        checkProduct(instruction);
+      for (const Pending &pending : pendings)
+        if (pending.isBegun(instruction))
+          checkUses(instruction, pending);
   }
 
-  static void checkProduct(Instruction &product) {
-    DenseSet<const Value *> sums = {&product}, users;
-    SmallVector<const Value *> fresh = {&product};
+  static void checkUses(Instruction &begun, const Pending &pending) {
+    DenseSet<const Value *> results = {&begun}, users;
+    SmallVector<const Value *> fresh = {&begun};
     while (!fresh.empty())
       for (const User *user : fresh.pop_back_val()->users()) {
-        if (!isa<ExtractValueInst, InsertValueInst, PHINode>(user))
+        if (!isa<ExtractValueInst, InsertValueInst, ExtractElementInst, PHINode>(user))
           users.insert(user);
-        else if (sums.insert(user).second)
+        else if (results.insert(user).second)
           fresh.push_back(user);
       }
     DenseSet<const BasicBlock *> seen;
-    SmallVector<const Instruction *> starts = {product.getNextNode()};
+    SmallVector<const Instruction *> starts = {begun.getNextNode()};
     while (!starts.empty()) {
       const Instruction *at = starts.pop_back_val();
-      for (; at && !isWaiting(*at); at = at->getNextNode()) {
-        if (users.contains(at) && !isProduct(at))
-          throw CodegenError("a result of wgmma.mma_async is used before wgmma.wait_group 0");
+      for (; at && !pending.isWaiting(*at); at = at->getNextNode()) {
+        if (users.contains(at) && !pending.isBegun(*at))
+          throw CodegenError(pending.finding);
         if (at->isTerminator())
           for (const BasicBlock *next : successors(at))
             if (seen.insert(next).second)

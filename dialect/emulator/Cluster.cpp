@@ -26,7 +26,7 @@ void Thread::leave() { block->cluster->leave(*this); }
 
 Cluster::Cluster(const Grid &grid, std::array<unsigned, 3> first, std::byte *arena, Report &report)
     : grid(grid), report(report), threads(grid.clusterBlocks() * grid.threadCount()), arena(arena), random(grid.seed) {
-  size_t agents = 3 * threads + threads / warpGroupThreads + 1 + mostBarriers;
+  size_t agents = firstOfBarriers() + mostBarriers;
   laneTimes.resize(agents);
   meeting = {0, 0, View(agents), View(agents)};
   unsigned rank = 0;
@@ -38,6 +38,7 @@ Cluster::Cluster(const Grid &grid, std::array<unsigned, 3> first, std::byte *are
                           rank,
                           {first[0] + x, first[1] + y, first[2] + z},
                           SharedMemory(start, grid.sharedBytes, rank, report),
+                          TensorMemory(rank, report),
                           std::vector<Thread>(grid.threadCount()),
                           {},
                           {},
@@ -66,8 +67,12 @@ std::string Cluster::agentName(Agent agent) const {
     return "a cp.async of " + named(agent - threads);
   if (agent < 3 * threads)
     return "a bulk store of " + named(agent - 2 * threads);
-  if (agent <= 3 * threads + threads / warpGroupThreads)
+  if (agent < firstOfWarps())
     return "a wgmma of warp group " + std::to_string(agent - 3 * threads);
+  if (agent < firstOfBarriers()) {
+    unsigned number = agent - firstOfWarps();
+    return (number % 2 ? "a tcgen05.ld of warp " : "a tcgen05.mma of warp ") + std::to_string(number / 2);
+  }
   return "a bulk copy";
 }
 
@@ -110,6 +115,8 @@ void Cluster::run() {
   runThreads();
   if (!loads.empty())
     report.add("unwaited: a bulk load is not waited for before the kernel ends");
+  if (!tensorOperations.empty())
+    report.add("unwaited: a tcgen05.mma or tcgen05.commit is not waited for before the kernel ends");
 }
 
 void Cluster::runThreads() {
@@ -133,13 +140,23 @@ void Cluster::runThreads() {
     std::erase_if(waiting, [](const Thread *thread) { return thread->finished; });
     if (progress)
       continue;
-    if (loads.empty())
+    if (loads.empty() && tensorOperations.empty())
       throw Failure("deadlock: " + std::to_string(waiting.size()) + " threads wait; " + waiting.front()->name() +
                     " for " + waiting.front()->waitsFor);
-    BoxCopy copy = std::move(loads.front());
-    loads.pop_front();
-    loadBox(*this, copy);
+    completeOldest();
   }
+}
+
+void Cluster::completeOldest() {
+  if (loads.empty()) {
+    TensorOperation operation = std::move(tensorOperations.front());
+    tensorOperations.pop_front();
+    complete(*this, operation);
+    return;
+  }
+  BoxCopy copy = std::move(loads.front());
+  loads.pop_front();
+  loadBox(*this, copy);
 }
 
 Block *Cluster::owner(const void *address) {
@@ -196,6 +213,9 @@ void Cluster::end(Thread &thread) {
   block.ended.join(thread.view);
   if (++block.endedThreads < block.threads.size())
     return;
+  if (block.tensor.isAllocated())
+    report.add("allocated: block " + std::to_string(block.rank) +
+               " of the cluster ends without a tcgen05.dealloc of all tensor memory that it has");
   for (auto [agent, time] : block.visits)
     if (block.ended.generic[agent] < time)
       report.add("ended: block " + std::to_string(block.rank) +
@@ -204,7 +224,7 @@ void Cluster::end(Thread &thread) {
 }
 
 void Cluster::initialise(Thread &thread, std::byte *address, unsigned expected) {
-  Agent agent = 3 * threads + threads / warpGroupThreads + 1 + static_cast<Agent>(barriers.size());
+  Agent agent = firstOfBarriers() + static_cast<Agent>(barriers.size());
   if (barriers.contains(address))
     agent = barriers.at(address).agent;
   else if (barriers.size() == mostBarriers)

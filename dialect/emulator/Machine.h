@@ -8,6 +8,7 @@
 #include "Emulator.h"
 #include "Report.h"
 #include "SharedMemory.h"
+#include "TensorMemory.h"
 
 #include <array>
 #include <cstring>
@@ -117,6 +118,8 @@ struct Thread {
   std::deque<Time> products;   // Of each committed group of wgmma, its last one.
   bool productsFenced = false; // Whether wgmma may take the registers as they are now.
   unsigned clusterGeneration = 0;
+  std::shared_ptr<const View> fenced; // What it knew at its last fence behind a wait, for tensor memory.
+  Time loaded = 0;                    // Up to which load from tensor memory it has waited for.
 
   ucontext_t context;
   std::unique_ptr<std::byte[]> stack;
@@ -179,6 +182,7 @@ struct Block {
   unsigned rank;
   std::array<unsigned, 3> index;
   SharedMemory shared;
+  TensorMemory tensor;
   std::vector<Thread> threads;
   std::map<unsigned, Meeting> meetings;
   std::map<unsigned, std::vector<Gathering>> gatherings; // By warp; those of four warps by theirs and `fourWarps`.
@@ -255,6 +259,8 @@ public:
   Agent copier(const Thread &thread) const { return threads + thread.agent; }
   Agent storer(const Thread &thread) const { return 2 * threads + thread.agent; }
   Agent multiplier(const Thread &thread) const { return 3 * threads + thread.agent / warpGroupThreads; }
+  Agent tensorMultiplier(const Thread &thread) const { return firstOfWarps() + 2 * (thread.agent / warpThreads); }
+  Agent tensorLoader(const Thread &thread) const { return tensorMultiplier(thread) + 1; }
 
   std::string agentName(Agent agent) const;
 
@@ -262,12 +268,16 @@ public:
   Report &report;
   std::deque<Block> blocks;
   std::deque<BoxCopy> loads; // Begun, and not made yet: they are made when nothing else can go on.
+  std::deque<TensorOperation> tensorOperations; // Likewise; each thread's in order.
   Meeting meeting;
   std::vector<Time> laneTimes; // Of the agents that are no threads.
 
 private:
   PhaseBarrier &initialised(Thread &thread, const std::byte *address);
   void runThreads();
+  void completeOldest();
+  Agent firstOfWarps() const { return 3 * threads + threads / warpGroupThreads + 1; }
+  Agent firstOfBarriers() const { return firstOfWarps() + 2 * (threads / warpThreads + 1); }
   void start(Thread &thread);
   static void enter(unsigned high, unsigned low);
 
@@ -285,6 +295,10 @@ Thread *running();
 /// Makes a box copy; for those into shared memory, tells the barriers.
 void loadBox(Cluster &cluster, const BoxCopy &copy);
 
+/// Makes a product whose sums are in tensor memory, or tells a barrier object that those before are complete. Throws
+/// Failure.
+void complete(Cluster &cluster, const TensorOperation &operation);
+
 /// Performs an operation, whatever it takes. Throws nothing: what cannot be done ends the launch.
 using Handler = void (*)(Thread &, const Operation &);
 Handler findHandler(std::string_view name);
@@ -295,7 +309,7 @@ struct Row {
   std::string_view pattern;
   Handler handler;
 };
-extern const std::vector<Row> registerRows, synchronisationRows, copyRows, warpRows, warpGroupRows;
+extern const std::vector<Row> registerRows, synchronisationRows, copyRows, warpRows, warpGroupRows, tensorRows;
 
 /// Performs `action` for all of the threads in `mask` of the warp (or of four) of `thread`, when they have come
 /// together.
