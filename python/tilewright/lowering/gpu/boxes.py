@@ -15,6 +15,8 @@ from tilewright.schedules.warpgroup import ROW_BYTES
 
 _SWIZZLED_ROWS = 8
 """Rows after which the pattern of a swizzle repeats."""
+ROW_TILE_BYTES = _SWIZZLED_ROWS * ROW_BYTES
+"""Bytes of so many rows: how far apart those are that follow, in descriptors of matrices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class BoxedTile:
         start = arith.index_cast(word, value(place))
         start = arith.shrui(arith.andi(start, arith.constant(word, 0x3FFFF)), arith.constant(word, 4))
         leading = 1 if self.along_k else self.box_bytes // 16
-        stride = _SWIZZLED_ROWS * ROW_BYTES // 16
+        stride = ROW_TILE_BYTES // 16
         return arith.ori(start, arith.constant(word, (leading << 16) | (stride << 32) | (1 << 62)))
 
 

@@ -60,14 +60,15 @@ class Ring:
         """Initialises the barrier objects: code for one thread, after which all of the cluster meet."""
         for slot in range(self._slots):
             nvvm.mbarrier_init(self.full(slot), shared.i32(1))
-            nvvm.mbarrier_init(self._empty(slot), shared.i32(self._readers * self._blocks))
+            nvvm.mbarrier_init(self.empty(slot), shared.i32(self._readers * self._blocks))
         nvvm.fence_mbarrier_init()
 
     def full(self, slot: Index) -> ir.Value:
         """The barrier object that tells that a slot is full."""
         return shared.pointer(self._barriers, multiply(slot, _BYTES))
 
-    def _empty(self, slot: Index) -> ir.Value:
+    def empty(self, slot: Index) -> ir.Value:
+        """The barrier object that tells that a slot is empty."""
         return shared.pointer(self._barriers, add(multiply(slot, _BYTES), _BYTES * self._slots))
 
     def first(self) -> Turn:
@@ -97,7 +98,7 @@ class Ring:
 
     def await_empty(self, turn: Turn) -> None:
         """Waits until all have read what was in a slot; at once in the first round."""
-        _await(self._empty(turn.slot), arith.xori(turn.parity, value(1)))
+        _await(self.empty(turn.slot), arith.xori(turn.parity, value(1)))
 
     def expect(self, turn: Turn, bytes_: int) -> None:
         """Says how many bytes fill a slot."""
@@ -113,7 +114,7 @@ class Ring:
         """
         some = scf.IfOp(below(lane, self._blocks))
         with ir.InsertionPoint(some.then_block):
-            barrier = self._empty(slot)
+            barrier = self.empty(slot)
             if self._blocks == 1:
                 nvvm.mbarrier_arrive(ir.IntegerType.get_signless(64), barrier)
             else:

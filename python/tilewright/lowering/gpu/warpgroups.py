@@ -63,6 +63,9 @@ _EIGHTS = 4
 class Specialised(Sharing):
     """One loop over tiles on its way to warp groups of two kinds."""
 
+    _ACROSS = frozenset({16})
+    """Bits of elements that instructions take across K."""
+
     def __init__(self, loop: ir.Operation, groups: WarpGroups, types: tuple[str, str], *, boxes_of_c: bool) -> None:
         """Makes it for a product of elements of `types`; with `boxes_of_c`, C is written by copies of boxes."""
         super().__init__(loop, groups)
@@ -94,6 +97,10 @@ class Specialised(Sharing):
             )
         before, over_k, after = ops[: loops[0]], ops[loops[0]], ops[loops[0] + 1 :]
         self._prepare(over_k)
+        self._specialise(before, over_k, after)
+
+    def _specialise(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
+        """What each group of warps does."""
         copies = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ult, self._thread, value(WARP_GROUP)), has_else=True)
         multiplies = copies.else_block
         assert multiplies is not None, "as asked for"
@@ -114,6 +121,15 @@ class Specialised(Sharing):
     def _prepare(self, over_k: ir.Operation) -> None:
         """Tiles, barriers, and the maps of the tensors, which are new parameters of the kernel."""
         sizes = self._sizes
+        self._place_tiles(over_k)
+        self._ring = Ring(sizes.stages, 4 if sizes.pingpong else 4 * sizes.consumers, sizes.cluster)
+        element = ir.VectorType(over_k.results[0].type).element_type
+        self._products = Products(sizes, self._tiles, (0, self._tiles[0].bytes), self._memory, self._types, element)
+        self._initialise(self._ring)
+
+    def _place_tiles(self, over_k: ir.Operation) -> None:
+        """Where tiles are, how they are copied, and which of C a block has."""
+        sizes = self._sizes
         self._reads = reads_of(over_k)
         tiles = [self._tile(number, read) for number, read in enumerate(self._reads)]
         self._tiles = tiles[0], tiles[1]
@@ -122,20 +138,20 @@ class Specialised(Sharing):
         self._memory = shared.allocate(sizes.stages * self._slot_bytes)
         arguments = list(self._function().regions[0].blocks[0].arguments)
         self._maps = [self._map(each.box(axes_of(arguments[each.operand]))) for each in tiles]
-        warps = 4 if sizes.pingpong else 4 * sizes.consumers
-        self._ring = Ring(sizes.stages, warps, sizes.cluster)
         rows, columns = self._tile_counts()
         self._order = TileOrder(rows, columns, sizes.band, sizes.cluster, sizes.split)
-        element = ir.VectorType(over_k.results[0].type).element_type
-        self._products = Products(sizes, self._tiles, (0, tiles[0].bytes), self._memory, self._types, element)
         self._stores = self._box_stores()
+
+    def _initialise(self, *rings: Ring) -> None:
+        """Has one thread initialise barrier objects, after which all threads that use them meet."""
         first = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, self._thread, value(0)))
         with ir.InsertionPoint(first.then_block):
-            self._ring.initialise()
+            for ring in rings:
+                ring.initialise()
             for map_ in self._maps:
                 nvvm.prefetch(map_, tensormap=True)
             scf.yield_([])
-        if sizes.blocks > 1:
+        if self._sizes.blocks > 1:
             meet_cluster()
         else:
             gpu.barrier()
@@ -158,7 +174,7 @@ class Specialised(Sharing):
         down, across = kind.shape
         parts = self._sizes.cluster if number == 1 else 1
         tile = boxed(number, (down, across), staging.neighbours(read.operands[0]), size, parts)
-        if size != 16 and not tile.along_k:
+        if size not in self._ACROSS and not tile.along_k:
             raise LoweringError(
                 f"elements of {size} bits that do not lie along K in memory cannot be multiplied", stage="threads"
             )
@@ -418,7 +434,7 @@ class Specialised(Sharing):
                 partial.sum(self._sums, self._chunk, self._warp, self._lane)
             self._finish_chunk(over_k.results[0], ops)
         if self._stores:
-            down, across = add(self._groups.warp_row(self._warp), group * ROWS), eights[0] * 8
+            down, across = add(self._groups.warp_row(self._warp), self._groups.group_row(group)), eights[0] * 8
             row, column = (across, down) if self._sizes.swapped else (down, across)
             *entry, down, across = place_of(self._view, self._of)
             self._stores.end([*entry, add(down, row), add(across, column)])
@@ -426,14 +442,19 @@ class Specialised(Sharing):
     def _finish_chunk(self, result: ir.Value, ops: list[ir.Operation]) -> None:
         """Emits what is done to some sums. A thread's come by 8 columns of instructions, of these by row."""
         self._part = self._groups.part_of(self._chunk)
-        sums = self._sums[self._chunk.group]
-        places = [(eight, half, each) for half in (0, 1) for eight in self._chunk.eights for each in (0, 1)]
+        sums, eights = self._chunk_sums(), range(len(self._chunk.eights))
+        places = [(eight, half, each) for half in (0, 1) for eight in eights for each in (0, 1)]
         if self._sizes.swapped:
-            places = [(eight, half, each) for eight in self._chunk.eights for each in (0, 1) for half in (0, 1)]
+            places = [(eight, half, each) for eight in eights for each in (0, 1) for half in (0, 1)]
         elements = [sums[eight * 4 + half * 2 + each] for eight, half, each in places]
         self._values[result] = vector.from_elements(self._part_type(result.type), elements)
         for op in ops:
             self._emit(op)
+
+    def _chunk_sums(self) -> list[ir.Value]:
+        """A thread's sums of the chunk, by 8 columns: two of a row, and two of the row 8 below."""
+        start = self._chunk.eights[0] * 4
+        return self._sums[self._chunk.group][start : start + len(self._chunk.eights) * 4]
 
     def _store(self, part: ir.Value, view: ir.Value, extents: Sequence[Index]) -> None:
         """Writes the thread's part: what is written is C."""
