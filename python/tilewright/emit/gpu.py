@@ -17,11 +17,12 @@ from tilewright.entries import Epilogue
 from tilewright.errors import LoweringError, ScheduleError, SpecError
 from tilewright.expressions import trace
 from tilewright.lowering import driver, math_functions, pipelines, small_floats
-from tilewright.lowering.gpu import gathered, grouped, kernel, nibbles, spirv, threads
-from tilewright.lowering.gpu.strategies import STRATEGIES, able
+from tilewright.lowering.gpu import gathered, grouped, kernel, nibbles, spirv, threads, whole_rows
+from tilewright.lowering.gpu.strategies import STRATEGIES, able, decided
 from tilewright.mlir import ir
 from tilewright.payload import matmul
 from tilewright.payload.abi import ENTRY
+from tilewright.payload.row_pass import RowPass
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
@@ -37,12 +38,8 @@ def check(spec: MatmulSpec, target: GpuTarget) -> None:
             where=str(spec),
             expected=", ".join(sorted(target.types)),
         )
-    for wrong, what in (
-        (spec.b_packed, "b_packed"),
-        (spec.has_rows, "softmax or a reduction of rows"),
-    ):
-        if wrong:
-            raise SpecError(f"{what} on a GPU is not supported yet", where=str(spec), expected="a plain product")
+    if spec.b_packed:
+        raise SpecError("b_packed on a GPU is not supported yet", where=str(spec), expected="b_packed=False")
 
 
 def build(
@@ -65,6 +62,11 @@ def build(
         LoweringError: A later stage failed.
     """
     check(spec, target)
+    if spec.has_rows:
+        stages = build(spec.inner, target, strategy, parameters, aligned=aligned, boxed=boxed)
+        stages.rows = _rows(spec, target)
+        stages.texts |= {f"rows_{name}": text for name, text in stages.rows.texts.items()}
+        return stages
     if strategy not in able(spec, target):
         raise ScheduleError(
             f"strategy {strategy!r} for {spec} on {target.name}", expected=f"one of {', '.join(able(spec, target))}"
@@ -92,20 +94,44 @@ def build(
         driver.run_passes(module, pipelines.DROP_RESULT, "bufferized")
         stages.texts["bufferized"] = str(module)
         function = _payload_function(module)
+        stages.strategy, sizes = decided(function, finished, target)
+        assert (stages.strategy, sizes)==(strategy, stages.sizes), (sizes, stages.sizes)
+        stages.sizes, row = sizes, STRATEGIES[stages.strategy]
         with function.location:
             stages.boxes = tuple(row.share(threads.over_blocks(function), finished, target, sizes, aligned, boxed))
-        driver.run_passes(module, "builtin.module(canonicalize, cse)", "threads")
-        stages.texts["threads"] = str(module)
-        small_floats.expand(function, target)
-        if target.least_bits == 8:
-            nibbles.take_apart(function)
-        if math_functions.expand(module.operation, target):
-            raise LoweringError(
-                "functions of f64 elements", stage="threads", expected="those of f32", remedy="Compute in f32"
-            )
+        _expand(stages, module)
         kernel.lower_vectors(module, row.lanes(sizes))
         _BACK_ENDS[target.family](stages, module)
     return stages
+
+
+def _rows(spec: MatmulSpec, target: GpuTarget) -> GpuStages:
+    """The kernel for the rows of a product, behind that of the product."""
+    tile = whole_rows.sizes(spec)
+    stages = GpuStages(RowPass(spec), target, "rows", tile)
+    with ir.Context() as context, ir.Location.unknown():
+        module = whole_rows.build(_with_open_extents(spec), tile, context)
+        _expand(stages, module)
+        _BACK_ENDS[target.family](stages, module)
+    return stages
+
+
+def _expand(stages: GpuStages, module: ir.Module) -> None:
+    """Writes out what a thread computes that no instruction does.
+
+    Raises:
+        LoweringError: There is something that cannot be.
+    """
+    target, function = stages.target, _payload_function(module)
+    driver.run_passes(module, "builtin.module(canonicalize, cse)", "threads")
+    stages.texts["threads"] = str(module)
+    small_floats.expand(function, target)
+    if target.least_bits == 8:
+        nibbles.take_apart(function)
+    if math_functions.expand(module.operation, target):
+        raise LoweringError(
+            "functions of f64 elements", stage="threads", expected="those of f32", remedy="Compute in f32"
+        )
 
 
 def _with_open_extents(spec: MatmulSpec) -> MatmulSpec:

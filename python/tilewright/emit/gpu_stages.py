@@ -15,7 +15,7 @@ class GpuStages:
     """The results of `build`.
 
     Attributes:
-        spec: What is computed.
+        spec: What is computed: a product, or a `RowPass` behind one.
         target: For which target.
         strategy: The strategy's name.
         sizes: Its sizes; from the cache, an object with the same attributes.
@@ -24,9 +24,10 @@ class GpuStages:
         binary: The code: PTX as bytes, SPIR-V, or, for AMD's, an object that a linker makes a code object of.
         boxes: How A, B and perhaps C are copied, where the kernel takes a tensor map of each, after its operands.
         cached: Whether it is from the disk cache.
+        rows: Of the kernel that a call launches behind this one, where whole rows are needed.
     """
 
-    spec: MatmulSpec
+    spec: Any
     target: GpuTarget
     strategy: str
     sizes: Any
@@ -35,3 +36,14 @@ class GpuStages:
     binary: bytes = b""
     boxes: tuple[Any, ...] = ()
     cached: bool = False
+    rows: GpuStages | None = None
+
+    @property
+    def whole(self) -> MatmulSpec:
+        """What a call computes."""
+        return self.spec if self.rows is None else self.rows.spec.whole
+
+    @property
+    def passes(self) -> tuple[GpuStages, ...]:
+        """The kernels that a call launches, in order."""
+        return (self,) if self.rows is None else (self, self.rows)

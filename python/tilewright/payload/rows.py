@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
+from types import MappingProxyType
 
 from tilewright.dtypes import dtype
 from tilewright.entries import ROW_FORMS
@@ -27,13 +28,39 @@ def finished(block: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: Ma
         return rows.reduced(c) if spec.reduces_rows else rows.softmax(further, c)
 
 
+COMBINE: Mapping[tuple[str, bool], tuple[float, Callable[[ir.Value, ir.Value], ir.Value]]] = MappingProxyType(
+    {
+        ("row_max", True): (-inf, arith.maximumf),
+        ("row_max", False): (-(2**31), arith.maxsi),
+        ("row_sum", True): (0.0, arith.addf),
+        ("row_sum", False): (0, arith.addi),
+    }
+)
+"""By reduction, and whether of floats: what it starts from, and what it does to two numbers."""
+
+
+def position(spec: MatmulSpec) -> int:
+    """Which entry of the epilogue is that of rows."""
+    return next(number for number, each in enumerate(spec.epilogue) if each.form in ROW_FORMS)
+
+
+def element_after(spec: MatmulSpec, part: ir.Value, operands: Sequence[ir.Value]) -> ir.Value:
+    """The element of C, given what softmax leaves, and an element of each operand of the entries after it."""
+    chain = spec.chain
+    result = elementwise.apply(chain, part, operands, chain.entries[position(spec) + 1 :])
+    wide = chain.wide(chain.result)
+    return elementwise.converted(
+        elementwise.widened(result, chain.result, wide), wide, spec.c_type.name, chain.compute
+    )
+
+
 class _Rows:
     """Ops over (batch..., m, n)."""
 
     def __init__(self, block: ir.Value, spec: MatmulSpec) -> None:
         self._block = block
         self._spec = spec
-        self._position = next(i for i, each in enumerate(spec.epilogue) if each.form in ROW_FORMS)
+        self._position = position(spec)
         self._entry = spec.chain.entries[self._position]
         loops = len(spec.batch_axes) + 2
         self._all = ir.AffineMap.get_identity(loops)
@@ -61,13 +88,7 @@ class _Rows:
         def body(part: ir.Value, sum_: ir.Value, *others: ir.Value) -> ir.Value:
             *given, _former = others
             one = arith.constant(sum_.type, 1.0)
-            result = elementwise.apply(chain, arith.mulf(part, arith.divf(one, sum_)), given, after)
-            return elementwise.converted(
-                elementwise.widened(result, chain.result, chain.wide(chain.result)),
-                chain.wide(chain.result),
-                spec.c_type.name,
-                chain.compute,
-            )
+            return element_after(spec, arith.mulf(part, arith.divf(one, sum_)), given)
 
         return generic([parts, whole, *further], c, [self._all, self._each_row, *maps, self._all], loops, body)
 
@@ -97,12 +118,7 @@ class _Rows:
         """The sum, or the largest number, of each row of `values`."""
         element = ir.ShapedType(values.type).element_type
         is_float = dtype(self._entry.result).kind == "float"
-        least, combine = {
-            ("row_max", True): (-inf, arith.maximumf),
-            ("row_max", False): (-(2**31), arith.maxsi),
-            ("row_sum", True): (0.0, arith.addf),
-            ("row_sum", False): (0, arith.addi),
-        }[form, is_float]
+        least, combine = COMBINE[form, is_float]
         start = linalg.fill(arith.constant(element, least), outs=[into])
         along = ir.Attribute.parse("#linalg.iterator_type<reduction>")
         iterators = [*[self._parallel] * (self._all.n_dims - 1), along]

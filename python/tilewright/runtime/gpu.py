@@ -109,7 +109,7 @@ class GpuKernel:
     @property
     def spec(self) -> MatmulSpec:
         """What the kernel computes."""
-        return self._stages.spec
+        return self._stages.whole
 
     @property
     def target(self) -> GpuTarget:
@@ -213,17 +213,23 @@ class GpuKernel:
 def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
     """Runs the kernel in the emulator of NVVM."""
     aligned = gpu_call.are_aligned(called, arrays)
-    form, emulated = kernel.code(
-        aligned, lambda stages: EmulatedGpuKernel(_as_nvvm(stages), _ENTRY), boxed=gpu_call.is_aligned(arrays[-1])
+    form, made = kernel.code(
+        aligned,
+        lambda stages: {each.strategy: EmulatedGpuKernel(_as_nvvm(each), _ENTRY) for each in stages.passes},
+        boxed=called.has_rows or gpu_call.is_aligned(arrays[-1]),
     )
-    arguments: list[Any] = []
-    for array, (shape, strides) in zip(arrays, gpu_call.laid_out(kernel.spec, called, arrays), strict=True):
-        arguments += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
-    last = len(arrays) - 1
-    for box in form.boxes:
-        array = _some(_looped(kernel.spec, arrays, box.operand))
-        arguments.append(TensorMap(array, box.shape, box.swizzle, writable=box.operand == last, by_value=True))
-    emulated(gpu_call.launch(form, called, _EMULATED_PROCESSORS), *arguments, seed=seed)
+    for each in gpu_call.passes(form, called, arrays, gpu_call.aligned_empty):
+        spec, last = each.form.spec, len(each.arrays) - 1
+        arguments: list[Any] = []
+        for array, (shape, strides) in zip(
+            each.arrays, gpu_call.laid_out(spec, each.spec, each.arrays), strict=True
+        ):
+            arguments += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
+        for box in each.form.boxes:
+            array = _some(_looped(spec, each.arrays, box.operand))
+            arguments.append(TensorMap(array, box.shape, box.swizzle, writable=box.operand == last, by_value=True))
+        sizes = gpu_call.launch(each.form, each.spec, _EMULATED_PROCESSORS)
+        made[each.form.strategy](sizes, *arguments, seed=seed)
 
 
 def _as_nvvm(stages: GpuStages) -> str:
@@ -235,7 +241,7 @@ def _as_nvvm(stages: GpuStages) -> str:
     return emulated_amd.translated(stages)
 
 
-def _looped(spec: MatmulSpec, arrays: Sequence[np.ndarray[Any, Any]], number: int) -> np.ndarray[Any, Any]:
+def _looped(spec: gpu_call.Problem, arrays: Sequence[Any], number: int) -> np.ndarray[Any, Any]:
     """An operand, or the result, with those axes of a batch that the kernel takes: the others have one entry."""
     axes = gpu_call.looped(spec, number)
     array = arrays[number]
@@ -256,7 +262,7 @@ def _some(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
     """Runs the kernel on a Vulkan device, on copies of the operands."""
-    form, shader = kernel.code(True, lambda stages: _shader(stages, len(arrays) + 1))
+    form, made = kernel.code(True, lambda stages: {each.strategy: _shader(each) for each in stages.passes})
     # Numbers of rows, which have been checked, fit into words.
     copies = [np.ascontiguousarray(array, np.int32 if array.dtype == np.int64 else None) for array in arrays]
     for array, operand in zip(copies, (*called.operands, called.result), strict=True):
@@ -266,13 +272,17 @@ def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, A
                 operand=operand.name,
                 expected=f"at most {_MOST_OF_A_SHADER}: shaders count in 32 bits",
             )
-    layouts = gpu_call.laid_out(kernel.spec, called, copies)
-    sizes = np.array([number for shape, strides in layouts for number in (*shape, *strides)], np.int32)
-    shader(gpu_call.grid(called, form.sizes), [sizes, *copies])
+    for each in gpu_call.passes(form, called, copies, gpu_call.aligned_empty):
+        given = [np.ascontiguousarray(array) for array in each.arrays]
+        layouts = gpu_call.laid_out(each.form.spec, each.spec, given)
+        sizes = np.array([number for shape, strides in layouts for number in (*shape, *strides)], np.int32)
+        made[each.form.strategy](gpu_call.grid(each.spec, each.form.sizes), [sizes, *given])
+        each.arrays[-1][...] = given[-1]
     arrays[-1][...] = copies[-1]
 
 
-def _shader(stages: GpuStages, buffers: int) -> Shader:
+def _shader(stages: GpuStages) -> Shader:
+    buffers = len(stages.spec.operands) + 2  # The result, and extents and strides.
     return Shader(stages.binary, _ENTRY, buffers, doubles="Float64" in stages.texts["spirv"])
 
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from tilewright.dims import Dim, fits
 from tilewright.dtypes import stored_numpy, to_numpy
 from tilewright.errors import OperandError
+from tilewright.payload.row_pass import RowPass
 from tilewright.runtime.device_arrays import DeviceArray
 from tilewright.runtime.launches import Launch
 from tilewright.spec import MatmulSpec, OperandSpec
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any] | DeviceArray
 """An operand: in this machine's memory, or in a card's."""
+Problem = MatmulSpec | RowPass
+"""What one kernel computes."""
 ALIGNMENT = 16
 """Bytes of a piece that is copied at once."""
 _MOST_BLOCKS = 65535
@@ -28,7 +32,22 @@ _MOST_BLOCKS = 65535
 1.1 specification, "Required Limits": maxComputeWorkGroupCount."""
 
 
-def launch(form: GpuStages, spec: MatmulSpec, processors: int) -> Launch:
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One of the launches of a call.
+
+    Attributes:
+        form: Of which kernel.
+        spec: What that computes, with the extents of the call.
+        arrays: Its operands and its result.
+    """
+
+    form: GpuStages
+    spec: Problem
+    arrays: Sequence[Array]
+
+
+def launch(form: GpuStages, spec: Problem, processors: int) -> Launch:
     """The launch of a form on a chip of so many multiprocessors: blocks go on from tile to tile where the strategy says so."""
     sizes: Any = form.sizes  # Those of strategies that copy boxes have more than others.
     blocks, cluster = grid(spec, sizes), 1
@@ -39,7 +58,22 @@ def launch(form: GpuStages, spec: MatmulSpec, processors: int) -> Launch:
     return Launch(blocks, (sizes.threads, 1, 1), (cluster, 1, 1), dynamic_shared=form.shared_bytes)
 
 
-def grid(spec: MatmulSpec, sizes: Any) -> tuple[int, int, int]:  # noqa: ANN401 - of any strategy
+def passes(
+    form: GpuStages, called: MatmulSpec, arrays: Sequence[Array], scratch: Callable[[OperandSpec], Array]
+) -> list[Pass]:
+    """What a call launches, one kernel after the other; `scratch` makes an array for what one leaves to the next.
+
+    Of products without elements there is nothing to launch.
+    """
+    if form.rows is None:
+        return [Pass(form, called, arrays)]
+    inner = called.inner
+    count, between = len(inner.operands), scratch(inner.result)
+    second = Pass(form.rows, RowPass(called), [between, *arrays[count:]])
+    return [second] if 0 in inner.c_shape else [Pass(form, inner, [*arrays[:count], between]), second]
+
+
+def grid(spec: Problem, sizes: Any) -> tuple[int, int, int]:  # noqa: ANN401 - of any strategy
     """The blocks of a launch: along N, along M, and of each entry of the batch.
 
     Raises:
@@ -57,7 +91,7 @@ def grid(spec: MatmulSpec, sizes: Any) -> tuple[int, int, int]:  # noqa: ANN401 
     return -(-spec.n // sizes.bn), rows, entries
 
 
-def looped(spec: MatmulSpec, number: int) -> tuple[int, ...]:
+def looped(spec: Problem, number: int) -> tuple[int, ...]:
     """The axes of an operand, or of the result, that a kernel of `spec` takes.
 
     Of a batch, they are those with more than one entry, and those of which only a call tells how many they have.
@@ -66,7 +100,7 @@ def looped(spec: MatmulSpec, number: int) -> tuple[int, ...]:
 
 
 def laid_out(
-    spec: MatmulSpec, call: MatmulSpec, arrays: Sequence[Array]
+    spec: Problem, call: Problem, arrays: Sequence[Array]
 ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Extents and strides, in elements, of each operand and the result as a kernel of `spec` has them in a call."""
     layouts = []
@@ -94,6 +128,17 @@ def are_aligned(spec: MatmulSpec, arrays: Sequence[Array]) -> bool:
     left = len(spec.operands) - len(spec.chain.operands)
     like_b = [left + number for number, each in enumerate(spec.chain.operands) if each.role == "b"]
     return all(is_aligned(arrays[number]) for number in (*range(left), *like_b) if len(arrays[number].shape) > 1)
+
+
+def aligned_empty(operand: OperandSpec) -> np.ndarray[Any, Any]:
+    """A new array for an operand; rows of a matrix start at multiples of 16 bytes."""
+    kind = np.dtype(stored_numpy(operand.type))
+    *outer, columns = operand.shape
+    pitch = -(-columns * kind.itemsize // ALIGNMENT) * ALIGNMENT
+    memory = np.empty(prod(outer) * pitch + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    rows = memory[start : start + prod(outer) * pitch].reshape(*outer, pitch)
+    return rows[..., : columns * kind.itemsize].view(kind)
 
 
 def result(called: MatmulSpec, out: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
