@@ -171,9 +171,9 @@ def _read(
     modules.decompose(module)
     driver.run_passes(module, modules.GENERIC, "payload")
     sizes = [extents.of(function.operation, filename) for function in _functions(module)]
-    found = [[] if plain else contractions.set_apart(function.operation) for function in _functions(module)]
+    found: list[list[contractions.Contraction]] = [[] for _ in given]
     if not plain:
-        driver.run_passes(module, modules.FUSE, "payload")
+        _fuse(module, found)
     made: list[FunctionPart] = []
     for function, products, names, outputs, of in zip(_functions(module), found, given, written, sizes, strict=True):
         groups.split(function.operation, products, specs, partial(model.packs, target=target))
@@ -182,6 +182,24 @@ def _read(
         function.operation.clone(ip=ir.InsertionPoint(alone.body))
         made.append(FunctionPart(alone, signature))
     return made
+
+
+def _fuse(module: ir.Module, found: Sequence[list[contractions.Contraction]]) -> None:
+    """Sets the products of each function apart, and fuses what is elementwise between them."""
+
+    def set_apart() -> bool:
+        pairs = zip(_functions(module), found, strict=True)
+        return any([contractions.set_apart(function.operation, products) for function, products in pairs])
+
+    set_apart()
+    while True:
+        for function in _functions(module):
+            contractions.guard(function.operation)
+        driver.run_passes(module, modules.FUSE, "payload")
+        for function in _functions(module):
+            contractions.unguard(function.operation)
+        if not set_apart():  # What reshapes were moved through is a product of more dimensions now.
+            return
 
 
 def _chain(stages: Sequence[MatmulSpec], name: str, context: ir.Context, specs: list[MatmulSpec]) -> list[FunctionPart]:

@@ -56,13 +56,16 @@ _KINDS: dict[tuple[bool, ...], str] = {
 }
 
 
-def set_apart(function: ir.Operation) -> list[Contraction]:
+def set_apart(function: ir.Operation, found: list[Contraction]) -> bool:
     """Replaces each product of `function` by a ``linalg.contract`` of f32, f64 or i32 into zeros, marked with its number.
 
     What it was added to is added afterwards, by a ``linalg.generic`` that rounds too, where the result is narrower. So
-    everything around products is elementwise, and upstream's fusion, which leaves named ops alone, gathers it.
+    everything around products is elementwise, and upstream's fusion, which leaves named ops alone, gathers it. But it moves
+    reshapes through them, which makes each a ``linalg.generic`` of more dimensions, to be set apart again.
+
+    The products are added to `found`. Returns whether there were any.
     """
-    found: list[Contraction] = []
+    before = len(found)
     for op in list(function.regions[0].blocks[0].operations):
         inner = op.operation
         if inner.name != "linalg.generic":
@@ -75,7 +78,32 @@ def set_apart(function: ir.Operation) -> list[Contraction]:
             inner.results[0].replace_all_uses_with(result)
             inner.erase()
             found.append(contraction)
-    return found
+    return len(found) > before
+
+
+_RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
+_GUARD = "bufferization.dealloc_tensor"
+"""An op that uses a tensor, so that it has several uses, and does nothing that matters before there are buffers."""
+
+
+def guard(function: ir.Operation) -> None:
+    """Keeps fusion from moving what is done to operands of products into these, once reshapes have made them generic."""
+    for op in list(function.regions[0].blocks[0].operations):
+        if MARK not in op.operation.attributes:
+            continue
+        for value in list(op.operation.operands)[:2]:
+            while isinstance(value, ir.OpResult) and value.owner.operation.name in _RESHAPES:
+                value = value.owner.operation.operands[0]
+            if isinstance(value, ir.OpResult):
+                with ir.InsertionPoint(op.operation), op.operation.location:
+                    ir.Operation.create(_GUARD, operands=[value])
+
+
+def unguard(function: ir.Operation) -> None:
+    """Takes away what `guard` has added."""
+    for op in list(function.regions[0].blocks[0].operations):
+        if op.operation.name == _GUARD:
+            op.operation.erase()
 
 
 def _drop_licences(op: ir.Operation) -> None:
@@ -188,6 +216,8 @@ def _is_zero(value: ir.Value) -> bool:
             and elements.is_splat
             and _is_zero_attribute(elements.get_splat_value())
         )
+    if owner.name == "linalg.fill":
+        return forms.is_zero(owner.operands[0])
     if owner.name != "linalg.generic" or len(owner.regions[0].blocks[0].operations) != 1:
         return False
     yielded = owner.regions[0].blocks[0].operations[0].operands[0]

@@ -38,7 +38,7 @@ _REFUSED_PREFIXES = ("linalg.winograd", "linalg.mmt4d", "linalg.batch_mmt4d", "l
 _ELEMENTWISE = ("arith.", "math.")
 _KNOWN = "linalg ops, elementwise ops of arith and math, arith.constant, and ops of tensor or memref that make, slice or reshape"
 _MOST_ELEMENTS = 2**40
-_SIZED = ("tensor.empty", "tensor.expand_shape", "tensor.splat")
+_SIZED = ("memref.alloc", "memref.alloca", "tensor.empty", "tensor.expand_shape", "tensor.splat")
 """Ops whose sizes may be extents of tensors; see `extents`."""
 _DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
 
@@ -53,7 +53,7 @@ def check(module: ir.Module, filename: str) -> None:
 
 
 def check_indices(module: ir.Module, filename: str) -> None:
-    """Checks, once constants are folded, that no offset and no size of a slice is computed, and which sizes are asked for.
+    """Checks, once constants are folded, that no offset and no size is computed but from extents.
 
     Raises:
         SpecError: One is; the error names the op and its place.
