@@ -23,6 +23,7 @@ from tilewright.lowering import (
     prepack,
     scalable,
     scalable_elementwise,
+    scaled_sums,
     small_floats,
     stored,
     streaming,
@@ -225,6 +226,8 @@ def bufferize(
         scalable.expand(_payload_function(module, "bufferized"), spec, target, plan.parameters)
     if plan is not None and plan.parameters is not None and plan.name == "outer_product":
         outer_products.call(_payload_function(module, "bufferized"), spec, target, plan.parameters)
+    if plan is not None and plan.parameters is not None and plan.name == "scaled_sums":
+        scaled_sums.expand(_payload_function(module, "bufferized"), spec, target, plan.parameters)
     if target.scalable_bits and plan is not None and plan.name in _WRITTEN_OUT:
         scalable_elementwise.vectorize(_payload_function(module, "bufferized"))
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tilewright.errors import ScheduleError
-from tilewright.schedules import blocking, outer_blocks, same_bits, scalable_blocks
+from tilewright.schedules import blocking, outer_blocks, same_bits, scalable_blocks, scaled_blocks
 from tilewright.schedules.blocking import Blocking
 from tilewright.schedules.threads import in_strips, take_matrices, widened
 from tilewright.spec import MatmulSpec
@@ -63,6 +63,12 @@ STRATEGIES: Mapping[str, Row] = {
         scalable_blocks.blocking,
         "products that reuse packed panels, on vectors of any length (SVE)",
         needs=frozenset({"sve"}),
+    ),
+    "scaled_sums": Row(
+        "scaled_sums",
+        scaled_blocks.blocking,
+        "few rows by weights in few bits, stored row by row: sums of codes, which are scaled",
+        scaled_blocks.in_strips,
     ),
     "unpacked": Row("unpacked", blocking.unpacked_blocking, "products too small to earn packing back"),
 }
@@ -159,6 +165,8 @@ def _chosen(spec: MatmulSpec, target: Target) -> str:
     if able := fusing(spec):
         if "inner_product" in able and _along_k_pays(spec, target):
             return "inner_product"
+        if "scaled_sums" in able and scaled_blocks.pays(spec, target):
+            return "scaled_sums"
         return "streamed" if "streamed" in able and _streaming_pays(_sums(spec), target) else "packed"
     if outer_blocks.pays(spec, target):
         name = "outer_product"
@@ -185,7 +193,8 @@ def fusing(spec: MatmulSpec) -> tuple[str, ...]:
     alone = spec.products == 1 and not (spec.has_rows or spec.dynamic or spec.gathers or spec.b_packed)
     if not alone or (spec.prologue_a and spec.a_transposed):
         return ("packed",)
-    return ("packed", "inner_product" if spec.b_transposed or spec.n == 1 else "streamed")
+    along = "inner_product" if spec.b_transposed or spec.n == 1 else "streamed"
+    return ("packed", along, "scaled_sums") if scaled_blocks.fits(spec) else ("packed", along)
 
 
 def sized(

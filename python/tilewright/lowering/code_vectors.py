@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Integers of four or eight bits as floats in registers, a tile of columns at a time, in the order in which that is quickest.
+
+A word of 32 bits has eight codes. Its bits below 23, with others from a constant, are the mantissa of a float: a power of two and
+the code, from which one subtraction takes what is not the code's, exactly. Where the target looks numbers up in a register by the
+lowest bits of an index, that is one instruction in place of two, and words are indices as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.dtypes import DType
+from tilewright.lowering.registers import Order, as_floats, bits, numbers
+from tilewright.lowering.scalable_vectors import fixed, integer, intrinsic, zero
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, vector
+from tilewright.schedules.codes import Codes
+from tilewright.targets.base import Target
+from tilewright.targets.dots import Dot
+from tilewright.targets.lookups import lookup
+
+Read = Callable[[int, int, int], ir.Value]
+"""Gives codes of a row of the tile: its number, the first column, and how many."""
+_MANTISSA, _BIAS = 23, 127
+_SHIFT = 12
+"""By which words are shifted for the codes above the mantissa: the next ones take the places of those at 8, 12 and 16."""
+_WAYS = 8
+
+
+class Multiplier(Protocol):
+    """How rows of codes are multiplied.
+
+    Attributes:
+        depth: Rows of B that are multiplied at once.
+        order: The column of each lane of each register of sums.
+    """
+
+    depth: int
+    order: Order
+
+    def elements(self, read: Read, row: int, part: Sequence[int], zeros: Sequence[ir.Value] | None) -> list[ir.Value]:
+        """What stands for the codes of a row, for the registers of sums number `part`; less `zeros`, as `for_zeros` has them."""
+        ...
+
+    def for_zeros(self, zeros: Sequence[ir.Value]) -> list[ir.Value]:
+        """What is subtracted for zero points in the order of the sums."""
+        ...
+
+    def add(self, total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
+        """The sums and the products of what stands for A and for codes."""
+        ...
+
+
+class Words:
+    """Codes of four bits as f32: lane i of register j is column 8 * i + j."""
+
+    depth = 1
+
+    def __init__(self, codes: Codes, target: Target, lanes: int) -> None:
+        """Makes the constants that all tiles share."""
+        self._codes, self._lanes = codes, lanes
+        self.order: Order = [[_WAYS * lane + way for lane in range(lanes)] for way in range(_WAYS)]
+        self._lookups = [each and each.intrinsic for each in (lookup(target, 32), lookup(target, 16))]
+        self._lookups = self._lookups if all(self._lookups) and not codes.zero_point else []
+
+    def _by_lookup(self, way: int) -> int | None:
+        """By which of the two look-ups a code is found: in words, or their halves; None where by neither."""
+        # Those that need no shift of their own. Of the others, a look-up of each would leave too little to other ports.
+        return {0: 0, 3: 0, 4: 1, 7: 1}.get(way) if self._lookups else None
+
+    def elements(self, read: Read, row: int, part: Sequence[int], zeros: Sequence[ir.Value] | None) -> list[ir.Value]:
+        """As the protocol says."""
+        words = bits(read(row, 0, _WAYS * self._lanes), integer(32))
+        shifted = arith.shrui(words, numbers(integer(32), [_SHIFT] * self._lanes))
+        return [self._element(words, shifted, way, zeros[way] if zeros else None) for way in part]
+
+    def _element(self, words: ir.Value, shifted: ir.Value, way: int, zero_: ir.Value | None) -> ir.Value:
+        which = self._by_lookup(way)
+        if which is not None:
+            return self._looked_up(shifted if way in (3, 7) else words, which)
+        place, source = self._place(way)
+        source = shifted if source else words
+        mask = numbers(integer(32), [15 << place] * self._lanes)
+        others = (_BIAS + _MANTISSA - place) << _MANTISSA | (8 << place if self._codes.signed else 0)
+        # The sign's bit is turned: codes with a sign are 8 more.
+        mantissa = arith.xori(arith.andi(source, mask), numbers(integer(32), [others] * self._lanes))
+        less = numbers(ir.F32Type.get(), [self._beside(way)] * self._lanes) if zero_ is None else zero_
+        return arith.subf(bits(mantissa, ir.F32Type.get()), less)
+
+    def _place(self, way: int) -> tuple[int, bool]:
+        """Where a code's lowest bit is, and whether in shifted words."""
+        place = 4 * way
+        return (place, False) if place + 4 <= _MANTISSA else (place - _SHIFT, True)
+
+    def _beside(self, way: int) -> float:
+        """What a mantissa has beside the code."""
+        return float((1 << (_MANTISSA - self._place(way)[0])) + 8 * self._codes.signed + self._codes.zero)
+
+    def _looked_up(self, words: ir.Value, which: int) -> ir.Value:
+        values = np.array(self._codes.values, np.float32)
+        name = self._lookups[which]
+        if which == 0:
+            table = numbers(integer(32), [int(each) for each in values.view(np.int32)] * (self._lanes // len(values)))
+            return bits(intrinsic(str(name), table.type, table, words), ir.F32Type.get())
+        halves = [int(each) for each in values.astype(ml_dtypes.bfloat16).view(np.int16)] * (self._lanes // 8)
+        table = numbers(integer(16), halves)
+        found = intrinsic(str(name), table.type, table, bits(words, integer(16)))
+        odd = numbers(integer(1), [0, 1] * self._lanes)
+        return bits(arith.select(odd, found, zero(found.type)), ir.F32Type.get())
+
+    def for_zeros(self, zeros: Sequence[ir.Value]) -> list[ir.Value]:
+        """As the protocol says."""
+        f32 = ir.F32Type.get()
+        return [
+            arith.addf(each, numbers(f32, [self._beside(way)] * self._lanes)) for way, each in enumerate(zeros)
+        ]
+
+    def add(self, total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
+        """As the protocol says."""
+        return vector.fma(left, right, total)
+
+
+class Bytes:
+    """Codes of eight bits as f32, in order."""
+
+    depth = 1
+
+    def __init__(self, codes: Codes, stored: DType, lanes: int, registers: int) -> None:
+        """Takes what is known of them."""
+        self._codes, self._stored, self._lanes = codes, stored, lanes
+        self.order: Order = [[lanes * each + lane for lane in range(lanes)] for each in range(registers)]
+
+    def elements(self, read: Read, row: int, part: Sequence[int], zeros: Sequence[ir.Value] | None) -> list[ir.Value]:
+        """As the protocol says."""
+        found = [as_floats(read(row, self._lanes * each, self._lanes), self._stored) for each in part]
+        if zeros is not None:
+            return [arith.subf(each, zeros[number]) for each, number in zip(found, part, strict=True)]
+        if not self._codes.zero:
+            return found
+        return [arith.subf(each, numbers(ir.F32Type.get(), [float(self._codes.zero)] * self._lanes)) for each in found]
+
+    def for_zeros(self, zeros: Sequence[ir.Value]) -> list[ir.Value]:
+        """As the protocol says."""
+        return list(zeros)
+
+    def add(self, total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
+        """As the protocol says."""
+        return vector.fma(left, right, total)
+
+
+class Pairs:
+    """Codes of four bits as bf16, those of two rows side by side, for an instruction that adds two products.
+
+    Halves of words of two rows are interleaved as VPUNPCKLWD and VPUNPCKHWD do, in each 128 bits.
+    """
+
+    depth = 2
+
+    def __init__(self, codes: Codes, dot: Dot, name: str, lanes: int) -> None:
+        """Takes the instruction, and the name of the look-up of 16 bits."""
+        self._codes, self._dot, self._name, self._lanes = codes, dot, name, lanes
+        self.order: Order = [
+            [32 * (lane // 4) + 16 * half + 4 * (lane % 4) + way for lane in range(lanes)]
+            for half in (0, 1)
+            for way in range(4)
+        ]
+
+    def elements(self, read: Read, row: int, part: Sequence[int], zeros: Sequence[ir.Value] | None) -> list[ir.Value]:
+        """As the protocol says; there are no zeros."""
+        count = 2 * self._lanes
+        upper, lower = (bits(read(row + each, 0, _WAYS * self._lanes), integer(16)) for each in (0, 1))
+        halves = {}
+        for half in sorted({each // 4 for each in part}):
+            start = 4 * half
+            mask = [8 * p + start + d + count * r for p in range(count // 8) for d in range(4) for r in (0, 1)]
+            halves[half] = vector.shuffle(upper, lower, mask)
+        values = np.array(self._codes.values, np.float32).astype(ml_dtypes.bfloat16).view(np.int16)
+        table = numbers(integer(16), [int(each) for each in values] * (count // len(values)))
+        found = []
+        for each in part:
+            words = halves[each // 4]
+            if each % 4:
+                words = arith.shrui(words, numbers(integer(16), [4 * (each % 4)] * count))
+            found.append(bits(intrinsic(self._name, table.type, table, words), ir.BF16Type.get()))
+        return found
+
+    def for_zeros(self, zeros: Sequence[ir.Value]) -> list[ir.Value]:
+        """As the protocol says."""
+        return list(zeros)
+
+    def add(self, total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
+        """As the protocol says."""
+        return intrinsic(self._dot.intrinsic, total.type, total, left, right)
+
+
+def multiplier(codes: Codes, stored: DType, multiplied: DType, target: Target, lanes: int, registers: int) -> Multiplier:
+    """How rows of codes are multiplied by elements of type `multiplied` best."""
+    if codes.bits == 8:
+        return Bytes(codes, stored, lanes, registers)
+    dot = target.dot_along_k(multiplied.name, multiplied.name)
+    found = lookup(target, 16)
+    if found is not None and dot is not None and dot.depth == 2 and dot.adds and codes.in_bf16:
+        return Pairs(codes, dot, found.intrinsic, lanes)
+    return Words(codes, target, lanes)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Rows of matrices in registers: read, written and put in order, a vector of fixed length at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.dtypes import DType
+from tilewright.lowering.scalable_vectors import Index, bits_of, fixed, value_of, zero
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, vector
+
+Order = Sequence[Sequence[int]]
+"""Of each register, the number of the element in each lane."""
+
+
+def numbers(element: ir.Type, values: Sequence[Any]) -> ir.Value:
+    """A vector of constants."""
+    make = ir.IntegerAttr.get if isinstance(element, ir.IntegerType) else ir.FloatAttr.get
+    kind = fixed(len(values), element)
+    attributes = [make(element, each) for each in values]
+    if len(set(values)) == 1:
+        return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, attributes[0]))
+    return arith.constant(kind, ir.DenseElementsAttr.get(attributes, kind))
+
+
+def read(matrix: ir.Value, at: Sequence[Index], count: int, *, inside: bool = True) -> ir.Value:
+    """`count` elements of a row of `matrix`, or of a vector; those that are not there are zeros, unless all are `inside`."""
+    kind = ir.MemRefType(matrix.type)
+    found = fixed(count, kind.element_type)
+    return vector.TransferReadOp(
+        found, matrix, [value_of(each) for each in at], _last(kind.rank), zero(kind.element_type), [inside]
+    ).result
+
+
+def write(value: ir.Value, matrix: ir.Value, at: Sequence[Index], *, inside: bool = True) -> None:
+    """Writes elements of a row that are there."""
+    order = _last(ir.MemRefType(matrix.type).rank)
+    vector.TransferWriteOp(None, value, matrix, [value_of(each) for each in at], order, [inside])
+
+
+def _last(rank: int) -> ir.AffineMapAttr:
+    return ir.AffineMapAttr.get(ir.AffineMap.get(rank, 0, [ir.AffineDimExpr.get(rank - 1)]))
+
+
+def as_floats(value: ir.Value, element: DType) -> ir.Value:
+    """Elements of type `element`, of at most f32, as f32."""
+    kind = ir.VectorType(value.type)
+    wide = fixed(kind.shape[0], ir.F32Type.get())
+    if element.kind == "float":
+        return value if value.type == wide else arith.extf(wide, value)
+    middle = fixed(kind.shape[0], ir.IntegerType.get_signless(32))
+    widened = (arith.extsi if element.kind == "int" else arith.extui)(middle, value)
+    return arith.sitofp(wide, widened)
+
+
+def sorted_(registers: Sequence[ir.Value], order: Order) -> list[ir.Value]:
+    """The elements of some registers, a power of two, in the order of their numbers.
+
+    Each step exchanges two bits of an element's place: one of its register's number for one of its lane. It takes a look-up in
+    two registers for each of them. Before: lane i of register j has number 8 * i + j. After: number 16 * j + i.
+    """
+    lanes = len(order[0])
+    values, labels = list(registers), [list(each) for each in order]
+    for bit in (1 << shift for shift in range(lanes.bit_length() - 1, (lanes * len(values) - 1).bit_length())):
+        if all(len({label & bit for label in each}) == 1 for each in labels):
+            continue
+        values, labels = _parted(values, labels, bit)
+    places = sorted(range(len(values)), key=lambda number: labels[number][0])
+    return [values[number] for number in places]
+
+
+def _parted(values: list[ir.Value], labels: list[list[int]], bit: int) -> tuple[list[ir.Value], list[list[int]]]:
+    """Pairs of registers, each parted into one with the numbers that have `bit` and one with those that do not."""
+    lanes = len(labels[0])
+    parted, numbers_, left = [], [], list(range(len(values)))
+    while left:
+        first = left.pop(0)
+        # A partner differs in one bit of the lowest ones, so that the other bits stay together.
+        second = next(each for each in left if _differ_in_one(labels[first], labels[each], lanes))
+        left.remove(second)
+        both = sorted((label, place) for place, label in enumerate(labels[first] + labels[second]))
+        for with_bit in (0, bit):
+            chosen = [(label, place) for label, place in both if label & bit == with_bit]
+            numbers_.append([label for label, _ in chosen])
+            parted.append(vector.shuffle(values[first], values[second], [place for _, place in chosen]))
+    return parted, numbers_
+
+
+def _differ_in_one(x: Sequence[int], y: Sequence[int], lanes: int) -> bool:
+    """Whether the numbers in two registers are the same but for one bit below `lanes`."""
+    difference = min(x) ^ min(y)
+    return 0 < difference < lanes and difference & (difference - 1) == 0
+
+
+def bits(value: ir.Value, element: ir.Type) -> ir.Value:
+    """A vector's bits as elements of another type."""
+    kind = ir.VectorType(value.type)
+    count = kind.shape[0] * bits_of(kind.element_type) // bits_of(element)
+    wanted = fixed(count, element)
+    return value if value.type == wanted else vector.bitcast(wanted, value)

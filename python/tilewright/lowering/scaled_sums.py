@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Products by codes that are stored row by row, of which sums are scaled: what becomes of the product that `scaled_sums` marks.
+
+Upstream's patterns move no factor out of a sum, and have no order of columns but the one in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from tilewright.lowering import block_products
+from tilewright.lowering.code_vectors import Multiplier, multiplier
+from tilewright.lowering.registers import Order, as_floats, bits, read, sorted_, write
+from tilewright.lowering.scalable_vectors import (
+    Index,
+    at_most,
+    fixed,
+    integer,
+    loop,
+    plus,
+    rounded_down,
+    slice_of,
+    value_of,
+    zero,
+)
+from tilewright.lowering.slices import definition
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, func, memref, vector
+from tilewright.payload.prologues import OWN_BATCH
+from tilewright.schedules import codes as codes_of
+from tilewright.schedules.blocking import Blocking, row_gap
+from tilewright.schedules.scaled_sums import MARK
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+_SUMS = 16
+"""Registers of sums of a tile at most: half of those of AVX-512, of which constants take a third."""
+
+
+def expand(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Blocking) -> None:
+    """Replaces the marked product, and the prologue that makes its B, by loops as `schedules.scaled_sums` says."""
+    product = block_products.marked(function, MARK)[0]
+    a, made, c = list(product.operands)
+    prologue = next(
+        use.owner.operation for use in made.uses if OWN_BATCH in use.owner.operation.attributes
+    )
+    codes, *further = list(prologue.operands)[:-1]
+    fill = block_products.fill_of(c, function)
+    with function.context, function.location:
+        with ir.InsertionPoint(product):
+            _Product(spec, target, sizes, a, codes, further, c, fresh=fill is not None).write()
+        for op in (product, prologue, definition(made), fill):
+            if op is not None:
+                op.erase()
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Columns that are computed at once.
+
+    Attributes:
+        column: The first one, in C.
+        own: The first one, in the strip.
+        inside: Whether all of them are there.
+    """
+
+    column: Index
+    own: Index
+    inside: bool
+
+
+class _Product:
+    """The operands of a product, and how it is computed."""
+
+    def __init__(
+        self,
+        spec: MatmulSpec,
+        target: Target,
+        sizes: Blocking,
+        a: ir.Value,
+        codes: ir.Value,
+        further: Sequence[ir.Value],
+        c: ir.Value,
+        *,
+        fresh: bool,
+    ) -> None:
+        """Takes them, and makes the buffers."""
+        how = codes_of.of(spec)
+        assert how is not None, "the schedule has asked"
+        self._spec, self._sizes, self._how = spec, sizes, how
+        self._lanes = target.lanes(spec.acc_type)
+        self._columns = sizes.nr
+        self._by: Multiplier = multiplier(
+            how, spec.b_stored, spec.a_type, target, self._lanes, self._columns // self._lanes
+        )
+        self._codes, self._c, self._fresh = codes, c, fresh
+        self._scale = further[0]
+        self._zero_points = further[1] if how.zero_point else None
+        self._f32 = ir.F32Type.get()
+        strip = -(-min(sizes.nc, spec.n) // self._columns) * self._columns
+        self._padded = -(-spec.n // sizes.nc) * strip
+        width = self._padded + row_gap(target, spec.acc_type)
+        self._sums = memref.alloc(ir.MemRefType.get([spec.m, width], self._f32), [], [])
+        self._zeros = self._zero_points and memref.alloc(ir.MemRefType.get([1, width], self._f32), [], [])
+        self._a = a if self._by.depth == 2 else self._floats(a)
+
+    def _floats(self, a: ir.Value) -> ir.Value:
+        """A as f32, which is read once for each tile of columns."""
+        spec = self._spec
+        if spec.a_type.name == "f32":
+            return a
+        wide = memref.alloc(ir.MemRefType.get([spec.m, -(-spec.k // self._lanes) * self._lanes], self._f32), [], [])
+        for i in range(spec.m):
+            for inside, start, end in self._pieces(spec.k, self._lanes):
+                with loop(start, end, self._lanes) as (k, _, _):
+                    write(as_floats(read(a, [i, k], self._lanes, inside=inside), spec.a_type), wide, [i, k])
+        return wide
+
+    def _pieces(self, extent: Index, size: int) -> list[tuple[bool, Index, Index]]:
+        """Where whole pieces of an extent begin and end, and where the last one does, which is short; those that there are."""
+        whole = rounded_down(extent, size)
+        found: list[tuple[bool, Index, Index]] = []
+        if not isinstance(whole, int) or whole:
+            found.append((True, 0, whole))
+        if not isinstance(extent, int) or whole != extent:
+            found.append((False, whole, extent))
+        return found
+
+    def write(self) -> None:
+        """Writes the loops."""
+        spec, nc = self._spec, self._sizes.nc
+        if nc >= spec.n:
+            self._strip(0, spec.n)
+            return
+        with loop(0, spec.n, nc) as (jc, _, _):
+            self._strip(jc, at_most(nc, jc, spec.n))
+
+    def _strip(self, jc: Index, width: Index) -> None:
+        """Computes `width` columns from `jc` on."""
+        k = self._spec.k
+        group = self._how.group
+        self._width, self._start = width, jc
+        self._out, self._own, self._own_zeros = self._c, self._sums, self._zeros
+        if not isinstance(jc, int):  # Threads may take strips, whose slices are apart.
+            m, room = self._spec.m, self._sizes.nc
+            self._out = slice_of(self._c, [0, jc], [m, width])
+            self._own = slice_of(self._sums, [0, jc], [m, room])
+            self._own_zeros = self._zeros and slice_of(self._zeros, [0, jc], [1, room])
+        if not group or group >= k:
+            self._group(0, k, whole=k % self._sizes.kc == 0, first=True)
+            return
+        if self._fresh:
+            self._clear(self._out, exact=True)
+        with loop(0, k, group) as (start, _, _):
+            end = plus(start, at_most(group, start, k))
+            self._group(start, end, whole=k % self._sizes.kc == 0, first=False)
+
+    def _tiles(self, write: object) -> None:
+        """Does `write` for each tile of the strip."""
+        assert callable(write)
+        for inside, start, end in self._pieces(self._width, self._columns):
+            with loop(start, end, self._columns) as (j, _, _):
+                write(_Tile(plus(self._start, j), j, inside))
+
+    def _clear(self, into: ir.Value, *, exact: bool) -> None:
+        """Writes zeros: to columns that are there only, or to whole tiles."""
+        zeros = zero(fixed(self._lanes, self._f32))
+
+        def clear(tile: _Tile) -> None:
+            for i in range(self._spec.m):
+                for start in range(0, self._columns, self._lanes):
+                    write(zeros, into, [i, plus(tile.own, start)], inside=tile.inside or not exact)
+
+        self._tiles(clear)
+
+    def _group(self, start: Index, end: Index, *, whole: bool, first: bool) -> None:
+        """Adds the products of rows `start` to `end` of B, which have one scale."""
+        number = arith.divui(value_of(start), value_of(self._how.group)) if self._how.group else None
+        self._clear(self._own, exact=False)
+        if self._zero_points is not None:
+            self._tiles(partial(self._keep_zeros, number))
+        kc = self._sizes.kc
+        rest = self._spec.k % kc
+        rows = end if whole else plus(start, rounded_down(_less(end, start), kc))
+        with loop(start, rows, kc) as (k, _, _):
+            self._tiles(partial(self._multiply, k, kc))
+        if not whole:  # Only the last group has such rows.
+            with loop(rows, end, kc) as (k, _, _):
+                self._tiles(partial(self._multiply, k, rest))
+        self._tiles(partial(self._finish, number, first))
+
+    def _keep_zeros(self, number: ir.Value | None, tile: _Tile) -> None:
+        """Puts the zero points of a group in the order of the sums."""
+        assert self._zero_points is not None
+        assert self._own_zeros is not None
+        element = next(each.type for each in self._spec.further if each.name == self._how_zero_name)
+        values = [
+            as_floats(self._of_group(self._zero_points, number, tile, start), element)
+            for start in range(0, self._columns, self._lanes)
+        ]
+        ordered = sorted_(values, _inverse(self._by.order))
+        for place, each in enumerate(self._by.for_zeros(ordered)):
+            write(each, self._own_zeros, [0, plus(tile.own, place * self._lanes)])
+
+    @property
+    def _how_zero_name(self) -> str:
+        assert self._how.zero_point is not None
+        return self._how.zero_point.name
+
+    def _of_group(self, matrix: ir.Value, number: ir.Value | None, tile: _Tile, start: int) -> ir.Value:
+        """Scales or zero points of columns of a tile from `start` on."""
+        at = [plus(tile.column, start)] if number is None else [number, plus(tile.column, start)]
+        return read(matrix, at, self._lanes, inside=tile.inside)
+
+    def _multiply(self, k: Index, rows: int, tile: _Tile) -> None:
+        """Adds the products of some rows of B."""
+        m, count = self._spec.m, len(self._by.order)
+        size = max(1, min(count, _SUMS // m))
+        for begin in range(0, count, size):
+            part = range(begin, min(begin + size, count))
+            zeros = None
+            if self._own_zeros is not None:
+                zeros = [read(self._own_zeros, [0, plus(tile.own, each * self._lanes)], self._lanes) for each in range(count)]
+            at = [[[i, plus(tile.own, each * self._lanes)] for each in part] for i in range(m)]
+            sums = [[read(self._own, each, self._lanes) for each in row] for row in at]
+            for row in range(0, rows, self._by.depth):
+                codes = self._by.elements(partial(self._row, k, rows, tile), row, part, zeros)
+                for i in range(m):
+                    left = self._left(i, k, row, rows)
+                    sums[i] = [self._by.add(total, left, each) for total, each in zip(sums[i], codes, strict=True)]
+            for values, places in zip(sums, at, strict=True):
+                for value, place in zip(values, places, strict=True):
+                    write(value, self._own, place)
+
+    def _row(self, k: Index, rows: int, tile: _Tile, row: int, column: int, count: int) -> ir.Value:
+        """Codes of a row of B; of one that is beyond the last, those of the last one, which are multiplied by zero."""
+        return read(self._codes, [plus(k, min(row, rows - 1)), plus(tile.column, column)], count, inside=tile.inside)
+
+    def _left(self, i: int, k: Index, row: int, rows: int) -> ir.Value:
+        """Elements of A, in all lanes."""
+        if self._by.depth == 1:
+            return vector.broadcast(
+                fixed(self._lanes, self._f32), memref.load(self._a, [value_of(i), value_of(plus(k, row))])
+            )
+        pair = bits(read(self._a, [i, plus(k, row)], 2, inside=row + 2 <= rows), integer(32))
+        word = vector.extract(pair, [], [0])
+        return bits(vector.broadcast(fixed(self._lanes, integer(32)), word), ir.BF16Type.get())
+
+    def _finish(self, number: ir.Value | None, first: bool, tile: _Tile) -> None:
+        """Scales the sums of a group, and adds them to C."""
+        count = len(self._by.order)
+        element = self._spec.further[0].type
+        scales = [
+            as_floats(self._of_group(self._scale, number, tile, each * self._lanes), element) for each in range(count)
+        ]
+        for i in range(self._spec.m):
+            places = [[i, plus(tile.own, each * self._lanes)] for each in range(count)]
+            sums = sorted_([read(self._own, each, self._lanes) for each in places], self._by.order)
+            for value, scale, place in zip(sums, scales, places, strict=True):
+                if first and self._fresh:
+                    result = arith.mulf(value, scale)
+                else:
+                    result = vector.fma(value, scale, read(self._out, place, self._lanes, inside=tile.inside))
+                write(result, self._out, place, inside=tile.inside)
+
+
+def _less(x: Index, y: Index) -> Index:
+    """The difference."""
+    return x - y if isinstance(x, int) and isinstance(y, int) else arith.subi(value_of(x), value_of(y))
+
+
+def _inverse(order: Order) -> Order:
+    """Of elements in order, the places that they have in `order`."""
+    lanes = len(order[0])
+    places = {label: lanes * register + lane for register, row in enumerate(order) for lane, label in enumerate(row)}
+    return [[places[lanes * register + lane] for lane in range(lanes)] for register in range(len(order))]

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""When sums of codes are scaled, and not each element (strategy `scaled_sums`), and in which blocks: the model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.errors import ScheduleError
+from tilewright.schedules import codes
+from tilewright.schedules.blocking import Blocking, ceil_div, even
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+WORD_BITS = 32
+"""Codes of four bits are taken from words of the width of a sum: eight registers of sums are of one register of words."""
+BYTE_VECTORS = 4
+"""Registers of sums beside each other, of codes that are bytes: a cache line of them with vectors of 512 bits."""
+_ROWS = 8
+"""Rows of B that are read side by side; every group is a multiple of them. Measured on Zen 4, i4 in layout nn by one row of bf16,
+4, 8, 16 and 32 rows, 11008 x 4096: 12.7, 17.1, 18.3 and 12.5 GB/s, 4096 x 4096: 11.1, 14.1, 13.6 and 11.1 (while others used the
+machine, which then read 20)."""
+_MOST_ROWS = 16
+"""Rows of A at most."""
+_SUMS_SHARE = 1 / 4
+"""Part of L2 for the sums of a strip."""
+
+
+def columns(spec: MatmulSpec, target: Target) -> int:
+    """Columns of a tile: those of a register of codes, or of some registers of bytes."""
+    per_lane = WORD_BITS // spec.b_stored.bits if spec.b_stored.bits < 8 else BYTE_VECTORS
+    return target.lanes(spec.acc_type) * per_lane
+
+
+def fits(spec: MatmulSpec) -> bool:
+    """Whether the strategy computes `spec`: few rows by codes that are stored row by row, and each element of C by itself."""
+    alone = spec.products == 1 and not (spec.has_rows or spec.dynamic or spec.batch or spec.b_packed or spec.prologue_a)
+    in_rows = not (spec.b_transposed or spec.a_transposed)
+    floats = spec.a_stored == spec.a_type and spec.a_type.kind == "float" and spec.acc == "f32"
+    few = alone and in_rows and floats and 0 < spec.m <= _MOST_ROWS and spec.n > 0 and spec.k > 0
+    return few and codes.of(spec) is not None
+
+
+def require(spec: MatmulSpec) -> codes.Codes:
+    """How B is dequantised, where the strategy computes `spec`.
+
+    Raises:
+        ScheduleError: It does not.
+    """
+    found = codes.of(spec)
+    if found is None or not fits(spec):
+        raise ScheduleError(
+            f"strategy scaled_sums does not compute {spec}",
+            where="scaled_sums",
+            expected=f"up to {_MOST_ROWS} rows of floats by integers of four or eight bits in layout nn that a prologue dequantises",
+            remedy="Let the strategy be chosen",
+        )
+    return found
+
+
+def pays(spec: MatmulSpec, target: Target) -> bool:
+    """Whether it beats the dequantising of each element."""
+    return fits(spec) and spec.n >= columns(spec, target) // 2
+
+
+def blocking(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes: all rows of A, tiles of whole registers of codes, and strips of which the sums stay in L2."""
+    nr = columns(spec, target)
+    rows = max(spec.m, 1)
+    nc = even(spec.n, int(target.l2.bytes * _SUMS_SHARE) // (rows * spec.acc_type.bytes), nr)
+    return Blocking(mr=rows, nr=nr, mc=rows, nc=nc, kc=_ROWS)
+
+
+def in_strips(sizes: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
+    """The sizes for threads that each go through columns of their own; the order of no sum changes."""
+    if threads == 1:
+        return sizes
+    return replace(sizes, nc=min(sizes.nc, even(spec.n, ceil_div(spec.n, threads), sizes.nr)))

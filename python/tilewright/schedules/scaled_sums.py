@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `scaled_sums`: few rows by weights in few bits, stored row by row: sums of codes, which are scaled once a group."""
+
+from __future__ import annotations
+
+from tilewright.mlir import ir
+from tilewright.schedules import batch_loops, scaled_blocks, steps
+from tilewright.schedules.blocking import Blocking
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+_PRODUCT = "scaled_sums"
+MARK = f"{steps.MARK}{_PRODUCT}"
+"""The attribute of the product that `lowering.scaled_sums` writes out."""
+_EPILOGUE = "epilogue"
+
+
+def scaled_sums(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
+    """Builds the schedule.
+
+    Elements of a group along K have one scale for each column, so their sum may be scaled in place of each: what is left to do
+    with a code is to make it a float. Where each is in a register that holds several is not changed: sums stand in the order
+    of the words that codes are taken from, until they are scaled.
+
+    Before: ``P = (codes - zeros) * scales``, ``C += A * P`` (marked). After, once it is lowered, with nc, nr, kc of `blocking`::
+
+        for jc in 0..N step nc:
+          for g in 0..K step group:
+            S = 0
+            for pc in g..g+group step kc:
+              for jr in jc..jc+nc step nr:
+                for k in pc..pc+kc: S[:, jr:jr+nr] += A[:, k] * (codes[k, jr:jr+nr] - zeros[g, jr:jr+nr])
+            C[:, jc:jc+nc] += S * scales[g, jc:jc+nc]
+
+    Raises:
+        ScheduleError: The strategy does not compute `spec`.
+    """
+    scaled_blocks.require(spec)
+    with steps.script() as script:
+        steps.record(script.functions, scaled_sums, blocking, target)
+        steps.mark(steps.match_product(script.functions, spec), _PRODUCT)
+        if spec.fused:
+            steps.mark(batch_loops.match_result(script, spec), _EPILOGUE)
+            steps.vectorize_elements(script.functions, _EPILOGUE, spec.m, spec.n, target.lanes(spec.acc_type))
+    return script.module
