@@ -113,9 +113,8 @@ static Flaw checkOperand(Value operand) {
   return {};
 }
 
-/// The one product of the loop over K adds to what the loop carries, from zero on.
+/// A product of the loop over K multiplies tiles of A and B, the sizes of which it says.
 static Flaw checkProduct(vector::ContractionOp contract, BlockTile &found) {
-  scf::ForOp overK = found.overK;
   AffineExpr m, n, k;
   bindDims(contract.getContext(), m, n, k);
   auto maps =
@@ -126,34 +125,41 @@ static Flaw checkProduct(vector::ContractionOp contract, BlockTile &found) {
   found.rows = sums.getDimSize(0);
   found.columns = sums.getDimSize(1);
   found.depth = contract.getLhsType().getDimSize(1);
-  auto yield = cast<scf::YieldOp>(overK.getBody()->getTerminator());
-  if (overK.getNumRegionIterArgs() != 1 || contract.getAcc() != overK.getRegionIterArg(0) ||
-      yield.getOperand(0) != contract.getResult() || !isZero(overK.getInitArgs()[0]))
-    return flaw(
-        overK,
-        "expected a loop over K that carries the sums in a vector, from zero on: fuse what fills them, and hoist "
-        "what reads and writes them");
-  std::optional<int64_t> step = getConstantIntValue(overK.getStep());
-  if (!isZeroInteger(overK.getLowerBound()) || step != found.depth)
-    return flaw(overK, "expected a loop over K from zero by as much as its vectors have, " + Twine(found.depth));
   for (Value operand : {contract.getLhs(), contract.getRhs()})
     if (Flaw wrong = checkOperand(operand))
       return wrong;
   return {};
 }
 
-/// The loop over K of a block.
-static Flaw findProduct(BlockTile &found) {
+/// The loop over K of a block, whose products of one tile of A each add to what the loop carries, from zero on.
+static Flaw findProducts(BlockTile &found) {
   SmallVector<scf::ForOp> loops(found.blocks.getBody()->getOps<scf::ForOp>());
   if (loops.size() != 1)
     return flaw(found.blocks,
                 "expected one loop over K in a block, got " + Twine(loops.size()) + ": tile K with tile_using_for");
-  found.overK = loops.front();
-  SmallVector<vector::ContractionOp> products(found.overK.getBody()->getOps<vector::ContractionOp>());
-  if (products.size() != 1)
-    return flaw(found.overK, "expected one vector.contract in the loop over K, got " + Twine(products.size()) +
-                                 ": vectorise the product by the tile's sizes");
-  return checkProduct(products.front(), found);
+  scf::ForOp overK = found.overK = loops.front();
+  SmallVector<vector::ContractionOp> products(overK.getBody()->getOps<vector::ContractionOp>());
+  if (products.empty())
+    return flaw(overK, "expected a vector.contract in the loop over K: vectorise the product by the tile's sizes");
+  for (vector::ContractionOp each : products) {
+    if (each.getLhs() != products.front().getLhs() || each.getResultType() != products.front().getResultType())
+      return flaw(each, "expected products of one tile of A, and of tiles of one size");
+    if (Flaw wrong = checkProduct(each, found))
+      return wrong;
+  }
+  auto yield = cast<scf::YieldOp>(overK.getBody()->getTerminator());
+  bool summed = overK.getNumRegionIterArgs() == products.size();
+  for (auto [start, sums, next] : llvm::zip(overK.getInitArgs(), overK.getRegionIterArgs(), yield.getOperands())) {
+    auto product = next.getDefiningOp<vector::ContractionOp>();
+    summed = summed && isZero(start) && product && product.getAcc() == sums;
+  }
+  if (!summed)
+    return flaw(
+        overK, "expected a loop over K that carries the sums in vectors, from zero on: fuse what fills them, and hoist "
+               "what reads and writes them");
+  if (!isZeroInteger(overK.getLowerBound()) || getConstantIntValue(overK.getStep()) != found.depth)
+    return flaw(overK, "expected a loop over K from zero by as much as its vectors have, " + Twine(found.depth));
+  return {};
 }
 
 /// What a block writes is its tile of the result: that of its number, by the tile's sizes.
@@ -189,7 +195,7 @@ static Flaw checkOps(BlockTile &found) {
   }
   auto function = found.blocks->getParentOfType<FunctionOpInterface>();
   Flaw outside;
-  function.walk([&](Operation *op) {
+  function.walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (op == found.blocks)
       return WalkResult::skip();
     if (op == function || isa<scf::ForallOp, tensor::InsertSliceOp>(op) || isa<tensor::ParallelInsertSliceOp>(op) ||
@@ -206,7 +212,7 @@ DiagnosedSilenceableFailure tilewright::findBlockTile(transform::TransformOpInte
   found.blocks = dyn_cast_or_null<scf::ForallOp>(target);
   Flaw wrong = found.blocks ? checkMapping(found.blocks)
                             : flaw(target, "expected an scf.forall over blocks of threads, got " + quoted(target));
-  for (auto check : {findProduct, checkPlaces, checkOps})
+  for (auto check : {findProducts, checkPlaces, checkOps})
     if (!wrong)
       wrong = check(found);
   if (!wrong)

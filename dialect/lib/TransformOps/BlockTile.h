@@ -17,8 +17,9 @@ namespace tilewright {
 ///             sums = contract(a, b, sums)            // vectors of rows x depth and depth x columns
 ///         C[i * rows, j * columns] <- f(sums)
 ///
-/// Everything else in it is in vectors of these sizes too, or in numbers, reads and writes slices from their first
-/// element on, and has no loop. In the function around it nothing but slices of tensors is left.
+/// There may be several products of one a. Everything else in it is in vectors of these sizes too, or in numbers, reads
+/// and writes slices from their first element on, and has no loop. In the function around it nothing but slices of
+/// tensors is left.
 struct BlockTile {
   mlir::scf::ForallOp blocks;
   mlir::scf::ForOp overK;

@@ -95,7 +95,6 @@ def build(
         stages.texts["bufferized"] = str(module)
         function = _payload_function(module)
         stages.strategy, sizes = decided(function, finished, target)
-        assert (stages.strategy, sizes)==(strategy, stages.sizes), (sizes, stages.sizes)
         stages.sizes, row = sizes, STRATEGIES[stages.strategy]
         with function.location:
             stages.boxes = tuple(row.share(threads.over_blocks(function), finished, target, sizes, aligned, boxed))

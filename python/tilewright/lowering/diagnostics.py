@@ -13,7 +13,7 @@ from tilewright.mlir import ir
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 # Frames of these are how a step is made, not who asked for it.
-_PLUMBING = (_PACKAGE / "mlir", _PACKAGE / "schedules" / "steps.py")
+_PLUMBING = (_PACKAGE / "mlir", *(_PACKAGE / "schedules" / f"{name}.py" for name in ("steps", "block_tile", "sharing")))
 DUMP = "see current operation"
 """Starts a note that prints the whole op: pages of text that no one reads in an error."""
 _PAYLOAD_OP = re.compile(r'loc\("(\w+\.\w+)"\(')

@@ -2,7 +2,7 @@
 """Steps of schedules for GPUs: from linalg to blocks, each of which computes a tile of C in vectors as large as the tile.
 
 What a block computes is then all in its vectors: whatever lies beyond the edges of an operand is masked, so that every shape is
-of whole tiles. How the vectors are shared among a block's threads is not said here (`lowering.gpu.threads`).
+of whole tiles. How the vectors are shared among a block's threads is for the steps in `sharing` to decide, which come after these.
 """
 
 from __future__ import annotations
@@ -69,12 +69,25 @@ def schedule(spec: MatmulSpec, bm: int, bn: int, bk: int) -> ir.Module:
     Needs an active `ir.Context`.
     """
     with steps.script() as script:
-        mark(script, spec)
-        entries(script, spec)
-        blocks(script, spec, bm, bn)
-        steps_over_k(script, spec, bm, bn, bk)
-        vectorize_tiles(script, spec, bm, bn, bk)
+        tile(script, spec, bm, bn, bk)
     return script.module
+
+
+def tile(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int) -> Handle:
+    """All steps of this file: blocks of bm x bn, steps of bk over K, everything in vectors. Returns the loop over blocks.
+
+    Before: ``P = A * B``, ``C = f(P)``. After::
+
+        forall (i, j) in blocks:
+            for k in 0..K step bk: sums += a * b      # vectors of bm x bk and bk x bn, whatever is beyond an edge under a mask
+            C[i*bm:(i+1)*bm, j*bn:(j+1)*bn] = f(sums)
+    """
+    mark(script, spec)
+    entries(script, spec)
+    blocks(script, spec, bm, bn)
+    steps_over_k(script, spec, bm, bn, bk)
+    vectorize_tiles(script, spec, bm, bn, bk)
+    return steps.match_marked(script.functions, _BLOCKS)
 
 
 def mark(script: Script, spec: MatmulSpec) -> None:

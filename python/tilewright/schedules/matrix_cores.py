@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
-from tilewright.schedules import block_tile
+from tilewright.schedules import block_tile, sharing, steps
 from tilewright.spec import MatmulSpec
 
 
@@ -52,8 +52,11 @@ class WaveTile:
 
 
 def matrix_cores(spec: MatmulSpec, sizes: WaveTile) -> ir.Module:
-    """The schedule: blocks, steps over K, everything in vectors. The waves' parts come later, by `sizes`.
+    """The schedule: blocks, steps over K, everything in vectors, of which each wave has a part.
 
     Needs an active `ir.Context`.
     """
-    return block_tile.schedule(spec, sizes.bm, sizes.bn, sizes.bk)
+    with steps.script() as script:
+        blocks = block_tile.tile(script, spec, sizes.bm, sizes.bn, sizes.bk)
+        sharing.share_among_warps(blocks, rows=sizes.wm, columns=sizes.wn, instructions="matrix_cores")
+    return script.module

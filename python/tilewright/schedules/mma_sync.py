@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
-from tilewright.schedules import block_tile
+from tilewright.schedules import block_tile, sharing, steps
 from tilewright.spec import MatmulSpec
 
 WARP = 32
@@ -51,8 +51,12 @@ class WarpTile:
 
 
 def mma_sync(spec: MatmulSpec, sizes: WarpTile) -> ir.Module:
-    """The schedule: blocks, steps over K, everything in vectors. The warps' parts come later, by `sizes`.
+    """The schedule: blocks, steps over K, everything in vectors, of which each warp has a part; tiles in a pipeline.
 
     Needs an active `ir.Context`.
     """
-    return block_tile.schedule(spec, sizes.bm, sizes.bn, sizes.bk)
+    with steps.script() as script:
+        blocks = block_tile.tile(script, spec, sizes.bm, sizes.bn, sizes.bk)
+        sharing.share_among_warps(blocks, rows=sizes.wm, columns=sizes.wn, instructions="mma_sync")
+        sharing.pipeline(blocks, sizes.stages)
+    return script.module

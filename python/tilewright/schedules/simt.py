@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
-from tilewright.schedules import block_tile
+from tilewright.schedules import block_tile, sharing, steps
 from tilewright.spec import MatmulSpec
 
 
@@ -53,8 +53,11 @@ class ThreadTile:
 
 
 def simt(spec: MatmulSpec, sizes: ThreadTile) -> ir.Module:
-    """The schedule: blocks, steps over K, everything in vectors. The threads' parts come later, by `sizes`.
+    """The schedule: blocks, steps over K, everything in vectors, of which each thread has a part.
 
     Needs an active `ir.Context`.
     """
-    return block_tile.schedule(spec, sizes.bm, sizes.bn, sizes.bk)
+    with steps.script() as script:
+        blocks = block_tile.tile(script, spec, sizes.bm, sizes.bn, sizes.bk)
+        sharing.share_among_threads(blocks, rows=sizes.rows, columns=sizes.columns)
+    return script.module

@@ -101,14 +101,19 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Wave
     if spec.products > 1:
         usual |= {"bn": 64, "wm": usual["wm"] // 2}
     made = with_sizes(WaveTile, {**usual, **given})
+    check(spec, target, made)
+    return made
+
+
+def check(spec: MatmulSpec, target: GpuTarget, sizes: WaveTile) -> None:
+    """Raises `ScheduleError` unless instructions of the target make up a step over K of tiles of these sizes."""
     depth = instructions(target)[spec.a_type.name].k
-    if made.bk % depth or made.wave != target.warp:
+    if sizes.bk % depth or sizes.wave != target.warp:
         raise ScheduleError(
-            f"bk={made.bk}, wave={made.wave}",
+            f"bk={sizes.bk}, wave={sizes.wave}",
             where="schedule parameters",
             expected=f"bk a multiple of {depth}, and the waves of {target.warp} threads that {target.name} has",
         )
-    return made
 
 
 @dataclass(slots=True)

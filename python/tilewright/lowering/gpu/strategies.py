@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.errors import ScheduleError
-from tilewright.lowering.gpu import grouped, matrix_cores, warpgroup
+from tilewright.lowering.gpu import decisions, grouped, matrix_cores, warpgroup
 from tilewright.lowering.gpu.boxes import Box
+from tilewright.lowering.gpu.decisions import Decisions
 from tilewright.lowering.gpu.fma import Fma
 from tilewright.lowering.gpu.mma import MmaSync
 from tilewright.lowering.gpu.mma_types import multiplied
@@ -38,6 +39,9 @@ class Strategy:
     Attributes:
         sizes: Gives its sizes for a product, with some overridden by name.
         schedule: Makes its schedule.
+        kind: How schedules call what it does (`decisions.OPS`).
+        decided: Gives the sizes that a schedule has decided.
+        check: Checks sizes for a product; raises `ScheduleError`.
         share: Makes the loop over blocks the code of a thread, for rows of A and B that are aligned to 16 bytes or not, and rows of C;
             returns the boxes in which operands are copied, if they are.
         lanes: Elements of the vectors that a thread computes with.
@@ -48,6 +52,9 @@ class Strategy:
 
     sizes: Callable[[MatmulSpec, GpuTarget, Mapping[str, int]], Sizes]
     schedule: Callable[[MatmulSpec, Any], ir.Module]
+    kind: str
+    decided: Callable[[Decisions, GpuTarget], Sizes]
+    check: Callable[[MatmulSpec, GpuTarget, Any], None]
     share: Callable[[ir.Operation, MatmulSpec, GpuTarget, Any, bool, bool], Sequence[Box]]
     lanes: Callable[[Any], int]
     does: Callable[[MatmulSpec, GpuTarget], bool]
@@ -84,9 +91,13 @@ def _mma_sync_sizes(spec: MatmulSpec, target: GpuTarget, sizes: Mapping[str, int
     """Half as deep for f64: so that three stages fit into the shared memory of every chip. Half as large for several products."""
     usual = {"bk": 16 if spec.a_type.bits == 64 else 32, **({"bn": 64, "wm": 32} if spec.products > 1 else {})}
     made = with_sizes(WarpTile, {**usual, **sizes})
-    if made.bk % 32 and min(spec.a_stored.bits, spec.b_stored.bits) == 8:
-        raise ScheduleError(f"bk={made.bk} for bytes", where="schedule parameters", expected="a multiple of 32")
+    _check_mma_sync(spec, target, made)
     return made
+
+
+def _check_mma_sync(spec: MatmulSpec, target: GpuTarget, sizes: WarpTile) -> None:
+    if sizes.bk % 32 and min(spec.a_stored.bits, spec.b_stored.bits) == 8:
+        raise ScheduleError(f"bk={sizes.bk} for bytes", where="schedule parameters", expected="a multiple of 32")
 
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
@@ -94,6 +105,9 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
         "simt": Strategy(
             sizes=lambda spec, target, sizes: with_sizes(ThreadTile, sizes),
             schedule=simt,
+            kind="threads",
+            decided=lambda found, target: found.made(ThreadTile),
+            check=lambda spec, target, sizes: None,
             share=_simt,
             lanes=lambda sizes: sizes.columns,
             does=lambda spec, target: True,
@@ -103,6 +117,9 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
         "mma_sync": Strategy(
             sizes=_mma_sync_sizes,
             schedule=mma_sync,
+            kind="mma_sync",
+            decided=lambda found, target: found.made(WarpTile),
+            check=_check_mma_sync,
             share=_mma_sync,
             lanes=lambda sizes: 2,
             does=lambda spec, target: multiplied(spec, target) is not None,
@@ -112,6 +129,9 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
         "matrix_cores": Strategy(
             sizes=matrix_cores.sizes,
             schedule=matrix_cores_schedule,
+            kind="matrix_cores",
+            decided=lambda found, target: found.made(WaveTile, wave=target.warp),
+            check=matrix_cores.check,
             share=_matrix_cores,
             lanes=lambda sizes: 4,
             does=matrix_cores.does,
@@ -121,6 +141,9 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
         "warpgroup": Strategy(
             sizes=warpgroup_sizes.sizes,
             schedule=warpgroup_schedule,
+            kind="warp_groups",
+            decided=lambda found, target: found.made(WarpGroupTile),
+            check=warpgroup_sizes.check,
             share=warpgroup.share,
             lanes=lambda sizes: 2,
             does=warpgroup.does,
@@ -139,3 +162,22 @@ def able(spec: MatmulSpec, target: GpuTarget) -> list[str]:
         for name, row in STRATEGIES.items()
         if row.does(spec, target) and (not row.needs or row.needs in target.instructions)
     ]
+
+
+def decided(function: ir.Operation, spec: MatmulSpec, target: GpuTarget) -> tuple[str, Sizes]:
+    """The strategy that a schedule has decided on, and its sizes, from the loops of a bufferised function.
+
+    Raises:
+        ScheduleError: It has decided on none, or on one that does not do this product, or its sizes do not fit.
+        LoweringError: There is no loop over blocks.
+    """
+    found = decisions.of(function)
+    name, row = next((name, row) for name, row in STRATEGIES.items() if row.kind == found.kind)
+    if name not in able(spec, target):
+        others = (decisions.OPS[STRATEGIES[each].kind] for each in able(spec, target))
+        raise ScheduleError(
+            f"{found.kind} do not multiply {spec} on {target.name}", expected=f"{' or '.join(dict.fromkeys(others))}"
+        )
+    sizes = row.decided(found, target)
+    row.check(spec, target, sizes)
+    return name, sizes

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a schedule has decided for a GPU, read from the loops that carry it: how a block's tile is shared, and its pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any
+
+from tilewright.errors import LoweringError, ScheduleError
+from tilewright.lowering.gpu import threads
+from tilewright.mlir import ir
+from tilewright.mlir._mlir_libs import _tilewright
+
+_SHARING, _PIPELINE = "tilewright.sharing", "tilewright.pipeline"
+"""The attributes of the loop over blocks, and of that over K."""
+OPS: Mapping[str, str] = MappingProxyType(
+    {
+        "threads": "transform.tilewright.share_among_threads",
+        "mma_sync": "transform.tilewright.share_among_warps",
+        "matrix_cores": "transform.tilewright.share_among_warps",
+        "warp_groups": "transform.tilewright.specialize_warp_groups",
+    }
+)
+"""By kind of sharing, the transform op that decides it."""
+_NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {"mma_sync": {"rows": "wm", "columns": "wn"}, "matrix_cores": {"rows": "wm", "columns": "wn"}}
+)
+"""By kind of sharing, what a strategy's sizes call a clause, where that is not its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What the schedule of a kernel has decided.
+
+    Attributes:
+        kind: How a block's tile is shared: a key of `OPS`.
+        sizes: Of the tile ("bm", "bn", "bk"), of its parts, and whatever else the schedule said of them, by name.
+        stages: Those of the pipeline.
+    """
+
+    kind: str
+    sizes: Mapping[str, int]
+    stages: int
+
+    def made(self, kind: type[Any], **others: int) -> Any:  # noqa: ANN401 - a strategy's sizes, of that type
+        """The sizes of a strategy, a dataclass of that type, which checks them; `others` are what no schedule decides.
+
+        Raises:
+            ScheduleError: They do not fit together, or the strategy has no pipeline.
+        """
+        given = {**self.sizes, **others}
+        if "stages" in {each.name for each in fields(kind)}:
+            given["stages"] = self.stages
+        elif self.stages > 1:
+            raise ScheduleError(f"a pipeline of {self.stages} stages", expected="1: these threads have no pipeline")
+        return kind(**given)
+
+
+def of(function: ir.Operation) -> Decisions:
+    """The decisions that a bufferised function carries.
+
+    Raises:
+        ScheduleError: It carries none of how a block's tile is shared.
+        LoweringError: There is no loop over blocks.
+    """
+    blocks = threads.over_blocks(function)
+    while inner := _ops(blocks, "scf.forall"):  # In those over a batch.
+        blocks = inner[0]
+    if _SHARING not in blocks.attributes:
+        raise ScheduleError(
+            "the schedule does not say how the tile of a block is shared among its threads",
+            expected=f"one of {', '.join(sorted(set(OPS.values())))}, at its end",
+        )
+    loops = _ops(blocks, "scf.for")
+    contracts = [op for loop in loops for op in _ops(loop, "vector.contract")]
+    if len(loops) != 1 or not contracts:
+        raise LoweringError("no product of vectors in a block's loop over K", stage="threads", expected="one loop")
+    rows, columns = ir.VectorType(contracts[0].results[0].type).shape
+    depth = ir.VectorType(contracts[0].operands[0].type).shape[1]
+    said = _said(blocks.attributes[_SHARING])
+    kind = said.pop("kind")
+    names = _NAMES.get(kind, {})
+    sizes = {"bm": rows, "bn": columns, "bk": depth} | {names.get(name, name): size for name, size in said.items()}
+    stages = _said(loops[0].attributes[_PIPELINE])["stages"] if _PIPELINE in loops[0].attributes else 1
+    return Decisions(kind, sizes, stages)
+
+
+def _said(decision: ir.Attribute) -> dict[str, Any]:
+    """What an attribute says, by name."""
+    return {each.name: each.attr.value for each in _tilewright.decision(decision)}
+
+
+def _ops(loop: ir.Operation, name: str) -> list[ir.Operation]:
+    """Those of a name in the body of a loop."""
+    return [op.operation for op in loop.regions[0].blocks[0].operations if op.operation.name == name]
