@@ -86,6 +86,14 @@ static Status cuMemAlloc(uintptr_t *place, size_t bytes) {
   return *place ? success : out_of_memory;
 }
 static Status cuMemFree(uintptr_t place) { return note("free"), free((void *)place), success; }
+static Status cuMemAllocAsync(uintptr_t *place, size_t bytes, void *stream) {
+  (void)stream, note("alloc async");
+  *place = (uintptr_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return success;
+}
+static Status cuMemFreeAsync(uintptr_t place, void *stream) {
+  return (void)stream, note("free async"), free((void *)place), success;
+}
 static Status cuMemcpyHtoDAsync(uintptr_t to, const void *from, size_t bytes, void *stream) {
   (void)stream;
   return memcpy((void *)to, from, bytes), success;
@@ -123,7 +131,8 @@ static Status cuKernelSetAttribute(int attribute, int value, void *kernel, int d
   (void)device;
   if (attribute != 8 || kernel != (void *)0x3000)
     return invalid_value;
-  return dynamic_shared = (uint32_t)value, success;
+  // All kernels have this handle: what one of them may take, all may.
+  return dynamic_shared = (uint32_t)value > dynamic_shared ? (uint32_t)value : dynamic_shared, success;
 }
 static Status cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *place, const uint64_t *extents,
                                      const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
@@ -208,6 +217,8 @@ static const Entry entries[] = {
     ENTRY(cuCtxGetDevice),
     ENTRY(cuMemAlloc),
     ENTRY(cuMemFree),
+    ENTRY(cuMemAllocAsync),
+    ENTRY(cuMemFreeAsync),
     ENTRY(cuMemcpyHtoDAsync),
     ENTRY(cuMemcpyDtoHAsync),
     ENTRY(cuStreamSynchronize),

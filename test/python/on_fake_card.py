@@ -8,6 +8,7 @@ folder in LD_LIBRARY_PATH, it does every case below, and prints a line of JSON f
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import sys
 import traceback
@@ -49,23 +50,23 @@ class Driver:
     def __init__(self) -> None:
         self.library = ctypes.CDLL("libcuda.so.1")
         self.library.fake_log.restype = ctypes.c_char_p
-        self.running: Any = None
+        self.launched: Any = None
         self.last: Any = None
         self.error = ""
         self._callback = CALLBACK(self._launch)
         self.library.fake_on_launch(self._callback)
 
     def _launch(self, launch: Any, parameters: int) -> int:
-        last = launch.contents
+        last, running = launch.contents, next(self.launched)
         self.last = {name: getattr(last, name) for name in ("shared_bytes", "stream")}
         self.last |= {name: tuple(getattr(last, name)) for name in ("grid", "block", "cluster")}
         text = ctypes.create_string_buffer(4096)
         everything = emulated_gpu._Buffer(0, 1 << 47, 1)
         failed = emulated_gpu._library().tilewrightEmulate(
-            ctypes.c_void_p(self.running._code.address),
+            ctypes.c_void_p(running._code.address),
             ctypes.c_void_p(parameters),
             (ctypes.c_uint32 * 9)(*last.grid, *last.block, *last.cluster),
-            ctypes.c_uint64(self.running.static_shared + last.shared_bytes),
+            ctypes.c_uint64(running.static_shared + last.shared_bytes),
             ctypes.byref(everything),
             ctypes.c_uint32(1),
             ctypes.c_uint32(0),
@@ -76,9 +77,10 @@ class Driver:
         return 700 if failed else 0
 
     def runs(self, kernel: gpu.GpuKernel, *, aligned: bool = True, boxed: bool = True) -> None:
-        """Says which kernel is launched next: the driver is given no more than its machine code."""
+        """Says which kernel, or which ones in turns, are launched next: the driver is given no more than its machine code."""
         form = kernel._form(kernel._key(aligned, boxed))
-        self.running = emulated_gpu.EmulatedGpuKernel(form.texts["llvmir"], "matmul")
+        made = [emulated_gpu.EmulatedGpuKernel(each.texts["llvmir"], "matmul") for each in form.passes]
+        self.launched = itertools.cycle(made)
 
     def count(self, what: str) -> int:
         return self.library.fake_log().decode().splitlines().count(what)
@@ -155,6 +157,20 @@ def numpy_arrays_by_copies() -> None:
         assert DRIVER.last["shared_bytes"] == kernel._stages.shared_bytes
         assert DRIVER.count(f"synchronize {STREAM}")
     assert DRIVER.count("alloc") == DRIVER.count("free") == 8
+
+
+@case
+def kernels_behind_one_another() -> None:
+    spec = tw.MatmulSpec(m=5, n=7, k=16, a="bf16", prologue_a=(tw.gather_rows(9),), epilogue=(tw.softmax(), tw.scale_by("m")))
+    kernel = gpu.compile(spec, SM_90A)
+    DRIVER.runs(kernel)
+    operands = operands_of(spec)
+    operands[2] %= 9
+    assert is_right(spec, kernel(*operands), operands), DRIVER.error
+    out = OnCard(np.full((5, 7), np.nan, np.float32))
+    assert kernel(*map(OnCard, operands), out=out, stream=STREAM) is out
+    assert is_right(spec, out.values, operands), DRIVER.error
+    assert DRIVER.count("alloc async") == DRIVER.count("free async") == 2
 
 
 @case

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.dtypes import stored_numpy
 from tilewright.errors import OperandError
+from tilewright.operand import OperandSpec
 from tilewright.runtime import cards, gpu_call
 from tilewright.runtime.cards import Card, Loaded, checked
 from tilewright.runtime.device_arrays import DeviceArray, device_of, library_of, view
@@ -91,7 +93,7 @@ def _in_place(kernel: GpuKernel, card: Card, operands: Sequence[object], out: ob
     result = view(out, "out", stream)
     _check_result(called, result)
     if 0 not in called.c_shape:
-        _loaded(kernel, card, [*arrays, result]).launch(called, [*arrays, result], stream)
+        _launch(kernel, card, called, [*arrays, result], stream)
     return out
 
 
@@ -124,13 +126,29 @@ def _empty(like: object, called: MatmulSpec, card: Card) -> object:
     raise OperandError(what, operand="out", expected="an array for the result", remedy="Give it: out=")
 
 
-def _loaded(kernel: GpuKernel, card: Card, arrays: Sequence[Array]) -> Loaded:
-    """The form for these arrays, loaded on the card."""
-    aligned, boxed = gpu_call.are_aligned(kernel.spec, arrays), gpu_call.is_aligned(arrays[-1])
-    form, loaded = kernel.code(aligned, lambda stages: {}, boxed=boxed)
+def _launch(kernel: GpuKernel, card: Card, called: MatmulSpec, arrays: Sequence[Array], stream: int) -> None:
+    """Launches what a call takes; what one kernel leaves to the next is in memory of the stream's own."""
+    _, driver = cards.packages(kernel.target.name)
+    boxed = called.has_rows or gpu_call.is_aligned(arrays[-1])
+    form, loaded = kernel.code(gpu_call.are_aligned(called, arrays), lambda stages: {}, boxed=boxed)
     if card not in loaded:
-        loaded[card] = Loaded(card, form)
-    return loaded[card]
+        loaded[card] = [Loaded(card, each) for each in form.passes]
+    of_form = {id(each): its for each, its in zip(form.passes, loaded[card], strict=True)}
+    where = f"a call of a kernel for {kernel.target.name}"
+    left: list[int] = []
+
+    def scratch(operand: OperandSpec) -> DeviceArray:
+        strides, bytes_ = gpu_call.aligned_strides(operand)
+        with cards.reported(where):
+            left.append(int(checked(driver.cuMemAllocAsync(max(1, bytes_), stream))))
+        return DeviceArray(left[-1], operand.shape, strides, np.dtype(stored_numpy(operand.type)), card.number)
+
+    try:
+        for each in gpu_call.passes(form, called, arrays, scratch):
+            of_form[id(each.form)].launch(each.spec, each.arrays, stream)
+    finally:
+        for place in left:
+            driver.cuMemFreeAsync(place, stream)
 
 
 def _on_copies(kernel: GpuKernel, card: Card, operands: Sequence[Any], out: Any, stream: int) -> np.ndarray[Any, Any]:  # noqa: ANN401 - numpy arrays
@@ -150,7 +168,7 @@ def _on_copies(kernel: GpuKernel, card: Card, operands: Sequence[Any], out: Any,
                 if copy.memory.nbytes:
                     checked(driver.cuMemcpyHtoDAsync(places[-1], copy.memory.ctypes.data, copy.memory.nbytes, stream))
         arrays = [copy.on_card(place, card) for copy, place in zip(copies, places, strict=True)]
-        _loaded(kernel, card, arrays).launch(called, arrays, stream)
+        _launch(kernel, card, called, arrays, stream)
         with cards.reported(where):
             result = copies[-1].memory
             checked(driver.cuMemcpyDtoHAsync(result.ctypes.data, places[-1], result.nbytes, stream))

@@ -27,7 +27,6 @@ from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cuda_core import EMULATED, handle_of, packages
 from tilewright.runtime.gpu_call import Array
 from tilewright.runtime.launches import Launch
-from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ class Loaded:
             checked(self._driver.cuKernelSetAttribute(attribute, form.shared_bytes, kernel, device))
             self._function = self._driver.CUfunction(handle)  # A CUkernel is launched as one.
 
-    def launch(self, called: MatmulSpec, arrays: Sequence[Array], stream: int) -> None:
+    def launch(self, called: gpu_call.Problem, arrays: Sequence[Array], stream: int) -> None:
         """Launches it on arrays in the card's memory; does not wait.
 
         Raises:
@@ -206,7 +205,7 @@ class Loaded:
         """
         self.bound(called, arrays)(stream)
 
-    def bound(self, called: MatmulSpec, arrays: Sequence[Array]) -> Callable[[int], None]:
+    def bound(self, called: gpu_call.Problem, arrays: Sequence[Array]) -> Callable[[int], None]:
         """What launches it on these arrays, on the stream that it is given: all but the launch itself is done here, once.
 
         Raises:
@@ -316,7 +315,7 @@ def _assembled(form: GpuStages) -> bytes:
 
 
 def _as_mapped(
-    spec: MatmulSpec, arrays: Sequence[Array], number: int
+    spec: gpu_call.Problem, arrays: Sequence[Array], number: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
     """Extents, strides in bytes, address and bytes of an element of an operand, or the result, as its tensor map takes them.
 

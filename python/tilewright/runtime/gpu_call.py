@@ -132,13 +132,21 @@ def are_aligned(spec: MatmulSpec, arrays: Sequence[Array]) -> bool:
 
 def aligned_empty(operand: OperandSpec) -> np.ndarray[Any, Any]:
     """A new array for an operand; rows of a matrix start at multiples of 16 bytes."""
-    kind = np.dtype(stored_numpy(operand.type))
-    *outer, columns = operand.shape
-    pitch = -(-columns * kind.itemsize // ALIGNMENT) * ALIGNMENT
-    memory = np.empty(prod(outer) * pitch + ALIGNMENT, np.uint8)
+    strides, bytes_ = aligned_strides(operand)
+    memory = np.empty(bytes_ + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
-    rows = memory[start : start + prod(outer) * pitch].reshape(*outer, pitch)
-    return rows[..., : columns * kind.itemsize].view(kind)
+    return np.ndarray(operand.shape, stored_numpy(operand.type), memory, start, strides)
+
+
+def aligned_strides(operand: OperandSpec) -> tuple[tuple[int, ...], int]:
+    """The strides of an operand whose rows start at multiples of 16 bytes, and its bytes."""
+    size = operand.type.bytes
+    step = -(-operand.shape[-1] * size // ALIGNMENT) * ALIGNMENT
+    strides = [size]
+    for extent in reversed(operand.shape[:-1]):
+        strides.insert(0, step)
+        step *= extent
+    return tuple(strides), step
 
 
 def result(called: MatmulSpec, out: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:

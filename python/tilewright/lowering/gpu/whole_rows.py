@@ -143,16 +143,16 @@ class _Thread:
 
         total = self._reduce("row_sum", part)
         factor = arith.divf(arith.constant(total.type, 1.0), total)
-        branch = scf.IfOp(self._inside)
-        with ir.InsertionPoint(branch.then_block):
-            loop = scf.ForOp(value(self._lane), self._n, value(self._tile.lanes))
-            with ir.InsertionPoint(loop.body):
-                column = loop.induction_variable
-                given = [
-                    self._load(view, operand, column)
-                    for view, operand in zip(self._further, self._pass.operands[1:], strict=True)
-                ]
-                element = rows.element_after(self._spec, arith.mulf(part(column), factor), given)
+        loop = scf.ForOp(value(self._lane), self._n, value(self._tile.lanes))
+        with ir.InsertionPoint(loop.body):
+            column = loop.induction_variable
+            given = [
+                self._load(view, operand, column)
+                for view, operand in zip(self._further, self._pass.operands[1:], strict=True)
+            ]
+            element = rows.element_after(self._spec, arith.mulf(part(column), factor), given)
+            branch = scf.IfOp(self._inside)
+            with ir.InsertionPoint(branch.then_block):
                 self._store(element, self._pass.result, column)
                 scf.yield_([])
             scf.yield_([])
