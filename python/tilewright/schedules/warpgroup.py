@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
-from tilewright.schedules import block_tile
+from tilewright.schedules import block_tile, sharing, steps
 from tilewright.spec import MatmulSpec
 
 WARP_GROUP = 128
@@ -20,6 +20,8 @@ _MOST_COLUMNS = 256
 """Columns that a warp group multiplies at once, at most."""
 _MOST_SUMS = ROWS * _MOST_COLUMNS
 """Sums of a warp group at most: more than 128 registers of a thread leave too few for the rest."""
+_MOST_OF_A_BOX = 256
+"""Elements of a box along an axis. Source: CUDA Driver API, cuTensorMapEncodeTiled."""
 _LEAST_STAGES = 2
 _MOST_BLOCKS = 8
 """Blocks of a cluster at most, on every chip."""
@@ -83,6 +85,12 @@ class WarpGroupTile:
                 where="schedule parameters",
                 expected="at most 1024 threads, and at least 2 stages",
             )
+        if max(self.bm, self.bn, self.bk) > _MOST_OF_A_BOX:
+            raise ScheduleError(
+                f"a tile of {self.bm}x{self.bn}x{self.bk}",
+                where="schedule parameters",
+                expected=f"at most {_MOST_OF_A_BOX} rows, columns and depth: boxes that are copied have no more",
+            )
         self._check_blocks()
 
     def _check_blocks(self) -> None:
@@ -125,8 +133,21 @@ class WarpGroupTile:
 
 
 def warpgroup(spec: MatmulSpec, sizes: WarpGroupTile) -> ir.Module:
-    """The schedule: blocks, steps over K, everything in vectors. Who copies and who multiplies comes later, by `sizes`.
+    """The schedule: blocks, steps over K, everything in vectors; one warp group copies, the others multiply; tiles in a pipeline.
 
     Needs an active `ir.Context`.
     """
-    return block_tile.schedule(spec, sizes.bm, sizes.bn, sizes.bk)
+    with steps.script() as script:
+        blocks = block_tile.tile(script, spec, sizes.bm, sizes.bn, sizes.bk)
+        sharing.specialize_warp_groups(
+            blocks,
+            consumers=sizes.consumers,
+            pingpong=sizes.pingpong,
+            cluster=sizes.cluster,
+            split=sizes.split,
+            swapped=sizes.swapped,
+            band=sizes.band,
+            promote=sizes.promote,
+        )
+        sharing.pipeline(blocks, sizes.stages)
+    return script.module

@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
+from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.schedules.block_tile import with_sizes
 from tilewright.schedules.warpgroup import ROW_BYTES, ROWS, WarpGroupTile
+from tilewright.schedules.warpgroup_time import SUM_BYTES, Work, cycles, traffic
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
 _ROWS, _COLUMNS, _FEWER_COLUMNS = 128, 256, 128
 """Of tiles: 64x256 sums of a consumer are as many as fit into its registers."""
+_MOST_SUMS = ROWS * _COLUMNS
+"""Of a consumer."""
 _TILE_BYTES = 192 << 10
 """Shared memory for tiles of A and B; the rest of 227 KiB holds boxes of C and barrier objects."""
 _MOST_STAGES = 8
@@ -23,6 +27,12 @@ _LEAST_STEPS = 4
 _INTEGER_COLUMNS, _FREE_COLUMNS = 16, 32
 """Instructions on integers have a multiple of so many columns, when they have more than the latter. Source: the PTX ISA manual, "Register
 Fragments and Shared Memory Matrix Layouts" of wgmma."""
+_TILE_ROWS, _TILE_COLUMNS = (64, 128, 256), (64, 128, 192, 256)
+"""Of the tiles that are compared."""
+_MOST_SWAPPED, _SWAPPED_COLUMNS = 256, (64, 128, 256)
+"""Rows of C that may be columns of instructions, and what is compared then."""
+_NEARLY = 1.03
+"""Predictions closer than this say nothing."""
 _SHAPE = frozenset({"bm", "bn", "consumers", "pingpong", "cluster", "split", "swapped"})
 
 
@@ -40,51 +50,83 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Warp
         chosen |= _shape(spec, target, chosen)
     chosen |= given
     rows, columns = chosen.get("bm", _ROWS), chosen["bn"]
-    slot = (rows + columns) * chosen["bk"] * stored.bits // 8
-    chosen.setdefault("stages", max(2, min(_MOST_STAGES, _TILE_BYTES // slot)) if slot > 0 else 2)
+    chosen.setdefault("stages", _stages((rows + columns) * chosen["bk"] * stored.bits // 8))
     made = with_sizes(WarpGroupTile, chosen)
+    check(spec, target, made)
+    return made
+
+
+def check(spec: MatmulSpec, target: GpuTarget, made: WarpGroupTile) -> None:
+    """Raises `ScheduleError` unless there are instructions for sizes."""
+    stored = spec.a_stored
     if stored.kind != "float" and made.across > _FREE_COLUMNS and made.across % _INTEGER_COLUMNS:
         raise ScheduleError(
             f"instructions of {made.across} columns on {stored}",
             where="schedule parameters",
             expected=f"a multiple of {_INTEGER_COLUMNS} above {_FREE_COLUMNS}",
         )
-    return made
 
 
 def _shape(spec: MatmulSpec, target: GpuTarget, usual: Mapping[str, int]) -> dict[str, int]:
     """How tiles and blocks are shaped where nothing is given.
 
-    Few rows are columns of instructions (`swapped`), which may be as few as 8. Where there are fewer tiles than multiprocessors, they
-    are made smaller, and, where K is long, several blocks share a tile's steps over K (`split`). Where there are more, two blocks
-    share the tile of B (`cluster`): a step of a tile of 128x256 16-bit elements takes 0.7 us at the chip's peak and reads 48 KiB,
-    of 132 multiprocessors 9 TB/s, which is more than the L2 cache gives; so shared, it is 6 TB/s.
+    Of all candidates the one is taken that is predicted to be fastest (`warpgroup_time`); of those that are nearly as fast, the one that
+    moves the fewest bytes, which also take power.
     """
-    known = [extent if isinstance(extent, int) else None for extent in (spec.m, spec.n, spec.k)]
-    m, n, k = known
-    if m is None:
-        return {}
-    if m <= ROWS:
-        granule = 8 if spec.a_stored.kind == "float" else 16
-        shape = {"swapped": 1, "bm": max(granule, -(-m // granule) * granule), "bn": _FEWER_COLUMNS}
-    else:
-        tiles = _tiles(spec, _ROWS, usual["bn"])
-        few = tiles is not None and tiles < target.processors
-        if not few:
-            return {"cluster": 2} if m > _ROWS else {}
-        shape = {"bm": _ROWS, "bn": _FEWER_COLUMNS}
-    tiles = _tiles(spec, shape["bm"], shape["bn"])
-    if n is not None and k is not None and tiles:
-        steps = -(-k // usual["bk"])
-        split = min(_MOST_SPLIT, target.processors // tiles, steps // _LEAST_STEPS)
-        shape["split"] = max(1, split)
-    return shape
+    work = _work(spec)
+    if work is None:
+        return _open_shape(spec, usual)
+    predicted = [(cycles(work, each), traffic(work, each), each) for each in _candidates(spec, work, usual)]
+    least = min(time for time, _, _ in predicted)
+    best = min((each for each in predicted if each[0] <= _NEARLY * least), key=lambda each: (each[1], each[2].split))[2]
+    return {name: int(getattr(best, name)) for name in sorted(_SHAPE - {"pingpong"})}
 
 
-def _tiles(spec: MatmulSpec, rows: int, columns: int) -> int | None:
-    """Tiles of C, of all entries of a batch; None where the spec does not tell."""
-    extents = (spec.m, spec.n, *spec.batch)
-    if not all(isinstance(each, int) for each in extents):
+def _open_shape(spec: MatmulSpec, usual: Mapping[str, int]) -> dict[str, int]:
+    """The same where not all extents are known: few rows are columns of instructions, of many two blocks share the tile of B."""
+    m = spec.m if isinstance(spec.m, int) else None
+    if m is not None and m <= ROWS:
+        return {"swapped": 1, "bm": _few(spec, m), "bn": _FEWER_COLUMNS}
+    return {"cluster": 2} if m is not None and m > _ROWS else {}
+
+
+def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Iterator[WarpGroupTile]:
+    """Sizes that are compared: tiles of one and of two consumers, pairs of blocks that share the tile of B, parts of K."""
+    most = _MOST_SUMS // (1 + bool(usual["promote"]))
+    steps = -(-work.k // usual["bk"])
+    tiles = [(bm, bn, 0) for bm in _TILE_ROWS for bn in _TILE_COLUMNS]
+    if work.m <= _MOST_SWAPPED:
+        tiles += [(_few(spec, work.m), bn, 1) for bn in _SWAPPED_COLUMNS]
+    for bm, bn, swapped in tiles:
+        down, across = (bn, bm) if swapped else (bm, bn)
+        consumers = min(2, down // ROWS)
+        if down // consumers * across > most:
+            continue
+        shape: Any = {"bm": bm, "bn": bn, "consumers": consumers, "swapped": bool(swapped), "bk": usual["bk"]}
+        for split in range(1, max(1, min(_MOST_SPLIT, steps // _LEAST_STEPS)) + 1):
+            slot = (bm + bn) * ROW_BYTES
+            if split == 1 or bm * bn * SUM_BYTES <= _stages(slot) * slot:
+                yield WarpGroupTile(**shape, split=split)
+        if not swapped and work.m > bm:
+            yield WarpGroupTile(**shape, cluster=2)
+
+
+def _few(spec: MatmulSpec, m: int) -> int:
+    """So many rows as columns of instructions."""
+    granule = 8 if spec.a_stored.kind == "float" else _INTEGER_COLUMNS
+    return max(granule, -(-m // granule) * granule)
+
+
+def _work(spec: MatmulSpec) -> Work | None:
+    """What is to be done; None where the spec does not tell, or where there is nothing."""
+    extents = (spec.m, spec.n, spec.k, *spec.batch)
+    known = [each for each in extents if isinstance(each, int) and each]
+    if len(known) < len(extents):
         return None
-    m, n, *batch = (int(each) for each in extents if isinstance(each, int))
-    return -(-m // rows) * -(-n // columns) * prod(batch)
+    m, n, k, *batch = known
+    return Work(m, n, k, prod(batch), spec.a_stored.bits // 8, -(-spec.c_type.bits // 8))
+
+
+def _stages(slot: int) -> int:
+    """How many slots of so many bytes the memory for tiles holds."""
+    return max(2, min(_MOST_STAGES, _TILE_BYTES // slot)) if slot > 0 else 2
