@@ -15,14 +15,17 @@ import numpy as np
 
 from tilewright.bench.operands import values
 from tilewright.bench.timing import Loop
+from tilewright.dims import Dim
 from tilewright.dtypes import DType, to_numpy
 from tilewright.errors import SpecError
 from tilewright.payload.reference import relative_error
-from tilewright.payload.signature import Signature
+from tilewright.payload.signature import Parameter, Signature
 
 if TYPE_CHECKING:
     from tilewright.runtime.module import Function
 
+_OPEN_SIZES = ((1, 1), (7, 30), (64, 0))
+"""What extents are checked with that only a call tells, dimension i being a + b * i; they are timed with the last."""
 _SAMPLES = 7
 _SAMPLE_SECONDS = 0.03
 
@@ -43,14 +46,17 @@ def run(text: str, file: str, target: str, threads: int, seed: int | None) -> in
     ]
     right = True
     for name, function in module.items():
-        seconds, error, allowed = _measure(function, plain[name], np.random.default_rng(seed))
-        operations = function.signature.operations
+        random, is_open = np.random.default_rng(seed), function.signature.is_open
+        errors = [_check(function, plain[name], random, each) for each in (_OPEN_SIZES if is_open else _OPEN_SIZES[-1:])]
+        error, seconds = max(errors), _time(function, random)
+        allowed = max((_allowed(each.type) for each in function.signature.parameters if each.written), default=0.0)
+        operations = 0 if is_open else function.signature.operations
         rate = f", {operations / seconds * 1e-9:.1f} GFLOP/s in its products" if operations else ""
         verdict = "ok" if error <= allowed else "WRONG"
         right = right and error <= allowed
         lines += [f"  {function.signature}", *(f"    product {each}" for each in function.signature.products)]
         lines += [
-            f"    time    {duration(seconds)} a call, median of {_SAMPLES} samples{rate}",
+            f"    time    {duration(seconds)} a call, median of {_SAMPLES} samples{rate}{_OPEN if is_open else ''}",
             f"    error   {error:.2g} relative to loops over elements (seed {seed}): {verdict}",
         ]
     for line in lines:
@@ -58,11 +64,28 @@ def run(text: str, file: str, target: str, threads: int, seed: int | None) -> in
     return 0 if right else 1
 
 
-def _measure(function: Function, plain: Function, random: np.random.Generator) -> tuple[float, float, float]:
-    """The median time of a call, the largest relative error of a result, and what is allowed."""
+_OPEN = f", each open extent being {_OPEN_SIZES[-1][0]}"
+
+
+def _shape(parameter: Parameter, sizes: tuple[int, int]) -> tuple[int, ...]:
+    """The extents of a tensor, with those that only a call tells as one of `_OPEN_SIZES` has them."""
+    first, more = sizes
+    names = parameter.names or [""] * len(parameter.shape)
+    numbered = zip(parameter.shape, names, strict=True)
+    return tuple(first + more * int(name[1:]) if isinstance(size, Dim) else size for size, name in numbered)
+
+
+def _given(signature: Signature, random: np.random.Generator, sizes: tuple[int, int]) -> list[Any]:
+    """Random arguments."""
+    needed = sum(int(np.prod(_shape(each, sizes), dtype=object)) * each.type.bytes for each in signature.parameters)
+    _require_memory(signature, needed)
+    return [values(random, _shape(each, sizes), each.type) for each in signature.arguments]
+
+
+def _check(function: Function, plain: Function, random: np.random.Generator, sizes: tuple[int, int]) -> float:
+    """The largest relative error of a result."""
     signature = function.signature
-    _require_memory(signature)
-    given = [values(random, each.shape, each.type) for each in signature.arguments]
+    given = _given(signature, random, sizes)
     results = []
     for each in (function, plain):
         arguments = [array.copy() for array in given]
@@ -70,14 +93,18 @@ def _measure(function: Function, plain: Function, random: np.random.Generator) -
         found = list(returned) if isinstance(returned, tuple) else [returned] * (returned is not None)
         written = [array for array, of in zip(arguments, signature.arguments, strict=True) if of.written]
         results.append(found + written)
-    error = max((relative_error(*pair) for pair in zip(*results, strict=True)), default=0.0)
-    written_types = [each.type for each in signature.parameters if each.written]
-    outs = [np.empty(each.shape, to_numpy(each.type)) for each in signature.results]
+    return max((relative_error(*pair) for pair in zip(*results, strict=True)), default=0.0)
+
+
+def _time(function: Function, random: np.random.Generator) -> float:
+    """The median time of a call."""
+    signature, sizes = function.signature, _OPEN_SIZES[-1]
+    given = _given(signature, random, sizes)
+    outs = [np.empty(_shape(each, sizes), to_numpy(each.type)) for each in signature.results]
     named: dict[str, Any] = {"out": tuple(outs) if len(outs) > 1 else outs[0]} if outs else {}
     loop = Loop([lambda: function(*given, **named)])
     count = loop.calibrate(_SAMPLE_SECONDS)
-    seconds = statistics.median(loop.sample(count) for _ in range(_SAMPLES))
-    return seconds, error, max(map(_allowed, written_types), default=0.0)
+    return statistics.median(loop.sample(count) for _ in range(_SAMPLES))
 
 
 def _allowed(element: DType) -> float:
@@ -85,13 +112,12 @@ def _allowed(element: DType) -> float:
     return 0.01 if element.roundoff is None else element.roundoff**0.5
 
 
-def _require_memory(signature: Signature) -> None:
-    """Checks that the tensors are not larger than anything that can be tried out.
+def _require_memory(signature: Signature, needed: int) -> None:
+    """Checks that the tensors, of so many bytes, are not larger than anything that can be tried out.
 
     Raises:
         SpecError: They are.
     """
-    needed = sum(int(np.prod(each.shape, dtype=object)) * each.type.bytes for each in signature.parameters)
     if needed > 1 << 34:
         raise SpecError(
             f"the tensors of {signature.name} take {needed / 2**30:.1f} GiB",

@@ -45,10 +45,12 @@ class Parameter:
         return dtype(self.element)
 
     def __str__(self) -> str:
-        """Name, extents and type: "x: 128x768 f32"."""
+        """Name, extents and type: "x: 128x768 f32", "x: d0x768 f32" where the first extent can be any."""
         if self.packed:
             return f"{self.name}: packed"
-        return f"{self.name}: {'x'.join(map(str, self.shape)) or 'scalar'} {self.element}"
+        named = zip(self.shape, self.names or self.shape, strict=True)
+        extents = [str(name if size == Dim() else size) for size, name in named]
+        return f"{self.name}: {'x'.join(extents) or 'scalar'} {self.element}"
 
 
 @dataclass(frozen=True, slots=True)
