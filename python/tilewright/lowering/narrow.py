@@ -97,6 +97,11 @@ class _Halves:
                 op.results[0].replace_all_uses_with(self._scalar(op, source))
             elif op.name == "memref.dim":
                 op.results[0].replace_all_uses_with(self._extent(op, source))
+            elif op.name == "memref.prefetch" and not self._lone:
+                *rows, column = list(op.operands)[1:]
+                at = [*rows, value_of(halved(self._from_start(column)))]
+                how = (op.attributes[each] for each in ("isWrite", "localityHint", "isDataCache"))
+                memref.PrefetchOp(source, at, *how)
             elif op.name == "memref.subview":
                 self._slice(op, source)
             elif op.name == "memref.transpose":

@@ -37,6 +37,9 @@ from tilewright.targets.base import Target
 
 _SUMS = 16
 """Registers of sums of a tile at most: half of those of AVX-512, of which constants take a third."""
+_STEPS_AHEAD, _INTO_L2 = 2, 2
+"""Steps along K by which codes are asked for, and into which cache. Measured on Zen 4, i4 by one row of bf16, 4096 x 4096 and
+14336 x 4096, in GB/s of 29: without 10 and 15; one step ahead into L1 12 and 18, into L2 22 and 23; two steps into L2 23 and 24."""
 
 
 def expand(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Blocking) -> None:
@@ -217,6 +220,8 @@ class _Product:
     def _multiply(self, k: Index, rows: int, tile: _Tile) -> None:
         """Adds the products of some rows of B."""
         m, count = self._spec.m, len(self._by.order)
+        if tile.inside and rows == self._sizes.kc:
+            self._prefetch(k, rows, tile)
         size = max(1, min(count, _SUMS // m))
         for begin in range(0, count, size):
             part = range(begin, min(begin + size, count))
@@ -233,6 +238,13 @@ class _Product:
             for values, places in zip(sums, at, strict=True):
                 for value, place in zip(values, places, strict=True):
                     write(value, self._own, place)
+
+    def _prefetch(self, k: Index, rows: int, tile: _Tile) -> None:
+        """Asks for what comes some steps later where a tile is now: rows begin too far apart for the hardware to foresee."""
+        level, never = ir.IntegerAttr.get(integer(32), _INTO_L2), ir.BoolAttr.get(False)
+        for row in range(rows):
+            at = [value_of(plus(k, row + _STEPS_AHEAD * rows)), value_of(tile.column)]
+            memref.PrefetchOp(self._codes, at, never, level, ir.BoolAttr.get(True))
 
     def _row(self, k: Index, rows: int, tile: _Tile, row: int, column: int, count: int) -> ir.Value:
         """Codes of a row of B; of one that is beyond the last, those of the last one, which are multiplied by zero."""
