@@ -3,11 +3,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import base64
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
+from tilewright.payload.row_pass import RowPass
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
+
+_DERIVED = ("threads", "blocks")
+"""What a launch takes of a strategy's sizes besides its fields."""
 
 
 @dataclass(slots=True)
@@ -47,3 +54,54 @@ class GpuStages:
     def passes(self) -> tuple[GpuStages, ...]:
         """The kernels that a call launches, in order."""
         return (self,) if self.rows is None else (self, self.rows)
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """The fields of the strategy's sizes by name."""
+        return {name: size for name, size in _sizes(self.sizes).items() if name not in _DERIVED}
+
+
+def as_json(stages: GpuStages, texts: Collection[str]) -> dict[str, Any]:
+    """All of the kernels of a call but the code of the first one, with those of the stages' texts that are named."""
+    boxes = [{"operand": each.operand, "shape": list(each.shape), "swizzle": each.swizzle} for each in stages.boxes]
+    behind = stages.rows
+    return {
+        "schedule": stages.strategy,
+        "sizes": _sizes(stages.sizes),
+        "boxes": boxes,
+        "shared_bytes": stages.shared_bytes,
+        "texts": {name: text for name, text in stages.texts.items() if name in texts},
+        "rows": behind and as_json(behind, texts) | {"code": base64.b64encode(behind.binary).decode()},
+    }
+
+
+def from_json(
+    header: Mapping[str, Any], spec: MatmulSpec, target: GpuTarget, binary: bytes, *, cached: bool
+) -> GpuStages:
+    """The kernels of a spec and target of which `as_json` made `header`."""
+    behind = header["rows"]
+    rows = behind and _kernel(behind, RowPass(spec), target, base64.b64decode(behind["code"]), cached=cached)
+    return _kernel(header, spec.inner if rows else spec, target, binary, cached=cached, rows=rows)
+
+
+def _kernel(
+    header: Mapping[str, Any],
+    spec: MatmulSpec | RowPass,
+    target: GpuTarget,
+    binary: bytes,
+    *,
+    cached: bool,
+    rows: GpuStages | None = None,
+) -> GpuStages:
+    boxes = tuple(SimpleNamespace(**(each | {"shape": tuple(each["shape"])})) for each in header["boxes"])
+    sizes, texts = SimpleNamespace(**header["sizes"]), dict(header["texts"])
+    return GpuStages(
+        spec, target, header["schedule"], sizes, texts, header["shared_bytes"], binary, boxes, cached, rows
+    )
+
+
+def _sizes(sizes: Any) -> dict[str, int]:  # noqa: ANN401 - of any strategy, or from JSON
+    """A strategy's sizes by name, also those that it derives."""
+    if isinstance(sizes, SimpleNamespace):
+        return vars(sizes)
+    return asdict(sizes) | {name: getattr(sizes, name) for name in _DERIVED if hasattr(sizes, name)}

@@ -68,7 +68,7 @@ def compile(
 
     def find(aligned: bool, boxed: bool) -> GpuStages:
         form = aligned, boxed
-        return gpu_forms.cached(spec, target, schedule, sizes, form, lambda: build(*form))
+        return gpu_forms.cached(spec, target, repr(schedule), sizes, form, lambda: build(*form))
 
     return GpuKernel(find if cache else build, build)
 
@@ -132,7 +132,7 @@ class GpuKernel:
             triple=target.triple,
             features=target.feature_string,
             schedule=self._stages.strategy,
-            parameters=gpu_forms.parameters_of(self._stages),
+            parameters=self._stages.parameters,
             threads=self._stages.sizes.threads,
             seconds={},
             compile_seconds=self._seconds,
