@@ -140,7 +140,8 @@ def test_predictions_are_not_below_what_is_counted() -> None:
     products = 2 * 4096**3 / 4096 / 132  # Operations of a multiprocessor's tensor cores a cycle.
     assert products < cycles(work, tile) < 1.15 * products
     pair = replace(tile, bn=128)
-    assert cycles(work, replace(pair, cluster=1)) > cycles(work, pair)  # The L2 cache would give less than is multiplied.
+    # The L2 cache would give less than is multiplied.
+    assert cycles(work, replace(pair, cluster=1)) > cycles(work, pair)
     one = Work(m=1, n=4096, k=4096, batch=1, bytes_in=2, bytes_out=2)
     assert cycles(one, WarpGroupTile(bm=8, bn=128, swapped=True)) > one.memory_bytes / 2623
     assert [resident(blocks) for blocks in (1, 2, 4, 8)] == [132, 66, 32, 16]

@@ -79,7 +79,7 @@ def cycles(work: Work, sizes: WarpGroupTile) -> float:
     """Cycles that a product would take: the longest of what multiprocessors, the L2 cache and memory take, and a tile's end."""
     tiles = _tiles(work, sizes)
     places = resident(sizes.blocks)
-    steps = -(-(-(-work.k * work.bytes_in // ROW_BYTES)) // sizes.split)
+    steps = -(-work.k * work.bytes_in // (ROW_BYTES * sizes.split))
     end = _TILE_CYCLES + sizes.bm * sizes.bn * work.bytes_out / _C_BYTES * (_TRANSPOSED if sizes.swapped else 1)
     if sizes.split > 1:
         end += _SPLIT_CYCLES + sizes.bm * sizes.bn * SUM_BYTES * (1 / _SHARED_BYTES + 1 / _FAR_BYTES)
