@@ -180,6 +180,9 @@ class MatmulSpec:
             )
         if rows and isinstance(self.n, Dim):
             raise _not_yet(f"{rows[0]} with an n that only a call tells", "a size", "Compile one kernel for each n")
+        after = self.epilogue[self.epilogue.index(rows[0]) + 1 :] if rows else ()
+        if any(operand.role == "b" for each in after for operand in each.operands):
+            raise _not_yet(f"glu after {rows[0]}", "glu before it", "Use a kernel for each")
         if rows and self.beta:
             raise _not_yet(f"beta 1 with {rows[0]}", "beta 0", "Add to the result afterwards")
         if self.gathers and self.a_transposed:
