@@ -19,6 +19,8 @@ FORMATS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"nvidia": ("cubin", "sass"), "vulkan": ("spv",), "amd": ("obj", "hsaco")}
 )
 """By family of targets, the formats that are no stage's text."""
+_CODE = ("ptx", "asm", "spirv")
+"""The last stages."""
 _OPCODE = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)", re.MULTILINE)
 
 
@@ -30,9 +32,16 @@ def made(stages: GpuStages, wanted: str) -> bytes:
         TargetError: A program is missing.
         LoweringError: A program refused the kernel.
     """
+    known = FORMATS[stages.target.family]
+    if stages.rows is not None and wanted in (*known, *_CODE):
+        raise SpecError(
+            f"{wanted} of {stages.whole}, which takes two kernels, one behind the other",
+            where="compile",
+            expected="an epilogue without softmax and reductions of rows",
+            remedy=f"Call it from Python; kernel.asm has the stages of both, {wanted} and rows_{wanted}",
+        )
     if wanted in stages.texts:
         return stages.texts[wanted].encode()
-    known = FORMATS[stages.target.family]
     if wanted not in known:
         expected = ", ".join((*stages.texts, *known))
         raise SpecError(
