@@ -103,6 +103,10 @@ _VIEWS: Mapping[str, _View] = {
 }
 
 
+_ROWS = "rows_"
+"""What names of stages of a second kernel begin with."""
+
+
 class Texts(Protocol):
     """The stages of a compilation: their texts, how long each took, and the scratch memory of a call."""
 
@@ -183,10 +187,20 @@ def _data(page: Page) -> dict[str, Any]:
     }
 
 
+def _view(name: str, texts: Mapping[str, str]) -> _View:
+    """How a stage is shown, also one of the kernel over rows that is behind a product's."""
+    of = name.removeprefix(_ROWS)
+    if of == name:
+        return _VIEWS[name]
+    view = _VIEWS[of]
+    before = f"{_ROWS}{view.before}"
+    return replace(view, title=f"Rows: {view.title}", before=before if before in texts else None)
+
+
 def _stage(name: str, page: Page) -> dict[str, Any]:
     """One stage with its differences."""
     texts = page.stages.texts
-    view = _VIEWS[name]
+    view = _view(name, texts)
     text = texts[name]
     compared = texts.get(view.before) if view.before else None
     found = explain_diff.unmarked(text, view.note) if compared is None else explain_diff.difference(compared, text)
@@ -196,7 +210,7 @@ def _stage(name: str, page: Page) -> dict[str, Any]:
         "about": view.about,
         "file": page.names[name],
         "language": view.language,
-        "before": _VIEWS[view.before].title if view.before else None,
+        "before": _view(view.before, texts).title if view.before else None,
         "note": found.note,
         "seconds": page.stages.seconds.get(name),
         "lines": "\n".join(found.lines[:_MAX_LINES]),
