@@ -182,6 +182,17 @@ typedef struct {
   uint32_t count;
 } Config;
 
+/// One of the multiprocessors has no neighbour.
+static Status cuOccupancyMaxActiveClusters(int *clusters, void *function, const Config *config) {
+  uint32_t blocks = 1;
+  for (uint32_t i = 0; i < config->count; ++i)
+    if (config->attributes[i].id == 4)
+      blocks = config->attributes[i].value.cluster.x;
+  if (function != (void *)0x3000 || config->shared_bytes > dynamic_shared)
+    return invalid_value;
+  return *clusters = (int)(3 / blocks), success;
+}
+
 static Status cuLaunchKernelEx(const Config *config, void *function, void **parameters, void **extra) {
   Launch launch = {.cluster = {1, 1, 1}, .shared_bytes = config->shared_bytes, .attributes = config->count};
   memcpy(launch.grid, config->grid, sizeof launch.grid);
@@ -229,6 +240,7 @@ static const Entry entries[] = {
     ENTRY(cuLibraryGetKernel),
     ENTRY(cuKernelSetAttribute),
     ENTRY(cuTensorMapEncodeTiled),
+    ENTRY(cuOccupancyMaxActiveClusters),
     ENTRY(cuLaunchKernelEx),
 };
 

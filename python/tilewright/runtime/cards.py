@@ -195,6 +195,7 @@ class Loaded:
             kernel = self._driver.CUkernel(handle)
             checked(self._driver.cuKernelSetAttribute(attribute, form.shared_bytes, kernel, device))
             self._function = self._driver.CUfunction(handle)  # A CUkernel is launched as one.
+            self._processors = self._counted()
 
     def launch(self, called: gpu_call.Problem, arrays: Sequence[Array], stream: int) -> None:
         """Launches it on arrays in the card's memory; does not wait.
@@ -212,7 +213,7 @@ class Loaded:
             OperandError: The grid would be too large.
             TargetError: The driver refuses an array.
         """
-        sizes = gpu_call.launch(self._form, called, self._card.processors)
+        sizes = gpu_call.launch(self._form, called, self._processors)
         words: list[int] = []
         for array, (shape, strides) in zip(arrays, gpu_call.laid_out(self._form.spec, called, arrays), strict=True):
             words += [gpu_call.address(array), gpu_call.address(array), 0, *shape, *strides]
@@ -235,6 +236,19 @@ class Loaded:
                 checked(self._driver.cuLaunchKernelEx(config, self._function, parameters.place, 0))
 
         return launch
+
+    def _counted(self) -> int:
+        """Multiprocessors on which blocks of the kernel can be at the same time.
+
+        Blocks of a cluster lie in one part of the chip: of some parts a few multiprocessors are then left over, and a grid as large as
+        the chip would have clusters that begin when all others have ended. Source: CUDA Driver API, cuOccupancyMaxActiveClusters.
+        """
+        sizes: Any = self._form.sizes
+        blocks = sizes.blocks if self._form.boxes else 1
+        if blocks == 1:
+            return self._card.processors
+        one = Launch((blocks, 1, 1), (sizes.threads, 1, 1), (blocks, 1, 1), self._form.shared_bytes)
+        return blocks * checked(self._driver.cuOccupancyMaxActiveClusters(self._function, self._config(one)))
 
     def _config(self, sizes: Launch) -> Any:  # noqa: ANN401 - the driver's
         driver = self._driver
@@ -261,7 +275,8 @@ class Loaded:
             *((ctypes.c_uint32 * len(shape))(*reversed(box.shape)), (ctypes.c_uint32 * len(shape))(*[1] * len(shape))),
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_SWIZZLES[box.swizzle]}"),
-            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            # The next step's 128 bytes of a row, or the next box's, come into the L2 cache together with those of this one.
+            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
             driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
         with reported(f"describing an operand of a kernel for {self._form.target.name}"):
