@@ -86,6 +86,15 @@ def test_every_size_by_one_kernel_and_rows_that_are_not_aligned() -> None:
         check(kernel, tw.MatmulSpec(m=m, n=n, k=k, a="bf16"))
 
 
+def test_rows_that_are_not_behind_one_another_are_not_copied_in_boxes() -> None:
+    kernel = gpu.compile(tw.MatmulSpec(m=20, n=16, k=24, a="bf16", batch=(2,)), EMULATED, parameters=SMALL)
+    rng = np.random.default_rng(0)
+    a, b = (array(each, rng) for each in kernel.spec.operands)
+    for turned in (a[:, ::-1], np.broadcast_to(a[:1], a.shape)):
+        assert np.allclose(kernel(turned, b), turned.astype(np.float32) @ b.astype(np.float32), atol=1e-3)
+    assert set(kernel._made) == {(False, True)}
+
+
 @pytest.mark.parametrize("aligned", [True, False])
 def test_nothing_around_c_is_written(aligned: bool) -> None:
     spec = tw.MatmulSpec(m=70, n=43, k=40, a="bf16", c="bf16")

@@ -78,11 +78,13 @@ class TensorMap:
         array = self.array
         if not 1 <= array.ndim <= _MOST_AXES or len(self.box) != array.ndim:
             raise EmulationError(f"a box of {len(self.box)} axes", where="TensorMap", expected=f"{array.ndim}, 1 to 5")
-        if array.strides[-1] != array.itemsize or any(stride % 16 for stride in array.strides[:-1]):
+        steps = [stride for size, stride in zip(array.shape[:-1], array.strides[:-1], strict=True) if size > 1]
+        wrong = [stride for stride in array.strides[:-1] if stride % 16] + [each for each in steps if each <= 0]
+        if array.strides[-1] != array.itemsize or wrong or array.ctypes.data % 16:
             raise EmulationError(
                 f"strides {array.strides}",
                 where="TensorMap",
-                expected="adjacent elements, rows 16 bytes apart or so many",
+                expected="adjacent elements, rows 16 bytes apart or a multiple of so many, from such an address on",
             )
         if self.swizzle not in (0, 32, 64, 128):
             raise EmulationError(f"swizzle {self.swizzle}", where="TensorMap", expected="0, 32, 64 or 128 bytes")

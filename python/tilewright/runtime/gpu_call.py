@@ -27,6 +27,8 @@ Problem = MatmulSpec | RowPass
 """What one kernel computes."""
 ALIGNMENT = 16
 """Bytes of a piece that is copied at once."""
+_FARTHEST = 1 << 40
+"""Bytes from a row to the next. Source: CUDA Driver API, cuTensorMapEncodeTiled."""
 _MOST_BLOCKS = 65535
 """Of a grid's second and third axis. Source: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability"; Vulkan
 1.1 specification, "Required Limits": maxComputeWorkGroupCount."""
@@ -118,9 +120,9 @@ def laid_out(
 
 
 def is_aligned(array: Array) -> bool:
-    """Whether every row of each matrix starts at a multiple of 16 bytes."""
+    """Whether every row of each matrix starts at a multiple of 16 bytes, and behind the one before: so tensor maps want them."""
     steps = [stride for size, stride in zip(array.shape[:-1], array.strides[:-1], strict=True) if size > 1]
-    return not any(each % ALIGNMENT for each in (address(array), *steps))
+    return not any(each % ALIGNMENT for each in (address(array), *steps)) and all(0 < each < _FARTHEST for each in steps)
 
 
 def are_aligned(spec: MatmulSpec, arrays: Sequence[Array]) -> bool:
