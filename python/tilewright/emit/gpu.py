@@ -4,29 +4,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
 
 from tilewright.dims import Dim
-from tilewright.emit import code, llvmir
+from tilewright.emit import code, gpu_isolated, llvmir
 from tilewright.emit.gpu_stages import GpuStages
 from tilewright.emit.ptxas import Assembled, assemble, tool
 from tilewright.entries import Epilogue
 from tilewright.errors import LoweringError, ScheduleError, SpecError
 from tilewright.expressions import trace
 from tilewright.lowering import driver, math_functions, pipelines, small_floats
-from tilewright.lowering.gpu import gathered, grouped, kernel, nibbles, spirv, threads, whole_rows
+from tilewright.lowering.gpu import decisions, gathered, grouped, kernel, nibbles, spirv, threads, whole_rows
 from tilewright.lowering.gpu.strategies import STRATEGIES, able, decided
 from tilewright.mlir import ir
 from tilewright.payload import matmul
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.row_pass import RowPass
+from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
-__all__ = ["STRATEGIES", "Assembled", "GpuStages", "able", "assemble", "build", "check", "tool"]
+__all__ = ["STRATEGIES", "Assembled", "GpuStages", "able", "assemble", "build", "check", "compiled", "tool"]
 
 
 def check(spec: MatmulSpec, target: GpuTarget) -> None:
@@ -45,63 +46,109 @@ def check(spec: MatmulSpec, target: GpuTarget) -> None:
 def build(
     spec: MatmulSpec,
     target: GpuTarget,
-    strategy: str,
+    schedule: str | Plan,
     parameters: Mapping[str, int],
     *,
     aligned: bool = False,
     boxed: bool = True,
 ) -> GpuStages:
-    """Compiles `spec` to PTX by a strategy, with its sizes overridden by name.
+    """Compiles `spec` by a strategy, or under a schedule of the user's.
 
-    The kernel takes operands of any extents, whatever `spec` says of them. `aligned` says that rows of A and B start at multiples
-    of 16 bytes, `boxed` that those of C do.
+    The kernel takes operands of any extents, whatever `spec` says of them. `parameters` are sizes that override the strategy's, or, of
+    a user's schedule, those of the strategy that would be chosen, which it is given. `aligned` says that rows of A and B start at
+    multiples of 16 bytes, `boxed` that those of C do.
 
     Raises:
         SpecError: The spec asks for what this release does not do on GPUs.
-        ScheduleError: The strategy is unknown, does not do this product, or does not fit.
+        ScheduleError: The strategy is unknown, does not do this product, or does not fit; or the schedule does not.
         LoweringError: A later stage failed.
     """
     check(spec, target)
     if spec.has_rows:
-        stages = build(spec.inner, target, strategy, parameters, aligned=aligned, boxed=boxed)
+        stages = build(spec.inner, target, schedule, parameters, aligned=aligned, boxed=boxed)
         stages.rows = _rows(spec, target)
         stages.texts |= {f"rows_{name}": text for name, text in stages.rows.texts.items()}
         return stages
-    if strategy not in able(spec, target):
-        raise ScheduleError(
-            f"strategy {strategy!r} for {spec} on {target.name}", expected=f"one of {', '.join(able(spec, target))}"
-        )
-    row = STRATEGIES[strategy]
+    done = able(spec, target)
+    if isinstance(schedule, Plan):
+        plan = replace(schedule, parameters=STRATEGIES[done[-1]].sizes(spec, target, parameters))
+        return gpu_isolated.build(spec, target, plan, _Forms(spec, target).scheduled, aligned=aligned, boxed=boxed)
+    if schedule not in done:
+        raise ScheduleError(f"strategy {schedule!r} for {spec} on {target.name}", expected=f"one of {', '.join(done)}")
+    row = STRATEGIES[schedule]
     sizes = row.sizes(spec, target, parameters)
-    stages = GpuStages(spec, target, strategy, sizes)
-    # Every block, also one that covers all of C, is then a slice that is padded to a tile.
-    finished = spec if spec.fused else replace(spec, epilogue=(_sum(),))
-    read = _with_open_extents(gathered.read_as_a(finished, target) if spec.gathers else finished)
-    finished = _with_open_extents(finished)
+    return compiled(spec, target, schedule, lambda given, _: row.schedule(given, sizes), aligned=aligned, boxed=boxed)
+
+
+class _Forms:
+    """What a product is on its way through the compiler.
+
+    Attributes:
+        finished: The product, of any extents, that ends in an op over its elements.
+        read: The one that the payload is made of.
+        scheduled: The one that the schedule is made for.
+    """
+
+    def __init__(self, spec: MatmulSpec, target: GpuTarget) -> None:
+        """Makes them."""
+        # Every block, also one that covers all of C, is then a slice that is padded to a tile.
+        finished = spec if spec.fused else replace(spec, epilogue=(_sum(),))
+        self.read = _with_open_extents(gathered.read_as_a(finished, target) if spec.gathers else finished)
+        self.finished = _with_open_extents(finished)
+        self.only_gathers = bool(spec.gathers) and len(spec.prologue_a) == 1
+        self.scheduled = replace(self.read, prologue_a=()) if self.only_gathers else self.read
+
+
+def compiled(
+    spec: MatmulSpec,
+    target: GpuTarget,
+    name: str,
+    make: Callable[[MatmulSpec, ir.Context], ir.Module | None],
+    *,
+    aligned: bool,
+    boxed: bool,
+) -> GpuStages:
+    """Compiles `spec`, in this process, under the schedule called `name` that `make` makes. What it has decided is in `sizes`.
+
+    Raises:
+        ScheduleError: The schedule does not fit; the error names its file and line.
+        LoweringError: A later stage failed.
+    """
+    forms = _Forms(spec, target)
+    stages = GpuStages(spec, target, name, None)
     with ir.Context() as context, ir.Location.unknown():
-        module = matmul.build(read, context)
+        module = matmul.build(forms.read, context)
         stages.texts["payload"] = str(module)
-        if grouped.of(finished):
+        if grouped.of(forms.finished):
             grouped.read_one_by_one(module)
-        if spec.gathers and len(spec.prologue_a) == 1:
-            read = gathered.drop_prologue(module, read)
-        schedule = row.schedule(read, sizes)
+        if forms.only_gathers:
+            gathered.drop_prologue(module)
+        schedule = make(forms.scheduled, context)
+        assert schedule is not None, "there is something to schedule on a GPU"
         stages.texts["schedule"] = str(schedule)
-        driver.apply_schedule(module, schedule, finished, name=strategy)
+        driver.apply_schedule(module, schedule, forms.finished, name=name)
         stages.texts["scheduled"] = str(module)
-        driver.run_own_script(module, pipelines.bufferize(), "bufferized")
-        _payload_function(module).attributes["sym_visibility"] = ir.StringAttr.get("private")
-        driver.run_passes(module, pipelines.DROP_RESULT, "bufferized")
-        stages.texts["bufferized"] = str(module)
-        function = _payload_function(module)
-        stages.strategy, sizes = decided(function, finished, target)
-        stages.sizes, row = sizes, STRATEGIES[stages.strategy]
-        with function.location:
-            stages.boxes = tuple(row.share(threads.over_blocks(function), finished, target, sizes, aligned, boxed))
-        _expand(stages, module)
-        kernel.lower_vectors(module, row.lanes(sizes))
-        _BACK_ENDS[target.family](stages, module)
+        try:
+            _lower(stages, module, forms.finished, aligned=aligned, boxed=boxed)
+        except ScheduleError as error:
+            raise driver.located(error, schedule, frozenset(decisions.OPS.values()), name) from None
     return stages
+
+
+def _lower(stages: GpuStages, module: ir.Module, finished: MatmulSpec, *, aligned: bool, boxed: bool) -> None:
+    """From a scheduled payload to code, as its loops say."""
+    target = stages.target
+    driver.run_own_script(module, pipelines.bufferize(), "bufferized")
+    _payload_function(module).attributes["sym_visibility"] = ir.StringAttr.get("private")
+    driver.run_passes(module, pipelines.DROP_RESULT, "bufferized")
+    stages.texts["bufferized"] = str(module)
+    function = _payload_function(module)
+    row, stages.sizes = decided(function, finished, target)
+    with function.location:
+        stages.boxes = tuple(row.share(threads.over_blocks(function), finished, target, stages.sizes, aligned, boxed))
+    _expand(stages, module)
+    kernel.lower_vectors(module, row.lanes(stages.sizes))
+    _BACK_ENDS[target.family](stages, module)
 
 
 def _rows(spec: MatmulSpec, target: GpuTarget) -> GpuStages:
@@ -193,8 +240,12 @@ _BACK_ENDS = MappingProxyType({"nvidia": _to_ptx, "vulkan": _to_spirv, "amd": _t
 
 
 def _payload_function(module: ir.Module) -> ir.Operation:
-    functions = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
-    return next(op for op in functions if ir.StringAttr(op.attributes["sym_name"]).value == ENTRY)
+    for op in module.body.operations:
+        if op.operation.name == "func.func" and ir.StringAttr(op.operation.attributes["sym_name"]).value == ENTRY:
+            return op.operation
+    raise LoweringError(
+        f"no function @{ENTRY}", stage="bufferized", remedy="A schedule must keep the payload's function"
+    )
 
 
 _INTRINSICS = {"fabs": "fabs", "fma": "fma", "copysign": "copysign", "floor": "floor", "rint": "roundeven"}

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.lowering import (
@@ -130,6 +130,21 @@ def _error_at(
     where = None if file else name
     return ScheduleError(
         what, file=file, line=line, transform_op=op.name, payload_op=payload_op, where=where, remedy=remedy
+    )
+
+
+def located(error: ScheduleError, schedule: ir.Module, ops: Collection[str], name: str) -> ScheduleError:
+    """What is wrong with what a schedule called `name` decided, at the first of its transform ops that are called as one of `ops`."""
+    op = _first(schedule, lambda each: each.name in ops)
+    file, line = (None, None) if op is None else source_line(str(op.location))
+    return ScheduleError(
+        error.what,
+        file=file,
+        line=line,
+        transform_op=op and op.name,
+        where=None if file else name,
+        expected=error.expected,
+        remedy=error.remedy,
     )
 
 

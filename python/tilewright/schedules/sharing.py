@@ -80,6 +80,24 @@ def specialize_warp_groups(
     )
 
 
+def specialize_warps(blocks: Handle, *, buffers: int, cluster: int = 1, swapped: bool = False, band: int = 8) -> None:
+    """Lets one warp of a block copy tiles, one multiply them with sums in tensor memory, and four finish the sums.
+
+    What the clauses say is in `tensor_memory.TensorMemoryTile`. Before, as for `share_among_threads`: ``for k: sums += a * b``. After::
+
+        if first warp:
+            for (i, j) in my tiles:
+                for k: await empty[slot];  copy boxes of a and b to slot
+        if second warp:
+            for (i, j) in my tiles:
+                await loaded[buffer]
+                for k: await full[slot];  sums[buffer] += tile_a[slot] * tile_b[slot];  release slot
+        if one of the last four:
+            for (i, j) in my tiles: await summed[buffer];  C[...] = f(sums[buffer]), by boxes;  release buffer
+    """
+    ours.tilewright_specialize_warps(blocks, buffers, cluster=cluster, swapped=swapped, band=band)
+
+
 def pipeline(blocks: Handle, stages: int) -> None:
     """Keeps the tiles of `stages` steps over K of a block in shared memory: one is multiplied while the others are on their way.
 

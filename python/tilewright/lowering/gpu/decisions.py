@@ -21,6 +21,7 @@ OPS: Mapping[str, str] = MappingProxyType(
         "mma_sync": "transform.tilewright.share_among_warps",
         "matrix_cores": "transform.tilewright.share_among_warps",
         "warp_groups": "transform.tilewright.specialize_warp_groups",
+        "tensor_memory": "transform.tilewright.specialize_warps",
     }
 )
 """By kind of sharing, the transform op that decides it."""

@@ -44,14 +44,13 @@ def read_as_a(spec: MatmulSpec, target: GpuTarget) -> MatmulSpec:
     return replace(spec, prologue_a=(plain, *others))
 
 
-def drop_prologue(module: ir.Module, spec: MatmulSpec) -> MatmulSpec:
-    """Drops the op that makes of A what it is; returns the spec without that entry, for which schedules are made."""
+def drop_prologue(module: ir.Module) -> None:
+    """Drops the op that makes of A what it is, where it only gathers rows."""
     (made,) = (
         op for op in half_floats.operations(module.operation) if OWN_BATCH in op.attributes and _matrix(op) == TABLE
     )
     made.results[0].replace_all_uses_with(made.operands[0])
     made.erase()
-    return replace(spec, prologue_a=())
 
 
 def _matrix(op: ir.Operation) -> int:

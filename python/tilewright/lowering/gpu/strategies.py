@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.errors import ScheduleError
-from tilewright.lowering.gpu import decisions, grouped, matrix_cores, warpgroup
+from tilewright.lowering.gpu import decisions, grouped, matrix_cores, tensor_memory, warpgroup
 from tilewright.lowering.gpu.boxes import Box
 from tilewright.lowering.gpu.decisions import Decisions
 from tilewright.lowering.gpu.fma import Fma
@@ -17,18 +17,20 @@ from tilewright.lowering.gpu.mma import MmaSync
 from tilewright.lowering.gpu.mma_types import multiplied
 from tilewright.lowering.gpu.stepping import Stepping
 from tilewright.mlir import ir
-from tilewright.schedules import warpgroup_sizes
+from tilewright.schedules import tensor_memory_sizes, warpgroup_sizes
 from tilewright.schedules.block_tile import with_sizes
 from tilewright.schedules.matrix_cores import WaveTile
 from tilewright.schedules.matrix_cores import matrix_cores as matrix_cores_schedule
 from tilewright.schedules.mma_sync import WarpTile, mma_sync
 from tilewright.schedules.simt import ThreadTile, simt
+from tilewright.schedules.tensor_memory import TensorMemoryTile
+from tilewright.schedules.tensor_memory import tensor_memory as tensor_memory_schedule
 from tilewright.schedules.warpgroup import WarpGroupTile
 from tilewright.schedules.warpgroup import warpgroup as warpgroup_schedule
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
-Sizes = ThreadTile | WarpTile | WarpGroupTile | WaveTile
+Sizes = ThreadTile | WarpTile | WarpGroupTile | WaveTile | TensorMemoryTile
 """The sizes of a strategy."""
 
 
@@ -83,7 +85,13 @@ def _matrix_cores(
 ) -> Sequence[Box]:
     types = spec.a_type.name, spec.b_type.name
     instruction = matrix_cores.instructions(target)[types[0]]
-    Stepping(loop, matrix_cores.MatrixCores(sizes, *types, instruction), aligned=aligned, groups=grouped.of(spec), gathers=spec.gathers).run()
+    Stepping(
+        loop,
+        matrix_cores.MatrixCores(sizes, *types, instruction),
+        aligned=aligned,
+        groups=grouped.of(spec),
+        gathers=spec.gathers,
+    ).run()
     return ()
 
 
@@ -150,6 +158,18 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
             needs="wgmma",
             unaligned="mma_sync",
         ),
+        "tensor_memory": Strategy(
+            sizes=tensor_memory_sizes.sizes,
+            schedule=tensor_memory_schedule,
+            kind="tensor_memory",
+            decided=lambda found, target: found.made(TensorMemoryTile),
+            check=lambda spec, target, sizes: None,
+            share=tensor_memory.share,
+            lanes=lambda sizes: 2,
+            does=tensor_memory.does,
+            needs="tcgen05",
+            unaligned="mma_sync",
+        ),
     }
 )
 """The strategies by name, the most general one first."""
@@ -164,7 +184,7 @@ def able(spec: MatmulSpec, target: GpuTarget) -> list[str]:
     ]
 
 
-def decided(function: ir.Operation, spec: MatmulSpec, target: GpuTarget) -> tuple[str, Sizes]:
+def decided(function: ir.Operation, spec: MatmulSpec, target: GpuTarget) -> tuple[Strategy, Sizes]:
     """The strategy that a schedule has decided on, and its sizes, from the loops of a bufferised function.
 
     Raises:
@@ -172,12 +192,11 @@ def decided(function: ir.Operation, spec: MatmulSpec, target: GpuTarget) -> tupl
         LoweringError: There is no loop over blocks.
     """
     found = decisions.of(function)
-    name, row = next((name, row) for name, row in STRATEGIES.items() if row.kind == found.kind)
-    if name not in able(spec, target):
-        others = (decisions.OPS[STRATEGIES[each].kind] for each in able(spec, target))
-        raise ScheduleError(
-            f"{found.kind} do not multiply {spec} on {target.name}", expected=f"{' or '.join(dict.fromkeys(others))}"
-        )
+    done = {STRATEGIES[name].kind: STRATEGIES[name] for name in able(spec, target)}
+    if found.kind not in done:
+        ops = dict.fromkeys(decisions.OPS[kind] for kind in done)
+        raise ScheduleError(f"{found.kind} cannot do {spec} on {target.name}", expected=" or ".join(ops))
+    row = done[found.kind]
     sizes = row.decided(found, target)
     row.check(spec, target, sizes)
-    return name, sizes
+    return row, sizes
