@@ -86,7 +86,7 @@ def compile(
             `Kernel.metadata` says; and a call no more than OpenMP then grants its caller.
         schedule: None to have a strategy chosen; a strategy's name; a function ``(spec, target, parameters)`` that returns
             a transform module; or a .py or .mlir file. What a user gives is compiled in a child process.
-        parameters: Sizes of the schedule that override the model's, by name ("mr", "nr", "mc", "nc", "kc").
+        parameters: Sizes of the schedule that override the model's, by name ("mr", "nr", "mc", "nc", "kc"; a GPU's strategies have others).
         cache: Whether the disk cache is read and written.
         vector_length: Bits of the scalable vectors (SVE's) in the emulator that runs the kernel; None: as many as the target's
             machines have. The kernel is the same for every length.
@@ -186,8 +186,6 @@ def _for_gpu(
 
     if check(threads, "compile") > 1:
         raise SpecError(f"{threads} threads for {target.name}", where="compile", expected="1: a GPU has its own")
-    if schedule is not None and not isinstance(schedule, str):
-        raise ScheduleError(f"a schedule of one's own for {target.name}", expected="a strategy's name")
     return cast("Kernel", gpu.compile(spec, target, schedule, parameters, cache=cache))
 
 

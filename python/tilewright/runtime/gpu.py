@@ -15,6 +15,8 @@ from tilewright.runtime import gpu_call, gpu_forms
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
 from tilewright.runtime.kernel import Metadata
 from tilewright.runtime.vulkan import Shader
+from tilewright.schedules import make
+from tilewright.schedules.plan import Schedule
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import EMULATED, GpuTarget
 from tilewright.version import VERSION
@@ -33,7 +35,7 @@ _EMULATED_PROCESSORS = 4
 def compile(
     spec: MatmulSpec,
     target: GpuTarget,
-    schedule: str | None = None,
+    schedule: Schedule = None,
     parameters: Mapping[str, int] | None = None,
     *,
     cache: bool = False,
@@ -43,34 +45,43 @@ def compile(
     Args:
         spec: What to compute; extents m and n may differ from call to call whatever it says of them.
         target: The GPU, and on what its kernels run.
-        schedule: A strategy's name; None to have one chosen.
+        schedule: A strategy's name; None to have one chosen; or the user's: a function ``(spec, target, parameters)`` that returns a
+            transform module, or a .py or .mlir file. A function is called with a spec of open extents, which is what the kernel is for,
+            and the sizes of the strategy that would be chosen.
         parameters: Sizes of the strategy that override the usual ones, by name.
         cache: Whether the disk cache is read and written.
 
     Raises:
         SpecError: The spec asks for what this release does not do on GPUs.
         TargetError: The target has no such device.
-        ScheduleError: The strategy is unknown or does not fit, or a size is wrong.
+        ScheduleError: The strategy is unknown or does not fit, or a size is wrong; or the user's schedule is.
         LoweringError: A stage failed.
     """
     if target.device and (target.family, target.device) not in _RUNNERS:
         raise TargetError(f"device {target.device!r} for {target.name}", expected="none: it runs shaders itself")
     sizes = parameters or {}
 
+    plan = None if schedule is None or (isinstance(schedule, str) and not make.is_file(schedule)) else make.own(schedule)
+
     def build(aligned: bool, boxed: bool) -> GpuStages:
         from tilewright.emit import gpu
 
         gpu.check(spec, target)
-        name = gpu.able(spec, target)[-1] if schedule is None else schedule
+        if plan is not None:
+            return gpu.build(spec, target, plan, sizes, aligned=aligned, boxed=boxed)
+        name = gpu.able(spec, target)[-1] if schedule is None else str(schedule)
         other = name if aligned or name not in gpu.STRATEGIES else gpu.STRATEGIES[name].unaligned
         given = sizes if other == name else {}
         return gpu.build(spec, target, other, given, aligned=aligned, boxed=boxed)
 
     def find(aligned: bool, boxed: bool) -> GpuStages:
         form = aligned, boxed
-        return gpu_forms.cached(spec, target, repr(schedule), sizes, form, lambda: build(*form))
+        said = repr(schedule) if plan is None else str(plan.text)
+        return gpu_forms.cached(spec, target, said, sizes, form, lambda: build(*form))
 
-    return GpuKernel(find if cache else build, build)
+    # What a function makes is not known without calling it.
+    is_known = plan is None or plan.text is not None
+    return GpuKernel(find if cache and is_known else build, build, own=plan is not None)
 
 
 class GpuKernel:
@@ -81,12 +92,16 @@ class GpuKernel:
     are compiled when they are first needed.
     """
 
-    def __init__(self, find: Callable[[bool, bool], GpuStages], build: Callable[[bool, bool], GpuStages]) -> None:
+    def __init__(
+        self, find: Callable[[bool, bool], GpuStages], build: Callable[[bool, bool], GpuStages], *, own: bool = False
+    ) -> None:
         """Makes a kernel of what `find` gives, for aligned A and B (True) or others, and an aligned result or another one.
 
-        `build` compiles it with the texts of all stages.
+        `build` compiles it with the texts of all stages. Under a schedule of the user's `own` there is no other one for operands that
+        it is not for.
         """
         start = time.perf_counter()
+        self._own = own
         self._build, self._find = build, find
         self._forms = {(True, True): find(True, True)}
         self._seconds = time.perf_counter() - start
@@ -99,6 +114,13 @@ class GpuKernel:
 
     def _form(self, key: tuple[bool, bool]) -> GpuStages:
         if key not in self._forms:
+            if self._own and self._stages.boxes and not key[0]:
+                raise OperandError(
+                    f"rows do not start at multiples of {gpu_call.ALIGNMENT} bytes, and {self.metadata.schedule} copies boxes of them",
+                    operand="a or b",
+                    expected="rows that do",
+                    remedy="Pad the rows, or let the schedule share tiles among warps or threads",
+                )
             self._forms[key] = self._find(*key)
         return self._forms[key]
 

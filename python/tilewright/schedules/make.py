@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -67,26 +68,40 @@ def make(
             where="deterministic=True",
             expected=f"None, or a strategy: {', '.join(select.STRATEGIES)}",
         )
-    sizes = select.choose(spec, target, parameters, threads).parameters
+    if isinstance(schedule, str) and not is_file(schedule):
+        select.row(schedule)  # raises: it is no strategy either
+    return replace(own(schedule), parameters=select.choose(spec, target, parameters, threads).parameters, threads=threads)
+
+
+def is_file(schedule: Schedule) -> bool:
+    """Whether a schedule is a file's, by its name."""
+    return isinstance(schedule, str | Path) and Path(schedule).suffix in (".py", ".mlir")
+
+
+def own(schedule: Schedule) -> Plan:
+    """The plan of a schedule of the user's, a function or a file, which still lacks the sizes that it is given.
+
+    Raises:
+        ScheduleError: It is neither, or cannot be read.
+    """
     if callable(schedule):
-        return Plan(getattr(schedule, "__qualname__", repr(schedule)), sizes, schedule, trusted=False, threads=threads)
-    if isinstance(schedule, str | Path):
-        return _from_file(Path(schedule), sizes, threads)
+        return Plan(getattr(schedule, "__qualname__", repr(schedule)), None, schedule, trusted=False)
+    if is_file(schedule):
+        return _from_file(Path(str(schedule)))
+    what = repr(schedule) if isinstance(schedule, str | Path) else type(schedule).__name__
     raise ScheduleError(
-        f"schedule is a {type(schedule).__name__}", expected="a strategy's name, a function, or a .py or .mlir file"
+        f"schedule is a {what}", expected="a strategy's name, a function, or a .py or .mlir file"
     )
 
 
-def _from_file(path: Path, sizes: select.Blocking, threads: int) -> Plan:
-    if path.suffix not in (".py", ".mlir"):
-        select.row(str(path))  # raises: it is no strategy either
+def _from_file(path: Path) -> Plan:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as e:
         reason = e.strerror if isinstance(e, OSError) else "not UTF-8 text"
         raise ScheduleError(f"cannot read the schedule: {reason}", where=str(path), expected="a text file") from None
     if path.suffix == ".mlir":
-        return Plan(str(path), sizes, text=text, trusted=False, threads=threads)
+        return Plan(str(path), None, text=text, trusted=False)
     try:
         function = runpy.run_path(str(path)).get(FUNCTION)
     except (Exception, SystemExit) as e:  # whatever the user's file raises
@@ -96,7 +111,7 @@ def _from_file(path: Path, sizes: select.Blocking, threads: int) -> Plan:
         raise ScheduleError(
             f"no function {FUNCTION}", where=str(path), expected=f"def {FUNCTION}(spec, target, parameters)"
         )
-    return Plan(str(path), sizes, cast("select.Strategy", function), trusted=False, threads=threads)
+    return Plan(str(path), None, cast("select.Strategy", function), trusted=False)
 
 
 def _place_of(error: BaseException, path: Path) -> tuple[str | Path, int | None]:

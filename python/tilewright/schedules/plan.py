@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ScheduleError, SpecError
 from tilewright.schedules import select
 from tilewright.schedules.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+from tilewright.targets.gpu import GpuTarget
 
 if TYPE_CHECKING:
     from tilewright.mlir import ir
@@ -75,7 +76,8 @@ class Plan:
 
     Attributes:
         name: The strategy's name, or the user's function or file.
-        parameters: The sizes that the strategy gets; None for a product without arithmetic.
+        parameters: The sizes that the strategy gets, on a GPU those of the strategy that would be chosen; None for a product without
+            arithmetic.
         strategy: The user's function that makes the module; None for one of ours, which is found by name when it is needed.
         text: The text of a .mlir schedule; otherwise None.
         trusted: Whether it is ours, so that it may run inside this process.
@@ -85,14 +87,14 @@ class Plan:
     """
 
     name: str
-    parameters: Blocking | None
+    parameters: Blocking | Any | None
     strategy: select.Strategy | None = None
     text: str | None = None
     trusted: bool = True
     threads: int = 1
     cases: tuple[Case, ...] = ()
 
-    def module(self, spec: MatmulSpec, target: Target, context: ir.Context) -> ir.Module | None:
+    def module(self, spec: MatmulSpec, target: Target | GpuTarget, context: ir.Context) -> ir.Module | None:
         """Makes the transform module in `context`; None when there is nothing to schedule.
 
         Raises:
