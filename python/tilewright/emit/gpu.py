@@ -16,7 +16,7 @@ from tilewright.emit.ptxas import Assembled, assemble, tool
 from tilewright.entries import Epilogue
 from tilewright.errors import LoweringError, ScheduleError, SpecError
 from tilewright.expressions import trace
-from tilewright.lowering import driver, math_functions, pipelines, small_floats
+from tilewright.lowering import double_functions, driver, math_functions, pipelines, small_floats
 from tilewright.lowering.gpu import decisions, gathered, grouped, kernel, nibbles, spirv, threads, whole_rows
 from tilewright.lowering.gpu.strategies import STRATEGIES, able, decided
 from tilewright.mlir import ir
@@ -174,7 +174,10 @@ def _expand(stages: GpuStages, module: ir.Module) -> None:
     small_floats.expand(function, target)
     if target.least_bits == 8:
         nibbles.take_apart(function)
-    if math_functions.expand(module.operation, target):
+    left = math_functions.expand(module.operation, target)
+    if left and target.least_bits == 8:
+        left = double_functions.expand(module.operation, target)
+    if left:
         raise LoweringError(
             "functions of f64 elements", stage="threads", expected="those of f32", remedy="Compute in f32"
         )

@@ -99,19 +99,20 @@ class Numbers:
     def __init__(self, kind: ir.Type, target: Target | GpuTarget) -> None:
         """Takes the type of the numbers, and what computes with them."""
         self.floats = kind
-        i32 = ir.IntegerType.get_signless(32)
-        self.integers: ir.Type = i32
+        self._float = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
+        self._integer = ir.IntegerType.get_signless(ir.FloatType(self._float).width)
+        self.integers: ir.Type = self._integer
         if isinstance(kind, ir.VectorType):
-            self.integers = ir.VectorType.get(kind.shape, i32, scalable=kind.scalable_dims)
+            self.integers = ir.VectorType.get(kind.shape, self._integer, scalable=kind.scalable_dims)
         self._fused = target.architecture != "x86_64" or "fma" in target.features
 
     def number(self, value: float) -> ir.Value:
         """A constant, in each element."""
-        return self._constant(self.floats, ir.FloatAttr.get(ir.F32Type.get(), value))
+        return self._constant(self.floats, ir.FloatAttr.get(self._float, value))
 
     def integer(self, value: int) -> ir.Value:
-        """The same of 32-bit integers."""
-        return self._constant(self.integers, ir.IntegerAttr.get(ir.IntegerType.get_signless(32), value))
+        """The same of integers as wide as the numbers."""
+        return self._constant(self.integers, ir.IntegerAttr.get(self._integer, value))
 
     def _constant(self, kind: ir.Type, value: ir.Attribute) -> ir.Value:
         return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, value) if kind != value.type else value)
