@@ -17,16 +17,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="the bundle, of tilewright bench --card")
     parser.add_argument("--budget", type=float, help="seconds after which no further step begins")
     parser.add_argument("--report", type=Path, help="write what all runs so far measured as a page in Markdown")
+    parser.add_argument("--records", type=Path, help="write further records there, not into the folder, and read both")
     given = parser.parse_args(arguments)
 
     def tell(done: int, total: int, what: str) -> None:
         print(f"[{done}/{total}] {what}", file=sys.stderr, flush=True)  # noqa: T201 - it is a program
 
     try:
-        records = measure.run(given.folder, given.budget, tell)
+        records = measure.run(given.folder, given.budget, tell, to=given.records)
     except TilewrightError as error:
         print(error, file=sys.stderr)  # noqa: T201 - likewise
-        return 2
+        records = measure.read_file(given.records or given.folder / measure.RECORDS)
+        if not records:
+            return 2
     if given.report is not None:
         given.report.write_text(page.markdown(records, f"python -m tilewright.bench.card {given.folder}"))
     wrong = page.failures(records)

@@ -4,8 +4,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import os
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, fields
+from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
 PLAN = "plan.json"
 _SIZES = ("bm", "bn", "threads", "blocks", "cluster", "split")
 """What a launch takes of a strategy's sizes."""
+_FEW_KERNELS = 4
+"""So many are compiled faster than further processes begin."""
 _WHOLE = 4
 """Whole numbers of operands are at most this: products of them are exact in every type, sums of a thousand in every order."""
 
@@ -42,14 +49,10 @@ def make(folder: Path, progress: Callable[[int, int, str], object] = lambda done
     folder.mkdir(parents=True, exist_ok=True)
     steps = list({step.key: step for step in _steps()}.values())
     kernels = list(dict.fromkeys(kernel for step in steps for kernel in step.kernels))
-    failures: list[str] = []
-    for number, kernel in enumerate(kernels):
-        progress(number, len(kernels), kernel.key)
-        if not _is_current(folder / f"{kernel.key}.json"):
-            try:
-                _compile(folder, kernel, exact=any(step.kind == "layout" and kernel in step.kernels for step in steps))
-            except TilewrightError as e:
-                failures.append(f"{kernel.key}: {e}")
+    compared = {kernel for step in steps if step.kind == "layout" for kernel in step.kernels}
+    wanted = [(kernel, kernel in compared) for kernel in kernels if not _is_current(folder / f"{kernel.key}.json")]
+    failures = list(_compiled(folder, wanted, len(kernels), progress))
+    failures += _spilled(folder, kernels)
     made = {kernel for kernel in kernels if (folder / f"{kernel.key}.cubin").exists()}
     kept = [(step, [kernel for kernel in step.kernels if kernel in made]) for step in steps]
     texts = [
@@ -62,17 +65,57 @@ def make(folder: Path, progress: Callable[[int, int, str], object] = lambda done
     return failures
 
 
+def _compiled(
+    folder: Path,
+    wanted: Sequence[tuple[Kernel, bool]],
+    total: int,
+    progress: Callable[[int, int, str], object],
+) -> Iterator[str]:
+    """Compiles kernels, in processes where there are many; a line for each that could not be."""
+    done = total - len(wanted)
+    progress(done, total, "")
+    if len(wanted) <= _FEW_KERNELS:
+        for kernel, exact in wanted:
+            progress(done, total, kernel.key)
+            yield from filter(None, [_tried(folder, kernel, exact)])
+            done += 1
+        return
+    # Not forked: MLIR's threads are not.
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        under_way = {pool.submit(_tried, folder, kernel, exact): kernel for kernel, exact in wanted}
+        for future in as_completed(under_way):
+            done += 1
+            progress(done, total, under_way[future].key)
+            yield from filter(None, [future.result()])
+
+
+def _tried(folder: Path, kernel: Kernel, exact: bool) -> str:
+    """Compiles a kernel; a line if that fails."""
+    try:
+        _compile(folder, kernel, exact=exact)
+    except TilewrightError as e:
+        return f"{kernel.key}: {' '.join(str(e).split())}"
+    return ""
+
+
+def _spilled(folder: Path, kernels: Sequence[Kernel]) -> Iterator[str]:
+    """A line for each kernel whose registers do not hold what it needs."""
+    for kernel in kernels:
+        file = folder / f"{kernel.key}.json"
+        spilled = json.loads(file.read_text())["spill_bytes"] if file.exists() else 0
+        if spilled:
+            yield f"{kernel.key}: {spilled} bytes are spilled"
+
+
 def _steps() -> Iterator[Step]:
     """Every step, with the kernels that it takes: those of the model for its shape, and the candidates."""
     yield from plan.layouts()
     yield from plan.checks()
-    for epilogue in ("", plan.FUSED):
-        types = plan.TIMED if not epilogue else ("bf16",)
-        for name, layout, shape, _ in plan.timings(epilogue, types):
-            candidates = (*plan.CANDIDATES, *(plan.FEW_ROWS if shape.m <= plan.FEW else ()))
-            every = [_modelled(name, layout, shape, epilogue)]
-            every += [_of_sizes(name, layout, dict(each), epilogue) for each in candidates]
-            yield Step("time", shape, tuple(dict.fromkeys(each for each in every if each is not None)))
+    for name, layout, shape, epilogue in plan.timings():
+        every = [_modelled(name, layout, shape, epilogue)]
+        for each in plan.FEW_ROWS if shape.m <= plan.FEW else plan.CANDIDATES:
+            every.append(_of_sizes(name, layout, dict(each), epilogue))
+        yield Step("time", shape, tuple(dict.fromkeys(each for each in every if each is not None)))
 
 
 def _modelled(types: str, layout: str, shape: Shape, epilogue: str) -> Kernel | None:
@@ -110,17 +153,26 @@ def _compile(folder: Path, kernel: Kernel, *, exact: bool) -> None:
 
     target = targets.gpu(plan.TARGET)
     assert target is not None, "it is a GPU"
+    start = time.perf_counter()
     compiled = gpu.compile(kernel.spec, target, kernel.strategy, dict(kernel.sizes))
     form, assembled = compiled._form((True, True)), compiled.assembled()
+    seconds = time.perf_counter() - start
     (folder / f"{kernel.key}.cubin").write_bytes(assembled.cubin)
+    (folder / f"{kernel.key}.ptx.z").write_bytes(zlib.compress(form.texts["ptx"].encode()))
     if exact:
         shape = next(step.shape for step in plan.layouts())
         a, b = whole_numbers(kernel, shape)
         emulated = gpu.compile(kernel.spec, target.on("emulated"), kernel.strategy, dict(kernel.sizes))
         np.savez_compressed(folder / f"{kernel.key}.npz", c=emulated(a, b))
-    about = {"version": VERSION, **described(form)}
+    about = {"version": VERSION, **described(form), "seconds": seconds}
     about |= {"registers": assembled.registers, "spill_bytes": assembled.spill_bytes}
+    # Last: what is there with this file is complete.
     (folder / f"{kernel.key}.json").write_text(json.dumps(about, indent=1) + "\n")
+
+
+def read_expected(folder: Path, kernel: Kernel) -> np.ndarray[Any, Any]:
+    """What the emulator computed."""
+    return np.load(folder / f"{kernel.key}.npz")["c"]
 
 
 def described(form: GpuStages) -> dict[str, Any]:
@@ -136,6 +188,8 @@ def read_form(folder: Path, kernel: Kernel) -> Any:  # noqa: ANN401 - what `card
     boxes = tuple(SimpleNamespace(**{**each, "shape": tuple(each["shape"])}) for each in about["boxes"])
     return SimpleNamespace(
         cubin=(folder / f"{kernel.key}.cubin").read_bytes(),
+        # What the driver assembles where it is older than the assembler.
+        binary=zlib.decompress((folder / f"{kernel.key}.ptx.z").read_bytes()),
         sizes=SimpleNamespace(**about["sizes"]),
         boxes=boxes,
         shared_bytes=about["shared_bytes"],

@@ -4,10 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import exp, log
+from types import MappingProxyType
 from typing import Any
 
+from tilewright.bench.card import aims, plan, tuned
+from tilewright.dtypes import dtype
+
 Record = Mapping[str, Any]
+_OURS = "tilewright"
+_CYCLE: Mapping[str, int] = MappingProxyType({"bf16": 4096, "f16": 4096, "f8E4M3FN": 8192, "i8": 8192, "tf32": 2048})
+"""Operations of a multiprocessor's matrix units in a cycle. Source: NVIDIA, "H100 Tensor Core GPU Architecture", peak rates over
+multiprocessors and clock."""
 
 
 def markdown(records: Sequence[Record], command: str) -> str:
@@ -23,9 +30,12 @@ def markdown(records: Sequence[Record], command: str) -> str:
                 "# Measured on a card",
                 "",
                 *_facts(records, command),
+                *_aims(records),
+                *_broken(records),
                 *_layouts(records),
                 *_checks(records),
                 *_times(records),
+                *tuned.section(records),
             ]
         )
         + "\n"
@@ -39,8 +49,34 @@ def failures(records: Sequence[Record]) -> list[str]:
         if "error" in each:
             found.append(f"{each['step']}: {each['error']}")
         elif each.get("right") is False:
-            found.append(f"{each['step']}: {each['wrong']} of {each['elements']} elements are wrong")
+            found.append(f"{each['step']}: {_wrong(each)}")
+        # A peer that does not do something is no failure of ours.
+        own = {name: text for name, text in each.get("failures", {}).items() if name.startswith(_OURS)}
+        found += [f"{each['step']}: {name}: {text}" for name, text in own.items()]
     return found
+
+
+def _wrong(record: Record) -> str:
+    """What is wrong with a result."""
+    text = f"{record['wrong']} of {record['elements']} elements are wrong"
+    if "rel_error" in record:
+        text += f", relative error {record['rel_error']:.1e}"
+    return text if record.get("intact", True) else f"{text}, and bytes beside the operands were written"
+
+
+def _aims(records: Sequence[Record]) -> Iterator[str]:
+    yield from ("", "## What is aimed at", "", "Ratios are to the better one of cuBLASLt and torch.", "")
+    yield from ("| | wanted | measured | verdict |", "|---|---|---|---|")
+    for row in aims.verdicts(records):
+        yield f"| {' | '.join(row)} |"
+
+
+def _broken(records: Sequence[Record]) -> Iterator[str]:
+    some = [each for each in records if each["kind"] == "broken"]
+    if some:
+        yield from ("", "## What ended its process", "", "| what | at | what is known |", "|---|---|---|")
+        for each in some:
+            yield f"| {each['what']} | {each['at']} | {each['error']} |"
 
 
 def _facts(records: Sequence[Record], command: str) -> Iterator[str]:
@@ -84,7 +120,8 @@ def _checks(records: Sequence[Record]) -> Iterator[str]:
         yield from ("| kernel | M×N×K | wrong | relative error |", "|---|---|---:|---:|")
         for each in some:
             error = f"{each['rel_error']:.1e}" if "rel_error" in each else each.get("error", "")
-            yield f"| {each.get('kernel', each['step'])} | {each['shape']} | {each.get('wrong', '')} | {error} |"
+            beside = "" if each.get("intact", True) else ", and bytes beside"
+            yield f"| {each.get('kernel', each['step'])} | {each['shape']} | {each.get('wrong', '')}{beside} | {error} |"
 
 
 def _times(records: Sequence[Record]) -> Iterator[str]:
@@ -93,27 +130,46 @@ def _times(records: Sequence[Record]) -> Iterator[str]:
         if each["kind"] == "time" and "rates" in each:
             groups.setdefault((each["types"], each["layout"], each["epilogue"]), []).append(each)
     for (types, layout, epilogue), members in groups.items():
-        names = list(dict.fromkeys(name for each in members for name in each["rates"] if name != "tilewright"))
+        names = list(dict.fromkeys(name for each in members for name in each["rates"] if name != _OURS))
         yield from ("", f"## {types}, {layout}{f', {epilogue}' if epilogue else ''}", "")
-        yield f"| M×N×K | TFLOP/s | p20–p80 | {''.join(f'÷ {name} | ' for name in names)}by the model's sizes | sizes |"
+        yield f"| M×N×K | TFLOP/s | p20–p80 | {''.join(f'÷ {name} | ' for name in names)}of the roofline | sizes |"
         yield f"|---|---:|---:|{'---:|' * len(names)}---:|---|"
         for each in members:
-            own = each["rates"]["tilewright"]
+            own = each["rates"][_OURS]
             ratios = "".join(f"{_ratio(each, name)} | " for name in names)
-            sizes = " ".join(f"{name}={size}" for name, size in each["sizes"].items() if size)
-            model = "" if each["modelled"] is None else f"{each['modelled']:.1f}"
-            yield f"| {each['shape']} | {own['tflops']:.1f} | {own['p20']:.1f}–{own['p80']:.1f} | {ratios}{model} | {sizes} |"
+            sizes = tuned.words(each["sizes"])
+            yield f"| {each['shape']} | {own['tflops']:.1f} | {own['p20']:.1f}–{own['p80']:.1f} | {ratios}{_share(each)} | {sizes} |"
         yield ""
         for name in names:
             found = [
-                each["rates"]["tilewright"]["tflops"] / each["rates"][name]["tflops"]
+                each["rates"][_OURS]["tflops"] / each["rates"][name]["tflops"]
                 for each in members
                 if name in each["rates"]
             ]
-            mean = exp(sum(map(log, found)) / len(found))
-            yield f"- {name}: geometric mean {mean:.2f}, worst {min(found):.2f}, {len(found)} shapes"
+            yield f"- {name}: geometric mean {aims.mean(found):.2f}, worst {min(found):.2f}, {len(found)} shapes"
+    absent = {
+        f"{name.partition(' ')[0]}, {each['types']}: {text}": None
+        for each in records
+        if "types" in each
+        for name, text in each.get("failures", {}).items()
+        if not name.startswith(_OURS)
+    }
+    if absent:
+        yield from ("", "## What peers do not do", "", *(f"- {text}" for text in absent))
 
 
 def _ratio(record: Record, name: str) -> str:
     rates = record["rates"]
-    return f"{rates['tilewright']['tflops'] / rates[name]['tflops']:.2f}" if name in rates else ""
+    return f"{rates[_OURS]['tflops'] / rates[name]['tflops']:.2f}" if name in rates else ""
+
+
+def _share(record: Record) -> str:
+    """What our kernel has of what the matrix units, at the clock that was seen, and the memory, as copies go, allow."""
+    clock, row = str(record.get("clocks.sm", "")).partition(" ")[0], plan.TYPES[record["types"]]
+    if not clock.isdigit() or not record.get("copy_bytes_a_second"):
+        return ""
+    m, n, k = map(int, record["shape"].split("x"))
+    peak = record["processors"] * int(clock) * 1e6 * _CYCLE[record["types"]]
+    bytes_ = (m * k + k * n) * dtype(row.a).bits // 8 + m * n * dtype(row.c).bits // 8
+    least = max(2 * m * n * k / peak, bytes_ / record["copy_bytes_a_second"])
+    return f"{least * record['rates'][_OURS]['tflops'] * 1e12 / (2 * m * n * k):.0%}"

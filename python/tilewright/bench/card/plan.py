@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 
@@ -71,22 +71,39 @@ _MODES: tuple[Mapping[str, int], ...] = (
     {"bm": 16, "bn": 128, "swapped": 1, "split": 2},
 )
 """The other ways of `warpgroup`, each of which has waits and fences of its own."""
+_WIDE = {"bm": 128, "bn": 256, "consumers": 2}
 CANDIDATES: tuple[Mapping[str, int], ...] = (
-    {"bm": 128, "bn": 256, "consumers": 2, "cluster": 2},
-    {"bm": 128, "bn": 256, "consumers": 2},
+    {**_WIDE, "cluster": 2},
+    {**_WIDE, "cluster": 2, "band": 4},
+    {**_WIDE, "cluster": 2, "band": 16},
+    _WIDE,
+    {"bm": 256, "bn": 128, "consumers": 2, "cluster": 2},
+    {"bm": 128, "bn": 192, "consumers": 2, "cluster": 2},
     {"bm": 128, "bn": 128, "consumers": 2, "cluster": 2},
+    {"bm": 128, "bn": 128, "consumers": 2, "cluster": 2, "band": 16},
+    {"bm": 128, "bn": 128, "consumers": 2},
+    {"bm": 128, "bn": 128, "consumers": 2, "split": 2},
     {"bm": 128, "bn": 128, "pingpong": 1},
     {"bm": 64, "bn": 256, "pingpong": 1},
+    {"bm": 64, "bn": 128, "pingpong": 1, "cluster": 2},
     {"bm": 64, "bn": 128, "consumers": 1},
+    {"bm": 64, "bn": 128, "consumers": 1, "split": 4},
 )
-"""Sizes of `warpgroup` that are tried beside those of its model."""
+"""Sizes of `warpgroup` that are tried beside those of its model, of products of more than `FEW` rows."""
 FEW_ROWS: tuple[Mapping[str, int], ...] = (
+    {"swapped": 1, "bm": 16, "bn": 128},
+    {"swapped": 1, "bm": 16, "bn": 128, "split": 2},
     {"swapped": 1, "bm": 16, "bn": 128, "split": 4},
+    {"swapped": 1, "bm": 16, "bn": 128, "split": 8},
+    {"swapped": 1, "bm": 16, "bn": 64, "consumers": 1, "split": 4},
+    {"swapped": 1, "bm": 32, "bn": 128, "split": 4},
+    {"swapped": 1, "bm": 64, "bn": 128, "split": 2},
     {"swapped": 1, "bm": 64, "bn": 128, "split": 4},
 )
-"""Further ones for products of at most `FEW` rows."""
+"""Those of products of at most so many."""
 FEW = 64
-SQUARES = (8192, 4096, 16384, 2048, 1024)
+_FIRST, _LATER = (8192, 4096), (16384, 2048, 1024)
+"""Edges of cubes."""
 _LLM_ROWS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 
 
@@ -173,19 +190,22 @@ def _small(kind: str) -> Iterator[Kernel]:
         yield Kernel("bf16", "nn", "warpgroup", tuple(sorted(sizes.items())))
 
 
-def shapes() -> Iterator[tuple[str, Shape]]:
-    """What is timed, with its layout: cubes, then the linear layers of language models, whose weights lie along K."""
-    for edge in SQUARES:
-        yield "nn", Shape(edge, edge, edge)
+def timings() -> Iterator[tuple[str, str, Shape, str]]:
+    """Types, layout, shape and epilogue of each measurement: what the aims are about first, then what else is of use."""
+    first, later = ([("nn", Shape(edge, edge, edge)) for edge in edges] for edges in (_FIRST, _LATER))
     pairs = dict.fromkeys((each.n, each.k) for each in suite("llm").shapes)
-    for rows in _LLM_ROWS:
-        for n, k in pairs:
-            yield "nt", Shape(rows, n, k)
-
-
-def timings(epilogue: str = "", types: tuple[str, ...] = TIMED) -> Iterator[tuple[str, str, Shape, str]]:
-    """Types, layout, shape and epilogue of each measurement: the headline ones first."""
-    every = list(shapes())
-    for layout, shape in every:
-        for name in types:
-            yield name, "nt" if name in _ALONG_K else layout, shape, epilogue
+    linear = [("nt", Shape(rows, n, k)) for n, k in pairs for rows in _LLM_ROWS]
+    groups: tuple[tuple[Sequence[str], str, list[tuple[str, Shape]]], ...] = (
+        (("bf16", "f16"), "", first),
+        (("bf16",), "", linear),
+        (("f8E4M3FN",), "", [*first, *linear]),
+        (("bf16",), FUSED, [*first, *linear]),
+        (("f16",), "", linear),
+        (("i8", "tf32"), "", first),
+        (TIMED, "", later),
+        (("i8", "tf32"), "", linear),
+    )
+    for names, epilogue, every in groups:
+        for layout, shape in every:
+            for name in names:
+                yield name, "nt" if name in _ALONG_K else layout, shape, epilogue

@@ -15,7 +15,9 @@ Launch = Callable[[int], object]
 """Launches a contender on one of the sets of operands, by number, on torch's current stream."""
 SAMPLE_SECONDS = 0.004
 """Of a sample at least, so that an event's half microsecond is nothing."""
-_MOST_LAUNCHES = 2000
+QUICK_SECONDS = 0.001
+"""Of one by which the best of several is found."""
+_MOST_LAUNCHES = 1000
 
 
 def sets(bytes_: int, cache_bytes: int) -> int:
@@ -23,33 +25,46 @@ def sets(bytes_: int, cache_bytes: int) -> int:
     return max(2, min(64, math.ceil(2 * cache_bytes / bytes_)))
 
 
-def launches(seconds: float, count: int) -> int:
+def launches(seconds: float, count: int, sample: float = SAMPLE_SECONDS) -> int:
     """How many launches a sample has, of a contender that takes so long; whole turns of `count` sets."""
-    wanted = min(_MOST_LAUNCHES, max(1, math.ceil(SAMPLE_SECONDS / seconds)))
+    wanted = min(_MOST_LAUNCHES, max(1, math.ceil(sample / seconds)))
     return math.ceil(wanted / count) * count
 
 
-def graph(torch: Any, launch: Launch, count: int) -> Callable[[], float]:  # noqa: ANN401 - the library
-    """A function that takes a sample: seconds of one launch. It has run once."""
+def graph(torch: Any, launch: Launch, count: int, seconds: float = SAMPLE_SECONDS) -> Callable[[], float]:  # noqa: ANN401 - the library
+    """A function that takes a sample: seconds of one launch. It has run once.
+
+    Args:
+        torch: The library.
+        launch: Launches the contender.
+        count: How many sets of operands there are.
+        seconds: What a sample takes at least.
+    """
     stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
     with torch.cuda.stream(stream):
         for number in range(count):
             launch(number)
         stream.synchronize()
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin, end = _events(torch)
         begin.record(stream)
         for number in range(count):
             launch(number)
         end.record(stream)
+        stream.synchronize()
+        every = launches(max(begin.elapsed_time(end) / 1e3 / count, 1e-7), count, seconds)
+        # Not `torch.cuda.graph`, which collects garbage each time.
+        made = torch.cuda.CUDAGraph()
+        made.capture_begin()
+        try:
+            for number in range(every):
+                launch(number % count)
+        finally:
+            made.capture_end()
     torch.cuda.synchronize()
-    every = launches(max(begin.elapsed_time(end) / 1e3 / count, 1e-7), count)
-    made = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(made):
-        for number in range(every):
-            launch(number % count)
 
     def sample() -> float:
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin, end = _events(torch)
         begin.record()
         made.replay()
         end.record()
@@ -58,6 +73,11 @@ def graph(torch: Any, launch: Launch, count: int) -> Callable[[], float]:  # noq
 
     sample()
     return sample
+
+
+def _events(torch: Any) -> tuple[Any, Any]:  # noqa: ANN401 - the library
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    return begin, end
 
 
 def in_turn(samples: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
