@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What is aimed at on a card, as data, and whether records show that it is met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from typing import Any
+
+from tilewright.bench.card import peers, plan
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """A ratio of our rate to cuBLASLt's, the better one of its own interface and of torch.
+
+    Attributes:
+        what: What is meant, in words.
+        types: A row of `plan.TYPES`.
+        epilogue: That of the kernels; cuBLASLt then has a kernel of its own behind it.
+        cube: The edge of the product; None: the linear layers of `plan.timings`.
+        least: The ratio at least.
+        mean: Whether the geometric mean of the shapes is meant, and not each of them.
+    """
+
+    what: str
+    types: str
+    least: float
+    epilogue: str = ""
+    cube: int | None = None
+    mean: bool = False
+
+    def takes(self, types: str, epilogue: str, shape: str) -> bool:
+        """Whether a measurement belongs to it."""
+        if (types, epilogue) != (self.types, self.epilogue):
+            return False
+        m, n, k = map(int, shape.split("x"))
+        is_cube = m == n == k
+        return is_cube and m == self.cube if self.cube is not None else self.epilogue != "" or not is_cube
+
+
+AIMS = (
+    *(Aim(f"{name}, {edge}³", name, 0.95, cube=edge) for name in ("bf16", "f16") for edge in (4096, 8192)),
+    Aim("bf16, linear layers of language models, geometric mean", "bf16", 0.95, mean=True),
+    Aim("f16, linear layers of language models, geometric mean", "f16", 0.95, mean=True),
+    Aim("bf16, bias and GELU fused, beside cuBLASLt and a kernel behind it, every shape", "bf16", 1.0, plan.FUSED),
+    *(Aim(f"f8E4M3FN, {edge}³", "f8E4M3FN", 0.9, cube=edge) for edge in (4096, 8192)),
+    Aim("f8E4M3FN, linear layers of language models, geometric mean", "f8E4M3FN", 0.9, mean=True),
+)
+
+
+def ratio(record: Record) -> float | None:
+    """Our rate over the better one of the vendor's; None where that was not measured."""
+    rates = record["rates"]
+    vendor = [rates[name]["tflops"] for name in peers.VENDORS if name in rates]
+    return rates["tilewright"]["tflops"] / max(vendor) if vendor else None
+
+
+def mean(ratios: Sequence[float]) -> float:
+    """The geometric mean."""
+    return exp(sum(map(log, ratios)) / len(ratios))
+
+
+def verdicts(records: Sequence[Record]) -> Iterator[tuple[str, str, str, str]]:
+    """What is aimed at, what is wanted, what was measured, and the verdict, in words."""
+    for kind, what in (
+        ("layout", "the emulator's bits, every kernel"),
+        ("check", "right on random data, every kernel"),
+    ):
+        some = [each for each in records if each["kind"] == kind]
+        right = sum(each.get("right") is True for each in some)
+        wanted = {step.key for step in (plan.layouts() if kind == "layout" else plan.checks())}
+        seen = {each["step"] for each in some} & wanted
+        verdict = "not met" if right < len(some) else "met" if seen == wanted else "not all measured"
+        yield what, f"all {len(wanted)}", f"{right} of {len(some)}", verdict
+    for aim in AIMS:
+        yield aim.what, f"{'≥' if aim.least != 1 else '>'} {aim.least:.2f}", *_verdict(aim, records)
+
+
+def _verdict(aim: Aim, records: Sequence[Record]) -> tuple[str, str]:
+    wanted = {
+        (layout, str(shape))
+        for name, layout, shape, epilogue in plan.timings()
+        if aim.takes(name, epilogue, str(shape))
+    }
+    ratios: dict[tuple[str, str], float] = {}
+    for each in records:
+        if each["kind"] != "time" or "rates" not in each:
+            continue
+        place, found = (each["layout"], each["shape"]), ratio(each)
+        if found is not None and place in wanted and aim.takes(each["types"], each["epilogue"], each["shape"]):
+            ratios[place] = found
+    if not ratios:
+        return "nothing", "not measured"
+    least = min(ratios.values())
+    count = "" if len(wanted) == 1 else f", {len(ratios)} of {len(wanted)} shapes"
+    text = f"{mean([*ratios.values()]):.2f}, worst {least:.2f}{count}" if count else f"{least:.2f}"
+    reached = mean([*ratios.values()]) if aim.mean else least
+    is_met = reached > aim.least if aim.least == 1 else reached >= aim.least
+    if not is_met:
+        return text, "not met"
+    return text, "met" if len(ratios) == len(wanted) else "met so far"

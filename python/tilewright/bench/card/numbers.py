@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Whether a result on a card is right: element by element and as a whole, beside the product in f64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from tilewright.bench.card.peers import Operands
+from tilewright.bench.card.plan import Kernel
+
+_ACCUMULATORS: Mapping[str, float] = MappingProxyType({"f64": 2.0**-53, "tf32": 2.0**-10 + 2.0**-24})
+_SINGLE = 2.0**-24
+_SHORT_SUMS = 2.0**-13 / 32
+"""Of |A||B|, for each of K: instructions sum 8-bit floats, 32 along K, with some 13 bits after the point, which NVIDIA does not say.
+Source: DeepSeek-AI, "DeepSeek-V3 Technical Report", section 3.5.2."""
+_PROMOTED = 128
+"""Of K, after so many `warpgroup` adds these sums to others."""
+_RELATIVE: Mapping[str, float] = MappingProxyType(
+    {"bf16": 4e-3, "f16": 1e-3, "f8E4M3FN": 1e-2, "f8E5M2": 1e-2, "tf32": 2e-3, "f32": 1e-5, "f64": 1e-13}
+)
+"""What the whole result is off at most, by the norm of Frobenius: random data is some three times below. The bound of each element is
+that of the worst data, and a product that was left out of thousands could be below it."""
+_FUSED = 2.0
+"""How many times as much it is with an epilogue."""
+_OF_PEERS = 5.0
+"""How many times as much is allowed of peers, whose way of rounding between kernels, and of summing 8-bit floats, is their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a result has to be, torch's tensors in f64.
+
+    Attributes:
+        wanted: The result.
+        sums: |A||B|.
+        gamma: What an element may be off, of `sums`, before it is rounded to its type.
+        least: And, whatever its sum.
+        relative: What all of them may, by the norm of Frobenius.
+        k: Products of a sum.
+    """
+
+    wanted: Any
+    sums: Any
+    gamma: float
+    least: Any
+    relative: float
+    k: int
+
+    def of_peers(self, types: str) -> Known:
+        """The same for peers, which round and sum in a way of their own."""
+        short = _SHORT_SUMS * self.k if types.startswith("f8") else 0.0
+        return replace(self, gamma=2 * self.gamma + short, least=10 * self.least, relative=_OF_PEERS * self.relative)
+
+
+def expected(torch: Any, kernel: Kernel, seen: Operands) -> Known:  # noqa: ANN401 - the library
+    """The result of a kernel in f64, and how far each element may be off: γ_K·|A||B|."""
+    a, b = seen.a.double(), seen.b.double()
+    found, sums = a @ b, a.abs() @ b.abs()
+    k = a.shape[1]
+    u = _ACCUMULATORS.get(kernel.types, _SINGLE)
+    gamma = (k + 2) * _SINGLE + 2 * u if kernel.types == "tf32" else (k + 2) * u
+    if kernel.types.startswith("f8") and kernel.strategy != "simt":
+        gamma += _SHORT_SUMS * (min(_PROMOTED, k) if kernel.strategy == "warpgroup" else k)
+    relative = _RELATIVE.get(kernel.types, 0.0)
+    if seen.bias is None:
+        return Known(found, sums, gamma, 0.0, relative, k)
+    bias = seen.bias.double()
+    found = torch.nn.functional.gelu(found + bias)
+    return Known(found, sums, 2 * gamma, 2.0**-7 * bias.abs() + 1e-4, _FUSED * relative, k)
+
+
+def compared(torch: Any, got: Any, known: Known) -> dict[str, Any]:  # noqa: ANN401 - the library, and its tensor
+    """How far a result is off: elements beyond their bound, the relative error, and whether both are as they should be."""
+    off = (got.double() - known.wanted).abs()
+    if got.dtype.is_floating_point:
+        rounded = torch.finfo(got.dtype).eps * known.wanted.abs()
+        wrong = int((~(off <= known.gamma * known.sums + known.least + rounded + 1e-30)).sum())
+    else:
+        wrong = int((off != 0).sum())
+    error = float(off.nan_to_num(float("inf")).norm() / known.wanted.norm().clamp_min(1e-300))
+    return {"wrong": wrong, "elements": off.numel(), "rel_error": error, "right": not wrong and error <= known.relative}

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A card, and what a step of the plan does on it: one process does steps, one after the other, until one breaks the card's context."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tilewright.bench.card import bundle, numbers, peers, plan, timing
+from tilewright.bench.card.guarded import Guarded, guarded
+from tilewright.bench.card.numbers import Known
+from tilewright.bench.card.peers import Operands, Peers
+from tilewright.bench.card.plan import Kernel, Step
+from tilewright.bench.suites import Shape
+from tilewright.errors import TargetError, TilewrightError
+from tilewright.runtime import cards, gpu_call
+from tilewright.runtime.cards import Card, Loaded
+from tilewright.runtime.device_arrays import view
+
+ROUNDS = 7
+_TRIES = 3
+"""Samples of each choice, before the best ones are timed beside each other."""
+_SPARE = 48
+"""Bytes between rows of what is only checked."""
+_SMI_SECONDS = 5
+"""The clocks are asked for at most so often: it takes a part of a second."""
+_COPIED_BYTES = 1 << 30
+_TOO_LARGE = "OutOfResources"
+"""What Triton raises of sizes that do not fit into shared memory: no failure, but none of its choices."""
+OURS = "tilewright"
+
+T = TypeVar("T")
+
+
+class BrokenError(Exception):
+    """The card's context is lost: what ran, and what the driver reported."""
+
+    def __init__(self, what: str, text: str) -> None:
+        """Keeps both."""
+        super().__init__(f"{what}: {text}")
+        self.what, self.text = what, text
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """Operands of a product.
+
+    Attributes:
+        stored: As the kernel takes them, the result last.
+        seen: As they are multiplied.
+        guards: What tells of bytes around the result, and of the other operands.
+    """
+
+    stored: list[Any]
+    seen: Operands
+    guards: list[Guarded]
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether nothing around any of them was written."""
+        return all(each.is_intact for each in self.guards)
+
+
+class Bench:
+    """A card, with torch, and the bundle's kernels as they are asked for."""
+
+    def __init__(self, folder: Path, tell: Callable[[str], object] = lambda what: None) -> None:
+        """Opens the card.
+
+        Args:
+            folder: The bundle's.
+            tell: Told what runs on the card before it does: the name of a contender's choice, or "" of anything else.
+
+        Raises:
+            TargetError: There is none, or no torch.
+        """
+        target = bundle.targets.gpu(plan.TARGET)
+        assert target is not None, "it is a GPU"
+        self._tell = tell
+        self._card: Card = cards.find(target)
+        try:
+            import torch  # pyright: ignore[reportMissingImports]
+        except ImportError as e:
+            raise TargetError(
+                f"no torch: {e}", where="bench --card", expected="torch with CUDA, whose cuBLASLt is the peer"
+            ) from None
+        self._torch: Any = torch
+        self._folder = folder
+        self._loaded: dict[Kernel, Loaded] = {}
+        torch.backends.cuda.matmul.allow_tf32 = True
+        with suppress(AttributeError, RuntimeError):
+            torch.backends.cuda.preferred_blas_library("cublaslt")
+        self._peers = Peers(torch, self._card.processors)
+        self._cache = int(torch.cuda.get_device_properties(0).L2_cache_size)
+        self._clocks: dict[str, str] = {}
+        self._asked = -float(_SMI_SECONDS)
+        self._copied = 0.0
+        """Bytes a second, read and written, of a copy in the card's memory; 0: not known yet."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is noted with every record."""
+        if time.monotonic() - self._asked >= _SMI_SECONDS:
+            self._clocks, self._asked = _smi(), time.monotonic()
+        date = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        about = {"date": date, "card": self._card.name, "processors": self._card.processors, **self._clocks}
+        return about | ({"copy_bytes_a_second": self._copied} if self._copied else {})
+
+    def _warm(self) -> None:
+        """Keeps the card busy until its clock has settled."""
+        torch = self._torch
+        a = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            for _ in range(20):
+                torch.mm(a, a)
+            torch.cuda.synchronize()
+        half = torch.empty(2, _COPIED_BYTES, dtype=torch.uint8, device="cuda")
+        sample = timing.graph(torch, lambda number: half[number].copy_(half[1 - number]), 2)
+        self._copied = 2 * _COPIED_BYTES / min(sample() for _ in range(_TRIES))
+
+    def run(self, step: Step, without: Iterable[str] = ()) -> dict[str, Any]:
+        """What comes of a step: its numbers, or the error that ended it.
+
+        Args:
+            step: The step.
+            without: Choices, by name, that are left out of what is timed: they broke the card's context before.
+
+        Raises:
+            BrokenError: The card's context is lost.
+        """
+        self._tell("")
+        try:
+            if step.kind == "time":
+                return self._time(step, frozenset(without))
+            (kernel,) = step.kernels
+            self._tell(f"{OURS} {kernel.key}")
+            return self._layout(kernel, step.shape) if step.kind == "layout" else self._check(kernel, step.shape)
+        except BrokenError:
+            raise
+        except Exception as e:
+            self._alive("", e)
+            return {"error": _said(e)}
+
+    def _alive(self, what: str, error: Exception) -> None:
+        """Raises `BrokenError` where the card does not go on after an error."""
+        try:
+            self._torch.cuda.synchronize()
+        except Exception as e:
+            raise BrokenError(what, f"{_said(error)}; then {_said(e)}") from error
+
+    def _attempt(self, name: str, failures: dict[str, str], work: Callable[[], T]) -> T | None:
+        """What `work` gives; where it fails, that is noted under the choice's name."""
+        self._tell(name)
+        try:
+            return work()
+        except Exception as e:
+            self._alive(name, e)
+            if type(e).__name__ != _TOO_LARGE:
+                failures[name] = _said(e)
+            return None
+
+    def _bound(self, kernel: Kernel, shape: Shape, stored: Sequence[Any]) -> Callable[[], None]:
+        """What launches a kernel on torch's current stream, of operands as they are stored, the result last."""
+        if kernel not in self._loaded:
+            form = bundle.read_form(self._folder, kernel)
+            with cards.current(self._card):
+                self._loaded[kernel] = Loaded(self._card, form, form.cubin)
+        cuda, loaded = self._torch.cuda, self._loaded[kernel]
+        arrays = [view(each, "operand", int(cuda.current_stream().cuda_stream)) for each in stored]
+        if not all(map(gpu_call.is_aligned, arrays)):
+            raise TilewrightError("the bundle has kernels for aligned rows alone", where=kernel.key)
+        called = kernel.spec.sized({"m": shape.m, "n": shape.n, "k": shape.k})
+        launch = loaded.bound(called, arrays)
+        return lambda: launch(int(cuda.current_stream().cuda_stream))
+
+    def _dtype(self, name: str) -> Any:  # noqa: ANN401 - torch's
+        from tilewright.dtypes import dtype
+
+        return getattr(self._torch, dtype(name).numpy)
+
+    def _random(self, rows: int, columns: int, name: str, spare: int) -> Guarded:
+        torch, kind = self._torch, self._dtype(name)
+        made = guarded(torch, rows, columns, kind, spare=spare)
+        if kind.is_floating_point:
+            made.matrix.copy_(torch.rand(rows, columns, device="cuda") * 2 - 1)
+        else:
+            made.matrix.copy_(torch.randint(-128, 128, (rows, columns), device="cuda", dtype=torch.int8))
+        return made
+
+    def _operands(self, kernel: Kernel, shape: Shape, spare: int = 0, between: Any = None) -> _Set:  # noqa: ANN401 - torch's
+        """Random operands."""
+        row, torch = plan.TYPES[kernel.types], self._torch
+        down, right = (each == "t" for each in kernel.layout)
+        a = self._random(*((shape.k, shape.m) if down else (shape.m, shape.k)), row.a, spare)
+        b = self._random(*((shape.n, shape.k) if right else (shape.k, shape.n)), row.a, spare)
+        c = guarded(torch, shape.m, shape.n, self._dtype(row.c), spare=spare)
+        further = [self._random(1, shape.n, "f32", 0)] if kernel.epilogue else []
+        bias = further[0].matrix[0] if further else None
+        seen = Operands(
+            a.matrix.t() if down else a.matrix,
+            b.matrix.t() if right else b.matrix,
+            c.matrix,
+            None if bias is None else bias.to(self._dtype(row.c)),
+            between,
+        )
+        stored = [a.matrix, b.matrix, *([] if bias is None else [bias]), c.matrix]
+        return _Set(stored, seen, [a, b, *further, c])
+
+    def _layout(self, kernel: Kernel, shape: Shape) -> dict[str, Any]:
+        """Whole numbers, on the card and as the emulator had them."""
+        torch, row = self._torch, plan.TYPES[kernel.types]
+        given = self._operands(kernel, shape, _SPARE)
+        for matrix, values in zip(given.stored, bundle.whole_numbers(kernel, shape), strict=False):
+            matrix.copy_(torch.from_numpy(values.astype(np.float32)).cuda().to(self._dtype(row.a)))
+        self._bound(kernel, shape, given.stored)()
+        torch.cuda.synchronize()
+        wanted = bundle.read_expected(self._folder, kernel)
+        got = given.seen.c.contiguous().view(torch.uint8).cpu().numpy().reshape(-1, wanted.itemsize)
+        bytes_ = np.ascontiguousarray(wanted).view(np.uint8).reshape(got.shape)
+        wrong = int(np.count_nonzero((got != bytes_).any(axis=1)))
+        intact = given.is_intact
+        about = {"kernel": kernel.key, "wrong": wrong, "elements": wanted.size}
+        return {**about, "right": not wrong and intact, "intact": intact}
+
+    def _check(self, kernel: Kernel, shape: Shape) -> dict[str, Any]:
+        """Random numbers against the product in f64, element by element."""
+        given = self._operands(kernel, shape, _SPARE)
+        self._bound(kernel, shape, given.stored)()
+        known = numbers.expected(self._torch, kernel, given.seen)
+        return {"kernel": kernel.key, **self._compared(given, known)}
+
+    def _compared(self, given: _Set, known: Known) -> dict[str, Any]:
+        found = numbers.compared(self._torch, given.seen.c, known)
+        intact = given.is_intact
+        return {**found, "intact": intact, "right": found["right"] and intact}
+
+    def _time(self, step: Step, without: frozenset[str]) -> dict[str, Any]:
+        """The best of our kernels beside the best choice of each peer, all on the same operands."""
+        if not self._copied:
+            self._warm()
+        first, shape = step.kernels[0], step.shape
+        sets = self._sets(first, shape)
+        known = numbers.expected(self._torch, first, sets[0].seen)
+        failures: dict[str, str] = {}
+        contenders: dict[str, tuple[Mapping[str, Callable[[_Set], Callable[[], object]]], Known]] = {
+            OURS: ({each.key: self._binder(each, shape) for each in step.kernels}, known)
+        }
+        for name in peers.NAMES[bool(first.epilogue)]:
+            found = self._attempt(
+                name, failures, lambda name=name: self._peers.choices(name, first.types, sets[0].seen)
+            )
+            binders = {choice: (lambda given, bind=bind: bind(given.seen)) for choice, bind in (found or {}).items()}
+            contenders[name] = binders, known.of_peers(first.types)
+        tried: dict[str, dict[str, float]] = {}
+        best: dict[str, Callable[[], float]] = {}
+        for name, (choices, bound) in contenders.items():
+            left = {choice: bind for choice, bind in choices.items() if f"{name} {choice}".strip() not in without}
+            tried[name] = self._tried(name, left, sets, bound, failures)
+            if tried[name]:
+                choice = min(tried[name], key=tried[name].__getitem__)
+                full = f"{name} {choice}".strip()
+                launches = [choices[choice](each) for each in sets]
+                sample = self._attempt(full, failures, lambda launches=launches: self._graph(launches))
+                if sample is not None:
+                    best[name] = self._told(full, sample)
+        if OURS not in best:
+            return {"failures": failures, "error": "no kernel of ours is right"}
+        seconds = timing.in_turn(best, ROUNDS)
+        own = {each.key: each for each in step.kernels}
+        chosen = {name: min(each, key=each.__getitem__) for name, each in tried.items() if each}
+        rate = {key: shape.flops / each / 1e12 for key, each in tried[OURS].items()}
+        return {
+            "types": first.types,
+            "layout": first.layout,
+            "epilogue": first.epilogue,
+            "rates": {name: timing.summary(each, shape.flops) for name, each in seconds.items()},
+            "kernel": chosen[OURS],
+            "sizes": dict(own[chosen[OURS]].sizes),
+            "modelled": rate.get(first.key),
+            "tried": [{"sizes": dict(own[key].sizes), "tflops": each} for key, each in rate.items()],
+            "choices": {name: choice for name, choice in chosen.items() if name != OURS},
+            "versions": self._peers.versions(),
+            "failures": failures,
+        }
+
+    def _sets(self, first: Kernel, shape: Shape) -> list[_Set]:
+        """Operands that rotate."""
+        between = None
+        if first.epilogue:
+            kind = self._dtype(plan.TYPES[first.types].c)
+            between = self._torch.empty(shape.m, shape.n, dtype=kind, device="cuda")
+        sets = [self._operands(first, shape, between=between)]
+        bytes_ = sum(each.numel() * each.element_size() for each in sets[0].stored)
+        while len(sets) < timing.sets(bytes_, self._cache):
+            sets.append(self._operands(first, shape, between=between))
+        return sets
+
+    def _binder(self, kernel: Kernel, shape: Shape) -> Callable[[_Set], Callable[[], object]]:
+        return lambda given: self._bound(kernel, shape, given.stored)
+
+    def _tried(
+        self,
+        name: str,
+        choices: Mapping[str, Callable[[_Set], Callable[[], object]]],
+        sets: Sequence[_Set],
+        known: Known,
+        failures: dict[str, str],
+    ) -> dict[str, float]:
+        """Seconds of each choice that gives the right result."""
+        found = {}
+        for choice, bind in choices.items():
+            full = f"{name} {choice}".strip()
+
+            def sampled(bind: Callable[[_Set], Callable[[], object]] = bind) -> float | str:
+                sets[0].guards[-1].clear()
+                bind(sets[0])()
+                compared = self._compared(sets[0], known)
+                if not compared["right"]:
+                    beside = "" if compared["intact"] else ", and bytes beside the operands were written"
+                    said = f"{compared['wrong']} of {compared['elements']} elements are wrong{beside}"
+                    return f"{said}, relative error {compared['rel_error']:.1e}"
+                sample = self._graph([bind(each) for each in sets], timing.QUICK_SECONDS)
+                return min(sample() for _ in range(_TRIES))
+
+            outcome = self._attempt(full, failures, sampled)
+            if isinstance(outcome, str):
+                failures[full] = outcome
+            elif outcome is not None:
+                found[choice] = outcome
+        return found
+
+    def _graph(
+        self, launches: Sequence[Callable[[], object]], seconds: float = timing.SAMPLE_SECONDS
+    ) -> Callable[[], float]:
+        return timing.graph(self._torch, lambda number: launches[number](), len(launches), seconds)
+
+    def _told(self, name: str, sample: Callable[[], float]) -> Callable[[], float]:
+        """A sample before which its name is told."""
+
+        def told() -> float:
+            self._tell(name)
+            return sample()
+
+        return told
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+
+
+def _smi() -> dict[str, str]:
+    """The driver's version and the clocks, as nvidia-smi tells them; empty where there is none."""
+    fields = ("driver_version", "clocks.sm", "clocks.mem", "power.draw")
+    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        found = done.stdout.splitlines()[0].split(",")
+        return dict(zip(fields, (each.strip() for each in found), strict=True))
+    return {}
