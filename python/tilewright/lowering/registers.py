@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.dtypes import DType
-from tilewright.lowering.scalable_vectors import Index, bits_of, fixed, value_of, zero
+from tilewright.lowering.scalable_vectors import Index, bits_of, fixed, rounded_down, value_of, zero
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 
@@ -25,23 +25,23 @@ def numbers(element: ir.Type, values: Sequence[Any]) -> ir.Value:
     return arith.constant(kind, ir.DenseElementsAttr.get(attributes, kind))
 
 
-def read(matrix: ir.Value, at: Sequence[Index], count: int, *, inside: bool = True) -> ir.Value:
-    """`count` elements of a row of `matrix`, or of a vector; those that are not there are zeros, unless all are `inside`."""
+def read(matrix: ir.Value, at: Sequence[Index], count: int, *, inside: bool = True, along: int = -1) -> ir.Value:
+    """`count` elements of `matrix`, along its last dimension or another; those that are not there are zeros, unless all are `inside`."""
     kind = ir.MemRefType(matrix.type)
-    found = fixed(count, kind.element_type)
+    found, order = fixed(count, kind.element_type), _along(kind.rank, along % kind.rank)
     return vector.TransferReadOp(
-        found, matrix, [value_of(each) for each in at], _last(kind.rank), zero(kind.element_type), [inside]
+        found, matrix, [value_of(each) for each in at], order, zero(kind.element_type), [inside]
     ).result
 
 
 def write(value: ir.Value, matrix: ir.Value, at: Sequence[Index], *, inside: bool = True) -> None:
     """Writes elements of a row that are there."""
-    order = _last(ir.MemRefType(matrix.type).rank)
-    vector.TransferWriteOp(None, value, matrix, [value_of(each) for each in at], order, [inside])
+    rank = ir.MemRefType(matrix.type).rank
+    vector.TransferWriteOp(None, value, matrix, [value_of(each) for each in at], _along(rank, rank - 1), [inside])
 
 
-def _last(rank: int) -> ir.AffineMapAttr:
-    return ir.AffineMapAttr.get(ir.AffineMap.get(rank, 0, [ir.AffineDimExpr.get(rank - 1)]))
+def _along(rank: int, dimension: int) -> ir.AffineMapAttr:
+    return ir.AffineMapAttr.get(ir.AffineMap.get(rank, 0, [ir.AffineDimExpr.get(dimension)]))
 
 
 def as_floats(value: ir.Value, element: DType) -> ir.Value:
@@ -100,3 +100,21 @@ def bits(value: ir.Value, element: ir.Type) -> ir.Value:
     count = kind.shape[0] * bits_of(kind.element_type) // bits_of(element)
     wanted = fixed(count, element)
     return value if value.type == wanted else vector.bitcast(wanted, value)
+
+
+def inverse(order: Order) -> Order:
+    """Of elements in order, the places that they have in `order`."""
+    lanes = len(order[0])
+    places = {label: lanes * register + lane for register, row in enumerate(order) for lane, label in enumerate(row)}
+    return [[places[lanes * register + lane] for lane in range(lanes)] for register in range(len(order))]
+
+
+def pieces(extent: Index, size: int) -> list[tuple[bool, Index, Index]]:
+    """Where whole pieces of an extent begin and end, and where the last one does, which is short; those that there are."""
+    whole = rounded_down(extent, size)
+    found: list[tuple[bool, Index, Index]] = []
+    if not isinstance(whole, int) or whole:
+        found.append((True, 0, whole))
+    if not isinstance(extent, int) or whole != extent:
+        found.append((False, whole, extent))
+    return found

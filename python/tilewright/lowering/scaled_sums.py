@@ -12,7 +12,7 @@ from functools import partial
 
 from tilewright.lowering import block_products
 from tilewright.lowering.code_vectors import Multiplier, multiplier
-from tilewright.lowering.registers import Order, as_floats, bits, read, sorted_, write
+from tilewright.lowering.registers import as_floats, bits, inverse, pieces, read, sorted_, write
 from tilewright.lowering.scalable_vectors import (
     Index,
     at_most,
@@ -25,6 +25,7 @@ from tilewright.lowering.scalable_vectors import (
     value_of,
     zero,
 )
+from tilewright.lowering.scaled_sums_along_k import AlongK
 from tilewright.lowering.slices import definition
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, vector
@@ -53,7 +54,8 @@ def expand(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Block
     fill = block_products.fill_of(c, function)
     with function.context, function.location:
         with ir.InsertionPoint(product):
-            _Product(spec, target, sizes, a, codes, further, c, fresh=fill is not None).write()
+            of = AlongK if spec.b_transposed else _Product
+            of(spec, target, sizes, a, codes, further, c, fresh=fill is not None).write()
         for op in (product, prologue, definition(made), fill):
             if op is not None:
                 op.erase()
@@ -116,20 +118,10 @@ class _Product:
             return a
         wide = memref.alloc(ir.MemRefType.get([spec.m, -(-spec.k // self._lanes) * self._lanes], self._f32), [], [])
         for i in range(spec.m):
-            for inside, start, end in self._pieces(spec.k, self._lanes):
+            for inside, start, end in pieces(spec.k, self._lanes):
                 with loop(start, end, self._lanes) as (k, _, _):
                     write(as_floats(read(a, [i, k], self._lanes, inside=inside), spec.a_type), wide, [i, k])
         return wide
-
-    def _pieces(self, extent: Index, size: int) -> list[tuple[bool, Index, Index]]:
-        """Where whole pieces of an extent begin and end, and where the last one does, which is short; those that there are."""
-        whole = rounded_down(extent, size)
-        found: list[tuple[bool, Index, Index]] = []
-        if not isinstance(whole, int) or whole:
-            found.append((True, 0, whole))
-        if not isinstance(extent, int) or whole != extent:
-            found.append((False, whole, extent))
-        return found
 
     def write(self) -> None:
         """Writes the loops."""
@@ -163,7 +155,7 @@ class _Product:
     def _tiles(self, write: object) -> None:
         """Does `write` for each tile of the strip."""
         assert callable(write)
-        for inside, start, end in self._pieces(self._width, self._columns):
+        for inside, start, end in pieces(self._width, self._columns):
             with loop(start, end, self._columns) as (j, _, _):
                 write(_Tile(plus(self._start, j), j, inside))
 
@@ -203,7 +195,7 @@ class _Product:
             as_floats(self._of_group(self._zero_points, number, tile, start), element)
             for start in range(0, self._columns, self._lanes)
         ]
-        ordered = sorted_(values, _inverse(self._by.order))
+        ordered = sorted_(values, inverse(self._by.order))
         for place, each in enumerate(self._by.for_zeros(ordered)):
             write(each, self._own_zeros, [0, plus(tile.own, place * self._lanes)])
 
@@ -281,10 +273,3 @@ class _Product:
 def _less(x: Index, y: Index) -> Index:
     """The difference."""
     return x - y if isinstance(x, int) and isinstance(y, int) else arith.subi(value_of(x), value_of(y))
-
-
-def _inverse(order: Order) -> Order:
-    """Of elements in order, the places that they have in `order`."""
-    lanes = len(order[0])
-    places = {label: lanes * register + lane for register, row in enumerate(order) for lane, label in enumerate(row)}
-    return [[places[lanes * register + lane] for lane in range(lanes)] for register in range(len(order))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.dtypes import dtype
 from tilewright.entries import Operand
 from tilewright.spec import MatmulSpec
 
@@ -44,9 +45,18 @@ class Codes:
         return tuple(code - (count if self.signed and 2 * code >= count else 0) - self.zero for code in range(count))
 
     @property
+    def zeros(self) -> tuple[int, int]:
+        """The least and the largest zero point that an operand can have; without one 0."""
+        if self.zero_point is None:
+            return (0, 0)
+        bits = dtype(str(self.zero_point.type)).bits
+        return (0, (1 << bits) - 1) if dtype(str(self.zero_point.type)).kind == "uint" else (-1 << bits - 1, (1 << bits - 1) - 1)
+
+    @property
     def in_bf16(self) -> bool:
-        """Whether bf16 holds all `values`, and they are what is multiplied."""
-        return self.zero_point is None and all(abs(each) <= _EXACT_IN_BF16 for each in self.values)
+        """Whether bf16 holds each code less its zero point."""
+        least, most = self.zeros
+        return min(self.values) - most >= -_EXACT_IN_BF16 and max(self.values) - least <= _EXACT_IN_BF16
 
 
 def of(spec: MatmulSpec) -> Codes | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tilewright.errors import ScheduleError
 from tilewright.schedules import codes
 from tilewright.schedules.blocking import Blocking, ceil_div, even
+from tilewright.schedules.code_tables import STREAMS
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -15,6 +16,8 @@ WORD_BITS = 32
 """Codes of four bits are taken from words of the width of a sum: eight registers of sums are of one register of words."""
 BYTE_VECTORS = 4
 """Registers of sums beside each other, of codes that are bytes: a cache line of them with vectors of 512 bits."""
+_STREAMS_OF_BYTES = 4
+"""Columns that are read at once, far apart, where they lie along K; for four bits `STREAMS`."""
 _ROWS = 8
 """Rows of B that are read side by side; every group is a multiple of them. Measured on Zen 4, i4 in layout nn by one row of bf16,
 4, 8, 16 and 32 rows, 11008 x 4096: 12.7, 17.1, 18.3 and 12.5 GB/s, 4096 x 4096: 11.1, 14.1, 13.6 and 11.1 (while others used the
@@ -34,10 +37,15 @@ def columns(spec: MatmulSpec, target: Target) -> int:
 def fits(spec: MatmulSpec) -> bool:
     """Whether the strategy computes `spec`: few rows by codes that are stored row by row, and each element of C by itself."""
     alone = spec.products == 1 and not (spec.has_rows or spec.dynamic or spec.batch or spec.b_packed or spec.prologue_a)
-    in_rows = not (spec.b_transposed or spec.a_transposed)
     floats = spec.a_stored == spec.a_type and spec.a_type.kind == "float" and spec.acc == "f32"
-    few = alone and in_rows and floats and 0 < spec.m <= _MOST_ROWS and spec.n > 0 and spec.k > 0
-    return few and codes.of(spec) is not None
+    few = alone and not spec.a_transposed and floats and 0 < spec.m <= _MOST_ROWS and spec.n > 0 and spec.k > 0
+    found = codes.of(spec) if few else None
+    return found is not None and (not spec.b_transposed or _whole(found))
+
+
+def _whole(found: codes.Codes) -> bool:
+    """Whether groups along K are whole blocks of codes, or blocks whole groups."""
+    return not found.group or found.group & (found.group - 1) == 0
 
 
 def require(spec: MatmulSpec) -> codes.Codes:
@@ -64,14 +72,18 @@ def pays(spec: MatmulSpec, target: Target) -> bool:
 
 def blocking(spec: MatmulSpec, target: Target) -> Blocking:
     """The sizes: all rows of A, tiles of whole registers of codes, and strips of which the sums stay in L2."""
-    nr = columns(spec, target)
     rows = max(spec.m, 1)
+    if spec.b_transposed:
+        streams = _STREAMS_OF_BYTES if spec.b_stored.bits == 8 else STREAMS
+        nr = max(each for each in range(1, streams + 1) if spec.n % each == 0)
+        return Blocking(mr=rows, nr=nr, mc=rows, nc=max(spec.n, 1), kc=max(spec.k, 1))
+    nr = columns(spec, target)
     nc = even(spec.n, int(target.l2.bytes * _SUMS_SHARE) // (rows * spec.acc_type.bytes), nr)
     return Blocking(mr=rows, nr=nr, mc=rows, nc=nc, kc=_ROWS)
 
 
 def in_strips(sizes: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
     """The sizes for threads that each go through columns of their own; the order of no sum changes."""
-    if threads == 1:
+    if threads == 1 or spec.b_transposed:
         return sizes
     return replace(sizes, nc=min(sizes.nc, even(spec.n, ceil_div(spec.n, threads), sizes.nr)))

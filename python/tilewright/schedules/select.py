@@ -163,10 +163,10 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
 def _chosen(spec: MatmulSpec, target: Target) -> str:
     """The name of the strategy."""
     if able := fusing(spec):
-        if "inner_product" in able and _along_k_pays(spec, target):
-            return "inner_product"
         if "scaled_sums" in able and scaled_blocks.pays(spec, target):
             return "scaled_sums"
+        if "inner_product" in able and _along_k_pays(spec, target):
+            return "inner_product"
         return "streamed" if "streamed" in able and _streaming_pays(_sums(spec), target) else "packed"
     if outer_blocks.pays(spec, target):
         name = "outer_product"
