@@ -173,7 +173,7 @@ private:
     SmallVector<const Value *> fresh = {&begun};
     while (!fresh.empty())
       for (const User *user : fresh.pop_back_val()->users()) {
-        if (!isa<ExtractValueInst, InsertValueInst, ExtractElementInst, PHINode>(user))
+        if (!isa<ExtractValueInst, InsertValueInst, ExtractElementInst, BitCastInst, PHINode>(user))
           users.insert(user);
         else if (results.insert(user).second)
           fresh.push_back(user);

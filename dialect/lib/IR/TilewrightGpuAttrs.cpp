@@ -39,11 +39,18 @@ LogicalResult WarpGroupsAttr::verify(EmitError emitError, int64_t consumers, boo
   return verifyPositive(emitError, {{"consumers", consumers}, {"cluster", cluster}, {"split", split}, {"band", band}});
 }
 
+LogicalResult TensorMemoryAttr::verify(EmitError emitError, int64_t buffers, int64_t cluster, bool swapped,
+                                       int64_t band) {
+  return verifyPositive(emitError, {{"buffers", buffers}, {"cluster", cluster}, {"band", band}});
+}
+
 LogicalResult PipelineAttr::verify(EmitError emitError, int64_t stages) {
   return verifyPositive(emitError, {{"stages", stages}});
 }
 
-bool tilewright::isSharing(Attribute attribute) { return isa<ThreadsAttr, WarpsAttr, WarpGroupsAttr>(attribute); }
+bool tilewright::isSharing(Attribute attribute) {
+  return isa<ThreadsAttr, WarpsAttr, WarpGroupsAttr, TensorMemoryAttr>(attribute);
+}
 
 DictionaryAttr tilewright::decisionAsDictionary(Attribute attribute) {
   Builder builder(attribute.getContext());
@@ -71,6 +78,13 @@ DictionaryAttr tilewright::decisionAsDictionary(Attribute attribute) {
         flag("swapped", groups.getSwapped());
         number("band", groups.getBand());
         number("promote", groups.getPromote());
+      })
+      .Case([&](TensorMemoryAttr sums) {
+        kind(TensorMemoryAttr::getMnemonic());
+        number("buffers", sums.getBuffers());
+        number("cluster", sums.getCluster());
+        flag("swapped", sums.getSwapped());
+        number("band", sums.getBand());
       })
       .Case([&](PipelineAttr pipeline) {
         kind(PipelineAttr::getMnemonic());

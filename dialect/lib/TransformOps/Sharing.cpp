@@ -9,6 +9,8 @@ using namespace tilewright;
 
 /// Rows that a warp group multiplies at once.
 static constexpr int64_t kWarpGroupRows = 64;
+/// Lanes of tensor memory: rows that one thread multiplies at once.
+static constexpr int64_t kLanes = 128;
 
 /// A failure of `op`, with a note at the payload operation it is about.
 static DiagnosedSilenceableFailure failAt(transform::TransformOpInterface op, Operation *payload, const Twine &what) {
@@ -94,6 +96,25 @@ DiagnosedSilenceableFailure SpecializeWarpGroupsOp::applyToOne(transform::Transf
 }
 
 void SpecializeWarpGroupsOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  transform::onlyReadsHandle(getTargetMutable(), effects);
+  transform::modifiesPayload(effects);
+}
+
+LogicalResult SpecializeWarpsOp::verify() {
+  if (getCluster() > 1 && getSwapped())
+    return emitOpError() << "cluster: blocks that share the tile of B are not swapped: expected one of the two";
+  return success();
+}
+
+DiagnosedSilenceableFailure SpecializeWarpsOp::applyToOne(transform::TransformRewriter &rewriter, Operation *target,
+                                                          transform::ApplyToEachResultList &results,
+                                                          transform::TransformState &state) {
+  auto decision = TensorMemoryAttr::get(getContext(), getBuffers(), getCluster(), getSwapped(), getBand());
+  return getSwapped() ? share(rewriter, *this, target, 1, kLanes, decision)
+                      : share(rewriter, *this, target, kLanes, 1, decision);
+}
+
+void SpecializeWarpsOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
   transform::onlyReadsHandle(getTargetMutable(), effects);
   transform::modifiesPayload(effects);
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
-from tilewright.schedules import block_tile
+from tilewright.schedules import block_tile, sharing, steps
 from tilewright.schedules.warpgroup import WARP_GROUP
 from tilewright.spec import MatmulSpec
 
@@ -115,8 +115,14 @@ class TensorMemoryTile:
 
 
 def tensor_memory(spec: MatmulSpec, sizes: TensorMemoryTile) -> ir.Module:
-    """The schedule: blocks, steps over K, everything in vectors. Who copies, multiplies and finishes comes later, by `sizes`.
+    """The schedule: blocks, steps over K, everything in vectors; who copies, multiplies and finishes; tiles in a pipeline.
 
     Needs an active `ir.Context`.
     """
-    return block_tile.schedule(spec, sizes.bm, sizes.bn, sizes.bk)
+    with steps.script() as script:
+        blocks = block_tile.tile(script, spec, sizes.bm, sizes.bn, sizes.bk)
+        sharing.specialize_warps(
+            blocks, buffers=sizes.buffers, cluster=sizes.cluster, swapped=sizes.swapped, band=sizes.band
+        )
+        sharing.pipeline(blocks, sizes.stages)
+    return script.module

@@ -26,7 +26,7 @@ class GpuTarget:
         block_threads: Threads of a block at most.
         shared_bytes: Bytes of shared memory of a block at most.
         static_shared_bytes: Those of them that variables of fixed size may take.
-        instructions: The matrix instructions it has: as PTX calls them, "mma.sync", "wgmma", or AMD, "mfma", "wmma".
+        instructions: The matrix instructions it has: as PTX calls them, "mma.sync", "wgmma", "tcgen05", or AMD, "mfma", "wmma".
         types: The element types that its kernels may have; None for all.
         processors: Multiprocessors of the largest card of its kind; 0 where no schedule asks.
         least_bits: Bits of the narrowest elements that its memory holds.

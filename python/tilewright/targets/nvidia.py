@@ -31,6 +31,7 @@ ROWS = (
     _row("sm_80", "ptx80", 163, "mma.sync"),
     # 132 processors: NVIDIA H100 and H200 data sheets, SXM5.
     _row("sm_90a", "ptx84", 227, "mma.sync", "mma.sync.f8", "wgmma", processors=132),
-    _row("sm_100a", "ptx86", 227, "mma.sync", "mma.sync.f8"),
+    # 148 processors: NVIDIA's technical brief on the Blackwell architecture, B200.
+    _row("sm_100a", "ptx86", 227, "mma.sync", "mma.sync.f8", "tcgen05", processors=148),
 )
 """The rows, general before specific."""

@@ -53,6 +53,19 @@ def Tilewright_WarpGroupsAttr : Tilewright_DecisionAttr<"WarpGroups", "warp_grou
   );
 }
 
+def Tilewright_TensorMemoryAttr : Tilewright_DecisionAttr<"TensorMemory", "tensor_memory"> {
+  let summary = "One warp of a block copies tiles, one multiplies them with sums in tensor memory, four finish the sums";
+  let description = [{
+    Recorded by `transform.tilewright.specialize_warps`, whose clauses these are.
+  }];
+  let parameters = (ins
+    "int64_t":$buffers,
+    DefaultValuedParameter<"int64_t", "1", "blocks that share the tile of B">:$cluster,
+    DefaultValuedParameter<"bool", "false", "whether C is computed as its transpose">:$swapped,
+    DefaultValuedParameter<"int64_t", "8", "rows of tiles that blocks go through together">:$band
+  );
+}
+
 def Tilewright_PipelineAttr : Tilewright_DecisionAttr<"Pipeline", "pipeline"> {
   let summary = "The tiles of how many steps over K are in shared memory at a time";
   let description = [{

@@ -138,6 +138,55 @@ def Tilewright_SpecializeWarpGroupsOp : Tilewright_TransformEachOp<"specialize_w
   let hasVerifier = 1;
 }
 
+def Tilewright_SpecializeWarpsOp : Tilewright_TransformEachOp<"specialize_warps"> {
+  let summary = "Lets one warp copy tiles, one multiply them with sums in tensor memory, and four finish the sums (Blackwell)";
+  let description = [{
+    Decides that a block has one thread that has boxes of A and B copied to shared memory (TMA), one that multiplies them from there,
+    asynchronously (`tcgen05.mma`), with sums in tensor memory, and four warps that load sums from there and finish them. Barrier
+    objects tell which slot for tiles is full, and which is empty; and which tile of sums is complete, and which has been loaded. How
+    many slots there are is for `transform.tilewright.pipeline` to say. A grid of as many blocks as multiprocessors goes on from tile to tile.
+
+    - `buffers`: tiles of sums in tensor memory; with 2, one is finished while the next one is summed up.
+    - `cluster`: so many blocks below one another share the tile of B, of which each has a part copied to all (multicast).
+    - `swapped`: C is computed as the transpose of the product of the transposes, for few rows.
+    - `band`: rows of tiles that blocks go through together, column by column.
+
+    The target and how the decision is recorded are as for `transform.tilewright.share_among_threads`.
+
+    Why not upstream: `nvvm` has the instructions; it has no op that allocates tensor memory for a loop's sums, or that divides a loop
+    between those who copy, who multiply and who finish.
+
+    ```mlir
+    scf.forall (%i, %j) in (%0, %1) {
+      %sums = scf.for %k ... { vector.contract ... : vector<128x64xbf16>, vector<64x256xbf16> into vector<128x256xf32> }
+      write C <- f(%sums) under a mask
+    } {mapping = [#gpu.block<y>, #gpu.block<x>]}
+    // with `buffers 2` it carries {tilewright.sharing = #tilewright.tensor_memory<buffers = 2>}, and becomes, in each thread,
+    if the one that copies:
+      for (i, j) in my tiles:
+        for %k: await empty[slot];  expect so many bytes at full[slot];  copy boxes of A and B to slot
+    if the one that multiplies:
+      for (i, j) in my tiles:
+        await loaded[buffer]
+        for %k: await full[slot];  sums[buffer] += tile_a[slot] * tile_b[slot];  have empty[slot] told when that is complete
+        have summed[buffer] told when all is complete
+    if of the last four warps:
+      for (i, j) in my tiles: await summed[buffer];  write C <- f(sums[buffer]), by boxes;  tell loaded[buffer]
+    ```
+
+    The handle stays valid. A silenceable failure: the target is no loop over blocks, it is shared already, or the tile is
+    no multiple of 128 rows. Clauses that do not go together are an error of the op itself.
+  }];
+  let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$buffers,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$cluster, UnitAttr:$swapped,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "8">:$band);
+  let results = (outs);
+  let assemblyFormat = [{
+    $target `buffers` $buffers (`cluster` $cluster^)? (`swapped` $swapped^)? (`band` $band^)? attr-dict `:` type($target)
+  }];
+  let hasVerifier = 1;
+}
+
 def Tilewright_PipelineOp : Tilewright_TransformEachOp<"pipeline"> {
   let summary = "Keeps the tiles of several steps over K in shared memory: one is multiplied while the others are on their way";
   let description = [{

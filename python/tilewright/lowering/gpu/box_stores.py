@@ -23,7 +23,7 @@ from math import gcd
 from tilewright.lowering.gpu import shared
 from tilewright.lowering.gpu.boxes import Box
 from tilewright.lowering.gpu.index import Index, add, divide, multiply, value
-from tilewright.lowering.gpu.meetings import elected
+from tilewright.lowering.gpu.meetings import elected, meet_warp
 from tilewright.lowering.gpu.staging import bits
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm, scf, vector
@@ -31,7 +31,6 @@ from tilewright.schedules.warpgroup import ROW_BYTES, WarpGroupTile
 
 WARP_ROWS = 16
 """Rows of instructions that a warp has of every 64."""
-_EVERY_LANE = 0xFFFFFFFF
 _MOST_PLACES = 2
 _MOST_BYTES = WARP_ROWS * ROW_BYTES
 """Of a box."""
@@ -87,7 +86,7 @@ class BoxStores:
     def begin(self) -> None:
         """Waits for a place to be free."""
         nvvm.cp_async_bulk_wait_group(self._places - 1, read=True)
-        self._meet()
+        meet_warp()
         self._place = add(self._own, self._count % self._places * self._size)
         self._count += 1
 
@@ -105,7 +104,7 @@ class BoxStores:
     def end(self, at: Sequence[Index]) -> None:
         """Begins the copy of the box to C, where its first element has those indices."""
         fence_copies()
-        self._meet()
+        meet_warp()
         one = scf.IfOp(elected())
         with ir.InsertionPoint(one.then_block):
             coordinates = [shared.as_i32(each) for each in reversed(at)]
@@ -117,9 +116,6 @@ class BoxStores:
     def finish(self) -> None:
         """Waits until all boxes have been copied."""
         nvvm.cp_async_bulk_wait_group(0)
-
-    def _meet(self) -> None:
-        nvvm.bar_warp_sync(arith.constant(ir.IntegerType.get_signless(32), _EVERY_LANE - (1 << 32)))
 
     def _registers(self, part: ir.Value, number: int) -> list[ir.Value]:
         """Two registers of pairs of elements: of 8 columns of instructions, in the upper and the lower 8 rows."""

@@ -49,6 +49,11 @@ def give_turn(consumer: Index) -> None:
     nvvm.barrier_arrive(shared.i32(2 * WARP_GROUP), barrier_id=shared.as_i32(add(consumer, _FIRST_TURN)))
 
 
+def meet_warp() -> None:
+    """The threads of a warp meet."""
+    nvvm.bar_warp_sync(shared.i32(-1))
+
+
 def meet_consumers(count: int) -> None:
     """So many consumers of a block meet."""
     nvvm.barrier(None, barrier_id=shared.i32(_CONSUMERS), number_of_threads=shared.i32(count * WARP_GROUP))

@@ -400,13 +400,7 @@ class Specialised(Sharing):
             meet_cluster()
 
     def _finish_boxes(self, over_k: ir.Operation, ops: list[ir.Operation], partial: PartialSums | None) -> None:
-        per = self._stores.eights if self._stores else _EIGHTS
-        boxes = [
-            (group, range(start, min(start + per, self._sizes.across // 8)))
-            for group in range(self._sizes.groups)
-            for start in range(0, self._sizes.across // 8, per)
-        ]
-        for number, (group, eights) in enumerate(boxes):
+        for number, (group, eights) in enumerate(self._box_parts()):
             if partial is None:
                 self._finish_box(over_k, ops, group, eights)
                 continue
@@ -415,6 +409,20 @@ class Specialised(Sharing):
             with ir.InsertionPoint(own.then_block):
                 self._finish_box(over_k, ops, group, eights, partial)
                 scf.yield_([])
+
+    def _box_parts(self) -> list[tuple[int, range]]:
+        """A warp's parts of a tile, in order: a group of rows, and which groups of 8 columns of instructions."""
+        per = self._stores.eights if self._stores else _EIGHTS
+        return [
+            (group, range(start, min(start + per, self._sizes.across // 8)))
+            for group in range(self._sizes.groups)
+            for start in range(0, self._sizes.across // 8, per)
+        ]
+
+    @staticmethod
+    def _chunks(group: int, eights: range) -> list[Chunk]:
+        """What of a part is finished at once, in order."""
+        return [Chunk(group, tuple(eights[start : start + _EIGHTS])) for start in range(0, len(eights), _EIGHTS)]
 
     def _finish_box(
         self,
@@ -428,8 +436,8 @@ class Specialised(Sharing):
         self._identify()
         if self._stores:
             self._stores.begin()
-        for start in range(0, len(eights), _EIGHTS):
-            self._chunk = Chunk(group, tuple(eights[start : start + _EIGHTS]))
+        for chunk in self._chunks(group, eights):
+            self._chunk = chunk
             if partial:
                 partial.sum(self._sums, self._chunk, self._warp, self._lane)
             self._finish_chunk(over_k.results[0], ops)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `tensor_memory` as a row of the table of strategies: what it does, with which sizes, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.lowering.gpu.boxes import Box
+from tilewright.lowering.gpu.mma_types import multiplied, only_widens
+from tilewright.lowering.gpu.tensor_products import TYPES
+from tilewright.lowering.gpu.tensor_roles import Quarters, TensorRoles
+from tilewright.lowering.gpu.warpgroup import MOST_BATCH_AXES
+from tilewright.mlir import ir
+from tilewright.schedules.tensor_memory import TensorMemoryTile
+from tilewright.spec import MatmulSpec
+from tilewright.targets.gpu import GpuTarget
+
+
+def does(spec: MatmulSpec, target: GpuTarget) -> bool:
+    """Elements of 8 and 16 bits in every layout, of 32 where they lie along K, all as they are stored."""
+    types = _types(spec, target)
+    # Rows that are not aligned take another strategy, whose sums are of another order.
+    if types is None or spec.deterministic or len(spec.batch_axes) > MOST_BATCH_AXES:
+        return False
+    return spec.layout == "nt" or all(TYPES[name].across for name in types)
+
+
+def share(
+    loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: TensorMemoryTile, aligned: bool, boxed: bool
+) -> Sequence[Box]:
+    """Makes the loop over blocks the code of a thread; returns the boxes in which operands are copied."""
+    types = _types(spec, target)
+    assert types is not None, "the strategy does it"
+    shared = TensorRoles(loop, Quarters(sizes), types, boxes_of_c=boxed)
+    shared.run()
+    return shared.boxes
+
+
+def _types(spec: MatmulSpec, target: GpuTarget) -> tuple[str, str] | None:
+    """What instructions multiply of A and B, of one kind, as they are stored; None where a prologue computes something else."""
+    names = multiplied(spec, target)
+    b = spec.b or spec.a
+    plain = only_widens(spec.a, spec.chain_a) and only_widens(b, spec.chain_b)
+    if names is None or not plain or not set(names) <= set(TYPES) or TYPES[names[0]].kind != TYPES[names[1]].kind:
+        return None
+    as_stored = all(name in (stored, "tf32") for name, stored in zip(names, (spec.a, b), strict=True))
+    return names if as_stored else None

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Shares tiles of C between a thread that copies boxes of A and B, one that multiplies them, and warps that finish the sums (Blackwell).
+
+Upstream has the instructions, and no op that divides a loop between those who copy, who multiply and who finish.
+
+Before::
+
+    forall (i, j) in tiles:
+        for k: sums = contract(read A under a mask, read B under a mask, sums)
+        write C <- f(sums)
+
+After, of blocks that go on as long as there are tiles (`tile_order`), with slots for tiles of A and B, and others, in tensor memory, for
+tiles of sums (`ring`)::
+
+    if first warp:                                       # one thread of it copies, as warp groups have it (`warpgroups`)
+        for (i, j) in my tiles:
+            for k: await empty[slot];  expect so many bytes at full[slot];  copy boxes of A and B to slot
+    else if second warp:
+        allocate tensor memory
+        one thread:
+            for (i, j) in my tiles:
+                await finished[buffer]
+                for k:
+                    await full[slot]
+                    sums[buffer] (+)= tile_a[slot] * tile_b[slot], asynchronously
+                    have empty[slot] told when that is complete
+                have summed[buffer] told when all is complete
+    else if one of the last four warps:
+        for (i, j) in my tiles:
+            await summed[buffer]
+            for some columns: load sums[buffer], a warp a quarter of the lanes;  write C <- f(sums), by boxes (`box_stores`)
+            tell finished[buffer], when the last ones have been loaded
+    meet;  the second warp gives tensor memory back
+
+Two blocks of a cluster whose tiles lie below one another have one half each of the tile of B copied to both; a slot is then empty
+when the products of both have read it.
+
+Source: the PTX ISA manual, "TensorCore 5th Generation Family Instructions": "tcgen05 Memory Consistency Model Canonical Synchronization
+Patterns".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.lowering.gpu.box_stores import WARP_ROWS, Chunk
+from tilewright.lowering.gpu.consumers import WARP, WarpGroups
+from tilewright.lowering.gpu.index import Index, add, below, divide, multiply, value
+from tilewright.lowering.gpu.meetings import elected, meet_cluster, meet_warp
+from tilewright.lowering.gpu.ring import Ring, Turn
+from tilewright.lowering.gpu.tensor_products import TensorProducts
+from tilewright.lowering.gpu.tensor_sums import TensorMemory, await_loads, fence_after, fence_before
+from tilewright.lowering.gpu.warpgroups import Specialised
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, gpu, nvvm, scf
+from tilewright.schedules.tensor_memory import LANES, TensorMemoryTile
+from tilewright.schedules.warpgroup import WARP_GROUP
+
+_QUARTER = LANES // 4
+"""Lanes of tensor memory that a warp reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarters(WarpGroups):
+    """What `Sharing` asks: a thread has what it loads from its warp's quarter of the lanes."""
+
+    sizes: TensorMemoryTile
+
+    def group_row(self, group: int) -> int:
+        """The two groups of 16 lanes of a warp, and the same again of the next 128 rows."""
+        return group // 2 * LANES + group % 2 * WARP_ROWS
+
+    def warp_row(self, warp: Index) -> Index:
+        """The first row of instructions of one of the four warps."""
+        return multiply(warp, _QUARTER)
+
+
+class TensorRoles(Specialised):
+    """One loop over tiles on its way to threads that copy, multiply and finish."""
+
+    _ACROSS = frozenset({8, 16})
+    _sizes: TensorMemoryTile
+
+    def _prepare(self, over_k: ir.Operation) -> None:
+        """Tiles, barriers, tensor memory, and the maps of the tensors, which are new parameters of the kernel."""
+        sizes = self._sizes
+        self._place_tiles(over_k)
+        self._ring = Ring(sizes.stages, 1, sizes.cluster)
+        self._buffers = Ring(sizes.buffers, WARP_GROUP // WARP)
+        self._tensor = TensorMemory(sizes.buffers * sizes.columns)
+        self._element = ir.VectorType(over_k.results[0].type).element_type
+        places = 0, self._tiles[0].bytes
+        self._products = TensorProducts(
+            sizes, self._tiles, places, self._memory, self._types, self._element, self._tensor
+        )
+        second = scf.IfOp(self._is_second_warp())
+        with ir.InsertionPoint(second.then_block):
+            self._tensor.allocate()
+            scf.yield_([])
+        self._initialise(self._ring, self._buffers)
+        self._tensor.find()
+
+    def _is_second_warp(self) -> ir.Value:
+        return arith.cmpi(arith.CmpIPredicate.eq, value(divide(self._thread, WARP)[0]), value(1))
+
+    def _specialise(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
+        """What each warp does."""
+        first = scf.IfOp(below(self._thread, WARP))
+        with ir.InsertionPoint(first.then_block):
+            self._produce(before, over_k)
+            scf.yield_([])
+        second = scf.IfOp(self._is_second_warp())
+        with ir.InsertionPoint(second.then_block):
+            one = scf.IfOp(elected())
+            with ir.InsertionPoint(one.then_block):
+                self._multiply(before, over_k)
+                scf.yield_([])
+            scf.yield_([])
+        last = scf.IfOp(arith.cmpi(arith.CmpIPredicate.uge, self._thread, value(WARP_GROUP)))
+        with ir.InsertionPoint(last.then_block):
+            self._consume(before, over_k, after)
+            fence_before()
+            scf.yield_([])
+        if self._sizes.cluster > 1:
+            meet_cluster()  # Nobody ends while others still arrive at its barriers.
+        else:
+            gpu.barrier()
+        second = scf.IfOp(self._is_second_warp())
+        with ir.InsertionPoint(second.then_block):
+            self._tensor.free()
+            scf.yield_([])
+
+    def _steps(self, over_k: ir.Operation) -> tuple[Index, ir.Value, ir.Value]:
+        """One step at least, which multiplies zeros: no thread writes to tensor memory."""
+        lower, upper, steps = super()._steps(over_k)
+        return lower, arith.maxui(upper, value(1)), arith.maxui(steps, value(1))
+
+    def _multiply(self, before: list[ir.Operation], over_k: ir.Operation) -> None:
+        """What the thread does that multiplies."""
+        order, first, buffers = self._order, self._ring.first(), self._buffers.first()
+        carried = [*first.values, *buffers.values]
+        loop = scf.ForOp(order.first(), order.count(), order.step(), carried)
+        with ir.InsertionPoint(loop.body):
+            slot, parity, *buffer = loop.inner_iter_args
+            buffers = Turn(*buffer)
+            self._enter(before, order.place(loop.induction_variable))
+            lower, upper, _ = self._steps(over_k)
+            self._buffers.await_empty(buffers)
+            inner = scf.ForOp(value(lower), upper, value(self._sizes.bk), [slot, parity])
+            with ir.InsertionPoint(inner.body):
+                turn = Turn(*inner.inner_iter_args)
+                self._ring.await_full(turn)
+                fence_after()
+                adds = arith.cmpi(arith.CmpIPredicate.ugt, inner.induction_variable, value(lower))
+                self._products.begin(turn.slot, buffers.slot, adds)
+                self._release(turn.slot)
+                scf.yield_(self._ring.after(turn).values)
+            nvvm.tcgen05_commit(self._buffers.full(buffers.slot))
+            scf.yield_([*inner.results, *self._buffers.after(buffers).values])
+
+    def _release(self, slot: ir.Value) -> None:
+        """Has those who fill a slot told, in each block of the cluster, when all products that have been begun are complete."""
+        mask = None
+        if self._sizes.cluster > 1:
+            mask = arith.constant(ir.IntegerType.get_signless(16), (1 << self._sizes.cluster) - 1)
+        nvvm.tcgen05_commit(self._ring.empty(slot), multicast_mask=mask)
+
+    def _consume(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
+        """What the warps do that finish sums."""
+        self._identify()
+        loop = self._over_tiles(self._order.first(), self._order.step(), self._buffers.first())
+        with ir.InsertionPoint(loop.body):
+            turn = Turn(*loop.inner_iter_args)
+            self._enter(before, self._order.place(loop.induction_variable))
+            self._buffers.await_full(turn)
+            fence_after()
+            self._buffer = turn.slot
+            self._finish_tile(over_k, after)
+            scf.yield_(self._buffers.after(turn).values)
+        if self._stores:
+            self._stores.finish()
+
+    def _finish_tile(self, over_k: ir.Operation, ops: list[ir.Operation]) -> None:
+        """Finishes the sums of a tile, if it is one: the last row of clusters may have more blocks than there are rows of tiles."""
+        if self._sizes.cluster == 1:
+            self._load_and_finish(over_k, ops)
+            return
+        inside = scf.IfOp(below(self._at[0], self._order.rows), has_else=True)
+        outside = inside.else_block
+        assert outside is not None, "as asked for"
+        with ir.InsertionPoint(inside.then_block):
+            self._load_and_finish(over_k, ops)
+            scf.yield_([])
+        with ir.InsertionPoint(outside):
+            self._buffers.release(self._buffer, self._lane)
+            scf.yield_([])
+
+    def _load_and_finish(self, over_k: ir.Operation, ops: list[ir.Operation]) -> None:
+        """Finishes all sums of a tile, box by box, of which each is loaded while those before are finished."""
+        self._ahead = [chunk for part in self._box_parts() for chunk in self._chunks(*part)]
+        self._begun = self._load(self._ahead[0])
+        self._finish_boxes(over_k, ops, None)
+
+    def _load(self, chunk: Chunk) -> list[ir.Value]:
+        """Begins to load a thread's sums of a chunk."""
+        rows, half = divmod(chunk.group, 2)
+        column = add(multiply(self._buffer, self._sizes.columns), rows * self._sizes.across + chunk.eights[0] * 8)
+        lane = add(multiply(self._warp, _QUARTER), half * WARP_ROWS)
+        return self._tensor.load(column, lane, len(chunk.eights), self._element)
+
+    def _chunk_sums(self) -> list[ir.Value]:
+        """Waits for the chunk's sums, and begins to load the next one's; behind the last ones, the tile of sums is free."""
+        await_loads()
+        sums = self._begun
+        self._ahead.remove(self._chunk)
+        if self._ahead:
+            self._begun = self._load(self._ahead[0])
+        else:
+            fence_before()
+            meet_warp()
+            self._buffers.release(self._buffer, self._lane)
+        return sums
+
