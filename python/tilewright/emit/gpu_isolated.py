@@ -10,6 +10,7 @@ from tilewright import knobs
 from tilewright.emit import child
 from tilewright.emit.gpu_stages import GpuStages, from_json
 from tilewright.errors import ScheduleError
+from tilewright.lowering import driver
 from tilewright.mlir import ir
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
@@ -45,6 +46,7 @@ def build(
     if schedule is None:
         module = plan.module(scheduled, target, ir.Context())
         assert module is not None, "it has sizes"
+        driver.verify(module, plan.name)
         schedule = str(module.operation.get_asm(enable_debug_info=True))
     request = {
         "product": base64.b64encode(pickle.dumps((spec, target))).decode(),

@@ -11,6 +11,7 @@ import pickle
 
 from tilewright.emit import child
 from tilewright.emit.stages import Stages
+from tilewright.lowering import driver
 from tilewright.mlir import ir
 from tilewright.payload.packing import PackedFormat
 from tilewright.schedules.plan import Plan
@@ -42,6 +43,8 @@ def build(
     schedule = plan.text
     if schedule is None:
         module = plan.module(spec, target, ir.Context())
+        if module is not None:
+            driver.verify(module, plan.name)
         schedule = None if module is None else str(module.operation.get_asm(enable_debug_info=True))
     request = {
         "spec": base64.b64encode(pickle.dumps(spec)).decode(),

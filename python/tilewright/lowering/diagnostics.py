@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,11 @@ from tilewright.mlir import ir
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 # Frames of these are how a step is made, not who asked for it.
-_PLUMBING = (_PACKAGE / "mlir", *(_PACKAGE / "schedules" / f"{name}.py" for name in ("steps", "block_tile", "sharing")))
+_PLUMBING = (
+    Path(contextlib.__file__),
+    _PACKAGE / "mlir",
+    *(_PACKAGE / "schedules" / f"{name}.py" for name in ("steps", "block_tile", "sharing")),
+)
 DUMP = "see current operation"
 """Starts a note that prints the whole op: pages of text that no one reads in an error."""
 _PAYLOAD_OP = re.compile(r'loc\("(\w+\.\w+)"\(')
@@ -73,7 +77,7 @@ class Collected:
         return "\n".join(lines)
 
 
-@contextmanager
+@contextlib.contextmanager
 def collect(context: ir.Context) -> Iterator[Collected]:
     """Gathers the diagnostics of `context`, in place of printing them."""
     collected = Collected()

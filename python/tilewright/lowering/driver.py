@@ -134,8 +134,11 @@ def _error_at(
 
 
 def located(error: ScheduleError, schedule: ir.Module, ops: Collection[str], name: str) -> ScheduleError:
-    """What is wrong with what a schedule called `name` decided, at the first of its transform ops that are called as one of `ops`."""
-    op = _first(schedule, lambda each: each.name in ops)
+    """What is wrong with what a schedule called `name` decided, at the first of its transform ops that are called as one of `ops`.
+
+    Where there is none, it is at the last op of the schedule.
+    """
+    op = _first(schedule, lambda each: each.name in ops) or culprit.last(schedule.operation)
     file, line = (None, None) if op is None else source_line(str(op.location))
     return ScheduleError(
         error.what,
@@ -158,10 +161,7 @@ def _run_script(payload: ir.Module, schedule: ir.Module, name: str) -> None:
             expected="a transform.named_sequence of that name in the schedule's module",
         )
     with collect(payload.context) as collected:
-        try:
-            schedule.operation.verify()
-        except ir.MLIRError as e:
-            raise _schedule_error(Message.of(e.error_diagnostics[0]), schedule, name) from None
+        verify(schedule, name)
         succeeded = _tilewright.apply_named_sequence(payload.operation, main, schedule.operation)
     if collected.race is not None:
         remedy = "Tile the reduction with tile_using_for, or with tile_reduction_using_forall"
@@ -171,6 +171,14 @@ def _run_script(payload: ir.Module, schedule: ir.Module, name: str) -> None:
             remedy = "If it is a tile_using_for, let its interchange name each dimension of the payload op once"
             raise ScheduleError("it failed, and MLIR gave no reason", where=name, remedy=remedy)
         raise _schedule_error(collected.errors[0], schedule, name)
+
+
+def verify(schedule: ir.Module, name: str) -> None:
+    """Raises `ScheduleError` where the ops of a schedule called `name` are not valid."""
+    try:
+        schedule.operation.verify()
+    except ir.MLIRError as e:
+        raise _schedule_error(Message.of(e.error_diagnostics[0]), schedule, name) from None
 
 
 def _schedule_error(message: Message, schedule: ir.Module, name: str) -> ScheduleError:

@@ -61,7 +61,9 @@ def compile(
         raise TargetError(f"device {target.device!r} for {target.name}", expected="none: it runs shaders itself")
     sizes = parameters or {}
 
-    plan = None if schedule is None or (isinstance(schedule, str) and not make.is_file(schedule)) else make.own(schedule)
+    plan = (
+        None if schedule is None or (isinstance(schedule, str) and not make.is_file(schedule)) else make.own(schedule)
+    )
 
     def build(aligned: bool, boxed: bool) -> GpuStages:
         from tilewright.emit import gpu
@@ -243,9 +245,7 @@ def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any,
     for each in gpu_call.passes(form, called, arrays, gpu_call.aligned_empty):
         spec, last = each.form.spec, len(each.arrays) - 1
         arguments: list[Any] = []
-        for array, (shape, strides) in zip(
-            each.arrays, gpu_call.laid_out(spec, each.spec, each.arrays), strict=True
-        ):
+        for array, (shape, strides) in zip(each.arrays, gpu_call.laid_out(spec, each.spec, each.arrays), strict=True):
             arguments += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
         for box in each.form.boxes:
             array = _some(_looped(spec, each.arrays, box.operand))

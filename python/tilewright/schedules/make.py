@@ -70,7 +70,9 @@ def make(
         )
     if isinstance(schedule, str) and not is_file(schedule):
         select.row(schedule)  # raises: it is no strategy either
-    return replace(own(schedule), parameters=select.choose(spec, target, parameters, threads).parameters, threads=threads)
+    return replace(
+        own(schedule), parameters=select.choose(spec, target, parameters, threads).parameters, threads=threads
+    )
 
 
 def is_file(schedule: Schedule) -> bool:
@@ -89,9 +91,7 @@ def own(schedule: Schedule) -> Plan:
     if is_file(schedule):
         return _from_file(Path(str(schedule)))
     what = repr(schedule) if isinstance(schedule, str | Path) else type(schedule).__name__
-    raise ScheduleError(
-        f"schedule is a {what}", expected="a strategy's name, a function, or a .py or .mlir file"
-    )
+    raise ScheduleError(f"schedule is a {what}", expected="a strategy's name, a function, or a .py or .mlir file")
 
 
 def _from_file(path: Path) -> Plan:
