@@ -13,7 +13,7 @@ import numpy as np
 from tilewright import _runtime, knobs, targets
 from tilewright.dtypes import from_numpy, to_numpy
 from tilewright.emit import STAGES, versions
-from tilewright.errors import LoweringError, OperandError, ScheduleError, SpecError, TargetError, TilewrightError
+from tilewright.errors import LoweringError, OperandError, SpecError, TargetError, TilewrightError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.payload.packing import PackedFormat
