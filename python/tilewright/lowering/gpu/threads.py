@@ -20,14 +20,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.errors import LoweringError
+from tilewright.lowering import double_functions
 from tilewright.lowering.gpu import rows, staging
 from tilewright.lowering.gpu.index import Index, add, divide, value
 from tilewright.lowering.gpu.parts import Division, Part, axis_of, defined_by, retyped
+from tilewright.lowering.half_floats import element_of
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, memref, vector
 
-_AT_ONCE = 16
-"""Sums of a thread that are finished at once."""
+_AT_ONCE, _FEWER_AT_ONCE = 16, 8
+"""Sums of a thread that are finished at once; and of f64, where polynomials of them are computed."""
 
 
 def over_blocks(function: ir.Operation) -> ir.Operation:
@@ -106,9 +108,10 @@ class Sharing:
         """Emits what is done to a thread's sums: to a few of them at a time, so that what is computed fits into registers."""
         sums, part = [self._values[result] for result in over_k.results], self._part
         height, start = len(part.rows), 0
+        at_once = _FEWER_AT_ONCE if any(map(_is_function_of_f64, ops)) else _AT_ONCE
         while start < len(part.pieces):
             pieces = [part.pieces[start]]
-            while start + len(pieces) < len(part.pieces) and height * sum(each[1] for each in pieces) < _AT_ONCE:
+            while start + len(pieces) < len(part.pieces) and height * sum(each[1] for each in pieces) < at_once:
                 pieces.append(part.pieces[start + len(pieces)])
             before = sum(width for _, width in part.pieces[:start])
             self._part = Part(part.rows, tuple(pieces))
@@ -273,6 +276,10 @@ class Sharing:
                 )
                 rows.store(piece, view, (add(self._row, below_first), add(self._column, right)), extents)
                 column += width
+
+
+def _is_function_of_f64(op: ir.Operation) -> bool:
+    return op.name in double_functions.FUNCTIONS and element_of(op.results[0]) == ir.F64Type.get(op.context)
 
 
 def _ops(block: ir.Block) -> list[ir.Operation]:
