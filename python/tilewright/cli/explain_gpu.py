@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,7 @@ def explain(problem: GpuProblem, folder: Path) -> None:
         TilewrightError: It cannot be compiled, or not be written.
     """
     stages = problem.build()
+    problem = replace(problem, decided=stages.parameters)
     texts, assembled, note = _with_machine_code(stages)
     names = {stage: f"{number}-{stage}{_SUFFIXES.get(stage, '.mlir')}" for number, stage in enumerate(texts, 1)}
     files = {names[stage]: text.encode() for stage, text in texts.items()}
@@ -51,7 +52,7 @@ def explain(problem: GpuProblem, folder: Path) -> None:
         **problem.facts(),
         "target": problem.target.name,
         "triple": problem.target.triple,
-        "schedule": stages.strategy,
+        "schedule": problem.schedule,
         "parameters": dict(problem.sizes),
         "shared_bytes": stages.shared_bytes,
         "registers": None if assembled is None else assembled.registers,

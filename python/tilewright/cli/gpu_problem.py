@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SpecError
+from tilewright.schedules import make
 from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
@@ -23,14 +24,16 @@ class GpuProblem:
     Attributes:
         spec: What is computed.
         target: The GPU.
-        strategy: The strategy's name; None to have one chosen.
+        strategy: The strategy's name; None to have one chosen; or the file of a schedule.
         parameters: Sizes that override its own.
+        decided: The sizes that a file's schedule has decided, when that is known.
     """
 
     spec: MatmulSpec
     target: GpuTarget
     strategy: str | None
     parameters: Mapping[str, int]
+    decided: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -44,14 +47,16 @@ class GpuProblem:
 
     @property
     def schedule(self) -> str:
-        """The strategy's name."""
+        """The strategy's name, or the file."""
         from tilewright.emit import gpu
 
         return gpu.able(self.spec, self.target)[-1] if self.strategy is None else self.strategy
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """The strategy's sizes."""
+        """The strategy's sizes; of a file's schedule those that it has decided."""
+        if make.is_file(self.strategy):
+            return self.decided
         from tilewright.emit import gpu
 
         row = gpu.STRATEGIES[self.schedule]
@@ -66,7 +71,8 @@ class GpuProblem:
         from tilewright.emit import gpu
 
         gpu.check(self.spec, self.target)
-        return gpu.build(self.spec, self.target, self.schedule, self.parameters, aligned=True)
+        schedule = make.own(self.strategy) if make.is_file(self.strategy) else self.schedule
+        return gpu.build(self.spec, self.target, schedule, self.parameters, aligned=True)
 
     def __str__(self) -> str:
         """What is computed, for which target, under which strategy and sizes."""

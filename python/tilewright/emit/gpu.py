@@ -143,7 +143,7 @@ def _lower(stages: GpuStages, module: ir.Module, finished: MatmulSpec, *, aligne
     driver.run_passes(module, pipelines.DROP_RESULT, "bufferized")
     stages.texts["bufferized"] = str(module)
     function = _payload_function(module)
-    row, stages.sizes = decided(function, finished, target)
+    row, stages.sizes = decided(function, stages.spec, target)
     with function.location:
         stages.boxes = tuple(row.share(threads.over_blocks(function), finished, target, stages.sizes, aligned, boxed))
     _expand(stages, module)

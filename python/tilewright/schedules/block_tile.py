@@ -63,16 +63,6 @@ def check_parts(what: str, tile: tuple[int, int, int], part: tuple[int, int]) ->
         )
 
 
-def schedule(spec: MatmulSpec, bm: int, bn: int, bk: int) -> ir.Module:
-    """The schedule: blocks of bm x bn, steps of bk over K, everything in vectors.
-
-    Needs an active `ir.Context`.
-    """
-    with steps.script() as script:
-        tile(script, spec, bm, bn, bk)
-    return script.module
-
-
 def tile(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int) -> Handle:
     """All steps of this file: blocks of bm x bn, steps of bk over K, everything in vectors. Returns the loop over blocks.
 
