@@ -97,7 +97,8 @@ class TensorRoles(Specialised):
         with ir.InsertionPoint(second.then_block):
             self._tensor.allocate()
             scf.yield_([])
-        self._initialise(self._ring, self._buffers)
+        # Where tensor memory was allocated is known then, too.
+        self._initialise(self._ring, self._buffers, meet=meet_cluster)
         self._tensor.find()
 
     def _is_second_warp(self) -> ir.Value:
@@ -188,11 +189,11 @@ class TensorRoles(Specialised):
         inside = scf.IfOp(below(self._at[0], self._order.rows), has_else=True)
         outside = inside.else_block
         assert outside is not None, "as asked for"
-        with ir.InsertionPoint(inside.then_block):
-            self._load_and_finish(over_k, ops)
-            scf.yield_([])
         with ir.InsertionPoint(outside):
             self._buffers.release(self._buffer, self._lane)
+            scf.yield_([])
+        with ir.InsertionPoint(inside.then_block):
+            self._load_and_finish(over_k, ops)
             scf.yield_([])
 
     def _load_and_finish(self, over_k: ir.Operation, ops: list[ir.Operation]) -> None:

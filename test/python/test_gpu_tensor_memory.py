@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `tensor_memory`: numbers under the emulator, instructions, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import tilewright as tw
+from gpu_kernels import check
+from tilewright.emit import gpu_code
+from tilewright.emit.gpu import tool
+from tilewright.errors import ScheduleError
+from tilewright.runtime import gpu
+from tilewright.schedules.tensor_memory_sizes import sizes
+from tilewright.targets import nvidia
+
+_, SM_90A, SM_100A = nvidia.ROWS
+EMULATED = SM_100A.on("emulated")
+SMALL = {"bm": 128, "bn": 64, "stages": 3}
+CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
+    ({"m": 130, "n": 70, "k": 200, "a": "bf16"}, SMALL),
+    ({"m": 130, "n": 71, "k": 136, "a": "f16", "layout": "nt", "c": "f16"}, SMALL),
+    ({"m": 130, "n": 72, "k": 136, "a": "bf16", "layout": "tn", "beta": 1}, SMALL),
+    ({"m": 60, "n": 130, "k": 65, "a": "f16", "layout": "tt"}, {**SMALL, "bn": 16}),
+    ({"m": 3, "n": 5, "k": 7, "a": "bf16", "epilogue": (tw.bias("n"), tw.gelu(), tw.residual("mn")), "c": "bf16"}, {}),
+    ({"m": 100, "n": 96, "k": 300, "a": "i8"}, SMALL),
+    ({"m": 65, "n": 64, "k": 128, "a": "u8", "b": "i8", "layout": "tt", "epilogue": (tw.dequantize(0.25),)}, SMALL),
+    ({"m": 70, "n": 40, "k": 50, "a": "f32", "tf32": True, "layout": "nt"}, SMALL),
+    ({"m": 70, "n": 48, "k": 300, "a": "f8E4M3FN", "layout": "tn", "c": "bf16"}, {**SMALL, "bn": 48}),
+    ({"m": 70, "n": 40, "k": 150, "a": "f8E5M2", "b": "f8E4M3FN", "layout": "nt"}, SMALL),
+    ({"m": 40, "n": 72, "k": 72, "a": "bf16", "batch": (2, 3), "c": "bf16"}, {**SMALL, "stages": 2}),
+    # Several tiles of each block, of two rows of instructions, one after the other in the same place.
+    ({"m": 500, "n": 136, "k": 72, "a": "bf16", "c": "bf16"}, {**SMALL, "bm": 256, "buffers": 1}),
+    # Three rows of tiles in clusters of two: one block has none in the last one.
+    ({"m": 300, "n": 72, "k": 200, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2}),
+    ({"m": 260, "n": 72, "k": 0, "a": "bf16"}, {**SMALL, "cluster": 2}),
+    # Rows of C are columns of instructions: as few as 16, and more than a box has.
+    ({"m": 13, "n": 150, "k": 100, "a": "bf16", "c": "bf16"}, {}),
+    ({"m": 1, "n": 72, "k": 500, "a": "bf16", "layout": "nt", "epilogue": (tw.bias("n"), tw.residual("mn"))}, {}),
+    ({"m": 70, "n": 72, "k": 64, "a": "i8", "layout": "tn"}, {"bm": 80, "bn": 128, "swapped": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("case", "parameters"), CASES, ids=lambda each: str(tw.MatmulSpec(**each)) if "m" in each else ""
+)
+def test_numbers(case: dict[str, Any], parameters: dict[str, int]) -> None:
+    spec = tw.MatmulSpec(**case)
+    kernel = gpu.compile(spec, EMULATED, "tensor_memory", parameters)
+    check(kernel, spec)
+    assert all(aligned for aligned, _ in kernel._made)
+
+
+def test_the_usual_sizes() -> None:
+    spec = tw.MatmulSpec(m=256, n=512, k=256, a="bf16", epilogue=(tw.bias("n"), tw.relu()))
+    assert gpu.compile(spec, EMULATED).metadata.schedule == "tensor_memory"
+    check(gpu.compile(spec, EMULATED, parameters={"bn": 256}), spec)
+
+
+def test_every_size_by_one_kernel_and_rows_that_are_not_aligned() -> None:
+    kernel = gpu.compile(tw.MatmulSpec(m=None, n=None, k=None, a="bf16"), EMULATED, parameters=SMALL)
+    for number, (m, n, k) in enumerate([(1, 1, 1), (128, 64, 64), (129, 8, 200)]):
+        check(kernel, tw.MatmulSpec(m=m, n=n, k=k, a="bf16"), seed=number)
+    check(kernel, tw.MatmulSpec(m=30, n=20, k=70, a="bf16"), aligned=False)
+    for m, n, k in [(3, 4, 0), (0, 4, 5), (3, 0, 5)]:
+        check(kernel, tw.MatmulSpec(m=m, n=n, k=k, a="bf16"))
+
+
+def test_sizes_follow_the_shape() -> None:
+    def chosen(m: int | None, n: int | None, k: int | None, a: str = "bf16", **given: int) -> Any:
+        return sizes(tw.MatmulSpec(m=m, n=n, k=k, a=a, layout="nt"), SM_100A, given)
+
+    large = chosen(8192, 8192, 8192)
+    assert (large.bm, large.bn, large.bk, large.stages, large.buffers, large.cluster) == (128, 256, 64, 4, 2, 2)
+    assert (chosen(None, None, None).cluster, chosen(256, 256, 256).bn) == (1, 128)
+    assert (chosen(5, 4096, 4096).swapped, chosen(5, 4096, 4096).bm) == (1, 16)
+    assert chosen(8192, 8192, 8192, "f8E4M3FN").bk == 128
+    for parameters, expected in (
+        ({"bm": 256, "bn": 256}, "all of tensor memory"),
+        ({"bm": 64}, "bm a multiple of 128"),
+        ({"bn": 24}, "bn of 16"),
+        ({"cluster": 2, "swapped": 1, "bm": 16, "bn": 128}, "cluster=2"),
+        ({"stages": 1}, "at least 2"),
+    ):
+        with pytest.raises(ScheduleError, match=expected):
+            chosen(None, None, None, **parameters)
+
+
+def test_what_instructions_do_not_take_is_for_another_strategy() -> None:
+    for spec in (
+        tw.MatmulSpec(m=64, n=64, k=64, a="f32", tf32=True),
+        tw.MatmulSpec(m=64, n=64, k=64, a="bf16", deterministic=True),
+    ):
+        assert gpu.compile(spec, SM_100A).metadata.schedule == "mma_sync"
+        with pytest.raises(ScheduleError, match="mma_sync"):
+            gpu.compile(spec, SM_100A, "tensor_memory")
+    with pytest.raises(ScheduleError, match="warpgroup"):
+        gpu.compile(tw.MatmulSpec(m=64, n=64, k=64, a="bf16"), SM_90A, "tensor_memory")
+
+
+BUSY = (tw.bias("n"), tw.gelu(), tw.residual("mn"))
+SASS: list[tuple[dict[str, Any], dict[str, int], dict[str, int]]] = [
+    ({"a": "bf16"}, {"bn": 256}, {"UTCHMMA": 4, "UTMALDG": 5, "LDTM": 16, "UTMASTG": 16}),
+    ({"a": "f16", "c": "f16"}, {"bn": 256, "cluster": 2}, {"UTCHMMA": 4, "LDTM": 16, "UTMASTG": 8, "STSM": 32}),
+    ({"a": "bf16", "c": "bf16"}, {"bm": 64, "bn": 128, "swapped": 1}, {"UTCHMMA": 4, "UTMASTG": 2, "STSM": 8}),
+    ({"a": "f32", "tf32": True, "layout": "nt"}, {}, {"UTCHMMA": 4}),
+    ({"a": "f8E4M3FN", "c": "bf16"}, {}, {"UTCQMMA": 4}),
+    ({"a": "i8", "epilogue": ()}, {}, {"UTCIMMA": 4}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "parameters", "counts"), SASS, ids=lambda each: "-".join(map(str, each)))
+def test_the_assembler_spills_no_register(
+    case: dict[str, Any], parameters: dict[str, int], counts: dict[str, int]
+) -> None:
+    if tool("ptxas") is None:
+        pytest.skip("there is no ptxas")
+    kernel = gpu.compile(
+        tw.MatmulSpec(**{"m": 512, "n": 512, "k": 512, "epilogue": BUSY, **case}),
+        SM_100A,
+        "tensor_memory",
+        parameters,
+    )
+    made = kernel.assembled()
+    assert (made.spill_bytes, made.warnings) == (0, ())
+    if tool("nvdisasm") is None:
+        pytest.skip("there is no nvdisasm to look for UTCHMMA, UTMALDG, LDTM and UTMASTG with")
+    found = gpu_code.opcodes(gpu_code.disassembly(made.cubin))
+    assert {name: found[name] for name in counts} == counts
+    # One thread begins them, and the assembler knows it: no loop over those of a warp that might.
+    assert found["UTCBAR"] == 2
+    assert found["UTMALDG"]
+    assert found["UTMASTG"]
