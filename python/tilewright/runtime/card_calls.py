@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.dtypes import stored_numpy
 from tilewright.errors import OperandError
 from tilewright.operand import OperandSpec
-from tilewright.runtime import cards, gpu_call
+from tilewright.runtime import cards, gpu_call, gpu_passes
 from tilewright.runtime.cards import Card, Loaded, checked
 from tilewright.runtime.device_arrays import DeviceArray, device_of, library_of, view
 from tilewright.runtime.gpu_call import Array
@@ -144,7 +144,7 @@ def _launch(kernel: GpuKernel, card: Card, called: MatmulSpec, arrays: Sequence[
         return DeviceArray(left[-1], operand.shape, strides, np.dtype(stored_numpy(operand.type)), card.number)
 
     try:
-        for each in gpu_call.passes(form, called, arrays, scratch):
+        for each in gpu_passes.passes(form, called, arrays, scratch):
             of_form[id(each.form)].launch(each.spec, each.arrays, stream)
     finally:
         for place in left:

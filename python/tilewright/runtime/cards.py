@@ -201,7 +201,6 @@ class Loaded:
         """Launches it on arrays in the card's memory; does not wait.
 
         Raises:
-            OperandError: The grid would be too large.
             TargetError: The driver refuses.
         """
         self.bound(called, arrays)(stream)
@@ -210,7 +209,6 @@ class Loaded:
         """What launches it on these arrays, on the stream that it is given: all but the launch itself is done here, once.
 
         Raises:
-            OperandError: The grid would be too large.
             TargetError: The driver refuses an array.
         """
         sizes = gpu_call.launch(self._form, called, self._processors)

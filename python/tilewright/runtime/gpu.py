@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import OperandError, TargetError
-from tilewright.runtime import gpu_call, gpu_forms
+from tilewright.runtime import gpu_call, gpu_forms, gpu_passes
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
 from tilewright.runtime.kernel import Metadata
 from tilewright.runtime.vulkan import Shader
@@ -242,7 +242,7 @@ def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any,
         lambda stages: {each.strategy: EmulatedGpuKernel(_as_nvvm(each), _ENTRY) for each in stages.passes},
         boxed=called.has_rows or gpu_call.is_aligned(arrays[-1]),
     )
-    for each in gpu_call.passes(form, called, arrays, gpu_call.aligned_empty):
+    for each in gpu_passes.passes(form, called, arrays, gpu_call.aligned_empty):
         spec, last = each.form.spec, len(each.arrays) - 1
         arguments: list[Any] = []
         for array, (shape, strides) in zip(each.arrays, gpu_call.laid_out(spec, each.spec, each.arrays), strict=True):
@@ -294,7 +294,7 @@ def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, A
                 operand=operand.name,
                 expected=f"at most {_MOST_OF_A_SHADER}: shaders count in 32 bits",
             )
-    for each in gpu_call.passes(form, called, copies, gpu_call.aligned_empty):
+    for each in gpu_passes.passes(form, called, copies, gpu_call.aligned_empty):
         given = [np.ascontiguousarray(array) for array in each.arrays]
         layouts = gpu_call.laid_out(each.form.spec, each.spec, given)
         sizes = np.array([number for shape, strides in layouts for number in (*shape, *strides)], np.int32)

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -29,24 +28,9 @@ ALIGNMENT = 16
 """Bytes of a piece that is copied at once."""
 _FARTHEST = 1 << 40
 """Bytes from a row to the next. Source: CUDA Driver API, cuTensorMapEncodeTiled."""
-_MOST_BLOCKS = 65535
+MOST_BLOCKS = 65535
 """Of a grid's second and third axis. Source: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability"; Vulkan
 1.1 specification, "Required Limits": maxComputeWorkGroupCount."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """One of the launches of a call.
-
-    Attributes:
-        form: Of which kernel.
-        spec: What that computes, with the extents of the call.
-        arrays: Its operands and its result.
-    """
-
-    form: GpuStages
-    spec: Problem
-    arrays: Sequence[Array]
 
 
 def launch(form: GpuStages, spec: Problem, processors: int) -> Launch:
@@ -60,37 +44,9 @@ def launch(form: GpuStages, spec: Problem, processors: int) -> Launch:
     return Launch(blocks, (sizes.threads, 1, 1), (cluster, 1, 1), dynamic_shared=form.shared_bytes)
 
 
-def passes(
-    form: GpuStages, called: MatmulSpec, arrays: Sequence[Array], scratch: Callable[[OperandSpec], Array]
-) -> list[Pass]:
-    """What a call launches, one kernel after the other; `scratch` makes an array for what one leaves to the next.
-
-    Of products without elements there is nothing to launch.
-    """
-    if form.rows is None:
-        return [Pass(form, called, arrays)]
-    inner = called.inner
-    count, between = len(inner.operands), scratch(inner.result)
-    second = Pass(form.rows, RowPass(called), [between, *arrays[count:]])
-    return [second] if 0 in inner.c_shape else [Pass(form, inner, [*arrays[:count], between]), second]
-
-
 def grid(spec: Problem, sizes: Any) -> tuple[int, int, int]:  # noqa: ANN401 - of any strategy
-    """The blocks of a launch: along N, along M, and of each entry of the batch.
-
-    Raises:
-        OperandError: There are more than a grid has.
-    """
-    rows, entries = -(-spec.m // sizes.bm), prod(spec.batch)
-    for blocks, what in ((rows, "rows"), (entries, "entries of a batch")):
-        if blocks > _MOST_BLOCKS:
-            raise OperandError(
-                f"takes {blocks} blocks of {what}",
-                operand="c",
-                expected=f"at most {_MOST_BLOCKS}",
-                remedy="Use several calls" if what != "rows" else "Use several calls, or more rows a block (bm)",
-            )
-    return -(-spec.n // sizes.bn), rows, entries
+    """The blocks of a launch: along N, along M, and of each entry of the batch."""
+    return -(-spec.n // sizes.bn), -(-spec.m // sizes.bm), prod(spec.batch)
 
 
 def looped(spec: Problem, number: int) -> tuple[int, ...]:
@@ -122,7 +78,9 @@ def laid_out(
 def is_aligned(array: Array) -> bool:
     """Whether every row of each matrix starts at a multiple of 16 bytes, and behind the one before: so tensor maps want them."""
     steps = [stride for size, stride in zip(array.shape[:-1], array.strides[:-1], strict=True) if size > 1]
-    return not any(each % ALIGNMENT for each in (address(array), *steps)) and all(0 < each < _FARTHEST for each in steps)
+    if any(each % ALIGNMENT for each in (address(array), *steps)):
+        return False
+    return not array.size or all(0 < each < _FARTHEST for each in steps)
 
 
 def are_aligned(spec: MatmulSpec, arrays: Sequence[Array]) -> bool:

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a call of a GPU kernel launches: one kernel, or two, one behind the other; and of very large products some rows after others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.operand import OperandSpec
+from tilewright.payload.row_pass import RowPass
+from tilewright.runtime import gpu_call
+from tilewright.runtime.gpu_call import Array, Problem
+from tilewright.spec import MatmulSpec
+
+if TYPE_CHECKING:
+    from tilewright.emit.gpu_stages import GpuStages
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One of the launches of a call.
+
+    Attributes:
+        form: Of which kernel.
+        spec: What that computes, with the extents of the call.
+        arrays: Its operands and its result.
+    """
+
+    form: GpuStages
+    spec: Problem
+    arrays: Sequence[Array]
+
+
+def passes(
+    form: GpuStages, called: MatmulSpec, arrays: Sequence[Array], scratch: Callable[[OperandSpec], Array]
+) -> Iterator[Pass]:
+    """What a call launches, in order; `scratch` makes an array for what one kernel leaves to the next.
+
+    Of products without elements there is nothing to launch.
+    """
+    rows = form.sizes.bm
+    if form.rows is not None and form.target.family == "vulkan":  # Whose grids have no more blocks along the first axis.
+        rows = min(rows, form.rows.sizes.bn)
+    for part, own in _parts(called, arrays, rows):
+        if form.rows is None:
+            yield Pass(form, part, own)
+            continue
+        inner = part.inner
+        count, between = len(inner.operands), scratch(inner.result)
+        if 0 not in inner.c_shape:
+            yield Pass(form, inner, [*own[:count], between])
+        yield Pass(form.rows, RowPass(part), [between, *own[count:]])
+
+
+def _parts(called: MatmulSpec, arrays: Sequence[Array], rows: int) -> Iterator[tuple[MatmulSpec, Sequence[Array]]]:
+    """The call, or, where its blocks of so many rows, or its entries, are more than a grid has, calls for some of them."""
+    if -(-called.m // rows) > gpu_call.MOST_BLOCKS:
+        step = gpu_call.MOST_BLOCKS // gpu_call.ALIGNMENT * gpu_call.ALIGNMENT * rows  # Rows start where all do.
+        for start in range(0, called.m, step):
+            size = min(step, called.m - start)
+            yield from _parts(replace(called, m=size), _sliced(called, arrays, "m", start, size), rows)
+    elif prod(called.batch) > gpu_call.MOST_BLOCKS:
+        # The first one: how many entries the others have may be known to the kernel.
+        axis = next(number for number, extent in enumerate(called.batch) if extent > 1)
+        step = -(-called.batch[axis] // 2)
+        for start in range(0, called.batch[axis], step):
+            size = min(step, called.batch[axis] - start)
+            yield from _parts(_of_entries(called, axis, size), _sliced(called, arrays, f"b{axis}", start, size), rows)
+    else:
+        yield called, arrays
+
+
+def _of_entries(called: MatmulSpec, axis: int, size: int) -> MatmulSpec:
+    """The same with so many entries along an axis of the batch."""
+
+    def of(own: tuple[int, ...] | None) -> tuple[int, ...]:
+        first = len(called.batch) - len(own or ())
+        return tuple(
+            size if first + number == axis and extent != 1 else extent for number, extent in enumerate(own or ())
+        )
+
+    return replace(called, batch=of(called.batch), a_batch=of(called.a_batch), b_batch=of(called.b_batch))
+
+
+def _sliced(called: MatmulSpec, arrays: Sequence[Array], name: str, start: int, size: int) -> list[Array]:
+    """Some of the rows, or entries, of all operands that have such."""
+    operands = *called.operands, called.result
+    return [_of(each, array, name, start, size) for each, array in zip(operands, arrays, strict=True)]
+
+
+def _of(operand: OperandSpec, array: Array, name: str, start: int, size: int) -> Array:
+    if name not in operand.names:
+        return array
+    axis = operand.names.index(name)
+    if axis == len(operand.names) - 1:  # Elements that may share a byte: parts have whole bytes.
+        start, size = start // operand.type.packed, -(-size // operand.type.packed)
+    if isinstance(array, np.ndarray):
+        return array[(slice(None),) * axis + (slice(start, start + size),)]
+    shape = (*array.shape[:axis], size, *array.shape[axis + 1 :])
+    return replace(array, address=array.address + start * array.strides[axis], shape=shape)
+
+
