@@ -40,7 +40,8 @@ def check(spec: MatmulSpec, target: GpuTarget) -> None:
             expected=", ".join(sorted(target.types)),
         )
     if spec.b_packed:
-        raise SpecError("b_packed on a GPU is not supported yet", where=str(spec), expected="b_packed=False")
+        remedy = "Let calls take B as it is stored: blocks bring tiles of it to shared memory in their own order"
+        raise SpecError("b_packed on a GPU is not supported", where=str(spec), expected="b_packed=False", remedy=remedy)
 
 
 def build(
