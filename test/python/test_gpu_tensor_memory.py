@@ -38,7 +38,7 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     # Rows of C are columns of instructions: as few as 16, and more than a box has.
     ({"m": 13, "n": 150, "k": 100, "a": "bf16", "c": "bf16"}, {}),
     ({"m": 1, "n": 72, "k": 500, "a": "bf16", "layout": "nt", "epilogue": (tw.bias("n"), tw.residual("mn"))}, {}),
-    ({"m": 70, "n": 72, "k": 64, "a": "i8", "layout": "tn"}, {"bm": 80, "bn": 128, "swapped": 1}),
+    ({"m": 70, "n": 72, "k": 64, "a": "i8", "layout": "tn"}, {"bm": 80, "bn": 128, "swapped": 1, "stages": 2}),
 ]  # fmt: skip
 
 

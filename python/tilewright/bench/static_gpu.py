@@ -33,10 +33,25 @@ SHAPE = Shape(130, 272, 112)
 TF32 = "tf32"
 """Elements of f32 that may be shortened before they are multiplied."""
 _ALIGNMENT = 16
-_PRODUCTS = ("HGMMA", "QGMMA", "IGMMA", "HMMA", "IMMA", "DMMA", "QMMA", "FFMA", "DFMA", "IDP", "IMAD")
+_PRODUCTS = (
+    "UTCHMMA",
+    "UTCQMMA",
+    "UTCIMMA",
+    "HGMMA",
+    "QGMMA",
+    "IGMMA",
+    "HMMA",
+    "IMMA",
+    "DMMA",
+    "QMMA",
+    "FFMA",
+    "DFMA",
+    "IDP",
+    "IMAD",
+)
 """What multiplies in NVIDIA's machine code; the last one also computes addresses."""
-_COPIES = ("UTMALDG", "UTMASTG", "USETMAXREG", "LDGSTS", "LDSM", "STSM")
-"""What copies tiles, and gives registers away."""
+_COPIES = ("UTMALDG", "UTMASTG", "LDTM", "USETMAXREG", "LDGSTS", "LDSM", "STSM")
+"""What copies tiles, or sums from tensor memory, and gives registers away."""
 _MULTIPLIES = re.compile(r"^\s+(v_(?:mfma|wmma|smfmac|pk_fma|fma|fmac|dual_fmac|mad|dot)\w*)", re.MULTILINE)
 _AMD = {
     "registers": r"\.vgpr_count: +(\d+)",

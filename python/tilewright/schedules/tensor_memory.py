@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Strategy `tensor_memory`: one thread has tiles copied to shared memory, one multiplies them with sums in tensor memory, four warps
-finish the sums (Blackwell)."""
+"""Strategy `tensor_memory`: one thread copies tiles to shared memory, one multiplies them, four warps finish sums in tensor memory."""
 
 from __future__ import annotations
 

@@ -34,7 +34,14 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Tens
     if not _SHAPE & set(given):
         chosen |= _shape(spec, target)
     chosen |= given
-    rows, columns = chosen.get("bm", LANES), chosen.get("bn", _COLUMNS)
+    # Where neighbours lie across K, a tile is of boxes as wide as a swizzle's pattern.
+    wide = ROW_BYTES * 8 // bits
+    rows, columns = (
+        -(-chosen.get(name, usual) // wide) * wide if across else chosen.get(name, usual)
+        for name, usual, across in zip(
+            ("bm", "bn"), (LANES, _COLUMNS), (spec.layout[0] == "t", spec.layout[1] == "n"), strict=True
+        )
+    )
     slot = (rows + columns) * chosen["bk"] * bits // 8
     chosen.setdefault("stages", max(2, min(_MOST_STAGES, _TILE_BYTES // slot)) if slot > 0 else 2)
     return with_sizes(TensorMemoryTile, chosen)

@@ -221,4 +221,3 @@ class TensorRoles(Specialised):
             meet_warp()
             self._buffers.release(self._buffer, self._lane)
         return sums
-

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Sums in tensor memory: 128 lanes of 512 columns of 32 bits, which a warp allocates and gives back, and of which each of four warps
-reads a quarter of the lanes.
+"""Sums in tensor memory: 128 lanes of 512 columns of 32 bits.
+
+One warp allocates columns and gives them back; each of four warps reads a quarter of the lanes.
 
 Source: the PTX ISA manual, "Tensor Memory" and "tcgen05.ld".
 """

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `tensor_memory`: what the emulator says of kernels that were broken on purpose."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+import tilewright as tw
+from gpu_kernels import check_that_breaking_is_caught
+from tilewright.errors import LoweringError
+from tilewright.runtime import gpu
+from tilewright.runtime.emulated_gpu import EmulatedGpuKernel
+from tilewright.targets import nvidia
+
+EMULATED = nvidia.ROWS[2].on("emulated")
+SMALL = {"bm": 128, "bn": 64, "stages": 3}
+KINDS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
+    "plain": ({"m": 128, "n": 64, "k": 320, "a": "bf16"}, SMALL),
+    # Each block has several tiles, and so more than there are places for sums.
+    "tiles": ({"m": 128, "n": 768, "k": 64, "a": "bf16", "c": "bf16"}, SMALL),
+    "cluster": ({"m": 256, "n": 64, "k": 320, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2}),
+}
+_CALL = r"\n[^\n]*call [^\n]*@llvm\.nvvm\."
+_TRY = r"(asm sideeffect \"[^\"]*)mbarrier\.try_wait[^\"]*\""
+_MMA = r"(call [^\n]*@llvm\.nvvm\.tcgen05\.mma\.shared\([^\n]*, i32 )"
+_COMMIT = _CALL + r"tcgen05\.commit\.shared[^\n]*"
+_BEFORE, _AFTER = (_CALL + rf"tcgen05\.fence\.{when}\.thread\.sync[^\n]*" for when in ("before", "after"))
+BROKEN = {
+    "nothing tells that slots are empty, or sums complete": ("plain", _COMMIT, "", "deadlock"),
+    "nobody waits for what is copied or multiplied": ("plain", _TRY, r'\1nanosleep;"', "race|unwritten|know"),
+    "the next phase is waited for": ("plain", r"(xor i64 [^\n]*), 1\n", r"\1, 0\n", "race|deadlock|unwritten"),
+    "sums are read without a fence behind the wait": ("plain", _AFTER, "", "race: .* a tcgen05.ld, .* a tcgen05.mma of warp 1 writes"),
+    "sums are overwritten without a fence before the arrival": ("tiles", _BEFORE, "", "race: .* a tcgen05.mma, .* a tcgen05.ld of warp .* reads"),
+    "tensor memory is kept": ("plain", _CALL + r"tcgen05\.dealloc[^\n]*", "", "allocated: "),
+    "other columns are given back": ("plain", r"(tcgen05\.dealloc[^\n]*i32 )128\)", r"\g<1>64)", "not allocated so"),
+    "too few columns are allocated": ("plain", r"(tcgen05\.alloc\.[^\n]*i32 )128\)", r"\g<1>32)", "not all allocated|not allocated"),
+    "a number of columns that is no power of two": ("plain", r"(tcgen05\.alloc\.[^\n]*i32 )128\)", r"\g<1>96)", "a power of two"),
+    "the instruction has fewer columns": ("plain", _MMA + "135333008", rf"\g<1>{135333008 - (4 << 17)}", "unwritten"),
+    "the instruction has 64 rows": ("plain", _MMA + "135333008", rf"\g<1>{135333008 - (4 << 24)}", "another number of rows"),
+    "the instruction is of other types": ("plain", _MMA + "135333008", rf"\g<1>{135333008 + (1 << 8)}", "types that its kind does not have"),
+    "the instruction sums f16": ("plain", _MMA + "135333008", rf"\g<1>{135333008 - (1 << 4)}", "sums of f32"),
+    "a bit that means nothing is set": ("plain", _MMA + "135333008", rf"\g<1>{135333008 + (1 << 6)}", "bits that are 0"),
+    "matrices are described as on Hopper": ("plain", r"46117566620\d+", str((1 << 62) + (64 << 32)), "no 1 at bits 46"),
+    "warps read each other's lanes": ("plain", r"(shl [^\n]*i32 %\w+), 16\n", r"\1, 17\n", "the quarter of the lanes"),
+    "slots are released to this block alone": ("cluster", r"(tcgen05\.commit\.mc[^\n]*i16 )3\)", r"\g<1>1)", "deadlock|race|more arrivals"),
+}  # fmt: skip
+
+
+@cache
+def _kernel(kind: str) -> gpu.GpuKernel:
+    case, parameters = KINDS[kind]
+    return gpu.compile(tw.MatmulSpec(**case), EMULATED, "tensor_memory", parameters)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_kernel_is_caught(name: str) -> None:
+    kind, pattern, replacement, finding = BROKEN[name]
+    kernel = _kernel(kind)
+    kernel._made.clear()
+    check_that_breaking_is_caught(kernel, kernel.spec, pattern, replacement, finding)
+
+
+def test_a_load_that_is_not_waited_for_is_refused() -> None:
+    text = re.sub(_CALL + r"tcgen05\.wait\.ld[^\n]*", "", _kernel("plain").asm["llvmir"])
+    with pytest.raises(LoweringError, match=r"before tcgen05\.wait::ld"):
+        EmulatedGpuKernel(text, "matmul")
