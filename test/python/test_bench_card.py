@@ -4,21 +4,35 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import card_process
+import ml_dtypes
+import numpy as np
 import pytest
-from tilewright.bench.card import bundle, measure, page, peers, plan, timing
+from tilewright.bench.card import aims, bundle, measure, page, peers, plan, timing, triton_peer
 from tilewright.bench.card.__main__ import main
+from tilewright.bench.card.cublaslt import CublasLt, Matrix
 from tilewright.bench.card.plan import Step
+from tilewright.bench.card.worker import Broken, Worker
 from tilewright.bench.suites import parse_shape
 from tilewright.cli import main as tilewright
 from tilewright.emit.gpu import tool
-from tilewright.errors import TilewrightError
+from tilewright.errors import TargetError, TilewrightError
 
-FACTS = {"date": "1970-01-01T00:00:00+00:00", "card": "a made-up card", "driver_version": "0.0", "clocks.sm": "1 MHz"}
+FACTS = {
+    "date": "1970-01-01T00:00:00+00:00",
+    "card": "a made-up card",
+    "driver_version": "0.0",
+    "clocks.sm": "100 MHz",
+    "processors": 10,
+    "copy_bytes_a_second": 1e12,
+}
 
 
 def test_the_plan_has_every_strategy_with_every_type_and_all_that_is_timed() -> None:
@@ -28,7 +42,10 @@ def test_the_plan_has_every_strategy_with_every_type_and_all_that_is_timed() -> 
     assert {name for strategy, name in checked if strategy == "warpgroup"} >= set(plan.TIMED)
     timed = list(plan.timings())
     assert [str(shape) for name, _, shape, _ in timed if name == "bf16"][:2] == ["8192x8192x8192", "4096x4096x4096"]
-    assert {shape.m for _, layout, shape, _ in timed if layout == "nt"} >= {1, 8, 512, 8192}
+    assert {shape.m for name, layout, shape, _ in timed if (name, layout) == ("bf16", "nt")} >= {1, 8, 512, 8192}
+    assert len({(name, layout, str(shape), epilogue) for name, layout, shape, epilogue in timed}) == len(timed)
+    for aim in aims.AIMS:
+        assert any(aim.takes(name, layout, epilogue, str(shape)) for name, layout, shape, epilogue in timed)
     for name, layout, shape, epilogue in timed[:10]:
         assert plan.spec_of(name, layout, epilogue, shape).layout == layout
 
@@ -56,23 +73,31 @@ class Made:
 
     facts = FACTS
 
-    def __init__(self, seconds: float = 1) -> None:
+    def __init__(self, seconds: float = 1, broken: Mapping[str, str] | None = None) -> None:
         self.now = 0.0
         self.seconds = seconds
+        self.broken = broken or {}
+        self.without: tuple[str, ...] = ()
 
     def clock(self) -> float:
         return self.now
 
-    def run(self, step: Step) -> dict[str, Any]:
+    def run(self, step: Step, without: Iterable[str] = ()) -> dict[str, Any] | Broken:
         self.now += self.seconds
+        self.without = tuple(without)
+        if step.key in self.broken and self.broken[step.key] not in self.without:
+            return Broken(self.broken[step.key], "gone")
         if step.kind != "time":
-            return {"kernel": step.kernels[0].key, "wrong": 0, "elements": 9, "right": True, "rel_error": 1e-3}
-        rates = {
-            name: {"tflops": rate, "p20": rate, "p80": rate} for name, rate in (("tilewright", 3.0), ("Triton", 2.0))
-        }
+            about = {"kernel": step.kernels[0].key, "wrong": 0, "elements": 9, "right": True, "rel_error": 1e-3}
+            return {**about, **self.facts}
+        given = (("tilewright", 3.0), ("Triton", 2.0), ("cuBLASLt", 2.5))
+        rates = {name: {"tflops": rate, "p20": rate, "p80": rate} for name, rate in given}
         first = step.kernels[0]
         about = {"types": first.types, "layout": first.layout, "epilogue": first.epilogue, "kernel": first.key}
-        return {**about, "rates": rates, "sizes": dict(first.sizes), "modelled": 2.5, "versions": {}, "failures": {}}
+        sizes = dict(first.sizes)
+        tried = [{"sizes": sizes, "tflops": 2.5}, {"sizes": {**sizes, "bm": 64, "cluster": 1}, "tflops": 3.0}]
+        about |= {"sizes": tried[1]["sizes"], "tried": tried, "modelled": 2.5}
+        return {**about, "rates": rates, "versions": {}, "failures": {}, **self.facts}
 
 
 def test_a_bundle_holds_what_launches_take_and_a_run_goes_on_where_it_ended(small: Path) -> None:
@@ -101,10 +126,94 @@ def test_a_bundle_holds_what_launches_take_and_a_run_goes_on_where_it_ended(smal
 
     text = page.markdown(measure.read(small), "a command")
     assert "with `a command`" in text
-    assert "| 64x64x64 | 3.0 | 3.0–3.0 | 1.50 | 2.5 |" in text
+    peak = 10 * 100e6 * 4096 / 1e12
+    sizes = "bm=64 bn=256 consumers=2 cluster=1 split=1 band=8"
+    assert f"| 64x64x64 | 3.0 | 3.0–3.0 | 1.50 | 1.20 | {3 / peak:.0%} | {sizes} |" in text
     assert "- Triton: geometric mean 1.50, worst 1.50, 1 shapes" in text
     assert "Driver: 0.0." in text
+    assert "| 64x64x64 | 2.5 | 3.0 | 0.83 |" in text
     assert page.failures(measure.read(small)) == []
+
+
+def test_a_choice_that_ends_the_process_is_left_out_from_then_on(small: Path) -> None:
+    steps = bundle.read_steps(small)
+    layout, timed = steps[0], steps[2]
+    runner: Any = Made(broken={layout.key: "itself", timed.key: "tilewright x"})
+    records = measure.run(small, None, clock=runner.clock, bench=runner)
+    assert [each["kind"] for each in records] == ["layout", "check", "broken", "time"]
+    assert [each["error"] for each in records if "error" in each] == ["gone", "gone"]
+    assert runner.without == ("tilewright x",)
+    again: Any = Made()
+    assert measure.run(small, None, clock=again.clock, bench=again) == records
+    assert again.now == 0
+    assert [line.partition(":")[0] for line in page.failures(records)] == [layout.key, "broken tilewright x"]
+    assert f"| tilewright x | {timed.key} | gone |" in page.markdown(records, "c")
+
+
+def test_a_step_whose_every_choice_ends_the_process_does_not_keep_the_others(small: Path, tmp_path: Path) -> None:
+    class Hopeless(Made):
+        def run(self, step: Step, without: Iterable[str] = ()) -> dict[str, Any] | Broken:
+            return Broken(f"choice {len(tuple(without))}", "gone") if step.kind == "time" else super().run(step)
+
+    runner: Any = Hopeless()
+    to = tmp_path / "more.jsonl"
+    to.write_text('{"step": "cut o')
+    with pytest.raises(TargetError, match="one after the other"):
+        measure.run(small, None, clock=runner.clock, bench=runner, to=to)
+    records = measure.read_file(to)
+    assert [each["kind"] for each in records[:2]] == ["layout", "check"]
+    assert {each["kind"] for each in records[2:]} == {"broken"}
+
+
+def test_a_process_that_hangs_or_dies_is_begun_again(tmp_path: Path) -> None:
+    step = next(plan.layouts())
+    worker = Worker(tmp_path, card_process.serve, start_seconds=60, silent_seconds=5)
+    try:
+        for ending, text in (("hang", "nothing came for 5 s"), ("die", "status -9"), ("lose", "an error of the card")):
+            assert worker.run(step, ["right"]) == {"right": True}
+            broken = worker.run(step, [ending])
+            assert isinstance(broken, Broken)
+            assert broken.what == f"ours {ending}"
+            assert text in broken.text
+        (tmp_path / "refused").touch()
+        with pytest.raises(TargetError, match="no card"):
+            worker.run(step, ["right"])
+    finally:
+        worker.close()
+
+
+def test_verdicts() -> None:
+    def timed(types: str, shape: str, ours: float, **peers: float) -> dict[str, Any]:
+        rates = {name: {"tflops": rate} for name, rate in {"tilewright": ours, **peers}.items()}
+        return {
+            "step": shape,
+            "kind": "time",
+            "types": types,
+            "layout": "nn",
+            "epilogue": "",
+            "shape": shape,
+            "rates": rates,
+        }
+
+    records = [
+        timed("bf16", "8192x8192x8192", 96, cuBLASLt=100, torch=90, Triton=200),
+        timed("f16", "8192x8192x8192", 94, torch=100),
+        timed("f16", "4096x4096x4096", 94, Triton=100),
+        *({"step": step.key, "kind": "layout", "right": True} for step in plan.layouts()),
+        {"step": next(plan.checks()).key, "kind": "check", "right": True},
+    ]
+    found = {row[0]: row[2:] for row in aims.verdicts(records)}
+    assert found["bf16, 8192³"] == ("0.96", "met")
+    assert found["f16, 8192³"] == ("0.94", "not met")
+    assert found["f16, 4096³"] == ("nothing", "not measured")
+    assert found["the emulator's bits, every kernel"][1] == "met"
+    assert found["right on random data, every kernel"] == ("1 of 1", "not all measured")
+    linear = [timed("bf16", f"1x{n}x4096", 97, cuBLASLt=100) | {"layout": "nt"} for n in (4096, 6144)]
+    rows = {row[0]: row[2:] for row in aims.verdicts(linear)}
+    assert rows["bf16, linear layers of language models, geometric mean"] == (
+        "0.97, worst 0.97, 2 of 60 shapes",
+        "met so far",
+    )
 
 
 def test_what_is_wrong_is_said() -> None:
@@ -155,9 +264,9 @@ def test_samples_and_sets() -> None:
     assert timing.summary(seconds["b"], 4 * 10**12) == {"tflops": 2.0, "p20": 2.0, "p80": 2.0}
 
 
-def test_what_peers_are_called_with() -> None:
-    """Their library is a fake that notes its calls."""
-    calls: list[tuple[str, dict[str, Any]]] = []
+def test_what_torch_is_called_with() -> None:
+    """It is a fake that notes its calls."""
+    calls: list[str] = []
 
     class Library:
         __version__ = "0"
@@ -165,25 +274,68 @@ def test_what_peers_are_called_with() -> None:
 
         def __getattr__(self, name: str) -> Any:
             def note(*operands: object, **given: Any) -> str:
-                calls.append((name, given))
+                calls.append(name)
                 return name
 
             return note
 
     library: Any = Library()
-    library.nn = type("nn", (), {"functional": library})
-    matrix: Any = type("Matrix", (), {"dtype": "bf16", "device": "cuda", "t": lambda self: self})()
-    plain, fused = peers.Operands(matrix, matrix, matrix), peers.Operands(matrix, matrix, matrix, matrix)
+    library.ops = type("ops", (), {"aten": type("aten", (), {"gelu": type("gelu", (), {"out": library.gelu})})})
+    matrix: Any = type("Matrix", (), {"dtype": "bf16", "device": "cuda"})()
+    plain, fused = peers.Operands(matrix, matrix, matrix), peers.Operands(matrix, matrix, matrix, matrix, matrix)
     for types, given, called in (
         ("bf16", plain, ["mm"]),
         ("i8", plain, ["_int_mm"]),
         ("f8E4M3FN", plain, ["ones", "_scaled_mm"]),
-        ("bf16", fused, ["linear", "gelu"]),
+        ("bf16", fused, ["addmm", "gelu"]),
     ):
         calls.clear()
-        peers.cublaslt(library, types, given)()
-        assert [name for name, _ in calls] == called
-    assert peers.versions(library)["cuBLASLt"] == "of torch 0, CUDA 0"
+        ways = peers.Peers(library, 4).choices("torch", types, given)
+        ways[""](given)()
+        assert calls == called
+    assert peers.Peers(library, 4).versions()["torch"] == "0, CUDA 0"
+
+
+def test_products_by_cublaslt(tmp_path: Path) -> None:
+    """On a fake of the library, which takes what it is told literally."""
+    compiler = shutil.which("cc") or shutil.which("clang-22")
+    if compiler is None:
+        pytest.skip("there is no C compiler for the fake library")
+    source, made = Path(__file__).parent.parent / "emulators" / "cublaslt.c", tmp_path / "libcublasLt.so"
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", made, source, "-lm"], check=True)
+    library, random = CublasLt(str(made), 0), np.random.default_rng(0)
+
+    def seen(array: np.ndarray) -> Matrix:
+        strides = array.strides[0] // array.itemsize, array.strides[1] // array.itemsize
+        return Matrix(array.ctypes.data, *array.shape, strides, array.dtype.name)
+
+    for kind, result in ((np.float32, np.float32), (np.int8, np.int32), (ml_dtypes.bfloat16, ml_dtypes.bfloat16)):
+        for m, n, k, along in ((5, 7, 3, False), (5, 7, 3, True), (1, 4, 6, True), (6, 1, 2, False), (6, 1, 2, True)):
+            a, b = (random.integers(-5, 6, shape).astype(kind) for shape in ((m, k), (k, n)))
+            b = np.ascontiguousarray(b.T).T if along else b
+            c, bias = np.empty((m, n + 4), result)[:, :n], random.integers(-3, 4, n).astype(result)
+            wanted = a.astype(float) @ b.astype(float)
+            products = library.products(seen(a), seen(b), seen(c))
+            assert len(products) == 2
+            for multiply in products:
+                c[...] = 99
+                multiply(seen(a), seen(b), seen(c), 0, 0)
+                assert (c.astype(float) == wanted).all()
+            if result != np.int32:
+                first, *_ = library.products(seen(a), seen(b), seen(c), "bias", bias.ctypes.data, bias.dtype.name)
+                first(seen(a), seen(b), seen(c), bias.ctypes.data, 0)
+                assert (c.astype(float) == wanted + bias.astype(float)).all()
+    one = np.ones((2, 2), np.float16)
+    with pytest.raises(RuntimeError, match="status 15"):
+        library.products(seen(one), seen(one), seen(one))
+
+
+def test_what_triton_tries() -> None:
+    every = list(triton_peer.every())
+    assert {name for name, _, _ in every} == set(plan.TIMED)
+    assert len({(name, layout, str(sizes)) for name, layout, sizes in every}) == len(every)
+    assert all(sizes.bm <= plan.FEW for sizes in triton_peer.tried(plan.FEW))
+    assert any(sizes.specialised for sizes in triton_peer.tried(plan.FEW + 1))
 
 
 def test_the_half_on_the_cards_machine_takes_nothing_that_was_built() -> None:

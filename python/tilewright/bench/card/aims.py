@@ -20,9 +20,10 @@ class Aim:
     Attributes:
         what: What is meant, in words.
         types: A row of `plan.TYPES`.
-        epilogue: That of the kernels; cuBLASLt then has a kernel of its own behind it.
-        cube: The edge of the product; None: the linear layers of `plan.timings`.
         least: The ratio at least.
+        epilogue: That of the kernels; cuBLASLt then has a kernel of its own behind it.
+        cube: The edge of the product; None: those of the linear layers.
+        layout: How A and B are stored; "": in any way.
         mean: Whether the geometric mean of the shapes is meant, and not each of them.
     """
 
@@ -31,24 +32,29 @@ class Aim:
     least: float
     epilogue: str = ""
     cube: int | None = None
+    layout: str = ""
     mean: bool = False
 
-    def takes(self, types: str, epilogue: str, shape: str) -> bool:
+    def takes(self, types: str, layout: str, epilogue: str, shape: str) -> bool:
         """Whether a measurement belongs to it."""
         if (types, epilogue) != (self.types, self.epilogue):
             return False
-        m, n, k = map(int, shape.split("x"))
-        is_cube = m == n == k
-        return is_cube and m == self.cube if self.cube is not None else self.epilogue != "" or not is_cube
+        if self.layout not in ("", layout):
+            return False
+        if self.cube is not None:
+            return shape == "x".join(3 * [str(self.cube)])
+        return epilogue != "" or shape in map(str, plan.linear())
 
 
 AIMS = (
-    *(Aim(f"{name}, {edge}³", name, 0.95, cube=edge) for name in ("bf16", "f16") for edge in (4096, 8192)),
-    Aim("bf16, linear layers of language models, geometric mean", "bf16", 0.95, mean=True),
-    Aim("f16, linear layers of language models, geometric mean", "f16", 0.95, mean=True),
+    *(Aim(f"{name}, {edge}³", name, 0.95, cube=edge, layout="nn") for name in ("bf16", "f16") for edge in (4096, 8192)),
+    *(
+        Aim(f"{name}, linear layers of language models, geometric mean", name, 0.95, layout="nt", mean=True)
+        for name in ("bf16", "f16")
+    ),
     Aim("bf16, bias and GELU fused, beside cuBLASLt and a kernel behind it, every shape", "bf16", 1.0, plan.FUSED),
     *(Aim(f"f8E4M3FN, {edge}³", "f8E4M3FN", 0.9, cube=edge) for edge in (4096, 8192)),
-    Aim("f8E4M3FN, linear layers of language models, geometric mean", "f8E4M3FN", 0.9, mean=True),
+    Aim("f8E4M3FN, linear layers of language models, geometric mean", "f8E4M3FN", 0.9, layout="nt", mean=True),
 )
 
 
@@ -84,15 +90,15 @@ def _verdict(aim: Aim, records: Sequence[Record]) -> tuple[str, str]:
     wanted = {
         (layout, str(shape))
         for name, layout, shape, epilogue in plan.timings()
-        if aim.takes(name, epilogue, str(shape))
+        if aim.takes(name, layout, epilogue, str(shape))
     }
     ratios: dict[tuple[str, str], float] = {}
     for each in records:
         if each["kind"] != "time" or "rates" not in each:
             continue
-        place, found = (each["layout"], each["shape"]), ratio(each)
-        if found is not None and place in wanted and aim.takes(each["types"], each["epilogue"], each["shape"]):
-            ratios[place] = found
+        found, about = ratio(each), (each["types"], each["layout"], each["epilogue"], each["shape"])
+        if found is not None and aim.takes(*about):
+            ratios[each["layout"], each["shape"]] = found
     if not ratios:
         return "nothing", "not measured"
     least = min(ratios.values())

@@ -22,7 +22,7 @@ RECORDS = "records.jsonl"
 _MOST_IN_A_ROW = 8
 """Processes that end one after the other before a step is done: then it is not one kernel."""
 _MOST_OF_A_STEP = 3
-"""Choices of a step that may end the process, before the step is left."""
+"""Choices of a step that may end the process before the step is put behind the others: each takes half a minute."""
 _AHEAD_SECONDS = 120.0
 """For compiling the peer's kernels: some 20 s on 16 cores."""
 
@@ -119,9 +119,11 @@ def run(
                 if step.kind == "time" and outcome.what:
                     named = f"broken {outcome.what}"
                     note({"step": named, "kind": "broken", "what": outcome.what, "at": step.key, "error": outcome.text})
-                if step.kind != "time" or not outcome.what or of_step >= _MOST_OF_A_STEP:
+                else:
                     note({**about, "error": outcome.text})
                     left, of_step = left[1:], 0
+                if of_step >= _MOST_OF_A_STEP:
+                    left, of_step = [*left[1:], step], 0
                 if in_a_row >= _MOST_IN_A_ROW:
                     raise TargetError(
                         f"{in_a_row} processes ended one after the other: {outcome.text}",

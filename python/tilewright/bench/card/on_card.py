@@ -254,7 +254,7 @@ class Bench:
         contenders: dict[str, tuple[Mapping[str, Callable[[_Set], Callable[[], object]]], Known]] = {
             OURS: ({each.key: self._binder(each, shape) for each in step.kernels}, known)
         }
-        for name in peers.NAMES[bool(first.epilogue)]:
+        for name in (each for each in peers.NAMES[bool(first.epilogue)] if each not in without):
             found = self._attempt(
                 name, failures, lambda name=name: self._peers.choices(name, first.types, sets[0].seen)
             )

@@ -190,22 +190,30 @@ def _small(kind: str) -> Iterator[Kernel]:
         yield Kernel("bf16", "nn", "warpgroup", tuple(sorted(sizes.items())))
 
 
+def linear() -> tuple[Shape, ...]:
+    """The linear layers of language models, from one row to 8192."""
+    pairs = dict.fromkeys((each.n, each.k) for each in suite("llm").shapes)
+    return tuple(Shape(rows, n, k) for n, k in pairs for rows in _LLM_ROWS)
+
+
 def timings() -> Iterator[tuple[str, str, Shape, str]]:
     """Types, layout, shape and epilogue of each measurement: what the aims are about first, then what else is of use."""
     first, later = ([("nn", Shape(edge, edge, edge)) for edge in edges] for edges in (_FIRST, _LATER))
-    pairs = dict.fromkeys((each.n, each.k) for each in suite("llm").shapes)
-    linear = [("nt", Shape(rows, n, k)) for n, k in pairs for rows in _LLM_ROWS]
+    layers = [("nt", shape) for shape in linear()]
     groups: tuple[tuple[Sequence[str], str, list[tuple[str, Shape]]], ...] = (
         (("bf16", "f16"), "", first),
-        (("bf16",), "", linear),
-        (("f8E4M3FN",), "", [*first, *linear]),
-        (("bf16",), FUSED, [*first, *linear]),
-        (("f16",), "", linear),
+        (("bf16",), "", layers),
+        (("f8E4M3FN",), "", [*first, *layers]),
+        (("bf16",), FUSED, [*first, *layers]),
+        (("f16",), "", layers),
         (("i8", "tf32"), "", first),
         (TIMED, "", later),
-        (("i8", "tf32"), "", linear),
+        (("i8", "tf32"), "", layers),
     )
-    for names, epilogue, every in groups:
-        for layout, shape in every:
-            for name in names:
-                yield name, "nt" if name in _ALONG_K else layout, shape, epilogue
+    every = (
+        (name, "nt" if name in _ALONG_K else layout, shape, epilogue)
+        for names, epilogue, some in groups
+        for layout, shape in some
+        for name in names
+    )
+    yield from dict.fromkeys(every)

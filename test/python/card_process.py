@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""In place of the process that has a card: what ends it is named where choices are that a step goes without."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from tilewright.bench.card.worker import Broken
+
+
+def serve(folder: Path, tell: Connection) -> None:
+    if (folder / "refused").exists():
+        tell.send(("refused", "there is no card"))
+        return
+    tell.send(("ready", None))
+    while True:
+        _, (what,) = tell.recv()
+        tell.send(("at", f"ours {what}"))
+        if what == "hang":
+            time.sleep(60)
+        if what == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if what == "lose":
+            tell.send(("broken", Broken(f"ours {what}", "an error of the card")))
+            return
+        tell.send(("done", {"right": True}))
