@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.packed_b import PackedB
     from tilewright.schedules.blocking import Blocking
     from tilewright.spec import MatmulSpec
-    from tilewright.targets import Target
+    from tilewright.targets import GpuTarget, Target
 
     targets: Any  # a package that can be called, for which there is no type
 
@@ -115,6 +115,7 @@ _ORIGINS = {
     "mx_quantize": "quantised",
     "quantize_weights": "quantised",
     "MatmulSpec": "spec",
+    "GpuTarget": "targets",
     "Target": "targets",
 }
 
@@ -124,6 +125,7 @@ __all__ = [
     "Conv2dSpec",
     "Dim",
     "Epilogue",
+    "GpuTarget",
     "Kernel",
     "LoweringError",
     "MatmulSpec",

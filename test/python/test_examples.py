@@ -57,6 +57,7 @@ def test_every_example_is_run_here():
         "13_resnet_bottleneck.py",
         "14_llama_decoder_i4.py",
         "15_attention.py",
+        "16_gpu_schedule.py",
     ]
 
 
@@ -120,6 +121,14 @@ def test_own_schedule(run):
     assert printed.count("GFLOP/s") == 2
     assert "transform.structured.tile_using_for" in printed
     assert "ok" in run("tilewright", "run", "--shape", "8x480x16", "--schedule", EXAMPLES / "02_own_schedule.py")
+
+
+def test_own_schedule_for_a_gpu(run):
+    printed = run(sys.executable, EXAMPLES / "16_gpu_schedule.py")
+    assert printed.startswith("right; 128 threads a block")
+    assert "#tilewright.pipeline<stages = 4>" in printed
+    command = ("--shape", "8x8x8", "--dtype", "bf16", "--target", "sm_80", "--device", "emulated")
+    assert "ok" in run("tilewright", "run", *command, "--schedule", EXAMPLES / "16_gpu_schedule.py")
 
 
 def test_mlir_file(run, tmp_path):
