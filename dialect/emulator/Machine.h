@@ -117,6 +117,7 @@ struct Thread {
   Groups<BoxCopy> stores;
   std::deque<Time> products;   // Of each committed group of wgmma, its last one.
   bool productsFenced = false; // Whether wgmma may take the registers as they are now.
+  View barriersFenced;         // What it knew when it last fenced initialisations of barrier objects.
   unsigned clusterGeneration = 0;
   std::shared_ptr<const View> fenced; // What it knew at its last fence behind a wait, for tensor memory.
   Time loaded = 0;                    // Up to which load from tensor memory it has waited for.

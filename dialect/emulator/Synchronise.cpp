@@ -8,9 +8,10 @@ using namespace tilewright::emulator;
 
 namespace {
 
-/// Arrives; what the thread did until now is published when the meeting is over. Returns the generation to wait for.
-unsigned arrive(Thread &thread, Meeting &meeting, unsigned expected) {
-  meeting.gathered.join(thread.view);
+/// Arrives; what is `told` is published when the meeting is over: what the thread did until now, or some of it. Returns the
+/// generation to wait for.
+unsigned arrive(Thread &thread, Meeting &meeting, unsigned expected, const View &told) {
+  meeting.gathered.join(told);
   thread.release();
   unsigned generation = meeting.generation;
   if (++meeting.arrived == expected) {
@@ -31,7 +32,7 @@ void meet(Thread &thread, unsigned id, unsigned count, bool waits) {
     thread.block->cluster->fail(thread, "barrier " + std::to_string(id) + " of " + std::to_string(count) +
                                             " threads; expected one of 16 and a multiple of 32 threads");
   Meeting &meeting = thread.block->meetings[id];
-  unsigned generation = arrive(thread, meeting, count);
+  unsigned generation = arrive(thread, meeting, count, thread.view);
   if (waits)
     await(thread, meeting, generation, "the others at a barrier");
 }
@@ -67,10 +68,15 @@ void warpBarrier(Thread &thread, const Operation &operation) {
            });
 }
 
-void clusterArrive(Thread &thread, const Operation &) {
+void arriveInCluster(Thread &thread, const View &told) {
   Cluster &cluster = *thread.block->cluster;
-  thread.clusterGeneration = arrive(thread, cluster.meeting, cluster.grid.clusterBlocks() * everybody(thread));
+  thread.clusterGeneration = arrive(thread, cluster.meeting, cluster.grid.clusterBlocks() * everybody(thread), told);
 }
+
+void clusterArrive(Thread &thread, const Operation &) { arriveInCluster(thread, thread.view); }
+
+/// Publishes nothing but what a fence has released before: initialisations of barrier objects.
+void clusterArriveRelaxed(Thread &thread, const Operation &) { arriveInCluster(thread, thread.barriersFenced); }
 
 void clusterWait(Thread &thread, const Operation &) {
   await(thread, thread.block->cluster->meeting, thread.clusterGeneration, "the others at a cluster barrier");
@@ -126,6 +132,7 @@ void awaitState(Thread &thread, const Operation &operation) { awaitPhase(thread,
 void fence(Thread &thread, const Operation &) { thread.release(); }
 void fenceBarriers(Thread &thread, const Operation &) {
   thread.block->cluster->fenceBarriers(thread);
+  thread.barriersFenced = thread.view;
   thread.release();
 }
 void fenceProducts(Thread &thread, const Operation &) {
@@ -148,6 +155,7 @@ const std::vector<Row> tilewright::emulator::synchronisationRows = {
     {".barrier.arrive", barrierArrive},
     {"bar.warp.sync", warpBarrier},
     {"barrier.cluster.arrive", clusterArrive},
+    {"barrier.cluster.arrive.relaxed", clusterArriveRelaxed},
     {"barrier.cluster.wait", clusterWait},
     {"mbarrier.init", initialise},
     {"mbarrier.inval", fence},

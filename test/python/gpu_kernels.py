@@ -56,6 +56,6 @@ def check_that_breaking_is_caught(
     kernel(*operands)
     text, count = re.subn(pattern, replacement, kernel.asm["llvmir"])
     assert count
-    kernel._made[True, True] = EmulatedGpuKernel(text, "matmul")
+    kernel._made[True, True] = {kernel.metadata.schedule: EmulatedGpuKernel(text, "matmul")}
     with pytest.raises(EmulationError, match=finding):
         kernel(*operands)

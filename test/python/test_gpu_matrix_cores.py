@@ -53,7 +53,9 @@ def test_a_barrier_that_is_missing_is_caught() -> None:
         r"\n.*call void @llvm\.nvvm\.barrier\.cta\.sync.*", "", whole[start : whole.index("\n}", start)]
     )
     assert count == 2
-    kernel._made[True, True] = EmulatedGpuKernel(whole[:start] + body + whole[whole.index("\n}", start) :], "matmul")
+    kernel._made[True, True] = {
+        kernel.metadata.schedule: EmulatedGpuKernel(whole[:start] + body + whole[whole.index("\n}", start) :], "matmul")
+    }
     with pytest.raises(EmulationError, match=r"race|unwritten"):
         kernel(*operands)
 

@@ -25,7 +25,8 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
 _CALL = r"\n[^\n]*call [^\n]*@llvm\.nvvm\."
 _MEET = _CALL + r"barrier\.cluster\.arrive[^\n]*" + _CALL + r"barrier\.cluster\.wait[^\n]*"
 _TRY = r"(asm sideeffect \"[^\"]*)mbarrier\.try_wait[^\"]*\""
-_END = _CALL + r"cp\.async\.bulk\.wait\.group\(i32 0\)"
+_END = _CALL + r"cp\.async\.bulk\.wait\.group\.read[^\n]*(?=(?:(?!wait\.group)(?:.|\n))*ret void)"
+_DRAIN = r"(expect\.tx[^\n]*ptr(?:.|\n)*?elect\.sync)" + 3 * r"((?:.|\n)*?)\n[^\n]*try_wait[^\n]*"
 _MAP = r"(call [^\n]*@llvm\.nvvm\.mapa\.[^\n]*, i32) %[\w.]+\)"
 _TO_BOTH = r"(cp\.async\.bulk\.tensor\.g2s\.tile\.2d[^\n]*, i16) 3,"
 _FENCE = _CALL + r"fence\.proxy\.async[^\n]*"
@@ -41,7 +42,7 @@ BROKEN = {
     "the next phase is waited for": ("plain", r"(xor i64 [^\n]*), 1\n", r"\1, 0\n", "race|deadlock|unwritten"),
     "boxes of C are copied without a fence": ("tiles", _FENCE, "", "race: .* a bulk copy"),
     "a warp does not meet around its boxes of C": ("tiles", _CALL + r"bar\.warp\.sync[^\n]*", "", "race"),
-    "a place for a box is taken before it is free": ("tiles", _CALL + r"cp\.async\.bulk\.wait\.group\.read[^\n]*", "", "race"),
+    "a place for a box is taken before it is free": ("tiles", _CALL + r"cp\.async\.bulk\.wait\.group\.read[^\n]*(?=(?:.|\n)*call [^\n]*wait\.group\.read)", "", "race"),
     "the kernel ends before its boxes are copied": ("tiles", _END, "", "not waited for before the kernel ends"),
     # A barrier object's parity tells one round from the next, not from the one after.
     "a consumer does not wait for its turn": ("turns", _CALL + r"barrier\.cta\.sync\.aligned\.count[^\n]*", "", "race|unwritten"),
@@ -49,7 +50,8 @@ BROKEN = {
     "slots are released to this block alone": ("cluster", _MAP, r"\1 0)", "deadlock|race|more arrivals"),
     "a box is copied to this block alone": ("cluster", _TO_BOTH, r"\1 1,", "deadlock|race|unwritten"),
     "blocks of a cluster begin before the other is ready": ("cluster", r"(fence\.mbarrier_init(?:.|\n)*?)" + _MEET, r"\1", "initialised"),
-    "a block ends before the other has": ("cluster", _MEET + r"(?=\n[^\n]*ret void)", "", "ended: "),
+    "a block ends before the other has": ("cluster", _DRAIN, r"\1\2\3\4", "ended: "),
+    "barrier objects are not fenced where blocks meet": ("cluster", _CALL + r"fence\.mbarrier_init[^\n]*", "", "race: .* initialised it"),
     "sums are read before all have come": ("split", rf"(?<=, align 4){_MEET}|{_MEET}(?={_MEET})", "", "race|unwritten"),
     "sums are written while tiles are read": ("split", _CALL + r"barrier\.cta\.sync\.aligned\.count[^\n]*", "", "race"),
     "tiles are copied to where sums are, without a fence": ("split", _FENCE, "", "race"),

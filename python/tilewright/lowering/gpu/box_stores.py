@@ -114,8 +114,8 @@ class BoxStores:
             scf.yield_([])
 
     def finish(self) -> None:
-        """Waits until all boxes have been copied."""
-        nvvm.cp_async_bulk_wait_group(0)
+        """Waits until all boxes have been read from shared memory, which ends with the block; what they write does not."""
+        nvvm.cp_async_bulk_wait_group(0, read=True)
 
     def _registers(self, part: ir.Value, number: int) -> list[ir.Value]:
         """Two registers of pairs of elements: of 8 columns of instructions, in the upper and the lower 8 rows."""

@@ -29,6 +29,15 @@ def meet_cluster() -> None:
     nvvm.cluster_wait()
 
 
+def begin_cluster() -> None:
+    """All threads of the cluster meet when barrier objects have been initialised and fenced: nothing else that was done is known then.
+
+    Nobody has to wait for accesses to memory.
+    """
+    nvvm.cluster_arrive_relaxed()
+    nvvm.cluster_wait()
+
+
 def elected() -> ir.Value:
     """Whether a thread is the one that does something for its warp, all of whose threads are here: always the same one.
 

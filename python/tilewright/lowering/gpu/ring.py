@@ -100,6 +100,12 @@ class Ring:
         """Waits until all have read what was in a slot; at once in the first round."""
         _await(self.empty(turn.slot), arith.xori(turn.parity, value(1)))
 
+    def drain(self, turn: Turn) -> None:
+        """Waits until all that was in slots has been read, given the turn after the last one: nobody arrives at barrier objects then."""
+        for _ in range(self._slots):
+            self.await_empty(turn)
+            turn = self.after(turn)
+
     def expect(self, turn: Turn, bytes_: int) -> None:
         """Says how many bytes fill a slot."""
         word = ir.IntegerType.get_signless(64)

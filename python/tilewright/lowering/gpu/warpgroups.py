@@ -34,7 +34,8 @@ Sources: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Multiply-Accum
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 
 from tilewright.errors import LoweringError, ScheduleError
@@ -44,7 +45,14 @@ from tilewright.lowering.gpu.boxes import Box, BoxedTile, boxed
 from tilewright.lowering.gpu.consumers import WARP, WarpGroups
 from tilewright.lowering.gpu.index import Index, add, below, divide, multiply, value
 from tilewright.lowering.gpu.loads import axes_of, place_of, reads_of
-from tilewright.lowering.gpu.meetings import await_turn, elected, give_turn, meet_cluster, set_registers
+from tilewright.lowering.gpu.meetings import (
+    await_turn,
+    begin_cluster,
+    elected,
+    give_turn,
+    meet_cluster,
+    set_registers,
+)
 from tilewright.lowering.gpu.partial_sums import PartialSums
 from tilewright.lowering.gpu.ring import Ring, Turn, cluster_address
 from tilewright.lowering.gpu.threads import Sharing
@@ -115,8 +123,6 @@ class Specialised(Sharing):
                 set_registers("increase", registers[1])
             self._consume(before, over_k, after)
             scf.yield_([])
-        if self._sizes.blocks > 1:
-            meet_cluster()  # Nobody ends while others still arrive at its barriers, or read its sums.
 
     def _prepare(self, over_k: ir.Operation) -> None:
         """Tiles, barriers, and the maps of the tensors, which are new parameters of the kernel."""
@@ -142,8 +148,8 @@ class Specialised(Sharing):
         self._order = TileOrder(rows, columns, sizes.band, sizes.cluster, sizes.split)
         self._stores = self._box_stores()
 
-    def _initialise(self, *rings: Ring) -> None:
-        """Has one thread initialise barrier objects, after which all threads that use them meet."""
+    def _initialise(self, *rings: Ring, meet: Callable[[], None] = begin_cluster) -> None:
+        """Has one thread initialise barrier objects, after which all threads that use them meet; those of clusters by `meet`."""
         first = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, self._thread, value(0)))
         with ir.InsertionPoint(first.then_block):
             for ring in rings:
@@ -152,7 +158,7 @@ class Specialised(Sharing):
                 nvvm.prefetch(map_, tensormap=True)
             scf.yield_([])
         if self._sizes.blocks > 1:
-            meet_cluster()
+            meet()
         else:
             gpu.barrier()
 
@@ -247,21 +253,32 @@ class Specialised(Sharing):
             turn = Turn(*loop.inner_iter_args)
             self._enter(before, self._order.place(loop.induction_variable))
             lower, upper, steps = self._steps(over_k)
-            warp = scf.IfOp(below(self._thread, WARP))
-            with ir.InsertionPoint(warp.then_block):
-                one = scf.IfOp(elected())
-                with ir.InsertionPoint(one.then_block):
-                    inner = scf.ForOp(lower, upper, value(self._sizes.bk), turn.values)
-                    with ir.InsertionPoint(inner.body):
-                        now = Turn(*list(inner.inner_iter_args))
-                        self._copy_step(over_k, inner.induction_variable, now)
-                        scf.yield_(self._ring.after(now).values)
-                    scf.yield_([])
-                scf.yield_([])
+            with self._one_thread():
+                inner = scf.ForOp(lower, upper, value(self._sizes.bk), turn.values)
+                with ir.InsertionPoint(inner.body):
+                    now = Turn(*list(inner.inner_iter_args))
+                    self._copy_step(over_k, inner.induction_variable, now)
+                    scf.yield_(self._ring.after(now).values)
             if self._sizes.split > 1:
                 meet_cluster()
                 meet_cluster()
             scf.yield_(self._ring.after(turn, steps).values)
+        if self._sizes.cluster > 1:
+            with self._one_thread():
+                self._ring.drain(
+                    Turn(*loop.results)
+                )  # A block does not end while another one still arrives at its barriers.
+
+    @contextmanager
+    def _one_thread(self) -> Iterator[None]:
+        """Where code goes for the one thread that copies."""
+        warp = scf.IfOp(below(self._thread, WARP))
+        with ir.InsertionPoint(warp.then_block):
+            one = scf.IfOp(elected())
+            with ir.InsertionPoint(one.then_block):
+                yield
+                scf.yield_([])
+            scf.yield_([])
 
     def _copy_step(self, over_k: ir.Operation, k: ir.Value, turn: Turn) -> None:
         """Has the tiles of A and B for a step copied, when their slot is empty."""
