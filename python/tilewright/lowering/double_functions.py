@@ -20,8 +20,10 @@ from tilewright.lowering.half_floats import element_of, operations
 from tilewright.lowering.math_functions import Numbers
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, math
+from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
+_STEPS = frozenset({"exp", "log", "tanh", "erf"})
 _LOG2_E = 1.4426950408889634
 # ln 2 in two parts: 32 bits, so that n times the first is exact, and the rest.
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
@@ -144,6 +146,18 @@ def _log(numbers: Numbers, x: ir.Value) -> ir.Value:
 FUNCTIONS: Mapping[str, Callable[[Numbers, ir.Value], ir.Value]] = MappingProxyType(
     {"math.exp": _exp, "math.log": _log, "math.tanh": _tanh, "math.erf": _erf}
 )
+
+
+def of(spec: MatmulSpec) -> bool:
+    """Whether an epilogue or a prologue computes functions of f64."""
+    return any(
+        each.compute == "f64"
+        and any(
+            entry.entry.form == "softmax" or _STEPS & {step.op for step in entry.entry.program.steps}
+            for entry in each.entries
+        )
+        for each in (spec.chain_a, spec.chain_b, spec.chain)
+    )
 
 
 def expand(module: ir.Operation, target: GpuTarget) -> bool:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.errors import ScheduleError
+from tilewright.lowering import double_functions
 from tilewright.lowering.gpu import decisions, grouped, matrix_cores, tensor_memory, warpgroup
 from tilewright.lowering.gpu.boxes import Box
 from tilewright.lowering.gpu.decisions import Decisions
@@ -95,18 +96,13 @@ def _matrix_cores(
     return ()
 
 
-_FUNCTIONS = frozenset({"exp", "log", "tanh", "erf"})
-"""Steps of epilogues that take many operations."""
-
-
 def _mma_sync_sizes(spec: MatmulSpec, target: GpuTarget, sizes: Mapping[str, int]) -> WarpTile:
     """Half as deep for f64: so that three stages fit into the shared memory of every chip.
 
     Half as large for several products, and for functions of f64: beside 64 sums their polynomials do not fit into registers.
     """
-    wide = spec.a_type.bits == 64
-    usual = {"bk": 16 if wide else 32}
-    if spec.products > 1 or (wide and _FUNCTIONS & {step.op for each in spec.epilogue for step in each.program.steps}):
+    usual = {"bk": 16 if spec.a_type.bits == 64 else 32}
+    if spec.products > 1 or double_functions.of(spec):
         usual |= {"bn": 64, "wm": 32}
     made = with_sizes(WarpTile, {**usual, **sizes})
     _check_mma_sync(spec, target, made)
