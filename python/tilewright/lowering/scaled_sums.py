@@ -211,25 +211,32 @@ class _Product:
 
     def _multiply(self, k: Index, rows: int, tile: _Tile) -> None:
         """Adds the products of some rows of B."""
-        m, count = self._spec.m, len(self._by.order)
+        m, mr, count = self._spec.m, self._sizes.mr, len(self._by.order)
         if tile.inside and rows == self._sizes.kc:
             self._prefetch(k, rows, tile)
-        size = max(1, min(count, _SUMS // m))
-        for begin in range(0, count, size):
-            part = range(begin, min(begin + size, count))
-            zeros = None
-            if self._own_zeros is not None:
-                zeros = [read(self._own_zeros, [0, plus(tile.own, each * self._lanes)], self._lanes) for each in range(count)]
-            at = [[[i, plus(tile.own, each * self._lanes)] for each in part] for i in range(m)]
-            sums = [[read(self._own, each, self._lanes) for each in row] for row in at]
-            for row in range(0, rows, self._by.depth):
-                codes = self._by.elements(partial(self._row, k, rows, tile), row, part, zeros)
-                for i in range(m):
-                    left = self._left(i, k, row, rows)
-                    sums[i] = [self._by.add(total, left, each) for total, each in zip(sums[i], codes, strict=True)]
-            for values, places in zip(sums, at, strict=True):
-                for value, place in zip(values, places, strict=True):
-                    write(value, self._own, place)
+        size = max(1, min(count, _SUMS // mr))
+        for first in range(0, m, mr):
+            for begin in range(0, count, size):
+                part = range(begin, min(begin + size, count))
+                self._multiply_part(k, rows, tile, range(first, min(first + mr, m)), part)
+
+    def _multiply_part(self, k: Index, rows: int, tile: _Tile, of_a: range, part: range) -> None:
+        """Adds the products of some rows of B by some of A, for some registers of a tile."""
+        count = len(self._by.order)
+        zeros = None
+        if self._own_zeros is not None:
+            zeros = [read(self._own_zeros, [0, plus(tile.own, each * self._lanes)], self._lanes) for each in range(count)]
+        at = [[[i, plus(tile.own, each * self._lanes)] for each in part] for i in of_a]
+        sums = [[read(self._own, each, self._lanes) for each in row] for row in at]
+        for row in range(0, rows, self._by.depth):
+            codes = self._by.elements(partial(self._row, k, rows, tile), row, part, zeros)
+            for place, i in enumerate(of_a):
+                left = self._left(i, k, row, rows)
+                pairs = zip(sums[place], codes, strict=True)
+                sums[place] = [self._by.add(total, left, each) for total, each in pairs]
+        for values, places in zip(sums, at, strict=True):
+            for value, place in zip(values, places, strict=True):
+                write(value, self._own, place)
 
     def _prefetch(self, k: Index, rows: int, tile: _Tile) -> None:
         """Asks for what comes some steps later where a tile is now: rows begin too far apart for the hardware to foresee."""

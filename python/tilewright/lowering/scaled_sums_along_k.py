@@ -44,28 +44,34 @@ class AlongK:
         self._by: Along = along(how, spec, target, a)
         self._codes, self._c, self._fresh = codes, c, fresh
         self._scale, self._zero_points = further[0], further[1] if how.zero_point else None
-        self._streams = sizes.nr
+        self._rows, self._streams = sizes.mr, sizes.nr
         self._apart = spec.n // sizes.nr
         self._sums = memref.alloc(ir.MemRefType.get([spec.m, sizes.nr, self._apart], self._f32), [], [])
 
     def write(self) -> None:
         """Writes the loops."""
-        spec, block = self._spec, self._by.block
+        m, rows = self._spec.m, self._rows
         self._by.prepare()
         with loop(0, self._apart, 1) as (j, _, _):
-            totals = [zero(fixed(self._lanes, self._f32))] * (spec.m * self._streams)
-            for inside, start, end in pieces(spec.k, block):
-                assert isinstance(start, int)
-                if inside:
-                    with loop(start, end, block, totals) as (k, carried, over):
-                        scf.yield_(self._block(j, k, list(carried), inside=True))
-                    totals = list(over.results)
-                else:
-                    totals = self._block(j, start, totals, inside=False)
-            for i in range(spec.m):
-                for q in range(self._streams):
-                    self._keep(totals[i * self._streams + q], i, q, j)
+            for first in range(0, m, rows):
+                self._columns(j, range(first, min(first + rows, m)))
         self._copy()
+
+    def _columns(self, j: ir.Value, rows: range) -> None:
+        """Computes some rows of the columns that the streams are at."""
+        spec, block = self._spec, self._by.block
+        totals = [zero(fixed(self._lanes, self._f32))] * (len(rows) * self._streams)
+        for inside, start, end in pieces(spec.k, block):
+            assert isinstance(start, int)
+            if inside:
+                with loop(start, end, block, totals) as (k, carried, over):
+                    scf.yield_(self._block(j, k, rows, list(carried), inside=True))
+                totals = list(over.results)
+            else:
+                totals = self._block(j, start, rows, totals, inside=False)
+        for place, total in enumerate(totals):
+            i, q = divmod(place, self._streams)
+            self._keep(total, rows[i], q, j)
 
     def _keep(self, total: ir.Value, i: int, q: int, j: ir.Value) -> None:
         """Writes the sum of a vector's elements."""
@@ -86,23 +92,25 @@ class AlongK:
         found = as_floats(vector.from_elements(fixed(1, value.type), [value]), self._spec.further[operand].type)
         return vector.extract(found, [], [0])
 
-    def _block(self, j: ir.Value, k: Index, totals: list[ir.Value], *, inside: bool) -> list[ir.Value]:
-        """The totals and the products of a block of codes of each stream."""
-        m, streams = self._spec.m, self._streams
-        chains = max(1, _CHAINS // (m * streams))
+    def _block(
+        self, j: ir.Value, k: Index, rows: range, totals: list[ir.Value], *, inside: bool
+    ) -> list[ir.Value]:
+        """The totals and the products of a block of codes of each stream by some rows."""
+        streams = self._streams
+        chains = max(1, _CHAINS // len(totals))
         elements = [self._elements(q, j, k, inside=inside) for q in range(streams)]
         for part in self._alike():
             sums: list[list[ir.Value | None]] = [[None] * chains for _ in totals]
             for number, register in enumerate(part):
-                for i in range(m):
-                    for left, right in self._by.lefts(i, k, register):
+                for i, row in enumerate(rows):
+                    for left, right in self._by.lefts(row, k, register):
                         for q in range(streams):
                             each = sums[i * streams + q]
                             at = number % chains
                             each[at] = self._by.add(each[at], left, elements[q][register][right])
             for q in range(streams):
                 scale = self._scales(q, j, k, part[0]) if self._how.group else None
-                for i in range(m):
+                for i in range(len(rows)):
                     first, *others = [each for each in sums[i * streams + q] if each is not None]
                     for each in others:
                         first = arith.addf(first, each)

@@ -6,7 +6,7 @@ where a block of K ended: packed, unpacked, streamed, outer products. With eleme
 same bits, whatever their blocks, so the model may choose by M. With narrower ones the instruction decides how many products
 are added at once: only those strategies agree that take the same one. Sums of integers are the same in any order.
 
-Vectors along K (`inner_product`) are another order. Products of one column have it for every M.
+Vectors along K (`inner_product`) are another order, and so are sums of codes (`scaled_sums`). Products of one column have it for every M.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from tilewright.targets.base import Target
 
 _ROWS = 256
 """Rows for which the strategy is chosen where it has to be the same for all: enough that packing is repaid."""
+_ALONE = ("inner_product", "scaled_sums")
+"""Strategies whose order of sums no other one has."""
 
 
 def typical(spec: MatmulSpec, target: Target) -> MatmulSpec:
@@ -32,7 +34,7 @@ def typical(spec: MatmulSpec, target: Target) -> MatmulSpec:
 
 def settled(name: str, spec: MatmulSpec, target: Target) -> str:
     """The strategy that takes the place of `name`, which was chosen for this M, where others would not sum as it does."""
-    alone = spec.deterministic and name == "inner_product" and spec.n != 1
+    alone = spec.deterministic and name in _ALONE and spec.n != 1
     return "packed" if alone else name
 
 
@@ -54,7 +56,7 @@ def check(name: str, chosen: str, spec: MatmulSpec, target: Target) -> None:
     Raises:
         ScheduleError: With another M, strategy `chosen` would sum in another order.
     """
-    alike = agree(spec, target) and name != "inner_product"
+    alike = agree(spec, target) and name not in _ALONE
     if spec.deterministic and name != chosen and not alike:
         raise ScheduleError(
             f"strategy {name} adds products up in another order than {spec} does with other extents",

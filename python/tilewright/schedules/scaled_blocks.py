@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from tilewright.errors import ScheduleError
 from tilewright.schedules import codes
@@ -22,8 +24,17 @@ _ROWS = 8
 """Rows of B that are read side by side; every group is a multiple of them. Measured on Zen 4, i4 in layout nn by one row of bf16,
 4, 8, 16 and 32 rows, 11008 x 4096: 12.7, 17.1, 18.3 and 12.5 GB/s, 4096 x 4096: 11.1, 14.1, 13.6 and 11.1 (while others used the
 machine, which then read 20)."""
-_MOST_ROWS = 16
+_MOST_ROWS = 64
 """Rows of A at most."""
+_ROWS_AT_ONCE = 8
+"""Rows of A that a code in a register is multiplied by, at most: as many sums, and those of a group, leave half of the registers."""
+_MOST_PAID: Mapping[tuple[bool, int], int] = MappingProxyType(
+    {(True, 4): 8, (True, 8): 4, (False, 4): 16, (False, 8): 8}
+)
+"""Rows of A up to which it pays, by whether B is stored transposed and its bits. Measured on Zen 4, 4096 x 4096 with groups of 128 by
+bf16, in GB/s, and the better one of the other strategies, 2, 4, 8 and 16 rows: nt i4 13 and 13, 8.0 and 7.4, 5.2 and 4.4, 1.5 and 2.7;
+nt i8 15 and 12, 10.5 and 10.7, 3.9 and 5.5, 1.5 and 2.8; nn i4 15 and 3.6, 8.7 and 3.3, 4.5 and 2.4, 2.2 and 2.0; nn i8 16 and 11,
+10 and 9.2, 5.4 and 3.8 (others used the machine, which then multiplies half as much)."""
 _SUMS_SHARE = 1 / 4
 """Part of L2 for the sums of a strip."""
 
@@ -48,8 +59,8 @@ def _whole(found: codes.Codes) -> bool:
     return not found.group or found.group & (found.group - 1) == 0
 
 
-def require(spec: MatmulSpec) -> codes.Codes:
-    """How B is dequantised, where the strategy computes `spec`.
+def require(spec: MatmulSpec, target: Target, sizes: Blocking) -> None:
+    """Checks that the strategy computes `spec`, in blocks of these sizes.
 
     Raises:
         ScheduleError: It does not.
@@ -59,27 +70,36 @@ def require(spec: MatmulSpec) -> codes.Codes:
         raise ScheduleError(
             f"strategy scaled_sums does not compute {spec}",
             where="scaled_sums",
-            expected=f"up to {_MOST_ROWS} rows of floats by integers of four or eight bits in layout nn that a prologue dequantises",
+            expected=f"up to {_MOST_ROWS} rows of floats by integers of four or eight bits that a prologue dequantises",
             remedy="Let the strategy be chosen",
         )
-    return found
+    if spec.b_transposed:
+        expected, fit = f"an nr that divides {spec.n}", spec.n % sizes.nr == 0
+    else:
+        nr, unit = columns(spec, target), found.group or _ROWS
+        expected = f"an nr of {nr}, an nc that is a multiple of it, and an even kc that divides {unit}"
+        fit = sizes.nr == nr and sizes.nc % nr == 0 and sizes.kc % 2 == 0 and unit % sizes.kc == 0
+    if not fit:
+        raise ScheduleError(f"sizes {sizes}", where="scaled_sums", expected=expected, remedy="Leave them out")
 
 
 def pays(spec: MatmulSpec, target: Target) -> bool:
-    """Whether it beats the dequantising of each element."""
-    return fits(spec) and spec.n >= columns(spec, target) // 2
+    """Whether it beats the dequantising of each element: few rows, and codes that fill half a tile at least."""
+    along, across = (spec.k, spec.n) if spec.b_transposed else (spec.n, spec.k)
+    enough = 2 * along >= columns(spec, target) and across > 1
+    return enough and fits(spec) and spec.m <= _MOST_PAID[spec.b_transposed, spec.b_stored.bits]
 
 
 def blocking(spec: MatmulSpec, target: Target) -> Blocking:
-    """The sizes: all rows of A, tiles of whole registers of codes, and strips of which the sums stay in L2."""
-    rows = max(spec.m, 1)
+    """The sizes: some rows of A, tiles of whole registers of codes, and strips of which the sums stay in L2."""
+    rows, mr = max(spec.m, 1), even(spec.m, _ROWS_AT_ONCE)
     if spec.b_transposed:
-        streams = _STREAMS_OF_BYTES if spec.b_stored.bits == 8 else STREAMS
+        streams = _STREAMS_OF_BYTES if spec.b_stored.bits == 8 and mr <= _STREAMS_OF_BYTES else STREAMS
         nr = max(each for each in range(1, streams + 1) if spec.n % each == 0)
-        return Blocking(mr=rows, nr=nr, mc=rows, nc=max(spec.n, 1), kc=max(spec.k, 1))
+        return Blocking(mr=mr, nr=nr, mc=rows, nc=max(spec.n, 1), kc=max(spec.k, 1))
     nr = columns(spec, target)
     nc = even(spec.n, int(target.l2.bytes * _SUMS_SHARE) // (rows * spec.acc_type.bytes), nr)
-    return Blocking(mr=rows, nr=nr, mc=rows, nc=nc, kc=_ROWS)
+    return Blocking(mr=mr, nr=nr, mc=rows, nc=nc, kc=_ROWS)
 
 
 def in_strips(sizes: Blocking, spec: MatmulSpec, threads: int) -> Blocking:

@@ -32,10 +32,19 @@ def scaled_sums(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Modu
                 for k in pc..pc+kc: S[:, jr:jr+nr] += A[:, k] * (codes[k, jr:jr+nr] - zeros[g, jr:jr+nr])
             C[:, jc:jc+nc] += S * scales[g, jc:jc+nc]
 
+    Where codes lie side by side along K, in nr columns that are far apart, a register of sums is of one column, and A has the
+    order of the words::
+
+        A2 = A in that order
+        for j in 0..N / nr:
+          for k in 0..K step block: for columns n = j, j + N/nr, ...:
+            T[:, n] += scales[k / group, n] * (A2[:, k:k+block] * (codes[k:k+block, n] - zeros[k / group, n]))
+          C[:, n] += sum of T[:, n]
+
     Raises:
-        ScheduleError: The strategy does not compute `spec`.
+        ScheduleError: The strategy does not compute `spec`, or not in such blocks.
     """
-    scaled_blocks.require(spec)
+    scaled_blocks.require(spec, target, blocking)
     with steps.script() as script:
         steps.record(script.functions, scaled_sums, blocking, target)
         steps.mark(steps.match_product(script.functions, spec), _PRODUCT)
