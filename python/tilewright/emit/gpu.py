@@ -17,7 +17,8 @@ from tilewright.entries import Epilogue
 from tilewright.errors import LoweringError, ScheduleError, SpecError
 from tilewright.expressions import trace
 from tilewright.lowering import double_functions, driver, math_functions, pipelines, small_floats
-from tilewright.lowering.gpu import decisions, gathered, grouped, kernel, nibbles, spirv, threads, whole_rows
+from tilewright.lowering.gpu import decisions, gathered, grouped, kernel, nibbles, spirv, threads, whole_rows, words
+from tilewright.lowering.gpu.stepping import ROW_MULTIPLE
 from tilewright.lowering.gpu.strategies import STRATEGIES, able, decided
 from tilewright.mlir import ir
 from tilewright.payload import matmul
@@ -150,6 +151,8 @@ def _lower(stages: GpuStages, module: ir.Module, finished: MatmulSpec, *, aligne
     row, stages.sizes = decided(function, stages.spec, target)
     with function.location:
         stages.boxes = tuple(row.share(threads.over_blocks(function), finished, target, stages.sizes, aligned, boxed))
+    if ROW_MULTIPLE in function.attributes:
+        stages.row_multiple = ir.IntegerAttr(function.attributes[ROW_MULTIPLE]).value
     _expand(stages, module)
     kernel.lower_vectors(module, row.lanes(stages.sizes))
     _BACK_ENDS[target.family](stages, module)
@@ -176,8 +179,10 @@ def _expand(stages: GpuStages, module: ir.Module) -> None:
     driver.run_passes(module, "builtin.module(canonicalize, cse)", "threads")
     stages.texts["threads"] = str(module)
     small_floats.expand(function, target)
-    if target.least_bits == 8:
-        nibbles.take_apart(function)
+    if target.least_bits == 8 and nibbles.take_apart(function):
+        # LLVM would make vectors of four bits of them again, and loads of those of parts.
+        driver.run_passes(module, "builtin.module(canonicalize, cse)", "threads")
+        words.settle(function)
     left = math_functions.expand(module.operation, target)
     if left and target.least_bits == 8:
         left = double_functions.expand(module.operation, target)
@@ -232,6 +237,7 @@ def _to_code_object(stages: GpuStages, module: ir.Module) -> None:
     """From a thread's function to a code object of AMD's."""
     target = stages.target
     outlined = kernel.outline(module, stages.sizes.threads)
+    kernel.order_shared_memory_only(outlined)
     driver.run_passes(outlined, kernel.TO_ROCDL.format(chip=target.cpu), "rocdl")
     stages.texts["rocdl"] = str(outlined)
     container = outlined.body.operations[0].operation

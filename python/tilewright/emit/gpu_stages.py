@@ -30,6 +30,7 @@ class GpuStages:
         shared_bytes: Bytes of shared memory that a launch has to give each block.
         binary: The code: PTX as bytes, SPIR-V, or, for AMD's, an object that a linker makes a code object of.
         boxes: How A, B and perhaps C are copied, where the kernel takes a tensor map of each, after its operands.
+        row_multiple: Elements of which rows of operands that are read in pieces of 16 bytes have to be multiples.
         cached: Whether it is from the disk cache.
         rows: Of the kernel that a call launches behind this one, where whole rows are needed.
     """
@@ -42,6 +43,7 @@ class GpuStages:
     shared_bytes: int = 0
     binary: bytes = b""
     boxes: tuple[Any, ...] = ()
+    row_multiple: int = 1
     cached: bool = False
     rows: GpuStages | None = None
 
@@ -70,6 +72,7 @@ def as_json(stages: GpuStages, texts: Collection[str]) -> dict[str, Any]:
         "sizes": _sizes(stages.sizes),
         "boxes": boxes,
         "shared_bytes": stages.shared_bytes,
+        "row_multiple": stages.row_multiple,
         "texts": {name: text for name, text in stages.texts.items() if name in texts},
         "rows": behind and as_json(behind, texts) | {"code": base64.b64encode(behind.binary).decode()},
     }
@@ -96,7 +99,17 @@ def _kernel(
     boxes = tuple(SimpleNamespace(**(each | {"shape": tuple(each["shape"])})) for each in header["boxes"])
     sizes, texts = SimpleNamespace(**header["sizes"]), dict(header["texts"])
     return GpuStages(
-        spec, target, header["schedule"], sizes, texts, header["shared_bytes"], binary, boxes, cached, rows
+        spec,
+        target,
+        header["schedule"],
+        sizes,
+        texts,
+        header["shared_bytes"],
+        binary,
+        boxes,
+        header["row_multiple"],
+        cached,
+        rows,
     )
 
 

@@ -80,10 +80,11 @@ def group_products(spec: MatmulSpec, dots: Sequence[Dot]) -> ir.Module:
     return script.module
 
 
-def lower_vectors(lanes: int, dots: Sequence[Dot]) -> ir.Module:
+def lower_vectors(lanes: int, dots: Sequence[Dot], *, fold_views: bool = True) -> ir.Module:
     """The script that takes vectors of any rank to single registers of `lanes` elements, and products in dot form to `dots`.
 
-    Upstream has these patterns as transform ops only, not as passes. Needs an active `ir.Context`.
+    Upstream has these patterns as transform ops only, not as passes. Those that make loads from views loads from what they are
+    of (`fold_views`) forget how loads are aligned. Needs an active `ir.Context`.
     """
     with steps.script() as script:
         functions = script.functions
@@ -107,7 +108,8 @@ def lower_vectors(lanes: int, dots: Sequence[Dot]) -> ir.Module:
             vector.apply_patterns_vector_lower_shape_cast()
             vector.apply_patterns_vector_lower_broadcast()
 
-        steps.apply(functions, fold_slices, cse=True)
+        if fold_views:
+            steps.apply(functions, fold_slices, cse=True)
         for dot in dots:
             if dot.kind == "amx":
                 ours.tilewright_contract_to_amx(functions)

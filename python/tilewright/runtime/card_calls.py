@@ -130,7 +130,8 @@ def _launch(kernel: GpuKernel, card: Card, called: MatmulSpec, arrays: Sequence[
     """Launches what a call takes; what one kernel leaves to the next is in memory of the stream's own."""
     _, driver = cards.packages(kernel.target.name)
     boxed = called.has_rows or gpu_call.is_aligned(arrays[-1])
-    form, loaded = kernel.code(gpu_call.are_aligned(called, arrays), lambda stages: {}, boxed=boxed)
+    aligned = gpu_call.are_aligned(called, arrays, kernel.row_multiple)
+    form, loaded = kernel.code(aligned, lambda stages: {}, boxed=boxed)
     if card not in loaded:
         loaded[card] = [Loaded(card, each) for each in form.passes]
     of_form = {id(each): its for each, its in zip(form.passes, loaded[card], strict=True)}

@@ -25,6 +25,8 @@ _NAMES = {
 }
 _BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.all"
 _MATRIX = re.compile(r"^declare (<[^>]*>) @(llvm\.amdgcn\.w?mf?ma\.[\w.]+)\((.*)\).*$", re.MULTILINE)
+_SCHEDULING = re.compile(r"^.*@llvm\.amdgcn\.sched\.barrier\(.*$", re.MULTILINE)
+"""What only says in which order instructions are."""
 _TYPE = re.compile(r"<[^>]*>|\w+")
 _LLVM = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double", "i8": "i8", "u8": "i8"}
 _WIDER = {"f16": "fpext", "bf16": "fpext", "i8": "sext", "u8": "zext"}
@@ -46,6 +48,7 @@ def translated(stages: GpuStages) -> str:
         text = text.replace(ours, theirs)
     text = text.replace("call void @llvm.amdgcn.s.barrier()", f"call void {_BARRIER}(i32 0)")
     text = text.replace("@llvm.amdgcn.s.barrier()", f"{_BARRIER}(i32)")
+    text = _SCHEDULING.sub("", text)
     found = _MATRIX.search(text)
     if found is not None:
         text = _MATRIX.sub("", text, count=1).replace(f"@{found[2]}(", "@matrix_instruction(")

@@ -167,6 +167,11 @@ class GpuKernel:
         )
 
     @property
+    def row_multiple(self) -> int:
+        """Of how many elements rows are multiples, where the form for aligned operands runs."""
+        return self._stages.row_multiple
+
+    @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory that each block is given, beyond variables of fixed size."""
         return self._stages.shared_bytes
@@ -236,7 +241,7 @@ class GpuKernel:
 
 def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
     """Runs the kernel in the emulator of NVVM."""
-    aligned = gpu_call.are_aligned(called, arrays)
+    aligned = gpu_call.are_aligned(called, arrays, kernel.row_multiple)
     form, made = kernel.code(
         aligned,
         lambda stages: {each.strategy: EmulatedGpuKernel(_as_nvvm(each), _ENTRY) for each in stages.passes},

@@ -57,9 +57,7 @@ def looped(spec: Problem, number: int) -> tuple[int, ...]:
     return (*spec.operands, spec.result)[number].looped(spec.batch)
 
 
-def laid_out(
-    spec: Problem, call: Problem, arrays: Sequence[Array]
-) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def laid_out(spec: Problem, call: Problem, arrays: Sequence[Array]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Extents and strides, in elements, of each operand and the result as a kernel of `spec` has them in a call."""
     layouts = []
     operands, transposed = (*call.operands, call.result), (*spec.transposed, False)
@@ -83,11 +81,18 @@ def is_aligned(array: Array) -> bool:
     return not array.size or all(0 < each < _FARTHEST for each in steps)
 
 
-def are_aligned(spec: MatmulSpec, arrays: Sequence[Array]) -> bool:
-    """Whether all operands are so that kernels read in pieces of 16 bytes: matrices like A and B, all but those of the epilogue."""
+def are_aligned(spec: MatmulSpec, arrays: Sequence[Array], row_multiple: int) -> bool:
+    """Whether all operands are so that kernels read in pieces of 16 bytes: matrices like A and B, all but those of the epilogue.
+
+    Where threads load the pieces themselves, rows are of multiples of `row_multiple` elements too.
+    """
     left = len(spec.operands) - len(spec.chain.operands)
     like_b = [left + number for number, each in enumerate(spec.chain.operands) if each.role == "b"]
-    return all(is_aligned(arrays[number]) for number in (*range(left), *like_b) if len(arrays[number].shape) > 1)
+    # What has an element for each group along K, or for each row, is read one by one.
+    further = [number for number in range(2, left) if len(spec.operands[number].axes.strip("-")) > 1]
+    matrices = [0, 1, *further, *like_b]
+    rows = (spec.operands[number].type.packed * arrays[number].shape[-1] for number in matrices)
+    return not any(each % row_multiple for each in rows) and all(is_aligned(arrays[number]) for number in matrices)
 
 
 def aligned_empty(operand: OperandSpec) -> np.ndarray[Any, Any]:

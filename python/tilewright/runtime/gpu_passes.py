@@ -43,7 +43,9 @@ def passes(
     Of products without elements there is nothing to launch.
     """
     rows = form.sizes.bm
-    if form.rows is not None and form.target.family == "vulkan":  # Whose grids have no more blocks along the first axis.
+    if (
+        form.rows is not None and form.target.family == "vulkan"
+    ):  # Whose grids have no more blocks along the first axis.
         rows = min(rows, form.rows.sizes.bn)
     for part, own in _parts(called, arrays, rows):
         if form.rows is None:
@@ -102,5 +104,3 @@ def _of(operand: OperandSpec, array: Array, name: str, start: int, size: int) ->
         return array[(slice(None),) * axis + (slice(start, start + size),)]
     shape = (*array.shape[:axis], size, *array.shape[axis + 1 :])
     return replace(array, address=array.address + start * array.strides[axis], shape=shape)
-
-

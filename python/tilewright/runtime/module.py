@@ -246,7 +246,9 @@ def _named(parameter: Parameter) -> zip[tuple[Any, str]]:
 
 def _limits(signature: Signature) -> list[tuple[int, int, int]]:
     """What extents can be, where they are open: least, most, and what divides them; nothing where all is known."""
-    found = {_number(name): size for each in signature.parameters for size, name in _named(each) if isinstance(size, Dim)}
+    found = {
+        _number(name): size for each in signature.parameters for size, name in _named(each) if isinstance(size, Dim)
+    }
     limits = [found.get(number, Dim()) for number in range(max(found, default=0) + 1)]
     return [(each.min, each.max, each.multiple) for each in limits] if found else []
 

@@ -22,6 +22,7 @@ class WaveTile:
         wm: Rows of a wave's part, a multiple of 16.
         wn: Columns of it, likewise.
         wave: Threads of a wave, 64 or 32: the target's.
+        stages: Tiles of A and of B in the local data share: with two, one is multiplied while memory is read for the other.
     """
 
     bm: int = 128
@@ -30,6 +31,7 @@ class WaveTile:
     wm: int = 64
     wn: int = 64
     wave: int = 64
+    stages: int = 2
 
     def __post_init__(self) -> None:
         """Checks the sizes.
@@ -52,11 +54,12 @@ class WaveTile:
 
 
 def matrix_cores(spec: MatmulSpec, sizes: WaveTile) -> ir.Module:
-    """The schedule: blocks, steps over K, everything in vectors, of which each wave has a part.
+    """The schedule: blocks, steps over K, everything in vectors, of which each wave has a part; tiles in a pipeline.
 
     Needs an active `ir.Context`.
     """
     with steps.script() as script:
         blocks = block_tile.tile(script, spec, sizes.bm, sizes.bn, sizes.bk)
         sharing.share_among_warps(blocks, rows=sizes.wm, columns=sizes.wn, instructions="matrix_cores")
+        sharing.pipeline(blocks, sizes.stages)
     return script.module

@@ -21,6 +21,7 @@ class ThreadTile:
         bk: Depth of the tiles of A and B in shared memory.
         rows: Rows of a thread's part.
         columns: Columns of it, which are neighbours.
+        stages: Tiles of A and of B in shared memory: with two, one is multiplied while memory is read for the other.
     """
 
     bm: int = 64
@@ -28,6 +29,7 @@ class ThreadTile:
     bk: int = 16
     rows: int = 4
     columns: int = 4
+    stages: int = 2
 
     def __post_init__(self) -> None:
         """Checks the sizes.
@@ -53,11 +55,12 @@ class ThreadTile:
 
 
 def simt(spec: MatmulSpec, sizes: ThreadTile) -> ir.Module:
-    """The schedule: blocks, steps over K, everything in vectors, of which each thread has a part.
+    """The schedule: blocks, steps over K, everything in vectors, of which each thread has a part; tiles in a pipeline.
 
     Needs an active `ir.Context`.
     """
     with steps.script() as script:
         blocks = block_tile.tile(script, spec, sizes.bm, sizes.bn, sizes.bk)
         sharing.share_among_threads(blocks, rows=sizes.rows, columns=sizes.columns)
+        sharing.pipeline(blocks, sizes.stages)
     return script.module

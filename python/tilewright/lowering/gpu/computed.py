@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Pieces of what is made of A or B before it is multiplied, computed by the thread that puts them into shared memory.
+"""Pieces of A or B, or of what is made of them before it is multiplied, computed by the thread that puts them into shared memory.
 
 Before, in a block::
 
     write made <- f(read A under a mask, read further operands)      # a buffer of one tile
     a = read made under a mask
 
-After, in each thread, for a few neighbours of the tile: ``f(read A[...], read further operands[...])``, and zeros beyond the mask.
+After, in each thread, for a few neighbours of the tile: ``f(read A[...], read further operands[...])``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.errors import LoweringError
-from tilewright.lowering.gpu import rows, staging
-from tilewright.lowering.gpu.gathered import TABLE, Numbers
-from tilewright.lowering.gpu.grouped import Grouped, element, number_of
-from tilewright.lowering.gpu.index import Index, add, below
-from tilewright.lowering.gpu.parts import axis_of, defined_by, retyped
+from tilewright.lowering.gpu.index import Index
+from tilewright.lowering.gpu.parts import defined_by, retyped
+from tilewright.lowering.gpu.reads import Read, Reading
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, memref, vector
+from tilewright.mlir.dialects import arith, vector
 
 
 def made_in(read: ir.Operation) -> ir.Value | None:
@@ -94,101 +92,77 @@ class Computed:
     Attributes:
         made: The vector.
         across: The axis of the tile along which pieces lie.
-        of: Gives the value of a thread for one of the block: a view.
-        extents_of: Gives, for a read and its view, how far each axis of the view goes.
-        aligned: Whether rows of the matrix start at multiples of what is moved at once.
-        groups: The operands that have an element for each group along K, by number.
-        numbers: Those of the rows of the matrix, where it is a table.
+        reading: How operands are read.
     """
 
     made: ir.Value
     across: int
-    of: Callable[[ir.Value], ir.Value]
-    extents_of: Callable[[ir.Operation, ir.Value], Sequence[Index]]
-    aligned: bool
-    groups: Mapping[int, Grouped]
-    numbers: Numbers | None = None
+    reading: Reading
 
-    def load(self, outer: Index, inner: Index, width: int) -> ir.Value:
-        """The `width` elements of the tile from a place on; `inner` is along the axis of pieces."""
-        return self._value(self.made, (outer, inner) if self.across == 1 else (inner, outer), width)
+    def reads(self, outer: Index, inner: Index, width: int) -> list[Read]:
+        """What is read for the `width` elements of the tile from a place on; `inner` is along the axis of pieces."""
+        at = (outer, inner) if self.across == 1 else (inner, outer)
+        ops = dict.fromkeys(read.results[0] for read in _reads(self.made))
+        return [Read(found.owner.operation, at, self.across, width, self.reading) for found in ops]
 
-    def _inside(self, piece: ir.Value, at: tuple[Index, Index], extents: Sequence[Index]) -> ir.Value:
-        """A piece with zeros for what is beyond the extents."""
-        zero = staging.zero_of(ir.VectorType(piece.type).element_type)
-        inner, outer = at[self.across], below(at[1 - self.across], extents[1 - self.across])
-        elements = [
-            arith.select(
-                arith.andi(outer, below(add(inner, each), extents[self.across])),
-                vector.extract(piece, [], [each]),
-                zero,
-            )
-            for each in range(ir.VectorType(piece.type).shape[0])
-        ]
-        return vector.from_elements(piece.type, elements)
+    def piece(self, found: Mapping[ir.Value, ir.Value], width: int) -> ir.Value:
+        """What is made of the pieces that were read, by the results of the reads; beyond the edges it is anything."""
+        return self._value(self.made, found, width)
 
-    def _value(self, whole: ir.Value, at: tuple[Index, Index], width: int) -> ir.Value:
+    def extents(self) -> Sequence[Index]:
+        """How far the tile goes: beyond are zeros."""
+        read = _outermost(self.made)
+        return self.reading.extents_of(read, read.operands[0])
+
+    def _value(self, whole: ir.Value, found: Mapping[ir.Value, ir.Value], width: int) -> ir.Value:
         """The piece of a vector of the block."""
+        if whole in found:
+            return found[whole]
         kind = ir.VectorType.get([width], ir.VectorType(whole.type).element_type)
         constant = defined_by(whole, "arith.constant")
         if constant is not None:
             splat = ir.DenseElementsAttr(constant.attributes["value"]).get_splat_value()
             return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, splat))
-        owner = whole.owner
-        if not isinstance(owner, ir.Operation | ir.OpView):
-            raise LoweringError("a prologue that depends on a loop", stage="threads")
-        op = owner.operation
+        op = _definition(whole)
         if op.name == "vector.transfer_read":
             made = made_in(op)
-            if made is None:
-                return self._read(op, at, kind)
-            return self._inside(self._value(made, at, width), at, self.extents_of(op, op.operands[0]))
+            assert made is not None, "all others were read"
+            return self._value(made, found, width)
         if op.name == "vector.broadcast" and not isinstance(op.operands[0].type, ir.VectorType):
-            return vector.broadcast(kind, self.of(op.operands[0]))
-        return retyped(op, kind, [self._value(operand, at, width) for operand in op.operands])
+            return vector.broadcast(kind, self.reading.of(op.operands[0]))
+        return retyped(op, kind, [self._value(operand, found, width) for operand in op.operands])
 
-    def _read_grouped(
-        self, view: ir.Value, place: list[Index], along: int | None, grouped: Grouped, kind: ir.VectorType
-    ) -> ir.Value:
-        """A piece of an operand with an element for each group: one for all along K, for groups are multiples of pieces."""
-        if along is None or along == len(place) + grouped.axis:
-            return vector.broadcast(kind, element(view, place, grouped, self.of))
-        elements = []
-        for each in range(kind.shape[0]):
-            one = [*place]
-            one[along] = add(place[along], each)
-            elements.append(element(view, one, grouped, self.of))
-        return vector.from_elements(kind, elements)
 
-    def _read(self, op: ir.Operation, at: tuple[Index, Index], kind: ir.VectorType) -> ir.Value:
-        """A piece of what is read: neighbours, elements of several rows, or one element for all."""
-        view = self.of(op.operands[0])
-        permutation = ir.AffineMapAttr(op.attributes["permutation_map"]).value
-        axes = [axis_of(each) for each in permutation.results]
-        place: list[Index] = [0] * permutation.n_dims
-        for axis, index in zip(axes, at, strict=True):
-            if axis is not None:
-                place[axis] = index
-        if not place:
-            return vector.broadcast(kind, memref.load(view, []))
-        along_piece = axes[self.across]
-        number = number_of(op.operands[0])
-        grouped = self.groups.get(number) if number is not None else None
-        if self.numbers is not None and number == TABLE:
-            source = self.numbers.source(op.operands[0], self.of, self.extents_of(op, view), aligned=self.aligned)
-            return source.load(*place, kind.shape[0])
-        if grouped is not None:
-            return self._read_grouped(op.operands[0], place, along_piece, grouped, kind)
-        extents, zero, along = (list(self.extents_of(op, view)), staging.zero_of(kind.element_type), axes[self.across])
-        if along is None:
-            return vector.broadcast(kind, vector.extract(rows.load(view, place, extents, 1, zero), [], [0]))
-        if len(place) == 2 and staging.neighbours(view) == 0:
-            view, place, extents, along = (staging.transposed(view), place[::-1], extents[::-1], 1 - along)
-        if along == len(place) - 1:
-            return rows.load(view, place, extents, kind.shape[0], zero, aligned=self.aligned and len(place) == 2)
-        elements = []
-        for each in range(kind.shape[0]):
-            one = [*place]
-            one[along] = add(place[along], each)
-            elements.append(vector.extract(rows.load(view, one, extents, 1, zero), [], [0]))
-        return vector.from_elements(kind, elements)
+def _definition(whole: ir.Value) -> ir.Operation:
+    """The op that makes a vector of the block.
+
+    Raises:
+        LoweringError: There is none.
+    """
+    owner = whole.owner
+    if not isinstance(owner, ir.Operation | ir.OpView):
+        raise LoweringError("a prologue that depends on a loop", stage="threads")
+    return owner.operation
+
+
+def _reads(whole: ir.Value) -> Iterator[ir.Operation]:
+    """The ops that read operands for a vector of the block."""
+    op = _definition(whole)
+    if op.name == "vector.transfer_read":
+        made = made_in(op)
+        if made is None:
+            yield op
+        else:
+            yield from _reads(made)
+    elif op.name != "arith.constant":
+        for operand in op.operands:
+            if isinstance(operand.type, ir.VectorType):
+                yield from _reads(operand)
+
+
+def _outermost(whole: ir.Value) -> ir.Operation:
+    """The last one of the ops that read a matrix, an operand or a buffer, for a vector of the block."""
+    op = _definition(whole)
+    if op.name == "vector.transfer_read":
+        return op
+    return _outermost(next(operand for operand in op.operands if _matrix_of(operand) is not None))

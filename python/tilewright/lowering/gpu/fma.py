@@ -43,8 +43,13 @@ class Fma:
 
     @property
     def stages(self) -> int:
-        """One: threads wait for their loads."""
-        return 1
+        """As the sizes say."""
+        return self.sizes.stages
+
+    @property
+    def copies(self) -> bool:
+        """Not on every GPU."""
+        return False
 
     def origin(self, thread: ir.Value) -> tuple[Index, Index]:
         """Threads lie side by side along the rows of the tile."""

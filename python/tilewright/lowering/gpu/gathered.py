@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from tilewright.entries import Epilogue
 from tilewright.errors import LoweringError
 from tilewright.lowering import half_floats
-from tilewright.lowering.gpu import rows, staging
+from tilewright.lowering.gpu import staging
 from tilewright.lowering.gpu.index import Index, add, below, least, subtract, value
 from tilewright.lowering.gpu.parts import defined_by
 from tilewright.mlir import ir
@@ -70,11 +70,9 @@ class Numbers:
     table: ir.Value
     buffer: ir.Value
 
-    def source(
-        self, view: ir.Value, of: Callable[[ir.Value], ir.Value], extents: Sequence[Index], *, aligned: bool
-    ) -> Gathered:
-        """What fills tiles of A from a view of a block; `of` gives a thread's value for one of the block, `extents` how far they go."""
-        return Gathered(self, _start(view, 1, of), extents[1], aligned)
+    def source(self, view: ir.Value, of: Callable[[ir.Value], ir.Value], extents: Sequence[Index]) -> Gathered:
+        """What a block's view of A stands for; `of` gives a thread's value for one of the block, `extents` how far the view goes."""
+        return Gathered(self, _start(view, 1, of), extents[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,27 +83,28 @@ class Gathered:
         numbers: Their numbers.
         column: The first column.
         columns: How many columns there are from there on.
-        aligned: Whether rows of the table start at multiples of the bytes that are moved at once.
     """
 
     numbers: Numbers
     column: Index
     columns: Index
-    aligned: bool
 
     @property
     def across(self) -> int:
         """Elements of a row are neighbours: no table is stored transposed."""
         return 1
 
-    def load(self, outer: Index, inner: Index, width: int) -> ir.Value:
-        """The `width` neighbours from a place on; zeros for rows that there are not."""
+    def place(self, outer: Index, inner: Index) -> tuple[ir.Value, list[Index], list[Index]]:
+        """The table, where in it an element of the tile is, and the table's extents, as far as the view goes."""
         table = self.numbers.table
-        extents = memref.dim(table, value(0)), add(self.column, self.columns)
-        zero = staging.zero_of(ir.MemRefType(table.type).element_type)
-        return rows.load(table, (self._row(outer), add(self.column, inner)), extents, width, zero, aligned=self.aligned)
+        extents: list[Index] = [memref.dim(table, value(0)), add(self.column, self.columns)]
+        return table, [self._row(outer), add(self.column, inner)], extents
 
-    def copy_ahead(self, buffer: ir.Value, slot: Index, outer: Index, inner: Index, width: int) -> None:
+    def exists(self, outer: Index) -> ir.Value:
+        """Whether the table has the row of a row of the tile."""
+        return below(self._row(outer), memref.dim(self.numbers.table, value(0)))
+
+    def copy(self, buffer: ir.Value, slot: Index, outer: Index, inner: Index, width: int) -> None:
         """Begins a copy of as many neighbours as are inside to the same place of a slot; the rest becomes zero."""
         table, row = self.numbers.table, self._row(outer)
         count = memref.dim(table, value(0))

@@ -45,7 +45,7 @@ def lower_vectors(module: ir.Module, lanes: int) -> None:
     Raises:
         LoweringError: It failed.
     """
-    driver.run_own_script(module, pipelines.lower_vectors(lanes, ()), "threads")
+    driver.run_own_script(module, pipelines.lower_vectors(lanes, (), fold_views=False), "threads")
     with module.context, ir.Location.unknown():
         driver.run_own_script(module, _drop_rows(), "threads")
 
@@ -108,6 +108,17 @@ def _place_tiles(kernel: ir.Operation, container: ir.Block) -> None:
                 variable = memref.get_global(kind, name)
         tile.results[0].replace_all_uses_with(variable)
         tile.erase()
+
+
+def order_shared_memory_only(module: ir.Module) -> None:
+    """Lets threads of AMD's GPUs that meet wait for what they did in shared memory only: loads may be under way meanwhile.
+
+    What is in memory no two threads of a block touch.
+    """
+    for barrier in _ops(module.operation, "gpu.barrier"):
+        with ir.InsertionPoint(barrier), barrier.location:
+            ir.Operation.create("amdgpu.lds_barrier")
+        barrier.erase()
 
 
 def hold_registers(module: ir.Module, cluster: int = 1) -> None:

@@ -90,14 +90,16 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Wave
     """The sizes for a product, with some given by name.
 
     Waves of 32 threads have half of the usual rows, f64 half of the rows and columns, and so have several products, so that sums take
-    64 registers of a thread.
+    64 registers of a thread. Steps over K are half as deep for elements of 32 bits and more, so that two slots of tiles fit.
 
     Raises:
         ScheduleError: A name is unknown, or sizes do not fit together or the target.
     """
     usual = {"wm": 32 if target.warp == 32 or spec.a_type.bits == 64 else 64, "wave": target.warp}
+    if spec.a_type.bits >= 32:
+        usual |= {"bk": 16}
     if spec.a_type.bits == 64:
-        usual |= {"bm": 64, "bk": 16}
+        usual |= {"bm": 64}
     if spec.products > 1:
         usual |= {"bn": 64, "wm": usual["wm"] // 2}
     made = with_sizes(WaveTile, {**usual, **given})
@@ -152,8 +154,13 @@ class MatrixCores:
 
     @property
     def stages(self) -> int:
-        """One: threads wait for their loads."""
-        return 1
+        """As the sizes say."""
+        return self.sizes.stages
+
+    @property
+    def copies(self) -> bool:
+        """None that moves more than four bytes of a thread, and none that pads rows."""
+        return False
 
     def origin(self, thread: ir.Value) -> tuple[Index, Index]:
         """Waves lie side by side along the rows of the tile."""

@@ -52,6 +52,11 @@ class MmaSync:
         """As the sizes say."""
         return self.sizes.stages
 
+    @property
+    def copies(self) -> bool:
+        """There are."""
+        return True
+
     def origin(self, thread: ir.Value) -> tuple[Index, Index]:
         """Warps lie side by side along the rows of the tile; in a warp, groups of four threads have a row of 8 columns."""
         warp, self._lane = divide(thread, WARP)

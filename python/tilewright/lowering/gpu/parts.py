@@ -69,6 +69,11 @@ class Multiplier(Division, Protocol):
         """Tiles of each operand that are in shared memory at once, on their way but for one."""
         ...
 
+    @property
+    def copies(self) -> bool:
+        """Whether there are copies into shared memory that go on by themselves."""
+        ...
+
     def is_swapped(self, operand: int, element: ir.Type, neighbours: int) -> bool:
         """Whether the tile of operand 0 (A) or 1 (B), whose neighbours in memory lie along that axis, has its axes swapped."""
         ...

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
-from tilewright.lowering.gpu import rows
 from tilewright.lowering.gpu.index import Index, add, below, divide, least, multiply, subtract, value
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, memref, scf, vector
+from tilewright.mlir.dialects import arith, memref, scf
 
 SHARED = 3
 """The memory space of what the threads of a block share. A number, because not every pass knows the gpu dialect's name for it."""
@@ -41,6 +40,11 @@ def allocate(shape: tuple[int, int], element: ir.Type, slots: int, *, swapped: b
     return Tile(memref.alloc(kind, [], []), shape, swapped)
 
 
+def bytes_of(shape: tuple[int, int], size: int) -> int:
+    """Bytes of a slot of a tile, of elements of so many bits, whose rows lie as the tile's do."""
+    return shape[0] * (shape[1] * size // 8 + PIECE_BYTES)
+
+
 def neighbours(view: ir.Value) -> int:
     """The axis along which elements of a matrix lie side by side."""
     strides, _ = ir.MemRefType(view.type).get_strides_and_offset()
@@ -62,6 +66,13 @@ def zero_attribute(element: ir.Type) -> ir.Attribute:
     return ir.IntegerAttr.get(element, 0) if isinstance(element, ir.IntegerType) else ir.FloatAttr.get(element, 0.0)
 
 
+def nothing(kind: ir.Type) -> ir.Value:
+    """A zero, or a vector of zeros."""
+    if not isinstance(kind, ir.VectorType):
+        return zero_of(kind)
+    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, zero_attribute(kind.element_type)))
+
+
 @dataclass(frozen=True, slots=True)
 class Team:
     """The threads of a block.
@@ -77,30 +88,22 @@ class Team:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An operand that is put into shared memory as it is stored.
+    """An operand that copies bring into shared memory by themselves, as it is stored; its rows are aligned to what is moved at once.
 
     Attributes:
         view: The matrix.
         extents: How far its axes may be read.
-        aligned: Whether its rows start at multiples of the bytes that are moved at once.
     """
 
     view: ir.Value
     extents: Sequence[Index]
-    aligned: bool
 
     @property
     def across(self) -> int:
         """The axis along which elements are neighbours."""
         return neighbours(self.view)
 
-    def load(self, outer: Index, inner: Index, width: int) -> ir.Value:
-        """The `width` neighbours from a place on; `inner` is along the axis of neighbours."""
-        view, extents = self._by_rows()
-        zero = zero_of(ir.MemRefType(view.type).element_type)
-        return rows.load(view, (outer, inner), extents, width, zero, aligned=self.aligned)
-
-    def copy_ahead(self, buffer: ir.Value, slot: Index, outer: Index, inner: Index, width: int) -> None:
+    def copy(self, buffer: ir.Value, slot: Index, outer: Index, inner: Index, width: int) -> None:
         """Begins a copy of as many neighbours as are inside to the same place of a slot; the rest becomes zero."""
         view, extents = self._by_rows()
         inside = least(subtract(extents[1], least(inner, extents[1])), width)
@@ -129,78 +132,75 @@ def begin_copy(
 
 
 class Source(Protocol):
-    """What a tile is filled from, by pieces of neighbours."""
+    """What copies are of, by pieces of neighbours."""
 
     @property
     def across(self) -> int:
         """The axis of the tile along which pieces lie."""
         ...
 
-    @property
-    def aligned(self) -> bool:
-        """Whether pieces of the bytes that are moved at once are aligned to them."""
-        ...
-
-    def load(self, outer: Index, inner: Index, width: int) -> ir.Value:
-        """The `width` elements from a place on, `inner` being along the axis of pieces; zeros for those beyond the edges."""
-        ...
-
-
-@runtime_checkable
-class Ahead(Protocol):
-    """A source of which copies go on by themselves."""
-
-    def copy_ahead(self, buffer: ir.Value, slot: Index, outer: Index, inner: Index, width: int) -> None:
+    def copy(self, buffer: ir.Value, slot: Index, outer: Index, inner: Index, width: int) -> None:
         """Begins a copy of as many neighbours as are inside to the same place of a slot; the rest becomes zero."""
         ...
 
 
-def fill(tile: Tile, slot: Index, source: Source, team: Team, *, ahead: bool) -> None:
-    """Brings `source` into a slot of a tile.
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Neighbours of a tile that one thread brings there.
 
-    The threads' pieces lie along the axis whose elements are neighbours in memory. With `ahead`, which wants an operand as it is
-    stored, aligned rows and a tile that lies as they do, copies go on by themselves. Before: ``read view[...]`` of a whole
-    block. After, in each thread::
-
-        for step: tile[piece] = view[piece number step * threads + thread]
-        # The caller lets them meet.
+    Attributes:
+        outer: Where they are along the other axis.
+        inner: Where the first one is along their own.
+        number: The piece's number, where not all threads have this one, and others have the last place instead; None where they have.
     """
-    width = _width(tile, source, team)
-    pieces = tile.shape[0] * tile.shape[1] // width
-    for step in range(-(-pieces // team.count)):
+
+    outer: Index
+    inner: Index
+    number: Index | None
+
+
+def pieces(tile: Tile, across: int, width: int, team: Team) -> list[Piece]:
+    """A thread's pieces, of `width` neighbours along an axis: every so-manieth of the tile as there are threads."""
+    count = tile.shape[0] * tile.shape[1] // width
+    found = []
+    for step in range(-(-count // team.count)):
         number = add(team.thread, step * team.count)
-        if (step + 1) * team.count <= pieces:
-            _move(tile, slot, source, number, width, ahead=ahead)
-            continue
-        some = scf.IfOp(below(number, pieces))
-        with ir.InsertionPoint(some.then_block):
-            _move(tile, slot, source, number, width, ahead=ahead)
-            scf.yield_([])
+        all_have = (step + 1) * team.count <= count
+        outer, inner = divide(number if all_have else least(number, count - 1), tile.shape[across] // width)
+        found.append(Piece(outer, multiply(inner, width), None if all_have else number))
+    return found
 
 
-def _move(tile: Tile, slot: Index, source: Source, number: Index, width: int, *, ahead: bool) -> None:
-    """Brings one piece."""
-    outer, inner = divide(number, tile.shape[source.across] // width)
-    inner = multiply(inner, width)
-    if ahead and isinstance(source, Ahead):
-        source.copy_ahead(tile.buffer, slot, outer, inner, width)
+def for_those(tile: Tile, width: int, piece: Piece, emit: Callable[[], None]) -> None:
+    """Emits what the threads do that have a piece."""
+    if piece.number is None:
+        emit()
         return
-    piece = source.load(outer, inner, width)
-    size = bits(ir.VectorType(piece.type).element_type)
-    if tile.swapped == (source.across == 0):
-        at = [value(each) for each in (slot, outer, inner)]
-        vector.store(piece, tile.buffer, at, alignment=width * size // 8)
-        return
-    for each in range(width):
-        at = [value(index) for index in (slot, add(inner, each), outer)]
-        memref.store(vector.extract(piece, [], [each]), tile.buffer, at)
+    some = scf.IfOp(below(piece.number, tile.shape[0] * tile.shape[1] // width))
+    with ir.InsertionPoint(some.then_block):
+        emit()
+        scf.yield_([])
 
 
-def _width(tile: Tile, source: Source, team: Team) -> int:
-    """Elements of a piece: as many as are moved at once, but not so many that threads have none."""
+def begin_copies(tile: Tile, slot: Index, source: Source, team: Team) -> None:
+    """Begins the copies of a thread's pieces into a slot of a tile, which lies as `source` does.
+
+    Before: ``read view[...]`` of a whole block. After, in each thread::
+
+        for step: begin tile[piece] = view[piece number step * threads + thread]
+    """
+    width = width_of(tile, source.across, team, aligned=True)
+    for piece in pieces(tile, source.across, width, team):
+        for_those(
+            tile, width, piece, lambda piece=piece: source.copy(tile.buffer, slot, piece.outer, piece.inner, width)
+        )
+
+
+def width_of(tile: Tile, across: int, team: Team, *, aligned: bool) -> int:
+    """Elements of a piece: as many as are moved at once, but, of rows that are not aligned, not so many that threads have none."""
     width = PIECE_BYTES * 8 // bits(ir.MemRefType(tile.buffer.type).element_type)
     elements = tile.shape[0] * tile.shape[1]
-    while width > 1 and (tile.shape[source.across] % width or (not source.aligned and width * team.count > elements)):
+    while width > 1 and (tile.shape[across] % width or (not aligned and width * team.count > elements)):
         width //= 2
     return width
 

@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.lowering import double_functions
-from tilewright.lowering.gpu import decisions, grouped, matrix_cores, tensor_memory, warpgroup
+from tilewright.lowering.gpu import decisions, grouped, matrix_cores, staging, tensor_memory, warpgroup
 from tilewright.lowering.gpu.boxes import Box
 from tilewright.lowering.gpu.decisions import Decisions
 from tilewright.lowering.gpu.fma import Fma
 from tilewright.lowering.gpu.mma import MmaSync
 from tilewright.lowering.gpu.mma_types import multiplied
+from tilewright.lowering.gpu.parts import Multiplier
 from tilewright.lowering.gpu.stepping import Stepping
 from tilewright.mlir import ir
 from tilewright.schedules import tensor_memory_sizes, warpgroup_sizes
@@ -68,8 +69,7 @@ class Strategy:
 def _simt(
     loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: ThreadTile, aligned: bool, boxed: bool
 ) -> Sequence[Box]:
-    Stepping(loop, Fma(sizes, target.least_bits), aligned=aligned, groups=grouped.of(spec), gathers=spec.gathers).run()
-    return ()
+    return _in_steps(loop, Fma(sizes, target.least_bits), spec, target, aligned)
 
 
 def _mma_sync(
@@ -77,8 +77,7 @@ def _mma_sync(
 ) -> Sequence[Box]:
     types = multiplied(spec, target)
     assert types is not None, "the strategy does it"
-    Stepping(loop, MmaSync(sizes, *types), aligned=aligned, groups=grouped.of(spec), gathers=spec.gathers).run()
-    return ()
+    return _in_steps(loop, MmaSync(sizes, *types), spec, target, aligned)
 
 
 def _matrix_cores(
@@ -86,14 +85,31 @@ def _matrix_cores(
 ) -> Sequence[Box]:
     types = spec.a_type.name, spec.b_type.name
     instruction = matrix_cores.instructions(target)[types[0]]
+    return _in_steps(loop, matrix_cores.MatrixCores(sizes, *types, instruction), spec, target, aligned)
+
+
+def _in_steps(
+    loop: ir.Operation, multiplier: Multiplier, spec: MatmulSpec, target: GpuTarget, aligned: bool
+) -> Sequence[Box]:
+    """Makes the loop the code of threads that are all alike; without boxes. Memory without bytes has no pieces of 16 of them."""
     Stepping(
         loop,
-        matrix_cores.MatrixCores(sizes, *types, instruction),
-        aligned=aligned,
+        multiplier,
+        aligned=aligned and target.least_bits == 8,
         groups=grouped.of(spec),
+        family=target.family,
         gathers=spec.gathers,
     ).run()
     return ()
+
+
+def _simt_sizes(spec: MatmulSpec, target: GpuTarget, sizes: Mapping[str, int]) -> ThreadTile:
+    """One slot for each tile where memory has no room for two."""
+    made = with_sizes(ThreadTile, sizes)
+    size = max(spec.acc_type.bits, 32)
+    slot = staging.bytes_of((made.bm, made.bk), size) + spec.products * staging.bytes_of((made.bk, made.bn), size)
+    fits = made.stages * slot <= target.shared_bytes
+    return made if fits or "stages" in sizes else replace(made, stages=1)
 
 
 def _mma_sync_sizes(spec: MatmulSpec, target: GpuTarget, sizes: Mapping[str, int]) -> WarpTile:
@@ -117,7 +133,7 @@ def _check_mma_sync(spec: MatmulSpec, target: GpuTarget, sizes: WarpTile) -> Non
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {
         "simt": Strategy(
-            sizes=lambda spec, target, sizes: with_sizes(ThreadTile, sizes),
+            sizes=_simt_sizes,
             schedule=simt,
             kind="threads",
             decided=lambda found, target: found.made(ThreadTile),

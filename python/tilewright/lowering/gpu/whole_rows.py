@@ -191,4 +191,7 @@ class _Thread:
     def _at(self, operand: OperandSpec, column: Index) -> list[ir.Value]:
         """Where an operand has its element for this row and a column."""
         place = {"m": self._own, "n": column}
-        return [value(each) for each in (*(self._entries[axis] for axis in operand.loops), *(place[a] for a in operand.axes))]
+        return [
+            value(each)
+            for each in (*(self._entries[axis] for axis in operand.loops), *(place[a] for a in operand.axes))
+        ]
