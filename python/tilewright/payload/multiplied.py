@@ -23,6 +23,8 @@ from tilewright.spec import MatmulSpec
 
 CODE_BITS = 4
 """Bits of elements that kernels look up in a table of all that a prologue can make of them."""
+_MOST_BITS = 9
+"""Of a code of eight bits less a zero point."""
 
 
 def of(chain: Chain, matrix: NDArray[Any], operands: Sequence[NDArray[Any]], axes: str) -> Known:
@@ -44,11 +46,16 @@ def of(chain: Chain, matrix: NDArray[Any], operands: Sequence[NDArray[Any]], axe
         for array, operand in zip(given, chain.operands, strict=True)
     ]
     result = propagation.apply(chain, propagation.exact(matrix, chain.accumulator), known)
-    if dtype(chain.accumulator).bits == CODE_BITS:
+    if is_of_codes(dtype(chain.accumulator)):
         # An infinite scale, or product with it, may meet the sum of several elements, of which some have another sign.
         told = np.any([np.isnan(each.value) for each in known], axis=0) if known else False
         result = Known(result.value, np.where(np.isfinite(result.value) | told, result.error, np.inf))
     return propagation.converted(result, chain.result, chain.result)
+
+
+def is_of_codes(element: DType) -> bool:
+    """Whether kernels may scale sums of such elements of B, and not each."""
+    return element.bits == CODE_BITS or (element.bits == 8 and element.kind in ("int", "uint"))
 
 
 def rounded(known: Known, element: DType) -> tuple[NDArray[Any], NDArray[np.float64]]:
@@ -75,7 +82,7 @@ def inexact(
 def scaled_in_blocks(
     spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], bound: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The bound of sums of which a kernel may scale those of a block, and not their elements: of `CODE_BITS` bits.
+    """The bound of sums of which a kernel may scale those of a block, and not their elements.
 
     What it adds up before may be larger, or smaller, than what it gives.
     """
@@ -84,7 +91,7 @@ def scaled_in_blocks(
         a_size, b_size = (
             np.where(np.isfinite(x), np.abs(x), 0.0) for x in (a.astype(np.float64), b.astype(np.float64))
         )
-        largest = a_size.sum(-1, keepdims=True) * 2.0**CODE_BITS
+        largest = a_size.sum(-1, keepdims=True) * 2.0**_MOST_BITS
         lost = 2 * spec.k * float(limits.tiny) * b_size.max(-2, keepdims=True, initial=0.0)
     return np.where(largest > float(limits.max), np.inf, bound + lost)
 

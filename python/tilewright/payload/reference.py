@@ -136,7 +136,7 @@ def _known_sums(spec: MatmulSpec, left: Known, right: Known) -> Known:
     bound = error_bound(plain, a, b)
     if a_off.any() or b_off.any():
         bound = bound + multiplied.inexact(plain, a, a_off, b, b_off)
-    if spec.b_stored.bits == multiplied.CODE_BITS and spec.acc_type.kind == "float":
+    if multiplied.is_of_codes(spec.b_stored) and spec.acc_type.kind == "float":
         bound = multiplied.scaled_in_blocks(plain, a, b, bound)
     return Known(reference(plain, a, b), bound)
 
