@@ -17,5 +17,7 @@ func.func @decisions(%n: index) {
   // CHECK: tilewright.sharing = #tilewright.warp_groups<consumers = 2, pingpong = true, cluster = 2, band = 4, promote = 1>
   scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.warp_groups<consumers = 2, pingpong = true, cluster = 2, band = 4,
                                                                           promote = 1>}
+  // CHECK: tilewright.sharing = #tilewright.tensor_memory<buffers = 2, swapped = true>
+  scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.tensor_memory<buffers = 2, cluster = 1, swapped = true, band = 8>}
   return
 }

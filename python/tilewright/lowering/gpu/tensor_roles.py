@@ -122,10 +122,7 @@ class TensorRoles(Specialised):
             self._consume(before, over_k, after)
             fence_before()
             scf.yield_([])
-        if self._sizes.cluster > 1:
-            meet_cluster()  # Nobody ends while others still arrive at its barriers.
-        else:
-            gpu.barrier()
+        gpu.barrier()
         second = scf.IfOp(self._is_second_warp())
         with ir.InsertionPoint(second.then_block):
             self._tensor.free()
