@@ -60,12 +60,36 @@ static Flaw checkMapping(scf::ForallOp blocks) {
                       "mapping = [#gpu.block<y>, #gpu.block<x>]");
 }
 
-/// A transfer reads or writes a slice from its first element on.
+/// A transfer reads or writes a slice as it lies, from its first element on, perhaps one number for a row or a column
+/// of the tile.
 static Flaw checkTransfer(VectorTransferOpInterface transfer) {
   for (Value index : transfer.getIndices())
     if (!isZeroInteger(index))
       return flaw(transfer, quoted(transfer) + " starts within a tensor: fold no slices into transfers");
+  AffineMap map = transfer.getPermutationMap();
+  int64_t last = -1;
+  for (AffineExpr each : map.getResults())
+    if (auto dim = dyn_cast<AffineDimExpr>(each)) {
+      if (static_cast<int64_t>(dim.getPosition()) <= last)
+        return flaw(transfer, quoted(transfer) + " is in another order than its tensor lies: expected no permutation");
+      last = dim.getPosition();
+    }
+  Operation *mask = transfer.getMask() ? transfer.getMask().getDefiningOp() : nullptr;
+  if (transfer.getMask() && !isa_and_nonnull<vector::CreateMaskOp, vector::ConstantMaskOp>(mask))
+    return flaw(transfer,
+                quoted(transfer) + " is under a mask that does not say how far it goes: expected a vector.create_mask");
   return {};
+}
+
+/// Whether an op computes each element of a vector from elements, and numbers, at the same place, or is a transfer or a
+/// product.
+static bool isByElement(Operation *op) {
+  if (auto broadcast = dyn_cast<vector::BroadcastOp>(op))
+    return !isa<VectorType>(broadcast.getSourceType());
+  if (isa<vector::ContractionOp>(op))
+    return isa<scf::ForOp>(op->getParentOp());
+  return isa<VectorTransferOpInterface>(op) || op->hasTrait<OpTrait::ConstantLike>() ||
+         OpTrait::hasElementwiseMappableTraits(op);
 }
 
 /// An op is one that the threads of a block can share: no loop, and of tensors only slices and vectors that are put
@@ -79,6 +103,10 @@ static Flaw checkOp(Operation *op) {
   if (onTensors && !isa<arith::ConstantOp, bufferization::AllocTensorOp, tensor::CastOp, tensor::EmptyOp,
                         tensor::ExtractSliceOp, vector::TransferWriteOp>(op))
     return flaw(op, quoted(op) + " of a tensor in a block: expected slices, and vectors that are read and written");
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op); slice && !slice.hasUnitStride())
+    return flaw(op, quoted(op) + " leaves elements out: expected slices of neighbours");
+  if (auto alloc = dyn_cast<bufferization::AllocTensorOp>(op); alloc && alloc.getCopy())
+    return flaw(op, quoted(op) + " copies a tensor: expected none");
   if (auto transfer = dyn_cast<VectorTransferOpInterface>(op))
     return checkTransfer(transfer);
   return {};
@@ -90,6 +118,8 @@ static Flaw checkVectors(Operation *op, ArrayRef<SmallVector<int64_t>> shapes) {
     return {};
   for (Type type : op->getResultTypes()) {
     auto vector = dyn_cast<VectorType>(type);
+    if (vector && !isByElement(op))
+      return flaw(op, quoted(op) + " moves elements of a vector: expected what is done to each by itself");
     if (vector && !llvm::is_contained(shapes, SmallVector<int64_t>(vector.getShape())))
       return flaw(op, quoted(op) +
                           " is of vectors that are no tile of the block's: vectorise everything by the tile's sizes");
@@ -106,8 +136,8 @@ static Flaw checkOperand(Value operand) {
   auto read = dyn_cast_or_null<vector::TransferReadOp>(op);
   if (!read)
     return {};
-  if (!read.getPermutationMap().isMinorIdentity())
-    return flaw(read, "what is multiplied is read in another order than it lies: expected no permutation");
+  if (!read.getPermutationMap().isIdentity())
+    return flaw(read, "what is multiplied is no tile of a matrix: expected no broadcast");
   if (matchPattern(read.getPadding(), m_Constant()) && !isZero(read.getPadding()))
     return flaw(read, "what is multiplied is padded with another number than zero");
   return {};
