@@ -26,6 +26,7 @@ _CALL = r"\n[^\n]*call [^\n]*@llvm\.nvvm\."
 _MEET = _CALL + r"barrier\.cluster\.arrive[^\n]*" + _CALL + r"barrier\.cluster\.wait[^\n]*"
 _TRY = r"(asm sideeffect \"[^\"]*)mbarrier\.try_wait[^\"]*\""
 _END = _CALL + r"cp\.async\.bulk\.wait\.group\.read[^\n]*(?=(?:(?!wait\.group)(?:.|\n))*ret void)"
+_FREE = _CALL + r"cp\.async\.bulk\.wait\.group\.read[^\n]*(?=(?:.|\n)*call [^\n]*wait\.group\.read)"
 _DRAIN = r"(expect\.tx[^\n]*ptr(?:.|\n)*?elect\.sync)" + 3 * r"((?:.|\n)*?)\n[^\n]*try_wait[^\n]*"
 _MAP = r"(call [^\n]*@llvm\.nvvm\.mapa\.[^\n]*, i32) %[\w.]+\)"
 _TO_BOTH = r"(cp\.async\.bulk\.tensor\.g2s\.tile\.2d[^\n]*, i16) 3,"
@@ -42,7 +43,7 @@ BROKEN = {
     "the next phase is waited for": ("plain", r"(xor i64 [^\n]*), 1\n", r"\1, 0\n", "race|deadlock|unwritten"),
     "boxes of C are copied without a fence": ("tiles", _FENCE, "", "race: .* a bulk copy"),
     "a warp does not meet around its boxes of C": ("tiles", _CALL + r"bar\.warp\.sync[^\n]*", "", "race"),
-    "a place for a box is taken before it is free": ("tiles", _CALL + r"cp\.async\.bulk\.wait\.group\.read[^\n]*(?=(?:.|\n)*call [^\n]*wait\.group\.read)", "", "race"),
+    "a place for a box is taken before it is free": ("tiles", _FREE, "", "race"),
     "the kernel ends before its boxes are copied": ("tiles", _END, "", "not waited for before the kernel ends"),
     # A barrier object's parity tells one round from the next, not from the one after.
     "a consumer does not wait for its turn": ("turns", _CALL + r"barrier\.cta\.sync\.aligned\.count[^\n]*", "", "race|unwritten"),

@@ -18,10 +18,13 @@ _ROWS, _COLUMNS, _FEWER_COLUMNS = 128, 256, 128
 """Of tiles: 64x256 sums of a consumer are as many as fit into its registers."""
 _MOST_SUMS = ROWS * _COLUMNS
 """Of a consumer."""
-_TILE_BYTES = 192 << 10
-"""Shared memory for tiles of A and B; the rest of 227 KiB holds boxes of C and barrier objects."""
+_SHARED_BYTES, _BOX_BYTES = 226 << 10, 16 << 10
+"""Shared memory of a block without what barrier objects take; and, of it, boxes of C of a consumer at most."""
 _MOST_STAGES = 8
-_MOST_SPLIT = 8
+_MANY_STAGES = 6
+"""So many fit where small tiles are twice as deep: fewer steps, each of which takes its time whatever it moves."""
+_SPLITS = (1, 2, 4, 8)
+"""Blocks of a cluster that have the same tile: so many as parts of the chip have a multiple of, or nearly."""
 _LEAST_STEPS = 4
 """Steps over K of a block at least, where several share a tile."""
 _INTEGER_COLUMNS, _FREE_COLUMNS = 16, 32
@@ -50,7 +53,7 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Warp
         chosen |= _shape(spec, target, chosen)
     chosen |= given
     rows, columns = chosen.get("bm", _ROWS), chosen["bn"]
-    chosen.setdefault("stages", _stages((rows + columns) * chosen["bk"] * stored.bits // 8))
+    chosen.setdefault("stages", _stages((rows + columns) * chosen["bk"] * stored.bits // 8, chosen.get("consumers", 2)))
     made = with_sizes(WarpGroupTile, chosen)
     check(spec, target, made)
     return made
@@ -70,16 +73,16 @@ def check(spec: MatmulSpec, target: GpuTarget, made: WarpGroupTile) -> None:
 def _shape(spec: MatmulSpec, target: GpuTarget, usual: Mapping[str, int]) -> dict[str, int]:
     """How tiles and blocks are shaped where nothing is given.
 
-    Of all candidates the one is taken that is predicted to be fastest (`warpgroup_time`); of those that are nearly as fast, the one that
-    moves the fewest bytes, which also take power.
+    Of all candidates the one is taken that is predicted to be fastest (`warpgroup_time`); of those that are nearly as fast, the one of
+    the fewest parts of K, and then the one that moves the fewest bytes, which also take power.
     """
     work = _work(spec)
     if work is None:
         return _open_shape(spec, usual)
     predicted = [(cycles(work, each), traffic(work, each), each) for each in _candidates(spec, work, usual)]
     least = min(time for time, _, _ in predicted)
-    best = min((each for each in predicted if each[0] <= _NEARLY * least), key=lambda each: (each[1], each[2].split))[2]
-    return {name: int(getattr(best, name)) for name in sorted(_SHAPE - {"pingpong"})}
+    best = min((each for each in predicted if each[0] <= _NEARLY * least), key=lambda each: (each[2].split, each[1]))[2]
+    return {name: int(getattr(best, name)) for name in sorted(_SHAPE - {"pingpong"} | {"bk"})}
 
 
 def _open_shape(spec: MatmulSpec, usual: Mapping[str, int]) -> dict[str, int]:
@@ -93,7 +96,6 @@ def _open_shape(spec: MatmulSpec, usual: Mapping[str, int]) -> dict[str, int]:
 def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Iterator[WarpGroupTile]:
     """Sizes that are compared: tiles of one and of two consumers, pairs of blocks that share the tile of B, parts of K."""
     most = _MOST_SUMS // (1 + bool(usual["promote"]))
-    steps = -(-work.k // usual["bk"])
     tiles = [(bm, bn, 0) for bm in _TILE_ROWS for bn in _TILE_COLUMNS]
     if work.m <= _MOST_SWAPPED:
         tiles += [(_few(spec, work.m), bn, 1) for bn in _SWAPPED_COLUMNS]
@@ -102,10 +104,13 @@ def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Itera
         consumers = min(2, down // ROWS)
         if down // consumers * across > most:
             continue
-        shape: Any = {"bm": bm, "bn": bn, "consumers": consumers, "swapped": bool(swapped), "bk": usual["bk"]}
-        for split in range(1, max(1, min(_MOST_SPLIT, steps // _LEAST_STEPS)) + 1):
-            slot = (bm + bn) * ROW_BYTES
-            if split == 1 or bm * bn * SUM_BYTES <= _stages(slot) * slot:
+        slot, bk = (bm + bn) * ROW_BYTES, usual["bk"]
+        if not usual["promote"] and _stages(2 * slot, consumers) >= _MANY_STAGES:
+            slot, bk = 2 * slot, 2 * bk
+        shape: Any = {"bm": bm, "bn": bn, "bk": bk, "consumers": consumers, "swapped": bool(swapped)}
+        most_split = -(-work.k // bk) // _LEAST_STEPS
+        for split in _SPLITS:
+            if split == 1 or (split <= most_split and bm * bn * SUM_BYTES <= _stages(slot, consumers) * slot):
                 yield WarpGroupTile(**shape, split=split)
         if not swapped and work.m > bm:
             yield WarpGroupTile(**shape, cluster=2)
@@ -127,6 +132,7 @@ def _work(spec: MatmulSpec) -> Work | None:
     return Work(m, n, k, prod(batch), spec.a_stored.bits // 8, -(-spec.c_type.bits // 8))
 
 
-def _stages(slot: int) -> int:
-    """How many slots of so many bytes the memory for tiles holds."""
-    return max(2, min(_MOST_STAGES, _TILE_BYTES // slot)) if slot > 0 else 2
+def _stages(slot: int, consumers: int) -> int:
+    """How many slots of so many bytes the memory holds that boxes of C leave."""
+    room = _SHARED_BYTES - _BOX_BYTES * consumers
+    return max(2, min(_MOST_STAGES, room // slot)) if slot > 0 else 2

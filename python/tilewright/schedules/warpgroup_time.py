@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tilewright.schedules.warpgroup import ROW_BYTES, ROWS, WarpGroupTile
+from tilewright.schedules.warpgroup import ROWS, WarpGroupTile
 
 _DEPTH_BYTES = 32
 """Bytes along K of an instruction."""
@@ -29,6 +29,8 @@ _MEMORY_BYTES = 2623
 _GPCS: Mapping[int, int] = MappingProxyType({16: 6, 18: 2})
 """How many groups there are of so many multiprocessors; a cluster is in one of them. An assumption: chips differ in what is switched
 off. Source: "NVIDIA H100 Tensor Core GPU Architecture": 8 groups of at most 18, of which 132 are on."""
+_STEP_CYCLES = 300
+"""An estimate: the loop of the thread that copies has some 55 instructions a step in the machine code, of one warp."""
 _TILE_CYCLES = 1000
 """An estimate: from a tile's last product to the next one's first, without the bytes of C."""
 _C_BYTES, _FAR_BYTES = 64, 32
@@ -79,11 +81,11 @@ def cycles(work: Work, sizes: WarpGroupTile) -> float:
     """Cycles that a product would take: the longest of what multiprocessors, the L2 cache and memory take, and a tile's end."""
     tiles = _tiles(work, sizes)
     places = resident(sizes.blocks)
-    steps = -(-work.k * work.bytes_in // (ROW_BYTES * sizes.split))
+    steps = -(-work.k // (sizes.bk * sizes.split))
     end = _TILE_CYCLES + sizes.bm * sizes.bn * work.bytes_out / _C_BYTES * (_TRANSPOSED if sizes.swapped else 1)
     if sizes.split > 1:
         end += _SPLIT_CYCLES + sizes.bm * sizes.bn * SUM_BYTES * (1 / _SHARED_BYTES + 1 / _FAR_BYTES)
-    processors = -(-tiles // places) * (steps * _step_cycles(sizes) + end)
+    processors = -(-tiles // places) * (steps * _step_cycles(sizes, sizes.bk * work.bytes_in) + end)
     active = min(tiles, places) * sizes.blocks
     memory = work.memory_bytes / min(_MEMORY_BYTES, _MEMORY_BYTES_EACH * active)
     return max(processors, end + traffic(work, sizes) / _L2_BYTES, end + memory)
@@ -95,12 +97,12 @@ def traffic(work: Work, sizes: WarpGroupTile) -> float:
     return blocks * (sizes.bm + sizes.bn / sizes.cluster) * work.k * work.bytes_in
 
 
-def _step_cycles(sizes: WarpGroupTile) -> float:
-    """Cycles of a step over K, of 128 bytes, of a multiprocessor."""
-    instructions = sizes.down // ROWS * ROW_BYTES // _DEPTH_BYTES
+def _step_cycles(sizes: WarpGroupTile, depth: int) -> float:
+    """Cycles of a step over K, of `depth` bytes, of a multiprocessor."""
+    instructions = sizes.down // ROWS * depth // _DEPTH_BYTES
     products = instructions * sizes.across / _COLUMNS_A_CYCLE
     shared = instructions * (ROWS + sizes.across) * _DEPTH_BYTES / _SHARED_BYTES
-    return max(products, shared, (sizes.bm + sizes.bn) * ROW_BYTES / _L2_BYTES_EACH)
+    return max(products, shared, (sizes.bm + sizes.bn) * depth / _L2_BYTES_EACH, _STEP_CYCLES)
 
 
 def _tiles(work: Work, sizes: WarpGroupTile) -> int:
