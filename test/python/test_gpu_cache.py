@@ -49,6 +49,18 @@ def test_another_process_compiles_nothing(cache: Path) -> None:
     }
 
 
+def test_both_kernels_of_a_call_are_kept(cache: Path) -> None:
+    spec = tw.MatmulSpec(8, 8, 8, epilogue=(tw.softmax(),))
+    a = np.eye(8, dtype=np.float32)
+    results = []
+    for cached in (False, True):
+        kernel = tw.compile(spec, target="sm_80", device="emulated")
+        assert kernel.metadata.cached == cached
+        results.append(kernel(a, a))
+    assert (results[0] == results[1]).all()
+    assert np.allclose(results[0].sum(axis=1), 1)
+
+
 def test_nothing_is_taken_for_something_else(cache: Path) -> None:
     spec = tw.MatmulSpec(8, 8, 8)
     others: tuple[tuple[str, dict[str, Any]], ...] = (

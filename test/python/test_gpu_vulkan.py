@@ -24,8 +24,11 @@ CASES: list[dict[str, Any]] = [
     {"m": 33, "n": 31, "k": 17, "a": "u8", "b": "i8", "epilogue": (tw.dequantize(0.01), tw.quantize(0.5, 0, "u8"))},
     {"m": 33, "n": 31, "k": 17, "a": "f64"},
     {"m": 33, "n": 31, "k": 17, "a": "f8E4M3FN", "b": "u4", "c": "bf16", "layout": "tt"},
+    {"m": 33, "n": 31, "k": 17, "a": "f16", "c": "f16", "layout": "nt", "prologue_a": (tw.gather_rows(9, "i64"),),
+     "epilogue": (tw.glu(), tw.softmax(), tw.residual("mn", "f16"))},
+    {"m": 33, "n": 31, "k": 17, "a": "i8", "epilogue": (tw.row_max(),)},
     {"m": 1, "n": 1, "k": 1, "layout": "nt", "epilogue": (tw.tanh(), tw.scale_by(""))},
-]
+]  # fmt: skip
 
 
 def _require_device() -> None:
@@ -55,8 +58,9 @@ def test_the_validator_takes_it(tmp_path: Path) -> None:
         pytest.skip("there is no spirv-val")
     for case in CASES:
         file = tmp_path / "shader.spv"
-        file.write_bytes(gpu.compile(tw.MatmulSpec(**case), VULKAN)._stages.binary)
-        subprocess.run([program, "--target-env", "vulkan1.1", file], check=True)
+        for each in gpu.compile(tw.MatmulSpec(**case), VULKAN)._stages.passes:
+            file.write_bytes(each.binary)
+            subprocess.run([program, "--target-env", "vulkan1.1", file], check=True)
 
 
 def test_errors() -> None:
