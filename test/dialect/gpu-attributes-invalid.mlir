@@ -49,7 +49,7 @@ module attributes {tilewright.sharing = #tilewright.threads<rows = 4, columns = 
 // -----
 
 func.func @f() {
-  // expected-error @+1 {{'tilewright.sharing' must be a #tilewright.threads, a #tilewright.warps or a #tilewright.warp_groups, and is #tilewright.pipeline<stages = 2>}}
+  // expected-error @+1 {{'tilewright.sharing' must be a #tilewright.threads, a #tilewright.warps, a #tilewright.warp_groups or a #tilewright.tensor_memory, and is #tilewright.pipeline<stages = 2>}}
   scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.pipeline<stages = 2>}
   return
 }

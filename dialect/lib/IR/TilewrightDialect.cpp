@@ -40,8 +40,9 @@ LogicalResult TilewrightDialect::verifyOperationAttribute(Operation *op, NamedAt
   // By name: the dialect does not depend on that of loops.
   if (name == getSharingAttrName()) {
     if (!isSharing(attribute.getValue()))
-      return op->emitOpError() << "'" << name << "' must be a #tilewright.threads, a #tilewright.warps or a "
-                               << "#tilewright.warp_groups, and is " << attribute.getValue();
+      return op->emitOpError() << "'" << name << "' must be a #tilewright.threads, a #tilewright.warps, a "
+                               << "#tilewright.warp_groups or a #tilewright.tensor_memory, and is "
+                               << attribute.getValue();
     if (op->getName().getStringRef() != "scf.forall")
       return op->emitOpError() << "cannot carry '" << name << "': only an scf.forall over blocks is shared";
     return success();
