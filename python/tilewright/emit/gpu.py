@@ -131,12 +131,13 @@ def compiled(
         schedule = make(forms.scheduled, context)
         assert schedule is not None, "there is something to schedule on a GPU"
         stages.texts["schedule"] = str(schedule)
+        deciding = decisions.check(schedule, name)
         driver.apply_schedule(module, schedule, forms.finished, name=name)
         stages.texts["scheduled"] = str(module)
         try:
             _lower(stages, module, forms.finished, aligned=aligned, boxed=boxed)
         except ScheduleError as error:
-            raise driver.located(error, schedule, frozenset(decisions.OPS.values()), name) from None
+            raise driver.located(error, deciding, name) from None
     return stages
 
 

@@ -20,13 +20,6 @@ def main_sequence(schedule: ir.Operation) -> ir.Operation | None:
     return None
 
 
-def last(schedule: ir.Operation) -> ir.Operation | None:
-    """The last op of the sequence of a transform module that is run, but for its end; None when there is none."""
-    main = main_sequence(schedule)
-    ops = [] if main is None else list(main.regions[0].blocks[0].operations)[:-1]
-    return ops[-1].operation if ops else None
-
-
 def find(payload: ir.Operation, schedule: ir.Operation) -> ir.Operation | None:
     """The first op of the main sequence of `schedule` with which it fails on `payload`, or makes a race.
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.lowering import (
@@ -133,12 +133,8 @@ def _error_at(
     )
 
 
-def located(error: ScheduleError, schedule: ir.Module, ops: Collection[str], name: str) -> ScheduleError:
-    """What is wrong with what a schedule called `name` decided, at the first of its transform ops that are called as one of `ops`.
-
-    Where there is none, it is at the last op of the schedule.
-    """
-    op = _first(schedule, lambda each: each.name in ops) or culprit.last(schedule.operation)
+def located(error: ScheduleError, op: ir.Operation | None, name: str) -> ScheduleError:
+    """An error of what a transform op of a schedule called `name` decided, at that op."""
     file, line = (None, None) if op is None else source_line(str(op.location))
     return ScheduleError(
         error.what,
@@ -265,7 +261,8 @@ def bufferize(
     if packed is not None:
         prefetch_panels.place(function, target, packed.nbytes)
     parallel.share(function, threads)
-    size = workspace.gather(function)
+    # A strip of C, and rows of B that start with a page, would be in the same sets of a cache.
+    size = workspace.gather(function, start=workspace.STAGGER if strips.STREAMS in function.attributes else 0)
     if _first(module, lambda op: op.name == "memref.alloc") is not None:
         run_passes(module, pipelines.DEALLOCATE, "bufferized")
     return size, packed

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.errors import LoweringError, ScheduleError
+from tilewright.lowering import culprit, driver
 from tilewright.lowering.gpu import threads
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
@@ -25,6 +26,9 @@ OPS: Mapping[str, str] = MappingProxyType(
     }
 )
 """By kind of sharing, the transform op that decides it."""
+_PIPELINE_OP = "transform.tilewright.pipeline"
+_HARMLESS = frozenset({*OPS.values(), _PIPELINE_OP, "transform.structured.match", "transform.print"})
+"""What may follow a decision in a schedule: it has checked what it was applied to, which nothing changes then."""
 _NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {"mma_sync": {"rows": "wm", "columns": "wn"}, "matrix_cores": {"rows": "wm", "columns": "wn"}}
 )
@@ -59,21 +63,52 @@ class Decisions:
         return kind(**given)
 
 
-def of(function: ir.Operation) -> Decisions:
-    """The decisions that a bufferised function carries.
+def check(schedule: ir.Module, name: str) -> ir.Operation:
+    """The transform op by which a schedule called `name` decides how a block's tile is shared; nothing changes the payload behind it.
+
+    Raises:
+        ScheduleError: There is none, or something does; the error names the place.
+    """
+    main = culprit.main_sequence(schedule.operation)
+    ops = [] if main is None else [op.operation for op in main.regions[0].blocks[0].operations][:-1]
+    first = next((number for number, op in enumerate(ops) if op.name in {*OPS.values(), _PIPELINE_OP}), len(ops))
+    found = next((op for op in ops[first:] if op.name in OPS.values()), None)
+    if found is None:
+        raise driver.located(_undecided(), ops[-1] if ops else None, name)
+    for op in ops[first:]:
+        if op.name not in _HARMLESS:
+            what = f"{op.name} behind {ops[first].name}, which has decided what becomes of the loops"
+            error = ScheduleError(what, remedy="Put what decides at the end of the schedule")
+            raise driver.located(error, op, name)
+    return found
+
+
+def _undecided() -> ScheduleError:
+    return ScheduleError(
+        "the schedule does not say how the tile of a block is shared among its threads",
+        expected=f"one of {', '.join(sorted(set(OPS.values())))}, at its end",
+    )
+
+
+def of(function: ir.Operation, batch: int) -> Decisions:
+    """The decisions that a bufferised function of so many axes of a batch carries.
 
     Raises:
         ScheduleError: It carries none of how a block's tile is shared.
-        LoweringError: There is no loop over blocks.
+        LoweringError: There is no loop over blocks, or no loop over a batch, or another one.
     """
-    blocks = threads.over_blocks(function)
-    while inner := _ops(blocks, "scf.forall"):  # In those over a batch.
-        blocks = inner[0]
-    if _SHARING not in blocks.attributes:
-        raise ScheduleError(
-            "the schedule does not say how the tile of a block is shared among its threads",
-            expected=f"one of {', '.join(sorted(set(OPS.values())))}, at its end",
+    blocks, entries = threads.over_blocks(function), 0
+    if inner := _ops(blocks, "scf.forall"):
+        entries = len(blocks.regions[0].blocks[0].arguments)
+        (blocks,) = inner
+    if entries != batch:
+        raise LoweringError(
+            f"a loop over {entries} axes around that over blocks",
+            stage="threads",
+            expected=f"{batch}: those of the batch",
         )
+    if _SHARING not in blocks.attributes:
+        raise _undecided()  # The op was applied to no loop.
     loops = _ops(blocks, "scf.for")
     contracts = [op for loop in loops for op in _ops(loop, "vector.contract")]
     if len(loops) != 1 or not contracts:

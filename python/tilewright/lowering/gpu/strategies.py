@@ -213,7 +213,7 @@ def decided(function: ir.Operation, spec: MatmulSpec, target: GpuTarget) -> tupl
         ScheduleError: It has decided on none, or on one that does not do this product, or its sizes do not fit.
         LoweringError: There is no loop over blocks.
     """
-    found = decisions.of(function)
+    found = decisions.of(function, len(spec.batch_axes))
     done = {STRATEGIES[name].kind: STRATEGIES[name] for name in able(spec, target)}
     if found.kind not in done:
         ops = dict.fromkeys(decisions.OPS[kind] for kind in done)

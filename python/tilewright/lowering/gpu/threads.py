@@ -41,6 +41,8 @@ def over_blocks(function: ir.Operation) -> ir.Operation:
     loops = [op for op in function.regions[0].blocks[0].operations if op.operation.name == "scf.forall"]
     if len(loops) != 1:
         raise LoweringError(f"{len(loops)} loops over blocks", stage="threads", expected="one scf.forall")
+    for op in function.regions[0].blocks[0].operations:
+        _refuse_copy(op.operation)
     return loops[0].operation
 
 
@@ -164,6 +166,7 @@ class Sharing:
     def _clone(self, op: ir.Operation) -> None:
         if any(operand in known for known in (self._whole, self._masks) for operand in op.operands):
             raise LoweringError(f"{op.name} of a whole tile cannot be shared among threads", stage="threads")
+        _refuse_copy(op)
         new = op.clone()
         for number, operand in enumerate(op.operands):
             new.operands[number] = self._of(operand)
@@ -191,7 +194,9 @@ class Sharing:
             mask = defined_by(operand, "vector.constant_mask")
             if mask is not None:
                 return list(ir.DenseI64ArrayAttr(mask.attributes["mask_dim_sizes"]))
-        return list(ir.MemRefType(view.type).shape)
+        dynamic = ir.ShapedType.get_dynamic_size()
+        shape = ir.MemRefType(view.type).shape
+        return [memref.dim(view, value(axis)) if size == dynamic else size for axis, size in enumerate(shape)]
 
     def _read(self, op: ir.Operation) -> None:
         source, result = op.operands[0], op.results[0]
@@ -285,3 +290,13 @@ def _is_function_of_f64(op: ir.Operation) -> bool:
 def _ops(block: ir.Block) -> list[ir.Operation]:
     """Those of a block of a parallel loop, but for its end."""
     return [op.operation for op in block.operations if op.operation.name != "scf.forall.in_parallel"]
+
+
+def _refuse_copy(op: ir.Operation) -> None:
+    """Raises `LoweringError` for an op that every thread would do as a whole: a copy that bufferisation found necessary."""
+    if op.name.startswith("linalg.") or op.name == "memref.copy":
+        raise LoweringError(
+            f"{op.name} copies a tensor in memory",
+            stage="threads",
+            remedy="Let a schedule read and write every tensor once",
+        )
