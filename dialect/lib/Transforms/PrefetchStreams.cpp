@@ -34,14 +34,20 @@ BlockArgument operandOf(Value base) {
   return argument && isa<func::FuncOp>(argument.getOwner()->getParentOp()) ? argument : nullptr;
 }
 
+/// The most that `value` can be; nothing when that is not known.
+std::optional<int64_t> mostOf(Value value) {
+  FailureOr<int64_t> bound = ValueBoundsConstraintSet::computeConstantBound(
+      presburger::BoundType::UB, {value}, /*stopCondition=*/nullptr, /*closedUB=*/true);
+  return failed(bound) ? std::nullopt : std::optional<int64_t>(*bound);
+}
+
 /// The steps of `loop`, at most; nothing when that is not known.
 std::optional<int64_t> stepsOf(scf::ForOp loop) {
   if (std::optional<APInt> count = loop.getStaticTripCount())
     return count->getSExtValue();
   std::optional<int64_t> step = getConstantIntValue(loop.getStep());
-  FailureOr<int64_t> bound = ValueBoundsConstraintSet::computeConstantBound(
-      presburger::BoundType::UB, {loop.getUpperBound()}, /*stopCondition=*/nullptr, /*closedUB=*/true);
-  if (!step || failed(bound) || getConstantIntValue(loop.getLowerBound()) != 0)
+  std::optional<int64_t> bound = mostOf(loop.getUpperBound());
+  if (!step || !bound || getConstantIntValue(loop.getLowerBound()) != 0)
     return std::nullopt;
   return llvm::divideCeil(*bound, *step);
 }
@@ -66,6 +72,14 @@ bool choosesRow(Value variable, vector::TransferReadOp read) {
     if (auto offset = dyn_cast<Value>(slice.getMixedOffsets()[0]); offset && dependsOn(offset, variable))
       return true;
   return false;
+}
+
+/// The steps, at most, of a `loop` along a row that takes an even part of it in each, as wide as a read of `columns`.
+std::optional<int64_t> stepsAlongRow(scf::ForOp loop, int64_t columns) {
+  std::optional<int64_t> bound = mostOf(loop.getUpperBound());
+  if (!bound || getConstantIntValue(loop.getLowerBound()) != 0)
+    return std::nullopt;
+  return llvm::divideCeil(*bound, columns);
 }
 
 /// Whether `read` reads something else in each step of `loop`.
@@ -137,6 +151,8 @@ struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
         break;
       ahead = Ahead{loop, steps};
       std::optional<int64_t> count = stepsOf(loop);
+      if (!count && !choosesRow(loop.getInductionVar(), read) && extents(read)[0] == 1)
+        count = stepsAlongRow(loop, extents(read)[1]);
       if (!count)
         break;
       bytes *= std::max<int64_t>(1, *count);

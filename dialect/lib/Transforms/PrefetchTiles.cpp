@@ -38,13 +38,20 @@ bool placeIsKnownBefore(vector::TransferReadOp read, scf::ForOp loop) {
          llvm::all_of(read.getIndices(), [&](Value index) { return dominance.properlyDominates(index, loop); });
 }
 
-/// Whether a tile lies below the one that `read` reads, as far as the extents say.
-bool hasTileBelow(vector::TransferReadOp read) {
+/// The memref of which `read` reads a slice, which loops may have handed on.
+Value wholeOf(vector::TransferReadOp read) {
   Value base = read.getBase();
-  while (auto slice = base.getDefiningOp<memref::SubViewOp>())
-    base = slice.getSource();
-  int64_t rows = cast<MemRefType>(base.getType()).getDimSize(0);
-  return ShapedType::isDynamic(rows) || rows > read.getVectorType().getDimSize(0);
+  while (true) {
+    if (auto slice = base.getDefiningOp<memref::SubViewOp>()) {
+      base = slice.getSource();
+      continue;
+    }
+    auto argument = dyn_cast<BlockArgument>(base);
+    auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : nullptr;
+    if (!loop)
+      return base;
+    base = loop.getTiedLoopInit(argument)->get();
+  }
 }
 
 struct PrefetchTiles final : impl::PrefetchTilesBase<PrefetchTiles> {
@@ -52,13 +59,22 @@ struct PrefetchTiles final : impl::PrefetchTilesBase<PrefetchTiles> {
 
   void runOnOperation() override {
     SmallVector<vector::TransferReadOp> reads;
+    llvm::DenseMap<Value, int64_t> tallest;
     getOperation()->walk([&](vector::TransferReadOp read) {
       bool isTile = read.getVectorType().getRank() == 2 && isa<MemRefType>(read.getShapedType()) &&
                     read.getShapedType().getRank() == 2;
-      if (isTile && !read.hasOutOfBoundsDim() && hasTileBelow(read))
-        reads.push_back(read);
+      if (!isTile || read.hasOutOfBoundsDim())
+        return;
+      reads.push_back(read);
+      int64_t &rows = tallest[wholeOf(read)];
+      rows = std::max(rows, read.getVectorType().getDimSize(0));
     });
     for (vector::TransferReadOp read : reads) {
+      // Where all rows are one tile at most, code for fewer of them has none below it either.
+      Value whole = wholeOf(read);
+      int64_t rows = cast<MemRefType>(whole.getType()).getDimSize(0);
+      if (!ShapedType::isDynamic(rows) && rows <= tallest[whole])
+        continue;
       scf::ForOp loop = consumingLoop(read);
       if (loop && placeIsKnownBefore(read, loop))
         prefetchNext(read, loop);

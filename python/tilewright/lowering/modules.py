@@ -183,7 +183,7 @@ def bufferize(module: ir.Module, products: Sequence[Product]) -> int:
         _call_products(_function(module), products)
     driver.run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
     if open_workspace.is_needed(_function(module)):
-        open_workspace.gather(_function(module))
+        open_workspace.gather(module, _function(module))
         size = 0
     else:
         size = workspace.gather(_function(module), reuse=True)
@@ -232,7 +232,7 @@ def _call_products(function: func.FuncOp, products: Sequence[Product]) -> None:
         _declare(function, f"{symbol(number)}_pack", [(product.spec.b_shape, product.spec.b_stored.mlir), size])
         handle = op.operands[1]
         with ir.InsertionPoint(handle.owner), op.location:
-            packed = _bytes(size[0][0])
+            packed = _bytes(product.packed.nbytes - HEADER_BYTES if product.packed else 0)
         handle.replace_all_uses_with(packed)
         with ir.InsertionPoint(op), op.location:
             source = _as_passed(op.operands[0], product.spec.b_shape)

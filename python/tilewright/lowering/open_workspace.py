@@ -30,8 +30,8 @@ def is_needed(function: func.FuncOp) -> bool:
     return any(not ir.MemRefType(op.memref.type).has_static_shape for op in _allocations(function))
 
 
-def gather(function: func.FuncOp) -> None:
-    """Replaces the allocations at the top level of `function` by views of a new last argument.
+def gather(module: ir.Module, function: func.FuncOp) -> None:
+    """Replaces the allocations at the top level of `function`, which is in `module`, by views of a new last argument.
 
     Buffers that are not in use at the same time may share their bytes: of those whose sizes only a call tells, such as are of
     the same size. Adds the function `BYTES`, of the former arguments of `function`, which returns the bytes that the new one,
@@ -60,7 +60,7 @@ def gather(function: func.FuncOp) -> None:
         offsets.append((number, slot))
     inputs = function.type.inputs
     with function.context, function.location:
-        _tell(function, slots, known)
+        _tell(module, function, slots, known)
         with ir.InsertionPoint.at_block_begin(function.entry_block):
             _, begins = _sum(slots, known, {})
             index = ir.IndexType.get()
@@ -100,11 +100,10 @@ def _is_free(users: Sequence[int], number: int, times: Sequence[tuple[int, int]]
     return all(times[each][0] > last or times[each][1] < first for each in users)
 
 
-def _tell(function: func.FuncOp, slots: Sequence[memref.AllocOp], known: int) -> None:
+def _tell(module: ir.Module, function: func.FuncOp, slots: Sequence[memref.AllocOp], known: int) -> None:
     """Adds the function that tells the bytes."""
-    block = function.operation.parent.regions[0].blocks[0]
     integer = ir.IntegerType.get_signless(64)
-    with ir.InsertionPoint(block):
+    with ir.InsertionPoint(module.body):
         made = func.FuncOp(BYTES, ir.FunctionType.get(function.type.inputs, [integer]), visibility="private")
     with ir.InsertionPoint(made.add_entry_block()):
         total, _ = _sum(slots, known, dict(zip(function.arguments, made.arguments, strict=True)))

@@ -18,10 +18,11 @@ STAGGER = 1024
 """Bytes put between buffers, so that panels of a power-of-two size do not start in the same sets of a cache."""
 
 
-def gather(function: func.FuncOp, *, reuse: bool = False) -> int:
+def gather(function: func.FuncOp, *, reuse: bool = False, start: int = 0) -> int:
     """Replaces the static allocations at the top level of `function` by views of a new last argument.
 
-    With `reuse`, buffers that are not in use at the same time may share their bytes.
+    With `reuse`, buffers that are not in use at the same time may share their bytes. The first one starts at byte `start`, such as
+    `STAGGER`: the argument starts with a page, as operands may.
 
     Returns the bytes that the argument, a ``memref<BYTESxi8>``, must have; 0 when there is none, and then no argument.
     """
@@ -32,8 +33,8 @@ def gather(function: func.FuncOp, *, reuse: bool = False) -> int:
         return 0
     sizes = [padded_bytes_of(kind) for _, kind in allocations]
     used = times(block, [op.memref for op, _ in allocations]) if reuse else [(0, 1)] * len(sizes)
-    starts = offsets(sizes, used)
-    total = max(start + size for start, size in zip(starts, sizes, strict=True))
+    starts = offsets(sizes, used, start)
+    total = max(offset + size for offset, size in zip(starts, sizes, strict=True))
     with function.context, function.location:
         workspace_type = ir.MemRefType.get([total], ir.IntegerType.get_signless(8))
         inputs, results = function.type.inputs, function.type.results
@@ -50,8 +51,8 @@ def gather(function: func.FuncOp, *, reuse: bool = False) -> int:
     return total
 
 
-def offsets(sizes: Sequence[int], times: Sequence[tuple[int, int]]) -> list[int]:
-    """Where each buffer starts: at the first place where none lies that is in use at the same time."""
+def offsets(sizes: Sequence[int], times: Sequence[tuple[int, int]], least: int = 0) -> list[int]:
+    """Where each buffer starts: at the first place from `least` on where none lies that is in use at the same time."""
     offsets: list[int] = []
     for number, (size, (first, last)) in enumerate(zip(sizes, times, strict=True)):
         taken = sorted(
@@ -59,7 +60,7 @@ def offsets(sizes: Sequence[int], times: Sequence[tuple[int, int]]) -> list[int]
             for other in range(number)
             if times[other][0] <= last and first <= times[other][1]
         )
-        offset = 0
+        offset = least
         for start, end in taken:
             if offset + size <= start:
                 break

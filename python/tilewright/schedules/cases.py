@@ -38,6 +38,7 @@ _FEW = 16
 """Rows up to which a product with weights from memory has code for each number of them. Streaming such a B is for rows that are
 known: with 4096 x 4096 in f32 it takes a quarter of the time of packing at 5 rows, a half at 16 (Zen 4)."""
 
+_STREAMED_FEW, _WIDE = 8, 1 << 14
 _STREAMED_ROWS, _STREAMED_TILE = 128, 12
 """Rows up to which a B from memory is streamed by one code for all of them, and those of its largest register tile, as each number
 of rows is code. In f32 by 4096 x 4096, of the speed of static code (Zen 4, all extents open), streamed and packed: 4 rows 0.70 and
@@ -91,10 +92,10 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
     if threads > 1:
         yield from _large(spec, None, (Test("mnk", _shared_work(spec, target)), Test("m", select.ROWS_TO_PACK)))
     if strip_form.takes(spec):
-        rows = select.NARROW_PRODUCTS // dot.depth if spec.widens else _STREAMED_ROWS
-        yield _Rule(
-            (Test("m", most=rows), Test("kn", from_memory), *whole), {"m": min(rows // 2, 32), **deep}, "streamed"
-        )
+        tall = select.NARROW_PRODUCTS // dot.depth if spec.widens else _STREAMED_ROWS
+        large = (Test("kn", from_memory), *whole)
+        yield _Rule((Test("m", most=_STREAMED_FEW), *large), {"m": _STREAMED_FEW, "n": _WIDE, "k": 2048}, "streamed")
+        yield _Rule((Test("m", most=tall), *large), {"m": min(tall // 2, 32), **deep}, "streamed")
     yield _Rule((Test("n", most=lanes // 2), *whole), {"n": lanes // 2})
     # A B of one register tile's columns is its own panel.
     panel = unpacked_blocking(representative(spec, {}), target).nr
@@ -251,7 +252,9 @@ def _certain(spec: MatmulSpec, test: Test) -> bool:
 def _open(choice: select.Choice, spec: MatmulSpec) -> Blocking:
     """The sizes of a choice; blocks that are all of an extent that only a call tells are without an end."""
     if choice.strategy == "streamed" and spec.m != 1:
-        return replace(choice.parameters, mc=_STREAMED_ROWS, mr=min(choice.parameters.mr, _STREAMED_TILE))
+        p = choice.parameters
+        rows = p.mc if p.mc <= _STREAMED_FEW else _STREAMED_ROWS
+        return replace(p, mc=rows, mr=min(p.mr, _STREAMED_TILE))
     if choice.strategy != "unpacked":
         return choice.parameters
     blocks = {"m": "mc", "n": "nc", "k": "kc"}

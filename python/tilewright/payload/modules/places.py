@@ -82,7 +82,7 @@ class Place:
         if isinstance(extent, int):
             return extent
         for value, axes in zip(operands, self.operands, strict=False):
-            places = list(axes) if whole else [(each,) for merged in axes for each in merged]
+            places: list[Axes] = list(axes) if whole else [(each,) for merged in axes for each in merged]
             if axis in places:
                 return open_extents.size(value, places.index(axis))
         raise AssertionError("each dimension of a product is one of an operand")
