@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tilewright.dtypes import DType
-from tilewright.lowering.registers import Order, as_floats, bits, numbers
+from tilewright.lowering.registers import Order, as_floats, bits, inverse, numbers, sorted_
 from tilewright.lowering.scalable_vectors import fixed, integer, intrinsic, zero
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 from tilewright.schedules.codes import Codes
 from tilewright.targets.base import Target
-from tilewright.targets.dots import Dot
 from tilewright.targets.lookups import lookup
 
 Tables = tuple[ir.Value, ir.Value]
@@ -41,17 +40,19 @@ class Multiplier(Protocol):
     Attributes:
         depth: Rows of B that are multiplied at once.
         order: The column of each lane of each register of sums.
+        spread: Elements that stand for a zero point.
     """
 
     depth: int
     order: Order
+    spread: int
 
     def elements(self, read: Read, row: int, part: Sequence[int], zeros: Sequence[ir.Value] | None) -> list[ir.Value]:
-        """What stands for the codes of a row, for the registers of sums number `part`; less `zeros`, as `for_zeros` has them."""
+        """What stands for the codes of a row, for the registers of sums number `part`; less `zeros`, as that function has them."""
         ...
 
-    def for_zeros(self, zeros: Sequence[ir.Value]) -> list[ir.Value]:
-        """What is subtracted for zero points in the order of the sums."""
+    def zeros(self, read: Read, stored: DType) -> list[ir.Value]:
+        """What `elements` takes for the zero points of a tile, `spread` elements for each column in all, read as codes are."""
         ...
 
     def add(self, total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
@@ -66,7 +67,7 @@ class Words:
         by_table: Whether codes can be looked up in tables of all.
     """
 
-    depth = 1
+    depth = spread = 1
 
     def __init__(self, codes: Codes, target: Target, lanes: int) -> None:
         """Makes the constants that all tiles share."""
@@ -138,11 +139,16 @@ class Words:
         return bits(found, ir.F32Type.get())
 
     def for_zeros(self, zeros: Sequence[ir.Value]) -> list[ir.Value]:
-        """As the protocol says."""
+        """What is subtracted for zero points in the order of the sums."""
         f32 = ir.F32Type.get()
         return [
             arith.addf(each, numbers(f32, [self._beside(way)] * self._lanes)) for way, each in enumerate(zeros)
         ]
+
+    def zeros(self, read: Read, stored: DType) -> list[ir.Value]:
+        """As the protocol says."""
+        in_order = [as_floats(read(0, way * self._lanes, self._lanes), stored) for way in range(_WAYS)]
+        return self.for_zeros(sorted_(in_order, inverse(self.order)))
 
     def add(self, total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
         """As the protocol says."""
@@ -152,7 +158,7 @@ class Words:
 class Bytes:
     """Codes of eight bits as f32, in order."""
 
-    depth = 1
+    depth = spread = 1
 
     def __init__(self, codes: Codes, stored: DType, lanes: int, registers: int) -> None:
         """Takes what is known of them."""
@@ -169,65 +175,13 @@ class Bytes:
         return [arith.subf(each, numbers(ir.F32Type.get(), [float(self._codes.zero)] * self._lanes)) for each in found]
 
     def for_zeros(self, zeros: Sequence[ir.Value]) -> list[ir.Value]:
-        """As the protocol says."""
+        """What is subtracted for zero points."""
         return list(zeros)
+
+    def zeros(self, read: Read, stored: DType) -> list[ir.Value]:
+        """As the protocol says."""
+        return [as_floats(read(0, each * self._lanes, self._lanes), stored) for each in range(len(self.order))]
 
     def add(self, total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
         """As the protocol says."""
         return vector.fma(left, right, total)
-
-
-class Pairs:
-    """Codes of four bits as bf16, those of two rows side by side, for an instruction that adds two products.
-
-    Halves of words of two rows are interleaved as VPUNPCKLWD and VPUNPCKHWD do, in each 128 bits.
-    """
-
-    depth = 2
-
-    def __init__(self, codes: Codes, dot: Dot, name: str, lanes: int) -> None:
-        """Takes the instruction, and the name of the look-up of 16 bits."""
-        self._codes, self._dot, self._name, self._lanes = codes, dot, name, lanes
-        self.order: Order = [
-            [32 * (lane // 4) + 16 * half + 4 * (lane % 4) + way for lane in range(lanes)]
-            for half in (0, 1)
-            for way in range(4)
-        ]
-
-    def elements(self, read: Read, row: int, part: Sequence[int], zeros: Sequence[ir.Value] | None) -> list[ir.Value]:
-        """As the protocol says; there are no zeros."""
-        count = 2 * self._lanes
-        upper, lower = (bits(read(row + each, 0, _WAYS * self._lanes), integer(16)) for each in (0, 1))
-        halves = {}
-        for half in sorted({each // 4 for each in part}):
-            start = 4 * half
-            mask = [8 * p + start + d + count * r for p in range(count // 8) for d in range(4) for r in (0, 1)]
-            halves[half] = vector.shuffle(upper, lower, mask)
-        values = [float(each) for each in self._codes.values]
-        table = bits(numbers(ir.BF16Type.get(), values * (count // len(values))), integer(16))
-        found = []
-        for each in part:
-            words = halves[each // 4]
-            if each % 4:
-                words = arith.shrui(words, numbers(integer(16), [4 * (each % 4)] * count))
-            found.append(bits(intrinsic(self._name, table.type, table, words), ir.BF16Type.get()))
-        return found
-
-    def for_zeros(self, zeros: Sequence[ir.Value]) -> list[ir.Value]:
-        """As the protocol says."""
-        return list(zeros)
-
-    def add(self, total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
-        """As the protocol says."""
-        return intrinsic(self._dot.intrinsic, total.type, total, left, right)
-
-
-def multiplier(codes: Codes, stored: DType, multiplied: DType, target: Target, lanes: int, registers: int) -> Multiplier:
-    """How rows of codes are multiplied by elements of type `multiplied` best."""
-    if codes.bits == 8:
-        return Bytes(codes, stored, lanes, registers)
-    dot = target.dot_along_k(multiplied.name, multiplied.name)
-    found = lookup(target, 16)
-    if found is not None and dot is not None and dot.depth == 2 and dot.adds and codes.in_bf16 and codes.zero_point is None:
-        return Pairs(codes, dot, found.intrinsic, lanes)
-    return Words(codes, target, lanes)

@@ -11,16 +11,19 @@ from dataclasses import dataclass
 from functools import partial
 
 from tilewright.lowering import block_products
-from tilewright.lowering.code_vectors import Multiplier, multiplier
-from tilewright.lowering.registers import as_floats, bits, inverse, pieces, read, sorted_, write
+from tilewright.lowering.code_pairs import more, multiplier, quicker
+from tilewright.lowering.code_vectors import Multiplier
+from tilewright.lowering.registers import as_floats, bits, numbers, pieces, read, sorted_, write
 from tilewright.lowering.scalable_vectors import (
     Index,
     at_most,
+    branch,
     fixed,
     integer,
     loop,
     plus,
     rounded_down,
+    scaled,
     slice_of,
     value_of,
     zero,
@@ -28,16 +31,21 @@ from tilewright.lowering.scalable_vectors import (
 from tilewright.lowering.scaled_sums_along_k import AlongK
 from tilewright.lowering.slices import definition
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, func, memref, vector
+from tilewright.mlir.dialects import arith, func, memref, scf, vector
 from tilewright.payload.prologues import OWN_BATCH
 from tilewright.schedules import codes as codes_of
-from tilewright.schedules.blocking import Blocking, row_gap
+from tilewright.schedules.blocking import Blocking
+from tilewright.schedules.scaled_blocks import BYTE_VECTORS
 from tilewright.schedules.scaled_sums import MARK
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 _SUMS = 16
 """Registers of sums of a tile at most: half of those of AVX-512, of which constants take a third."""
+_GAP = 48
+"""Elements by which a row of sums is longer than needed: three cache lines, so that rows lie in different sets."""
+_BYTES = 64
+"""Zero points that are looked at at once."""
 _STEPS_AHEAD, _INTO_L2 = 2, 2
 """Steps along K by which codes are asked for, and into which cache. Measured on Zen 4, i4 by one row of bf16, 4096 x 4096 and
 14336 x 4096, in GB/s of 29: without 10 and 15; one step ahead into L1 12 and 18, into L2 22 and 23; two steps into L2 23 and 24."""
@@ -54,11 +62,48 @@ def expand(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Block
     fill = block_products.fill_of(c, function)
     with function.context, function.location:
         with ir.InsertionPoint(product):
-            of = AlongK if spec.b_transposed else _Product
-            of(spec, target, sizes, a, codes, further, c, fresh=fill is not None).write()
+            if spec.b_transposed:
+                AlongK(spec, target, sizes, a, codes, further, c, fresh=fill is not None).write()
+            else:
+                _write(partial(_Product, spec, sizes, a, codes, further, c, fill is not None), spec, target, further)
         for op in (product, prologue, definition(made), fill):
             if op is not None:
                 op.erase()
+
+
+def _write(product: partial[_Product], spec: MatmulSpec, target: Target, further: Sequence[ir.Value]) -> None:
+    """Writes the loops; where zero points that are codes are quicker, those for them too."""
+    how = codes_of.of(spec)
+    assert how is not None, "the schedule has asked"
+    lanes = target.lanes(spec.acc_type)
+    usual = product(multiplier(how, spec.b_stored, spec.a_type, target, lanes, BYTE_VECTORS), lanes)
+    quick = quicker(how, spec.a_type, target, lanes)
+    if quick is None:
+        usual.write()
+        return
+    quick = product(quick, lanes)
+    branched = scf.IfOp(_are_codes(further[1], how), has_else=True)
+    with branch(branched):
+        quick.write()
+    with branch(branched, otherwise=True):
+        usual.write()
+
+
+def _are_codes(zeros: ir.Value, how: codes_of.Codes) -> ir.Value:
+    """Whether all zero points are codes."""
+    shape, i8 = ir.MemRefType(zeros.type).shape, integer(8)
+    found = zero(fixed(_BYTES, i8))
+    for inside, start, end in pieces(shape[-1], _BYTES):
+        with loop(0, shape[0] if len(shape) > 1 else 1, 1, [found]) as (row, (outer,), rows):
+            with loop(start, end, _BYTES, [outer]) as (column, (inner,), columns):
+                at = [row, column] if len(shape) > 1 else [column]
+                some = more(read(zeros, at, _BYTES, inside=inside), how)
+                high = arith.andi(some, numbers(i8, [-16] * _BYTES))
+                scf.yield_([arith.ori(inner, high)])
+            scf.yield_([columns.results[0]])
+        found = rows.results[0]
+    every = vector.ReductionOp(i8, vector.CombiningKind.OR, found).result
+    return arith.cmpi(arith.CmpIPredicate.eq, every, arith.constant(i8, 0))
 
 
 @dataclass(frozen=True)
@@ -82,50 +127,51 @@ class _Product:
     def __init__(
         self,
         spec: MatmulSpec,
-        target: Target,
         sizes: Blocking,
         a: ir.Value,
         codes: ir.Value,
         further: Sequence[ir.Value],
         c: ir.Value,
-        *,
         fresh: bool,
+        by: Multiplier,
+        lanes: int,
     ) -> None:
         """Takes them, and makes the buffers."""
         how = codes_of.of(spec)
         assert how is not None, "the schedule has asked"
         self._spec, self._sizes, self._how = spec, sizes, how
-        self._lanes = target.lanes(spec.acc_type)
-        self._columns = sizes.nr
-        self._by: Multiplier = multiplier(
-            how, spec.b_stored, spec.a_type, target, self._lanes, self._columns // self._lanes
-        )
+        self._lanes, self._columns, self._by = lanes, sizes.nr, by
         self._codes, self._c, self._fresh = codes, c, fresh
         self._scale = further[0]
         self._zero_points = further[1] if how.zero_point else None
         self._f32 = ir.F32Type.get()
         strip = -(-min(sizes.nc, spec.n) // self._columns) * self._columns
         self._padded = -(-spec.n // sizes.nc) * strip
-        width = self._padded + row_gap(target, spec.acc_type)
+        width = self._padded + _GAP
         self._sums = memref.alloc(ir.MemRefType.get([spec.m, width], self._f32), [], [])
-        self._zeros = self._zero_points and memref.alloc(ir.MemRefType.get([1, width], self._f32), [], [])
-        self._a = a if self._by.depth == 2 else self._floats(a)
+        self._zeros: ir.Value | None = None
+        if self._zero_points is not None:
+            element = self._f32 if by.spread == 1 else integer(8)
+            self._zeros = memref.alloc(ir.MemRefType.get([1, self._padded * by.spread], element), [], [])
+        self._given = self._a = a
+        if by.depth == 1 and spec.a_type.name != "f32":
+            kind = ir.MemRefType.get([spec.m, -(-spec.k // lanes) * lanes], self._f32)
+            self._a = memref.alloc(kind, [], [])
 
-    def _floats(self, a: ir.Value) -> ir.Value:
-        """A as f32, which is read once for each tile of columns."""
-        spec = self._spec
-        if spec.a_type.name == "f32":
-            return a
-        wide = memref.alloc(ir.MemRefType.get([spec.m, -(-spec.k // self._lanes) * self._lanes], self._f32), [], [])
+    def _widen(self) -> None:
+        """Makes f32 of A, which is read once for each tile of columns."""
+        spec, lanes = self._spec, self._lanes
         for i in range(spec.m):
-            for inside, start, end in pieces(spec.k, self._lanes):
-                with loop(start, end, self._lanes) as (k, _, _):
-                    write(as_floats(read(a, [i, k], self._lanes, inside=inside), spec.a_type), wide, [i, k])
-        return wide
+            for inside, start, end in pieces(spec.k, lanes):
+                with loop(start, end, lanes) as (k, _, _):
+                    value = read(self._given, [i, k], lanes, inside=inside)
+                    write(as_floats(value, spec.a_type), self._a, [i, k])
 
     def write(self) -> None:
         """Writes the loops."""
         spec, nc = self._spec, self._sizes.nc
+        if self._a != self._given:
+            self._widen()
         if nc >= spec.n:
             self._strip(0, spec.n)
             return
@@ -142,7 +188,9 @@ class _Product:
             m, room = self._spec.m, self._sizes.nc
             self._out = slice_of(self._c, [0, jc], [m, width])
             self._own = slice_of(self._sums, [0, jc], [m, room])
-            self._own_zeros = self._zeros and slice_of(self._zeros, [0, jc], [1, room])
+            if self._zeros is not None:
+                spread = self._by.spread
+                self._own_zeros = slice_of(self._zeros, [0, scaled(jc, spread)], [1, room * spread])
         if not group or group >= k:
             self._group(0, k, whole=k % self._sizes.kc == 0, first=True)
             return
@@ -190,24 +238,29 @@ class _Product:
         """Puts the zero points of a group in the order of the sums."""
         assert self._zero_points is not None
         assert self._own_zeros is not None
-        element = next(each.type for each in self._spec.further if each.name == self._how_zero_name)
-        values = [
-            as_floats(self._of_group(self._zero_points, number, tile, start), element)
-            for start in range(0, self._columns, self._lanes)
-        ]
-        ordered = sorted_(values, inverse(self._by.order))
-        for place, each in enumerate(self._by.for_zeros(ordered)):
-            write(each, self._own_zeros, [0, plus(tile.own, place * self._lanes)])
+        element = self._spec.further[1].type
+
+        def of_columns(_row: int, start: int, count: int) -> ir.Value:
+            return self._of_group(zeros, number, tile, start, count)
+
+        zeros = self._zero_points
+        for each, place in zip(self._by.zeros(of_columns, element), self._zero_places(tile), strict=True):
+            write(each, self._own_zeros, place)
+
+    def _zero_places(self, tile: _Tile) -> list[list[Index]]:
+        """Where each register of what stands for zero points of a tile is."""
+        size = self._zero_lanes
+        start = tile.own if isinstance(tile.own, int) else scaled(tile.own, self._by.spread)
+        return [[0, plus(start, each)] for each in range(0, self._columns * self._by.spread, size)]
 
     @property
-    def _how_zero_name(self) -> str:
-        assert self._how.zero_point is not None
-        return self._how.zero_point.name
+    def _zero_lanes(self) -> int:
+        return self._lanes if self._by.spread == 1 else 4 * self._lanes
 
-    def _of_group(self, matrix: ir.Value, number: ir.Value | None, tile: _Tile, start: int) -> ir.Value:
-        """Scales or zero points of columns of a tile from `start` on."""
+    def _of_group(self, matrix: ir.Value, number: ir.Value | None, tile: _Tile, start: int, count: int) -> ir.Value:
+        """Scales or zero points of `count` columns of a tile from `start` on."""
         at = [plus(tile.column, start)] if number is None else [number, plus(tile.column, start)]
-        return read(matrix, at, self._lanes, inside=tile.inside)
+        return read(matrix, at, count, inside=tile.inside)
 
     def _multiply(self, k: Index, rows: int, tile: _Tile) -> None:
         """Adds the products of some rows of B."""
@@ -222,10 +275,9 @@ class _Product:
 
     def _multiply_part(self, k: Index, rows: int, tile: _Tile, of_a: range, part: range) -> None:
         """Adds the products of some rows of B by some of A, for some registers of a tile."""
-        count = len(self._by.order)
         zeros = None
         if self._own_zeros is not None:
-            zeros = [read(self._own_zeros, [0, plus(tile.own, each * self._lanes)], self._lanes) for each in range(count)]
+            zeros = [read(self._own_zeros, place, self._zero_lanes) for place in self._zero_places(tile)]
         at = [[[i, plus(tile.own, each * self._lanes)] for each in part] for i in of_a]
         sums = [[read(self._own, each, self._lanes) for each in row] for row in at]
         for row in range(0, rows, self._by.depth):
@@ -264,7 +316,8 @@ class _Product:
         count = len(self._by.order)
         element = self._spec.further[0].type
         scales = [
-            as_floats(self._of_group(self._scale, number, tile, each * self._lanes), element) for each in range(count)
+            as_floats(self._of_group(self._scale, number, tile, each * self._lanes, self._lanes), element)
+            for each in range(count)
         ]
         for i in range(self._spec.m):
             places = [[i, plus(tile.own, each * self._lanes)] for each in range(count)]
