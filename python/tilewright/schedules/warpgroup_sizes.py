@@ -70,6 +70,23 @@ def check(spec: MatmulSpec, target: GpuTarget, made: WarpGroupTile) -> None:
         )
 
 
+def ranked(spec: MatmulSpec, target: GpuTarget) -> list[WarpGroupTile]:
+    """The sizes that the model compares for a product, the fastest by its prediction first; none where not all extents are known."""
+    work = _work(spec)
+    if work is None:
+        return []
+    usual = sizes(spec, target, {"cluster": 1})
+    compared = _candidates(spec, work, {"bk": usual.bk, "promote": usual.promote})
+    shapes = [{name: int(getattr(each, name)) for name in sorted(_SHAPE | {"bk"})} for each in compared]
+    return sorted((sizes(spec, target, each) for each in shapes), key=lambda each: cycles(work, each))
+
+
+def predicted(spec: MatmulSpec, made: WarpGroupTile) -> float | None:
+    """The model's prediction of the cycles of a product with some sizes; None where not all extents are known."""
+    work = _work(spec)
+    return None if work is None else cycles(work, made)
+
+
 def _shape(spec: MatmulSpec, target: GpuTarget, usual: Mapping[str, int]) -> dict[str, int]:
     """How tiles and blocks are shaped where nothing is given.
 
