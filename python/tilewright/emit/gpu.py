@@ -164,7 +164,7 @@ def _rows(spec: MatmulSpec, target: GpuTarget) -> GpuStages:
     tile = whole_rows.sizes(spec)
     stages = GpuStages(RowPass(spec), target, "rows", tile)
     with ir.Context() as context, ir.Location.unknown():
-        module = whole_rows.build(_with_open_extents(spec), tile, context)
+        module = whole_rows.build(spec, tile, context)
         _expand(stages, module)
         _BACK_ENDS[target.family](stages, module)
     return stages
