@@ -59,15 +59,20 @@ class Along(Protocol):
         ...
 
 
-class _Ordered:
-    """A in an order that blocks of codes have, in buffers of one type."""
+class Ordered:
+    """A in an order that blocks of codes have, in buffers of one type.
+
+    Attributes:
+        parts: The buffers.
+    """
 
     def __init__(self, spec: MatmulSpec, a: ir.Value, block: int, order: Order, element: ir.Type, parts: int) -> None:
+        """Makes `parts` buffers, of numbers of which an element of A is the sum."""
         self._spec, self._a, self._block, self._order, self._element = spec, a, block, order, element
         self._lanes = len(order[0])
         width = -(-spec.k // block) * block
         kind = ir.MemRefType.get([spec.m, width], element)
-        self._parts = [memref.alloc(kind, [], []) for _ in range(parts)]
+        self.parts = [memref.alloc(kind, [], []) for _ in range(parts)]
 
     def prepare(self) -> None:
         """Fills the buffers; beyond K with zeros."""
@@ -77,13 +82,13 @@ class _Ordered:
                 with loop(start, end, self._block) as (k, _, _):
                     for number, registers in enumerate(zip(*self._read(i, k, inside=inside), strict=True)):
                         for place, each in enumerate(sorted_(list(registers), ordered)):
-                            write(each, self._parts[number], [i, plus(k, place * self._lanes)])
+                            write(each, self.parts[number], [i, plus(k, place * self._lanes)])
 
     def _read(self, i: int, k: ir.Value, *, inside: bool) -> Iterator[Sequence[ir.Value]]:
         """Each register of a block of A, in parts of which it is the sum."""
         for start in range(0, self._block, self._lanes):
             value = read(self._a, [i, plus(k, start)], self._lanes, inside=inside)
-            if len(self._parts) == 1:
+            if len(self.parts) == 1:
                 same = ir.VectorType(value.type).element_type == self._element
                 yield [value if same else as_floats(value, self._spec.a_type)]
                 continue
@@ -98,7 +103,7 @@ class _Ordered:
 
     def of(self, i: int, k: Index, register: int) -> Iterator[tuple[ir.Value, int]]:
         """Each part of a register."""
-        for part in self._parts:
+        for part in self.parts:
             yield read(part, [i, plus(k, register * self._lanes)], self._lanes), 0
 
 
@@ -113,7 +118,7 @@ class _Floats:
         self.in_order = isinstance(by, Bytes)
         self.one_zero = one_zero
         f32 = ir.F32Type.get()
-        self._a = _Ordered(spec, a, self.block, by.order, f32, 1) if spec.a != "f32" or not self.in_order else None
+        self._a = Ordered(spec, a, self.block, by.order, f32, 1) if spec.a != "f32" or not self.in_order else None
         self._given, self._k = a, spec.k
         self._ramps: list[ir.Value] = []
 
@@ -155,7 +160,7 @@ class _Halves:
         self.one_zero = codes.zero_point is not None
         order = [[self.registers * lane + way for lane in range(self._lanes)] for way in range(self.registers)]
         parts = 1 if spec.a == "bf16" else 2
-        self._a = _Ordered(spec, a, self.block, order, ir.BF16Type.get(), parts)
+        self._a = Ordered(spec, a, self.block, order, ir.BF16Type.get(), parts)
         self._zero = zero(fixed(lanes, ir.F32Type.get()))
 
     def prepare(self) -> None:

@@ -133,8 +133,10 @@ def quicker(codes: Codes, multiplied: DType, target: Target, lanes: int) -> Mult
 
 
 def _pairs(codes: Codes, multiplied: DType, target: Target) -> tuple[Dot, str] | None:
-    """The instruction for pairs, and the name of the look-up."""
-    dot, found = target.dot_along_k(multiplied.name, multiplied.name), lookup(target, 16)
+    """The instruction for pairs of bf16, of which two are an f16, and the name of the look-up."""
+    dot, found = target.dot_along_k("bf16", "bf16"), lookup(target, 16)
+    if multiplied.name not in ("bf16", "f16"):
+        return None
     if codes.bits != 4 or found is None or dot is None or dot.depth != 2 or not dot.adds:
         return None
     return dot, found.intrinsic

@@ -28,9 +28,6 @@ _MANTISSA, _BIAS = 23, 127
 _SHIFT = 12
 """By which words are shifted for the codes above the mantissa: the next ones take the places of those at 8, 12 and 16."""
 _WAYS = 8
-_COMPUTED = (2, 6)
-"""Codes of a word that are computed where the others are looked up: other ports do it meanwhile. Measured on Zen 4, one row by codes
-along K, from L2, in GB/s: all looked up 17.1, all but these 16.9, all but four 15.3, none 13.2; from memory 13.5, 14.8, 14.2, 11.9."""
 _SIGNS = 0x88888888 - (1 << 32)
 
 
@@ -92,7 +89,7 @@ class Words:
         shifted = {0: words}
         found = []
         for way in part:
-            by_lookup = tables is not None or (zeros is None and self._lookups and way not in _COMPUTED)
+            by_lookup = tables is not None or (zeros is None and self.by_table)
             upper, shift = divmod(4 * way, 16) if by_lookup else self._place(way)[1:]
             if shift not in shifted:
                 shifted[shift] = arith.shrui(words, numbers(integer(32), [shift] * self._lanes))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tilewright.lowering import block_products
+from tilewright.lowering.along_k_vectors import Ordered
 from tilewright.lowering.code_pairs import more, multiplier, quicker
 from tilewright.lowering.code_vectors import Multiplier
 from tilewright.lowering.registers import as_floats, bits, numbers, pieces, read, sorted_, write
@@ -153,25 +154,18 @@ class _Product:
         if self._zero_points is not None:
             element = self._f32 if by.spread == 1 else integer(8)
             self._zeros = memref.alloc(ir.MemRefType.get([1, self._padded * by.spread], element), [], [])
-        self._given = self._a = a
-        if by.depth == 1 and spec.a_type.name != "f32":
-            kind = ir.MemRefType.get([spec.m, -(-spec.k // lanes) * lanes], self._f32)
-            self._a = memref.alloc(kind, [], [])
-
-    def _widen(self) -> None:
-        """Makes f32 of A, which is read once for each tile of columns."""
-        spec, lanes = self._spec, self._lanes
-        for i in range(spec.m):
-            for inside, start, end in pieces(spec.k, lanes):
-                with loop(start, end, lanes) as (k, _, _):
-                    value = read(self._given, [i, k], lanes, inside=inside)
-                    write(as_floats(value, spec.a_type), self._a, [i, k])
+        # A is read once for each tile of columns: what is done to it is done before.
+        element, per_lane, parts = (self._f32, 1, 1) if by.depth == 1 else (ir.BF16Type.get(), 2, 2)
+        same = spec.a_type.name == str(element)
+        order = [range(per_lane * lanes)]
+        self._made = None if same else Ordered(spec, a, per_lane * lanes, order, element, parts)
+        self._a = [a] if self._made is None else self._made.parts
 
     def write(self) -> None:
         """Writes the loops."""
         spec, nc = self._spec, self._sizes.nc
-        if self._a != self._given:
-            self._widen()
+        if self._made is not None:
+            self._made.prepare()
         if nc >= spec.n:
             self._strip(0, spec.n)
             return
@@ -283,9 +277,10 @@ class _Product:
         for row in range(0, rows, self._by.depth):
             codes = self._by.elements(partial(self._row, k, rows, tile), row, part, zeros)
             for place, i in enumerate(of_a):
-                left = self._left(i, k, row, rows)
-                pairs = zip(sums[place], codes, strict=True)
-                sums[place] = [self._by.add(total, left, each) for total, each in pairs]
+                for a in self._a:
+                    left = self._left(a, i, k, row, rows)
+                    pairs = zip(sums[place], codes, strict=True)
+                    sums[place] = [self._by.add(total, left, each) for total, each in pairs]
         for values, places in zip(sums, at, strict=True):
             for value, place in zip(values, places, strict=True):
                 write(value, self._own, place)
@@ -301,13 +296,12 @@ class _Product:
         """Codes of a row of B; of one that is beyond the last, those of the last one, which are multiplied by zero."""
         return read(self._codes, [plus(k, min(row, rows - 1)), plus(tile.column, column)], count, inside=tile.inside)
 
-    def _left(self, i: int, k: Index, row: int, rows: int) -> ir.Value:
+    def _left(self, a: ir.Value, i: int, k: Index, row: int, rows: int) -> ir.Value:
         """Elements of A, in all lanes."""
         if self._by.depth == 1:
-            return vector.broadcast(
-                fixed(self._lanes, self._f32), memref.load(self._a, [value_of(i), value_of(plus(k, row))])
-            )
-        pair = bits(read(self._a, [i, plus(k, row)], 2, inside=row + 2 <= rows), integer(32))
+            one = memref.load(a, [value_of(i), value_of(plus(k, row))])
+            return vector.broadcast(fixed(self._lanes, self._f32), one)
+        pair = bits(read(a, [i, plus(k, row)], 2, inside=row + 2 <= rows), integer(32))
         word = vector.extract(pair, [], [0])
         return bits(vector.broadcast(fixed(self._lanes, integer(32)), word), ir.BF16Type.get())
 
