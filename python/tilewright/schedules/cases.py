@@ -45,6 +45,9 @@ of rows is code. In f32 by 4096 x 4096, of the speed of static code (Zen 4, all 
 0.39, 8 rows 0.87 and 0.34, 16 1.0 and 0.5, 24 1.0 and 0.63, 64 0.95 and 0.8, 128 0.94 and 0.90; in bf16 8 rows 0.71 and 0.40, 16 0.92
 and 0.67, 32 0.76 and 0.83."""
 
+_ALONG_K = (4, 16)
+"""Rows up to which a transposed B is multiplied along K where K is as long as that many need, and before as many as there can be."""
+
 _PACKED_ROWS = (1, 2, 3, 4, 5, 8, 10)
 """Rows up to which a register tile of the usual height would be wasted in part."""
 
@@ -91,6 +94,9 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
             yield _Rule((Test("m", rows, rows), Test("kn", from_memory)), {})
     if threads > 1:
         yield from _large(spec, None, (Test("mnk", _shared_work(spec, target)), Test("m", select.ROWS_TO_PACK)))
+    if spec.b_transposed and not spec.a_transposed:
+        for rows in (*_ALONG_K, select.most_along_k(spec, target)):
+            yield _Rule((Test("m", most=rows), Test("k", 2 * lanes * rows)), {"m": 4, **deep}, "inner_product")
     if strip_form.takes(spec):
         tall = select.NARROW_PRODUCTS // dot.depth if spec.widens else _STREAMED_ROWS
         large = (Test("kn", from_memory), *whole)
@@ -212,6 +218,8 @@ def _case(
     if isinstance(narrow.m, Dim) and isinstance(spec.m, Dim):
         # Code for some rows is code for all: cases that differ in nothing else share it.
         narrow = replace(narrow, m=Dim(max(spec.m.min, 1), spec.m.max, narrow.m.multiple))
+    if rule.strategy == "inner_product" and isinstance(narrow.k, Dim) and isinstance(spec.k, Dim):
+        narrow = replace(narrow, k=Dim(max(spec.k.min, 1), narrow.k.max, narrow.k.multiple))  # So does that for any depth.
     tests = tuple(test for test in rule.tests if not _certain(spec, test))
     typical = representative(narrow, rule.typical)
     threads = threads if rule.strategy else used(typical, target, threads) if not narrow.dynamic else 1

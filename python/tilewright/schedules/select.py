@@ -232,10 +232,14 @@ def _along_k_pays(spec: MatmulSpec, target: Target) -> bool:
         return False
     if 1 in (spec.m, spec.n):
         return True
+    return spec.m <= most_along_k(spec, target) and 2 * lanes * spec.m <= spec.k
+
+
+def most_along_k(spec: MatmulSpec, target: Target) -> int:
+    """The most rows for which vectors along K are considered: fewer where the target has a better instruction for panels."""
     dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
     taken = 1 if dot is None else dot.depth
-    most = _ROWS_ALONG_K if taken == target.dot(spec.a_type.name, spec.b_type.name).depth else _FEW_ROWS
-    return spec.m <= most and 2 * lanes * spec.m <= spec.k
+    return _ROWS_ALONG_K if taken == target.dot(spec.a_type.name, spec.b_type.name).depth else _FEW_ROWS
 
 
 def _sums(spec: MatmulSpec) -> MatmulSpec:

@@ -64,12 +64,12 @@ def strips(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blo
     # The zeros are in the strip, to which all is added.
     added = replace(spec, epilogue=(), c=spec.acc, beta=1, batch=(), a_batch=None, b_batch=None, **blocks)
     register_tiles(script, added, target, inside)
+    if spec.fused:
+        _finish(functions, blocks["n"], lanes)
     sums = (spec.acc_type, blocks["n"], lanes)
     if not beta:
         _by_rows(functions, "linalg.fill", [sums])
     _by_rows(functions, "linalg.copy", [*[sums] * beta, *of_a, *[sums] * (not spec.fused)])
-    if spec.fused:
-        _finish(functions, blocks["n"], lanes)
 
 
 def _block(extent: Extent, size: int) -> Extent:
