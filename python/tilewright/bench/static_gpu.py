@@ -111,12 +111,17 @@ def types() -> tuple[str, ...]:
     return (*whole, TF32, *(f"{name},{name},{dtypes.dtype(name).accumulator}" for name in stored))
 
 
-def cells(row: GpuTarget, types_: str, shape: Shape) -> list[Cell]:
-    """The cells of a target and types, one for each strategy that does them, in layout nn, or, where only that is done, nt."""
+def cells(row: GpuTarget, types_: str, shape: Shape, schedule: str | None = None) -> list[Cell]:
+    """The cells of a target and types, one for each strategy that does them, in layout nn, or, where only that is done, nt.
+
+    With `schedule`, a strategy's name or a file, there is one.
+    """
     found: dict[str, str] = {}
     for layout in ("nn", "nt"):
         for name in gpu.able(_spec(types_, layout, shape), row):
             found.setdefault(name, layout)
+    if schedule is not None:
+        return [Cell(row.name, schedule, types_, found.get(schedule, "nn"), str(shape))]
     order = list(gpu.STRATEGIES)
     return [Cell(row.name, name, types_, found[name], str(shape)) for name in sorted(found, key=order.index)]
 
@@ -127,13 +132,16 @@ def survey(
     shape: Shape = SHAPE,
     progress: Callable[[int, int], object] = lambda done, count: None,
     jobs: int | None = None,
+    schedule: str | None = None,
 ) -> list[Cell]:
     """The cells of some targets by some types, in that order; `jobs` processes work, by default one for each CPU.
+
+    `schedule` is as for `cells`.
 
     Raises:
         SpecError: A type is unknown.
     """
-    wanted = [(row, each, shape) for row in rows for name in types_ for each in cells(row, name, shape)]
+    wanted = [(row, each, shape) for row in rows for name in types_ for each in cells(row, name, shape, schedule)]
     return in_processes.each(examine, wanted, progress, jobs)
 
 
@@ -173,13 +181,13 @@ def _assembled(cell: Cell, kernel: GpuKernel) -> Cell:
         return replace(cell, mix=Counter(_MULTIPLIES.findall(text)), **facts)
     if kernel.target.family != "nvidia":
         return cell
-    fast, plain = kernel.assembled(aligned=True), kernel.assembled(aligned=False)
+    fast, *others = (kernel.assembled(aligned=aligned) for aligned in kernel.alignments)
     found = gpu_code.opcodes(gpu_code.disassembly(fast.cubin))
     return replace(
         cell,
         code_bytes=len(fast.cubin),
-        registers=max(fast.registers, plain.registers),
-        spills=fast.spill_bytes + plain.spill_bytes,
+        registers=max(each.registers for each in (fast, *others)),
+        spills=sum(each.spill_bytes for each in (fast, *others)),
         shared_bytes=kernel.shared_bytes,
         mix=_mix(found),
     )
@@ -198,7 +206,7 @@ def _mix(found: Counter[str]) -> dict[str, int]:
 def _run(cell: Cell, kernel: GpuKernel) -> Cell:
     """The verdict on a run of each form."""
     random = np.random.default_rng(0)
-    for aligned in (True, False):
+    for aligned in kernel.alignments:
         operands = [_operand(each, random, aligned=aligned) for each in kernel.spec.operands]
         result = np.full(kernel.spec.c_shape, 99, dtypes.to_numpy(kernel.spec.c_type))
         try:

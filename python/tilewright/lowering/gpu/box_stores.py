@@ -64,9 +64,10 @@ class BoxStores:
         """Groups of 8 columns of instructions in a box."""
         boxes = sizes.groups * sizes.across // along
         # Boxes take turns with the places; where blocks share a tile's boxes, each has too few of them to know their number here.
-        self._places = gcd(boxes, _MOST_PLACES) if sizes.split == 1 else 1
+        self.places = gcd(boxes, _MOST_PLACES) if sizes.split == 1 else 1
+        """Places for boxes of a warp, which take turns."""
         self._size = -(-outer * self._pitch // 1024) * 1024
-        self._memory = shared.allocate(sizes.consumers * 4 * self._places * self._size)
+        self._memory = shared.allocate(sizes.consumers * 4 * self.places * self._size)
         self._count = 0
 
     @staticmethod
@@ -81,13 +82,13 @@ class BoxStores:
     def start(self, warp: Index, lane: Index) -> None:
         """Says who the thread is: which warp among the consumers', and which thread of it."""
         self._lane = lane
-        self._own = multiply(warp, self._places * self._size)
+        self._own = multiply(warp, self.places * self._size)
 
     def begin(self) -> None:
         """Waits for a place to be free."""
-        nvvm.cp_async_bulk_wait_group(self._places - 1, read=True)
+        nvvm.cp_async_bulk_wait_group(self.places - 1, read=True)
         meet_warp()
-        self._place = add(self._own, self._count % self._places * self._size)
+        self._place = add(self._own, self._count % self.places * self._size)
         self._count += 1
 
     def put(self, chunk: Chunk, part: ir.Value) -> None:

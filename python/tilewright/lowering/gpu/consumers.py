@@ -32,16 +32,12 @@ class WarpGroups:
 
     def part_of(self, chunk: Chunk) -> Part:
         """Two rows of instructions, of every 8 columns two neighbours; or, swapped, the transpose."""
-        rows = tuple(self.group_row(chunk.group) + each for each in (0, 8))
+        rows = tuple(chunk.group * ROWS + each for each in (0, 8))
         if self.sizes.swapped:
             return Part(
                 tuple(8 * eight + each for eight in chunk.eights for each in (0, 1)), tuple((each, 1) for each in rows)
             )
         return Part(rows, tuple((8 * eight, 2) for eight in chunk.eights))
-
-    def group_row(self, group: int) -> int:
-        """How far below the first row of a warp one of its groups of 16 rows starts."""
-        return group * ROWS
 
     @property
     def threads(self) -> int:

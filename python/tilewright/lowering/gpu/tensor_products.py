@@ -100,7 +100,7 @@ class TensorProducts:
                     arith.addi(start, arith.constant(start.type, place // _ADDRESS_UNIT))
                     for start, place in zip(starts, places, strict=True)
                 ]
-                nvvm.tcgen05_mma(kind, one, sums, *descriptors, instruction, always if k else adds)
+                nvvm.tcgen05_mma(kind, one, sums, descriptors[0], descriptors[1], instruction, always if k else adds)
 
     def instruction_descriptor(self) -> int:
         """What an instruction multiplies: types of the sums and of both operands, which of these lie across K, columns and rows."""

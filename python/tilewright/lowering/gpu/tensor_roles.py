@@ -29,7 +29,7 @@ tiles of sums (`ring`)::
         for (i, j) in my tiles:
             await summed[buffer]
             for some columns: load sums[buffer], a warp a quarter of the lanes;  write C <- f(sums), by boxes (`box_stores`)
-            tell finished[buffer], when the last ones have been loaded
+            tell finished[buffer]
     meet;  the second warp gives tensor memory back
 
 Two blocks of a cluster whose tiles lie below one another have one half each of the tile of B copied to both; a slot is then empty
@@ -42,6 +42,7 @@ Patterns".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from tilewright.lowering.gpu.box_stores import WARP_ROWS, Chunk
 from tilewright.lowering.gpu.consumers import WARP, WarpGroups
@@ -56,6 +57,8 @@ from tilewright.mlir.dialects import arith, gpu, nvvm, scf
 from tilewright.schedules.tensor_memory import LANES, TensorMemoryTile
 from tilewright.schedules.warpgroup import WARP_GROUP
 
+_EIGHTS = 4
+"""Groups of 8 columns that are loaded at once at most, where threads store what they have."""
 _QUARTER = LANES // 4
 """Lanes of tensor memory that a warp reads."""
 
@@ -64,11 +67,13 @@ _QUARTER = LANES // 4
 class Quarters(WarpGroups):
     """What `Sharing` asks: a thread has what it loads from its warp's quarter of the lanes."""
 
-    sizes: TensorMemoryTile
+    sizes: TensorMemoryTile  # pyright: ignore[reportIncompatibleVariableOverride] - frozen, with all names that are read there
 
-    def group_row(self, group: int) -> int:
-        """The two groups of 16 lanes of a warp, and the same again of the next 128 rows."""
-        return group // 2 * LANES + group % 2 * WARP_ROWS
+    @staticmethod
+    def group_row(group: Index) -> Index:
+        """How far below its warp's first row a group of 16 rows is: a warp has two of every 128 rows."""
+        rows, half = divide(group, 2)
+        return add(multiply(rows, LANES), multiply(half, WARP_ROWS))
 
     def warp_row(self, warp: Index) -> Index:
         """The first row of instructions of one of the four warps."""
@@ -84,6 +89,7 @@ class TensorRoles(Specialised):
     def _prepare(self, over_k: ir.Operation) -> None:
         """Tiles, barriers, tensor memory, and the maps of the tensors, which are new parameters of the kernel."""
         sizes = self._sizes
+        self._shift: tuple[Index, Index] = 0, 0
         self._place_tiles(over_k)
         self._ring = Ring(sizes.stages, 1, sizes.cluster)
         self._buffers = Ring(sizes.buffers, WARP_GROUP // WARP)
@@ -129,9 +135,14 @@ class TensorRoles(Specialised):
             scf.yield_([])
 
     def _steps(self, over_k: ir.Operation) -> tuple[Index, ir.Value, ir.Value]:
-        """One step at least, which multiplies zeros: no thread writes to tensor memory."""
+        """One step at least, which multiplies zeros: no thread writes to tensor memory.
+
+        Where K is 0 it begins outside of A and B: what is there is zeros.
+        """
         lower, upper, steps = super()._steps(over_k)
-        return lower, arith.maxui(upper, value(1)), arith.maxui(steps, value(1))
+        empty = arith.cmpi(arith.CmpIPredicate.eq, upper, value(0))
+        first = arith.select(empty, value(self._sizes.bk), value(lower))
+        return first, arith.maxui(upper, value(add(first, 1))), arith.maxui(steps, value(1))
 
     def _multiply(self, before: list[ir.Operation], over_k: ir.Operation) -> None:
         """What the thread does that multiplies."""
@@ -194,27 +205,51 @@ class TensorRoles(Specialised):
             scf.yield_([])
 
     def _load_and_finish(self, over_k: ir.Operation, ops: list[ir.Operation]) -> None:
-        """Finishes all sums of a tile, box by box, of which each is loaded while those before are finished."""
-        self._ahead = [chunk for part in self._box_parts() for chunk in self._chunks(*part)]
-        self._begun = self._load(self._ahead[0])
-        self._finish_boxes(over_k, ops, None)
+        """Finishes all sums of a tile, box by box: in a loop, because tensor memory, unlike registers, has addresses."""
+        eighths = self._sizes.across // 8
+        per = self._stores.eights if self._stores else gcd(_EIGHTS, eighths)
+        at_once = self._stores.places if self._stores else 1  # They take turns with the places.
+        threads = self._warp, self._lane
+        loop = scf.ForOp(value(0), value(self._sizes.groups * (eighths // per) // at_once), value(1))
+        with ir.InsertionPoint(loop.body):
+            for box in range(at_once):
+                number = add(multiply(loop.induction_variable, at_once), box)
+                self._group, column = divide(number, eighths // per)
+                self._shift = self._groups.group_row(self._group), multiply(column, 8 * per)
+                self._ahead = self._chunks(0, range(per))
+                self._begun = self._load(self._ahead[0])
+                self._finish_box(over_k, ops, 0, range(per))
+            scf.yield_([])
+        self._shift = 0, 0
+        self._warp, self._lane = threads
+        fence_before()
+        meet_warp()
+        self._buffers.release(self._buffer, self._lane)
+
+    def _identify(self) -> None:
+        """Says again who the thread is, and where what it finishes begins."""
+        super()._identify()
+        down, across = reversed(self._shift) if self._sizes.swapped else self._shift
+        self._row, self._column = add(self._row, down), add(self._column, across)
+
+    def _box_place(self, group: int, eights: range) -> tuple[Index, Index]:
+        """Where the box that is finished begins."""
+        down, across = super()._box_place(group, eights)
+        return add(down, self._shift[0]), add(across, self._shift[1])
 
     def _load(self, chunk: Chunk) -> list[ir.Value]:
         """Begins to load a thread's sums of a chunk."""
-        rows, half = divmod(chunk.group, 2)
-        column = add(multiply(self._buffer, self._sizes.columns), rows * self._sizes.across + chunk.eights[0] * 8)
-        lane = add(multiply(self._warp, _QUARTER), half * WARP_ROWS)
+        rows, half = divide(self._group, 2)
+        column = add(self._shift[1], chunk.eights[0] * 8)
+        column = add(add(multiply(self._buffer, self._sizes.columns), multiply(rows, self._sizes.across)), column)
+        lane = add(self._groups.warp_row(self._warp), multiply(half, WARP_ROWS))
         return self._tensor.load(column, lane, len(chunk.eights), self._element)
 
     def _chunk_sums(self) -> list[ir.Value]:
-        """Waits for the chunk's sums, and begins to load the next one's; behind the last ones, the tile of sums is free."""
+        """Waits for the chunk's sums, and begins to load the next one's of the box."""
         await_loads()
         sums = self._begun
         self._ahead.remove(self._chunk)
         if self._ahead:
             self._begun = self._load(self._ahead[0])
-        else:
-            fence_before()
-            meet_warp()
-            self._buffers.release(self._buffer, self._lane)
         return sums

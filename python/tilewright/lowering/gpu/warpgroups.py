@@ -417,7 +417,13 @@ class Specialised(Sharing):
             meet_cluster()
 
     def _finish_boxes(self, over_k: ir.Operation, ops: list[ir.Operation], partial: PartialSums | None) -> None:
-        for number, (group, eights) in enumerate(self._box_parts()):
+        per = self._stores.eights if self._stores else _EIGHTS
+        boxes = [
+            (group, range(start, min(start + per, self._sizes.across // 8)))
+            for group in range(self._sizes.groups)
+            for start in range(0, self._sizes.across // 8, per)
+        ]
+        for number, (group, eights) in enumerate(boxes):
             if partial is None:
                 self._finish_box(over_k, ops, group, eights)
                 continue
@@ -426,15 +432,6 @@ class Specialised(Sharing):
             with ir.InsertionPoint(own.then_block):
                 self._finish_box(over_k, ops, group, eights, partial)
                 scf.yield_([])
-
-    def _box_parts(self) -> list[tuple[int, range]]:
-        """A warp's parts of a tile, in order: a group of rows, and which groups of 8 columns of instructions."""
-        per = self._stores.eights if self._stores else _EIGHTS
-        return [
-            (group, range(start, min(start + per, self._sizes.across // 8)))
-            for group in range(self._sizes.groups)
-            for start in range(0, self._sizes.across // 8, per)
-        ]
 
     @staticmethod
     def _chunks(group: int, eights: range) -> list[Chunk]:
@@ -459,10 +456,14 @@ class Specialised(Sharing):
                 partial.sum(self._sums, self._chunk, self._warp, self._lane)
             self._finish_chunk(over_k.results[0], ops)
         if self._stores:
-            down, across = add(self._groups.warp_row(self._warp), self._groups.group_row(group)), eights[0] * 8
+            down, across = self._box_place(group, eights)
             row, column = (across, down) if self._sizes.swapped else (down, across)
             *entry, down, across = place_of(self._view, self._of)
             self._stores.end([*entry, add(down, row), add(across, column)])
+
+    def _box_place(self, group: int, eights: range) -> tuple[Index, Index]:
+        """Where a part begins in the tile: rows and columns of instructions."""
+        return add(self._groups.warp_row(self._warp), group * ROWS), eights[0] * 8
 
     def _finish_chunk(self, result: ir.Value, ops: list[ir.Operation]) -> None:
         """Emits what is done to some sums. A thread's come by 8 columns of instructions, of these by row."""
