@@ -34,6 +34,8 @@ FACTS = {
     "copy_bytes_a_second": 1e12,
 }
 
+_WIDE = {"bm": 128, "bn": 256, "cluster": 2, "band": 8}
+
 
 def test_the_plan_has_every_strategy_with_every_type_and_all_that_is_timed() -> None:
     checked = {(step.kernels[0].strategy, step.kernels[0].types) for step in plan.checks()}
@@ -56,12 +58,14 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     if tool("ptxas") is None:
         pytest.skip("there is no ptxas")
     layout = next(step for step in plan.layouts() if step.kernels[0].strategy == "warpgroup")
-    model = bundle._chosen("bf16", "nn", "", parse_shape("8192x8192x8192"), {})
-    assert model is not None
+    timed = bundle._timed("bf16", "nn", parse_shape("8192x8192x8192"), "")
+    assert len(timed.kernels) == len(timed.predicted) > plan.RANKED
+    assert (timed.predicted[0] or 0) <= 1.1 * min(filter(None, timed.predicted))
+    wide = next(kernel for kernel in timed.kernels if dict(kernel.sizes) | _WIDE == dict(kernel.sizes))
     steps = [
         layout,
         Step("check", parse_shape("5x8x7"), layout.kernels),
-        Step("time", parse_shape("64x64x64"), (model,)),
+        Step("time", parse_shape("64x64x64"), (wide,), (7.0,)),
     ]
     monkeypatch.setattr(bundle, "_steps", lambda: iter(steps))
     assert bundle.make(tmp_path / "bundle") == []
@@ -95,7 +99,8 @@ class Made:
         first = step.kernels[0]
         about = {"types": first.types, "layout": first.layout, "epilogue": first.epilogue, "kernel": first.key}
         sizes = dict(first.sizes)
-        tried = [{"sizes": sizes, "tflops": 2.5}, {"sizes": {**sizes, "bm": 64, "cluster": 1}, "tflops": 3.0}]
+        model = {"sizes": sizes, "tflops": 2.5, "predicted_cycles": step.predicted[0]}
+        tried = [model, {"sizes": {**sizes, "bm": 64, "cluster": 1}, "tflops": 3.0}]
         about |= {"sizes": tried[1]["sizes"], "tried": tried, "modelled": 2.5}
         return {**about, "rates": rates, "versions": {}, "failures": {}, **self.facts}
 
@@ -127,11 +132,11 @@ def test_a_bundle_holds_what_launches_take_and_a_run_goes_on_where_it_ended(smal
     text = page.markdown(measure.read(small), "a command")
     assert "with `a command`" in text
     peak = 10 * 100e6 * 4096 / 1e12
-    sizes = "bm=64 bn=256 consumers=2 cluster=1 split=1 band=8"
+    sizes = "bm=64 bn=256 bk=64 stages=4 consumers=2 cluster=1 split=1 band=8"
     assert f"| 64x64x64 | 3.0 | 3.0–3.0 | 1.50 | 1.20 | {3 / peak:.0%} | {sizes} |" in text
     assert "- Triton: geometric mean 1.50, worst 1.50, 1 shapes" in text
     assert "Driver: 0.0." in text
-    assert "| 64x64x64 | 2.5 | 3.0 | 0.83 |" in text
+    assert f"| 64x64x64 | 2.5 | 3.0 | 0.83 | {2 * 64**3 / 2.5e12 * 100e6:.0f} | 7 |" in text
     assert page.failures(measure.read(small)) == []
 
 
@@ -306,8 +311,8 @@ def test_products_by_cublaslt(tmp_path: Path) -> None:
     library, random = CublasLt(str(made), 0), np.random.default_rng(0)
 
     def seen(array: np.ndarray) -> Matrix:
-        strides = array.strides[0] // array.itemsize, array.strides[1] // array.itemsize
-        return Matrix(array.ctypes.data, *array.shape, strides, array.dtype.name)
+        (rows, columns), (down, right) = array.shape, (each // array.itemsize for each in array.strides)
+        return Matrix(array.ctypes.data, rows, columns, (down, right), array.dtype.name)
 
     for kind, result in ((np.float32, np.float32), (np.int8, np.int32), (ml_dtypes.bfloat16, ml_dtypes.bfloat16)):
         for m, n, k, along in ((5, 7, 3, False), (5, 7, 3, True), (1, 4, 6, True), (6, 1, 2, False), (6, 1, 2, True)):

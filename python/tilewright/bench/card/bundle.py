@@ -9,6 +9,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import asdict, fields
 from multiprocessing import get_context
 from pathlib import Path
@@ -54,11 +55,17 @@ def make(folder: Path, progress: Callable[[int, int, str], object] = lambda done
     failures = list(_compiled(folder, wanted, len(kernels), progress))
     failures += _spilled(folder, kernels)
     made = {kernel for kernel in kernels if (folder / f"{kernel.key}.cubin").exists()}
-    kept = [(step, [kernel for kernel in step.kernels if kernel in made]) for step in steps]
     texts = [
-        {"kind": step.kind, "shape": str(step.shape), "kernels": [asdict(each) for each in some]}
-        for step, some in kept
-        if some
+        {
+            "kind": step.kind,
+            "shape": str(step.shape),
+            "kernels": [asdict(kernel) for kernel in step.kernels if kernel in made],
+            "predicted": [
+                cycles for kernel, cycles in zip(step.kernels, step.predicted, strict=False) if kernel in made
+            ],
+        }
+        for step in steps
+        if made & {*step.kernels}
     ]
     (folder / PLAN).write_text(json.dumps({"version": VERSION, "steps": texts}, indent=1) + "\n")
     progress(len(kernels), len(kernels), "")
@@ -108,39 +115,32 @@ def _spilled(folder: Path, kernels: Sequence[Kernel]) -> Iterator[str]:
 
 
 def _steps() -> Iterator[Step]:
-    """Every step, with the kernels that it takes: those of the model for its shape, and the candidates."""
+    """Every step, with the kernels that it takes."""
     yield from plan.layouts()
     yield from plan.checks()
-    for name, layout, shape, epilogue in plan.timings():
-        every = [_modelled(name, layout, shape, epilogue)]
-        for each in plan.FEW_ROWS if shape.m <= plan.FEW else plan.CANDIDATES:
-            every.append(_of_sizes(name, layout, dict(each), epilogue))
-        yield Step("time", shape, tuple(dict.fromkeys(each for each in every if each is not None)))
+    for timing in plan.timings():
+        yield _timed(*timing)
 
 
-def _modelled(types: str, layout: str, shape: Shape, epilogue: str) -> Kernel | None:
-    """The kernel that is selected for a shape."""
-    return _chosen(types, layout, epilogue, shape, {})
-
-
-def _of_sizes(types: str, layout: str, sizes: dict[str, int], epilogue: str) -> Kernel | None:
-    return _chosen(types, layout, epilogue, None, sizes)
-
-
-def _chosen(types: str, layout: str, epilogue: str, shape: Shape | None, given: dict[str, int]) -> Kernel | None:
-    """The kernel of the best strategy, with all its sizes; None where given ones do not fit the types."""
+def _timed(types: str, layout: str, shape: Shape, epilogue: str) -> Step:
+    """A measurement: the kernel that is selected for the shape, those that the model ranks behind it, and the candidates."""
     from tilewright.lowering.gpu.strategies import STRATEGIES, able
+    from tilewright.schedules import warpgroup_sizes
 
     target = targets.gpu(plan.TARGET)
     assert target is not None, "it is a GPU"
     spec = plan.spec_of(types, layout, epilogue, shape)
     strategy = able(spec, target)[-1]
-    try:
-        sizes: Any = STRATEGIES[strategy].sizes(spec, target, given)
-    except TilewrightError:
-        return None
-    found = {each.name: int(getattr(sizes, each.name)) for each in fields(sizes)}
-    return Kernel(types, layout, strategy, tuple(sorted(found.items())), epilogue)
+    every: list[Any] = [STRATEGIES[strategy].sizes(spec, target, {})]
+    every += warpgroup_sizes.ranked(spec, target)[: plan.RANKED]
+    for given in plan.FEW_ROWS if shape.m <= plan.FEW else plan.CANDIDATES:
+        with suppress(TilewrightError):  # Not all fit all types.
+            every.append(STRATEGIES[strategy].sizes(plan.spec_of(types, layout, epilogue), target, given))
+    found = {}
+    for sizes in every:
+        named = tuple(sorted((each.name, int(getattr(sizes, each.name))) for each in fields(sizes)))
+        found[Kernel(types, layout, strategy, named, epilogue)] = warpgroup_sizes.predicted(spec, sizes)
+    return Step("time", shape, tuple(found), tuple(found.values()))
 
 
 def _is_current(file: Path) -> bool:
@@ -218,6 +218,7 @@ def read_steps(folder: Path) -> list[Step]:
             each["kind"],
             plan.parse_shape(each["shape"]),
             tuple(Kernel(**{**one, "sizes": tuple(map(tuple, one["sizes"]))}) for one in each["kernels"]),
+            tuple(each["predicted"]),
         )
         for each in found["steps"]
     ]

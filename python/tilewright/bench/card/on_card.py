@@ -276,6 +276,7 @@ class Bench:
             return {"failures": failures, "error": "no kernel of ours is right"}
         seconds = timing.in_turn(best, ROUNDS)
         own = {each.key: each for each in step.kernels}
+        predicted = {each.key: cycles for each, cycles in zip(step.kernels, step.predicted, strict=False)}
         chosen = {name: min(each, key=each.__getitem__) for name, each in tried.items() if each}
         rate = {key: shape.flops / each / 1e12 for key, each in tried[OURS].items()}
         return {
@@ -286,7 +287,10 @@ class Bench:
             "kernel": chosen[OURS],
             "sizes": dict(own[chosen[OURS]].sizes),
             "modelled": rate.get(first.key),
-            "tried": [{"sizes": dict(own[key].sizes), "tflops": each} for key, each in rate.items()],
+            "tried": [
+                {"sizes": dict(own[key].sizes), "tflops": each, "predicted_cycles": predicted.get(key)}
+                for key, each in rate.items()
+            ],
             "choices": {name: choice for name, choice in chosen.items() if name != OURS},
             "versions": self._peers.versions(),
             "failures": failures,

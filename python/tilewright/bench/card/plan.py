@@ -71,36 +71,24 @@ _MODES: tuple[Mapping[str, int], ...] = (
     {"bm": 16, "bn": 128, "swapped": 1, "split": 2},
 )
 """The other ways of `warpgroup`, each of which has waits and fences of its own."""
-_WIDE = {"bm": 128, "bn": 256, "consumers": 2}
+RANKED = 10
+"""How many of the sizes that the model of `warpgroup` compares are tried: those that it predicts to be fastest."""
 CANDIDATES: tuple[Mapping[str, int], ...] = (
-    {**_WIDE, "cluster": 2},
-    {**_WIDE, "cluster": 2, "band": 4},
-    {**_WIDE, "cluster": 2, "band": 16},
-    _WIDE,
-    {"bm": 256, "bn": 128, "consumers": 2, "cluster": 2},
-    {"bm": 128, "bn": 192, "consumers": 2, "cluster": 2},
+    {"bm": 128, "bn": 256, "consumers": 2, "cluster": 2},
+    {"bm": 128, "bn": 256, "consumers": 2, "cluster": 2, "band": 4},
+    {"bm": 128, "bn": 256, "consumers": 2, "cluster": 2, "band": 16},
     {"bm": 128, "bn": 128, "consumers": 2, "cluster": 2},
     {"bm": 128, "bn": 128, "consumers": 2, "cluster": 2, "band": 16},
-    {"bm": 128, "bn": 128, "consumers": 2},
-    {"bm": 128, "bn": 128, "consumers": 2, "split": 2},
     {"bm": 128, "bn": 128, "pingpong": 1},
     {"bm": 64, "bn": 256, "pingpong": 1},
     {"bm": 64, "bn": 128, "pingpong": 1, "cluster": 2},
-    {"bm": 64, "bn": 128, "consumers": 1},
-    {"bm": 64, "bn": 128, "consumers": 1, "split": 4},
 )
-"""Sizes of `warpgroup` that are tried beside those of its model, of products of more than `FEW` rows."""
+"""What is tried besides, of products of more than `FEW` rows: bands, and ways that the model does not compare."""
 FEW_ROWS: tuple[Mapping[str, int], ...] = (
-    {"swapped": 1, "bm": 16, "bn": 128},
-    {"swapped": 1, "bm": 16, "bn": 128, "split": 2},
     {"swapped": 1, "bm": 16, "bn": 128, "split": 4},
-    {"swapped": 1, "bm": 16, "bn": 128, "split": 8},
-    {"swapped": 1, "bm": 16, "bn": 64, "consumers": 1, "split": 4},
-    {"swapped": 1, "bm": 32, "bn": 128, "split": 4},
-    {"swapped": 1, "bm": 64, "bn": 128, "split": 2},
     {"swapped": 1, "bm": 64, "bn": 128, "split": 4},
 )
-"""Those of products of at most so many."""
+"""Of products of at most so many."""
 FEW = 64
 _FIRST, _LATER = (8192, 4096), (16384, 2048, 1024)
 """Edges of cubes."""
@@ -144,12 +132,14 @@ class Step:
     Attributes:
         kind: "layout": the same bits as the emulator; "check": right numbers; "time": beside the peers.
         shape: M, N and K.
-        kernels: What is run.
+        kernels: What is run: of what is timed, the model's choice first.
+        predicted: Cycles that the model predicts of each kernel; empty, or None, where it does not.
     """
 
     kind: str
     shape: Shape
     kernels: tuple[Kernel, ...]
+    predicted: tuple[float | None, ...] = ()
 
     @property
     def key(self) -> str:
