@@ -116,7 +116,7 @@ class GpuKernel:
 
     def _form(self, key: tuple[bool, bool]) -> GpuStages:
         if key not in self._forms:
-            if self._own and self._stages.boxes and not key[0]:
+            if key[0] not in self.alignments:
                 raise OperandError(
                     f"rows do not start at multiples of {gpu_call.ALIGNMENT} bytes, and {self.metadata.schedule} copies boxes of them",
                     operand="a or b",
@@ -125,6 +125,11 @@ class GpuKernel:
                 )
             self._forms[key] = self._find(*key)
         return self._forms[key]
+
+    @property
+    def alignments(self) -> tuple[bool, ...]:
+        """For which A and B there are forms: those whose rows start at multiples of 16 bytes (True), and others (False)."""
+        return (True,) if self._own and self._stages.boxes else (True, False)
 
     @property
     def _stages(self) -> GpuStages:
@@ -276,9 +281,13 @@ def _looped(spec: gpu_call.Problem, arrays: Sequence[Any], number: int) -> np.nd
 
 
 def _some(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """An operand as a tensor map takes it: not without elements, and rows, even of one, apart by a multiple of 16 bytes."""
+    """An operand as a tensor map takes it: not without elements, and rows, even of one, apart by a multiple of 16 bytes.
+
+    For one without elements a card's map has some of another array, which no kernel may use: here they are not numbers.
+    """
     if not array.size:
-        return np.zeros((1,) * (array.ndim - 1) + (gpu_call.ALIGNMENT,), array.dtype)
+        bytes_ = np.full(gpu_call.ALIGNMENT * array.itemsize, 0xFF, np.uint8)
+        return bytes_.view(f"u{array.itemsize}").reshape((1,) * (array.ndim - 1) + (-1,))
     strides = [
         stride if size > 1 else -(-stride // gpu_call.ALIGNMENT) * gpu_call.ALIGNMENT
         for size, stride in zip(array.shape[:-1], array.strides[:-1], strict=True)
