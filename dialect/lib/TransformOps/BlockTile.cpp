@@ -85,7 +85,7 @@ static Flaw checkTransfer(VectorTransferOpInterface transfer) {
 /// product.
 static bool isByElement(Operation *op) {
   if (auto broadcast = dyn_cast<vector::BroadcastOp>(op))
-    return !isa<VectorType>(broadcast.getSourceType());
+    return !isa<VectorType>(broadcast.getSourceType()) || !cast<VectorType>(broadcast.getSourceType()).getRank();
   if (isa<vector::ContractionOp>(op))
     return isa<scf::ForOp>(op->getParentOp());
   return isa<VectorTransferOpInterface>(op) || op->hasTrait<OpTrait::ConstantLike>() ||
@@ -118,6 +118,8 @@ static Flaw checkVectors(Operation *op, ArrayRef<SmallVector<int64_t>> shapes) {
     return {};
   for (Type type : op->getResultTypes()) {
     auto vector = dyn_cast<VectorType>(type);
+    if (vector && !vector.getRank()) // One number for all elements.
+      continue;
     if (vector && !isByElement(op))
       return flaw(op, quoted(op) + " moves elements of a vector: expected what is done to each by itself");
     if (vector && !llvm::is_contained(shapes, SmallVector<int64_t>(vector.getShape())))
