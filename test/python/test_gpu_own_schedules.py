@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright.cli import main
 from tilewright.mlir import ir
 from tilewright.schedules import block_tile, sharing, steps
 
@@ -96,7 +98,11 @@ def test_a_file_that_was_printed_and_the_cache(tmp_path: Path, monkeypatch: pyte
     ("decide", "target", "what"),
     [
         (lambda blocks: None, "sm_90a", "does not say how the tile of a block is shared"),
-        (lambda blocks: sharing.share_among_threads(blocks, rows=5, columns=4), "sm_90a", "no multiple of parts of 5x4"),
+        (
+            lambda blocks: sharing.share_among_threads(blocks, rows=5, columns=4),
+            "sm_90a",
+            "no multiple of parts of 5x4",
+        ),
         (
             lambda blocks: sharing.share_among_warps(blocks, rows=8, columns=16, instructions="mma_sync"),
             "sm_90a",
@@ -127,3 +133,14 @@ def test_more_shared_memory_than_there_is() -> None:
     error = failure(deciding(decide, 128, 128, 64))
     assert "bytes of shared memory" in error.what
     assert error.transform_op == "transform.tilewright.share_among_warps"
+
+
+def test_the_table_of_one_schedule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "own.mlir"
+    with ir.Context():
+        file.write_text(str(deciding(among_warps)(SPEC, None, None)))
+    arguments = ("--target", "sm_80", "--dtype", "bf16", "--shape", "8x8x8", "--schedule", str(file), "--json", "-")
+    assert main(["bench", "--static", *arguments]) == 0
+    (cell,) = json.loads(capsys.readouterr().out)
+    assert (cell["strategy"], cell["right"]) == (str(file), True)
+    assert main(["bench", "--static", "--target", "x86-64-v3", "--schedule", str(file)]) == 2

@@ -37,8 +37,8 @@ _NUMBERS = frozenset({"object", "% of bound", "cycles", "spills", "instructions"
 _LOADS = ("load", "broadcast", "gather")
 
 
-_PARAMETERS = frozenset({"static", "target", "dtypes", "shapes", "json_file"})
-"""Those of ``bench`` that mean something with ``--static``."""
+_PARAMETERS = frozenset({"static", "target", "dtypes", "shapes", "schedule", "json_file"})
+"""Those of ``bench`` that mean something with ``--static``; a schedule for GPUs only."""
 
 
 def from_context(context: click.Context) -> int:
@@ -52,16 +52,24 @@ def from_context(context: click.Context) -> int:
         options = {each.name: each.opts[0] for each in context.command.params}
         raise click.UsageError(f"{options[strange[0]]} and --static given; expected one of them")
     asked = {name: context.params[name] if name in given else None for name in ("target", "dtypes")}
-    return table(asked["target"], asked["dtypes"], context.params["shapes"], context.params["json_file"])
+    options = {name: context.params[name] for name in ("shapes", "schedule", "json_file")}
+    return table(asked["target"], asked["dtypes"], **options)
 
 
-def table(targets: str | None, dtypes: Sequence[str] | None, shapes: Sequence[Extents], json_file: str | None) -> int:
+def table(
+    targets: str | None,
+    dtypes: Sequence[str] | None,
+    shapes: Sequence[Extents],
+    schedule: str | None,
+    json_file: str | None,
+) -> int:
     """Makes the cells and prints them; 1 when one was not made or is wrong.
 
     Args:
         targets: Names with commas between them; None: every target.
         dtypes: The types; None: every combination.
         shapes: At most one.
+        schedule: Of GPUs, a strategy's name or a file, to have only that one; or None.
         json_file: Where the cells go as JSON, ``-`` being standard output in place of the table; or None.
 
     Raises:
@@ -81,7 +89,9 @@ def table(targets: str | None, dtypes: Sequence[str] | None, shapes: Sequence[Ex
         raise click.UsageError(f"--target {targets} has both GPUs and processors; expected one kind")
     if cards:
         shape = parse_shape("x".join(map(str, shapes[0]))) if shapes else None
-        return bench_static_gpu.table(cards, dtypes, shape, json_file)
+        return bench_static_gpu.table(cards, dtypes, shape, schedule, json_file)
+    if schedule is not None:
+        raise click.UsageError("--schedule and --static given; expected a --target that is a GPU, or one of them")
     rows = known.all() if targets is None else [known.resolve(name) for name in names]
     types = static.types() if dtypes is None else [",".join(types_of(each)) for each in dtypes]
     shape = parse_shape("x".join(map(str, shapes[0]))) if shapes else static.SHAPE

@@ -22,6 +22,7 @@ def table(
     rows: Sequence[GpuTarget],
     dtypes: Sequence[str] | None,
     shape: Shape | None,
+    schedule: str | None,
     json_file: str | None,
 ) -> int:
     """Makes the cells and prints them; 1 when one was not made, spills or is wrong.
@@ -30,6 +31,7 @@ def table(
         rows: The targets.
         dtypes: The types; None: all.
         shape: Of the runs; None: one that fills no tile.
+        schedule: A strategy's name or a file; None: every strategy.
         json_file: Where the cells go as JSON, ``-`` being standard output in place of the table; or None.
 
     Raises:
@@ -38,7 +40,7 @@ def table(
     from tilewright.bench import static_gpu
 
     types, wanted = dtypes or static_gpu.types(), shape or static_gpu.SHAPE
-    cells = show(partial(static_gpu.survey, rows, types, wanted), _FORM, json_file)
+    cells = show(partial(static_gpu.survey, rows, types, wanted, schedule=schedule), _FORM, json_file)
     return 0 if all(each.fine for each in cells) else 1
 
 
