@@ -41,8 +41,6 @@ from tilewright.schedules.scaled_sums import MARK
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-_SUMS = 16
-"""Registers of sums of a tile at most: half of those of AVX-512, of which constants take a third."""
 _GAP = 48
 """Elements by which a row of sums is longer than needed: three cache lines, so that rows lie in different sets."""
 _BYTES = 64
@@ -66,7 +64,7 @@ def expand(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Block
             if spec.b_transposed:
                 AlongK(spec, target, sizes, a, codes, further, c, fresh=fill is not None).write()
             else:
-                _write(partial(_Product, spec, sizes, a, codes, further, c, fill is not None), spec, target, further)
+                _write(partial(_Product, spec, sizes, a, codes, further, c, fill is not None, target), spec, target, further)
         for op in (product, prologue, definition(made), fill):
             if op is not None:
                 op.erase()
@@ -77,12 +75,12 @@ def _write(product: partial[_Product], spec: MatmulSpec, target: Target, further
     how = codes_of.of(spec)
     assert how is not None, "the schedule has asked"
     lanes = target.lanes(spec.acc_type)
-    usual = product(multiplier(how, spec.b_stored, spec.a_type, target, lanes, BYTE_VECTORS), lanes)
-    quick = quicker(how, spec.a_type, target, lanes)
-    if quick is None:
+    usual = product(multiplier(how, spec.b_stored, spec.a_type, target, lanes, BYTE_VECTORS))
+    found = quicker(how, spec.a_type, target, lanes)
+    if found is None:
         usual.write()
         return
-    quick = product(quick, lanes)
+    quick = product(found)
     branched = scf.IfOp(_are_codes(further[1], how), has_else=True)
     with branch(branched):
         quick.write()
@@ -134,14 +132,16 @@ class _Product:
         further: Sequence[ir.Value],
         c: ir.Value,
         fresh: bool,
+        target: Target,
         by: Multiplier,
-        lanes: int,
     ) -> None:
         """Takes them, and makes the buffers."""
         how = codes_of.of(spec)
         assert how is not None, "the schedule has asked"
         self._spec, self._sizes, self._how = spec, sizes, how
-        self._lanes, self._columns, self._by = lanes, sizes.nr, by
+        self._lanes, self._columns, self._by = target.lanes(spec.acc_type), sizes.nr, by
+        # The others are for codes, and for constants.
+        self._most = max(1, target.vector_registers // 2 // sizes.mr)
         self._codes, self._c, self._fresh = codes, c, fresh
         self._scale = further[0]
         self._zero_points = further[1] if how.zero_point else None
@@ -157,8 +157,8 @@ class _Product:
         # A is read once for each tile of columns: what is done to it is done before.
         element, per_lane, parts = (self._f32, 1, 1) if by.depth == 1 else (ir.BF16Type.get(), 2, 2)
         same = spec.a_type.name == str(element)
-        order = [range(per_lane * lanes)]
-        self._made = None if same else Ordered(spec, a, per_lane * lanes, order, element, parts)
+        width = per_lane * self._lanes
+        self._made = None if same else Ordered(spec, a, width, [range(width)], element, parts)
         self._a = [a] if self._made is None else self._made.parts
 
     def write(self) -> None:
@@ -261,7 +261,7 @@ class _Product:
         m, mr, count = self._spec.m, self._sizes.mr, len(self._by.order)
         if tile.inside and rows == self._sizes.kc:
             self._prefetch(k, rows, tile)
-        size = max(1, min(count, _SUMS // mr))
+        size = min(count, self._most)
         for first in range(0, m, mr):
             for begin in range(0, count, size):
                 part = range(begin, min(begin + size, count))
