@@ -102,7 +102,9 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
         large = (Test("kn", from_memory), *whole)
         yield _Rule((Test("m", most=_STREAMED_FEW), *large), {"m": _STREAMED_FEW, "n": _WIDE, "k": 2048}, "streamed")
         yield _Rule((Test("m", most=tall), *large), {"m": min(tall // 2, 32), **deep}, "streamed")
-    yield _Rule((Test("n", most=lanes // 2), *whole), {"n": lanes // 2})
+    # Rows of A a power of two apart are in the same sets of L1: as many at a time as fit then.
+    way = target.l1.bytes // target.l1.ways
+    yield _Rule((Test("n", most=lanes // 2), *whole), {"n": lanes // 2, "k": way // spec.a_type.bytes})
     # A B of one register tile's columns is its own panel.
     panel = unpacked_blocking(representative(spec, {}), target).nr
     if not (spec.fused or spec.b_transposed or whole):
@@ -122,7 +124,7 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
         spec.widens and not spec.fused and chosen == "packed"
     ):  # Nearly always, in panels of few columns where there are few.
         for vectors in _PANEL_VECTORS:
-            yield _Rule((Test("n", most=vectors * lanes),), {"n": vectors * lanes}, "packed")
+            yield _Rule((Test("n", most=vectors * lanes),), {"n": vectors * lanes, "k": _DEPTHS[0]}, "packed")
     yield from _large(spec, chosen if chosen in _OWN_VECTORS else None)
 
 
