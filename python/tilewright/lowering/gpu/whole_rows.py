@@ -7,7 +7,7 @@ one, launched behind it by the same call, the rest. Upstream maps no reduction t
 
 Of each block, as many threads as divide it have a row each::
 
-    for each row of mine:
+    for each row of mine:                                 # four columns at once, lanes apart
         most  = reduce over threads, for n in mine..N step lanes: max(x[row, n])
         total = reduce over threads, for n in mine..N step lanes: exp(x[row, n] - most)
         for n in mine..N step lanes: c[row, n] = f(exp(x[row, n] - most) / total, ...)
@@ -34,8 +34,8 @@ from tilewright.payload.row_pass import RowPass
 from tilewright.spec import MatmulSpec
 
 _THREADS, _LEAST_LANES = 256, 32
-_COLUMNS = 4
-"""Of a row for a thread at least, where it has more threads than the least."""
+_AT_ONCE = 4
+"""Columns of a thread that are loaded at once; so many it has at least, where a row has more threads than the least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class RowTile:
 def sizes(spec: MatmulSpec) -> RowTile:
     """Those for rows of N columns."""
     lanes = _LEAST_LANES
-    while lanes < _THREADS and lanes * 2 * _COLUMNS <= least(spec.n):
+    while lanes < _THREADS and lanes * 2 * _AT_ONCE <= least(spec.n):
         lanes *= 2
     return RowTile(lanes, _THREADS // lanes)
 
@@ -143,27 +143,34 @@ class _Thread:
 
         total = self._reduce("row_sum", part)
         factor = arith.divf(arith.constant(total.type, 1.0), total)
-        loop = scf.ForOp(value(self._lane), self._n, value(self._tile.lanes))
+        loop = self._over_columns([])
         with ir.InsertionPoint(loop.body):
-            column = loop.induction_variable
-            given = [
-                self._load(view, operand, column)
-                for view, operand in zip(self._further, self._pass.operands[1:], strict=True)
-            ]
-            element = rows.element_after(self._spec, arith.mulf(part(column), factor), given)
-            branch = scf.IfOp(self._inside)
-            with ir.InsertionPoint(branch.then_block):
-                self._store(element, self._pass.result, column)
-                scf.yield_([])
+            columns = self._columns(loop.induction_variable)
+            elements = []
+            for column, _ in columns:
+                given = [
+                    self._load(view, operand, column)
+                    for view, operand in zip(self._further, self._pass.operands[1:], strict=True)
+                ]
+                elements.append(rows.element_after(self._spec, arith.mulf(part(column), factor), given))
+            for element, (column, is_one) in zip(elements, columns, strict=True):
+                branch = scf.IfOp(arith.andi(self._inside, is_one))
+                with ir.InsertionPoint(branch.then_block):
+                    self._store(element, self._pass.result, column)
+                    scf.yield_([])
             scf.yield_([])
 
     def _reduce(self, form: str, element: Callable[[ir.Value], ir.Value]) -> ir.Value:
         """What a reduction makes of a row, in all of its threads."""
         kind = ir.MemRefType(self._block.type).element_type
         start, combine = rows.COMBINE[form, dtype(self._entry.result).kind == "float"]
-        loop = scf.ForOp(value(self._lane), self._n, value(self._tile.lanes), [arith.constant(kind, start)])
+        nothing = arith.constant(kind, start)
+        loop = self._over_columns([nothing])
         with ir.InsertionPoint(loop.body):
-            scf.yield_([combine(loop.inner_iter_args[0], element(loop.induction_variable))])
+            result = loop.inner_iter_args[0]
+            for column, is_one in self._columns(loop.induction_variable):
+                result = combine(result, arith.select(is_one, element(column), nothing))
+            scf.yield_([result])
         gpu.barrier()  # Nobody reads what was reduced before.
         mine = value(self._thread)
         memref.store(loop.results[0], self._shared, [mine])
@@ -178,6 +185,16 @@ class _Thread:
                 scf.yield_([])
             gpu.barrier()
         return memref.load(self._shared, [value(multiply(self._group, self._tile.lanes))])
+
+    def _over_columns(self, carried: Sequence[ir.Value]) -> scf.ForOp:
+        """The loop over a thread's columns, some at a time."""
+        return scf.ForOp(value(self._lane), self._n, value(self._tile.lanes * _AT_ONCE), list(carried))
+
+    def _columns(self, first: ir.Value) -> list[tuple[ir.Value, ir.Value]]:
+        """Those that a thread has at once: of which nothing waits for another one's loads. Beside each is whether there is such a one."""
+        last = subtract(self._n, 1)
+        columns = [add(first, each * self._tile.lanes) for each in range(_AT_ONCE)]
+        return [(value(indices.least(each, last)), below(each, self._n)) for each in columns]
 
     def _element(self, column: ir.Value) -> ir.Value:
         return self._load(self._block, self._pass.operands[0], column)
