@@ -152,6 +152,16 @@ def test_a_choice_that_ends_the_process_is_left_out_from_then_on(small: Path) ->
     assert measure.run(small, None, clock=again.clock, bench=again) == records
     assert again.now == 0
     assert [line.partition(":")[0] for line in page.failures(records)] == [layout.key, "broken tilewright x"]
+    mended: Any = Made()
+    redone = measure.run(small, None, clock=mended.clock, bench=mended, again=True)
+    assert [each["kind"] for each in redone if "error" not in each] == ["layout", "check", "time"]
+    assert mended.now == 1
+    plan_file = small / bundle.PLAN
+    plan_file.write_text(plan_file.read_text().replace(layout.code, "another"))
+    other: Any = Made()
+    found = measure.run(small, None, clock=other.clock, bench=other)
+    assert sorted(each["kind"] for each in found) == ["broken", "check", "layout", "time"]
+    assert other.now == 2  # The layout's and the check's kernel is another one now.
     assert f"| tilewright x | {timed.key} | gone |" in page.markdown(records, "c")
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import asdict, fields
+from itertools import zip_longest
 from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,7 +45,7 @@ def make(folder: Path, progress: Callable[[int, int, str], object] = lambda done
     Raises:
         TilewrightError: There is no assembler, or the folder cannot be written.
     """
-    from tilewright.emit import gpu
+    from tilewright.emit import gpu, versions
 
     if gpu.tool("ptxas") is None:
         raise TilewrightError("there is no ptxas", expected="NVIDIA's assembler", remedy="make setup-gpu installs it")
@@ -51,22 +53,19 @@ def make(folder: Path, progress: Callable[[int, int, str], object] = lambda done
     steps = list({step.key: step for step in _steps()}.values())
     kernels = list(dict.fromkeys(kernel for step in steps for kernel in step.kernels))
     compared = {kernel for step in steps if step.kind == "layout" for kernel in step.kernels}
-    wanted = [(kernel, kernel in compared) for kernel in kernels if not _is_current(folder / f"{kernel.key}.json")]
+    compiler = versions.fingerprint()
+    wanted = [(each, each in compared) for each in kernels if not _is_current(folder / f"{each.key}.json", compiler)]
     failures = list(_compiled(folder, wanted, len(kernels), progress))
-    failures += _spilled(folder, kernels)
-    made = {kernel for kernel in kernels if (folder / f"{kernel.key}.cubin").exists()}
-    texts = [
-        {
-            "kind": step.kind,
-            "shape": str(step.shape),
-            "kernels": [asdict(kernel) for kernel in step.kernels if kernel in made],
-            "predicted": [
-                cycles for kernel, cycles in zip(step.kernels, step.predicted, strict=False) if kernel in made
-            ],
-        }
-        for step in steps
-        if made & {*step.kernels}
-    ]
+    failures += _remarked(folder, kernels)
+    made = {each: _digest(folder, each) for each in kernels if (folder / f"{each.key}.json").exists()}
+    texts = []
+    for step in steps:
+        some = [(kernel, cycles) for kernel, cycles in zip_longest(step.kernels, step.predicted) if kernel in made]
+        if some:
+            code = hashlib.sha256("".join(made[kernel] for kernel, _ in some).encode()).hexdigest()[:12]
+            about = {"kind": step.kind, "shape": str(step.shape), "code": code}
+            about |= {"kernels": [asdict(kernel) for kernel, _ in some], "predicted": [cycles for _, cycles in some]}
+            texts.append(about)
     (folder / PLAN).write_text(json.dumps({"version": VERSION, "steps": texts}, indent=1) + "\n")
     progress(len(kernels), len(kernels), "")
     return failures
@@ -105,13 +104,20 @@ def _tried(folder: Path, kernel: Kernel, exact: bool) -> str:
     return ""
 
 
-def _spilled(folder: Path, kernels: Sequence[Kernel]) -> Iterator[str]:
-    """A line for each kernel whose registers do not hold what it needs."""
+def _remarked(folder: Path, kernels: Sequence[Kernel]) -> Iterator[str]:
+    """A line for each kernel whose registers do not hold what it needs, or of which the assembler warned."""
     for kernel in kernels:
         file = folder / f"{kernel.key}.json"
-        spilled = json.loads(file.read_text())["spill_bytes"] if file.exists() else 0
-        if spilled:
-            yield f"{kernel.key}: {spilled} bytes are spilled"
+        about = json.loads(file.read_text()) if file.exists() else {"spill_bytes": 0, "warnings": []}
+        if about["spill_bytes"]:
+            yield f"{kernel.key}: {about['spill_bytes']} bytes are spilled"
+        for line in about["warnings"]:
+            yield f"{kernel.key}: {line}"
+
+
+def _digest(folder: Path, kernel: Kernel) -> str:
+    """Of a kernel's code: what was measured of another one says nothing."""
+    return hashlib.sha256((folder / f"{kernel.key}.cubin").read_bytes()).hexdigest()
 
 
 def _steps() -> Iterator[Step]:
@@ -143,12 +149,14 @@ def _timed(types: str, layout: str, shape: Shape, epilogue: str) -> Step:
     return Step("time", shape, tuple(found), tuple(found.values()))
 
 
-def _is_current(file: Path) -> bool:
-    return file.exists() and json.loads(file.read_text()).get("version") == VERSION
+def _is_current(file: Path, compiler: str) -> bool:
+    """Whether a kernel is there, as this compiler makes it."""
+    return file.exists() and json.loads(file.read_text()).get("compiler") == compiler
 
 
 def _compile(folder: Path, kernel: Kernel, *, exact: bool) -> None:
     """Compiles and assembles a kernel for aligned operands; `exact` adds what the emulator computes."""
+    from tilewright.emit import versions
     from tilewright.runtime import gpu
 
     target = targets.gpu(plan.TARGET)
@@ -164,8 +172,9 @@ def _compile(folder: Path, kernel: Kernel, *, exact: bool) -> None:
         a, b = whole_numbers(kernel, shape)
         emulated = gpu.compile(kernel.spec, target.on("emulated"), kernel.strategy, dict(kernel.sizes))
         np.savez_compressed(folder / f"{kernel.key}.npz", c=emulated(a, b))
-    about = {"version": VERSION, **described(form), "seconds": seconds}
+    about = {"compiler": versions.fingerprint(), **described(form), "seconds": seconds}
     about |= {"registers": assembled.registers, "spill_bytes": assembled.spill_bytes}
+    about |= {"warnings": list(assembled.warnings)}
     # Last: what is there with this file is complete.
     (folder / f"{kernel.key}.json").write_text(json.dumps(about, indent=1) + "\n")
 
@@ -219,6 +228,7 @@ def read_steps(folder: Path) -> list[Step]:
             plan.parse_shape(each["shape"]),
             tuple(Kernel(**{**one, "sizes": tuple(map(tuple, one["sizes"]))}) for one in each["kernels"]),
             tuple(each["predicted"]),
+            each["code"],
         )
         for each in found["steps"]
     ]

@@ -35,9 +35,22 @@ class Runner(Protocol):
         ...
 
 
-def pending(steps: Sequence[Step], records: Iterable[Mapping[str, Any]]) -> list[Step]:
-    """The steps that no record tells of."""
-    done = {each["step"] for each in records}
+def current(steps: Sequence[Step], records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of the records those of these steps with this code, of each step the last one, and of what broke with it."""
+    codes = {step.key: step.code for step in steps}
+    every = {*codes.values()}
+    known = (
+        each
+        for each in records
+        if each.get("code", "") == codes.get(each["step"])
+        or (each["kind"] == "broken" and each.get("code", "") in every)
+    )
+    return list({each["step"]: each for each in known}.values())
+
+
+def pending(steps: Sequence[Step], records: Iterable[Mapping[str, Any]], *, again: bool = False) -> list[Step]:
+    """The steps that no record tells of, and, with `again`, those that failed."""
+    done = {each["step"] for each in records if not (again and ("error" in each or each.get("right") is False))}
     return [step for step in steps if step.key not in done]
 
 
@@ -63,8 +76,10 @@ def run(
     clock: Callable[[], float] = time.monotonic,
     bench: Runner | None = None,
     to: Path | None = None,
+    *,
+    again: bool = False,
 ) -> list[dict[str, Any]]:
-    """Runs the steps of a bundle that are left, and returns all records.
+    """Runs the steps of a bundle that are left, and returns the records of all steps, of this code.
 
     A choice that ends the process, by a hang or an error that ends the card's context, is noted as broken, and left out of what is
     timed from then on, here and in later runs; the step is done again without it.
@@ -76,6 +91,7 @@ def run(
         clock: Tells the time.
         bench: What runs a step; None: a process of its own on the first card here.
         to: The file in which further records are written; None: the one in the folder.
+        again: Whether steps are done again that failed.
 
     Raises:
         TilewrightError: There is no bundle, no card, or no torch, or the card does not go on.
@@ -84,7 +100,10 @@ def run(
     steps, records = bundle.read_steps(folder), read(folder)
     if file_of_records.resolve() != (folder / RECORDS).resolve():
         records += read_file(file_of_records)
-    left = pending(steps, records)
+    records = current(steps, records)
+    left = pending(steps, records, again=again)
+    if again:
+        records = [each for each in records if each["kind"] != "broken"]
     if not left:
         return records
     start, longest, in_a_row, of_step = clock(), 0.0, 0, 0
@@ -108,7 +127,7 @@ def run(
                 progress(len(steps) - len(left), len(steps), step.key)
                 if step.kind == "time":
                     ahead = _awaited(ahead)
-                about = {"step": step.key, "kind": step.kind, "shape": str(step.shape)}
+                about = {"step": step.key, "kind": step.kind, "shape": str(step.shape), "code": step.code}
                 outcome = runner.run(step, [each["what"] for each in records if each["kind"] == "broken"])
                 if not isinstance(outcome, Broken):
                     note({**about, **outcome})
@@ -117,8 +136,8 @@ def run(
                     continue
                 in_a_row, of_step = in_a_row + 1, of_step + 1
                 if step.kind == "time" and outcome.what:
-                    named = f"broken {outcome.what}"
-                    note({"step": named, "kind": "broken", "what": outcome.what, "at": step.key, "error": outcome.text})
+                    named = {"step": f"broken {outcome.what}", "kind": "broken", "code": step.code}
+                    note({**named, "what": outcome.what, "at": step.key, "error": outcome.text})
                 else:
                     note({**about, "error": outcome.text})
                     left, of_step = left[1:], 0
@@ -135,7 +154,7 @@ def run(
                 worker.close()
             if ahead is not None:
                 ahead.kill()
-    return records
+    return current(steps, records)
 
 
 def _end_a_line(path: Path, file: Any) -> None:  # noqa: ANN401 - it is open

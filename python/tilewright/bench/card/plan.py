@@ -134,12 +134,14 @@ class Step:
         shape: M, N and K.
         kernels: What is run: of what is timed, the model's choice first.
         predicted: Cycles that the model predicts of each kernel; empty, or None, where it does not.
+        code: What identifies the kernels' machine code, in a bundle.
     """
 
     kind: str
     shape: Shape
     kernels: tuple[Kernel, ...]
     predicted: tuple[float | None, ...] = ()
+    code: str = ""
 
     @property
     def key(self) -> str:

@@ -22,6 +22,7 @@ START_SECONDS = 180.0
 SILENT_SECONDS = 30.0
 """Between two things that the process tells of; the slowest one, a kernel's compilation in Triton, takes some 5 s."""
 _END_SECONDS = 30.0
+_MOST_BEGINNINGS = 3
 
 Serve = Callable[[Path, Connection], None]
 
@@ -78,12 +79,10 @@ class Worker:
         """What comes of a step, or what ended the process while it was at it.
 
         Raises:
-            TargetError: There is no card, or no torch.
+            TargetError: There is no card, or no torch, or it cannot be opened.
         """
         if self._process is None:
-            broken = self._begin()
-            if broken is not None:
-                return broken
+            self._begin()
         try:
             self._line.send((step, tuple(without)))
         except (BrokenPipeError, ConnectionError):
@@ -101,20 +100,24 @@ class Worker:
                 return about
             at = about
 
-    def _begin(self) -> Broken | None:
+    def _begin(self) -> None:
+        """Begins the process; several times, since a card that was just left may need a moment."""
         context = get_context("spawn")
-        self._line, theirs = context.Pipe()
-        self._process = context.Process(target=self._serve, args=(self._folder, theirs), daemon=True)
-        self._process.start()
-        theirs.close()
-        said = self._next(self._start_seconds, "")
+        said: tuple[str, Any] | Broken = Broken("", "")
+        for _ in range(_MOST_BEGINNINGS):
+            self._line, theirs = context.Pipe()
+            self._process = context.Process(target=self._serve, args=(self._folder, theirs), daemon=True)
+            self._process.start()
+            theirs.close()
+            said = self._next(self._start_seconds, "")
+            if not isinstance(said, Broken):
+                break
         if isinstance(said, Broken):
-            return said
+            raise TargetError(f"no process can open the card: {said.text}", where="bench --card")
         kind, about = said
         if kind == "refused":
             self.close()
             raise TargetError(about)
-        return None
 
     def _next(self, seconds: float, at: str) -> tuple[str, Any] | Broken:
         try:
