@@ -268,7 +268,7 @@ public:
   const Grid &grid;
   Report &report;
   std::deque<Block> blocks;
-  std::deque<BoxCopy> loads; // Begun, and not made yet: they are made when nothing else can go on.
+  std::deque<BoxCopy> loads;                    // Begun, and not made yet: they are made when nothing else can go on.
   std::deque<TensorOperation> tensorOperations; // Likewise; each thread's in order.
   Meeting meeting;
   std::vector<Time> laneTimes; // Of the agents that are no threads.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A matrix in shared memory as matrix instructions take one. Source: the PTX ISA manual, "Strides" and "Canonical Layouts"
-// of wgmma and tcgen05.
+// A matrix in shared memory as matrix instructions take one. Source: the PTX ISA manual, "Strides" and "Canonical
+// Layouts" of wgmma and tcgen05.
 
 #ifndef TILEWRIGHT_EMULATOR_SHAREDMATRIX_H
 #define TILEWRIGHT_EMULATOR_SHAREDMATRIX_H
@@ -10,7 +10,8 @@
 
 namespace tilewright::emulator {
 
-/// Of rows of `pitch` bytes that are swizzled in their pattern, eight of which are a tile; of 16 bytes, they are not swizzled.
+/// Of rows of `pitch` bytes that are swizzled in their pattern, eight of which are a tile; of 16 bytes, they are not
+/// swizzled.
 struct SharedMatrix {
   size_t start, leading, stride;
   unsigned pitch, bytes;

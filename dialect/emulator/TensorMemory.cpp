@@ -73,8 +73,8 @@ void TensorMemory::touchPart(unsigned column, Part &part, const TensorToucher &w
     return;
   }
   if (!part.written)
-    report.add("unwritten: " + who.what + " reads column " + std::to_string(column) + " of the tensor memory of block " +
-               std::to_string(rank) + ", which nobody has written");
+    report.add("unwritten: " + who.what + " reads column " + std::to_string(column) +
+               " of the tensor memory of block " + std::to_string(rank) + ", which nobody has written");
   std::erase_if(part.reads, isKnown);
   part.reads.push_back({who.agent, who.time});
 }

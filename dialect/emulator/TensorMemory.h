@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The tensor memory of a block: what of it is allocated, and a record of who touched each part of it last. Source: the PTX
-// ISA manual, "Tensor Memory".
+// The tensor memory of a block: what of it is allocated, and a record of who touched each part of it last. Source: the
+// PTX ISA manual, "Tensor Memory".
 
 #ifndef TILEWRIGHT_EMULATOR_TENSORMEMORY_H
 #define TILEWRIGHT_EMULATOR_TENSORMEMORY_H
@@ -25,8 +25,8 @@ struct TensorToucher {
   std::string what;
 };
 
-/// An operation on tensor memory that has been begun: a product, or the arrival at a barrier object when all products that
-/// the same thread has begun before are complete.
+/// An operation on tensor memory that has been begun: a product, or the arrival at a barrier object when all products
+/// that the same thread has begun before are complete.
 struct TensorOperation {
   Agent agent;
   unsigned block;

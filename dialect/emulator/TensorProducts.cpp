@@ -26,8 +26,8 @@ void allocate(Thread &thread, const Operation &operation) {
     Cluster &cluster = *block.cluster;
     auto count = members[0]->operand<unsigned>(1);
     if (count < leastColumns || count > TensorMemory::columns || (count & (count - 1)))
-      cluster.fail(*running(), "a tcgen05.alloc of " + std::to_string(count) +
-                                   " columns; expected a power of two from 32 to 512");
+      cluster.fail(*running(),
+                   "a tcgen05.alloc of " + std::to_string(count) + " columns; expected a power of two from 32 to 512");
     if (block.tensor.relinquished)
       cluster.fail(*running(), "a tcgen05.alloc after tcgen05.relinquish_alloc_permit");
     std::optional<unsigned> first = block.tensor.allocate(threads->warp(), count);
@@ -103,8 +103,8 @@ Shape shapeOf(unsigned kind, unsigned descriptor) {
     throw wrong("does not ask for sums of " + std::string(row.sums));
   if (a >= row.types.size() || b >= row.types.size() || row.types[a].empty() || row.types[b].empty())
     throw wrong("names types that its kind does not have");
-  Shape shape{findElement(row.types[a]), findElement(row.types[b]), field(17, 6) * 8, 0, row.sums == "s32",
-              field(15, 1) != 0, field(16, 1) != 0};
+  Shape shape{findElement(row.types[a]), findElement(row.types[b]), field(17, 6) * 8, 0,
+              row.sums == "s32",         field(15, 1) != 0,         field(16, 1) != 0};
   shape.k = depthBytes * 8 / shape.a->bits;
   if (field(24, 5) * 16 != Shape::m)
     throw wrong("has another number of rows than the 128 that the emulator knows");
@@ -120,8 +120,9 @@ SharedMatrix matrixOf(uint64_t descriptor, const Element &element, bool across) 
   auto field = [&](unsigned low) { return ((descriptor >> low) & 0x3fff) << 4; };
   auto swizzle = static_cast<unsigned>(descriptor >> 61);
   if (((descriptor >> 46) & 7) != 1 || (descriptor >> 49 & 0xfff) || (descriptor >> 14 & 3) || (descriptor >> 30 & 3))
-    throw Failure("the descriptor of a matrix for tcgen05.mma has no 1 at bits 46 to 48, or other bits that it must not, or "
-                  "the emulator does not know");
+    throw Failure(
+        "the descriptor of a matrix for tcgen05.mma has no 1 at bits 46 to 48, or other bits that it must not, or "
+        "the emulator does not know");
   if (swizzle % 2 || swizzle > 6 || (across && !swizzle))
     throw Failure("the emulator does not know a swizzle of the descriptor of a matrix for tcgen05.mma");
   return {field(0), field(16), field(32), swizzle ? 256U >> swizzle / 2 : 16, element.bits / 8, across};
@@ -164,8 +165,8 @@ void commit(Thread &thread, const Operation &operation) {
 }
 
 /// The values of a matrix, of `count` rows (or columns, of B); what lies side by side is recorded at once.
-std::vector<double> read(Block &block, const SharedMatrix &matrix, unsigned count, unsigned depth, const Element &element,
-                         const Toucher &toucher) {
+std::vector<double> read(Block &block, const SharedMatrix &matrix, unsigned count, unsigned depth,
+                         const Element &element, const Toucher &toucher) {
   std::vector<double> values(size_t{count} * depth);
   constexpr unsigned pieceBytes = 16;
   unsigned per = pieceBytes / matrix.bytes;
@@ -195,7 +196,8 @@ void loadAll(const Members &members, Thread *threads) {
   Cluster &cluster = *block.cluster;
   const Operation &first = *members[0];
   std::string_view name = first.name.substr(strlen("tcgen05.ld."));
-  bool isRows = name.starts_with("32x32b."); // A lane each; otherwise the fragments of matrices of 16 lanes by 8 columns.
+  bool isRows =
+      name.starts_with("32x32b."); // A lane each; otherwise the fragments of matrices of 16 lanes by 8 columns.
   if (!isRows && !name.starts_with("16x256b."))
     cluster.fail(*running(), "the emulator does not know " + std::string(first.name));
   unsigned times = 0;
@@ -211,7 +213,8 @@ void loadAll(const Members &members, Thread *threads) {
   unsigned quarter = threads->warp() % TensorMemory::quarters;
   if (loaded.lane / TensorMemory::quarterLanes != quarter || loaded.lane % loaded.lanes)
     cluster.fail(*running(), "a tcgen05.ld from lane " + std::to_string(loaded.lane) + " by warp " +
-                                 std::to_string(threads->warp()) + ", which can read only the quarter of the lanes that "
+                                 std::to_string(threads->warp()) +
+                                 ", which can read only the quarter of the lanes that "
                                  "is its own");
   Agent agent = cluster.tensorLoader(*threads);
   View known = fencedView(threads[0]);

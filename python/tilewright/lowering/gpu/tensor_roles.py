@@ -84,6 +84,7 @@ class TensorRoles(Specialised):
     """One loop over tiles on its way to threads that copy, multiply and finish."""
 
     _ACROSS = frozenset({8, 16})
+    _groups: Quarters
     _sizes: TensorMemoryTile
 
     def _prepare(self, over_k: ir.Operation) -> None:
@@ -212,12 +213,13 @@ class TensorRoles(Specialised):
         threads = self._warp, self._lane
         loop = scf.ForOp(value(0), value(self._sizes.groups * (eighths // per) // at_once), value(1))
         with ir.InsertionPoint(loop.body):
-            for box in range(at_once):
-                number = add(multiply(loop.induction_variable, at_once), box)
-                self._group, column = divide(number, eighths // per)
-                self._shift = self._groups.group_row(self._group), multiply(column, 8 * per)
-                self._ahead = self._chunks(0, range(per))
-                self._begun = self._load(self._ahead[0])
+            first = multiply(loop.induction_variable, at_once)
+            boxes = [divide(add(first, box), eighths // per) for box in range(at_once)]
+            places = [(group, multiply(column, 8 * per)) for group, column in boxes]
+            self._ahead = [(*place, chunk) for place in places for chunk in self._chunks(0, range(per))]
+            self._begun = self._load(*self._ahead.pop(0))
+            for group, across in places:
+                self._shift = self._groups.group_row(group), across
                 self._finish_box(over_k, ops, 0, range(per))
             scf.yield_([])
         self._shift = 0, 0
@@ -237,19 +239,18 @@ class TensorRoles(Specialised):
         down, across = super()._box_place(group, eights)
         return add(down, self._shift[0]), add(across, self._shift[1])
 
-    def _load(self, chunk: Chunk) -> list[ir.Value]:
-        """Begins to load a thread's sums of a chunk."""
-        rows, half = divide(self._group, 2)
-        column = add(self._shift[1], chunk.eights[0] * 8)
+    def _load(self, group: Index, across: Index, chunk: Chunk) -> list[ir.Value]:
+        """Begins to load a thread's sums of a chunk of a box, which begins at that column of a group of rows."""
+        rows, half = divide(group, 2)
+        column = add(across, chunk.eights[0] * 8)
         column = add(add(multiply(self._buffer, self._sizes.columns), multiply(rows, self._sizes.across)), column)
         lane = add(self._groups.warp_row(self._warp), multiply(half, WARP_ROWS))
         return self._tensor.load(column, lane, len(chunk.eights), self._element)
 
     def _chunk_sums(self) -> list[ir.Value]:
-        """Waits for the chunk's sums, and begins to load the next one's of the box."""
+        """Waits for the chunk's sums, and begins to load the next one's, of this box or of the one after."""
         await_loads()
         sums = self._begun
-        self._ahead.remove(self._chunk)
         if self._ahead:
-            self._begun = self._load(self._ahead[0])
+            self._begun = self._load(*self._ahead.pop(0))
         return sums
