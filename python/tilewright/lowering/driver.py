@@ -37,7 +37,7 @@ from tilewright.mlir.dialects import func, linalg
 from tilewright.mlir.passmanager import PassManager
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
-from tilewright.schedules import along_k, strips
+from tilewright.schedules import along_k, unpacked
 from tilewright.schedules.blocking import held_bytes
 from tilewright.schedules.plan import Plan
 from tilewright.schedules.threads import take_matrices
@@ -262,7 +262,7 @@ def bufferize(
         prefetch_panels.place(function, target, packed.nbytes)
     parallel.share(function, threads)
     # A strip of C, and rows of B that start with a page, would be in the same sets of a cache.
-    size = workspace.gather(function, start=workspace.STAGGER if strips.STREAMS in function.attributes else 0)
+    size = workspace.gather(function, start=workspace.STAGGER if unpacked.STREAMS in function.attributes else 0)
     if _first(module, lambda op: op.name == "memref.alloc") is not None:
         run_passes(module, pipelines.DEALLOCATE, "bufferized")
     return size, packed
@@ -330,7 +330,7 @@ def lower_body(module: ir.Module, spec: MatmulSpec, target: Target, packed: Pack
     marks = _payload_function(module, "llvm").attributes
     # The hardware foresees streams that go straight on.
     last = _ENDLESS if along_k.FAR in marks else held_bytes(target)
-    streams = strips.STREAMS in marks
+    streams = unpacked.STREAMS in marks
     prefetch = pipelines.PREFETCH.format(
         line=target.l1.line, l2=target.l2.bytes, last=last, open="true" if streams else "false"
     )

@@ -114,7 +114,7 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
         yield _Rule((Test("m", most=rows - 1), *whole), {"m": rows // 2, **wide})
     else:
         yield _Rule((Test("m", 2, 2), Test("kn", most=from_memory - 1)), {"m": 2})
-        rows = select.ROWS_TO_PACK - 1 if spec.fused else 5 * few
+        rows = select.ROWS_TO_PACK - 1 if spec.fused and not weights else 5 * few
         yield _Rule((Test("m", most=rows), Test("kn", most=from_memory - 1)), {"m": few, **wide})
         if not weights:
             yield _Rule((Test("m", most=_FEW // 2),), {"m": few, **wide})

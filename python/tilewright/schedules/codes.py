@@ -50,7 +50,11 @@ class Codes:
         if self.zero_point is None:
             return (0, 0)
         bits = dtype(str(self.zero_point.type)).bits
-        return (0, (1 << bits) - 1) if dtype(str(self.zero_point.type)).kind == "uint" else (-1 << bits - 1, (1 << bits - 1) - 1)
+        return (
+            (0, (1 << bits) - 1)
+            if dtype(str(self.zero_point.type)).kind == "uint"
+            else (-1 << bits - 1, (1 << bits - 1) - 1)
+        )
 
     @property
     def in_bf16(self) -> bool:
@@ -65,7 +69,12 @@ def of(spec: MatmulSpec) -> Codes | None:
     The scale is of a column, or of the elements of one that form a group: it may multiply their sum.
     """
     entries, stored = spec.chain_b.entries, spec.b_stored
-    if len(entries) != 1 or stored.kind not in ("int", "uint") or stored.bits not in (4, 8) or entries[0].entry.form != "each":
+    if (
+        len(entries) != 1
+        or stored.kind not in ("int", "uint")
+        or stored.bits not in (4, 8)
+        or entries[0].entry.form != "each"
+    ):
         return None
     steps, operands = entries[0].entry.program.steps, entries[0].operands
     texts = [str(each) for each in steps]

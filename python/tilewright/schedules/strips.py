@@ -13,15 +13,12 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects.transform import tensor
 from tilewright.schedules import batch_loops, steps
 from tilewright.schedules.blocking import Blocking, row_gap
-from tilewright.schedules.unpacked import register_tiles, tile_with_zeros
+from tilewright.schedules.unpacked import STREAMS, register_tiles, tile_with_zeros
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 _EPILOGUE = "epilogue"
 """Mark of what is done to the sums."""
-STREAMS = "mark_streams"
-"""Attribute of a function whose operands of unknown size are larger than the caches."""
-
 
 def strips(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blocking) -> None:
     """Makes the loops of `streamed.streamed` for extents that only a call tells.

@@ -15,6 +15,8 @@ from tilewright.targets.base import Target
 
 _EPILOGUE = "epilogue"
 """Mark of what is done to the sums."""
+STREAMS = "mark_streams"
+"""Attribute of a function whose operands of unknown size are larger than the caches, or read a few times only."""
 
 
 def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
@@ -38,8 +40,15 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     with steps.script() as script:
         steps.record(script.functions, unpacked, blocking, target)
         batch_loops.take_apart(script, spec)
+        if _reads_weights(spec, target):
+            steps.mark(script.functions, STREAMS.removeprefix(steps.MARK))
         register_tiles(script, spec, target, blocking)
     return script.module
+
+
+def _reads_weights(spec: MatmulSpec, target: Target) -> bool:
+    """Whether B is known to be more than L2 holds, and is for any number of rows, which are few, or packing paid."""
+    return spec.dynamic == ("m",) and spec.k * spec.n * spec.b_type.bytes > target.l2.bytes
 
 
 def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blocking) -> None:
