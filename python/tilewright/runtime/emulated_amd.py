@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Kernels for AMD's GPUs as the emulator of NVVM takes them: the same threads, blocks, barriers and shared memory under other names.
 
-A matrix instruction, which NVVM has not, becomes a function: its threads leave their fragments in shared memory, meet, and each
-sums up what the instruction gives it, by the layout that `lowering.gpu.matrix_cores` has from AMD's manuals. All waves of a block
-execute the same instructions, so that all of its threads meet.
+A matrix instruction, which NVVM has not, becomes a function: the threads of a wave leave their fragments in shared memory, meet, and
+each sums up what the instruction gives it, by the layout that `lowering.gpu.matrix_cores` has from AMD's manuals. Other waves do not
+wait for them: a barrier that a kernel lacks is found.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ _NAMES = {
     for axis in "xyz"
 }
 _BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.all"
+_NAMED_BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.count"
+_NAMED_BARRIERS = 15
+"""Of a block, besides the one of all of its threads."""
+_WARP = 32
+"""Threads of a warp of the emulator's."""
 _MATRIX = re.compile(r"^declare (<[^>]*>) @(llvm\.amdgcn\.w?mf?ma\.[\w.]+)\((.*)\).*$", re.MULTILINE)
 _SCHEDULING = re.compile(r"^.*@llvm\.amdgcn\.sched\.barrier\(.*$", re.MULTILINE)
 """What only says in which order instructions are."""
@@ -52,6 +57,7 @@ def translated(stages: GpuStages) -> str:
     found = _MATRIX.search(text)
     if found is not None:
         text = _MATRIX.sub("", text, count=1).replace(f"@{found[2]}(", "@matrix_instruction(")
+        text += f"declare void {_NAMED_BARRIER}(i32, i32)\ndeclare void @llvm.nvvm.bar.warp.sync(i32)\n"
         text += "\n".join(_definition(found[1], found[3], stages)) + "\n"
     unknown = re.findall(r"@(llvm\.amdgcn\.[\w.]+)", text)
     if unknown:
@@ -74,13 +80,30 @@ def _definition(result: str, given: str, stages: GpuStages) -> Iterator[str]:
     for name, number in (("a", a), ("b", b)):
         yield f"  %own_{name} = getelementptr {kinds[number]}, ptr addrspace(3) @fragments_{name}, i32 %thread"
         yield f"  store {kinds[number]} %p{number}, ptr addrspace(3) %own_{name}, align 1"
-    yield f"  call void {_BARRIER}(i32 0)"
+    meet = _meeting(stages.target.warp, stages.sizes.threads)
+    yield from meet
     one = matrix_cores.instructions(stages.target)[stages.spec.a_type.name]
     types = stages.spec.a_type.name, stages.spec.b_type.name
     yield from _sums(one, types, result, f"%p{sums}", stages.target.warp)
-    yield f"  call void {_BARRIER}(i32 0)"
+    yield meet[-1]
     yield f"  ret {result} %sums{one.sums}"
     yield "}"
+
+
+def _meeting(wave: int, threads: int) -> list[str]:
+    """Lets the threads of a wave meet: by a warp's barrier, or by a named one for the two warps of each wave. The last line does it.
+
+    Where there are more waves than named barriers, all threads of the block meet.
+    """
+    if wave == _WARP:
+        return ["  call void @llvm.nvvm.bar.warp.sync(i32 -1)"]
+    if threads // wave > _NAMED_BARRIERS:
+        return [f"  call void {_BARRIER}(i32 0)"]
+    return [
+        f"  %number = udiv i32 %thread, {wave}",
+        "  %barrier = add i32 %number, 1",
+        f"  call void {_NAMED_BARRIER}(i32 %barrier, i32 {wave})",
+    ]
 
 
 def _sums(one: Instruction, types: tuple[str, str], result: str, start: str, wave: int) -> Iterator[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from tilewright.targets.gpu import GpuTarget
 
 
-def _row(name: str, warp: int, instructions: str, source: str) -> GpuTarget:
+def _row(name: str, warp: int, instructions: str, source: str, processors: int = 0) -> GpuTarget:
     """A row: all have 64 KiB of local data share for a group of at most 1024 threads."""
     return GpuTarget(
         name=name,
@@ -21,11 +21,13 @@ def _row(name: str, warp: int, instructions: str, source: str) -> GpuTarget:
         static_shared_bytes=64 << 10,
         instructions=frozenset({instructions}),
         source=source,
+        processors=processors,
     )
 
 
 ROWS = (
-    _row("gfx942", 64, "mfma", "AMD Instinct MI300 Instruction Set Architecture, chapters 3, 7 and 11"),
+    # 304 compute units: AMD Instinct MI300X data sheet.
+    _row("gfx942", 64, "mfma", "AMD Instinct MI300 Instruction Set Architecture, chapters 3, 7 and 11", processors=304),
     _row("gfx1100", 32, "wmma", "AMD RDNA3 Instruction Set Architecture, chapters 3, 7 and 12"),
 )
 """The rows."""

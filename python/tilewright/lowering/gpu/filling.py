@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tilewright.lowering.gpu import staging
 from tilewright.lowering.gpu.computed import Computed
-from tilewright.lowering.gpu.index import Index, add, below, value
+from tilewright.lowering.gpu.index import Index, add, below
 from tilewright.lowering.gpu.reads import Read
 from tilewright.lowering.gpu.staging import Piece, Team, Tile
 from tilewright.mlir import ir
@@ -49,7 +49,9 @@ class Filling:
             found: dict[ir.Value, ir.Value] = {}
             for read in self._reads(piece):
                 found[read.op.results[0]] = read.finish(next(given))
-            elements = self._cut(piece, self.source.piece(found, self.width))
+            elements = self.source.piece(found, self.width)
+            if not self._is_plain:
+                elements = self._cut(piece, elements)
             staging.for_those(
                 self.tile, self.width, piece, lambda piece=piece, elements=elements: self._store(slot, piece, elements)
             )
@@ -64,6 +66,12 @@ class Filling:
 
     def _reads(self, piece: Piece) -> list[Read]:
         return self.source.reads(piece.outer, piece.inner, self.width)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether pieces are loaded at once and stored as they are."""
+        (first, *_) = self._reads(_FIRST)
+        return first.at_once and first.op.results[0] == self.source.made
 
     def _cut(self, piece: Piece, elements: ir.Value) -> ir.Value:
         """A piece with zeros beyond the edges. Of whole rows of pieces it is all within, or all beyond."""
@@ -87,11 +95,11 @@ class Filling:
         """Stores a piece: at once, where it lies in shared memory along a row."""
         if self.tile.swapped == (self.source.across == 0):
             size = staging.bits(ir.VectorType(elements.type).element_type)
-            at = [value(each) for each in (slot, piece.outer, piece.inner)]
+            at = self.tile.of_rows(slot, piece.outer, piece.inner)
             vector.store(elements, self.tile.buffer, at, alignment=self.width * size // 8)
             return
         for each in range(self.width):
-            at = [value(index) for index in (slot, add(piece.inner, each), piece.outer)]
+            at = self.tile.of_rows(slot, add(piece.inner, each), piece.outer)
             memref.store(vector.extract(elements, [], [each]), self.tile.buffer, at)
 
 

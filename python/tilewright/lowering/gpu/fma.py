@@ -47,6 +47,11 @@ class Fma:
         return self.sizes.stages
 
     @property
+    def swizzles(self) -> bool:
+        """Threads read several pieces of a row at once."""
+        return False
+
+    @property
     def copies(self) -> bool:
         """Not on every GPU."""
         return False

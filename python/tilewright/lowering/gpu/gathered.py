@@ -104,14 +104,14 @@ class Gathered:
         """Whether the table has the row of a row of the tile."""
         return below(self._row(outer), memref.dim(self.numbers.table, value(0)))
 
-    def copy(self, buffer: ir.Value, slot: Index, outer: Index, inner: Index, width: int) -> None:
+    def copy(self, tile: staging.Tile, slot: Index, outer: Index, inner: Index, width: int) -> None:
         """Begins a copy of as many neighbours as are inside to the same place of a slot; the rest becomes zero."""
         table, row = self.numbers.table, self._row(outer)
         count = memref.dim(table, value(0))
         inside = least(subtract(self.columns, least(inner, self.columns)), width)
         some = arith.select(below(row, count), value(inside), value(0))
         at = least(row, subtract(count, 1)), add(self.column, inner)
-        staging.begin_copy(table, at, buffer, (slot, outer, inner), width, some)
+        staging.begin_copy(table, at, tile, tile.of_rows(slot, outer, inner), width, some)
 
     def _row(self, outer: Index) -> ir.Value:
         number = memref.load(self.numbers.buffer, [value(outer)])

@@ -49,6 +49,11 @@ def least(a: Index, b: Index) -> Index:
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else arith.minui(value(a), value(b))
 
 
+def exclusive_or(a: Index, b: Index) -> Index:
+    """The bits that one of them has."""
+    return a ^ b if isinstance(a, int) and isinstance(b, int) else arith.xori(value(a), value(b))
+
+
 def below(a: Index, b: Index) -> ir.Value:
     """Whether a < b."""
     return arith.cmpi(arith.CmpIPredicate.ult, value(a), value(b))

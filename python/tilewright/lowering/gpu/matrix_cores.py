@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from types import MappingProxyType
 
 from tilewright.errors import ScheduleError
-from tilewright.lowering.gpu.index import Index, add, divide, multiply, value
+from tilewright.lowering.gpu.index import Index, add, divide, multiply
 from tilewright.lowering.gpu.parts import Part, Staged
-from tilewright.lowering.gpu.staging import Tile, bits
+from tilewright.lowering.gpu.staging import PIECE_BYTES, Tile, bits
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import memref, vector
 from tilewright.schedules.block_tile import INSTRUCTION, with_sizes
@@ -86,22 +87,39 @@ def does(spec: MatmulSpec, target: GpuTarget) -> bool:
     return rows.get(spec.a_type.name) is not None and rows.get(spec.a_type.name) == rows.get(spec.b_type.name)
 
 
+_STEP_BITS = 512
+"""Of a row of A that a step over K takes."""
+_LARGE = {"bm": 256, "bn": 256, "wm": 128}
+"""Large blocks."""
+
+
+def _large_blocks(spec: MatmulSpec) -> int:
+    """How many large blocks there are of a product; none where a call tells the extents."""
+    extents = (spec.m, spec.n, *spec.batch)
+    if not all(isinstance(each, int) for each in extents):
+        return 0
+    return prod((-(-spec.m // _LARGE["bm"]), -(-spec.n // _LARGE["bn"]), *spec.batch))
+
+
 def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> WaveTile:
     """The sizes for a product, with some given by name.
 
     Waves of 32 threads have half of the usual rows, f64 half of the rows and columns, and so have several products, so that sums take
-    64 registers of a thread. Steps over K are half as deep for elements of 32 bits and more, so that two slots of tiles fit.
+    64 registers of a thread. Steps over K take 64 bytes of a row, so that two slots of tiles fit, in pieces that a lane loads at once.
+    Where blocks of four times the size are as many as the chip has processors, they are taken: their waves have 128 sums a thread
+    and read three quarters of the bytes for each product, and blocks half of them.
 
     Raises:
         ScheduleError: A name is unknown, or sizes do not fit together or the target.
     """
     usual = {"wm": 32 if target.warp == 32 or spec.a_type.bits == 64 else 64, "wave": target.warp}
-    if spec.a_type.bits >= 32:
-        usual |= {"bk": 16}
+    usual |= {"bk": max(16, _STEP_BITS // spec.a_type.bits)}
     if spec.a_type.bits == 64:
         usual |= {"bm": 64}
     if spec.products > 1:
         usual |= {"bn": 64, "wm": usual["wm"] // 2}
+    elif target.processors and spec.a_type.bits <= 16 and _large_blocks(spec) >= target.processors:
+        usual |= _LARGE
     made = with_sizes(WaveTile, {**usual, **given})
     check(spec, target, made)
     return made
@@ -158,6 +176,11 @@ class MatrixCores:
         return self.sizes.stages
 
     @property
+    def swizzles(self) -> bool:
+        """Fragments are of pieces."""
+        return True
+
+    @property
     def copies(self) -> bool:
         """None that moves more than four bytes of a thread, and none that pads rows."""
         return False
@@ -195,17 +218,19 @@ class MatrixCores:
         kind = ir.VectorType.get([one.sums], ir.VectorType(sums.type).element_type)
         blocks = [(row, column) for row in range(wm // INSTRUCTION) for column in range(wn // INSTRUCTION)]
         held = {at: self._block(sums, at, kind) for at in blocks}
-        for k in range(0, a.tile.shape[1], one.k):
+        together = self._together(a.tile, a.tile.shape[1])
+        for k in range(0, a.tile.shape[1], one.k * together):
             rows = [
-                self._fragment(a.tile, slot, add(self._at[0], each * INSTRUCTION), k, 0)
+                self._fragments(a.tile, slot, add(self._at[0], each * INSTRUCTION), k, 0)
                 for each in range(wm // INSTRUCTION)
             ]
             columns = [
-                self._fragment(b.tile, slot, add(self._at[1], each * INSTRUCTION), k, 1)
+                self._fragments(b.tile, slot, add(self._at[1], each * INSTRUCTION), k, 1)
                 for each in range(wn // INSTRUCTION)
             ]
-            for row, column in blocks:
-                held[row, column] = self._product(rows[row], columns[column], held[row, column])
+            for number in range(together):
+                for row, column in blocks:
+                    held[row, column] = self._product(rows[row][number], columns[column][number], held[row, column])
         return self._joined(held, sums.type)
 
     def _block(self, sums: ir.Value, at: tuple[int, int], kind: ir.Type) -> ir.Value:
@@ -235,20 +260,47 @@ class MatrixCores:
                 elements.append(vector.extract(held[block], [], [number]))
         return vector.from_elements(kind, elements)
 
-    def _fragment(self, tile: Tile, slot: Index, first: Index, k: int, axis: int) -> ir.Value:
-        """A lane's elements of A (axis 0) or B (axis 1) for the 16 rows, or columns, from `first` on."""
+    def _together(self, tile: Tile, depth: int) -> int:
+        """How many instructions have their elements of A, and of B, loaded at once: as many as a lane's make up a piece.
+
+        Which elements along K an instruction takes does not matter, if it takes the same ones of A and of B. So the first one
+        takes the first ones of each lane's piece, the next one the next ones.
+        """
         one = self.instruction
+        bytes_ = one.items * bits(ir.MemRefType(tile.buffer.type).element_type) // 8
+        most = max(1, PIECE_BYTES // bytes_) if one.items > 1 else 1
+        return next(count for count in range(most, 0, -1) if depth % (count * one.k) == 0)
+
+    def _fragments(self, tile: Tile, slot: Index, first: Index, k: int, axis: int) -> list[ir.Value]:
+        """A lane's elements of A (axis 0) or B (axis 1) for the 16 rows, or columns, from `first` on, of several instructions."""
+        one, depth = self.instruction, tile.shape[1 - axis]
+        together = self._together(tile, depth)
+        count = one.items * together
         group, own = divide(self._lane, INSTRUCTION)
-        along = add(multiply(group, one.items), k) if one.high else k
+        along = add(multiply(group, count), k) if one.high else k
         across = add(first, own)
-        row, column = (across, along) if axis == 0 else (along, across)
-        at = [value(each) for each in ((slot, column, row) if tile.swapped else (slot, row, column))]
-        if one.items == 1:
-            return memref.load(tile.buffer, at)
         element = ir.MemRefType(tile.buffer.type).element_type
-        return vector.load(
-            ir.VectorType.get([one.items], element), tile.buffer, at, alignment=min(16, one.items * bits(element) // 8)
-        )
+        if one.items == 1:
+            row, column = (across, along) if axis == 0 else (along, across)
+            return [memref.load(tile.buffer, tile.at(slot, row, column))]
+        piece = min(count, PIECE_BYTES * 8 // bits(element))
+        loaded = []
+        for start in range(0, count, piece):
+            here = add(along, start)
+            row, column = (across, here) if axis == 0 else (here, across)
+            kind = ir.VectorType.get([piece], element)
+            loaded.append(
+                vector.load(kind, tile.buffer, tile.at(slot, row, column), alignment=piece * bits(element) // 8)
+            )
+        kind = ir.VectorType.get([one.items], element)
+        if piece < one.items:
+            elements = [vector.extract(each, [], [number]) for each in loaded for number in range(piece)]
+            return [vector.from_elements(kind, elements)]
+        return [
+            vector.extract_strided_slice(kind, each, [start], [one.items], [1])
+            for each in loaded
+            for start in range(0, piece, one.items)
+        ]
 
     def _product(self, a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
         """One instruction."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilewright.lowering.gpu.index import Index, add, divide, multiply, value
+from tilewright.lowering.gpu.index import Index, add, divide, multiply
 from tilewright.lowering.gpu.mma_types import INSTRUCTIONS, Instruction
 from tilewright.lowering.gpu.parts import Part, Staged
 from tilewright.lowering.gpu.staging import Tile, bits
@@ -51,6 +51,11 @@ class MmaSync:
     def stages(self) -> int:
         """As the sizes say."""
         return self.sizes.stages
+
+    @property
+    def swizzles(self) -> bool:
+        """Fragments are of pieces."""
+        return True
 
     @property
     def copies(self) -> bool:
@@ -179,7 +184,7 @@ def _per_register(tile: Tile) -> int:
 def _gather(tile: Tile, slot: Index, row: Index, column: Index, *, along_k: int = 1) -> ir.Value:
     """A register of neighbours along k (axis 1 of A, axis 0 of B) that start at a place of the tile."""
     per, element = _per_register(tile), _element(tile)
-    at = [value(index) for index in ((slot, column, row) if tile.swapped else (slot, row, column))]
+    at = tile.at(slot, row, column)
     word = ir.IntegerType.get_signless(_REGISTER_BITS)
     if per == 1:
         element = memref.load(tile.buffer, at)
@@ -194,7 +199,7 @@ def _load_matrices(
     tile: Tile, slot: Index, at: tuple[Index, Index], *, transposed: bool, element: ir.Type
 ) -> list[ir.Value]:
     """Four registers of 8x8 matrices, each thread having given the place of a row of one of them."""
-    place = [value(index) for index in ((slot, at[1], at[0]) if tile.swapped else (slot, *at))]
+    place = tile.at(slot, *at)
     loaded = ir.Operation.create(
         "nvgpu.ldmatrix",
         results=[ir.VectorType.get([4, 2], element)],

@@ -70,6 +70,11 @@ class Multiplier(Division, Protocol):
         ...
 
     @property
+    def swizzles(self) -> bool:
+        """Whether it reads tiles whose pieces are swizzled: never more than a piece at once."""
+        ...
+
+    @property
     def copies(self) -> bool:
         """Whether there are copies into shared memory that go on by themselves."""
         ...

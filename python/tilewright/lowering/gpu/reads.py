@@ -21,7 +21,7 @@ from tilewright.lowering import half_floats
 from tilewright.lowering.gpu import staging
 from tilewright.lowering.gpu.gathered import TABLE, Gathered, Numbers
 from tilewright.lowering.gpu.grouped import Grouped, element, number_of
-from tilewright.lowering.gpu.index import Index, add, subtract, value
+from tilewright.lowering.gpu.index import Index, add, below, subtract, value
 from tilewright.lowering.gpu.parts import axis_of
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
@@ -72,15 +72,13 @@ class Read:
         count, size = 1 if self._is_one else self.width, staging.bits(self._element)
         if size >= _WORD:
             return ir.VectorType.get([count], self._element)
-        word = min(_WORD, count * size) if self._by_vectors else _WORD
-        return ir.VectorType.get(
-            [count * size // word if self._by_vectors else count], ir.IntegerType.get_signless(word)
-        )
+        word = min(_WORD, count * size) if self.at_once else _WORD
+        return ir.VectorType.get([count * size // word if self.at_once else count], ir.IntegerType.get_signless(word))
 
     def begin(self) -> ir.Value:
         """Emits the loads. Returns what is held."""
         view, place, extents = self._by_rows()
-        if self._by_vectors:
+        if self.at_once:
             start = [_least(place[0], _last(extents[0])), _least(place[1], subtract(extents[1], self.width))]
             bytes_ = min(staging.PIECE_BYTES, self.width * staging.bits(self._element) // 8)
             loaded = vector.load(self._piece, view, [value(each) for each in start], alignment=bytes_)
@@ -89,15 +87,19 @@ class Read:
             loaded = vector.from_elements(self._loaded, elements)
         if loaded.type == self.kind:
             return loaded
-        if self._by_vectors:
+        if self.at_once:
             return vector.bitcast(self.kind, loaded)
         codes = half_floats.like(loaded.type, f"i{staging.bits(self._element)}")
         return arith.extui(self.kind, loaded if loaded.type == codes else arith.bitcast(codes, loaded))
 
     def finish(self, held: ir.Value) -> ir.Value:
-        """Emits what makes a piece of what is held."""
-        gathered = self._gathered
-        if gathered is not None:
+        """Emits what makes a piece of what is held; of one that was loaded at once, zeros where it is beyond the edges."""
+        if self.at_once:
+            _, place, extents = self._by_rows()
+            inside = arith.andi(*(below(index, extent) for index, extent in zip(place, extents, strict=True)))
+            # In words: LLVM would take them apart where they are loaded, if elements were all that is made of them.
+            held = arith.select(inside, held, staging.nothing(held.type))
+        elif (gathered := self._gathered) is not None:
             held = _where(gathered.exists(self.at[0]), held)
         if held.type != self._loaded:
             held = self._unpacked(held)
@@ -105,7 +107,7 @@ class Read:
 
     def _unpacked(self, held: ir.Value) -> ir.Value:
         """The elements that are held as words."""
-        if self._by_vectors:
+        if self.at_once:
             return vector.bitcast(self._loaded, held)
         codes = arith.trunci(half_floats.like(self._loaded, f"i{staging.bits(self._element)}"), held)
         return codes if codes.type == self._loaded else arith.bitcast(self._loaded, codes)
@@ -142,7 +144,7 @@ class Read:
         return reading.numbers.source(source, reading.of, reading.extents_of(self.op, reading.of(source)))
 
     @property
-    def _by_vectors(self) -> bool:
+    def at_once(self) -> bool:
         """Whether elements are loaded at once."""
         source = self.op.operands[0]
         if not self.reading.aligned or self._grouped is not None or self._rank != 2:
@@ -174,7 +176,7 @@ class Read:
         if gathered is not None:
             return gathered.place(*place)
         extents = list(self.reading.extents_of(self.op, view))
-        if self._by_vectors and staging.neighbours(self.op.operands[0]) == 0:
+        if self.at_once and staging.neighbours(self.op.operands[0]) == 0:
             return staging.transposed(view), place[::-1], extents[::-1]
         return view, place, extents
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tilewright.lowering.gpu.index import Index, add, below, divide, least, multiply, subtract, value
+from tilewright.lowering.gpu.index import Index, add, below, divide, exclusive_or, least, multiply, subtract, value
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, scf
 
@@ -17,27 +17,55 @@ PIECE_BYTES = 16
 """Bytes that a thread moves at once."""
 
 
+_BANKS_BYTES = 128
+"""Bytes of shared memory that are accessed at once, one of each bank."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tile:
     """A tile in shared memory, in as many slots as are in use at once.
 
+    Pieces of 16 bytes that lie below one another have to be in different banks, because fragments are read from several rows at
+    once. So rows are a little longer than needed, or else pieces of a row are swizzled.
+
     Attributes:
-        buffer: Its memory: slots, rows, columns. Rows are a little longer than needed, so that they start in different banks.
+        buffer: Its memory: slots, rows, columns.
         shape: The tile's extents, as the product has it.
         swapped: Whether rows of the buffer are the tile's columns.
+        swizzled: Whether the pieces of a row are in another order in each row: piece p of row r is at p xor r, of rows of 128 bytes,
+            and of shorter ones at p xor r / (rows in 128 bytes).
     """
 
     buffer: ir.Value
     shape: tuple[int, int]
     swapped: bool
+    swizzled: bool
+
+    def at(self, slot: Index, row: Index, column: Index) -> list[ir.Value]:
+        """Where an element of the tile is in its buffer, and behind it its neighbours of the same piece."""
+        return self.of_rows(slot, column, row) if self.swapped else self.of_rows(slot, row, column)
+
+    def of_rows(self, slot: Index, outer: Index, inner: Index) -> list[ir.Value]:
+        """The same for an element by its row and column of the buffer."""
+        if not self.swizzled:
+            return [value(each) for each in (slot, outer, inner)]
+        kind = ir.MemRefType(self.buffer.type)
+        per = PIECE_BYTES * 8 // bits(kind.element_type)
+        in_row = kind.shape[2] // per
+        among = _BANKS_BYTES // PIECE_BYTES
+        turn = divide(divide(outer, max(1, among // in_row))[0], min(in_row, among))[1]
+        piece, rest = divide(inner, per)
+        return [value(slot), value(outer), value(add(multiply(exclusive_or(piece, turn), per), rest))]
 
 
-def allocate(shape: tuple[int, int], element: ir.Type, slots: int, *, swapped: bool) -> Tile:
-    """Shared memory for a tile."""
+def allocate(shape: tuple[int, int], element: ir.Type, slots: int, *, swapped: bool, swizzled: bool) -> Tile:
+    """Shared memory for a tile; `swizzled` only has an effect on rows of whole pieces, as many as a power of two."""
     down, across = shape[::-1] if swapped else shape
     space = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), SHARED)
-    kind = ir.MemRefType.get([slots, down, across + PIECE_BYTES * 8 // bits(element)], element, memory_space=space)
-    return Tile(memref.alloc(kind, [], []), shape, swapped)
+    per = PIECE_BYTES * 8 // bits(element)
+    swizzled = swizzled and across % per == 0 and (across // per).bit_count() == 1
+    kind = ir.MemRefType.get([slots, down, across + (0 if swizzled else per)], element, memory_space=space)
+    return Tile(memref.alloc(kind, [], []), shape, swapped, swizzled)
 
 
 def bytes_of(shape: tuple[int, int], size: int) -> int:
@@ -103,12 +131,12 @@ class Stored:
         """The axis along which elements are neighbours."""
         return neighbours(self.view)
 
-    def copy(self, buffer: ir.Value, slot: Index, outer: Index, inner: Index, width: int) -> None:
+    def copy(self, tile: Tile, slot: Index, outer: Index, inner: Index, width: int) -> None:
         """Begins a copy of as many neighbours as are inside to the same place of a slot; the rest becomes zero."""
         view, extents = self._by_rows()
         inside = least(subtract(extents[1], least(inner, extents[1])), width)
         some = arith.select(below(outer, extents[0]), value(inside), value(0))
-        begin_copy(view, (outer, inner), buffer, (slot, outer, inner), width, some)
+        begin_copy(view, (outer, inner), tile, tile.of_rows(slot, outer, inner), width, some)
 
     def _by_rows(self) -> tuple[ir.Value, Sequence[Index]]:
         """The matrix and its extents, the axis of neighbours last."""
@@ -116,13 +144,13 @@ class Stored:
 
 
 def begin_copy(
-    view: ir.Value, at: Sequence[Index], buffer: ir.Value, to: Sequence[Index], width: int, some: ir.Value
+    view: ir.Value, at: Sequence[Index], tile: Tile, to: Sequence[ir.Value], width: int, some: ir.Value
 ) -> None:
     """Begins a copy of the first `some` of `width` neighbours of a matrix to shared memory; the others become zero."""
     ir.Operation.create(
         "nvgpu.device_async_copy",
         results=[ir.Type.parse("!nvgpu.device.async.token")],
-        operands=[buffer, *map(value, to), view, *map(value, at), some],
+        operands=[tile.buffer, *to, view, *map(value, at), some],
         attributes={
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 3, 1, 2, 1]),
             "dstElements": ir.IntegerAttr.get(ir.IndexType.get(), width),
@@ -139,7 +167,7 @@ class Source(Protocol):
         """The axis of the tile along which pieces lie."""
         ...
 
-    def copy(self, buffer: ir.Value, slot: Index, outer: Index, inner: Index, width: int) -> None:
+    def copy(self, tile: Tile, slot: Index, outer: Index, inner: Index, width: int) -> None:
         """Begins a copy of as many neighbours as are inside to the same place of a slot; the rest becomes zero."""
         ...
 
@@ -191,9 +219,7 @@ def begin_copies(tile: Tile, slot: Index, source: Source, team: Team) -> None:
     """
     width = width_of(tile, source.across, team, aligned=True)
     for piece in pieces(tile, source.across, width, team):
-        for_those(
-            tile, width, piece, lambda piece=piece: source.copy(tile.buffer, slot, piece.outer, piece.inner, width)
-        )
+        for_those(tile, width, piece, lambda piece=piece: source.copy(tile, slot, piece.outer, piece.inner, width))
 
 
 def width_of(tile: Tile, across: int, team: Team, *, aligned: bool) -> int:

@@ -225,7 +225,13 @@ class Stepping(Sharing):
             kind = ir.VectorType(tiled.made.type)
             down, across = kind.shape
             swapped = self._is_swapped(tiled)
-            tile = staging.allocate((down, across), kind.element_type, self._slots(), swapped=swapped)
+            tile = staging.allocate(
+                (down, across),
+                kind.element_type,
+                self._slots(),
+                swapped=swapped,
+                swizzled=self._multiplier.swizzles,
+            )
             self._tiles.append(tile)
             if self._copies(tiled):
                 self._copied.append((tile, tiled))
