@@ -220,7 +220,7 @@ def read_steps(folder: Path) -> list[Step]:
         raise TilewrightError(
             f"no bundle: {e}", where=str(folder), remedy="tilewright bench --card FOLDER makes it, without a card too"
         ) from None
-    if found["version"] != VERSION:
+    if found["version"] != VERSION or any("code" not in each for each in found["steps"]):
         raise TilewrightError(f"a bundle of version {found['version']}", where=str(folder), expected=VERSION)
     return [
         Step(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from tilewright.bench.card import bundle
 from tilewright.bench.card.plan import Step
@@ -106,58 +106,83 @@ def run(
         records = [each for each in records if each["kind"] != "broken"]
     if not left:
         return records
-    start, longest, in_a_row, of_step = clock(), 0.0, 0, 0
-    worker = None if bench is not None else Worker(folder)
-    runner = bench or worker
-    assert runner is not None, "one of them is"
-    ahead = _ahead() if worker is not None else None
     with file_of_records.open("a") as file:
         _end_a_line(file_of_records, file)
-
-        def note(record: dict[str, Any]) -> None:
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-            records.append(record)
-
+        if bench is not None:
+            _Run(steps, left, records, bench, file).go(budget, progress, clock)
+            return current(steps, records)
+        worker, ahead = Worker(folder), _ahead()
         try:
-            while left:
-                step, before = left[0], clock()
-                if budget is not None and before - start + longest > budget:
-                    break
-                progress(len(steps) - len(left), len(steps), step.key)
-                if step.kind == "time":
-                    ahead = _awaited(ahead)
-                about = {"step": step.key, "kind": step.kind, "shape": str(step.shape), "code": step.code}
-                outcome = runner.run(step, [each["what"] for each in records if each["kind"] == "broken"])
-                if not isinstance(outcome, Broken):
-                    note({**about, **outcome})
-                    left, in_a_row, of_step = left[1:], 0, 0
-                    longest = max(longest, clock() - before)
-                    continue
-                in_a_row, of_step = in_a_row + 1, of_step + 1
-                if step.kind == "time" and outcome.what:
-                    named = {"step": f"broken {outcome.what}", "kind": "broken", "code": step.code}
-                    note({**named, "what": outcome.what, "at": step.key, "error": outcome.text})
-                else:
-                    note({**about, "error": outcome.text})
-                    left, of_step = left[1:], 0
-                if of_step >= _MOST_OF_A_STEP:
-                    left, of_step = [*left[1:], step], 0
-                if in_a_row >= _MOST_IN_A_ROW:
-                    raise TargetError(
-                        f"{in_a_row} processes ended one after the other: {outcome.text}",
-                        where="bench --card",
-                        remedy="See what nvidia-smi says of the card; another run goes on behind these steps",
-                    )
+            _Run(steps, left, records, worker, file, ahead).go(budget, progress, clock)
         finally:
-            if worker is not None:
-                worker.close()
-            if ahead is not None:
-                ahead.kill()
+            worker.close()
+            ahead.kill()
     return current(steps, records)
 
 
-def _end_a_line(path: Path, file: Any) -> None:  # noqa: ANN401 - it is open
+class _Run:
+    """A run: what is left of the steps, and the records, to which it adds."""
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        left: list[Step],
+        records: list[dict[str, Any]],
+        runner: Runner,
+        file: TextIO,
+        ahead: subprocess.Popen[bytes] | None = None,
+    ) -> None:
+        self._steps, self._left, self._records = steps, left, records
+        self._runner, self._file, self._ahead = runner, file, ahead
+        self._in_a_row = self._of_step = 0
+
+    def go(self, budget: float | None, progress: Callable[[int, int, str], object], clock: Callable[[], float]) -> None:
+        """Does what is left, as `run` has it."""
+        start, longest = clock(), 0.0
+        while self._left:
+            step, before = self._left[0], clock()
+            if budget is not None and before - start + longest > budget:
+                return
+            progress(len(self._steps) - len(self._left), len(self._steps), step.key)
+            if step.kind == "time" and self._ahead is not None:
+                _awaited(self._ahead)
+                self._ahead = None
+            broken = [each["what"] for each in self._records if each["kind"] == "broken"]
+            outcome = self._runner.run(step, broken)
+            if isinstance(outcome, Broken):
+                self._broke(step, outcome)
+                continue
+            self._note(step, outcome)
+            self._left, self._in_a_row, self._of_step = self._left[1:], 0, 0
+            longest = max(longest, clock() - before)
+
+    def _note(self, step: Step, outcome: dict[str, Any]) -> None:
+        about = {"step": step.key, "kind": step.kind, "shape": str(step.shape), "code": step.code}
+        record = {**about, **outcome}
+        self._file.write(json.dumps(record) + "\n")
+        self._file.flush()
+        self._records.append(record)
+
+    def _broke(self, step: Step, outcome: Broken) -> None:
+        """Notes what ended the process: as the outcome of a step of one kernel, else apart, so that the step is done again."""
+        self._in_a_row, self._of_step = self._in_a_row + 1, self._of_step + 1
+        if step.kind == "time" and outcome.what:
+            named = {"step": f"broken {outcome.what}", "kind": "broken", "what": outcome.what, "at": step.key}
+            self._note(step, {**named, "error": outcome.text})
+        else:
+            self._note(step, {"error": outcome.text})
+            self._left, self._of_step = self._left[1:], 0
+        if self._of_step >= _MOST_OF_A_STEP:
+            self._left, self._of_step = [*self._left[1:], step], 0
+        if self._in_a_row >= _MOST_IN_A_ROW:
+            raise TargetError(
+                f"{self._in_a_row} processes ended one after the other: {outcome.text}",
+                where="bench --card",
+                remedy="See what nvidia-smi says of the card; another run goes on behind these steps",
+            )
+
+
+def _end_a_line(path: Path, file: TextIO) -> None:
     """So that a line which was cut off does not take the next one with it."""
     text = path.read_bytes()
     if text and not text.endswith(b"\n"):
@@ -171,9 +196,8 @@ def _ahead() -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def _awaited(process: subprocess.Popen[bytes] | None) -> None:
+def _awaited(process: subprocess.Popen[bytes]) -> None:
     """Waits until nothing else keeps the machine busy."""
-    if process is not None:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_AHEAD_SECONDS)
-        process.kill()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_AHEAD_SECONDS)
+    process.kill()
