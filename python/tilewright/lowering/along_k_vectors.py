@@ -46,7 +46,7 @@ class Along(Protocol):
         """Puts A in order, and makes tables, before all loops."""
         ...
 
-    def elements(self, read: Read, zeros: Zeros) -> list[Sequence[ir.Value]]:
+    def elements(self, codes: Read, zeros: Zeros) -> list[Sequence[ir.Value]]:
         """What stands for the codes of a block, less their zero points: for each register what `lefts` tells by number."""
         ...
 
@@ -128,14 +128,14 @@ class _Floats:
         if self.one_zero:
             self._ramps = [_ramp(self._codes, each, self._lanes) for each in (ir.F32Type.get(), ir.BF16Type.get())]
 
-    def elements(self, read_: Read, zeros: Zeros) -> list[Sequence[ir.Value]]:
+    def elements(self, codes: Read, zeros: Zeros) -> list[Sequence[ir.Value]]:
         part = range(self.registers)
         if self.one_zero:
             words, halves = (_table(each, self._codes, cast("ir.Value", zeros)) for each in self._ramps)
             tables: Tables = (bits(words, integer(32)), bits(_repeated(halves, 2 * self._lanes), integer(16)))
-            return [[each] for each in cast("Words", self._by).elements(read_, 0, part, tables=tables)]
+            return [[each] for each in cast("Words", self._by).elements(codes, 0, part, tables=tables)]
         given = None if zeros is None else self._by.for_zeros(cast("Sequence[ir.Value]", zeros))
-        return [[each] for each in self._by.elements(read_, 0, part, given)]
+        return [[each] for each in self._by.elements(codes, 0, part, given)]
 
     def lefts(self, i: int, k: Index, register: int) -> Iterator[tuple[ir.Value, int]]:
         if self._a is not None:
@@ -168,8 +168,8 @@ class _Halves:
         if self.one_zero:
             self._ramp = _ramp(self._codes, ir.BF16Type.get(), self._lanes // 2)
 
-    def elements(self, read_: Read, zeros: Zeros) -> list[Sequence[ir.Value]]:
-        words = bits(read_(0, 0, self.block), integer(16))
+    def elements(self, codes: Read, zeros: Zeros) -> list[Sequence[ir.Value]]:
+        words = bits(codes(0, 0, self.block), integer(16))
         if self.one_zero:
             if self._codes.signed:
                 words = arith.xori(words, numbers(integer(16), [_SIGNS] * self._lanes))

@@ -93,9 +93,7 @@ class PairsLessZeros(Pairs):
             difference = arith.subi(bits(codes, integer(8)), zeros[2 * half + odd])
             less[half, odd] = bits(difference, integer(16))
         table = self._table([float(each if each < 16 else each - 32) for each in range(32)])
-        return [
-            self._looked_up(table, less[each // _WAYS, each % 2], 8 if each % _WAYS > 1 else 0) for each in part
-        ]
+        return [self._looked_up(table, less[each // _WAYS, each % 2], 8 if each % _WAYS > 1 else 0) for each in part]
 
     def zeros(self, read: Read, stored: DType) -> list[ir.Value]:
         """As the protocol says."""
@@ -114,7 +112,9 @@ def more(zeros: ir.Value, codes: Codes) -> ir.Value:
     return arith.addi(zeros, numbers(integer(8), [8] * count)) if codes.signed else zeros
 
 
-def multiplier(codes: Codes, stored: DType, multiplied: DType, target: Target, lanes: int, registers: int) -> Multiplier:
+def multiplier(
+    codes: Codes, stored: DType, multiplied: DType, target: Target, lanes: int, registers: int
+) -> Multiplier:
     """How rows of codes are multiplied by elements of type `multiplied` best."""
     if codes.bits == 8:
         return Bytes(codes, stored, lanes, registers)

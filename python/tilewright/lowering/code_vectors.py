@@ -138,9 +138,7 @@ class Words:
     def for_zeros(self, zeros: Sequence[ir.Value]) -> list[ir.Value]:
         """What is subtracted for zero points in the order of the sums."""
         f32 = ir.F32Type.get()
-        return [
-            arith.addf(each, numbers(f32, [self._beside(way)] * self._lanes)) for way, each in enumerate(zeros)
-        ]
+        return [arith.addf(each, numbers(f32, [self._beside(way)] * self._lanes)) for way, each in enumerate(zeros)]
 
     def zeros(self, read: Read, stored: DType) -> list[ir.Value]:
         """As the protocol says."""

@@ -54,9 +54,7 @@ def expand(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Block
     """Replaces the marked product, and the prologue that makes its B, by loops as `schedules.scaled_sums` says."""
     product = block_products.marked(function, MARK)[0]
     a, made, c = list(product.operands)
-    prologue = next(
-        use.owner.operation for use in made.uses if OWN_BATCH in use.owner.operation.attributes
-    )
+    prologue = next(use.owner.operation for use in made.uses if OWN_BATCH in use.owner.operation.attributes)
     codes, *further = list(prologue.operands)[:-1]
     fill = block_products.fill_of(c, function)
     with function.context, function.location:
@@ -64,7 +62,12 @@ def expand(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Block
             if spec.b_transposed:
                 AlongK(spec, target, sizes, a, codes, further, c, fresh=fill is not None).write()
             else:
-                _write(partial(_Product, spec, sizes, a, codes, further, c, fill is not None, target), spec, target, further)
+                _write(
+                    partial(_Product, spec, sizes, a, codes, further, c, fill is not None, target),
+                    spec,
+                    target,
+                    further,
+                )
         for op in (product, prologue, definition(made), fill):
             if op is not None:
                 op.erase()

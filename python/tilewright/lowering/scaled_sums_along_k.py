@@ -60,13 +60,13 @@ class AlongK:
     def _columns(self, j: ir.Value, rows: range) -> None:
         """Computes some rows of the columns that the streams are at."""
         spec, block = self._spec, self._by.block
-        totals = [zero(fixed(self._lanes, self._f32))] * (len(rows) * self._streams)
+        totals: list[ir.Value] = [zero(fixed(self._lanes, self._f32))] * (len(rows) * self._streams)
         for inside, start, end in pieces(spec.k, block):
             assert isinstance(start, int)
             if inside:
                 with loop(start, end, block, totals) as (k, carried, over):
                     scf.yield_(self._block(j, k, rows, list(carried), inside=True))
-                totals = list(over.results)
+                totals = [*over.results]
             else:
                 totals = self._block(j, start, rows, totals, inside=False)
         for place, total in enumerate(totals):
@@ -92,14 +92,15 @@ class AlongK:
         found = as_floats(vector.from_elements(fixed(1, value.type), [value]), self._spec.further[operand].type)
         return vector.extract(found, [], [0])
 
-    def _block(
-        self, j: ir.Value, k: Index, rows: range, totals: list[ir.Value], *, inside: bool
-    ) -> list[ir.Value]:
+    def _block(self, j: ir.Value, k: Index, rows: range, totals: list[ir.Value], *, inside: bool) -> list[ir.Value]:
         """The totals and the products of a block of codes of each stream by some rows."""
         streams = self._streams
         chains = max(1, _CHAINS // len(totals))
-        elements = [self._elements(q, j, k, inside=inside) for q in range(streams)]
-        for part in self._alike():
+        used = self._by.registers
+        if not inside and self._by.in_order:  # Beyond K there are no groups.
+            used = -(-(self._spec.k % self._by.block) // self._lanes)
+        elements = [self._elements(q, j, k, used, inside=inside) for q in range(streams)]
+        for part in self._alike(used):
             sums: list[list[ir.Value | None]] = [[None] * chains for _ in totals]
             for number, register in enumerate(part):
                 for i, row in enumerate(rows):
@@ -119,13 +120,13 @@ class AlongK:
                     totals[i * streams + q] = added
         return totals
 
-    def _alike(self) -> list[range]:
-        """The registers of a block, in parts that have the same scales."""
-        count, group = self._by.registers, self._how.group
-        size = max(1, min(count, group // self._lanes)) if group and self._by.in_order else count
-        return [range(start, start + size) for start in range(0, count, size)]
+    def _alike(self, used: int) -> list[range]:
+        """The registers of a block that are used, in parts that have the same scales."""
+        group = self._how.group
+        size = max(1, min(used, group // self._lanes)) if group and self._by.in_order else used
+        return [range(start, min(start + size, used)) for start in range(0, used, size)]
 
-    def _elements(self, q: int, j: ir.Value, k: Index, *, inside: bool) -> list[Sequence[ir.Value]]:
+    def _elements(self, q: int, j: ir.Value, k: Index, used: int, *, inside: bool) -> list[Sequence[ir.Value]]:
         """What stands for the codes of a column."""
         column = self._column(q, j)
 
@@ -138,7 +139,7 @@ class AlongK:
             at = [self._group(k, 0), column] if self._how.group else [column]
             return self._by.elements(of_column, memref.load(self._zero_points, [value_of(each) for each in at]))
         of = partial(self._of_lanes, self._zero_points, 1, q, j, k)
-        return self._by.elements(of_column, [of(register) for register in range(self._by.registers)])
+        return self._by.elements(of_column, [of(min(register, used - 1)) for register in range(self._by.registers)])
 
     def _scales(self, q: int, j: ir.Value, k: Index, register: int) -> ir.Value:
         return self._of_lanes(self._scale, 0, q, j, k, register)
@@ -161,9 +162,7 @@ class AlongK:
             return vector.broadcast(kind, self._number(memref.load(matrix, [value_of(first), column]), operand))
         count = spread // group
         whole = -(-self._spec.k // group) % count == 0
-        some = as_floats(
-            read(matrix, [first, column], count, inside=whole, along=0), self._spec.further[operand].type
-        )
+        some = as_floats(read(matrix, [first, column], count, inside=whole, along=0), self._spec.further[operand].type)
         return vector.shuffle(some, some, [lane * count // lanes for lane in range(lanes)])
 
     def _copy(self) -> None:
@@ -179,4 +178,3 @@ class AlongK:
                         if not self._fresh:
                             value = arith.addf(value, read(self._c, at, lanes, inside=inside))
                         write(value, self._c, at, inside=inside)
-
