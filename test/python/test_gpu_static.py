@@ -83,6 +83,17 @@ def test_every_strategy_does_the_types_that_it_is_for() -> None:
     assert {name.split(",")[0] for name, each in done.items() if "mma_sync" in each} >= {*tensor, "f64", "u8"}
 
 
+def test_tensor_memory_is_for_all_types_that_tensor_cores_multiply() -> None:
+    row = card("sm_100a")
+    assert row is not None
+    done = {
+        name.split(",")[0]
+        for name in static_gpu.types()
+        if "tensor_memory" in {cell.strategy for cell in static_gpu.cells(row, name, static_gpu.SHAPE)}
+    }
+    assert done == {"bf16", "f16", "tf32", "i8", "u8", "f8E4M3FN", "f8E5M2"}
+
+
 def test_a_table(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "cells.json"
     options = ("--dtype", "bf16", "--shape", "65x48x40", "--json", file)
