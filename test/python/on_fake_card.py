@@ -161,7 +161,9 @@ def numpy_arrays_by_copies() -> None:
 
 @case
 def kernels_behind_one_another() -> None:
-    spec = tw.MatmulSpec(m=5, n=7, k=16, a="bf16", prologue_a=(tw.gather_rows(9),), epilogue=(tw.softmax(), tw.scale_by("m")))
+    spec = tw.MatmulSpec(
+        m=5, n=7, k=16, a="bf16", prologue_a=(tw.gather_rows(9),), epilogue=(tw.softmax(), tw.scale_by("m"))
+    )
     kernel = gpu.compile(spec, SM_90A)
     DRIVER.runs(kernel)
     operands = operands_of(spec)

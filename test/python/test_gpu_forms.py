@@ -33,8 +33,8 @@ CASES: list[tuple[Any, str, dict[str, Any]]] = [
     (SM_80, "mma_sync", {"m": 70, "n": 24, "k": 128, "a": "bf16", "prologue_a": (tw.gather_rows(50, "i64"),)}),
     (SM_80, "mma_sync", {**ODD, "a": "bf16", "prologue_a": (tw.gather_rows(5), tw.scale_by(""), tw.cast("bf16"))}),
     (SM_80, "simt", {**ODD, "prologue_a": (tw.gather_rows(9), tw.scale_by("m"), tw.exp()), "prologue_b": (tw.scale_by("k"),)}),
-    (GFX1100, "matrix_cores", {**ODD, "a": "i4", "k": 54, "b": "bf16", "layout": "nt", "prologue_a": (tw.gather_rows(9), tw.dequantize("m")),
-                               "epilogue": (tw.glu(),)}),
+    (GFX1100, "matrix_cores", {**ODD, "a": "i4", "k": 54, "b": "bf16", "layout": "nt",
+                               "prologue_a": (tw.gather_rows(9), tw.dequantize("m")), "epilogue": (tw.glu(),)}),
     (SM_90A, "warpgroup", {"m": 66, "n": 72, "k": 64, "a": "bf16", "c": "bf16",
                            "epilogue": (tw.bias(), tw.softmax(), tw.scale_by("m"), tw.residual("mn", "bf16"))}),
     (SM_80, "simt", {**ODD, "batch": (2, 3), "a_batch": (3,), "epilogue": (tw.softmax(), tw.residual())}),
@@ -52,11 +52,12 @@ def test_numbers(target: Any, strategy: str, fields: dict[str, Any]) -> None:
 
 
 def test_the_best_strategy_that_fuses_it_is_taken() -> None:
-    for fields, chosen in (
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"epilogue": (tw.glu(),)}, "mma_sync"),
         ({"prologue_a": (tw.gather_rows(9),)}, "mma_sync"),
         ({"epilogue": (tw.softmax(),)}, "tensor_memory"),
-    ):
+    )
+    for fields, chosen in cases:
         spec = tw.MatmulSpec(m=None, n=8, k=8, a="bf16", **fields)
         assert gpu.compile(spec, SM_100A).metadata.schedule == chosen
 

@@ -49,9 +49,7 @@ def element_after(spec: MatmulSpec, part: ir.Value, operands: Sequence[ir.Value]
     chain = spec.chain
     result = elementwise.apply(chain, part, operands, chain.entries[position(spec) + 1 :])
     wide = chain.wide(chain.result)
-    return elementwise.converted(
-        elementwise.widened(result, chain.result, wide), wide, spec.c_type.name, chain.compute
-    )
+    return elementwise.converted(elementwise.widened(result, chain.result, wide), wide, spec.c_type.name, chain.compute)
 
 
 class _Rows:

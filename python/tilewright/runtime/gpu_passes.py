@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Pass:
 
     form: GpuStages
     spec: Problem
-    arrays: Sequence[Array]
+    arrays: Sequence[Any]
 
 
 def passes(
