@@ -58,6 +58,8 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     # Rows of boxes of C that are no longer than 64 bytes, or 16.
     ({"m": 70, "n": 170, "k": 40, "a": "bf16", "c": "f8E4M3FN"}, {"bm": 64, "bn": 192, "consumers": 1, "stages": 2}),
     ({"m": 13, "n": 70, "k": 40, "a": "bf16", "c": "f8E4M3FN"}, {}),
+    # Boxes of A are wider than the 8 rows of a tile.
+    ({"m": 3, "n": 40, "k": 200, "a": "f16", "layout": "tt"}, {}),
 ]  # fmt: skip
 
 

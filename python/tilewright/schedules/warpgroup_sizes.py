@@ -52,7 +52,7 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Warp
     if not _SHAPE & set(given):
         chosen |= _shape(spec, target, chosen)
     chosen |= given
-    rows, columns = chosen.get("bm", _ROWS), chosen["bn"]
+    rows, columns = _rows_of_a(spec, chosen.get("bm", _ROWS)), chosen["bn"]
     chosen.setdefault("stages", _stages((rows + columns) * chosen["bk"] * stored.bits // 8, chosen.get("consumers", 2)))
     made = with_sizes(WarpGroupTile, chosen)
     check(spec, target, made)
@@ -121,7 +121,7 @@ def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Itera
         consumers = min(2, down // ROWS)
         if down // consumers * across > most:
             continue
-        slot, bk = (bm + bn) * ROW_BYTES, usual["bk"]
+        slot, bk = (_rows_of_a(spec, bm) + bn) * ROW_BYTES, usual["bk"]
         if not usual["promote"] and _stages(2 * slot, consumers) >= _MANY_STAGES:
             slot, bk = 2 * slot, 2 * bk
         shape: Any = {"bm": bm, "bn": bn, "bk": bk, "consumers": consumers, "swapped": bool(swapped)}
@@ -147,6 +147,12 @@ def _work(spec: MatmulSpec) -> Work | None:
         return None
     m, n, k, *batch = known
     return Work(m, n, k, prod(batch), spec.a_stored.bits // 8, -(-spec.c_type.bits // 8))
+
+
+def _rows_of_a(spec: MatmulSpec, rows: int) -> int:
+    """Rows of a tile of A in shared memory: where neighbours lie along M, boxes are 128 bytes of them wide."""
+    box = ROW_BYTES * 8 // spec.a_stored.bits
+    return -(-rows // box) * box if spec.transposed[0] else rows
 
 
 def _stages(slot: int, consumers: int) -> int:
