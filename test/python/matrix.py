@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -313,10 +313,11 @@ def _other(chance: random.Random, drawn: Drawn) -> tuple[int, ...]:
 
 def run(case: Case, on: Runner, spent: Counter[str]) -> None:
     """Compiles a case, calls it, and checks each element of the result and each byte around the operands."""
+    spec = case.spec if on.packs else replace(case.spec, b_packed=False)
     with _timed(spent, "compile"):
-        kernel = on.compile(case.spec, case.options)
+        kernel = on.compile(spec, case.options)
     for extents in case.calls:
-        _call(kernel, case.spec.at(*extents), case, on, spent)
+        _call(kernel, spec.at(*extents), case, on, spent)
 
 
 def _call(kernel: tw.Kernel, spec: tw.MatmulSpec, case: Case, on: Runner, spent: Counter[str]) -> None:

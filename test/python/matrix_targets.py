@@ -46,11 +46,13 @@ class Runner:
         name: What it is called on the command line.
         compile: Makes a kernel of a spec and of the options of `tilewright.compile`.
         refuses: Whether some specs are not supported there, which `tilewright.SpecError` says.
+        packs: Whether B can be packed ahead of time.
     """
 
     name: str
     compile: Callable[[tw.MatmulSpec, Mapping[str, Any]], Any]
     refuses: bool = False
+    packs: bool = True
 
 
 HOST = Runner("host", lambda spec, options: tw.compile(spec, cache=False, **options))
@@ -68,7 +70,9 @@ def runner(name: str) -> Runner:
         # The strategies, sizes and threads of cases are a processor's.
         device = None if name == "vulkan" else "emulated"
         target = name.removeprefix("gpu:")
-        return Runner(name, lambda spec, _: tw.compile(spec, target=target, cache=False, device=device), refuses=True)
+        return Runner(
+            name, lambda spec, _: tw.compile(spec, target=target, cache=False, device=device), refuses=True, packs=False
+        )
     if name.startswith("qemu:"):
         level = name.removeprefix("qemu:")
         return Runner(name, _fixed(tw.targets.get(level), Emulator(str(QEMU_X86), ("-cpu", X86[level]), exact=False)))

@@ -62,6 +62,17 @@ def test_the_best_strategy_that_fuses_it_is_taken() -> None:
         assert gpu.compile(spec, SM_100A).metadata.schedule == chosen
 
 
+def test_both_products_of_a_unit_are_summed_in_one_loop() -> None:
+    kernel = gpu.compile(tw.MatmulSpec(m=None, n=None, k=None, a="bf16", epilogue=(tw.glu(),)), SM_80)
+    assert kernel.asm["scheduled"].count("vector.contract") == 2
+    assert kernel.asm["scheduled"].count("scf.for ") == 1
+
+
+def test_rows_of_a_table_are_copied_ahead_of_time() -> None:
+    kernel = gpu.compile(tw.MatmulSpec(m=None, n=None, k=None, a="bf16", prologue_a=(tw.gather_rows(9),)), SM_80)
+    assert "cp.async.cg.shared.global" in kernel.asm["ptx"]
+
+
 def test_one_kernel_serves_every_size() -> None:
     fields: dict[str, Any] = {"prologue_a": (tw.gather_rows(7),), "epilogue": (tw.glu(), tw.row_sum())}
     kernel = gpu.compile(tw.MatmulSpec(m=None, n=40, k=None, **fields), SM_80)
