@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import asdict, fields
 from itertools import zip_longest
@@ -86,13 +87,29 @@ def _compiled(
             yield from filter(None, [_tried(folder, kernel, exact)])
             done += 1
         return
-    # Not forked: MLIR's threads are not.
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        under_way = {pool.submit(_tried, folder, kernel, exact): kernel for kernel, exact in wanted}
-        for future in as_completed(under_way):
-            done += 1
-            progress(done, total, under_way[future].key)
-            yield from filter(None, [future.result()])
+    for kernel, line in _in_processes(folder, wanted):
+        done += 1
+        progress(done, total, kernel.key)
+        yield from filter(None, [line])
+
+
+def _in_processes(folder: Path, wanted: Sequence[tuple[Kernel, bool]]) -> Iterator[tuple[Kernel, str]]:
+    """Each kernel as it is ready, and a line if it is not; one that ends its process does not keep the others."""
+    left, workers = list(wanted), os.cpu_count() or 1
+    while left:
+        ready = set[Kernel]()
+        # Not forked: MLIR's threads are not.
+        with suppress(BrokenProcessPool), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            under_way = {pool.submit(_tried, folder, kernel, exact): kernel for kernel, exact in left}
+            for future in as_completed(under_way):
+                line = future.result()
+                ready.add(under_way[future])
+                yield under_way[future], line
+        left = [each for each in left if each[0] not in ready]
+        if left and workers == 1:  # They are taken in turn: it is the first one.
+            yield left[0][0], f"{left[0][0].key}: the compiler's process ended"
+            left = left[1:]
+        workers = 1
 
 
 def _tried(folder: Path, kernel: Kernel, exact: bool) -> str:
@@ -187,7 +204,10 @@ def read_expected(folder: Path, kernel: Kernel) -> np.ndarray[Any, Any]:
 def described(form: GpuStages) -> dict[str, Any]:
     """What a launch of a form takes, as JSON."""
     sizes = {name: getattr(form.sizes, name) for name in _SIZES if hasattr(form.sizes, name)}
-    boxes = [{"operand": each.operand, "shape": list(each.shape), "swizzle": each.swizzle} for each in form.boxes]
+    boxes = [
+        {"operand": each.operand, "shape": list(each.shape), "swizzle": each.swizzle, "atom": each.atom}
+        for each in form.boxes
+    ]
     return {"sizes": sizes, "boxes": boxes, "shared_bytes": form.shared_bytes}
 
 
