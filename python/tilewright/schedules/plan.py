@@ -110,7 +110,7 @@ class Plan:
                 raise ScheduleError(e.what, where=e.where, expected="a transform module") from None
         if self.parameters is None:
             return None
-        strategy = self.strategy or select.strategy(self.name)
+        strategy: Callable[..., ir.Module] = self.strategy or select.strategy(self.name)
         try:
             with context:
                 module = strategy(spec, target, self.parameters)
@@ -141,7 +141,7 @@ class Plan:
         return asdict(self.parameters) if self.parameters else {}
 
 
-def _users_line(error: BaseException, strategy: select.Strategy) -> tuple[str | None, int | None]:
+def _users_line(error: BaseException, strategy: Callable[..., ir.Module]) -> tuple[str | None, int | None]:
     """The innermost line that is not ours among those that led to `error`; otherwise where `strategy` is defined."""
     frames = traceback.extract_tb(error.__traceback__)
     for frame in reversed(frames):

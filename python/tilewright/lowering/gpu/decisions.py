@@ -125,7 +125,12 @@ def of(function: ir.Operation, batch: int) -> Decisions:
 
 def _said(decision: ir.Attribute) -> dict[str, Any]:
     """What an attribute says, by name."""
-    return {each.name: each.attr.value for each in _tilewright.decision(decision)}
+    found = {}
+    for each in _tilewright.decision(decision):
+        held = each.attr
+        assert isinstance(held, ir.IntegerAttr | ir.BoolAttr | ir.StringAttr), "there are no others"
+        found[each.name] = held.value
+    return found
 
 
 def _ops(loop: ir.Operation, name: str) -> list[ir.Operation]:
