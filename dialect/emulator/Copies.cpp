@@ -54,7 +54,9 @@ void waitAll(Thread &thread, const Operation &) {
 
 // Boxes of tensors.
 
-uint64_t swizzled(uint64_t address, uint32_t swizzle) {
+uint64_t swizzled(uint64_t address, uint32_t swizzle, uint32_t atom) {
+  if (atom == 32) // Of 128 bytes: four rows are a pattern.
+    return address ^ (((address >> 7) & 3) << 5);
   uint64_t mask = swizzle == 128 ? 7 : swizzle == 64 ? 3 : swizzle == 32 ? 1 : 0;
   return address ^ (((address >> 7) & mask) << 4);
 }
@@ -89,7 +91,7 @@ uint64_t boxBytes(const TensorMap &map) {
 
 /// The element in shared memory that is `where` bytes into a box at `box`.
 std::byte *element(std::byte *box, uint64_t where, const TensorMap &map) {
-  return reinterpret_cast<std::byte *>(swizzled(reinterpret_cast<uintptr_t>(box) + where, map.swizzle));
+  return reinterpret_cast<std::byte *>(swizzled(reinterpret_cast<uintptr_t>(box) + where, map.swizzle, map.atom));
 }
 
 /// The axes of a tensor operation, from the 2 of "...tile.2d".

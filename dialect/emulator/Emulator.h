@@ -25,6 +25,7 @@ struct TensorMap {
   uint32_t box[5];
   uint32_t rank, elementBytes;
   uint32_t swizzle; // 0, 32, 64 or 128 bytes.
+  uint32_t atom;    // How many it moves at once: 16, or 32.
 };
 
 /// What a kernel holds for a tensor map, in place of the 128 bytes of the driver.

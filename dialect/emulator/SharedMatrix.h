@@ -16,18 +16,22 @@ struct SharedMatrix {
   size_t start, leading, stride;
   unsigned pitch, bytes;
   bool transposed;
+  bool wide = false; // Whether the swizzle moves 32 bytes at once: four rows are then a tile.
 
   /// Offset in shared memory of element k of row (or column, of B) `index`.
   size_t offset(unsigned index, unsigned k) const {
     size_t at;
     if (transposed) { // Rows of the pitch are along the index; eight of them, along k, are a tile.
       size_t across = pitch / bytes;
-      at = index / across * leading + k / 8 * stride + k % 8 * pitch + index % across * bytes;
+      unsigned rows = wide ? 4 : 8;
+      at = index / across * leading + k / rows * stride + k % rows * pitch + index % across * bytes;
     } else {
       at = index / 8 * stride + index % 8 * pitch +
            (pitch == 16 ? k * bytes / 16 * leading + k * bytes % 16 : k * bytes);
     }
     at += start;
+    if (wide)
+      return at ^ (((at >> 7) & 3) << 5);
     return at ^ (((at >> 7) & (pitch / 16 - 1)) << 4);
   }
 };

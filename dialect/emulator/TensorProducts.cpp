@@ -110,8 +110,6 @@ Shape shapeOf(unsigned kind, unsigned descriptor) {
     throw wrong("has another number of rows than the 128 that the emulator knows");
   if (shape.n < 16 || shape.n > 256 || shape.n % 16)
     throw wrong("has " + std::to_string(shape.n) + " columns; expected a multiple of 16 up to 256");
-  if (shape.a->bits == 32 && (shape.aAcross || shape.bAcross))
-    throw wrong("has elements of 32 bits across K, which the emulator does not know");
   return shape;
 }
 
@@ -123,9 +121,13 @@ SharedMatrix matrixOf(uint64_t descriptor, const Element &element, bool across) 
     throw Failure(
         "the descriptor of a matrix for tcgen05.mma has no 1 at bits 46 to 48, or other bits that it must not, or "
         "the emulator does not know");
-  if (swizzle % 2 || swizzle > 6 || (across && !swizzle))
-    throw Failure("the emulator does not know a swizzle of the descriptor of a matrix for tcgen05.mma");
-  return {field(0), field(16), field(32), swizzle ? 256U >> swizzle / 2 : 16, element.bits / 8, across};
+  bool isWide = swizzle == 1; // Which is for elements of 32 bits across K, and these need it.
+  if (isWide != (across && element.bits == 32) || (swizzle % 2 && !isWide) || swizzle > 6 || (across && !swizzle))
+    throw Failure(
+        "the descriptor of a matrix for tcgen05.mma has a swizzle that does not go with its elements, or that "
+        "the emulator does not know");
+  unsigned pitch = isWide ? 128 : swizzle ? 256U >> swizzle / 2 : 16;
+  return {field(0), field(16), field(32), pitch, element.bits / 8, across, isWide};
 }
 
 void multiply(Thread &thread, const Operation &operation) {

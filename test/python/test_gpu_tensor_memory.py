@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     ({"m": 100, "n": 96, "k": 300, "a": "i8"}, SMALL),
     ({"m": 65, "n": 64, "k": 128, "a": "u8", "b": "i8", "layout": "tt", "epilogue": (tw.dequantize(0.25),)}, SMALL),
     ({"m": 70, "n": 40, "k": 50, "a": "f32", "tf32": True, "layout": "nt"}, SMALL),
+    ({"m": 136, "n": 72, "k": 52, "a": "f32", "tf32": True, "layout": "tn"}, {**SMALL, "cluster": 2}),
     ({"m": 70, "n": 48, "k": 300, "a": "f8E4M3FN", "layout": "tn", "c": "bf16"}, {**SMALL, "bn": 48}),
     ({"m": 70, "n": 40, "k": 150, "a": "f8E5M2", "b": "f8E4M3FN", "layout": "nt"}, SMALL),
     ({"m": 40, "n": 72, "k": 72, "a": "bf16", "batch": (2, 3), "c": "bf16"}, {**SMALL, "stages": 2}),
@@ -88,15 +90,21 @@ def test_sizes_follow_the_shape() -> None:
 
 
 def test_what_instructions_do_not_take_is_for_another_strategy() -> None:
-    for spec in (
-        tw.MatmulSpec(m=64, n=64, k=64, a="f32", tf32=True),
-        tw.MatmulSpec(m=64, n=64, k=64, a="bf16", deterministic=True),
-    ):
-        assert gpu.compile(spec, SM_100A).metadata.schedule == "mma_sync"
-        with pytest.raises(ScheduleError, match="mma_sync"):
-            gpu.compile(spec, SM_100A, "tensor_memory")
+    spec = tw.MatmulSpec(m=64, n=64, k=64, a="bf16", deterministic=True)
+    assert gpu.compile(spec, SM_100A).metadata.schedule == "mma_sync"
+    with pytest.raises(ScheduleError, match="mma_sync"):
+        gpu.compile(spec, SM_100A, "tensor_memory")
     with pytest.raises(ScheduleError, match="warpgroup"):
         gpu.compile(tw.MatmulSpec(m=64, n=64, k=64, a="bf16"), SM_90A, "tensor_memory")
+
+
+def test_another_swizzle_gives_wrong_numbers() -> None:
+    spec = tw.MatmulSpec(m=128, n=64, k=64, a="f32", tf32=True)
+    kernel = gpu.compile(spec, EMULATED, "tensor_memory", SMALL)
+    check(kernel, spec)
+    kernel._stages.boxes = tuple(replace(box, atom=16) for box in kernel._stages.boxes)
+    with pytest.raises(AssertionError):
+        check(kernel, spec)
 
 
 BUSY = (tw.bias("n"), tw.gelu(), tw.residual("mn"))
@@ -104,7 +112,7 @@ SASS: list[tuple[dict[str, Any], dict[str, int], dict[str, int]]] = [
     ({"a": "bf16"}, {"bn": 256}, {"UTCHMMA": 4, "UTMALDG": 5, "LDTM": 2, "UTMASTG": 2}),
     ({"a": "f16", "c": "f16"}, {"bn": 256, "cluster": 2}, {"UTCHMMA": 4, "LDTM": 4, "UTMASTG": 2, "STSM": 8}),
     ({"a": "bf16", "c": "bf16"}, {"bm": 64, "bn": 128, "swapped": 1}, {"UTCHMMA": 4, "UTMASTG": 2, "STSM": 8}),
-    ({"a": "f32", "tf32": True, "layout": "nt"}, {}, {"UTCHMMA": 4}),
+    ({"a": "f32", "tf32": True}, {}, {"UTCHMMA": 4}),
     ({"a": "f8E4M3FN", "c": "bf16"}, {}, {"UTCQMMA": 4}),
     ({"a": "i8", "epilogue": ()}, {}, {"UTCIMMA": 4}),
 ]  # fmt: skip

@@ -65,7 +65,10 @@ class GpuStages:
 
 def as_json(stages: GpuStages, texts: Collection[str]) -> dict[str, Any]:
     """All of the kernels of a call but the code of the first one, with those of the stages' texts that are named."""
-    boxes = [{"operand": each.operand, "shape": list(each.shape), "swizzle": each.swizzle} for each in stages.boxes]
+    boxes = [
+        {"operand": each.operand, "shape": list(each.shape), "swizzle": each.swizzle, "atom": each.atom}
+        for each in stages.boxes
+    ]
     behind = stages.rows
     return {
         "schedule": stages.strategy,

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 _ENTRY = "matmul"
 _MAP_BYTES = 128
 """Of a tensor map, which also fulfils its alignment to 64. Source: CUDA Driver API, CUtensorMap."""
-_SWIZZLES: Mapping[int, str] = MappingProxyType({0: "NONE", 32: "32B", 64: "64B", 128: "128B"})
-"""The driver's names of swizzles, by their bytes."""
+_SWIZZLES: Mapping[tuple[int, int], str] = MappingProxyType(
+    {(0, 16): "NONE", (32, 16): "32B", (64, 16): "64B", (128, 16): "128B", (128, 32): "128B_ATOM_32B"}
+)
+"""The driver's names of swizzles, by the bytes of their pattern, and those that it moves at once."""
 _MAP_TYPES: Mapping[int, str] = MappingProxyType({1: "UINT8", 2: "UINT16", 4: "UINT32", 8: "UINT64"})
 """The driver's names of elements as tensor maps copy them, by their bytes: as they are."""
 
@@ -272,7 +274,7 @@ class Loaded:
             *((ctypes.c_uint64 * len(shape))(*reversed(shape)), (ctypes.c_uint64 * len(shape))(*strides[-2::-1])),
             *((ctypes.c_uint32 * len(shape))(*reversed(box.shape)), (ctypes.c_uint32 * len(shape))(*[1] * len(shape))),
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_SWIZZLES[box.swizzle]}"),
+            getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_SWIZZLES[box.swizzle, box.atom]}"),
             # The next step's 128 bytes of a row, or the next box's, come into the L2 cache together with those of this one.
             driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
             driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,

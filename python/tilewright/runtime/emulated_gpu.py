@@ -44,6 +44,7 @@ class _TensorMap(ctypes.Structure):
         ("rank", ctypes.c_uint32),
         ("element_bytes", ctypes.c_uint32),
         ("swizzle", ctypes.c_uint32),
+        ("atom", ctypes.c_uint32),
     )
 
 
@@ -59,6 +60,7 @@ class TensorMap:
         array: The tensor, the innermost axis last, whose elements are adjacent.
         box: The extents of a box, in the order of the array's.
         swizzle: Bytes of the swizzle pattern: 0, 32, 64 or 128.
+        atom: Bytes that it moves at once: 16, or 32 of a pattern of 128.
         writable: Whether stores go to it.
         by_value: Whether the map lies among the kernel's parameters; otherwise the parameter is its address.
     """
@@ -66,6 +68,7 @@ class TensorMap:
     array: np.ndarray[Any, Any]
     box: tuple[int, ...]
     swizzle: int = 0
+    atom: int = 16
     writable: bool = False
     by_value: bool = False
 
@@ -86,8 +89,10 @@ class TensorMap:
                 where="TensorMap",
                 expected="adjacent elements, rows 16 bytes apart or a multiple of so many, from such an address on",
             )
-        if self.swizzle not in (0, 32, 64, 128):
-            raise EmulationError(f"swizzle {self.swizzle}", where="TensorMap", expected="0, 32, 64 or 128 bytes")
+        if self.swizzle not in (0, 32, 64, 128) or self.atom not in ((16, 32) if self.swizzle == 128 else (16,)):
+            raise EmulationError(
+                f"swizzle {self.swizzle}, {self.atom} at once", where="TensorMap", expected="0, 32, 64 or 128 bytes"
+            )
         if not all(1 <= extent <= 256 for extent in self.box):
             raise EmulationError(f"box {self.box}", where="TensorMap", expected="extents from 1 to 256")
         inner = self.box[-1] * array.itemsize
@@ -111,6 +116,7 @@ class TensorMap:
             array.ndim,
             array.itemsize,
             self.swizzle,
+            self.atom,
         )
 
 

@@ -87,20 +87,28 @@ def _compiled(
             yield from filter(None, [_tried(folder, kernel, exact)])
             done += 1
         return
-    for kernel, line in _in_processes(folder, wanted):
+    for kernel, line in in_processes(folder, wanted, _tried):
         done += 1
         progress(done, total, kernel.key)
         yield from filter(None, [line])
 
 
-def _in_processes(folder: Path, wanted: Sequence[tuple[Kernel, bool]]) -> Iterator[tuple[Kernel, str]]:
-    """Each kernel as it is ready, and a line if it is not; one that ends its process does not keep the others."""
+def in_processes(
+    folder: Path, wanted: Sequence[tuple[Kernel, bool]], work: Callable[[Path, Kernel, bool], str]
+) -> Iterator[tuple[Kernel, str]]:
+    """Each kernel as it is ready, and a line if it is not; one that ends its process does not keep the others.
+
+    Args:
+        folder: The bundle's.
+        wanted: Kernels, and whether the emulator's result is wanted.
+        work: Makes one, in a process of its own; gives a line where it cannot.
+    """
     left, workers = list(wanted), os.cpu_count() or 1
     while left:
         ready = set[Kernel]()
         # Not forked: MLIR's threads are not.
         with suppress(BrokenProcessPool), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            under_way = {pool.submit(_tried, folder, kernel, exact): kernel for kernel, exact in left}
+            under_way = {pool.submit(work, folder, kernel, exact): kernel for kernel, exact in left}
             for future in as_completed(under_way):
                 line = future.result()
                 ready.add(under_way[future])

@@ -15,6 +15,8 @@ from tilewright.schedules.warpgroup import ROW_BYTES
 
 _SWIZZLED_ROWS = 8
 """Rows after which the pattern of a swizzle repeats."""
+_ATOM, WIDE_ATOM = 16, 32
+"""Bytes that a swizzle moves at once, and those of elements of 32 bits that lie across K, of which half as many rows are a pattern."""
 ROW_TILE_BYTES = _SWIZZLED_ROWS * ROW_BYTES
 """Bytes of so many rows: how far apart those are that follow, in descriptors of matrices."""
 
@@ -27,11 +29,13 @@ class Box:
         operand: Its number among the arrays of a call: the result is the last one.
         shape: Elements of a box, in the order of the array's axes: one of each axis of a batch.
         swizzle: Bytes of the pattern in which its rows are swizzled in shared memory; 0 for none.
+        atom: Bytes that the pattern moves at once.
     """
 
     operand: int
     shape: tuple[int, ...]
     swizzle: int
+    atom: int = _ATOM
 
     def of_rank(self, axes: int) -> Box:
         """The box for an array of so many axes, of which those of a batch come first."""
@@ -62,7 +66,12 @@ class BoxedTile:
 
     def box(self, axes: int) -> Box:
         """What is copied at once, of an operand of so many axes."""
-        return Box(self.operand, (self.outer // self.parts, self.inner), ROW_BYTES).of_rank(axes)
+        return Box(self.operand, (self.outer // self.parts, self.inner), ROW_BYTES, self.atom).of_rank(axes)
+
+    @property
+    def atom(self) -> int:
+        """Bytes that its swizzle moves at once."""
+        return _ATOM if self.along_k or self.bits < 32 else WIDE_ATOM
 
     @property
     def box_bytes(self) -> int:

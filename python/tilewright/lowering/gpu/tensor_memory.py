@@ -17,18 +17,11 @@ from tilewright.targets.gpu import GpuTarget
 
 
 def does(spec: MatmulSpec, target: GpuTarget) -> bool:
-    """Elements of 8 and 16 bits in every layout, of 32 where they lie along K, all as they are stored."""
+    """Elements of 8 and 16 bits, and of 32 that may be shortened, in every layout, all as they are stored."""
     types = _types(spec, target)
     # Rows that are not aligned take another strategy, whose sums are of another order.
-    if (
-        types is None
-        or spec.products > 1
-        or spec.gathers
-        or spec.deterministic
-        or len(spec.batch_axes) > MOST_BATCH_AXES
-    ):
-        return False
-    return spec.layout == "nt" or all(TYPES[name].across for name in types)
+    other = spec.products > 1 or spec.gathers or spec.deterministic
+    return types is not None and not other and len(spec.batch_axes) <= MOST_BATCH_AXES
 
 
 def share(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tilewright.lowering.gpu import shared
-from tilewright.lowering.gpu.boxes import ROW_TILE_BYTES, BoxedTile
+from tilewright.lowering.gpu.boxes import ROW_TILE_BYTES, WIDE_ATOM, BoxedTile
 from tilewright.lowering.gpu.index import Index, add, multiply, value
 from tilewright.lowering.gpu.tensor_sums import TensorMemory
 from tilewright.mlir import ir
@@ -24,8 +24,8 @@ _DEPTH_BYTES = 32
 _ADDRESS_UNIT = 16
 """Bytes that addresses and strides in descriptors count."""
 _ADDRESS_BITS = 0x3FFFF
-_SWIZZLE_128 = 2
-"""A descriptor's number for rows of 128 bytes that are swizzled."""
+_SWIZZLE_128, _SWIZZLE_128_WIDE = 2, 1
+"""A descriptor's numbers for rows of 128 bytes that are swizzled, 16 bytes at once, or 32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +35,17 @@ class TensorType:
     Attributes:
         kind: PTX's kind of the instructions.
         number: The type's number in descriptors of instructions of that kind.
-        across: Whether its elements may lie across K.
     """
 
     kind: str
     number: int
-    across: bool = True
 
 
 TYPES: Mapping[str, TensorType] = MappingProxyType(
     {
         "f16": TensorType("f16", 0),
         "bf16": TensorType("f16", 1),
-        # Across K, 32-bit elements want another swizzle, of 32 bytes at once, than tensor maps here have.
-        "tf32": TensorType("tf32", 2, across=False),
+        "tf32": TensorType("tf32", 2),
         "f8E4M3FN": TensorType("f8f6f4", 0),
         "f8E5M2": TensorType("f8f6f4", 1),
         "u8": TensorType("i8", 0),
@@ -128,13 +125,14 @@ class TensorProducts:
         offset: Index = add(multiply(slot, stride), self.places[number])
         start = arith.andi(shared.as_i32(value(shared.address(self.memory, offset))), shared.i32(_ADDRESS_BITS))
         leading = 1 if tile.along_k else tile.box_bytes // _ADDRESS_UNIT
+        wide = tile.atom == WIDE_ATOM
         byte, bit = ir.IntegerType.get_signless(8), ir.IntegerType.get_signless(1)
         return nvvm.tcgen05_mma_smem_desc(
             ir.IntegerType.get_signless(64),
             arith.shrui(start, shared.i32(_ADDRESS_UNIT.bit_length() - 1)),
             shared.i32(leading),
-            shared.i32(ROW_TILE_BYTES // _ADDRESS_UNIT),
+            shared.i32(ROW_TILE_BYTES // (2 if wide else 1) // _ADDRESS_UNIT),
             arith.constant(byte, 0),
             arith.constant(bit, 0),
-            arith.constant(byte, _SWIZZLE_128),
+            arith.constant(byte, _SWIZZLE_128_WIDE if wide else _SWIZZLE_128),
         )

@@ -83,7 +83,7 @@ class Quarters(WarpGroups):
 class TensorRoles(Specialised):
     """One loop over tiles on its way to threads that copy, multiply and finish."""
 
-    _ACROSS = frozenset({8, 16})
+    _ACROSS = frozenset({8, 16, 32})
     _groups: Quarters
     _sizes: TensorMemoryTile
 
