@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""In place of the process that has a card: what ends it is named where choices are that a step goes without."""
+"""In place of processes of ``bench --card``: the one that has a card, which does what is named where choices are that a step
+goes without, and those that compile.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from tilewright.bench.card.plan import Kernel
 from tilewright.bench.card.worker import Broken
 
 
@@ -28,3 +31,10 @@ def serve(folder: Path, tell: Connection) -> None:
             tell.send(("broken", Broken(f"ours {what}", "an error of the card")))
             return
         tell.send(("done", {"right": True}))
+
+
+def compiled(folder: Path, kernel: Kernel, exact: bool) -> str:
+    """Two of the types end their process, one is refused."""
+    if kernel.types in ("f16", "i8"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "refused" if kernel.types == "bf16" else ""

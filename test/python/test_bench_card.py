@@ -18,6 +18,7 @@ import pytest
 from tilewright.bench.card import aims, bundle, measure, page, peers, plan, timing, triton_peer
 from tilewright.bench.card.__main__ import main
 from tilewright.bench.card.cublaslt import CublasLt, Matrix
+from tilewright.bench.card.guarded import guarded
 from tilewright.bench.card.plan import Step
 from tilewright.bench.card.worker import Broken, Worker
 from tilewright.bench.suites import parse_shape
@@ -195,6 +196,46 @@ def test_a_process_that_hangs_or_dies_is_begun_again(tmp_path: Path) -> None:
             worker.run(step, ["right"])
     finally:
         worker.close()
+
+
+def test_a_kernel_that_ends_the_compiler_does_not_keep_the_others(tmp_path: Path) -> None:
+    kernels = {step.kernels[0].types: step.kernels[0] for step in plan.layouts() if step.kernels[0].strategy == "simt"}
+    found = list(bundle.in_processes(tmp_path, [(each, False) for each in kernels.values()], card_process.compiled))
+    assert len(found) == len(kernels)
+    lines = {kernel.types: line for kernel, line in found if line}
+    assert lines.pop("bf16") == "refused"
+    assert {name: line.partition(": ")[2] for name, line in lines.items()} == dict.fromkeys(
+        ("f16", "i8"), "the compiler's process ended"
+    )
+
+
+def test_bytes_around_a_matrix_tell_that_they_were_written() -> None:
+    """On numpy's arrays, with what torch's tensors have besides."""
+
+    class Tensor(np.ndarray):
+        def element_size(self) -> int:
+            return self.itemsize
+
+        def fill_(self, value: int) -> None:
+            self[...] = value
+
+        def view(self, *given: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return self.reshape(given) if isinstance(given[0], int) else super().view(*given)
+
+    torch: Any = type("torch", (), {"uint8": np.uint8})
+    torch.full = lambda shape, value, dtype, device: np.full(shape, value, dtype).view(Tensor)
+    made = guarded(torch, 3, 5, np.dtype(np.float16), spare=2)
+    assert made.matrix.shape == (3, 5)
+    assert made.matrix.strides[0] % 16 == 0
+    assert np.isnan(made.matrix).all()
+    made.matrix[...] = 1
+    assert made.is_intact
+    start, row = made.matrix.ctypes.data - made.memory.ctypes.data, made.matrix.strides[0]
+    for place in (start - 1, start + 10, start + row - 1, start + 3 * row):
+        made.memory[place] = 0
+        assert not made.is_intact
+        made.clear()
+        assert made.is_intact
 
 
 def test_verdicts() -> None:
