@@ -209,7 +209,7 @@ class _Product:
         zeros = zero(fixed(self._lanes, self._f32))
 
         def clear(tile: _Tile) -> None:
-            for i in range(self._spec.m):
+            with loop(0, self._spec.m, 1) as (i, _, _):
                 for start in range(0, self._columns, self._lanes):
                     write(zeros, into, [i, plus(tile.own, start)], inside=tile.inside or not exact)
 
@@ -316,7 +316,7 @@ class _Product:
             as_floats(self._of_group(self._scale, number, tile, each * self._lanes, self._lanes), element)
             for each in range(count)
         ]
-        for i in range(self._spec.m):
+        with loop(0, self._spec.m, 1) as (i, _, _):
             places = [[i, plus(tile.own, each * self._lanes)] for each in range(count)]
             sums = sorted_([read(self._own, each, self._lanes) for each in places], self._by.order)
             for value, scale, place in zip(sums, scales, places, strict=True):

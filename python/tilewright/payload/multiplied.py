@@ -80,11 +80,11 @@ def inexact(
 
 
 def scaled_in_blocks(
-    spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], bound: NDArray[np.float64]
+    spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], b_error: NDArray[np.float64], bound: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The bound of sums of which a kernel may scale those of a block, and not their elements.
 
-    What it adds up before may be larger, or smaller, than what it gives.
+    What it adds up before may be larger, or smaller, than what it gives; and an Inf may meet an element that is no zero before.
     """
     limits = np.finfo(np.float32)
     with np.errstate(all="ignore"):
@@ -93,7 +93,9 @@ def scaled_in_blocks(
         )
         largest = a_size.sum(-1, keepdims=True) * 2.0**_MOST_BITS
         lost = 2 * spec.k * float(limits.tiny) * b_size.max(-2, keepdims=True, initial=0.0)
-    return np.where(largest > float(limits.max), np.inf, bound + lost)
+        gone = (b == 0) & (b_error > 0)
+        met = np.isinf(a).astype(np.float64) @ gone.astype(np.float64) > 0
+    return np.where((largest > float(limits.max)) | met, np.inf, bound + lost)
 
 
 def _broadcast(array: NDArray[Any], operand: Operand, axes: str, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -137,7 +137,7 @@ def _known_sums(spec: MatmulSpec, left: Known, right: Known) -> Known:
     if a_off.any() or b_off.any():
         bound = bound + multiplied.inexact(plain, a, a_off, b, b_off)
     if multiplied.is_of_codes(spec.b_stored) and spec.acc_type.kind == "float":
-        bound = multiplied.scaled_in_blocks(plain, a, b, bound)
+        bound = multiplied.scaled_in_blocks(plain, a, b, b_off, bound)
     return Known(reference(plain, a, b), bound)
 
 

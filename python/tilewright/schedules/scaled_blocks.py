@@ -24,17 +24,17 @@ _ROWS = 8
 """Rows of B that are read side by side; every group is a multiple of them. Measured on Zen 4, i4 in layout nn by one row of bf16,
 4, 8, 16 and 32 rows, 11008 x 4096: 12.7, 17.1, 18.3 and 12.5 GB/s, 4096 x 4096: 11.1, 14.1, 13.6 and 11.1 (while others used the
 machine, which then read 20)."""
-_MOST_ROWS = 64
+_MOST_ROWS = 16
 """Rows of A at most."""
 _ROWS_AT_ONCE = 8
 """Rows of A that a code in a register is multiplied by, at most: as many sums, and those of a group, leave half of the registers."""
 _MOST_PAID: Mapping[tuple[bool, int], int] = MappingProxyType(
-    {(True, 4): 8, (True, 8): 4, (False, 4): 16, (False, 8): 8}
+    {(True, 4): 8, (True, 8): 4, (False, 4): 8, (False, 8): 8}
 )
 """Rows of A up to which it pays, by whether B is stored transposed and its bits. Measured on Zen 4, 4096 x 4096 with groups of 128 by
 bf16, in GB/s, and the better one of the other strategies, 2, 4, 8 and 16 rows: nt i4 13 and 13, 8.0 and 7.4, 5.2 and 4.4, 1.5 and 2.7;
 nt i8 15 and 12, 10.5 and 10.7, 3.9 and 5.5, 1.5 and 2.8; nn i4 15 and 3.6, 8.7 and 3.3, 4.5 and 2.4, 2.2 and 2.0; nn i8 16 and 11,
-10 and 9.2, 5.4 and 3.8 (others used the machine, which then multiplies half as much)."""
+10 and 9.2, 5.4 and 3.8 (others used the machine, which then multiplies half as much). Code for more rows is long."""
 _SUMS_SHARE = 1 / 4
 """Part of L2 for the sums of a strip."""
 

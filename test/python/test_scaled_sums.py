@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Few rows by weights in few bits, whose sums are scaled: numbers at odd sizes, and what is touched, chosen and refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+from guard_pages import Guarded, Placing
+from products import TARGETS
+from test_quantised import check, dequantising, operands_of
+from tilewright import targets
+from tilewright.payload.reference import within_bound
+from tilewright.schedules import select
+
+CASES = [
+    # Stored row by row: pairs of rows, with a last one; words; bytes; a last tile and a last group that are short.
+    ("bf16", "i4", "nn", 32, 0, (1, 301, 77)),
+    ("bf16", "u4", "nn", 32, "u8", (3, 143, 77)),
+    ("f16", "i4", "nn", 0, "i8", (2, 130, 35)),
+    ("f32", "u4", "nn", 64, "u8", (2, 300, 131)),
+    ("f16", "u8", "nn", 16, 7, (1, 101, 40)),
+    # Along K: words of a column, in one group and in several; bytes.
+    ("bf16", "u4", "nt", 128, "u8", (2, 34, 300)),
+    ("f16", "i4", "nt", 32, 0, (1, 35, 259)),
+    ("f32", "i4", "nt", 128, "i8", (5, 6, 131)),
+    ("f32", "u4", "nt", 16, "u8", (1, 9, 259)),
+    ("f16", "i8", "nt", 16, "i8", (1, 31, 77)),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "layout", "group", "zero_point", "extents"), CASES)
+def test_operands_are_read_and_nothing_else(a, b, layout, group, zero_point, extents):
+    spec = dequantising(a, b, layout, group, zero_point, *extents)
+    kernel = tw.compile(spec, schedule="scaled_sums")
+    operands = operands_of(spec)
+    want, bound = tw.reference(spec, *operands), tw.error_bound(spec, *operands)
+    for placing in (Placing(at_end=False, fenced=False, gap=0), Placing(at_end=True, fenced=True, gap=0)):
+        given = [Guarded(each, placing) for each in operands]
+        out = Guarded(np.full(spec.c_shape, np.nan, np.float32), placing)
+        for each in given:
+            each.make_read_only()
+        kernel(*[each.matrix for each in given], out=out.matrix)
+        assert within_bound(out.matrix, want, bound).all()
+        assert not out.is_written_around()
+
+
+@pytest.mark.parametrize("target", [each for each in ("x86-64-v3", "neoverse-n1") if each in TARGETS])
+def test_other_targets(target):
+    for case in (CASES[0], CASES[8]):
+        check(dequantising(*case[:-1], *case[-1]), target)
+
+
+@pytest.mark.parametrize(("least", "most"), [(0, 15), (0, 16), (200, 255)])
+def test_zero_points_that_are_codes_and_others(least, most):
+    """Codes less zero points of their own range are looked up; with one that is not, all are computed."""
+    spec = dequantising("bf16", "u4", "nn", 32, "u8", 1, 150, 64)
+    a, b, scales, zeros = operands_of(spec)
+    zeros = np.random.default_rng(1).integers(least, most, zeros.shape, np.uint8, endpoint=True)
+    zeros[-1, -1] = most
+    result = check(spec, operands=[a, b, scales, zeros])
+    b[:, :] = zeros[0, 0] & 15 | (zeros[0, 0] & 15) << 4
+    result = check(spec, operands=[a, b, scales, np.full_like(zeros, zeros[0, 0])])
+    assert not result.any() or zeros[0, 0] > 15
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt"])
+def test_threads_share_columns(layout):
+    spec = dequantising("bf16", "u4", layout, 64, "u8", 1, 2050, 1024, epilogue=(tw.bias(),))
+    operands = operands_of(spec)
+    kernel = tw.compile(spec, threads=2)
+    assert (kernel.metadata.schedule, kernel.metadata.threads) == ("scaled_sums", 2)
+    alone = tw.compile(spec)(*operands)
+    assert np.array_equal(kernel(*operands), alone)
+    assert within_bound(alone, tw.reference(spec, *operands), tw.error_bound(spec, *operands)).all()
+
+
+def test_extreme_numbers():
+    for a, b, layout in (("f16", "i8", "nn"), ("f16", "i4", "nt"), ("bf16", "i4", "nn"), ("f32", "i4", "nt")):
+        spec = dequantising(a, b, layout, 128, 0, 1, 128, 256, beta=1)
+        x, codes, scales = operands_of(spec)
+        of = scales if layout == "nt" else scales.T
+        of[0], of[1, 0], of[2, 1], of[3], of[4] = 0, np.inf, np.nan, 3e38, 1e-38
+        former = np.ones(spec.c_shape, np.float32)
+        large = np.finfo(x.dtype).max if a == "f16" else 1e38
+        for each in (x, (np.sign(x) * large).astype(x.dtype), np.where(np.arange(256) == 3, np.inf, x).astype(x.dtype)):
+            with np.errstate(all="ignore"):
+                want, bound = (of_(spec, each, codes, scales, c=former) for of_ in (tw.reference, tw.error_bound))
+                got = tw.compile(spec)(each, codes, scales, out=former.copy())
+            assert within_bound(got, want, bound).all()
+        assert np.isnan(got[0, 2])
+
+
+@pytest.mark.parametrize(
+    ("fields", "chosen"),
+    [
+        ({}, "scaled_sums"),
+        ({"m": 8}, "scaled_sums"),
+        ({"m": 9}, "packed"),
+        ({"b": "i8", "m": 8}, "scaled_sums"),
+        ({"layout": "nt", "m": 8}, "scaled_sums"),
+        ({"layout": "nt", "m": 9}, "inner_product"),
+        ({"layout": "nt", "group": 96}, "inner_product"),
+        ({"zero_point": 2.5}, "streamed"),
+        ({"deterministic": True}, "packed"),
+    ],
+    ids=str,
+)
+def test_what_is_chosen(fields: dict[str, Any], chosen: str):
+    given = {"b": "i4", "layout": "nn", "group": 64, "m": 1, **fields}
+    group, b, layout, m = (given.pop(each) for each in ("group", "b", "layout", "m"))
+    zero = given.pop("zero_point", 0)
+
+    def shifted(c, scale):
+        return (c - zero) * scale
+
+    entries = (shifted, tw.cast("bf16")) if isinstance(zero, float) else (tw.dequantize("gn", zero, group),)
+    spec = tw.MatmulSpec(m, 1024, 960, a="bf16", b=b, c="f32", layout=layout, prologue_b=entries, **given)
+    assert select.choose(spec, targets.get("x86-64-v4")).strategy == chosen
+
+
+def test_what_is_refused():
+    spec = dequantising("bf16", "i4", "nn", 64, 0, 1, 300, 128)
+    for sizes in ({"nr": 64}, {"kc": 48}, {"nc": 130}):
+        with pytest.raises(tw.ScheduleError, match="an nr of 128"):
+            tw.compile(spec, "x86-64-v4", schedule="scaled_sums", parameters=sizes)
+    with pytest.raises(tw.ScheduleError, match="does not fuse|does not compute"):
+        tw.compile(tw.MatmulSpec(1, 8, 8), schedule="scaled_sums")
