@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ from tilewright.targets.gpu import EMULATED, GpuTarget
 
 SHAPE = Shape(130, 272, 112)
 """Several tiles, the last ones not filled, of rows that start at multiples of 16 bytes in every type."""
+_SIZES: Mapping[str, Mapping[str, int]] = MappingProxyType({"warpgroup": {"bm": 128, "bn": 128}})
+"""Sizes that are given: for so small a shape the model of this strategy would take one consumer, which is given no registers."""
 TF32 = "tf32"
 """Elements of f32 that may be shortened before they are multiplied."""
 _ALIGNMENT = 16
@@ -151,7 +154,7 @@ def examine(row: GpuTarget, cell: Cell, shape: Shape) -> Cell:
     target = row if row.family == "vulkan" else row.on(EMULATED)
     notes: list[str] = []
     try:
-        kernel = compile_gpu(spec, target, cell.strategy)
+        kernel = compile_gpu(spec, target, cell.strategy, _SIZES.get(cell.strategy))
     except TilewrightError as error:
         return replace(cell, notes=(str(error),))
     cell = replace(cell, code_bytes=kernel.metadata.object_bytes)
