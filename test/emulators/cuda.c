@@ -141,14 +141,16 @@ static Status cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *p
   struct Described {
     void *base;
     uint64_t extents[5], strides[5];
-    uint32_t box[5], rank, element_bytes, swizzle;
+    uint32_t box[5], rank, element_bytes, swizzle, atom;
   } *described = calloc(1, sizeof *described);
   static const uint32_t bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
-  if ((uintptr_t)place % 16 || rank < 1 || rank > 5 || interleave || fill || promotion > 3 || swizzle > 3 ||
+  if ((uintptr_t)place % 16 || rank < 1 || rank > 5 || interleave || fill || promotion > 3 || swizzle > 4 ||
       (uintptr_t)map % 64 || type > 9)
     return invalid_value;
   described->base = place, described->rank = rank, described->element_bytes = bytes[type];
-  described->swizzle = swizzle ? 16u << swizzle : 0;
+  // The last one moves 32 bytes of 128 at once.
+  described->swizzle = swizzle == 4 ? 128 : swizzle ? 16u << swizzle : 0;
+  described->atom = swizzle == 4 ? 32 : 16;
   for (uint32_t axis = 0; axis < 5; ++axis) {
     described->extents[axis] = described->box[axis] = 1;
     if (axis >= rank)
