@@ -126,5 +126,5 @@ def test_what_is_refused():
     for sizes in ({"nr": 64}, {"kc": 48}, {"nc": 130}):
         with pytest.raises(tw.ScheduleError, match="an nr of 128"):
             tw.compile(spec, "x86-64-v4", schedule="scaled_sums", parameters=sizes)
-    with pytest.raises(tw.ScheduleError, match="does not fuse|does not compute"):
+    with pytest.raises(tw.ScheduleError, match="does not compute"):
         tw.compile(tw.MatmulSpec(1, 8, 8), schedule="scaled_sums")

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tilewright.dtypes import DType
 from tilewright.lowering.registers import Order, as_floats, bits, inverse, numbers, sorted_
-from tilewright.lowering.scalable_vectors import fixed, integer, intrinsic, zero
+from tilewright.lowering.scalable_vectors import integer, intrinsic, zero
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 from tilewright.schedules.codes import Codes
