@@ -63,6 +63,7 @@ STREAMED: list[tuple[tuple[Any, Any, Any], dict[str, Any]]] = [
     ((20, None, 33), {}),
     ((None, 64, 20), {"a": "u8", "b": "i8"}),
     ((9, 40, None), {"beta": 1}),
+    (ANY, {"epilogue": (tw.bias("n"), tw.gelu()), "c": "bf16", "beta": 1}),
 ]
 
 
@@ -76,10 +77,20 @@ def test_blocks_of_streamed_products(extents, fields):
     assert_call(kernel, *(300 if each is None else each if isinstance(each, int) else 100 for each in extents))
 
 
+def test_blocks_of_a_batch_of_streamed_products():
+    spec = tw.MatmulSpec(*ANY, batch=(2,), epilogue=(tw.bias("n"),))
+    kernel = tw.compile(spec, schedule="streamed", parameters={"mr": 3, "nr": 32, "nc": 64, "kc": 16})
+    for sizes in ((7, 100, 33), (20, 64, 5)):
+        operands = [values(np.random.default_rng(1), each.shape, each.type) for each in spec.at(*sizes).operands]
+        expected, bound = (f(spec, *operands) for f in (tw.reference, tw.error_bound))
+        assert within_bound(kernel(*operands), expected, bound).all()
+
+
 @pytest.mark.parametrize(
     ("dims", "fields"),
     [
         (ANY, {"dtypes": "f32"}),
+        (ANY, {"dtypes": "f32", "layout": "nt", "epilogue": (tw.bias("n"),)}),
         ((None, 96, 80), {"dtypes": "bf16,bf16,bf16", "beta": 1}),
         ((None, 33, 100), {"dtypes": "u8,i8,i32", "layout": "nt"}),
         ((5, None, None), {"dtypes": "f32", "layout": "tn"}),
