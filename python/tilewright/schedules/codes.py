@@ -85,7 +85,7 @@ def of(spec: MatmulSpec) -> Codes | None:
         found = Codes(stored.bits, signed, operands[0])
     elif texts == ["value", "operand 1", "subtract(%0, %1)", "operand 0", "multiply(%2, %3)"]:
         found = Codes(stored.bits, signed, operands[0], zero_point=operands[1])
-    elif len(steps) > 1 and texts == ["value", texts[1], "subtract(%0, %1)", "operand 0", "multiply(%2, %3)"]:
+    elif len(texts) > 1 and texts == ["value", texts[1], "subtract(%0, %1)", "operand 0", "multiply(%2, %3)"]:
         number = steps[1].detail
         if steps[1].op != "constant" or not number.lstrip("-").isdigit() or abs(int(number)) > _MOST_ZERO:
             return None
