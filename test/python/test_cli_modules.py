@@ -139,3 +139,23 @@ def test_products_share_threads():
     a, b, c = (np.random.default_rng(2).standard_normal(shape) for shape in shapes)
     np.testing.assert_allclose(module(a, b, c), a @ b @ c, rtol=1e-9)
     assert "omp.parallel" in module.asm["bufferized"]
+
+
+def test_a_module_of_open_extents_is_checked_at_several_sizes(tmp_path, capsys):
+    file = tmp_path / "scaled.mlir"
+    file.write_text(
+        """func.func @scaled(%x: tensor<?x?xf32>, %y: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %x, %c0 : tensor<?x?xf32>
+  %n = tensor.dim %x, %c1 : tensor<?x?xf32>
+  %e = tensor.empty(%m, %n) : tensor<?x?xf32>
+  %r = linalg.mul ins(%x, %y : tensor<?x?xf32>, tensor<?x?xf32>) outs(%e : tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
+}
+"""
+    )
+    assert main(["run", str(file), "--seed", "1"]) == 0
+    told = capsys.readouterr().out
+    assert "scaled(x: d0xd1 f32, y: d0xd1 f32) -> d0xd1 f32" in told
+    assert "each open extent being 64" in told
