@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright.cli import main
+from tilewright.emit import child
 from tilewright.mlir import ir
 from tilewright.schedules import block_tile, sharing, steps
 
@@ -144,3 +146,18 @@ def test_the_table_of_one_schedule(tmp_path: Path, capsys: pytest.CaptureFixture
     (cell,) = json.loads(capsys.readouterr().out)
     assert (cell["strategy"], cell["right"]) == (str(file), True)
     assert main(["bench", "--static", "--target", "x86-64-v3", "--schedule", str(file)]) == 2
+
+
+def test_a_child_that_dies_is_an_error_with_a_reproducer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho '{child.STARTED}threads' >&2\nkill -KILL $$\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(tw.LoweringError, match="MLIR crashed with SIGKILL") as caught:
+        tw.compile(SPEC, target="sm_80", schedule=deciding(among_warps), cache=False)
+    folder = caught.value.reproducer
+    assert caught.value.stage == "threads"
+    assert folder is not None
+    assert "transform.tilewright.share_among_warps" in (Path(folder) / "schedule.mlir").read_text()
+    assert "--target sm_80 --schedule schedule.mlir" in (Path(folder) / "README.txt").read_text()

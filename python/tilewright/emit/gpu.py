@@ -112,8 +112,11 @@ def compiled(
     *,
     aligned: bool,
     boxed: bool,
+    started: Callable[[str], object] = lambda stage: None,
 ) -> GpuStages:
     """Compiles `spec`, in this process, under the schedule called `name` that `make` makes. What it has decided is in `sizes`.
+
+    `started` is told the name of each stage.
 
     Raises:
         ScheduleError: The schedule does not fit; the error names its file and line.
@@ -131,9 +134,13 @@ def compiled(
         schedule = make(forms.scheduled, context)
         assert schedule is not None, "there is something to schedule on a GPU"
         stages.texts["schedule"] = str(schedule)
-        deciding = decisions.check(schedule, name)
+        started("scheduled")
         driver.apply_schedule(module, schedule, forms.finished, name=name)
+        deciding = decisions.check(schedule, name)
         stages.texts["scheduled"] = str(module)
+        started("bufferized")
+        _bufferize(stages, module)
+        started("threads")
         try:
             _lower(stages, module, forms.finished, aligned=aligned, boxed=boxed)
         except ScheduleError as error:
@@ -141,14 +148,16 @@ def compiled(
     return stages
 
 
-def _lower(stages: GpuStages, module: ir.Module, finished: MatmulSpec, *, aligned: bool, boxed: bool) -> None:
-    """From a scheduled payload to code, as its loops say."""
-    target = stages.target
+def _bufferize(stages: GpuStages, module: ir.Module) -> None:
     driver.run_own_script(module, pipelines.bufferize(), "bufferized")
     _payload_function(module).attributes["sym_visibility"] = ir.StringAttr.get("private")
     driver.run_passes(module, pipelines.DROP_RESULT, "bufferized")
     stages.texts["bufferized"] = str(module)
-    function = _payload_function(module)
+
+
+def _lower(stages: GpuStages, module: ir.Module, finished: MatmulSpec, *, aligned: bool, boxed: bool) -> None:
+    """From a payload on buffers to code, as its loops say."""
+    target, function = stages.target, _payload_function(module)
     row, stages.sizes = decided(function, stages.spec, target)
     with function.location:
         stages.boxes = tuple(row.share(threads.over_blocks(function), finished, target, stages.sizes, aligned, boxed))

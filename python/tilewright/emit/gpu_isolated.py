@@ -58,5 +58,14 @@ def build(
     try:
         answer = child.ask("tilewright.emit.gpu_worker", request, knobs.load().compile_timeout_s)
     except child.EndedError as ended:
-        raise ended.as_error({"schedule.mlir": schedule}, "The schedule is") from None
+        raise ended.as_error(_reproducer(spec, target, schedule), "The schedule and how to run it are") from None
     return from_json(answer, spec, target, base64.b64decode(answer["code"]), cached=False)
+
+
+def _reproducer(spec: MatmulSpec, target: GpuTarget, schedule: str) -> dict[str, str]:
+    """The files that make it happen again."""
+    command = (
+        f"tilewright compile --shape {spec.m}x{spec.n}x{spec.k} --dtype {spec.a} --layout {spec.layout} "
+        f"--target {target.name} --schedule schedule.mlir --emit threads -o -\n"
+    )
+    return {"schedule.mlir": schedule, "README.txt": command}

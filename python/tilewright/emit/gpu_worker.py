@@ -22,13 +22,20 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     # From the parent process, and nobody else.
     spec, target = pickle.loads(base64.b64decode(request["product"]))
     plan = Plan(request["name"], None, text=request["schedule"])
-    child.announce("schedule")
 
     def make(scheduled: MatmulSpec, context: ir.Context) -> ir.Module | None:
         return plan.module(scheduled, target, context)
 
     try:
-        built = gpu.compiled(spec, target, plan.name, make, aligned=request["aligned"], boxed=request["boxed"])
+        built = gpu.compiled(
+            spec,
+            target,
+            plan.name,
+            make,
+            aligned=request["aligned"],
+            boxed=request["boxed"],
+            started=child.announce,
+        )
     except (ScheduleError, LoweringError) as e:
         # MLIR calls text without a file "-".
         named = {"file": plan.name} if str(getattr(e, "file", "")) == "-" else {}
