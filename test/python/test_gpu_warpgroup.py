@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from gpu_kernels import array, check
-from tilewright.emit.gpu import tool
+from tilewright.emit.gpu import assemble, tool
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.runtime import gpu
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel
@@ -211,6 +211,15 @@ def test_the_assembler_moves_registers_and_spills_none(
     assert len(re.findall(r"\bUSETMAXREG\b", sass)) == 2
     assert "UTMALDG" in sass
     assert "UTMASTG" in sass
+
+
+def test_what_the_assembler_calls_information_is_a_warning() -> None:
+    if tool("ptxas") is None:
+        pytest.skip("there is no ptxas")
+    stages = gpu.compile(tw.MatmulSpec(m=128, n=64, k=640, a="bf16"), SM_90A, "warpgroup", SMALL)._stages
+    # Without a bound of the threads nobody knows how many registers they begin with.
+    stages.texts["ptx"] = re.sub(r"\.(minnctapersm|maxntid)[^\n]*", "", stages.texts["ptx"])
+    assert any("'setmaxnreg' ignored" in line for line in assemble(stages).warnings)
 
 
 def test_registers_suffice_where_threads_store_c() -> None:
