@@ -281,9 +281,10 @@ def test_what_is_wrong_is_said() -> None:
         "wrong": 2,
         "elements": 9,
         "kernel": "x",
+        "where": [[3, 4, 5.0, 6.5]],
     }
     broken = {"step": "time y", "kind": "time", "shape": "1x1x1", "error": "no"}
-    assert page.failures([wrong, broken]) == ["check x: 2 of 9 elements are wrong", "time y: no"]
+    assert page.failures([wrong, broken]) == ["check x: 2 of 9 elements are wrong: (3, 4) is 5, not 6.5", "time y: no"]
     assert "| x | 1x1x1 | 2 |" in page.markdown([wrong, broken], "c")
 
 

@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tilewright.bench.card import measure, page
+from tilewright.bench.card import aims, bundle, measure, page
 from tilewright.errors import TilewrightError
 
 
@@ -34,7 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
     if given.report is not None:
         given.report.write_text(page.markdown(records, f"python -m tilewright.bench.card {given.folder}"))
     wrong = page.failures(records)
-    for line in wrong:
+    rows = [" | ".join(row) for row in aims.verdicts(records)]
+    done = sum(each["kind"] != "broken" for each in records)
+    for line in (*wrong, *rows, f"{done} of {len(bundle.read_steps(given.folder))} steps are done"):
         print(line)  # noqa: T201 - likewise
     return 1 if wrong else 0
 

@@ -99,7 +99,15 @@ class CublasLt:
         return str(get())
 
     def products(
-        self, a: Matrix, b: Matrix, c: Matrix, epilogue: str = "", bias: int = 0, bias_type: str = ""
+        self,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        epilogue: str = "",
+        bias: int = 0,
+        bias_type: str = "",
+        *,
+        fast: bool = True,
     ) -> list[Callable[[Matrix, Matrix, Matrix, int, int], None]]:
         """A function for each algorithm that the heuristic proposes, its first choice first.
 
@@ -112,6 +120,7 @@ class CublasLt:
             epilogue: A name in `EPILOGUES`.
             bias: The address of N elements, if it takes them.
             bias_type: torch's name of their type.
+            fast: Whether 8-bit floats are summed with fewer bits than f32 has.
 
         Raises:
             RuntimeError: It has none.
@@ -127,7 +136,7 @@ class CublasLt:
             layouts.append(self._layout(matrix, by_rows=by_rows))
         layouts.append(self._layout(c, by_rows=True))
         if a.type.startswith("float8"):
-            self._set(product, _FAST_ACCUM, ctypes.c_int8(1))
+            self._set(product, _FAST_ACCUM, ctypes.c_int8(fast))
         if epilogue:
             self._set(product, _EPILOGUE, ctypes.c_uint32(EPILOGUES[epilogue]))
             self._set(product, _BIAS_POINTER, ctypes.c_void_p(bias))

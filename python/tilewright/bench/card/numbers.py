@@ -25,6 +25,8 @@ _RELATIVE: Mapping[str, float] = MappingProxyType(
 that of the worst data, and a product that was left out of thousands could be below it."""
 _FUSED = 2.0
 """How many times as much it is with an epilogue."""
+SHOWN = 8
+"""Wrong elements of which a record tells: row, column, what is there, and what should be."""
 _OF_PEERS = 5.0
 """How many times as much is allowed of peers, whose way of rounding between kernels, and of summing 8-bit floats, is their own."""
 
@@ -77,8 +79,18 @@ def compared(torch: Any, got: Any, known: Known) -> dict[str, Any]:  # noqa: ANN
     off = (got.double() - known.wanted).abs()
     if got.dtype.is_floating_point:
         rounded = torch.finfo(got.dtype).eps * known.wanted.abs()
-        wrong = int((~(off <= known.gamma * known.sums + known.least + rounded + 1e-30)).sum())
+        beyond = ~(off <= known.gamma * known.sums + known.least + rounded + 1e-30)
     else:
-        wrong = int((off != 0).sum())
+        beyond = off != 0
+    wrong = int(beyond.sum())
     error = float(off.nan_to_num(float("inf")).norm() / known.wanted.norm().clamp_min(1e-300))
-    return {"wrong": wrong, "elements": off.numel(), "rel_error": error, "right": not wrong and error <= known.relative}
+    found = {
+        "wrong": wrong,
+        "elements": off.numel(),
+        "rel_error": error,
+        "right": not wrong and error <= known.relative,
+    }
+    if wrong:
+        places = beyond.nonzero()[:SHOWN].tolist()
+        found["where"] = [[*at, float(got[tuple(at)]), float(known.wanted[tuple(at)])] for at in places]
+    return found

@@ -226,10 +226,16 @@ class Bench:
         wanted = bundle.read_expected(self._folder, kernel)
         got = given.seen.c.contiguous().view(torch.uint8).cpu().numpy().reshape(-1, wanted.itemsize)
         bytes_ = np.ascontiguousarray(wanted).view(np.uint8).reshape(got.shape)
-        wrong = int(np.count_nonzero((got != bytes_).any(axis=1)))
-        intact = given.is_intact
-        about = {"kernel": kernel.key, "wrong": wrong, "elements": wanted.size}
-        return {**about, "right": not wrong and intact, "intact": intact}
+        other = (got != bytes_).any(axis=1)
+        wrong, intact = int(np.count_nonzero(other)), given.is_intact
+        about = {"kernel": kernel.key, "wrong": wrong, "elements": wanted.size, "right": not wrong and intact}
+        if wrong:
+            shown, card, emulated = np.flatnonzero(other)[: numbers.SHOWN], given.seen.c.double(), wanted.reshape(-1)
+            places = [divmod(int(each), shape.n) for each in shown]
+            about["where"] = [
+                [*at, float(card[at]), float(emulated[each])] for at, each in zip(places, shown, strict=True)
+            ]
+        return {**about, "intact": intact}
 
     def _check(self, kernel: Kernel, shape: Shape) -> dict[str, Any]:
         """Random numbers against the product in f64, element by element."""
@@ -254,7 +260,7 @@ class Bench:
         contenders: dict[str, tuple[Mapping[str, Callable[[_Set], Callable[[], object]]], Known]] = {
             OURS: ({each.key: self._binder(each, shape) for each in step.kernels}, known)
         }
-        for name in (each for each in peers.NAMES[bool(first.epilogue)] if each not in without):
+        for name in (each for each in peers.names(first.types, first.epilogue) if each not in without):
             found = self._attempt(
                 name, failures, lambda name=name: self._peers.choices(name, first.types, sets[0].seen)
             )

@@ -61,6 +61,11 @@ def _wrong(record: Record) -> str:
     text = f"{record['wrong']} of {record['elements']} elements are wrong"
     if "rel_error" in record:
         text += f", relative error {record['rel_error']:.1e}"
+    if "where" in record:
+        shown = ", ".join(
+            f"({row}, {column}) is {got:g}, not {wanted:g}" for row, column, got, wanted in record["where"][:3]
+        )
+        text += f": {shown}"
     return text if record.get("intact", True) else f"{text}, and bytes beside the operands were written"
 
 

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any
 
 from tilewright.bench.card import triton_peer
@@ -60,7 +59,7 @@ class Peers:
             Exception: Whatever its library raises where it does not do this.
         """
         ways = {"cuBLASLt": self._cublaslt, "torch": self._of_torch, "Triton": self._triton}
-        ways |= {"cuBLASLt, fused": self._fused}
+        ways |= {"cuBLASLt, fused": self._fused, "cuBLASLt, sums in f32": self._in_f32}
         return ways[name](types, first)
 
     def _of_torch(self, types: str, first: Operands) -> Mapping[str, Bind]:
@@ -110,7 +109,11 @@ class Peers:
         """Bias and GELU, by its approximation, in cuBLASLt's own kernel."""
         return self._products(first, first.c, "bias, gelu")
 
-    def _products(self, first: Operands, to: Any, epilogue: str) -> dict[str, Bind]:  # noqa: ANN401 - torch's tensor
+    def _in_f32(self, types: str, first: Operands) -> Mapping[str, Bind]:
+        """8-bit floats as ours are summed, and not with fewer bits."""
+        return self._products(first, first.c, "", fast=False)
+
+    def _products(self, first: Operands, to: Any, epilogue: str, *, fast: bool = True) -> dict[str, Bind]:  # noqa: ANN401 - torch's tensor
         torch = self._torch
         if self._library is None:
             major = str(torch.version.cuda).partition(".")[0]
@@ -118,7 +121,7 @@ class Peers:
             self._library = CublasLt(f"libcublasLt.so.{major}", self._workspace.data_ptr())
         bias = first.bias
         about = {"bias": bias.data_ptr(), "bias_type": _name(bias)} if epilogue else {}
-        products = self._library.products(_matrix(first.a), _matrix(first.b), _matrix(to), epilogue, **about)
+        products = self._library.products(_matrix(first.a), _matrix(first.b), _matrix(to), epilogue, **about, fast=fast)
 
         def bound(product: Callable[..., None]) -> Bind:
             def bind(given: Operands) -> Run:
@@ -152,10 +155,13 @@ class Peers:
         return found
 
 
-NAMES: Mapping[bool, Sequence[str]] = MappingProxyType(
-    {False: ("cuBLASLt", "torch", "Triton"), True: ("cuBLASLt", "torch", "cuBLASLt, fused")}
-)
-"""The peers of a product without and with an epilogue."""
+def names(types: str, epilogue: str) -> tuple[str, ...]:
+    """The peers of a product."""
+    if epilogue:
+        return ("cuBLASLt", "torch", "cuBLASLt, fused")
+    return ("cuBLASLt", "torch", "Triton", *(["cuBLASLt, sums in f32"] if types.startswith("f8") else []))
+
+
 VENDORS = ("cuBLASLt", "torch")
 """Those that call the vendor's library without fusing: the better of them is what the bars are about."""
 
