@@ -69,3 +69,28 @@ func.func @last(%c: memref<2x64xf32>, %j: index, %n: index) -> vector<2x32xf32> 
   }
   return %sum : vector<2x32xf32>
 }
+
+// -----
+
+// Nor below one that has fewer, where another tile of the same memref, which a loop hands on, has all: there is one tile at most.
+// CHECK-LABEL: func @fewer
+//   CHECK-NOT:   memref.prefetch
+//       CHECK:   return
+func.func @fewer(%n: index, %m: index) -> vector<1x32xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %pad = arith.constant 0.0 : f32
+  %c = memref.alloc() : memref<2x64xf32>
+  %zero = arith.constant dense<0.0> : vector<1x32xf32>
+  %all = vector.transfer_read %c[%c0, %c0], %pad {in_bounds = [true, true]} : memref<2x64xf32>, vector<2x32xf32>
+  %last, %sum = scf.for %i = %c0 to %m step %c1 iter_args(%d = %c, %s = %zero) -> (memref<2x64xf32>, vector<1x32xf32>) {
+    %tile = vector.transfer_read %d[%c0, %c0], %pad {in_bounds = [true, true]} : memref<2x64xf32>, vector<1x32xf32>
+    %added = scf.for %k = %c0 to %n step %c1 iter_args(%acc = %tile) -> vector<1x32xf32> {
+      %next = arith.addf %acc, %zero : vector<1x32xf32>
+      scf.yield %next : vector<1x32xf32>
+    }
+    scf.yield %d, %added : memref<2x64xf32>, vector<1x32xf32>
+  }
+  vector.print %all : vector<2x32xf32>
+  return %sum : vector<1x32xf32>
+}

@@ -47,7 +47,9 @@ def run(text: str, file: str, target: str, threads: int, seed: int | None) -> in
     right = True
     for name, function in module.items():
         random, is_open = np.random.default_rng(seed), function.signature.is_open
-        errors = [_check(function, plain[name], random, each) for each in (_OPEN_SIZES if is_open else _OPEN_SIZES[-1:])]
+        errors = [
+            _check(function, plain[name], random, each) for each in (_OPEN_SIZES if is_open else _OPEN_SIZES[-1:])
+        ]
         error, seconds = max(errors), _time(function, random)
         allowed = max((_allowed(each.type) for each in function.signature.parameters if each.written), default=0.0)
         operations = 0 if is_open else function.signature.operations

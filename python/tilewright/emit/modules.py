@@ -189,7 +189,7 @@ def _fuse(module: ir.Module, found: Sequence[list[contractions.Contraction]]) ->
 
     def set_apart() -> bool:
         pairs = zip(_functions(module), found, strict=True)
-        return any([contractions.set_apart(function.operation, products) for function, products in pairs])
+        return sum(contractions.set_apart(function.operation, products) for function, products in pairs) > 0
 
     set_apart()
     while True:

@@ -10,7 +10,16 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tilewright.dims import Extent
-from tilewright.lowering import driver, entry, modules, open_workspace, pack_entry, product_cases, tensor_entry, tile_permission
+from tilewright.lowering import (
+    driver,
+    entry,
+    modules,
+    open_workspace,
+    pack_entry,
+    product_cases,
+    tensor_entry,
+    tile_permission,
+)
 from tilewright.lowering.modules import Product
 from tilewright.mlir import ir
 from tilewright.payload.abi import WRONG_PACKING
@@ -140,7 +149,9 @@ def _entry(
             attributes = entry.attributes_text(target)
             packers += pack_entry.text(packed, packer, name, attributes, transposed=each.transposed)
             operands[index] = f"%payload{index}, %payload{index}, %zero, %payload_bytes{index}, %one"
-    declarations, run = entry.run_text(operands, types, signature.workspace, allocator, None, body=body, bytes_of=bytes_of)
+    declarations, run = entry.run_text(
+        operands, types, signature.workspace, allocator, None, body=body, bytes_of=bytes_of
+    )
     run = "".join(checks) + run
     if checks:
         run += f"""

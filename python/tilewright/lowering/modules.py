@@ -25,8 +25,8 @@ from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import arith, func, memref, transform
 from tilewright.mlir.dialects.transform import bufferization, structured
 from tilewright.payload.modules.chains import PACKS
-from tilewright.payload.modules.places import ORDERS, STAND_IN
 from tilewright.payload.modules.open_extents import shaped
+from tilewright.payload.modules.places import ORDERS, STAND_IN
 from tilewright.payload.packing import HEADER_BYTES, PackedFormat
 from tilewright.schedules import steps
 from tilewright.schedules.plan import Plan

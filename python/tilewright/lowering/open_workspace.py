@@ -8,7 +8,6 @@ of them, and refuse cleanly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from tilewright.errors import LoweringError
 from tilewright.lowering import workspace
@@ -51,7 +50,9 @@ def gather(module: ir.Module, function: func.FuncOp) -> None:
     for number, op in enumerate(allocations):
         if number in starts:
             continue
-        slot = next((at for at, each in enumerate(slots) if _alike(each, op) and _is_free(taken[at], number, times)), None)
+        slot = next(
+            (at for at, each in enumerate(slots) if _alike(each, op) and _is_free(taken[at], number, times)), None
+        )
         if slot is None:
             slot = len(slots)
             slots.append(op)

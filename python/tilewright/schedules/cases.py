@@ -224,7 +224,9 @@ def _case(
         # Code for some rows is code for all: cases that differ in nothing else share it.
         narrow = replace(narrow, m=Dim(max(spec.m.min, 1), spec.m.max, narrow.m.multiple))
     if rule.strategy == "inner_product" and isinstance(narrow.k, Dim) and isinstance(spec.k, Dim):
-        narrow = replace(narrow, k=Dim(max(spec.k.min, 1), narrow.k.max, narrow.k.multiple))  # So does that for any depth.
+        narrow = replace(
+            narrow, k=Dim(max(spec.k.min, 1), narrow.k.max, narrow.k.multiple)
+        )  # So does that for any depth.
     tests = tuple(test for test in rule.tests if not _certain(spec, test))
     typical = representative(narrow, rule.typical)
     threads = threads if rule.strategy else used(typical, target, threads) if not narrow.dynamic else 1

@@ -20,6 +20,7 @@ from tilewright.targets.base import Target
 _EPILOGUE = "epilogue"
 """Mark of what is done to the sums."""
 
+
 def strips(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blocking) -> None:
     """Makes the loops of `streamed.streamed` for extents that only a call tells.
 

@@ -106,9 +106,7 @@ def close(
         ]
         names = ["out"] if count == 1 else [f"out{index}" for index in range(count)]
         outputs = [
-            Parameter(
-                name, _shape(sizes), element, written=True, compact=len(sizes) > 2, names=_names(sizes)
-            )
+            Parameter(name, _shape(sizes), element, written=True, compact=len(sizes) > 2, names=_names(sizes))
             for name, sizes, element in zip(names, extents.results[:count], results, strict=False)
         ]
         function.arg_attrs = [_attributes(each) for each in (*parameters, *outputs)]

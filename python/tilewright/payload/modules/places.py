@@ -310,9 +310,7 @@ def _collapsed(value: ir.Value, axes: Merged) -> ir.Value:
     ).results[0]
 
 
-def _expanded(
-    value: ir.Value, axes: Merged, kind: ir.RankedTensorType, sizes: Sequence[int | ir.Value]
-) -> ir.Value:
+def _expanded(value: ir.Value, axes: Merged, kind: ir.RankedTensorType, sizes: Sequence[int | ir.Value]) -> ir.Value:
     """A result with an axis, of one of `sizes`, for each dimension that was merged."""
     if all(len(axis) == 1 for axis in axes):
         return value
