@@ -64,6 +64,20 @@ def test_what_is_decided_is_run() -> None:
     assert "#tilewright.pipeline<stages = 2>" in kernel.asm["scheduled"]
 
 
+def test_tensor_memory_of_ones_own() -> None:
+    def decide(blocks: steps.Handle) -> None:
+        sharing.specialize_warps(blocks, buffers=2)
+        sharing.pipeline(blocks, 3)
+
+    schedule = deciding(decide, 128, 48, 32)
+    kernel = tw.compile(SPEC, target="sm_100a", device="emulated", schedule=schedule, cache=False)
+    check(kernel)
+    assert (kernel.metadata.parameters["buffers"], kernel.metadata.parameters["stages"]) == (2, 3)
+    assert "at least 2" in str(
+        failure(deciding(lambda blocks: sharing.specialize_warps(blocks, buffers=2), 128), "sm_100a")
+    )
+
+
 def test_warp_groups_of_ones_own() -> None:
     def decide(blocks: steps.Handle) -> None:
         sharing.specialize_warp_groups(blocks, consumers=1, cluster=2)
