@@ -11,9 +11,11 @@ import ctypes
 import itertools
 import json
 import sys
+import tempfile
 import traceback
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -21,8 +23,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from gpu_kernels import array
+from tilewright.bench.card import bundle, plan
 from tilewright.errors import OperandError, TargetError
-from tilewright.runtime import device_arrays, emulated_gpu, gpu
+from tilewright.runtime import cards, device_arrays, emulated_gpu, gpu
 from tilewright.targets import nvidia
 
 SM_80, SM_90A, SM_100A = nvidia.ROWS
@@ -314,6 +317,28 @@ def a_driver_that_is_older_than_the_assembler() -> None:
     assert (kernel(a, a) == 4).all()
     DRIVER.library.fake_refuse_cubins(0)
     assert DRIVER.count("load PTX") == before + 1
+
+
+@case
+def a_kernel_of_a_bundle() -> None:
+    """As ``bench --card`` launches it where the card is."""
+    sizes = {"bm": 128, "bn": 64}
+    kernel = plan.Kernel("bf16", "nt", "warpgroup", tuple(sizes.items()))
+    DRIVER.runs(gpu.compile(kernel.spec, SM_90A, "warpgroup", sizes))
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((130, 64), (72, 64)))
+    c = np.full((130, 72), np.nan, ml_dtypes.bfloat16)
+    with tempfile.TemporaryDirectory() as folder:
+        bundle._compile(Path(folder), kernel, exact=False)
+        form, code = bundle.read_form(Path(folder), kernel), bundle.read_code(Path(folder), kernel)
+    card = cards.find(SM_90A)
+    with cards.current(card):
+        launch = cards.Loaded(card, form, code).bound(kernel.spec.sized({"m": 130, "n": 72, "k": 64}), [a, b, c])
+    for stream in (STREAM, STREAM + 1):
+        c[...] = np.nan
+        launch(stream)
+        assert is_right(kernel.spec.sized({"m": 130, "n": 72, "k": 64}), c, [a, b]), DRIVER.error
+        assert DRIVER.last["stream"] == stream
 
 
 @case

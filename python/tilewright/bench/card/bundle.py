@@ -16,8 +16,7 @@ from dataclasses import asdict, fields
 from itertools import zip_longest
 from multiprocessing import get_context
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,15 +24,11 @@ from tilewright import targets
 from tilewright.bench.card import plan
 from tilewright.bench.card.plan import Kernel, Step
 from tilewright.bench.suites import Shape
+from tilewright.emit.gpu_stages import GpuStages, as_json, from_json
 from tilewright.errors import TilewrightError
 from tilewright.version import VERSION
 
-if TYPE_CHECKING:
-    from tilewright.emit.gpu_stages import GpuStages
-
 PLAN = "plan.json"
-_SIZES = ("bm", "bn", "threads", "blocks", "cluster", "split")
-"""What a launch takes of a strategy's sizes."""
 _FEW_KERNELS = 4
 """So many are compiled faster than further processes begin."""
 _WHOLE = 4
@@ -142,7 +137,7 @@ def _remarked(folder: Path, kernels: Sequence[Kernel]) -> Iterator[str]:
 
 def _digest(folder: Path, kernel: Kernel) -> str:
     """Of a kernel's code: what was measured of another one says nothing."""
-    return hashlib.sha256((folder / f"{kernel.key}.cubin").read_bytes()).hexdigest()
+    return hashlib.sha256(read_code(folder, kernel)).hexdigest()
 
 
 def _steps() -> Iterator[Step]:
@@ -197,7 +192,7 @@ def _compile(folder: Path, kernel: Kernel, *, exact: bool) -> None:
         a, b = whole_numbers(kernel, shape)
         emulated = gpu.compile(kernel.spec, target.on("emulated"), kernel.strategy, dict(kernel.sizes))
         np.savez_compressed(folder / f"{kernel.key}.npz", c=emulated(a, b))
-    about = {"compiler": versions.fingerprint(), **described(form), "seconds": seconds}
+    about = {"compiler": versions.fingerprint(), "form": as_json(form, ()), "seconds": seconds}
     about |= {"registers": assembled.registers, "spill_bytes": assembled.spill_bytes}
     about |= {"warnings": list(assembled.warnings)}
     # Last: what is there with this file is complete.
@@ -212,30 +207,18 @@ def read_expected(folder: Path, kernel: Kernel) -> np.ndarray[Any, Any]:
     return np.load(folder / f"{kernel.key}.npz")["c"].view(to_numpy(kernel.spec.c_type))
 
 
-def described(form: GpuStages) -> dict[str, Any]:
-    """What a launch of a form takes, as JSON."""
-    sizes = {name: getattr(form.sizes, name) for name in _SIZES if hasattr(form.sizes, name)}
-    boxes = [
-        {"operand": each.operand, "shape": list(each.shape), "swizzle": each.swizzle, "atom": each.atom}
-        for each in form.boxes
-    ]
-    return {"sizes": sizes, "boxes": boxes, "shared_bytes": form.shared_bytes}
-
-
-def read_form(folder: Path, kernel: Kernel) -> Any:  # noqa: ANN401 - what `cards.Loaded` takes of a form
-    """A kernel of the bundle as `runtime.cards.Loaded` takes one."""
+def read_form(folder: Path, kernel: Kernel) -> GpuStages:
+    """A kernel of the bundle as `runtime.cards.Loaded` takes one, with PTX for a driver that is older than the assembler."""
     about = json.loads((folder / f"{kernel.key}.json").read_text())
-    boxes = tuple(SimpleNamespace(**{**each, "shape": tuple(each["shape"])}) for each in about["boxes"])
-    return SimpleNamespace(
-        cubin=(folder / f"{kernel.key}.cubin").read_bytes(),
-        # What the driver assembles where it is older than the assembler.
-        binary=zlib.decompress((folder / f"{kernel.key}.ptx.z").read_bytes()),
-        sizes=SimpleNamespace(**about["sizes"]),
-        boxes=boxes,
-        shared_bytes=about["shared_bytes"],
-        spec=kernel.spec,
-        target=targets.gpu(plan.TARGET),
-    )
+    ptx = zlib.decompress((folder / f"{kernel.key}.ptx.z").read_bytes())
+    target = targets.gpu(plan.TARGET)
+    assert target is not None, "it is a GPU"
+    return from_json(about["form"], kernel.spec, target, ptx, cached=True)
+
+
+def read_code(folder: Path, kernel: Kernel) -> bytes:
+    """Its machine code."""
+    return (folder / f"{kernel.key}.cubin").read_bytes()
 
 
 def read_steps(folder: Path) -> list[Step]:

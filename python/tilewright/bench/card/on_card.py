@@ -171,9 +171,9 @@ class Bench:
     def _bound(self, kernel: Kernel, shape: Shape, stored: Sequence[Any]) -> Callable[[], None]:
         """What launches a kernel on torch's current stream, of operands as they are stored, the result last."""
         if kernel not in self._loaded:
-            form = bundle.read_form(self._folder, kernel)
+            form, code = bundle.read_form(self._folder, kernel), bundle.read_code(self._folder, kernel)
             with cards.current(self._card):
-                self._loaded[kernel] = Loaded(self._card, form, form.cubin)
+                self._loaded[kernel] = Loaded(self._card, form, code)
         cuda, loaded = self._torch.cuda, self._loaded[kernel]
         arrays = [view(each, "operand", int(cuda.current_stream().cuda_stream)) for each in stored]
         if not all(map(gpu_call.is_aligned, arrays)):
