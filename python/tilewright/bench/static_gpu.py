@@ -47,6 +47,7 @@ _PRODUCTS = (
     "IMMA",
     "DMMA",
     "QMMA",
+    "FFMA2",
     "FFMA",
     "DFMA",
     "IDP",
