@@ -72,3 +72,5 @@ def test_sizes_that_do_not_fit() -> None:
     for wrong, said in (({"wave": 32}, "64 threads"), ({"bk": 16}, "multiple of 32"), ({"wm": 24}, "multiples of 16")):
         with pytest.raises(ScheduleError, match=said):
             gpu.compile(spec, GFX942, parameters=wrong)
+    with pytest.raises(ScheduleError, match="shared memory"):
+        gpu.compile(spec, GFX942, parameters={"bm": 256, "bn": 256, "bk": 128})

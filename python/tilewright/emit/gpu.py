@@ -224,13 +224,7 @@ def _to_ptx(stages: GpuStages, module: ir.Module) -> None:
     kernel.hold_registers(outlined, getattr(stages.sizes, "blocks", 1))
     kernel.pass_by_value(outlined, len(stages.boxes))
     stages.shared_bytes = kernel.join_tiles(outlined)
-    if stages.shared_bytes > target.shared_bytes:
-        raise ScheduleError(
-            f"the tiles take {stages.shared_bytes} bytes of shared memory",
-            where=stages.strategy,
-            expected=f"at most the {target.shared_bytes} of {target.name}",
-            remedy="Make tiles smaller, or fewer stages",
-        )
+    _check_shared(stages, stages.shared_bytes)
     stages.texts["nvvm"] = str(outlined)
     raw = llvmir.translated(outlined.body.operations[0].operation)
     stages.texts["llvmir"] = code.optimize(_with_functions(raw), target)
@@ -238,14 +232,27 @@ def _to_ptx(stages: GpuStages, module: ir.Module) -> None:
     stages.binary = stages.texts["ptx"].encode()
 
 
+def _check_shared(stages: GpuStages, bytes_: int) -> None:
+    """Raises `ScheduleError` if a block has less shared memory than its tiles take."""
+    if bytes_ > stages.target.shared_bytes:
+        raise ScheduleError(
+            f"the tiles take {bytes_} bytes of shared memory",
+            where=stages.strategy,
+            expected=f"at most the {stages.target.shared_bytes} of {stages.target.name}",
+            remedy="Make tiles smaller, or fewer stages",
+        )
+
+
 def _to_spirv(stages: GpuStages, module: ir.Module) -> None:
     """From a thread's function to a compute shader."""
+    _check_shared(stages, kernel.tile_bytes(module))
     stages.texts["spirv"], stages.binary = spirv.shader(module, _payload_function(module), stages.sizes.threads)
 
 
 def _to_code_object(stages: GpuStages, module: ir.Module) -> None:
     """From a thread's function to a code object of AMD's."""
     target = stages.target
+    _check_shared(stages, kernel.tile_bytes(module))
     outlined = kernel.outline(module, stages.sizes.threads)
     kernel.order_shared_memory_only(outlined)
     driver.run_passes(outlined, kernel.TO_ROCDL.format(chip=target.cpu), "rocdl")

@@ -7,6 +7,7 @@ import re
 from math import prod
 
 from tilewright.lowering import driver, pipelines
+from tilewright.lowering.gpu import staging
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import gpu, llvm, memref
 from tilewright.mlir.dialects.transform import vector
@@ -108,6 +109,12 @@ def _place_tiles(kernel: ir.Operation, container: ir.Block) -> None:
                 variable = memref.get_global(kind, name)
         tile.results[0].replace_all_uses_with(variable)
         tile.erase()
+
+
+def tile_bytes(module: ir.Module) -> int:
+    """Bytes of the tiles in shared memory of a thread's function."""
+    kinds = [ir.MemRefType(each.results[0].type) for each in _ops(module.operation, "memref.alloc")]
+    return sum(prod(kind.shape) * staging.bits(kind.element_type) // 8 for kind in kinds)
 
 
 def order_shared_memory_only(module: ir.Module) -> None:
