@@ -260,15 +260,15 @@ def test_verdicts() -> None:
         {"step": next(plan.checks()).key, "kind": "check", "right": True},
     ]
     found = {row[0]: row[2:] for row in aims.verdicts(records)}
-    assert found["bf16, 8192³"] == ("0.96", "met")
-    assert found["f16, 8192³"] == ("0.94", "not met")
+    assert found["bf16, 8192³"] == ("0.960", "met")
+    assert found["f16, 8192³"] == ("0.940", "not met")
     assert found["f16, 4096³"] == ("nothing", "not measured")
     assert found["the emulator's bits, every kernel"][1] == "met"
     assert found["right on random data, every kernel"] == ("1 of 1", "not all measured")
     linear = [timed("bf16", f"1x{n}x4096", 97, cuBLASLt=100) | {"layout": "nt"} for n in (4096, 6144)]
     rows = {row[0]: row[2:] for row in aims.verdicts(linear)}
     assert rows["bf16, linear layers of language models, geometric mean"] == (
-        "0.97, worst 0.97, 2 of 60 shapes",
+        "0.970, worst 0.970, 2 of 60 shapes",
         "met so far",
     )
 

@@ -103,7 +103,7 @@ def _verdict(aim: Aim, records: Sequence[Record]) -> tuple[str, str]:
         return "nothing", "not measured"
     least = min(ratios.values())
     count = "" if len(wanted) == 1 else f", {len(ratios)} of {len(wanted)} shapes"
-    text = f"{mean([*ratios.values()]):.2f}, worst {least:.2f}{count}" if count else f"{least:.2f}"
+    text = f"{mean([*ratios.values()]):.3f}, worst {least:.3f}{count}" if count else f"{least:.3f}"
     reached = mean([*ratios.values()]) if aim.mean else least
     is_met = reached > aim.least if aim.least == 1 else reached >= aim.least
     if not is_met:
