@@ -139,7 +139,8 @@ static Flaw checkOperand(Value operand) {
   if (!read)
     return {};
   if (!read.getPermutationMap().isIdentity())
-    return flaw(read, "what is multiplied is no tile of a matrix: expected no broadcast");
+    return flaw(read,
+                "what is multiplied is no tile of a matrix as it lies: expected no permutation, and no broadcast");
   if (matchPattern(read.getPadding(), m_Constant()) && !isZero(read.getPadding()))
     return flaw(read, "what is multiplied is padded with another number than zero");
   return {};

@@ -107,5 +107,8 @@ def pipeline(blocks: Handle, stages: int) -> None:
         for k:
             await slot;  begin copies for the step after next to the slot after next
             mine += tile_a[slot] * tile_b[slot];  slot = the next one of three
+
+    Where copies cannot go on by themselves, threads load pieces for the next step before they multiply, and store them after, to the
+    other one of two slots.
     """
     ours.tilewright_pipeline(steps.match(blocks, "scf.for"), stages)

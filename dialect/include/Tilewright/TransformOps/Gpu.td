@@ -193,8 +193,10 @@ def Tilewright_PipelineOp : Tilewright_TransformEachOp<"pipeline"> {
     Decides that shared memory has room for the tiles of A and B of `stages` steps of a loop over K. Copies for later steps are begun
     before a step is multiplied, and go on meanwhile. How they are awaited goes by how the block's tile is shared: threads that are
     all alike wait for groups of `cp.async` and meet at a barrier; with `transform.tilewright.specialize_warp_groups` those who copy
-    and those who multiply wait for each other by barrier objects. Where tiles cannot be copied as they lie in memory, because elements
-    are widened or computed on the way, or rows are not aligned, the loop has one stage whatever this says.
+    and those who multiply wait for each other by barrier objects. Where copies into
+    shared memory cannot go on by themselves, because the target has none, or elements are widened or computed on the way, or rows are not
+    aligned, threads load the pieces of the next step into registers, and store them when they have multiplied: two slots are then
+    enough, and no more are used.
 
     The target is the loop over K in a loop over blocks (`transform.tilewright.share_among_threads` says what that is). The
     decision is recorded on it, before or after the one how the block's tile is shared.
