@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: tilewright-opt %s --transform-interpreter --split-input-file --verify-diagnostics
+
+#product_a = affine_map<(m, n, k) -> (m, k)>
+#product_b = affine_map<(m, n, k) -> (k, n)>
+#product_c = affine_map<(m, n, k) -> (m, n)>
+#by_32 = affine_map<(d0) -> (d0 * 32)>
+
+func.func @within_a_slice(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?x?xf32>, %m: index, %n: index, %k: index) -> tensor<?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c16 = arith.constant 16 : index
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %zeros = arith.constant dense<0.0> : vector<32x32xf32>
+  %ones = arith.constant dense<1.0> : vector<32x32xf32>
+  %r = scf.forall (%i, %j) in (%m, %n) shared_outs(%o = %c) -> (tensor<?x?xf32>) {
+    %row = affine.apply #by_32(%i)
+    %column = affine.apply #by_32(%j)
+    %sums = scf.for %p = %c0 to %k step %c16 iter_args(%s = %zeros) -> (vector<32x32xf32>) {
+      %x = tensor.extract_slice %a[%row, %p] [32, 16] [1, 1] : tensor<?x?xf32> to tensor<32x16xf32>
+      %y = tensor.extract_slice %b[%p, %column] [16, 32] [1, 1] : tensor<?x?xf32> to tensor<16x32xf32>
+    // expected-note @+1 {{payload operation}}
+      %u = vector.transfer_read %x[%c1, %c0], %zero {in_bounds = [true, true]} : tensor<32x16xf32>, vector<32x16xf32>
+      %v = vector.transfer_read %y[%c0, %c0], %zero {in_bounds = [true, true]} : tensor<16x32xf32>, vector<16x32xf32>
+      %t = vector.contract {indexing_maps = [#product_a, #product_b, #product_c], iterator_types = ["parallel", "parallel", "reduction"],
+                           kind = #vector.kind<add>} %u, %v, %s : vector<32x16xf32>, vector<16x32xf32> into vector<32x32xf32>
+      scf.yield %t : vector<32x32xf32>
+    }
+    %z = tensor.extract_slice %o[%row, %column] [32, 32] [1, 1] : tensor<?x?xf32> to tensor<32x32xf32>
+    %w = vector.transfer_write %sums, %z[%c0, %c0] {in_bounds = [true, true]} : vector<32x32xf32>, tensor<32x32xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %w into %o[%row, %column] [32, 32] [1, 1] : tensor<32x32xf32> into tensor<?x?xf32>
+    }
+  } {mapping = [#gpu.block<y>, #gpu.block<x>]}
+  return %r : tensor<?x?xf32>
+}
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
+    %over_k = transform.structured.match ops{["scf.for"]} in %root : (!transform.any_op) -> !transform.any_op
+    // expected-error @+1 {{'vector.transfer_read' starts within a tensor: fold no slices into transfers}}
+    transform.tilewright.share_among_threads %blocks rows 4 columns 4 : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+#product_a = affine_map<(m, n, k) -> (m, k)>
+#product_b = affine_map<(m, n, k) -> (k, n)>
+#product_c = affine_map<(m, n, k) -> (m, n)>
+#by_32 = affine_map<(d0) -> (d0 * 32)>
+
+func.func @padded(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?x?xf32>, %m: index, %n: index, %k: index) -> tensor<?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c16 = arith.constant 16 : index
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %zeros = arith.constant dense<0.0> : vector<32x32xf32>
+  %ones = arith.constant dense<1.0> : vector<32x32xf32>
+  %r = scf.forall (%i, %j) in (%m, %n) shared_outs(%o = %c) -> (tensor<?x?xf32>) {
+    %row = affine.apply #by_32(%i)
+    %column = affine.apply #by_32(%j)
+    %sums = scf.for %p = %c0 to %k step %c16 iter_args(%s = %zeros) -> (vector<32x32xf32>) {
+      %x = tensor.extract_slice %a[%row, %p] [32, 16] [1, 1] : tensor<?x?xf32> to tensor<32x16xf32>
+      %y = tensor.extract_slice %b[%p, %column] [16, 32] [1, 1] : tensor<?x?xf32> to tensor<16x32xf32>
+    // expected-note @+1 {{payload operation}}
+      %u = vector.transfer_read %x[%c0, %c0], %one {in_bounds = [true, true]} : tensor<32x16xf32>, vector<32x16xf32>
+      %v = vector.transfer_read %y[%c0, %c0], %zero {in_bounds = [true, true]} : tensor<16x32xf32>, vector<16x32xf32>
+      %t = vector.contract {indexing_maps = [#product_a, #product_b, #product_c], iterator_types = ["parallel", "parallel", "reduction"],
+                           kind = #vector.kind<add>} %u, %v, %s : vector<32x16xf32>, vector<16x32xf32> into vector<32x32xf32>
+      scf.yield %t : vector<32x32xf32>
+    }
+    %z = tensor.extract_slice %o[%row, %column] [32, 32] [1, 1] : tensor<?x?xf32> to tensor<32x32xf32>
+    %w = vector.transfer_write %sums, %z[%c0, %c0] {in_bounds = [true, true]} : vector<32x32xf32>, tensor<32x32xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %w into %o[%row, %column] [32, 32] [1, 1] : tensor<32x32xf32> into tensor<?x?xf32>
+    }
+  } {mapping = [#gpu.block<y>, #gpu.block<x>]}
+  return %r : tensor<?x?xf32>
+}
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
+    %over_k = transform.structured.match ops{["scf.for"]} in %root : (!transform.any_op) -> !transform.any_op
+    // expected-error @+1 {{what is multiplied is padded with another number than zero}}
+    transform.tilewright.share_among_threads %blocks rows 4 columns 4 : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+#product_a = affine_map<(m, n, k) -> (m, k)>
+#product_b = affine_map<(m, n, k) -> (k, n)>
+#product_c = affine_map<(m, n, k) -> (m, n)>
+#by_32 = affine_map<(d0) -> (d0 * 32)>
+
+func.func @other_vectors(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?x?xf32>, %m: index, %n: index, %k: index) -> tensor<?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c16 = arith.constant 16 : index
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %zeros = arith.constant dense<0.0> : vector<32x32xf32>
+  %ones = arith.constant dense<1.0> : vector<32x32xf32>
+  %r = scf.forall (%i, %j) in (%m, %n) shared_outs(%o = %c) -> (tensor<?x?xf32>) {
+    %row = affine.apply #by_32(%i)
+    %column = affine.apply #by_32(%j)
+    // expected-note @+1 {{payload operation}}
+    %q = vector.broadcast %one : f32 to vector<8x8xf32>
+    %sums = scf.for %p = %c0 to %k step %c16 iter_args(%s = %zeros) -> (vector<32x32xf32>) {
+      %x = tensor.extract_slice %a[%row, %p] [32, 16] [1, 1] : tensor<?x?xf32> to tensor<32x16xf32>
+      %y = tensor.extract_slice %b[%p, %column] [16, 32] [1, 1] : tensor<?x?xf32> to tensor<16x32xf32>
+      %u = vector.transfer_read %x[%c0, %c0], %zero {in_bounds = [true, true]} : tensor<32x16xf32>, vector<32x16xf32>
+      %v = vector.transfer_read %y[%c0, %c0], %zero {in_bounds = [true, true]} : tensor<16x32xf32>, vector<16x32xf32>
+      %t = vector.contract {indexing_maps = [#product_a, #product_b, #product_c], iterator_types = ["parallel", "parallel", "reduction"],
+                           kind = #vector.kind<add>} %u, %v, %s : vector<32x16xf32>, vector<16x32xf32> into vector<32x32xf32>
+      scf.yield %t : vector<32x32xf32>
+    }
+    %z = tensor.extract_slice %o[%row, %column] [32, 32] [1, 1] : tensor<?x?xf32> to tensor<32x32xf32>
+    %w = vector.transfer_write %sums, %z[%c0, %c0] {in_bounds = [true, true]} : vector<32x32xf32>, tensor<32x32xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %w into %o[%row, %column] [32, 32] [1, 1] : tensor<32x32xf32> into tensor<?x?xf32>
+    }
+  } {mapping = [#gpu.block<y>, #gpu.block<x>]}
+  return %r : tensor<?x?xf32>
+}
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
+    %over_k = transform.structured.match ops{["scf.for"]} in %root : (!transform.any_op) -> !transform.any_op
+    // expected-error @+1 {{'vector.broadcast' is of vectors that are no tile of the block's: vectorise everything by the tile's sizes}}
+    transform.tilewright.share_among_threads %blocks rows 4 columns 4 : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+#product_a = affine_map<(m, n, k) -> (m, k)>
+#product_b = affine_map<(m, n, k) -> (k, n)>
+#product_c = affine_map<(m, n, k) -> (m, n)>
+#by_32 = affine_map<(d0) -> (d0 * 32)>
+
+func.func @moved(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?x?xf32>, %m: index, %n: index, %k: index) -> tensor<?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c16 = arith.constant 16 : index
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %zeros = arith.constant dense<0.0> : vector<32x32xf32>
+  %ones = arith.constant dense<1.0> : vector<32x32xf32>
+  %r = scf.forall (%i, %j) in (%m, %n) shared_outs(%o = %c) -> (tensor<?x?xf32>) {
+    %row = affine.apply #by_32(%i)
+    %column = affine.apply #by_32(%j)
+    // expected-note @+1 {{payload operation}}
+    %q = vector.transpose %ones, [1, 0] : vector<32x32xf32> to vector<32x32xf32>
+    %sums = scf.for %p = %c0 to %k step %c16 iter_args(%s = %zeros) -> (vector<32x32xf32>) {
+      %x = tensor.extract_slice %a[%row, %p] [32, 16] [1, 1] : tensor<?x?xf32> to tensor<32x16xf32>
+      %y = tensor.extract_slice %b[%p, %column] [16, 32] [1, 1] : tensor<?x?xf32> to tensor<16x32xf32>
+      %u = vector.transfer_read %x[%c0, %c0], %zero {in_bounds = [true, true]} : tensor<32x16xf32>, vector<32x16xf32>
+      %v = vector.transfer_read %y[%c0, %c0], %zero {in_bounds = [true, true]} : tensor<16x32xf32>, vector<16x32xf32>
+      %t = vector.contract {indexing_maps = [#product_a, #product_b, #product_c], iterator_types = ["parallel", "parallel", "reduction"],
+                           kind = #vector.kind<add>} %u, %v, %s : vector<32x16xf32>, vector<16x32xf32> into vector<32x32xf32>
+      scf.yield %t : vector<32x32xf32>
+    }
+    %z = tensor.extract_slice %o[%row, %column] [32, 32] [1, 1] : tensor<?x?xf32> to tensor<32x32xf32>
+    %w = vector.transfer_write %sums, %z[%c0, %c0] {in_bounds = [true, true]} : vector<32x32xf32>, tensor<32x32xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %w into %o[%row, %column] [32, 32] [1, 1] : tensor<32x32xf32> into tensor<?x?xf32>
+    }
+  } {mapping = [#gpu.block<y>, #gpu.block<x>]}
+  return %r : tensor<?x?xf32>
+}
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
+    %over_k = transform.structured.match ops{["scf.for"]} in %root : (!transform.any_op) -> !transform.any_op
+    // expected-error @+1 {{'vector.transpose' moves elements of a vector: expected what is done to each by itself}}
+    transform.tilewright.share_among_threads %blocks rows 4 columns 4 : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+#product_a = affine_map<(m, n, k) -> (m, k)>
+#product_b = affine_map<(m, n, k) -> (k, n)>
+#product_c = affine_map<(m, n, k) -> (m, n)>
+#by_32 = affine_map<(d0) -> (d0 * 32)>
+
+func.func @turned(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?x?xf32>, %m: index, %n: index, %k: index) -> tensor<?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c16 = arith.constant 16 : index
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %zeros = arith.constant dense<0.0> : vector<32x32xf32>
+  %ones = arith.constant dense<1.0> : vector<32x32xf32>
+  %r = scf.forall (%i, %j) in (%m, %n) shared_outs(%o = %c) -> (tensor<?x?xf32>) {
+    %row = affine.apply #by_32(%i)
+    %column = affine.apply #by_32(%j)
+    %sums = scf.for %p = %c0 to %k step %c16 iter_args(%s = %zeros) -> (vector<32x32xf32>) {
+      %x = tensor.extract_slice %a[%p, %row] [16, 32] [1, 1] : tensor<?x?xf32> to tensor<16x32xf32>
+      %y = tensor.extract_slice %b[%p, %column] [16, 32] [1, 1] : tensor<?x?xf32> to tensor<16x32xf32>
+    // expected-note @+1 {{payload operation}}
+      %u = vector.transfer_read %x[%c0, %c0], %zero {in_bounds = [true, true], permutation_map = affine_map<(d0, d1) -> (d1, d0)>} : tensor<16x32xf32>, vector<32x16xf32>
+      %v = vector.transfer_read %y[%c0, %c0], %zero {in_bounds = [true, true]} : tensor<16x32xf32>, vector<16x32xf32>
+      %t = vector.contract {indexing_maps = [#product_a, #product_b, #product_c], iterator_types = ["parallel", "parallel", "reduction"],
+                           kind = #vector.kind<add>} %u, %v, %s : vector<32x16xf32>, vector<16x32xf32> into vector<32x32xf32>
+      scf.yield %t : vector<32x32xf32>
+    }
+    %z = tensor.extract_slice %o[%row, %column] [32, 32] [1, 1] : tensor<?x?xf32> to tensor<32x32xf32>
+    %w = vector.transfer_write %sums, %z[%c0, %c0] {in_bounds = [true, true]} : vector<32x32xf32>, tensor<32x32xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %w into %o[%row, %column] [32, 32] [1, 1] : tensor<32x32xf32> into tensor<?x?xf32>
+    }
+  } {mapping = [#gpu.block<y>, #gpu.block<x>]}
+  return %r : tensor<?x?xf32>
+}
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
+    %over_k = transform.structured.match ops{["scf.for"]} in %root : (!transform.any_op) -> !transform.any_op
+    // expected-error @+1 {{what is multiplied is no tile of a matrix as it lies: expected no permutation, and no broadcast}}
+    transform.tilewright.share_among_threads %blocks rows 4 columns 4 : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+#product_a = affine_map<(m, n, k) -> (m, k)>
+#product_b = affine_map<(m, n, k) -> (k, n)>
+#product_c = affine_map<(m, n, k) -> (m, n)>
+#by_32 = affine_map<(d0) -> (d0 * 32)>
+
+func.func @masked(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?x?xf32>, %m: index, %n: index, %k: index) -> tensor<?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c16 = arith.constant 16 : index
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %zeros = arith.constant dense<0.0> : vector<32x32xf32>
+  %ones = arith.constant dense<1.0> : vector<32x32xf32>
+  %r = scf.forall (%i, %j) in (%m, %n) shared_outs(%o = %c) -> (tensor<?x?xf32>) {
+    %row = affine.apply #by_32(%i)
+    %column = affine.apply #by_32(%j)
+    %sums = scf.for %p = %c0 to %k step %c16 iter_args(%s = %zeros) -> (vector<32x32xf32>) {
+      %x = tensor.extract_slice %a[%row, %p] [32, 16] [1, 1] : tensor<?x?xf32> to tensor<32x16xf32>
+      %y = tensor.extract_slice %b[%p, %column] [16, 32] [1, 1] : tensor<?x?xf32> to tensor<16x32xf32>
+      %every = vector.create_mask %c16, %c16 : vector<32x16xi1>
+      %ok = arith.andi %every, %every : vector<32x16xi1>
+    // expected-note @+1 {{payload operation}}
+      %u = vector.transfer_read %x[%c0, %c0], %zero, %ok {in_bounds = [true, true]} : tensor<32x16xf32>, vector<32x16xf32>
+      %v = vector.transfer_read %y[%c0, %c0], %zero {in_bounds = [true, true]} : tensor<16x32xf32>, vector<16x32xf32>
+      %t = vector.contract {indexing_maps = [#product_a, #product_b, #product_c], iterator_types = ["parallel", "parallel", "reduction"],
+                           kind = #vector.kind<add>} %u, %v, %s : vector<32x16xf32>, vector<16x32xf32> into vector<32x32xf32>
+      scf.yield %t : vector<32x32xf32>
+    }
+    %z = tensor.extract_slice %o[%row, %column] [32, 32] [1, 1] : tensor<?x?xf32> to tensor<32x32xf32>
+    %w = vector.transfer_write %sums, %z[%c0, %c0] {in_bounds = [true, true]} : vector<32x32xf32>, tensor<32x32xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %w into %o[%row, %column] [32, 32] [1, 1] : tensor<32x32xf32> into tensor<?x?xf32>
+    }
+  } {mapping = [#gpu.block<y>, #gpu.block<x>]}
+  return %r : tensor<?x?xf32>
+}
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
+    %over_k = transform.structured.match ops{["scf.for"]} in %root : (!transform.any_op) -> !transform.any_op
+    // expected-error @+1 {{'vector.transfer_read' is under a mask that does not say how far it goes: expected a vector.create_mask}}
+    transform.tilewright.share_among_threads %blocks rows 4 columns 4 : !transform.any_op
+    transform.yield
+  }
+}
