@@ -8,8 +8,8 @@ using namespace tilewright::emulator;
 
 namespace {
 
-/// Arrives; what is `told` is published when the meeting is over: what the thread did until now, or some of it. Returns the
-/// generation to wait for.
+/// Arrives; what is `told` is published when the meeting is over: what the thread did until now, or some of it. Returns
+/// the generation to wait for.
 unsigned arrive(Thread &thread, Meeting &meeting, unsigned expected, const View &told) {
   meeting.gathered.join(told);
   thread.release();

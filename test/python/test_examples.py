@@ -128,7 +128,9 @@ def test_own_schedule_for_a_gpu(run):
     assert printed.startswith("right; 128 threads a block")
     assert "#tilewright.pipeline<stages = 4>" in printed
     command = ("--shape", "93x121x61", "--dtype", "bf16", "--target", "sm_80", "--emit", "ptx", "-o", "-")
-    assert "cp.async.wait_group" in run("tilewright", "compile", *command, "--schedule", EXAMPLES / "16_gpu_schedule.py")
+    assert "cp.async.wait_group" in run(
+        "tilewright", "compile", *command, "--schedule", EXAMPLES / "16_gpu_schedule.py"
+    )
 
 
 def test_mlir_file(run, tmp_path):

@@ -259,7 +259,9 @@ def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any,
             arguments += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
         for box in each.form.boxes:
             array = _some(_looped(spec, each.arrays, box.operand))
-            arguments.append(TensorMap(array, box.shape, box.swizzle, box.atom, writable=box.operand == last, by_value=True))
+            arguments.append(
+                TensorMap(array, box.shape, box.swizzle, box.atom, writable=box.operand == last, by_value=True)
+            )
         sizes = gpu_call.launch(each.form, each.spec, _EMULATED_PROCESSORS)
         made[each.form.strategy](sizes, *arguments, seed=seed)
 
