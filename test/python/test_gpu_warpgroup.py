@@ -182,6 +182,7 @@ SASS: list[tuple[dict[str, Any], dict[str, int], dict[str, int]]] = [
     ({"a": "f32", "tf32": True, "layout": "nt"}, {"bn": 256}, {"HGMMA": 4}),
     ({"a": "f8E4M3FN", "c": "bf16", "layout": "nt"}, {"bn": 128}, {"QGMMA": 4}),
     ({"a": "i8", "layout": "nt", "epilogue": ()}, {"bn": 256, "cluster": 2}, {"IGMMA": 4}),
+    ({"a": "bf16", "m": 256, "k": 256}, {}, {"HGMMA": 8}),
 ]  # fmt: skip
 
 

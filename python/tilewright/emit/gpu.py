@@ -221,7 +221,7 @@ def _to_ptx(stages: GpuStages, module: ir.Module) -> None:
     target = stages.target
     outlined = kernel.outline(module, stages.sizes.threads)
     driver.run_passes(outlined, kernel.TO_NVVM, "nvvm")
-    kernel.hold_registers(outlined, getattr(stages.sizes, "blocks", 1))
+    kernel.hold_registers(outlined, getattr(stages.sizes, "blocks", 1), getattr(stages.sizes, "resident", 1))
     kernel.pass_by_value(outlined, len(stages.boxes))
     stages.shared_bytes = kernel.join_tiles(outlined)
     _check_shared(stages, stages.shared_bytes)

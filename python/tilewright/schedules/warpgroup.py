@@ -117,6 +117,12 @@ class WarpGroupTile:
         return self.cluster * self.split
 
     @property
+    def resident(self) -> int:
+        """Blocks at a time that a multiprocessor has registers for: two where one group multiplies, with few sums."""
+        sums = self.groups * self.across * (2 if self.promote else 1)
+        return 2 if self.consumers == 1 and sums <= _MOST_COLUMNS // 2 else 1
+
+    @property
     def down(self) -> int:
         """Elements of a tile along the rows of instructions."""
         return self.bn if self.swapped else self.bm

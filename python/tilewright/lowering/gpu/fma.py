@@ -82,9 +82,9 @@ class Fma:
         mine += read tile_a[rows, k:k+4] * read tile_b[k:k+4, columns]
         """
         depth = a.tile.shape[1]
-        at_once = min(_AT_ONCE, depth)
         row, column = self._at
-        for k in range(0, depth, at_once):
+        for k in range(0, depth, _AT_ONCE):
+            at_once = min(_AT_ONCE, depth - k)
             left = _read(a, (slot, row, k), (self.sizes.rows, at_once))
             right = _read(b, (slot, k, column), (at_once, self.sizes.columns))
             sums = retyped(op, sums.type, (left, right, sums))

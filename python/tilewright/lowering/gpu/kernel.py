@@ -128,15 +128,15 @@ def order_shared_memory_only(module: ir.Module) -> None:
         barrier.erase()
 
 
-def hold_registers(module: ir.Module, cluster: int = 1) -> None:
-    """Says of the kernel, in the dialect of LLVM, that one block at a time is enough: only then are registers moved between warps.
+def hold_registers(module: ir.Module, cluster: int = 1, resident: int = 1) -> None:
+    """Says of the kernel, in the dialect of LLVM, that `resident` blocks at a time are enough: then registers are moved between warps.
 
     Blocks are in clusters of `cluster`.
     """
     with module.context:
         for function in _ops(module.operation, "llvm.func"):
             if "nvvm.kernel" in function.attributes:
-                function.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1)
+                function.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), resident)
                 if cluster > 1:
                     function.attributes["nvvm.cluster_dim"] = ir.DenseI32ArrayAttr.get([cluster, 1, 1])
 

@@ -62,8 +62,10 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, nvvm, scf, vector
 from tilewright.schedules.warpgroup import ROWS, WARP_GROUP
 
-_REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({2: (40, 232), 3: (32, 160), 4: (24, 112)})
-"""Of a thread that copies, and of one that multiplies, by consumers: all that there are. One consumer has enough from the start."""
+_REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType(
+    {1: (40, 216), 2: (40, 232), 3: (32, 160), 4: (24, 112)}
+)
+"""Of a thread that copies, and of one that multiplies, by consumers: all that there are; of one consumer, half of them."""
 _EIGHTS = 4
 """Groups of 8 columns that are finished at once: 16 sums of a thread, so that what is computed of them fits into registers."""
 
@@ -112,7 +114,9 @@ class Specialised(Sharing):
         copies = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ult, self._thread, value(WARP_GROUP)), has_else=True)
         multiplies = copies.else_block
         assert multiplies is not None, "as asked for"
-        registers = _REGISTERS.get(self._sizes.consumers)
+        # One consumer of many sums has as many registers as a thread can have from the start.
+        moved = self._sizes.consumers > 1 or self._sizes.resident > 1
+        registers = _REGISTERS[self._sizes.consumers] if moved else None
         with ir.InsertionPoint(copies.then_block):
             if registers:
                 set_registers("decrease", registers[0])
