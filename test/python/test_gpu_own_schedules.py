@@ -31,8 +31,8 @@ def deciding(decide: Decide, bm: int = 32, bn: int = 32, bk: int = 32) -> Callab
     return own
 
 
-def among_warps(blocks: steps.Handle) -> None:
-    sharing.pipeline(blocks, 2)
+def among_warps(blocks: steps.Handle, stages: int = 2) -> None:
+    sharing.pipeline(blocks, stages)
     sharing.share_among_warps(blocks, rows=16, columns=16, instructions="mma_sync")
 
 
@@ -130,8 +130,9 @@ def test_a_file_that_was_printed_and_the_cache(tmp_path: Path, monkeypatch: pyte
             "matrix_cores cannot do 70x40x48 bf16",
         ),
         (lambda blocks: sharing.specialize_warp_groups(blocks, consumers=3, pingpong=True), "sm_90a", "pingpong"),
+        (lambda blocks: among_warps(blocks, 2**31), "sm_90a", "a pipeline of 2147483648 stages"),
     ],
-    ids=["nothing", "parts", "warps", "another target's", "clauses"],
+    ids=["nothing", "parts", "warps", "another target's", "clauses", "stages"],
 )
 def test_a_wrong_decision_is_an_error_at_its_line(decide: Decide, target: str, what: str) -> None:
     error = failure(deciding(decide), target)

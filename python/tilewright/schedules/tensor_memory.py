@@ -57,7 +57,7 @@ class TensorMemoryTile:
             raise ScheduleError(
                 f"a tile of {self.bm}x{self.bn}x{self.bk}",
                 where="schedule parameters",
-                expected=f"bm a multiple of {LANES}, bn of {_GRANULE} and at most {_MOST_COLUMNS}; if swapped, the other way round",
+                expected=f"bm a multiple of {LANES}, bn of {_GRANULE} and at most {_MOST_COLUMNS}, bk of 32; if swapped, bm as bn",
             )
         if self.buffers * self.columns > COLUMNS:
             raise ScheduleError(

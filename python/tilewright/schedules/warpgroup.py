@@ -71,7 +71,7 @@ class WarpGroupTile:
             raise ScheduleError(
                 f"a tile of {self.bm}x{self.bn}x{self.bk} for {self.consumers} consumers",
                 where="schedule parameters",
-                expected=f"bm a multiple of {rows}, bn of 64 and at most 256; if swapped, bn of {rows}, bm of 8",
+                expected=f"bm a multiple of {rows}, bn of 64 and at most 256, bk of 32; if swapped, bn of {rows}, bm of 8",
             )
         if self.groups * ROWS * self.across > _MOST_SUMS:
             raise ScheduleError(

@@ -27,6 +27,8 @@ OPS: Mapping[str, str] = MappingProxyType(
 )
 """By kind of sharing, the transform op that decides it."""
 _PIPELINE_OP = "transform.tilewright.pipeline"
+_MOST_STAGES = 128
+"""More take longer to write out than anyone waits for, and hide no more of what memory takes."""
 _HARMLESS = frozenset({*OPS.values(), _PIPELINE_OP, "transform.structured.match", "transform.print"})
 """What may follow a decision in a schedule: it has checked what it was applied to, which nothing changes then."""
 _NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
@@ -53,9 +55,11 @@ class Decisions:
         """The sizes of a strategy, a dataclass of that type, which checks them; `others` are what no schedule decides.
 
         Raises:
-            ScheduleError: They do not fit together, or the strategy has no pipeline.
+            ScheduleError: They do not fit together, or the strategy has no pipeline, or stages are too many.
         """
         given = {**self.sizes, **others}
+        if self.stages > _MOST_STAGES:
+            raise ScheduleError(f"a pipeline of {self.stages} stages", expected=f"at most {_MOST_STAGES}")
         if "stages" in {each.name for each in fields(kind)}:
             given["stages"] = self.stages
         elif self.stages > 1:

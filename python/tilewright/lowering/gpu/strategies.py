@@ -216,7 +216,7 @@ def decided(function: ir.Operation, spec: MatmulSpec, target: GpuTarget) -> tupl
     found = decisions.of(function, len(spec.batch_axes))
     done = {STRATEGIES[name].kind: STRATEGIES[name] for name in able(spec, target)}
     if found.kind not in done:
-        ops = dict.fromkeys(decisions.OPS[kind] for kind in done)
+        ops = [f"{decisions.OPS[kind]} ({kind})" for kind in done]
         raise ScheduleError(f"{found.kind} cannot do {spec} on {target.name}", expected=" or ".join(ops))
     row = done[found.kind]
     sizes = row.decided(found, target)
