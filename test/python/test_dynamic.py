@@ -234,3 +234,10 @@ def test_other_targets_take_them_too(target, dtypes):
     kernel = tw.compile(tw.MatmulSpec.from_dtypes(None, 40, None, dtypes), target=target)
     for sizes in call_sizes(kernel.spec, 6, seed=3):
         assert_call(kernel, *sizes)
+
+
+def test_threads_share_entries_that_only_a_call_counts():
+    kernel = tw.compile(tw.MatmulSpec(1, 17, None, layout="nt", batch=(None,)), threads=2)
+    for entries, k in ((0, 3), (1, 300), (5, 33)):
+        a, b = (np.ones(shape, np.float32) for shape in ((entries, 1, k), (entries, 17, k)))
+        np.testing.assert_array_equal(kernel(a, b), np.full((entries, 1, 17), k))

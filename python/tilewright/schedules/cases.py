@@ -166,7 +166,7 @@ def _large(spec: MatmulSpec, name: str | None, tests: tuple[Test, ...] = ()) -> 
 
 def _shared_work(spec: MatmulSpec, target: Target) -> int:
     """Products from which on two threads are worth it, as `threads.used` has it."""
-    typical = replace(spec, **dict.fromkeys("mnk", _TYPICAL))
+    typical = representative(replace(spec, **dict.fromkeys("mnk", _TYPICAL)), {})
     return int(_TYPICAL**3 / cycles(typical, target) * 2 * LEAST_CYCLES)
 
 
