@@ -12,7 +12,7 @@ from gpu_kernels import check
 from tilewright.emit.gpu import tool
 from tilewright.errors import OperandError, ScheduleError, SpecError, TargetError
 from tilewright.runtime import gpu
-from tilewright.targets import nvidia
+from tilewright.targets import nvidia, vulkan
 
 SM_80, SM_90A, _ = nvidia.ROWS
 CASES: list[dict[str, Any]] = [
@@ -67,6 +67,13 @@ def test_what_is_not_done_is_refused() -> None:
 def test_sizes_can_be_chosen() -> None:
     spec = tw.MatmulSpec(m=40, n=50, k=20)
     check(gpu.compile(spec, SM_80.on("emulated"), "simt", {"bm": 32, "bn": 32, "bk": 6, "rows": 4, "columns": 8}), spec)
+    halves = tw.MatmulSpec(m=9, n=40, k=14, a="u4", b="i8")
+    check(
+        gpu.compile(halves, SM_80.on("emulated"), "simt", {"bm": 24, "bn": 40, "bk": 7, "rows": 3, "columns": 5}),
+        halves,
+    )
+    with pytest.raises(ScheduleError, match="columns=8 on vulkan"):
+        gpu.compile(spec, vulkan.ROWS[0], "simt", {"columns": 8})
     with pytest.raises(ScheduleError, match="multiple of 32"):
         gpu.compile(spec, SM_80, "simt", {"bm": 16, "bn": 16})
 

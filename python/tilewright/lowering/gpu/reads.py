@@ -149,6 +149,8 @@ class Read:
         source = self.op.operands[0]
         if not self.reading.aligned or self._grouped is not None or self._rank != 2:
             return False
+        if self.width * staging.bits(self._element) % 8:
+            return False  # A piece of half a byte.
         return self._axes[self.across] == staging.neighbours(source)
 
     @property

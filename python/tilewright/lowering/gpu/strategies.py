@@ -112,6 +112,14 @@ def _simt_sizes(spec: MatmulSpec, target: GpuTarget, sizes: Mapping[str, int]) -
     return made if fits or "stages" in sizes else replace(made, stages=1)
 
 
+def _check_simt(spec: MatmulSpec, target: GpuTarget, sizes: ThreadTile) -> None:
+    """Vectors of shaders have no more than four elements."""
+    if target.family == "vulkan" and sizes.columns > 4:
+        raise ScheduleError(
+            f"columns={sizes.columns} on {target.name}", where="schedule parameters", expected="at most 4"
+        )
+
+
 def _mma_sync_sizes(spec: MatmulSpec, target: GpuTarget, sizes: Mapping[str, int]) -> WarpTile:
     """Half as deep for f64: so that three stages fit into the shared memory of every chip.
 
@@ -137,7 +145,7 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
             schedule=simt,
             kind="threads",
             decided=lambda found, target: found.made(ThreadTile),
-            check=lambda spec, target, sizes: None,
+            check=_check_simt,
             share=_simt,
             lanes=lambda sizes: sizes.columns,
             does=lambda spec, target: True,
