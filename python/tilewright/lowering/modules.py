@@ -15,6 +15,7 @@ from tilewright.lowering import (
     half_floats,
     math_functions,
     narrow_stores,
+    open_reshapes,
     open_workspace,
     pipelines,
     small_floats,
@@ -366,6 +367,8 @@ def to_llvm(module: ir.Module, name: str, target: Target) -> None:
         left = math_functions.expand(module.operation, target)
     if left or _calls_library(module):
         driver.run_passes(module, math_functions.F64, "llvm")
+    with module.context:
+        open_reshapes.expand(module.operation)
     driver.run_passes(module, _TO_LLVM, "llvm")
     with module.context:
         if "avx512bw" in target.features:
