@@ -115,8 +115,14 @@ def test_products_of_tokens_that_were_flattened(rows):
 
 
 def test_rows_of_two_open_extents_are_flattened_and_come_apart_again():
-    text = BLOCK.replace("?x12", "?x?").replace("[%n, 12,", "[%n, %tokens,").replace("tensor.empty(%n)", "tensor.empty(%n, %tokens)")
-    text = text.replace("  %flat =", "  %c1 = arith.constant 1 : index\n  %tokens = tensor.dim %x, %c1 : tensor<?x?x32xf32>\n  %flat =")
+    text = (
+        BLOCK.replace("?x12", "?x?")
+        .replace("[%n, 12,", "[%n, %tokens,")
+        .replace("tensor.empty(%n)", "tensor.empty(%n, %tokens)")
+    )
+    text = text.replace(
+        "  %flat =", "  %c1 = arith.constant 1 : index\n  %tokens = tensor.dim %x, %c1 : tensor<?x?x32xf32>\n  %flat ="
+    )
     function = tw.compile_module(text)["f"]
     w, b, v = array(32, 48), array(48), array(48, 32)
     for batch, tokens in ((0, 3), (1, 1), (5, 7), (3, 0)):

@@ -46,7 +46,9 @@ def _view(op: ir.Operation) -> ir.Value:
     kind, given = ir.MemRefType(op.results[0].type), ir.MemRefType(op.operands[0].type)
     index = ir.IndexType.get()
     results = [ir.MemRefType.get([], given.element_type), *[index] * (1 + 2 * given.rank)]
-    metadata = ir.Operation.create("memref.extract_strided_metadata", results=results, operands=[op.operands[0]]).results
+    metadata = ir.Operation.create(
+        "memref.extract_strided_metadata", results=results, operands=[op.operands[0]]
+    ).results
     open_sizes = list(op.operands)[1:]
     left = iter(open_sizes)
     sizes = [next(left) if each == _OPEN else arith.constant(index, each) for each in kind.shape]
