@@ -22,7 +22,7 @@ def expand(module: ir.Operation) -> None:
             found.append(op)
         return ir.WalkResult.ADVANCE
 
-    module.walk(visit)
+    module.walk(visit, ir.WalkOrder.PRE_ORDER)
     for op in found:
         with ir.InsertionPoint(op), op.location:
             op.results[0].replace_all_uses_with(_view(op))
