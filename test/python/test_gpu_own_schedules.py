@@ -150,6 +150,7 @@ def test_more_shared_memory_than_there_is() -> None:
     error = failure(deciding(decide, 128, 128, 64))
     assert "bytes of shared memory" in error.what
     assert error.transform_op == "transform.tilewright.share_among_warps"
+    assert "at least 1280000000" in failure(deciding(among_warps, 32, 32, 10**7 // 16 * 16)).what
 
 
 def test_the_table_of_one_schedule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -228,5 +228,14 @@ def decided(function: ir.Operation, spec: MatmulSpec, target: GpuTarget) -> tupl
         raise ScheduleError(f"{found.kind} cannot do {spec} on {target.name}", expected=" or ".join(ops))
     row = done[found.kind]
     sizes = row.decided(found, target)
+    # The code for tiles that are too large by far would take longer to write out than anyone waits for.
+    held = (found.sizes["bm"] + found.sizes["bn"]) * found.sizes["bk"]
+    least = held * min(spec.a_stored.bits, spec.b_stored.bits) // 8
+    if least > target.shared_bytes:
+        raise ScheduleError(
+            f"the tiles of one step take at least {least} bytes of shared memory",
+            expected=f"at most the {target.shared_bytes} of {target.name}",
+            remedy="Make tiles smaller",
+        )
     row.check(spec, target, sizes)
     return row, sizes
