@@ -62,9 +62,7 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, nvvm, scf, vector
 from tilewright.schedules.warpgroup import ROWS, WARP_GROUP
 
-_REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType(
-    {1: (40, 216), 2: (40, 232), 3: (32, 160), 4: (24, 112)}
-)
+_REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({1: (40, 216), 2: (40, 232), 3: (32, 160), 4: (24, 112)})
 """Of a thread that copies, and of one that multiplies, by consumers: all that there are; of one consumer, half of them."""
 _EIGHTS = 4
 """Groups of 8 columns that are finished at once: 16 sums of a thread, so that what is computed of them fits into registers."""
