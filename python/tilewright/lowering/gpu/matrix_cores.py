@@ -14,6 +14,7 @@ from math import prod
 from types import MappingProxyType
 
 from tilewright.errors import ScheduleError
+from tilewright.lowering import double_functions
 from tilewright.lowering.gpu.index import Index, add, divide, multiply
 from tilewright.lowering.gpu.parts import Part, Staged
 from tilewright.lowering.gpu.staging import PIECE_BYTES, Tile, bits
@@ -82,7 +83,12 @@ def instructions(target: GpuTarget) -> Mapping[str, Instruction]:
 
 
 def does(spec: MatmulSpec, target: GpuTarget) -> bool:
-    """Whether a target has an instruction for the types that are multiplied: of a and b of one width."""
+    """Whether a target has an instruction for the types that are multiplied: of a and b of one width.
+
+    Not with functions of f64 behind them: LLVM crashes on the code of so many sums and the polynomials.
+    """
+    if double_functions.of(spec):
+        return False
     rows = instructions(target)
     return rows.get(spec.a_type.name) is not None and rows.get(spec.a_type.name) == rows.get(spec.b_type.name)
 
