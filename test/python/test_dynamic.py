@@ -236,14 +236,16 @@ def test_other_targets_take_them_too(target, dtypes):
         assert_call(kernel, *sizes)
 
 
-def test_what_is_done_to_the_sums_of_a_batch():
-    spec = tw.MatmulSpec(*ANY, batch=(None,), epilogue=(tw.bias("n"), tw.relu()))
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn"])
+def test_what_is_done_to_the_sums_of_a_batch(layout):
+    spec = tw.MatmulSpec(*ANY, layout=layout, batch=(None,), epilogue=(tw.bias("n"), tw.relu()))
     kernel = tw.compile(spec)
     for entries, m, n, k in ((2, 7, 33, 65), (1, 130, 70, 9), (0, 2, 2, 2), (3, 1, 1, 40), (2, 5, 16, 0)):
         random = np.random.default_rng(m)
         shapes = ((entries, m, k), (entries, k, n), (n,))
         a, b, bias = (random.standard_normal(shape).astype(np.float32) for shape in shapes)
-        np.testing.assert_allclose(kernel(a, b, bias), np.maximum(a @ b + bias, 0), atol=1e-4)
+        stored = (x.mT.copy() if turned == "t" else x for x, turned in zip((a, b), layout, strict=True))
+        np.testing.assert_allclose(kernel(*stored, bias), np.maximum(a @ b + bias, 0), atol=1e-4)
 
 
 def test_threads_share_entries_that_only_a_call_counts():

@@ -188,10 +188,6 @@ def plan(
     cases: list[Case] = []
     # With sums in one order, whatever the extents, there is one strategy for all.
     one = name or ("packed" if select.fusing(spec) or spec.deterministic else None)
-    short = isinstance(spec.n, Dim) and not divided_by(spec.n, target.lanes(spec.acc_type))
-    if not one and spec.fused and spec.batch and short:
-        # Short tiles of sums in an entry of a batch are made no vectors of by `unpacked`, which other rules end with.
-        one = "streamed" if strip_form.takes(spec) else None
     fused = select.fusing(spec) and not (name or spec.deterministic)
     if fused:
         rules = _fused_rules(spec)

@@ -8,6 +8,7 @@ from functools import partial
 
 from tilewright.dims import Dim, divided_by, most
 from tilewright.mlir import ir
+from tilewright.mlir.dialects.transform import memref
 from tilewright.schedules import batch_loops, steps
 from tilewright.schedules.blocking import Blocking, ceil_div, lanes_for
 from tilewright.spec import MatmulSpec
@@ -103,6 +104,11 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
     tile = steps.match_product(script.functions, spec)
     if not divided_by(spec.n, lanes):
         tile = steps.pad(tile, spec, sizes=[0, lanes, 0], pack=[False] * 3)
+        if (
+            spec.batch and spec.fused
+        ):  # How much was padded is then known as the size of a tile of C, which the epilogue goes by.
+            steps.apply(script.functions, memref.apply_patterns_memref_resolve_ranked_shaped_type_result_dims, cse=True)
+            tile = steps.match_product(script.functions, spec)
     steps.vectorize_product(tile, script.functions, spec)
     if spec.fused and not spec.dynamic:
         steps.vectorize_epilogue(steps.match_marked(script.functions, _EPILOGUE))
