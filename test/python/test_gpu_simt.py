@@ -100,3 +100,13 @@ def test_errors() -> None:
         kernel(a, a[:3])
     with pytest.raises(OperandError, match="side by side"):
         kernel(np.ones((4, 8), np.float32)[:, ::2], a)
+
+
+def test_a_result_that_overlaps_an_operand_is_refused() -> None:
+    kernel = tw.compile(tw.MatmulSpec(m=None, n=None, k=None), target="sm_80", device="emulated", schedule="simt")
+    room = np.ones((8, 16), np.float32)
+    with pytest.raises(OperandError, match="operand out: overlaps operand a"):
+        kernel(room[:, :8], room[:, 8:], out=room[:, 4:12])
+    apart = room.copy()
+    kernel(room[:, :8], apart[:, :8], out=room[:, 8:])  # Columns of one array share no element.
+    assert (room[:, 8:] == 8).all()

@@ -156,7 +156,7 @@ def _on_copies(kernel: GpuKernel, card: Card, operands: Sequence[Any], out: Any,
     """A call with numpy arrays: copies of them, with rows at multiples of 16 bytes, in the card's memory."""
     _, driver = cards.packages(kernel.target.name)
     called = _checked(kernel.spec, operands)
-    out = gpu_call.result(called, out)
+    out = gpu_call.result(called, out, operands)
     if 0 in called.c_shape:
         return out
     copies = [_Copy.of(each) for each in (*operands, out)]

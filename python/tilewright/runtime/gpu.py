@@ -230,7 +230,7 @@ class GpuKernel:
         for each, array in zip(called.operands, operands, strict=True):
             gpu_call.check(each, array)
         gpu_call.check_rows(called, operands)
-        out = gpu_call.result(called, out)
+        out = gpu_call.result(called, out, operands)
         if 0 not in called.c_shape:
             run(self, called, [*operands, out], seed)
         return out

@@ -28,6 +28,8 @@ ALIGNMENT = 16
 """Bytes of a piece that is copied at once."""
 _FARTHEST = 1 << 40
 """Bytes from a row to the next. Source: CUDA Driver API, cuTensorMapEncodeTiled."""
+_OVERLAP_WORK = 100_000
+"""Steps after which it is taken that two arrays share an element, as calls of other kernels have it (`Operands.cpp`)."""
 MOST_BLOCKS = 65535
 """Of a grid's second and third axis. Source: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability"; Vulkan
 1.1 specification, "Required Limits": maxComputeWorkGroupCount."""
@@ -114,11 +116,13 @@ def aligned_strides(operand: OperandSpec) -> tuple[tuple[int, ...], int]:
     return tuple(strides), step
 
 
-def result(called: MatmulSpec, out: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
-    """Where a call puts its result: `out`, or a new array.
+def result(
+    called: MatmulSpec, out: np.ndarray[Any, Any] | None, operands: Sequence[np.ndarray[Any, Any]]
+) -> np.ndarray[Any, Any]:
+    """Where a call with `operands` puts its result: `out`, or a new array.
 
     Raises:
-        OperandError: `out` does not fit, or is missing although it is added to.
+        OperandError: `out` does not fit, or shares elements with an operand, or is missing although it is added to.
     """
     if out is None:
         if called.beta:
@@ -127,7 +131,23 @@ def result(called: MatmulSpec, out: np.ndarray[Any, Any] | None) -> np.ndarray[A
     check(called.result, out)
     if not out.flags.writeable:
         raise OperandError("is read-only", operand="out", expected="an array that can be written")
+    for each, array in zip(called.operands, operands, strict=True):
+        if _share(out, array):
+            raise OperandError(
+                f"overlaps operand {each.name}",
+                operand="out",
+                expected="an array that shares no element with an operand",
+                remedy="Write into another array",
+            )
     return out
+
+
+def _share(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    """Whether arrays share an element; also where that is too hard to tell, as calls of other kernels have it."""
+    try:
+        return np.shares_memory(one, other, _OVERLAP_WORK)
+    except np.exceptions.TooHardError:
+        return True
 
 
 def in_order(spec: MatmulSpec, operands: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -81,3 +81,12 @@ def only_widens(element: str, chain: Chain) -> bool:
 def _stored(element: str, chain: Chain) -> str:
     """The type as which elements of a stored type can be multiplied: its own, where the prologue only widens it."""
     return element if only_widens(element, chain) else chain.result
+
+
+def as_stored(spec: MatmulSpec, target: GpuTarget) -> tuple[str, str] | None:
+    """What instructions multiply of A and B where that is what is stored, or its leading bits; None where it is computed."""
+    names = multiplied(spec, target)
+    b = spec.b or spec.a
+    if names is None or not (only_widens(spec.a, spec.chain_a) and only_widens(b, spec.chain_b)):
+        return None
+    return names if all(name in (stored, "tf32") for name, stored in zip(names, (spec.a, b), strict=True)) else None

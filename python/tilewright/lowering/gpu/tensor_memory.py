@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.lowering.gpu.boxes import Box
-from tilewright.lowering.gpu.mma_types import multiplied, only_widens
+from tilewright.lowering.gpu.mma_types import as_stored
 from tilewright.lowering.gpu.tensor_products import TYPES
 from tilewright.lowering.gpu.tensor_roles import Quarters, TensorRoles
 from tilewright.lowering.gpu.warpgroup import MOST_BATCH_AXES
@@ -37,10 +37,7 @@ def share(
 
 def _types(spec: MatmulSpec, target: GpuTarget) -> tuple[str, str] | None:
     """What instructions multiply of A and B, of one kind, as they are stored; None where a prologue computes something else."""
-    names = multiplied(spec, target)
-    b = spec.b or spec.a
-    plain = only_widens(spec.a, spec.chain_a) and only_widens(b, spec.chain_b)
-    if names is None or not plain or not set(names) <= set(TYPES) or TYPES[names[0]].kind != TYPES[names[1]].kind:
+    names = as_stored(spec, target)
+    if names is None or not set(names) <= set(TYPES) or TYPES[names[0]].kind != TYPES[names[1]].kind:
         return None
-    as_stored = all(name in (stored, "tf32") for name, stored in zip(names, (spec.a, b), strict=True))
-    return names if as_stored else None
+    return names

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tilewright.lowering.gpu.boxes import Box
 from tilewright.lowering.gpu.consumers import WarpGroups
-from tilewright.lowering.gpu.mma_types import multiplied, only_widens
+from tilewright.lowering.gpu.mma_types import as_stored
 from tilewright.lowering.gpu.warpgroups import Specialised
 from tilewright.lowering.gpu.wgmma import TYPES
 from tilewright.mlir import ir
@@ -47,10 +47,7 @@ def share(
 
 def _types(spec: MatmulSpec, target: GpuTarget) -> tuple[str, str] | None:
     """PTX's names of what instructions multiply of A and B as they are stored; None where a prologue computes something else."""
-    names = multiplied(spec, target)
-    b = spec.b or spec.a
-    plain = only_widens(spec.a, spec.chain_a) and only_widens(b, spec.chain_b)
-    if names is None or not plain or not set(names) <= set(TYPES):
+    names = as_stored(spec, target)
+    if names is None or not set(names) <= set(TYPES):
         return None
-    as_stored = all(name in (stored, "tf32") for name, stored in zip(names, (spec.a, b), strict=True))
-    return (TYPES[names[0]], TYPES[names[1]]) if as_stored else None
+    return TYPES[names[0]], TYPES[names[1]]
