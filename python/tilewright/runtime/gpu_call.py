@@ -145,7 +145,7 @@ def result(
 def _share(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     """Whether arrays share an element; also where that is too hard to tell, as calls of other kernels have it."""
     try:
-        return np.shares_memory(one, other, _OVERLAP_WORK)
+        return np.shares_memory(one, other, _OVERLAP_WORK)  # type: ignore[arg-type] - it takes any number
     except np.exceptions.TooHardError:
         return True
 
