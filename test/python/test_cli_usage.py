@@ -144,11 +144,27 @@ def test_a_target_that_this_machine_cannot_run_is_refused_by_run_only(capsys, mo
     assert main(["compile", *SHAPE, "--target", "x86-64-v4", "--emit", "payload"]) == 0
 
 
-@pytest.mark.parametrize("verb", [[], ["run"], ["compile"], ["bench"], ["explain"], ["targets"]])
+def commands(command, words=()):
+    """The command line and every verb below it, each with the words that lead to it."""
+    yield pytest.param(command, words, id=" ".join(words) or "tilewright")
+    for name, verb in getattr(command, "commands", {}).items():
+        yield from commands(verb, (*words, name))
+
+
+COMMANDS = list(commands(app.command))
+
+
+@pytest.mark.parametrize(("command", "words"), COMMANDS)
 @pytest.mark.parametrize("option", ["-h", "--help"])
-def test_help(capsys, verb, option):
-    assert main([*verb, option]) == 0
-    assert capsys.readouterr().out.startswith(f"Usage: {' '.join(['tilewright', *verb])}")
+def test_help(capsys, command, words, option):
+    assert main([*words, option]) == 0
+    assert capsys.readouterr().out.startswith(f"Usage: {' '.join(['tilewright', *words])}")
+
+
+@pytest.mark.parametrize(("command", "words"), COMMANDS)
+def test_a_verb_has_the_names_of_its_help_itself(command, words):
+    """click keeps the help option of the first call in a process, also when that one came without the group above."""
+    assert command.make_context("alone", [], resilient_parsing=True).help_option_names == ["-h", "--help"]
 
 
 def test_version(capsys):

@@ -15,6 +15,7 @@ from contextlib import suppress
 
 import click
 
+from tilewright.cli import options
 from tilewright.cli.bench import bench
 from tilewright.cli.compile import compile_
 from tilewright.cli.explain import explain
@@ -33,7 +34,7 @@ _COMPLETION = "_TILEWRIGHT_COMPLETE"
 """The environment variable by which a shell asks for completions, as click documents it."""
 
 
-@click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@options.verbs
 @click.version_option(package_name=_PROGRAM, prog_name=_PROGRAM, message="%(prog)s %(version)s")
 def command() -> None:
     """Compile matrix multiplications from MLIR, run and check them, and look at every stage."""

@@ -41,7 +41,7 @@ class _Threads(click.ParamType):
         return int(value)
 
 
-@click.command(short_help="Measure beside other libraries and the measured peak.")
+@options.verb(short_help="Measure beside other libraries and the measured peak.")
 @click.argument("file", metavar="[FILE.json]", required=False)
 @options.shape(required=False)
 @click.option(

@@ -41,7 +41,7 @@ _BINARY = ("obj", "so", "cubin", "spv", "hsaco")
 _GPU_ONLY = (*GPU_STAGES, "cubin", "spv", "hsaco")
 
 
-@click.command("compile", short_help="Compile a product to a file, or print any stage.")
+@options.verb("compile", short_help="Compile a product to a file, or print any stage.")
 @click.argument("file", metavar="[FILE.mlir]", required=False)
 @options.shape(required=False)
 @options.dtype

@@ -26,7 +26,7 @@ _SUFFIXES = {"llvmir": ".ll", "asm": ".s"}
 _NO_LOOP = "# No loop of this kernel does arithmetic: it is empty, or small enough to be straight-line code.\n"
 
 
-@click.command(short_help="Write every stage of a compilation, with a page to step through.")
+@options.verb(short_help="Write every stage of a compilation, with a page to step through.")
 @click.argument("file", metavar="[FILE.mlir]", required=False)
 @options.shape(required=False)
 @options.dtype

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The options that several verbs share, and the types of their values."""
+"""The options that several verbs share, the types of their values, and the settings of every verb."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Extents = tuple[Extent, Extent, Extent]
 """M, N and K."""
 
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _EXTENT = re.compile(
     r"(?P<size>[0-9]{1,20})|\?((?P<min>[0-9]{1,20})\.\.(?P<max>[0-9]{1,20})?)?(/(?P<multiple>[0-9]{1,20}))?"
 )
@@ -63,6 +64,20 @@ class _Assignment(click.ParamType):
         if found is None or len(found.group(2)) > 20:
             self.fail(f"{value!r} sets nothing; expected NAME=SIZE, such as kc=128", param, ctx)
         return found.group(1), int(found.group(2))
+
+
+def verb(name: str | None = None, *, short_help: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """Makes a function a verb: a command with the settings of all.
+
+    Each verb has them itself. From its group it would inherit them, but click keeps the help option of the first call, which
+    need not have come through the group.
+    """
+    return click.command(name, short_help=short_help, context_settings=dict(_SETTINGS))
+
+
+def verbs(function: Callable[..., Any]) -> click.Group:
+    """Makes a function a group of verbs, with the same settings."""
+    return click.group(no_args_is_help=False, context_settings=dict(_SETTINGS))(function)
 
 
 def shape(required: bool) -> Callable[[Command], Command]:

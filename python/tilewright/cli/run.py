@@ -33,7 +33,7 @@ _SAMPLE_SECONDS = 0.03
 _MEMINFO = Path("/proc/meminfo")
 
 
-@click.command(short_help="Compile, run, check and time a product, or a module.")
+@options.verb(short_help="Compile, run, check and time a product, or a module.")
 @click.argument("file", metavar="[FILE.mlir]", required=False)
 @options.shape(required=False)
 @options.dtype

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 import click
 
+from tilewright.cli import options
 from tilewright.targets import Availability, Target
 from tilewright.targets.registry import GPUS
 
@@ -19,7 +20,7 @@ _GPUS = {
 """By family of GPUs, what becomes of their kernels here."""
 
 
-@click.command(short_help="List the targets, and what this machine can run.")
+@options.verb(short_help="List the targets, and what this machine can run.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects instead of a table.")
 @click.option("--types", is_flag=True, help="Say what each target does with each pair of element types.")
 def targets(as_json: bool, types: bool) -> None:
