@@ -125,6 +125,8 @@ static PyType_Slot callSlots[] = {{Py_tp_call, reinterpret_cast<void *>(callNati
 
 NB_MODULE(_runtime, m) {
   m.doc() = "Loads compiled kernels and calls them on NumPy arrays, without MLIR.";
+  // A kernel that a daemon thread or another package still holds at exit is not a leak of these bindings.
+  nb::set_leak_warnings(false);
   importNumpy();
   nb::register_exception_translator([](const std::exception_ptr &raised, void *) {
     try {

@@ -9,15 +9,15 @@ import sys
 import textwrap
 
 
-def in_new_process(program: str, *options: str) -> str:
-    """What `program` prints in a Python of its own, with tilewright found as it is here."""
+def new_process(program: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """What becomes of `program` in a Python of its own, with tilewright found as it is here."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    run = subprocess.run(
-        [sys.executable, *options, "-c", textwrap.dedent(program)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, *options, "-c", textwrap.dedent(program)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def in_new_process(program: str, *options: str) -> str:
+    """What `program` prints there, after it ended well."""
+    run = new_process(program, *options)
     assert run.returncode == 0, run.stderr
     return run.stdout

@@ -33,34 +33,36 @@ if TYPE_CHECKING:
     from tilewright.runtime.operator_kernel import OperatorKernel
 
 
-@overload
-def compile(
-    spec: MatmulSpec,
-    target: str | Target | GpuTarget = "host",
-    threads: int = 1,
-    schedule: Schedule = None,
-    *,
-    parameters: Mapping[str, int] | None = None,
-    cache: bool = True,
-    vector_length: int | None = None,
-    streaming_length: int | None = None,
-    device: str | None = None,
-) -> Kernel: ...
+# At run time `typing` would keep the overloads, and with them this module and its kernels, until after the end.
+if TYPE_CHECKING:
 
+    @overload
+    def compile(
+        spec: MatmulSpec,
+        target: str | Target | GpuTarget = "host",
+        threads: int = 1,
+        schedule: Schedule = None,
+        *,
+        parameters: Mapping[str, int] | None = None,
+        cache: bool = True,
+        vector_length: int | None = None,
+        streaming_length: int | None = None,
+        device: str | None = None,
+    ) -> Kernel: ...
 
-@overload
-def compile(
-    spec: OperatorSpec,
-    target: str | Target | GpuTarget = "host",
-    threads: int = 1,
-    schedule: Schedule = None,
-    *,
-    parameters: Mapping[str, int] | None = None,
-    cache: bool = True,
-    vector_length: int | None = None,
-    streaming_length: int | None = None,
-    device: str | None = None,
-) -> OperatorKernel: ...
+    @overload
+    def compile(
+        spec: OperatorSpec,
+        target: str | Target | GpuTarget = "host",
+        threads: int = 1,
+        schedule: Schedule = None,
+        *,
+        parameters: Mapping[str, int] | None = None,
+        cache: bool = True,
+        vector_length: int | None = None,
+        streaming_length: int | None = None,
+        device: str | None = None,
+    ) -> OperatorKernel: ...
 
 
 def compile(
