@@ -5,37 +5,40 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tilewright.targets.base import Target
-
-# The parts of the package that decide what an object is.
-_LEAVES = ("spec.py", "batches.py", "dims.py", "dtypes.py", "entries.py", "expressions.py", "math.py", "operand.py")
-_SOURCES = (*_LEAVES, "operator_specs", "targets", "payload", "schedules", "lowering", "emit")
+_PACKAGE = Path(__file__).resolve().parent.parent
+_BESIDE = ("bench", "cli", "mlir", "bin")
+"""Parts of the package whose sources decide no object. MLIR's are generated; `_NATIVE` tells their version."""
 _NATIVE = ("_codegen", "mlir/_mlir_libs/_tilewright", "mlir/_mlir_libs/libTilewrightPythonCAPI")
 
 
-def of_target(target: Target) -> str:
-    """All of a target, its features in one order."""
-    return f"{replace(target, features=frozenset())!r} {target.feature_string}"
+def sources(package: Path = _PACKAGE) -> Iterator[Path]:
+    """The sources that decide what an object is, in one order: all but those of the parts that measure and print."""
+    for part in sorted(package.iterdir()):
+        if part.name not in _BESIDE:
+            yield from sorted(part.rglob("*.py")) if part.is_dir() else [part] * (part.suffix == ".py")
+
+
+def digest_of(package: Path) -> str:
+    """A digest of the names and bytes of `sources`, and of which native libraries are beside them."""
+    digest = hashlib.sha256()
+    for file in sources(package):
+        text = file.read_bytes()
+        digest.update(f"{file.relative_to(package)} {len(text)} ".encode())
+        digest.update(text)
+    for name in _NATIVE:
+        for file in sorted((package / name).parent.glob(Path(name).name + "*.so*")):
+            digest.update(f"{file.name} {version_of(str(file))}".encode())
+    return digest.hexdigest()
 
 
 @cache
 def fingerprint() -> str:
     """A digest of everything in the package that decides what an object is."""
-    package = Path(__file__).resolve().parent.parent
-    digest = hashlib.sha256()
-    for name in _SOURCES:
-        path = package / name
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.read_bytes())
-    for name in _NATIVE:
-        for file in sorted((package / name).parent.glob(Path(name).name + "*.so*")):
-            status = file.stat()
-            digest.update(f"{file.name} {status.st_size} {status.st_mtime_ns}".encode())
-    return digest.hexdigest()
+    return digest_of(_PACKAGE)
 
 
 def libraries() -> dict[str, str]:

@@ -12,7 +12,7 @@ from tilewright.operand import OperandSpec
 class OperatorSpec(ABC):
     """A spec of an operator built on matmul: a frozen dataclass, which compares, hashes and pickles by its fields.
 
-    ``repr(spec)`` names every field: with the target and the sources it is the key of the disk cache.
+    All of its fields are in the key of the disk cache (`runtime.cache_key`): they are numbers, texts, and dataclasses of such.
 
     Attributes:
         operator: The operator's name, which is also that of its C entry.

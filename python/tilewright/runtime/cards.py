@@ -15,15 +15,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tilewright import knobs
-from tilewright.emit import ptxas
+from tilewright.emit import ptxas, versions
 from tilewright.errors import LoweringError, TargetError
-from tilewright.runtime import gpu_call
+from tilewright.runtime import cache_key, gpu_call
 from tilewright.runtime.cache import KernelCache
+from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.cuda_core import EMULATED, handle_of, packages
 from tilewright.runtime.gpu_call import Array
 from tilewright.runtime.launches import Launch
@@ -315,17 +315,13 @@ def _assembled(form: GpuStages) -> bytes:
     program, store = ptxas.tool("ptxas"), KernelCache.from_knobs(knobs.load())
     if program is None or store is None:
         return ptxas.assemble(form).cubin
-    about = Path(program).stat()
-    key = {
-        "ptx": form.texts["ptx"],
-        "target": form.target.cpu,
-        "ptxas": f"{program} {about.st_size} {about.st_mtime_ns}",
-    }
-    found = store.get(key)
+    assembler = f"{program} {versions.version_of(program)}"
+    what = Compilation(kind="cubin", problem=form.texts["ptx"], target=form.target.on(""), assembler=assembler)
+    found = cache_key.find(store, what)
     if found is not None:
         return found.object
     cubin = ptxas.assemble(form).cubin
-    store.put(key, cubin, {"spec": str(form.spec), "target": form.target.name})
+    cache_key.keep(store, what, cubin, {"spec": str(form.spec)}, libraries={})
     return cubin
 
 

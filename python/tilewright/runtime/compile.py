@@ -12,12 +12,14 @@ import numpy as np
 
 from tilewright import _runtime, knobs, targets
 from tilewright.dtypes import from_numpy, to_numpy
-from tilewright.emit import STAGES, versions
+from tilewright.emit import STAGES
 from tilewright.errors import LoweringError, OperandError, SpecError, TargetError, TilewrightError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.payload.packing import PackedFormat
+from tilewright.runtime import cache_key
 from tilewright.runtime.cache import KernelCache
+from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.kernel import Kernel, Metadata
 from tilewright.runtime.packed_b import Packing
 from tilewright.schedules import make
@@ -133,24 +135,21 @@ def compile(
     if plan.threads > 1:
         openmp_file()  # its absence is better said before the work than after
     store = KernelCache.from_knobs(knobs.load()) if cache else None
-    key = _key(spec, row, plan) if store is not None else None
-    found = store.get(key) if store is not None and key is not None else None
-    if found is not None and versions.are_unchanged(found.header.get("libraries")):
+    what = None if store is None else _described(spec, row, plan)
+    found = cache_key.find(store, what)
+    if found is not None:
         object_, seconds, texts = found.object, {}, {}
         workspace = int(found.header.get("workspace", 0))
         header = found.header.get("packed")
         packed = PackedFormat.from_header(bytes.fromhex(header)) if header else None
     else:
-        found = None
         built = build(spec, row, plan)
         object_, seconds, texts, packed = built.object, built.seconds, built.texts, built.packed
         workspace = built.workspace
-        if store is not None and key is not None:
-            about = {"spec": str(spec), "target": row.name, "schedule": plan.name, "libraries": versions.libraries()}
-            about["workspace"] = workspace
-            if packed is not None:
-                about["packed"] = packed.header.hex()
-            store.put(key, object_, about)
+        about = {"spec": str(spec), "schedule": plan.name, "workspace": workspace}
+        if packed is not None:
+            about["packed"] = packed.header.hex()
+        cache_key.keep(store, what, object_, about)
     facts = Metadata(
         target=row.name,
         triple=row.triple,
@@ -351,16 +350,17 @@ def _kept(
     return compile(spec, threads=threads)
 
 
-def _key(spec: MatmulSpec, target: Target, plan: Plan) -> dict[str, str] | None:
+def _described(spec: MatmulSpec, target: Target, plan: Plan) -> Compilation | None:
     """What decides the object; None when that cannot be told without compiling, as for a user's Python function."""
     if plan.text is None and not plan.trusted:
         return None
-    return {
-        "spec": repr(spec),
-        "target": versions.of_target(target),
-        "schedule": plan.name if plan.text is None else plan.text,
-        "parameters": repr(sorted(plan.sizes.items())),
-        "threads": str(plan.threads),
-        "cases": repr([(case.tests, case.plan) for case in plan.cases]),
-        "compiler": versions.fingerprint(),
-    }
+    return Compilation(
+        kind="product",
+        problem=spec,
+        target=target,
+        schedule=plan.name if plan.text is None else None,
+        own=plan.text,
+        parameters=plan.sizes,
+        threads=plan.threads,
+        cases=plan.cases,
+    )

@@ -14,7 +14,9 @@ from tilewright.emit.isolated_modules import Compiled
 from tilewright.errors import SlowScheduleWarning, SpecError, TargetError
 from tilewright.payload import chain_check
 from tilewright.payload.signature import Signature
+from tilewright.runtime import cache_key
 from tilewright.runtime.cache import KernelCache
+from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.compile import openmp_file
 from tilewright.runtime.kernel import Metadata
 from tilewright.runtime.module import Module, entries
@@ -64,8 +66,8 @@ def compile_module(
     if check(threads, "compile_module") > 1:
         openmp_file()  # its absence is better said before the work than after
     make = partial(build_module, text, filename, row, threads, plain=plain)
-    what = f"// plain\n{text}" if plain else text
-    return _module(what, filename, row, threads, make, cache=cache, start=start)
+    what = Compilation(kind="module", problem=text, target=row, threads=threads, plain=plain)
+    return _module(what, row, filename, make, cache=cache, start=start)
 
 
 def compile_chain(
@@ -101,7 +103,8 @@ def compile_chain(
         built = modules.build_chain(stages, CHAIN, row, threads=threads, until=until)
         return Compiled(built.functions, built.texts, built.seconds, built.object, versions.libraries())
 
-    return _module(repr(stages), CHAIN, row, threads, make, cache=cache, start=start)
+    what = Compilation(kind="chain", problem=stages, target=row, threads=threads)
+    return _module(what, row, CHAIN, make, cache=cache, start=start)
 
 
 def _runnable(target: str | Target, where: str) -> Target:
@@ -122,23 +125,19 @@ def _runnable(target: str | Target, where: str) -> Target:
 
 
 def _module(
-    what: str, filename: str, target: Target, threads: int, make: Callable[..., Compiled], *, cache: bool, start: float
+    what: Compilation, target: Target, filename: str, make: Callable[..., Compiled], *, cache: bool, start: float
 ) -> Module:
-    """The module of `what`, which errors call `filename`, from the disk cache or made."""
+    """The module that `what` decides, which errors call `filename`, from the disk cache or made."""
     store = KernelCache.from_knobs(knobs.load()) if cache else None
-    key = {"module": what, "target": versions.of_target(target), "threads": str(threads)}
-    key["compiler"] = versions.fingerprint()
-    found = store.get(key) if store is not None else None
-    if found is not None and versions.are_unchanged(found.header.get("libraries")):
+    found = cache_key.find(store, what)
+    if found is not None:
         functions = tuple(Signature.from_json(each) for each in found.header["functions"])
         compiled = Compiled(functions, {}, {}, found.object, {})
         _warn(functions, filename)
     else:
-        found = None
         compiled = make()
-        if store is not None:
-            about = {"functions": [each.as_json() for each in compiled.functions], "target": target.name}
-            store.put(key, compiled.object, {**about, "libraries": compiled.libraries})
+        about = {"functions": [each.as_json() for each in compiled.functions]}
+        cache_key.keep(store, what, compiled.object, about, compiled.libraries)
     names = entries(compiled.functions)
     code = _runtime.Code(compiled.object, names[0], names[1:])
     facts = Metadata(
@@ -147,7 +146,7 @@ def _module(
         features=target.feature_string,
         schedule="modules",
         parameters={each.name: each.products for each in compiled.functions},
-        threads=threads,
+        threads=what.threads,
         seconds=compiled.seconds,
         compile_seconds=time.perf_counter() - start,
         object_bytes=len(compiled.object),

@@ -12,6 +12,7 @@ import numpy as np
 
 from tilewright.errors import OperandError, TargetError
 from tilewright.runtime import gpu_call, gpu_forms, gpu_passes
+from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
 from tilewright.runtime.kernel import Metadata
 from tilewright.runtime.vulkan import Shader
@@ -77,9 +78,16 @@ def compile(
         return gpu.build(spec, target, other, given, aligned=aligned, boxed=boxed)
 
     def find(aligned: bool, boxed: bool) -> GpuStages:
-        form = aligned, boxed
-        said = repr(schedule) if plan is None else str(plan.text)
-        return gpu_forms.cached(spec, target, said, sizes, form, lambda: build(*form))
+        what = Compilation(
+            kind="gpu",
+            problem=spec,
+            target=target.on(""),
+            schedule=str(schedule) if schedule is not None and plan is None else None,
+            own=None if plan is None else plan.text,
+            parameters=sizes,
+            form=(aligned, boxed),
+        )
+        return gpu_forms.cached(what, spec, target, lambda: build(aligned, boxed))
 
     # What a function makes is not known without calling it.
     is_known = plan is None or plan.text is not None

@@ -9,11 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tilewright import _runtime, knobs, targets
-from tilewright.emit import STAGES, operators, versions
+from tilewright.emit import STAGES, operators
 from tilewright.errors import ScheduleError, TargetError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature
+from tilewright.runtime import cache_key
 from tilewright.runtime.cache import KernelCache
+from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.kernel import Metadata
 from tilewright.runtime.module import entries
 from tilewright.runtime.operator_kernel import OperatorKernel
@@ -65,20 +67,16 @@ def compile(
         openmp_file()  # its absence is better said before the work than after
     make = partial(operators.build, spec, row, threads=threads, parameters=parameters)
     store = KernelCache.from_knobs(knobs.load()) if cache else None
-    key = {"operator": repr(spec), "target": versions.of_target(row), "threads": str(threads)}
-    key |= {"parameters": repr(sorted((parameters or {}).items())), "compiler": versions.fingerprint()}
-    found = store.get(key) if store is not None else None
-    if found is not None and versions.are_unchanged(found.header.get("libraries")):
+    what = Compilation(kind="operator", problem=spec, target=row, parameters=parameters or {}, threads=threads)
+    found = cache_key.find(store, what)
+    if found is not None:
         signature, object_ = Signature.from_json(found.header["function"]), found.object
         seconds: Mapping[str, float] = {}
         texts: Mapping[str, str] = {}
     else:
-        found = None
         built = make()
         (signature,), object_, seconds, texts = built.functions, built.object, built.seconds, built.texts
-        if store is not None:
-            about = {"function": signature.as_json(), "target": row.name, "libraries": versions.libraries()}
-            store.put(key, object_, about)
+        cache_key.keep(store, what, object_, {"function": signature.as_json()})
     facts = Metadata(
         target=row.name,
         triple=row.triple,

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What decides a compiled object, in one value, and how the disk cache is asked for it and given it.
+
+Every compilation goes through the cache this way: products, operators, modules, chains, forms of GPU kernels, cubins. The key has a
+part for each field of `Compilation`, so what a compilation depends on is a field, or is in the package's sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, fields, is_dataclass
+from numbers import Integral
+from typing import Any, Literal
+
+from tilewright.emit import versions
+from tilewright.operator_specs import OperatorSpec
+from tilewright.runtime.cache import Entry, KernelCache
+from tilewright.schedules.plan import Case
+from tilewright.spec import MatmulSpec
+from tilewright.targets import GpuTarget, Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compilation:
+    """Everything that decides one object.
+
+    Attributes:
+        kind: What is compiled: a product, an operator, a module's text, a chain of products, a form of a GPU kernel, or PTX.
+        problem: The spec, the specs of a chain, or the text.
+        target: For what. A GPU's `device` only says where kernels run: leave it empty.
+        schedule: The strategy's name; None where the compilation chooses one.
+        own: The text of a user's schedule; None for one of ours.
+        parameters: The sizes that the schedule is given, by name.
+        threads: Most threads that a call uses.
+        cases: The cases of a dynamic spec, each with its plan.
+        plain: Whether each op of a module becomes loops over elements.
+        form: Whether rows of A and B, and of C, are aligned; None where there is one form.
+        assembler: What tells the program that assembles PTX from another one; empty without.
+        compiler: A digest of the package's sources, and of what it is linked with.
+    """
+
+    kind: Literal["product", "operator", "module", "chain", "gpu", "cubin"]
+    problem: MatmulSpec | OperatorSpec | tuple[MatmulSpec, ...] | str
+    target: Target | GpuTarget
+    schedule: str | None = None
+    own: str | None = None
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    threads: int = 1
+    cases: tuple[Case, ...] = ()
+    plain: bool = False
+    form: tuple[bool, bool] | None = None
+    assembler: str = ""
+    compiler: str = field(default_factory=versions.fingerprint)
+
+    @property
+    def key(self) -> dict[str, str]:
+        """The parts of the cache's key, one for each field.
+
+        Raises:
+            TypeError: A field holds what has no text that tells it from others, such as a function.
+        """
+        return {each.name: _text(getattr(self, each.name)) for each in fields(self)}
+
+
+def find(store: KernelCache | None, what: Compilation | None) -> Entry | None:
+    """What the cache holds for a compilation, made with the libraries that this process would use; None where there is none.
+
+    Args:
+        store: The cache; None to do without.
+        what: The compilation; None for one whose result cannot be told without running it.
+    """
+    if store is None or what is None:
+        return None
+    found = store.get(what.key)
+    return found if found is not None and versions.are_unchanged(found.header.get("libraries")) else None
+
+
+def keep(
+    store: KernelCache | None,
+    what: Compilation | None,
+    object_: bytes,
+    about: Mapping[str, Any],
+    libraries: Mapping[str, str] | None = None,
+) -> None:
+    """Puts an object where `find` finds it.
+
+    Args:
+        store: The cache; None to do without.
+        what: As for `find`.
+        object_: The code.
+        about: What is stored with it: JSON values by name.
+        libraries: The libraries that made it, as `versions.libraries` tells them; None: those that this process has loaded.
+    """
+    if store is not None and what is not None:
+        made_with = versions.libraries() if libraries is None else dict(libraries)
+        store.put(what.key, object_, {"target": what.target.name, **about, "libraries": made_with})
+
+
+def _text(value: object) -> str:
+    """A text that two values share only if they are equal; sets and mappings are in one order."""
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = (f"{each.name}={_text(getattr(value, each.name))}" for each in fields(value))
+        return f"{type(value).__qualname__}({', '.join(parts)})"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(sorted(f'{_text(name)}: {_text(each)}' for name, each in value.items()))}}}"
+    if isinstance(value, AbstractSet):
+        return f"{{{', '.join(sorted(map(_text, value)))}}}"
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_text, value))})"
+    if isinstance(value, bool | str | float) or value is None:
+        return repr(value)
+    if isinstance(value, Integral):  # Also NumPy's.
+        return repr(int(value))
+    raise TypeError(f"{value!r} of type {type(value).__name__} cannot be part of a cache key")
