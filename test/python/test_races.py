@@ -108,6 +108,17 @@ def test_what_is_not_understood_is_refused(loops, body):
     assert not races.is_parallel(loop)
 
 
+def test_writes_to_a_buffer_nobody_knows_are_refused(loops):
+    (loop,) = loops("""
+    %t = arith.cmpi eq, %i, %zero : index
+    %w = arith.select %t, %a, %c : memref<64x64xf32>
+    scf.for %j = %zero to %end step %eight {
+      vector.transfer_write %v, %w[%i, %i] : vector<8xf32>, memref<64x64xf32>
+    }
+    """)
+    assert not races.is_parallel(loop)
+
+
 def test_a_sum_is_refused(loops):
     (loop,) = loops("""
     %sum = scf.for %j = %zero to %end step %one iter_args(%s = %v) -> (vector<8xf32>) {

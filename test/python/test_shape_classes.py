@@ -44,6 +44,27 @@ def test_strategy(shape, strategy):
     assert choice(*shape).strategy == strategy
 
 
+@pytest.mark.parametrize(
+    ("types", "shape", "strategy"),
+    [
+        ("f32", (8, 256, 256), "inner_product"),
+        ("f32", (9, 256, 256), "packed"),  # a sum for each vector of K takes as long as packing
+        ("f32", (32, 1024, 1024), "inner_product"),
+        ("f32", (33, 1024, 1024), "packed"),
+        ("f32", (64, 1024, 4096), "inner_product"),
+        ("f32", (65, 1024, 4096), "packed"),
+        ("u8,i8,i32", (32, 1024, 1024), "inner_product"),
+        ("i8", (8, 1024, 1024), "inner_product"),
+        ("i8", (9, 1024, 1024), "packed"),  # panels have a better instruction
+        ("f32", (1, 4, 16), "inner_product"),
+        ("f32", (1, 4, 15), "packed"),  # no vector of K
+    ],
+    ids=str,
+)
+def test_strategy_of_a_transposed_b(types, shape, strategy):
+    assert select.choose(tw.MatmulSpec.from_dtypes(*shape, types, layout="nt"), ZEN_4).strategy == strategy
+
+
 @pytest.mark.parametrize("target", X86)
 @pytest.mark.parametrize("element", ["f32", "f64"])
 def test_streamed_sums_fit_the_registers_and_its_strip_a_quarter_of_l2(target, element):
@@ -121,6 +142,14 @@ def test_rows_side_by_side_have_their_lines_in_l1():
     for k in (1000, 1024, 2047, 2048, 4096):
         spec = tw.MatmulSpec(2048, 8, k)
         assert blocking.unpacked_blocking(spec, ZEN_4).mr <= blocking.rows_in_l1(ZEN_4, 4 * k)
+
+
+@pytest.mark.parametrize(("types", "shape", "kc"), [("f32", (768, 352, 4096), 820), ("bf16", (2048, 16, 2048), 512)])
+def test_rows_of_a_panel_have_their_lines_in_l1(types, shape, kc):
+    spec = tw.MatmulSpec.from_dtypes(*shape, types)
+    p = blocking.packed_blocking(spec, ZEN_4)
+    assert p.mr <= blocking.rows_in_l1(ZEN_4, p.kc * blocking.panel_bytes(spec, ZEN_4))
+    assert p.kc == kc
 
 
 def test_a_row_of_a_staged_buffer_leaves_the_sets_of_the_row_above():
