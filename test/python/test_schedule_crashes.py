@@ -11,15 +11,20 @@ import pytest
 import tilewright as tw
 from own_schedules import MATCH, TILED, failure, written
 from tilewright.emit import child as children
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import structured
 from tilewright.schedules import steps
 
 # MLIR's packages are built without assertions.
 
+ZERO = '%c = transform.structured.match ops{["arith.constant"]} attributes{value = 0 : index} in %root : '
 CRASHES = {
-    "threads": f"%t, %l = transform.structured.tile_using_forall %m num_threads [-1, 2] {TILED}",
-    "padding": "%p, %q, %z = transform.structured.pad %m pad_to_multiple_of [0] {padding_values = [0.0 : f32, 0.0 : f32, "
-    "0.0 : f32], padding_dimensions = [0]} : (!transform.any_op) -> (!transform.any_op, !transform.any_op, !transform.any_op)",
+    "no such size": f"%t, %l = transform.structured.tile_using_for %m tile_sizes [{-(2**63)}, 0, 0] {TILED}",
+    "no loop": f"%t, %l = transform.structured.tile_using_for %m tile_sizes [4, 0, 0] {TILED}\n"
+    f"{ZERO} (!transform.any_op) -> !transform.any_op\n"
+    "%u, %k = transform.structured.tile_using_forall %t tile_sizes [0, %c, 0] : (!transform.any_op, !transform.any_op) -> "
+    "(!transform.any_op, !transform.any_op)",
 }
 
 
@@ -37,7 +42,7 @@ def test_a_crash_is_an_error_with_a_reproducer(monkeypatch, tmp_path, crash):
     path = written(tmp_path / "own.mlir", MATCH, crash)
     error = failure(tw.LoweringError, path)
     assert "MLIR crashed with SIG" in error.what
-    assert getattr(error, "stage", None) == "scheduled"
+    assert getattr(error, "stage", None) in ("schedule", "scheduled")
     folder = reproducer(error)
     assert (folder / "schedule.mlir").read_text() == path.read_text()
     assert "--shape 16x32x8 --dtype f32 --layout nn --schedule schedule.mlir" in (folder / "README.txt").read_text()
@@ -71,11 +76,15 @@ def test_a_child_that_does_not_answer(monkeypatch, tmp_path, child, what):
 def test_a_reproducer_of_a_function_is_the_schedule_that_it_made(monkeypatch, tmp_path):
     def own(spec, target, parameters):
         with steps.script() as script:
-            tile = steps.match(script.root, "linalg.matmul")
-            structured.TileUsingForallOp(tile, num_threads=[-1, 2])
+            tile, _ = steps.tile(steps.match(script.root, "linalg.matmul"), [4, 0, 0])
+            zero = {"value": ir.IntegerAttr.get(ir.IndexType.get(), 0)}
+            constants = ir.ArrayAttr.get([ir.StringAttr.get("arith.constant")])
+            kind = transform.AnyOpType.get()
+            size = structured.structured_match(kind, script.root, ops=constants, op_attrs=ir.DictAttr.get(zero))
+            structured.TileUsingForallOp(tile, tile_sizes=[0, size, 0])
         return script.module
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folder = reproducer(failure(tw.LoweringError, own))
-    assert "num_threads [-1, 2]" in (folder / "schedule.mlir").read_text()
+    assert "tile_using_forall" in (folder / "schedule.mlir").read_text()
     assert "crashed" in failure(tw.LoweringError, folder / "schedule.mlir").what

@@ -24,6 +24,7 @@ from tilewright.lowering import (
     scalable,
     scalable_elementwise,
     scaled_sums,
+    sizes,
     small_floats,
     stored,
     streaming,
@@ -158,7 +159,12 @@ def _run_script(payload: ir.Module, schedule: ir.Module, name: str) -> None:
         )
     with collect(payload.context) as collected:
         verify(schedule, name)
-        succeeded = _tilewright.apply_named_sequence(payload.operation, main, schedule.operation)
+        refused = sizes.refusal(schedule.operation)
+        if refused is not None:
+            raise _error_at(refused.op, refused.what, name, refused.remedy)
+        guarded = sizes.guarded(schedule.operation)
+        main = culprit.main_sequence(guarded.module)
+        succeeded = _tilewright.apply_named_sequence(payload.operation, main, guarded.module)
     if collected.race is not None:
         remedy = "Tile the reduction with tile_using_for, or with tile_reduction_using_forall"
         raise ScheduleError(collected.race.text, where=name, payload_op=payload_op(collected.race), remedy=remedy)
@@ -166,6 +172,9 @@ def _run_script(payload: ir.Module, schedule: ir.Module, name: str) -> None:
         if not collected.errors:
             remedy = "If it is a tile_using_for, let its interchange name each dimension of the payload op once"
             raise ScheduleError("it failed, and MLIR gave no reason", where=name, remedy=remedy)
+        refused = guarded.refusal(collected.errors[0].location, collected.errors[0].text)
+        if refused is not None:
+            raise _error_at(refused.op, refused.what, name, refused.remedy)
         raise _schedule_error(collected.errors[0], schedule, name)
 
 
