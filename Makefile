@@ -12,7 +12,7 @@ QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shap
   --shape 457x514x330 --dtype f32 --dtype bf16 --dtype u8,i8,i32 --packing both --sample-ms 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-arm setup-gpu setup-bench demo check check-long bench bench-card bench-quick bench-docs fmt lint docs wheel clean
+.PHONY: help setup setup-arm setup-netlib setup-gpu setup-bench demo check check-long bench bench-card bench-quick bench-docs fmt lint docs wheel clean
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ setup: ## Install, fetch and build everything into .venv (seconds when nothing c
 
 setup-arm: ## Install the emulator in which Arm kernels are run and tested and OpenBLAS to compare with (110 MB; skipped, with the reason, where it cannot)
 	@$(PYTHON) tools/setup/arm.py
+
+setup-netlib: ## Install netlib's testers of a BLAS, for tests (5 MB; skipped, with the reason, where it cannot)
+	@$(PYTHON) tools/setup/netlib.py
 
 setup-gpu: setup ## Install a Vulkan driver for the CPU, NVIDIA's assembler and cuda-core, for tests of GPU kernels (150 MB; skipped, with the reason, where it cannot)
 	@$(PYTHON) tools/setup/gpu.py
@@ -47,10 +50,10 @@ bench-docs: ## The results of `make bench` into docs: the page and the pictures
 	@$(BIN)/tilewright bench $(BENCH_DIR)/results.json --plots docs/images/bench --report docs/reference/benchmark_results.md \
 	  --command "make bench"
 
-check: setup setup-arm setup-gpu ## Lint, types and every test
+check: setup setup-arm setup-netlib setup-gpu ## Lint, types and every test
 	@$(BIN)/python tools/setup/check.py lint lit pytest
 
-check-long: setup setup-arm ## Two thousand specs of every kind, and a hundred on each emulated processor, for half an hour
+check-long: setup setup-arm setup-netlib ## Two thousand specs of every kind, and a hundred on each emulated processor, for half an hour
 	@$(BIN)/python tools/setup/check.py matrix
 
 lint: setup ## Lint and types only

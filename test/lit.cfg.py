@@ -23,8 +23,8 @@ llvm_tools = json.loads(toolchain.read_text(encoding="utf-8"))["llvm_tools"]
 config.name = "tilewright"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".py", ".test"]
-# python/ and integration/ are pytest's.
-config.excludes = ["lit.cfg.py", "python", "integration", "Inputs", "conftest.py"]
+# python/, integration/ and outside/ are pytest's.
+config.excludes = ["lit.cfg.py", "python", "integration", "outside", "Inputs", "conftest.py"]
 config.test_source_root = str(test)
 config.test_exec_root = str(root / "build" / "test")
 config.environment["PATH"] = ":".join(
