@@ -69,7 +69,7 @@ def test_netlib(tester, library, length, tmp_path):
         pytest.skip(f"{tester} fails with the system's BLAS too: {theirs}")
     assert verdicts(text) == expected, text[-3000:]
     # Calls with an alpha of zero, and those that leave C as it is, run no kernel.
-    assert calls[ROUTINES[tester].strip().lower().removeprefix("cblas_")] > 0.5 * count
+    assert calls[ROUTINES[tester].strip().lower().removeprefix("cblas_")] > count / 3
 
 
 def verdicts(text: str) -> list[str]:
