@@ -49,7 +49,7 @@ MLIR_CAPI_EXPORTED MlirStringRef tilewrightScheduleAttrGetStrategy(MlirAttribute
 MLIR_CAPI_EXPORTED MlirAttribute tilewrightScheduleAttrGetParameters(MlirAttribute attribute);
 MLIR_CAPI_EXPORTED MlirStringRef tilewrightScheduleAttrGetSource(MlirAttribute attribute);
 
-/*===-- Decisions of schedules for GPUs ------------------------------------===*/
+/*===-- Decisions of schedules ---------------------------------------------===*/
 
 /* What a decision says, as a dictionary attribute; null for an attribute that is none. */
 MLIR_CAPI_EXPORTED MlirAttribute tilewrightDecisionGetDictionary(MlirAttribute attribute);

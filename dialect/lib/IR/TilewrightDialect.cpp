@@ -23,38 +23,52 @@ void TilewrightDialect::initialize() {
       >();
 }
 
+/// By name: the dialect depends neither on that of loops nor on linalg.
+static bool isScfForall(Operation *op) { return op->getName().getStringRef() == "scf.forall"; }
+static bool isScfFor(Operation *op) { return op->getName().getStringRef() == "scf.for"; }
+static bool isLinalg(Operation *op) { return op->getName().getDialectNamespace() == "linalg"; }
+
+static constexpr Place kPlaces[] = {
+    {TilewrightDialect::getTargetAttrName(), "a #tilewright.target", [](Attribute a) { return isa<TargetAttr>(a); },
+     "only a module or a function is compiled for a target",
+     [](Operation *op) { return isa<ModuleOp, FunctionOpInterface>(op); }},
+    {TilewrightDialect::getScheduleAttrName(), "a #tilewright.schedule",
+     [](Attribute a) { return isa<ScheduleAttr>(a); }, "any operation may", [](Operation *) { return true; }},
+    {TilewrightDialect::getSharingAttrName(),
+     "a #tilewright.threads, a #tilewright.warps, a #tilewright.warp_groups or a #tilewright.tensor_memory",
+     [](Attribute a) { return isa<ThreadsAttr, WarpsAttr, WarpGroupsAttr, TensorMemoryAttr>(a); },
+     "only an scf.forall over blocks is shared", isScfForall},
+    {TilewrightDialect::getPipelineAttrName(), "a #tilewright.pipeline",
+     [](Attribute a) { return isa<PipelineAttr>(a); }, "only an scf.for is a pipeline", isScfFor},
+    {TilewrightDialect::getProductAttrName(),
+     "a #tilewright.scalable_tiles, a #tilewright.outer_products or a #tilewright.scaled_sums",
+     [](Attribute a) { return isa<ScalableTilesAttr, OuterProductsAttr, ScaledSumsAttr>(a); },
+     "only a linalg op is a product", isLinalg},
+    {TilewrightDialect::getPrefetchAttrName(), "a #tilewright.prefetch",
+     [](Attribute a) { return isa<PrefetchAttr>(a); }, "only a function prefetches its operands",
+     [](Operation *op) { return isa<FunctionOpInterface>(op); }},
+    {TilewrightDialect::getKernelAttrName(), "a #tilewright.kernel", [](Attribute a) { return isa<KernelAttr>(a); },
+     "only a schedule's module is for some calls", [](Operation *op) { return isa<ModuleOp>(op); }},
+};
+
+ArrayRef<Place> tilewright::places() { return kPlaces; }
+
+const Place *tilewright::placeOf(Attribute attribute) {
+  const Place *found = llvm::find_if(kPlaces, [&](const Place &place) { return place.holds(attribute); });
+  return found == std::end(kPlaces) ? nullptr : found;
+}
+
 LogicalResult TilewrightDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();
-  if (name == getTargetAttrName()) {
-    if (!isa<TargetAttr>(attribute.getValue()))
-      return op->emitOpError() << "'" << name << "' must be a #tilewright.target, and is " << attribute.getValue();
-    if (!isa<ModuleOp, FunctionOpInterface>(op))
-      return op->emitOpError() << "cannot carry '" << name << "': only a module or a function is compiled for a target";
-    return success();
+  const Place *place = llvm::find_if(kPlaces, [&](const Place &each) { return each.name == name; });
+  if (place == std::end(kPlaces)) {
+    InFlightDiagnostic error = op->emitOpError() << "has the unknown attribute '" << name << "'; the dialect knows ";
+    llvm::interleaveComma(kPlaces, error, [&](const Place &each) { error << "'" << each.name << "'"; });
+    return error;
   }
-  if (name == getScheduleAttrName()) {
-    if (!isa<ScheduleAttr>(attribute.getValue()))
-      return op->emitOpError() << "'" << name << "' must be a #tilewright.schedule, and is " << attribute.getValue();
-    return success();
-  }
-  // By name: the dialect does not depend on that of loops.
-  if (name == getSharingAttrName()) {
-    if (!isSharing(attribute.getValue()))
-      return op->emitOpError() << "'" << name << "' must be a #tilewright.threads, a #tilewright.warps, a "
-                               << "#tilewright.warp_groups or a #tilewright.tensor_memory, and is "
-                               << attribute.getValue();
-    if (op->getName().getStringRef() != "scf.forall")
-      return op->emitOpError() << "cannot carry '" << name << "': only an scf.forall over blocks is shared";
-    return success();
-  }
-  if (name == getPipelineAttrName()) {
-    if (!isa<PipelineAttr>(attribute.getValue()))
-      return op->emitOpError() << "'" << name << "' must be a #tilewright.pipeline, and is " << attribute.getValue();
-    if (op->getName().getStringRef() != "scf.for")
-      return op->emitOpError() << "cannot carry '" << name << "': only an scf.for is a pipeline";
-    return success();
-  }
-  return op->emitOpError() << "has the unknown attribute '" << name << "'; the dialect knows '" << getTargetAttrName()
-                           << "', '" << getScheduleAttrName() << "', '" << getSharingAttrName() << "' and '"
-                           << getPipelineAttrName() << "'";
+  if (!place->holds(attribute.getValue()))
+    return op->emitOpError() << "'" << name << "' must be " << place->kinds << ", and is " << attribute.getValue();
+  if (!place->carries(op))
+    return op->emitOpError() << "cannot carry '" << name << "': " << place->carriers;
+  return success();
 }

@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What makes a decision of a schedule for a GPU valid, and what it says, by name.
+// What makes a decision of a schedule for a GPU valid.
+
+#include "VerifyPositive.h"
 
 #include "Tilewright/IR/Tilewright.h"
-
-#include "mlir/IR/Builders.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace tilewright;
 
 using EmitError = llvm::function_ref<InFlightDiagnostic()>;
-
-/// Checks that each of some named sizes is above zero.
-static LogicalResult verifyPositive(EmitError emitError, ArrayRef<std::pair<StringRef, int64_t>> sizes) {
-  for (auto [name, size] : sizes)
-    if (size <= 0)
-      return emitError() << name << ": expected a number above zero, got " << size;
-  return success();
-}
 
 LogicalResult ThreadsAttr::verify(EmitError emitError, int64_t rows, int64_t columns) {
   return verifyPositive(emitError, {{"rows", rows}, {"columns", columns}});
@@ -46,49 +37,4 @@ LogicalResult TensorMemoryAttr::verify(EmitError emitError, int64_t buffers, int
 
 LogicalResult PipelineAttr::verify(EmitError emitError, int64_t stages) {
   return verifyPositive(emitError, {{"stages", stages}});
-}
-
-bool tilewright::isSharing(Attribute attribute) {
-  return isa<ThreadsAttr, WarpsAttr, WarpGroupsAttr, TensorMemoryAttr>(attribute);
-}
-
-DictionaryAttr tilewright::decisionAsDictionary(Attribute attribute) {
-  Builder builder(attribute.getContext());
-  NamedAttrList found;
-  auto kind = [&](StringRef name) { found.append("kind", builder.getStringAttr(name)); };
-  auto number = [&](StringRef name, int64_t value) { found.append(name, builder.getI64IntegerAttr(value)); };
-  auto flag = [&](StringRef name, bool value) { found.append(name, builder.getBoolAttr(value)); };
-  TypeSwitch<Attribute>(attribute)
-      .Case([&](ThreadsAttr threads) {
-        kind(ThreadsAttr::getMnemonic());
-        number("rows", threads.getRows());
-        number("columns", threads.getColumns());
-      })
-      .Case([&](WarpsAttr warps) {
-        kind(warps.getInstructions());
-        number("rows", warps.getRows());
-        number("columns", warps.getColumns());
-      })
-      .Case([&](WarpGroupsAttr groups) {
-        kind(WarpGroupsAttr::getMnemonic());
-        number("consumers", groups.getConsumers());
-        flag("pingpong", groups.getPingpong());
-        number("cluster", groups.getCluster());
-        number("split", groups.getSplit());
-        flag("swapped", groups.getSwapped());
-        number("band", groups.getBand());
-        number("promote", groups.getPromote());
-      })
-      .Case([&](TensorMemoryAttr sums) {
-        kind(TensorMemoryAttr::getMnemonic());
-        number("buffers", sums.getBuffers());
-        number("cluster", sums.getCluster());
-        flag("swapped", sums.getSwapped());
-        number("band", sums.getBand());
-      })
-      .Case([&](PipelineAttr pipeline) {
-        kind(PipelineAttr::getMnemonic());
-        number("stages", pipeline.getStages());
-      });
-  return found.empty() ? DictionaryAttr() : found.getDictionary(attribute.getContext());
 }

@@ -3,35 +3,25 @@
 #include "Tilewright/IR/Tilewright.h"
 #include "Tilewright/TransformOps/TilewrightTransformOps.h"
 
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
-
 using namespace mlir;
 using namespace tilewright;
 
-/// The name under which the dialect keeps `annotation`; empty for what it does not know.
-static StringRef nameOf(Attribute annotation) {
-  if (isa<TargetAttr>(annotation))
-    return TilewrightDialect::getTargetAttrName();
-  if (isa<ScheduleAttr>(annotation))
-    return TilewrightDialect::getScheduleAttrName();
-  return "";
-}
-
 LogicalResult AnnotateOp::verify() {
-  if (nameOf(getAnnotation()).empty())
-    return emitOpError() << "expected a #tilewright.target or a #tilewright.schedule, got " << getAnnotation();
+  const Place *place = placeOf(getAnnotation());
+  if (!place || isa<KernelAttr>(getAnnotation()))
+    return emitOpError() << "expected an attribute of the dialect that the payload carries, got " << getAnnotation();
   return success();
 }
 
 DiagnosedSilenceableFailure AnnotateOp::applyToOne(transform::TransformRewriter &rewriter, Operation *target,
                                                    transform::ApplyToEachResultList &results,
                                                    transform::TransformState &state) {
-  StringRef name = nameOf(getAnnotation());
-  if (isa<TargetAttr>(getAnnotation()) && !isa<ModuleOp, FunctionOpInterface>(target)) {
+  const Place &place = *placeOf(getAnnotation());
+  StringRef name = place.name;
+  if (!place.carries(target)) {
     DiagnosedSilenceableFailure failure = emitSilenceableError()
-                                          << "a target belongs on a module or a function, not on '" << target->getName()
-                                          << "': match one of those";
+                                          << "'" << target->getName() << "' cannot carry '" << name
+                                          << "': " << place.carriers << "; match one";
     failure.attachNote(target->getLoc()) << "payload operation";
     return failure;
   }

@@ -138,11 +138,11 @@ void setAttribute(PyOperationBase &operation, const std::string &name, const std
   mlirOperationSetAttributeByName(op, toRef(name), attribute);
 }
 
-/// What a decision of a schedule for a GPU says; throws for any other attribute.
+/// What a decision of a schedule says; throws for any other attribute.
 PyDictAttribute decision(PyAttribute &attribute) {
   MlirAttribute found = tilewrightDecisionGetDictionary(attribute.get());
   if (mlirAttributeIsNull(found))
-    throw nb::value_error("not a decision of a schedule for a GPU");
+    throw nb::value_error("not a decision of a schedule");
   return PyDictAttribute(attribute.getContext(), found);
 }
 
@@ -165,7 +165,7 @@ NB_MODULE(_tilewright, m) {
   m.def("set_attribute", &setAttribute, nb::arg("op"), nb::arg("name"), nb::arg("text"),
         "Sets an attribute given as MLIR text. Raises ValueError when it does not parse.");
   m.def("decision", &decision, nb::arg("attribute"),
-        "What an attribute under which a schedule for a GPU records a decision says, by name. Raises ValueError for "
+        "What an attribute under which a schedule records a decision says, by name. Raises ValueError for "
         "others.");
   PyTargetAttr::bind(m);
   PyScheduleAttr::bind(m);

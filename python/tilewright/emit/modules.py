@@ -320,9 +320,7 @@ class Builder:
 
     def _bufferized(self) -> None:
         for each in self._kernels:
-            each.workspace, each.packed = driver.bufferize(
-                each.module, each.spec, self._target, each.plan, each.plan.threads
-            )
+            each.workspace, each.packed = driver.bufferize(each.module, each.spec, self._target, each.plan.threads)
             self.bufferized(each)
         products = [each.lowered for each in self._products]
         formats = {number: each.packed.header for number, each in enumerate(products) if each.packed is not None}

@@ -15,7 +15,10 @@ from tilewright.mlir import ir
 from tilewright.payload import matmul
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
+from tilewright.schedules import calls
+from tilewright.schedules.calls import Calls
 from tilewright.schedules.plan import Plan
+from tilewright.schedules.steps import nothing
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -74,8 +77,9 @@ def build(
         raise LoweringError(f"unknown stage {until!r}", expected=f"one of {', '.join((*STAGES, 'obj'))}")
     stages = Stages(spec, target, plan)
     steps = _Steps(stages, until, started)
-    parts = [_Part(*each) for each in plan.kernels] or [_Part(spec, plan)]
     context = ir.Context()
+    plan = stages.plan = plan.read(spec, context)
+    parts = [_Part(*each) for each in plan.kernels] or [_Part(spec, plan)]
     with context, ir.Location.unknown():
         with steps("payload"):
             for part in parts:
@@ -84,8 +88,12 @@ def build(
         if steps.done:
             return stages
         with steps("schedule"):
-            for part in parts:
+            for number, part in enumerate(parts):
                 part.schedule = part.plan.module(part.spec, target, context)
+                if plan.cases and plan.text is None:
+                    part.schedule = part.schedule or nothing()
+                    extents = {name: getattr(part.spec, name) for name in ("m", "n", "k")}
+                    calls.record(part.schedule, Calls(part.plan.threads, extents, plan.among(number)))
             stages.texts |= {"schedule": text} if (text := _texts(part.schedule for part in parts)) else {}
         if steps.done:
             return stages
@@ -98,8 +106,7 @@ def build(
             return stages
         with steps("bufferized"):
             for part in parts:
-                ours = part.plan if part.plan.trusted and part.plan.text is None else None
-                part.workspace, part.packed = driver.bufferize(part.module, part.spec, target, ours, part.plan.threads)
+                part.workspace, part.packed = driver.bufferize(part.module, part.spec, target, part.plan.threads)
             if len({part.packed for part in parts}) > 1:
                 raise LoweringError("the cases pack B differently", stage="bufferized")
             stages.workspace, stages.packed = max(part.workspace for part in parts), parts[-1].packed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Products of blocks that a schedule has marked, and which the lowering replaces: where they add to, and when for the first time."""
+"""Products of blocks that are written out by us: where they add to, and when for the first time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ from tilewright.mlir.dialects import arith, func, memref
 
 HOIST = "builtin.module(canonicalize, func.func(loop-invariant-code-motion), cse)"
 """Slices leave the loops that they do not depend on, and those that are the same are one."""
-
-
-def marked(function: func.FuncOp, mark: str) -> list[ir.Operation]:
-    """The ops of a function that have the attribute `mark`."""
-    return [op for op in walk(function.operation) if mark in op.attributes]
 
 
 def walk(op: ir.Operation) -> Iterator[ir.Operation]:

@@ -13,7 +13,8 @@ from tilewright.lowering import extents, pack_entry, tensor_entry
 from tilewright.lowering.entry import attributes_text, tensor_arguments
 from tilewright.mlir import ir
 from tilewright.payload.abi import OK, WRONG_EXTENTS
-from tilewright.schedules.plan import Plan, Test
+from tilewright.schedules.calls import Test
+from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 

@@ -5,25 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilewright.codegen import registry
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.lowering import (
     annotations,
-    block_products,
     culprit,
     entry,
     half_floats,
     math_functions,
     narrow,
     narrow_stores,
-    outer_products,
     own_buffers,
     parallel,
     pipelines,
     prefetch_panels,
     prepack,
-    scalable,
-    scalable_elementwise,
-    scaled_sums,
     sizes,
     small_floats,
     stored,
@@ -38,9 +34,9 @@ from tilewright.mlir.dialects import func, linalg
 from tilewright.mlir.passmanager import PassManager
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
-from tilewright.schedules import along_k, unpacked
+from tilewright.schedules import decisions
 from tilewright.schedules.blocking import held_bytes
-from tilewright.schedules.plan import Plan
+from tilewright.schedules.decisions import Prefetch
 from tilewright.schedules.threads import take_matrices
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -49,8 +45,6 @@ RUNTIME_ALLOCATOR = ("_mlir_memref_to_llvm_aligned_alloc", "_mlir_memref_to_llvm
 """Scratch memory from the runtime that loads the kernel, which keeps it between calls."""
 _ENDLESS = 2**62
 """Bytes of a cache that holds everything."""
-_WRITTEN_OUT = ("scalable", "outer_product")
-"""Strategies that mark products for the lowering to write out, and leave what follows them to it too."""
 LIBC_ALLOCATOR = ("aligned_alloc", "free")
 """Scratch memory from the C library, for objects that are linked elsewhere."""
 
@@ -223,16 +217,13 @@ def _lowering_error(collected: Collected, stage: str, failure: Exception) -> Low
     return LoweringError(collected.text() or str(failure), stage=stage)
 
 
-def bufferize(
-    module: ir.Module, spec: MatmulSpec, target: Target, plan: Plan | None = None, threads: int = 1
-) -> tuple[int, PackedFormat | None]:
+def bufferize(module: ir.Module, spec: MatmulSpec, target: Target, threads: int = 1) -> tuple[int, PackedFormat | None]:
     """Takes a scheduled module from tensors to memrefs.
 
     Args:
         module: The module, which is changed.
         spec: What it computes.
         target: For which target: its instructions decide the order of elements in packed panels.
-        plan: The strategy of ours that scheduled it; None for a schedule of the user's.
         threads: Between how many threads its loops are shared at most.
 
     Returns:
@@ -248,16 +239,9 @@ def bufferize(
     run_own_script(module, pipelines.bufferize(), "bufferized")
     run_passes(module, pipelines.DROP_RESULT, "bufferized")
     _return_through_c(_payload_function(module, "bufferized"))
-    if plan is not None and plan.parameters is not None and plan.name in _WRITTEN_OUT:
-        run_passes(module, block_products.HOIST, "bufferized")
-    if plan is not None and plan.parameters is not None and plan.name == "scalable":
-        scalable.expand(_payload_function(module, "bufferized"), spec, target, plan.parameters)
-    if plan is not None and plan.parameters is not None and plan.name == "outer_product":
-        outer_products.call(_payload_function(module, "bufferized"), spec, target, plan.parameters)
-    if plan is not None and plan.parameters is not None and plan.name == "scaled_sums":
-        scaled_sums.expand(_payload_function(module, "bufferized"), spec, target, plan.parameters)
-    if target.scalable_bits and plan is not None and plan.name in _WRITTEN_OUT:
-        scalable_elementwise.vectorize(_payload_function(module, "bufferized"))
+    registry.carry_out(
+        _payload_function(module, "bufferized"), spec, target, lambda passes: run_passes(module, passes, "bufferized")
+    )
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
     stored.take_as_stored(_payload_function(module, "bufferized"), spec)
     if narrow.of(spec):
@@ -265,13 +249,13 @@ def bufferize(
     if spec.widens:
         products = pipelines.group_products(spec, target.dots(spec.a_type.name, spec.b_type.name))
         run_own_script(module, products, "bufferized")
-    packed = prepack.separate(module, spec, plan) if spec.b_packed else None
+    packed = prepack.separate(module, spec) if spec.b_packed else None
     function = _payload_function(module, "bufferized")
     if packed is not None:
         prefetch_panels.place(function, target, packed.nbytes)
     parallel.share(function, threads)
     # A strip of C, and rows of B that start with a page, would be in the same sets of a cache.
-    size = workspace.gather(function, start=workspace.STAGGER if unpacked.STREAMS in function.attributes else 0)
+    size = workspace.gather(function, start=workspace.STAGGER if _prefetched(function) == "all" else 0)
     if _first(module, lambda op: op.name == "memref.alloc") is not None:
         run_passes(module, pipelines.DEALLOCATE, "bufferized")
     return size, packed
@@ -336,12 +320,12 @@ def lower_body(module: ir.Module, spec: MatmulSpec, target: Target, packed: Pack
     Raises:
         LoweringError: A pass failed.
     """
-    marks = _payload_function(module, "llvm").attributes
-    # The hardware foresees streams that go straight on.
-    last = _ENDLESS if along_k.FAR in marks else held_bytes(target)
-    streams = unpacked.STREAMS in marks
+    operands = _prefetched(_payload_function(module, "llvm"))
     prefetch = pipelines.PREFETCH.format(
-        line=target.l1.line, l2=target.l2.bytes, last=last, open="true" if streams else "false"
+        line=target.l1.line,
+        l2=target.l2.bytes,
+        last=_ENDLESS if operands == "none" else held_bytes(target),
+        open="true" if operands == "all" else "false",
     )
     run_passes(module, prefetch, "llvm")
     dots = target.dots(spec.a_type.name, spec.b_type.name)
@@ -383,6 +367,12 @@ def _lower_half_floats(module: ir.Module, spec: MatmulSpec, target: Target) -> N
             half_floats.expand_f16(module.operation)
     if "bf16" in missing:
         run_passes(module, half_floats.EXPAND_BF16, "llvm")
+
+
+def _prefetched(function: func.FuncOp) -> str:
+    """Which operands a function prefetches: "none", "all", or "known" where its schedule has not decided."""
+    decision = decisions.of(function.operation, decisions.PREFETCH)
+    return decision.operands if isinstance(decision, Prefetch) else "known"
 
 
 def _payload_function(module: ir.Module, stage: str, name: str = ENTRY) -> func.FuncOp:

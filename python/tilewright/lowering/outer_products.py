@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Turns the marked products of strategy `outer_product`, on memrefs, into calls of the functions that run in streaming mode.
+"""Turns products decided to be outer products, on memrefs, into calls of the functions that run in streaming mode.
 
-The strategy has tiled them for the caches, by ordinary vectors' rules; here each block of an operand gets its packing where
+The schedule has tiled them for the caches; here each block of an operand gets its packing where
 the block begins to exist, so that a block of B is packed once for all blocks of A, and the product of two blocks its call.
 """
 
@@ -11,15 +11,20 @@ from tilewright.lowering import block_products, streaming, streaming_panels
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref
 from tilewright.schedules import outer_blocks
-from tilewright.schedules.blocking import Blocking, ceil_div
-from tilewright.schedules.outer_product import MARK
+from tilewright.schedules.blocking import ceil_div
+from tilewright.schedules.decisions import OuterProducts
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 from tilewright.targets.outer_products import OuterProduct
 
 
-def call(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Blocking) -> None:
-    """Replaces the marked product of a bufferised function, whose slices `block_products.HOIST` has moved.
+def require(spec: MatmulSpec, target: Target, decision: OuterProducts) -> OuterProduct:
+    """The instruction; raises `ScheduleError` where `target` has none for `spec`."""
+    return outer_blocks.require(spec, target)
+
+
+def call(function: func.FuncOp, product: ir.Operation, spec: MatmulSpec, target: Target, sizes: OuterProducts) -> None:
+    """Replaces a product of a bufferized function that `sizes` is decided for, whose slices `block_products.HOIST` has moved.
 
     Before::
 
@@ -33,7 +38,6 @@ def call(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Blockin
           for pc, ic: a = A[...]; pack_a(a, panels_a); c = C[...]; multiply(panels_a, panels_b, c, fresh = pc is 0)
     """
     outer = outer_blocks.require(spec, target)
-    product = block_products.marked(function, MARK)[0]
     a, b, c = list(product.operands)
     with function.context, function.location:
         c = block_products.static(c, function, [sizes.mc, sizes.nc])

@@ -11,7 +11,6 @@ Upstream has no pass for it: it hoists packing within a function, and never acro
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
@@ -22,7 +21,7 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import affine, arith, func, memref
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import HEADER_BYTES, PackedFormat
-from tilewright.schedules.plan import Plan
+from tilewright.schedules import decisions
 from tilewright.spec import MatmulSpec
 
 PACK = f"{ENTRY}_pack_b"
@@ -41,7 +40,7 @@ _VALUES = frozenset({"affine", "arith", "memref", "vector"})
 """Dialects of which an op that has results does nothing but compute them."""
 
 
-def separate(module: ir.Module, spec: MatmulSpec, plan: Plan | None) -> PackedFormat:
+def separate(module: ir.Module, spec: MatmulSpec) -> PackedFormat:
     """Lets the payload's function take a packed B, and adds the function `PACK` that makes it.
 
     Before: ``matmul(A, B, C)`` with ``for jc: for pc: pack B[pc:, jc:] into P; multiply with P``. After, with block a view
@@ -53,7 +52,6 @@ def separate(module: ir.Module, spec: MatmulSpec, plan: Plan | None) -> PackedFo
     Args:
         module: A bufferised module, allocations still in place.
         spec: What it computes.
-        plan: The strategy of ours that scheduled it; None for a schedule of the user's, whose layout nobody else can know.
 
     Returns:
         The format of the packed B. The bytes after its header are the functions' ``memref<BYTESxi8>``.
@@ -73,16 +71,23 @@ def separate(module: ir.Module, spec: MatmulSpec, plan: Plan | None) -> PackedFo
         size = blocks.count * blocks.stride
         _keep_packing(packer, size)
         _drop_packing(kernel, packing, size)
-    nr, kc, nc, depth = (0,) * 4
-    if plan is not None and plan.parameters is not None:
+    kc, nc, depth = (0,) * 3
+    if nr := decisions.strategy_size(kernel.operation, "nr"):
         *panels, groups, width = packing.buffer.shape
-        nr, depth = plan.parameters.nr, width // plan.parameters.nr
+        depth = width // nr
         kc, nc = groups * depth, prod(panels) * nr
-    about = [plan.name if plan else str(packer), str(packing.buffer), depth, [(x.count, x.step) for x in blocks.loops]]
-    if spec.prologue_b:  # What is packed is what it makes of B.
-        about.append(repr(spec.prologue_b))
-    digest = hashlib.sha256(json.dumps(about).encode()).digest()[:8]
+    digest = hashlib.sha256(_text(packer).encode()).digest()[:8]
     return PackedFormat(spec.b_stored.name, spec.k, spec.n, nr, kc, nc, depth, HEADER_BYTES + size, digest)
+
+
+def _text(packer: func.FuncOp) -> str:
+    """What packs B, as text: it decides the layout. What the kernel's schedule says of itself is no part of it."""
+    with packer.context:
+        bare = packer.operation.clone(ip=False)
+        for name in list(bare.attributes):
+            if name.startswith("tilewright."):
+                del bare.attributes[name]
+        return str(bare)
 
 
 @dataclass(frozen=True, slots=True)

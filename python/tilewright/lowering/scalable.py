@@ -19,8 +19,8 @@ from tilewright.lowering.scalable_tile import Sums, Tile
 from tilewright.lowering.scalable_vectors import Index, at_most, branch, is_less, loop, plus, slice_of, times, value_of
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, scf, vector
-from tilewright.schedules.blocking import Blocking
-from tilewright.schedules.scalable import MARK
+from tilewright.schedules import scalable_blocks
+from tilewright.schedules.decisions import ScalableTiles
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import SCALABLE_BITS, Target
 
@@ -28,8 +28,15 @@ _LONGEST = SCALABLE_BITS[1] // SCALABLE_BITS[0]
 """The largest vscale."""
 
 
-def expand(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Blocking) -> None:
-    """Replaces the marked product of a bufferised function, whose slices `block_products.HOIST` has moved.
+def require(spec: MatmulSpec, target: Target, decision: ScalableTiles) -> None:
+    """Raises `ScheduleError` where `target` or `spec` has no such products, or a register tile is no whole number of registers."""
+    scalable_blocks.require(spec, target, decision)
+
+
+def expand(
+    function: func.FuncOp, product: ir.Operation, spec: MatmulSpec, target: Target, sizes: ScalableTiles
+) -> None:
+    """Replaces a product of a bufferized function that `sizes` is decided for, whose slices `block_products.HOIST` has moved.
 
     Before: ``C += A * B`` on blocks. After, with NR columns in a register tile, and each block packed where it begins to exist::
 
@@ -42,9 +49,8 @@ def expand(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Block
             C[ir:ir+mr, jr:jr+NR] = acc                                                 (under predicates)
     """
     dot = target.scalable_dot(spec.a_type.name, spec.b_type.name)
-    assert dot is not None, "the strategy has asked"
+    assert dot is not None, "`require` has asked"
     tile = Tile(spec, dot, sizes.mr, sizes.nr)
-    product = block_products.marked(function, MARK)[0]
     a, b, c = list(product.operands)
     with function.context, function.location:
         c = block_products.static(c, function, [sizes.mc, sizes.nc])

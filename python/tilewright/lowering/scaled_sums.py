@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Products by codes that are stored row by row, of which sums are scaled: what becomes of the product that `scaled_sums` marks.
+"""Products by quantized weights that are stored row by row: sums of codes, scaled once a group.
 
 Upstream's patterns move no factor out of a sum, and have no order of columns but the one in memory.
 """
@@ -35,9 +35,9 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, scf, vector
 from tilewright.payload.prologues import OWN_BATCH
 from tilewright.schedules import codes as codes_of
-from tilewright.schedules.blocking import Blocking
+from tilewright.schedules import scaled_blocks
+from tilewright.schedules.decisions import ScaledSums
 from tilewright.schedules.scaled_blocks import BYTE_VECTORS
-from tilewright.schedules.scaled_sums import MARK
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -50,9 +50,13 @@ _STEPS_AHEAD, _INTO_L2 = 2, 2
 14336 x 4096, in GB/s of 29: without 10 and 15; one step ahead into L1 12 and 18, into L2 22 and 23; two steps into L2 23 and 24."""
 
 
-def expand(function: func.FuncOp, spec: MatmulSpec, target: Target, sizes: Blocking) -> None:
-    """Replaces the marked product, and the prologue that makes its B, by loops as `schedules.scaled_sums` says."""
-    product = block_products.marked(function, MARK)[0]
+def require(spec: MatmulSpec, target: Target, decision: ScaledSums) -> None:
+    """Raises `ScheduleError` where `spec` is no such product, or not in blocks of these sizes."""
+    scaled_blocks.require(spec, target, decision)
+
+
+def expand(function: func.FuncOp, product: ir.Operation, spec: MatmulSpec, target: Target, sizes: ScaledSums) -> None:
+    """Replaces a product that `sizes` is decided for, and the prologue that makes its B, by loops as `schedules.scaled_sums` says."""
     a, made, c = list(product.operands)
     prologue = next(use.owner.operation for use in made.uses if OWN_BATCH in use.owner.operation.attributes)
     codes, *further = list(prologue.operands)[:-1]
@@ -129,7 +133,7 @@ class _Product:
     def __init__(
         self,
         spec: MatmulSpec,
-        sizes: Blocking,
+        sizes: ScaledSums,
         a: ir.Value,
         codes: ir.Value,
         further: Sequence[ir.Value],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Products by codes that lie side by side along K, of which sums are scaled: what becomes of the product that `scaled_sums` marks."""
+"""Products by quantized weights that lie side by side along K: sums of codes, scaled once a group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.lowering.scalable_vectors import Index, fixed, loop, plus, value
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, scf, vector
 from tilewright.schedules import codes as codes_of
-from tilewright.schedules.blocking import Blocking
+from tilewright.schedules.decisions import ScaledSums
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -27,7 +27,7 @@ class AlongK:
         self,
         spec: MatmulSpec,
         target: Target,
-        sizes: Blocking,
+        sizes: ScaledSums,
         a: ir.Value,
         codes: ir.Value,
         further: Sequence[ir.Value],

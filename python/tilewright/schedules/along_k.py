@@ -6,6 +6,7 @@ from __future__ import annotations
 from tilewright.mlir import ir
 from tilewright.mlir.dialects.transform import tilewright as ours
 from tilewright.schedules import steps
+from tilewright.schedules.decisions import Prefetch
 from tilewright.spec import MatmulSpec
 from tilewright.targets.dots import Dot
 from tilewright.targets.lookups import Lookup
@@ -22,17 +23,15 @@ def reorder(product: steps.Handle, found: Lookup) -> None:
     ours.tilewright_reorder_along_k(product, found.block, found.ways)
 
 
-FAR = "mark_far_columns"
-"""Attribute of a function that reads B in few streams that go straight on, which the hardware foresees."""
-
-
 def spread(functions: steps.Handle, loop: steps.Handle) -> None:
-    """Gives each tile of a loop over columns such that are far apart, and says so in the functions' attributes.
+    """Gives each tile of a loop over columns such that are far apart, and leaves prefetching to the hardware.
+
+    B is read in few streams that go straight on, which the hardware foresees.
 
     Before: ``for j in 0..N step 2: tile of columns j, j+1``. After: ``for j in 0..N/2: tile of columns j, j + N/2``.
     """
     ours.tilewright_spread_tiles(loop)
-    steps.mark(functions, FAR.removeprefix(steps.MARK))
+    steps.decide(functions, Prefetch("none"))
 
 
 def contract_along_k(

@@ -11,7 +11,8 @@ from tilewright.dims import MAX_EXTENT, Dim, Extent, divided_by, extent, least, 
 from tilewright.errors import SpecError
 from tilewright.schedules import select, strip_form
 from tilewright.schedules.blocking import Blocking, ceil_div, held_bytes, most_rows, unpacked_blocking
-from tilewright.schedules.plan import Case, Plan, Test
+from tilewright.schedules.calls import Test
+from tilewright.schedules.plan import Case, Plan
 from tilewright.schedules.threads import LEAST_CYCLES, cycles, used
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
-from tilewright.schedules import outer_blocks, steps
+from tilewright.schedules import outer_blocks
 from tilewright.schedules.blocking import Blocking
-from tilewright.schedules.marked_blocks import marked_blocks
+from tilewright.schedules.decided_blocks import decided_blocks
+from tilewright.schedules.decisions import OuterProducts
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
-
-_PRODUCT = "outer_product"
-MARK = f"{steps.MARK}{_PRODUCT}"
-"""The attribute of the product that the lowering turns into calls of functions in streaming mode."""
 
 
 def outer_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
@@ -24,7 +21,7 @@ def outer_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         for jc in 0..N step nc:
           for pc in 0..K step kc:
             for ic in 0..M step mc:
-              C[ic:ic+mc, jc:jc+nc] += A[ic:ic+mc, pc:pc+kc] * B[pc:pc+kc, jc:jc+nc]      (marked)
+              C[ic:ic+mc, jc:jc+nc] += A[ic:ic+mc, pc:pc+kc] * B[pc:pc+kc, jc:jc+nc]      (decided)
 
     and, once it is lowered, with tiles of V x V sums for vectors of V, which only the machine knows, for four tiles::
 
@@ -40,7 +37,7 @@ def outer_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
     entries that share one B inside of jc and pc::
 
         for jc: for ic: sums = 0
-            for pc: sums += A[ic:ic+mc, pc:pc+kc] * B[pc:pc+kc, jc:jc+nc]                 (marked)
+            for pc: sums += A[ic:ic+mc, pc:pc+kc] * B[pc:pc+kc, jc:jc+nc]                 (decided)
             C[ic:ic+mc, jc:jc+nc] = epilogue(sums)
 
     Raises:
@@ -51,8 +48,8 @@ def outer_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
     if (p.mr, p.nr) != own:
         raise ScheduleError(
             f"a register tile of {p.mr} x {p.nr}",
-            where=_PRODUCT,
+            where="outer_product",
             expected=f"{own[0]} x {own[1]}: the tiles of ZA are what the machine makes them",
             remedy="Leave mr and nr out",
         )
-    return marked_blocks(outer_product, spec, target, p, _PRODUCT)
+    return decided_blocks(outer_product, spec, target, p, OuterProducts(p.mc, p.nc, p.kc))

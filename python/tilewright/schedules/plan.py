@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from math import prod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ScheduleError, SpecError
-from tilewright.schedules import select
+from tilewright.schedules import calls, select
 from tilewright.schedules.blocking import Blocking
+from tilewright.schedules.calls import Calls, Test
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 from tilewright.targets.gpu import GpuTarget
@@ -24,35 +24,6 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 Schedule = str | Path | Callable[..., "ir.Module"] | None
 """What a user may give: nothing, a strategy's name, a function, a .py or .mlir file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Test:
-    """What a call's extents have to be.
-
-    Attributes:
-        extents: Those whose product is looked at: "m", "kn".
-        least: The least that it may be.
-        most: The most that it may be; None for any.
-        multiple: What has to divide it.
-    """
-
-    extents: str
-    least: int = 0
-    most: int | None = None
-    multiple: int = 1
-
-    def holds(self, m: int, n: int, k: int) -> bool:
-        """Whether it does for a call."""
-        value = prod({"m": m, "n": n, "k": k}[each] for each in self.extents)
-        return self.least <= value and (self.most is None or value <= self.most) and value % self.multiple == 0
-
-    def covers(self, other: Test) -> bool:
-        """Whether all that pass another test pass this one."""
-        wide = self.most is None or (other.most is not None and other.most <= self.most)
-        return (
-            self.extents == other.extents and self.least <= other.least and wide and other.multiple % self.multiple == 0
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +72,9 @@ class Plan:
             ScheduleError: The text does not parse, or the user's function failed or returned something else.
         """
         from tilewright.mlir import ir
-        from tilewright.payload import text
 
         if self.text is not None:
-            try:
-                return text.parse(self.text, self.name, context)
-            except SpecError as e:
-                raise ScheduleError(e.what, where=e.where, expected="a transform module") from None
+            return _parsed(self.text, self.name, context)
         if self.parameters is None:
             return None
         strategy: Callable[..., ir.Module] = self.strategy or select.strategy(self.name)
@@ -128,7 +95,54 @@ class Plan:
                 where=self.name,
                 expected="a transform module (ir.Module)",
             )
+        if self.trusted:
+            calls.record(module, Calls(self.threads))
         return module
+
+    def read(self, spec: MatmulSpec, context: ir.Context) -> Plan:
+        """The plan that the text of a schedule makes for `spec`: its threads, and the cases of a dynamic kernel.
+
+        A plan without a text is what it is.
+
+        Raises:
+            ScheduleError: The text does not parse, is for more threads than were asked for, or is one of a dynamic kernel of which
+                cases are missing.
+        """
+        if self.text is None:
+            return self
+        cases: list[tuple[int, Case]] = []
+        threads = []
+        texts = calls.parts(self.text)
+        for text in texts:
+            said = calls.read(_parsed(text, self.name, context))
+            if said is None:
+                continue
+            threads.append(said.threads)
+            if said.threads > self.threads:
+                raise ScheduleError(
+                    f"the schedule is for {said.threads} threads",
+                    where=self.name,
+                    expected=f"one for at most {self.threads}, as many as are asked for",
+                    remedy=f"Ask for threads={said.threads}",
+                )
+            part = replace(self, text=text, threads=said.threads)
+            narrow = replace(spec, **said.extents)
+            cases += [(number, Case(narrow, part, tests)) for number, tests in said.cases]
+        if not cases and len(texts) == 1:
+            return replace(self, threads=threads[0]) if threads else self
+        cases.sort(key=lambda each: each[0])
+        if [number for number, _ in cases] != list(range(len(cases))) or len(threads) < len(texts):
+            raise ScheduleError(
+                f"{len(texts)} schedules with cases {[number for number, _ in cases]}",
+                where=self.name,
+                expected="each case of a dynamic kernel once, from 0 on, as `--emit schedule` writes them",
+            )
+        return replace(self, threads=max(threads), cases=tuple(case for _, case in cases))
+
+    def among(self, kernel: int) -> Sequence[tuple[int, tuple[Test, ...]]]:
+        """The cases, by number and with their tests, that kernel number `kernel` of `kernels` computes."""
+        wanted = self.kernels[kernel]
+        return [(at, case.tests) for at, case in enumerate(self.cases) if (case.spec, case.plan) == wanted]
 
     @property
     def kernels(self) -> list[tuple[MatmulSpec, Plan]]:
@@ -139,6 +153,16 @@ class Plan:
     def sizes(self) -> dict[str, int]:
         """The parameters by name; empty when there are none."""
         return asdict(self.parameters) if self.parameters else {}
+
+
+def _parsed(text: str, name: str, context: ir.Context) -> ir.Module:
+    """The module of a schedule's text. Raises `ScheduleError`."""
+    from tilewright.payload.text import parse
+
+    try:
+        return parse(text, name, context)
+    except SpecError as e:
+        raise ScheduleError(e.what, where=e.where, expected="a transform module") from None
 
 
 def _users_line(error: BaseException, strategy: Callable[..., ir.Module]) -> tuple[str | None, int | None]:

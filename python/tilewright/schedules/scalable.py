@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 from tilewright.mlir import ir
-from tilewright.schedules import scalable_blocks, steps
+from tilewright.schedules import scalable_blocks
 from tilewright.schedules.blocking import Blocking
-from tilewright.schedules.marked_blocks import marked_blocks
+from tilewright.schedules.decided_blocks import decided_blocks
+from tilewright.schedules.decisions import ScalableTiles
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
-
-_PRODUCT = "scalable"
-MARK = f"{steps.MARK}{_PRODUCT}"
-"""The attribute of the product of blocks that `lowering.scalable` writes out."""
 
 
 def scalable(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
@@ -26,7 +23,7 @@ def scalable(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         for jc in 0..N step nc:
           for pc in 0..K step kc:
             for ic in 0..M step mc:
-              C[ic:ic+mc, jc:jc+nc] += A[ic:ic+mc, pc:pc+kc] * B[pc:pc+kc, jc:jc+nc]      (marked)
+              C[ic:ic+mc, jc:jc+nc] += A[ic:ic+mc, pc:pc+kc] * B[pc:pc+kc, jc:jc+nc]      (decided)
 
     and, once it is lowered, with every tile whole in registers, and read and written under predicates::
 
@@ -46,4 +43,5 @@ def scalable(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             is no whole number of registers.
     """
     scalable_blocks.require(spec, target, blocking)
-    return marked_blocks(scalable, spec, target, blocking, _PRODUCT)
+    p = blocking
+    return decided_blocks(scalable, spec, target, p, ScalableTiles(p.mr, p.nr, p.mc, p.nc, p.kc))

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tilewright.dims import least
 from tilewright.errors import ScheduleError
 from tilewright.schedules.blocking import Blocking, ceil_div, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import SCALABLE_BITS, Target
 from tilewright.targets.dots import Dot
+
+if TYPE_CHECKING:
+    from tilewright.schedules.decisions import ScalableTiles
 
 _ROWS, _ACROSS = 6, 3
 """Rows and registers of a row of the register tile: 18 sums, and, with two words of K at a time, 6 registers of A, which have to
@@ -52,7 +57,7 @@ def pays(spec: MatmulSpec, target: Target) -> bool:
     return spec.m >= _LEAST_ROWS and spec.n >= _LEAST_VECTORS * target.scalable_bits // spec.acc_type.bits
 
 
-def require(spec: MatmulSpec, target: Target, blocking: Blocking) -> Dot:
+def require(spec: MatmulSpec, target: Target, blocking: Blocking | ScalableTiles) -> Dot:
     """How products are made on scalable vectors.
 
     Raises:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from tilewright.errors import ScheduleError
 from tilewright.schedules import codes
@@ -13,6 +14,9 @@ from tilewright.schedules.blocking import Blocking, ceil_div, even
 from tilewright.schedules.code_tables import STREAMS
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+
+if TYPE_CHECKING:
+    from tilewright.schedules.decisions import ScaledSums
 
 WORD_BITS = 32
 """Codes of four bits are taken from words of the width of a sum: eight registers of sums are of one register of words."""
@@ -59,7 +63,7 @@ def _whole(found: codes.Codes) -> bool:
     return not found.group or found.group & (found.group - 1) == 0
 
 
-def require(spec: MatmulSpec, target: Target, sizes: Blocking) -> None:
+def require(spec: MatmulSpec, target: Target, sizes: Blocking | ScaledSums) -> None:
     """Checks that the strategy computes `spec`, in blocks of these sizes.
 
     Raises:

@@ -6,12 +6,10 @@ from __future__ import annotations
 from tilewright.mlir import ir
 from tilewright.schedules import batch_loops, scaled_blocks, steps
 from tilewright.schedules.blocking import Blocking
+from tilewright.schedules.decisions import ScaledSums
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-_PRODUCT = "scaled_sums"
-MARK = f"{steps.MARK}{_PRODUCT}"
-"""The attribute of the product that `lowering.scaled_sums` writes out."""
 _EPILOGUE = "epilogue"
 
 
@@ -22,7 +20,7 @@ def scaled_sums(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Modu
     with a code is to make it a float. Where each is in a register that holds several is not changed: sums stand in the order
     of the words that codes are taken from, until they are scaled.
 
-    Before: ``P = (codes - zeros) * scales``, ``C += A * P`` (marked). After, once it is lowered, with nc, nr, kc of `blocking`::
+    Before: ``P = (codes - zeros) * scales``, ``C += A * P`` (decided). After, once it is lowered, with nc, nr, kc of `blocking`::
 
         for jc in 0..N step nc:
           for g in 0..K step group:
@@ -47,7 +45,8 @@ def scaled_sums(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Modu
     scaled_blocks.require(spec, target, blocking)
     with steps.script() as script:
         steps.record(script.functions, scaled_sums, blocking, target)
-        steps.mark(steps.match_product(script.functions, spec), _PRODUCT)
+        p = blocking
+        steps.decide(steps.match_product(script.functions, spec), ScaledSums(p.mr, p.nr, p.nc, p.kc))
         if spec.fused:
             steps.mark(batch_loops.match_result(script, spec), _EPILOGUE)
             steps.vectorize_elements(script.functions, _EPILOGUE, spec.m, spec.n, target.lanes(spec.acc_type))

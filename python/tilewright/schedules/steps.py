@@ -19,6 +19,7 @@ from tilewright.mlir.dialects import tilewright as dialect
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import loop, structured, tensor, vector
 from tilewright.mlir.dialects.transform import tilewright as ours
+from tilewright.schedules import decisions
 from tilewright.schedules.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -66,6 +67,13 @@ def script(*, consumes: bool = False) -> Iterator[Script]:
             transform.YieldOp([])
 
 
+def nothing() -> ir.Module:
+    """A schedule without a step, for a payload that has no product. Needs an active `ir.Context`."""
+    with script() as empty:
+        pass
+    return empty.module
+
+
 def record(functions: Handle, strategy: FunctionType, blocking: Blocking, target: Target) -> None:
     """Writes on the payload's functions which strategy schedules them, with which sizes, and for which target.
 
@@ -89,6 +97,14 @@ def record(functions: Handle, strategy: FunctionType, blocking: Blocking, target
     source = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
     for annotation in (dialect.ScheduleAttr.get(strategy.__name__, sizes, source), facts):
         ours.tilewright_annotate(functions, annotation)
+
+
+def decide(op: Handle, decision: decisions.Decision) -> None:
+    """Records a decision on the ops of a handle, for the lowering to carry out once they are bufferized.
+
+    Before: ``linalg.matmul ...``. After: ``linalg.matmul {tilewright.product = #tilewright.scalable_tiles<mr = 8, ...>} ...``.
+    """
+    ours.tilewright_annotate(op, decisions.attribute(decision))
 
 
 def match(root: Handle, name: str, *, result_type: ir.Type | None = None) -> Handle:

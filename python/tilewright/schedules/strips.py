@@ -13,7 +13,8 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects.transform import tensor
 from tilewright.schedules import batch_loops, steps
 from tilewright.schedules.blocking import Blocking, row_gap
-from tilewright.schedules.unpacked import STREAMS, register_tiles, tile_with_zeros
+from tilewright.schedules.decisions import Prefetch
+from tilewright.schedules.unpacked import register_tiles, tile_with_zeros
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -37,7 +38,7 @@ def strips(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blo
     Of a batch, the loops over its entries are around all of that.
     """
     p, lanes, functions = blocking, target.lanes(spec.acc_type), script.functions
-    steps.mark(functions, STREAMS.removeprefix(steps.MARK))
+    steps.decide(functions, Prefetch("all"))
     batch_loops.take_apart(script, spec)
     tile, beta = batch_loops.match_result(script, spec), spec.beta and not spec.fused
     if spec.fused:

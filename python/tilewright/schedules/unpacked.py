@@ -11,13 +11,12 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects.transform import memref
 from tilewright.schedules import batch_loops, steps
 from tilewright.schedules.blocking import Blocking, ceil_div, lanes_for
+from tilewright.schedules.decisions import Prefetch
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 _EPILOGUE = "epilogue"
 """Mark of what is done to the sums."""
-STREAMS = "mark_streams"
-"""Attribute of a function whose operands of unknown size are larger than the caches, or read a few times only."""
 
 
 def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
@@ -42,7 +41,7 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         steps.record(script.functions, unpacked, blocking, target)
         batch_loops.take_apart(script, spec)
         if _reads_weights(spec, target):
-            steps.mark(script.functions, STREAMS.removeprefix(steps.MARK))
+            steps.decide(script.functions, Prefetch("all"))
         register_tiles(script, spec, target, blocking)
     return script.module
 

@@ -7,6 +7,7 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Dialect.h"
+#include "mlir/IR/Operation.h"
 
 #include "Tilewright/IR/TilewrightDialect.h.inc"
 
@@ -14,11 +15,25 @@
 #include "Tilewright/IR/TilewrightAttrs.h.inc"
 
 namespace tilewright {
-/// Whether an attribute says how a block's tile is shared among its threads.
-bool isSharing(mlir::Attribute attribute);
+/// One of the dialect's attribute names: which attributes it may hold, and which operations may carry it.
+struct Place {
+  llvm::StringLiteral name;
+  /// The attributes, for messages: "a #tilewright.target".
+  llvm::StringLiteral kinds;
+  bool (*holds)(mlir::Attribute);
+  /// The operations, for messages: "only a module or a function is compiled for a target".
+  llvm::StringLiteral carriers;
+  bool (*carries)(mlir::Operation *);
+};
 
-/// What a decision of a schedule for a GPU says, by name, and its kind ("threads", "warp_groups"; of warps the
-/// instructions' family) under "kind". Null for any other attribute.
+/// Every name that the dialect knows.
+llvm::ArrayRef<Place> places();
+
+/// The name under which operations carry an attribute; null for an attribute that is none of the dialect's.
+const Place *placeOf(mlir::Attribute attribute);
+
+/// What a decision of a schedule says, by name, and its kind ("threads", "scalable_tiles"; of warps the instructions'
+/// family) under "kind". Null for any other attribute.
 mlir::DictionaryAttr decisionAsDictionary(mlir::Attribute attribute);
 } // namespace tilewright
 

@@ -5,6 +5,7 @@
 
 include "Tilewright/IR/TilewrightDialect.td"
 include "Tilewright/IR/TilewrightGpuAttrs.td"
+include "Tilewright/IR/TilewrightProductAttrs.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/OpBase.td"
 

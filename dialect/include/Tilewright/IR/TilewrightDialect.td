@@ -13,15 +13,19 @@ def Tilewright_Dialect : Dialect {
     The dialect has attributes and no operations: computations are upstream's `linalg`, `vector` and `scf`, and schedules
     are upstream's `transform` dialect with the extension `transform.tilewright.*`.
 
-    Four attribute names mean something, and are verified wherever they stand:
+    These attribute names mean something, and are verified wherever they stand:
 
     - `tilewright.target` on a module or a function holds a `#tilewright.target`: what the code inside is compiled for.
     - `tilewright.schedule` on any operation holds a `#tilewright.schedule`: which strategy made the code what it is.
     - `tilewright.sharing` on an `scf.forall` over blocks of threads of a GPU says how a block's tile is shared among its threads:
       `#tilewright.threads`, `#tilewright.warps` or `#tilewright.warp_groups`.
     - `tilewright.pipeline` on an `scf.for` over K holds a `#tilewright.pipeline`.
+    - `tilewright.product` on a `linalg` op says how a product is written out that upstream's passes do not lower so:
+      `#tilewright.scalable_tiles`, `#tilewright.outer_products` or `#tilewright.scaled_sums`.
+    - `tilewright.prefetch` on a function holds a `#tilewright.prefetch`.
+    - `tilewright.kernel` on a schedule's module holds a `#tilewright.kernel`: for which calls the schedule is.
 
-    Schedules record the last two, and the lowering to threads goes by them, as upstream's by the attribute `mapping`.
+    Schedules record all but the first and the last, and the lowering goes by them, as upstream's goes by the attribute `mapping`.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
@@ -34,6 +38,12 @@ def Tilewright_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getSharingAttrName() { return "tilewright.sharing"; }
     /// The name under which a loop over K carries its `PipelineAttr`.
     static constexpr ::llvm::StringLiteral getPipelineAttrName() { return "tilewright.pipeline"; }
+    /// The name under which a product carries how it is written out.
+    static constexpr ::llvm::StringLiteral getProductAttrName() { return "tilewright.product"; }
+    /// The name under which a function carries its `PrefetchAttr`.
+    static constexpr ::llvm::StringLiteral getPrefetchAttrName() { return "tilewright.prefetch"; }
+    /// The name under which a schedule's module carries its `KernelAttr`.
+    static constexpr ::llvm::StringLiteral getKernelAttrName() { return "tilewright.kernel"; }
   }];
 }
 

@@ -6,17 +6,19 @@
 include "Tilewright/TransformOps/TransformOpBase.td"
 
 def Tilewright_AnnotateOp : Tilewright_TransformEachOp<"annotate"> {
-  let summary = "Records the target or the schedule on payload operations";
+  let summary = "Records a decision, the target or the schedule on payload operations";
   let description = [{
-    Attaches `#tilewright.target` to the payload's modules or functions, or `#tilewright.schedule` to any payload
-    operation, under the name that the dialect gives it (`tilewright.target`, `tilewright.schedule`).
+    Attaches an attribute of the dialect to payload operations, under the name that the dialect gives it: `#tilewright.target` to
+    modules or functions, `#tilewright.schedule` to any operation, `#tilewright.scalable_tiles` and its like to products. The lowering
+    carries out decisions, once the payload is bufferized, by the attribute alone.
 
     Unlike upstream's `transform.annotate`, it never replaces what is there: a payload operation that already carries
     the same attribute is left alone, and one that carries another is a silenceable failure, because two schedules that
-    both claim an operation are a mistake in the script. A target on anything but a module or a function is one too.
+    both claim an operation are a mistake in the script. An attribute on an operation that cannot carry it is one too.
 
     ```mlir
-    transform.tilewright.annotate #tilewright.schedule<strategy = "packed"> on %matmul : !transform.any_op
+    transform.tilewright.annotate #tilewright.scalable_tiles<mr = 8, nr = 12, mc = 96, nc = 960, kc = 256> on %matmul
+      : !transform.any_op
     ```
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, AnyAttr:$annotation);

@@ -12,7 +12,7 @@ from tilewright.errors import LoweringError, ScheduleError
 from tilewright.lowering import culprit, driver
 from tilewright.lowering.gpu import threads
 from tilewright.mlir import ir
-from tilewright.mlir._mlir_libs import _tilewright
+from tilewright.schedules.decisions import said
 
 _SHARING, _PIPELINE = "tilewright.sharing", "tilewright.pipeline"
 """The attributes of the loop over blocks, and of that over K."""
@@ -119,22 +119,12 @@ def of(function: ir.Operation, batch: int) -> Decisions:
         raise LoweringError("no product of vectors in a block's loop over K", stage="threads", expected="one loop")
     rows, columns = ir.VectorType(contracts[0].results[0].type).shape
     depth = ir.VectorType(contracts[0].operands[0].type).shape[1]
-    said = _said(blocks.attributes[_SHARING])
-    kind = said.pop("kind")
+    found = said(blocks.attributes[_SHARING])
+    kind = found.pop("kind")
     names = _NAMES.get(kind, {})
-    sizes = {"bm": rows, "bn": columns, "bk": depth} | {names.get(name, name): size for name, size in said.items()}
-    stages = _said(loops[0].attributes[_PIPELINE])["stages"] if _PIPELINE in loops[0].attributes else 1
+    sizes = {"bm": rows, "bn": columns, "bk": depth} | {names.get(name, name): size for name, size in found.items()}
+    stages = said(loops[0].attributes[_PIPELINE])["stages"] if _PIPELINE in loops[0].attributes else 1
     return Decisions(kind, sizes, stages)
-
-
-def _said(decision: ir.Attribute) -> dict[str, Any]:
-    """What an attribute says, by name."""
-    found = {}
-    for each in _tilewright.decision(decision):
-        held = each.attr
-        assert isinstance(held, ir.IntegerAttr | ir.BoolAttr | ir.StringAttr), "there are no others"
-        found[each.name] = held.value
-    return found
 
 
 def _ops(loop: ir.Operation, name: str) -> list[ir.Operation]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Cache blocks around one product of blocks, which is marked: the lowering writes it out, on vectors of unknown length."""
+"""Cache blocks around one product of blocks that carries a decision: how it is written out on scalable vectors."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from tilewright.dims import most
 from tilewright.mlir import ir
 from tilewright.schedules import batch_loops, steps
 from tilewright.schedules.blocking import Blocking
+from tilewright.schedules.decisions import Decision
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 
-def marked_blocks(strategy: FunctionType, spec: MatmulSpec, target: Target, blocking: Blocking, mark: str) -> ir.Module:
-    """The schedule of `strategy`: nc, kc and mc of `blocking`, and the product inside with the mark `mark`.
+def decided_blocks(
+    strategy: FunctionType, spec: MatmulSpec, target: Target, blocking: Blocking, decision: Decision
+) -> ir.Module:
+    """The schedule of `strategy`: nc, kc and mc of `blocking`, and the product inside with `decision`.
 
     Before: ``C += A * B``. After::
 
         for jc in 0..N step nc:
           for pc in 0..K step kc:
             for ic in 0..M step mc:
-              C[ic:ic+mc, jc:jc+nc] += A[ic:ic+mc, pc:pc+kc] * B[pc:pc+kc, jc:jc+nc]      (marked)
+              C[ic:ic+mc, jc:jc+nc] += A[ic:ic+mc, pc:pc+kc] * B[pc:pc+kc, jc:jc+nc]      (decided)
 
     With something done to the sums before they are written, the loop pc is inside. Of a batch, loops over its entries are around
     that, those over entries that share one B inside of jc and pc. Needs an active `ir.Context`.
@@ -44,6 +47,6 @@ def marked_blocks(strategy: FunctionType, spec: MatmulSpec, target: Target, bloc
         product = steps.match_product(script.functions, spec)
         if deep and spec.fused:
             product, _ = steps.tile(product, depth)
-        steps.mark(product, mark)
+        steps.decide(product, decision)
         steps.clean(script.functions)
     return script.module

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What makes a decision of a schedule for a CPU valid.
+
+#include "VerifyPositive.h"
+
+#include "Tilewright/IR/Tilewright.h"
+
+using namespace mlir;
+using namespace tilewright;
+
+using EmitError = llvm::function_ref<InFlightDiagnostic()>;
+
+LogicalResult ScalableTilesAttr::verify(EmitError emitError, int64_t mr, int64_t nr, int64_t mc, int64_t nc,
+                                        int64_t kc) {
+  return verifyPositive(emitError, {{"mr", mr}, {"nr", nr}, {"mc", mc}, {"nc", nc}, {"kc", kc}});
+}
+
+LogicalResult OuterProductsAttr::verify(EmitError emitError, int64_t mc, int64_t nc, int64_t kc) {
+  return verifyPositive(emitError, {{"mc", mc}, {"nc", nc}, {"kc", kc}});
+}
+
+LogicalResult ScaledSumsAttr::verify(EmitError emitError, int64_t mr, int64_t nr, int64_t nc, int64_t kc) {
+  return verifyPositive(emitError, {{"mr", mr}, {"nr", nr}, {"nc", nc}, {"kc", kc}});
+}
+
+LogicalResult PrefetchAttr::verify(EmitError emitError, StringRef operands) {
+  if (operands != "none" && operands != "all")
+    return emitError() << "operands: expected \"none\" or \"all\", got \"" << operands << "\"";
+  return success();
+}
+
+/// Checks {m = array<i64: least, most, divisor>}.
+static LogicalResult verifyExtents(EmitError emitError, DictionaryAttr extents) {
+  for (NamedAttribute each : extents) {
+    auto bounds = dyn_cast<DenseI64ArrayAttr>(each.getValue());
+    if (!bounds || bounds.size() != 3 || bounds[0] < 0 || bounds[1] < bounds[0] || bounds[2] < 1)
+      return emitError() << "extents: expected least, most and divisor of " << each.getName() << ", got "
+                         << each.getValue();
+    if (each.getName() != "m" && each.getName() != "n" && each.getName() != "k")
+      return emitError() << "extents: expected m, n or k, got " << each.getName();
+  }
+  return success();
+}
+
+/// Checks {extents = "kn", least, most, multiple}.
+static LogicalResult verifyTest(EmitError emitError, Attribute attribute) {
+  auto test = dyn_cast<DictionaryAttr>(attribute);
+  auto extents = test ? test.getAs<StringAttr>("extents") : StringAttr();
+  bool isValid = extents && !extents.empty() && test.size() == 4 &&
+                 llvm::all_of(extents.getValue(), [](char c) { return c == 'm' || c == 'n' || c == 'k'; });
+  for (StringRef name : {"least", "most", "multiple"})
+    isValid = isValid && test.getAs<IntegerAttr>(name);
+  if (!isValid)
+    return emitError() << "cases: expected a test of extents with least, most and multiple, got " << attribute;
+  return success();
+}
+
+LogicalResult KernelAttr::verify(EmitError emitError, int64_t threads, DictionaryAttr extents, ArrayAttr cases) {
+  if (failed(verifyPositive(emitError, {{"threads", threads}})) || failed(verifyExtents(emitError, extents)))
+    return failure();
+  for (Attribute each : cases) {
+    auto found = dyn_cast<DictionaryAttr>(each);
+    auto number = found ? found.getAs<IntegerAttr>("number") : IntegerAttr();
+    auto tests = found ? found.getAs<ArrayAttr>("tests") : ArrayAttr();
+    if (!number || number.getValue().isNegative() || !tests || found.size() != 2)
+      return emitError() << "cases: expected a number and tests, got " << each;
+    for (Attribute test : tests)
+      if (failed(verifyTest(emitError, test)))
+        return failure();
+  }
+  return success();
+}

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Decisions of CPU schedules that the IR carries: typed attributes of the dialect, as dataclasses.
+
+A transform op records a decision on the payload (`steps.decide`); the lowering reads it there, and nowhere else. A schedule's text alone
+determines the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any
+
+from tilewright.mlir import ir
+from tilewright.mlir._mlir_libs import _tilewright
+
+PRODUCT, PREFETCH, SCHEDULE = "tilewright.product", "tilewright.prefetch", "tilewright.schedule"
+"""Names under which operations carry decisions: products, and functions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalableTiles:
+    """A product of blocks in register tiles of scalable vectors, from packed panels.
+
+    Attributes:
+        mr: Rows of a register tile.
+        nr: Columns of a register tile, for vectors of 128 bits.
+        mc: Most rows of a block.
+        nc: Most columns of a block.
+        kc: Largest depth of a block.
+    """
+
+    mr: int
+    nr: int
+    mc: int
+    nc: int
+    kc: int
+
+
+@dataclass(frozen=True, slots=True)
+class OuterProducts:
+    """A product of blocks by outer products that add to the tiles of SME's array ZA.
+
+    Attributes:
+        mc: Most rows of a block.
+        nc: Most columns of a block.
+        kc: Largest depth of a block.
+    """
+
+    mc: int
+    nc: int
+    kc: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledSums:
+    """A product by quantized weights that sums codes, and scales each sum once a group.
+
+    Attributes:
+        mr: Rows of a register tile.
+        nr: Columns of a register tile.
+        nc: Columns that are summed over a group before they are scaled.
+        kc: Depth of one pass over them.
+    """
+
+    mr: int
+    nr: int
+    nc: int
+    kc: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Which operands of a function are prefetched by software.
+
+    Attributes:
+        operands: "none", where the hardware foresees every stream; "all", where also operands of dynamic extents are larger than the
+            caches. Without the decision, those that are known to be larger.
+    """
+
+    operands: str
+
+
+Decision = ScalableTiles | OuterProducts | ScaledSums | Prefetch
+_KINDS: Mapping[str, type[Decision]] = MappingProxyType(
+    {
+        "scalable_tiles": ScalableTiles,
+        "outer_products": OuterProducts,
+        "scaled_sums": ScaledSums,
+        "prefetch": Prefetch,
+    }
+)
+"""The mnemonic of each decision's attribute."""
+
+
+def attribute(decision: Decision) -> ir.Attribute:
+    """The attribute of a decision. Needs an active `ir.Context`.
+
+    Raises:
+        ir.MLIRError: A size is not above zero, or a name is unknown.
+    """
+    mnemonic = next(name for name, kind in _KINDS.items() if type(decision) is kind)
+    values = {name: f'"{value}"' if isinstance(value, str) else value for name, value in asdict(decision).items()}
+    return ir.Attribute.parse(
+        f"#tilewright.{mnemonic}<{', '.join(f'{name} = {value}' for name, value in values.items())}>"
+    )
+
+
+def of(op: ir.Operation, name: str) -> Decision | None:
+    """The decision that an operation carries under a name; None where it carries none."""
+    if name not in op.attributes:
+        return None
+    found = said(op.attributes[name])
+    return _KINDS[found.pop("kind")](**found)
+
+
+def said(decision: ir.Attribute) -> dict[str, Any]:
+    """What the attribute of a decision says, by name, and its "kind".
+
+    Raises:
+        ValueError: It is no decision.
+    """
+    return {each.name: _value(each.attr) for each in _tilewright.decision(decision)}
+
+
+def _value(held: ir.Attribute) -> Any:  # noqa: ANN401 - whatever an attribute holds
+    """An attribute as Python has it: numbers, flags and names; dictionaries and lists of those."""
+    if isinstance(held, ir.DictAttr):
+        return {each.name: _value(each.attr) for each in held}
+    if isinstance(held, ir.DenseI64ArrayAttr):
+        return list(held)
+    if isinstance(held, ir.ArrayAttr):
+        return [_value(each) for each in held]
+    assert isinstance(held, ir.IntegerAttr | ir.BoolAttr | ir.StringAttr), "decisions hold no others"
+    return held.value
+
+
+def strategy_size(function: ir.Operation, name: str) -> int:
+    """A size of the strategy that scheduled a function, as its ``#tilewright.schedule`` says; 0 where it says none."""
+    if SCHEDULE not in function.attributes:
+        return 0
+    from tilewright.mlir.dialects.tilewright import ScheduleAttr
+
+    sizes = ScheduleAttr(function.attributes[SCHEDULE]).parameters
+    return ir.IntegerAttr(sizes[name]).value if name in sizes else 0

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: tilewright-opt %s --split-input-file --verify-diagnostics
+
+func.func @size(%a: memref<8x8xf32>) {
+  // expected-error @+1 {{kc: expected a number above zero, got -1}}
+  linalg.copy {tilewright.product = #tilewright.outer_products<mc = 8, nc = 8, kc = -1>} ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  return
+}
+
+// -----
+
+// expected-error @+1 {{operands: expected "none" or "all", got "some"}}
+func.func @operands() attributes {tilewright.prefetch = #tilewright.prefetch<operands = "some">} { return }
+
+// -----
+
+// expected-error @+1 {{threads: expected a number above zero, got 0}}
+module attributes {tilewright.kernel = #tilewright.kernel<threads = 0>} {}
+
+// -----
+
+// expected-error @+1 {{extents: expected least, most and divisor of "m", got array<i64: 8, 1, 1>}}
+module attributes {tilewright.kernel = #tilewright.kernel<threads = 1, extents = {m = array<i64: 8, 1, 1>}>} {}
+
+// -----
+
+// expected-error @+1 {{extents: expected m, n or k, got "q"}}
+module attributes {tilewright.kernel = #tilewright.kernel<threads = 1, extents = {q = array<i64: 1, 8, 1>}>} {}
+
+// -----
+
+// expected-error @+1 {{cases: expected a number and tests, got 1 : i64}}
+module attributes {tilewright.kernel = #tilewright.kernel<threads = 1, cases = [1]>} {}
+
+// -----
+
+// expected-error @+1 {{cases: expected a test of extents with least, most and multiple, got {extents = "mq", least = 0 : i64, most = 8 : i64, multiple = 1 : i64}}}
+module attributes {tilewright.kernel = #tilewright.kernel<threads = 1, cases = [{number = 0, tests =
+    [{extents = "mq", least = 0, most = 8, multiple = 1}]}]>} {}
+
+// -----
+
+// expected-error @+1 {{'tilewright.kernel' must be a #tilewright.kernel, and is 1 : i64}}
+module attributes {tilewright.kernel = 1} {}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: tilewright-opt %s | tilewright-opt | FileCheck %s
+
+// CHECK: module attributes {tilewright.kernel = #tilewright.kernel<threads = 2>}
+module attributes {tilewright.kernel = #tilewright.kernel<threads = 2, extents = {}, cases = []>} {
+  // CHECK-LABEL: func.func @decisions
+  // CHECK-SAME: tilewright.prefetch = #tilewright.prefetch<operands = "all">
+  func.func @decisions(%a: memref<8x8xf32>, %b: memref<8x8xf32>, %c: memref<8x8xf32>)
+      attributes {tilewright.prefetch = #tilewright.prefetch<operands = "all">} {
+    // CHECK: linalg.matmul {tilewright.product = #tilewright.scalable_tiles<mr = 8, nr = 12, mc = 96, nc = 960, kc = 256>}
+    linalg.matmul {tilewright.product = #tilewright.scalable_tiles<mr = 8, nr = 12, mc = 96, nc = 960, kc = 256>}
+      ins(%a, %b : memref<8x8xf32>, memref<8x8xf32>) outs(%c : memref<8x8xf32>)
+    // CHECK: linalg.matmul {tilewright.product = #tilewright.outer_products<mc = 96, nc = 960, kc = 256>}
+    linalg.matmul {tilewright.product = #tilewright.outer_products<mc = 96, nc = 960, kc = 256>}
+      ins(%a, %b : memref<8x8xf32>, memref<8x8xf32>) outs(%c : memref<8x8xf32>)
+    // CHECK: linalg.matmul {tilewright.product = #tilewright.scaled_sums<mr = 1, nr = 64, nc = 1024, kc = 16>}
+    linalg.matmul {tilewright.product = #tilewright.scaled_sums<mr = 1, nr = 64, nc = 1024, kc = 16>}
+      ins(%a, %b : memref<8x8xf32>, memref<8x8xf32>) outs(%c : memref<8x8xf32>)
+    return
+  }
+}

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A schedule's text alone determines the kernel: what is printed makes the same object again, byte for byte, in a new process."""
+
+import base64
+import hashlib
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tilewright as tw
+from tilewright import targets
+from tilewright.dtypes import COMBINATIONS
+from tilewright.emit import stages
+from tilewright.errors import ScheduleError
+from tilewright.mlir import ir
+from tilewright.schedules import make, select
+from tilewright.schedules.plan import Plan
+
+REPLAY = Path(__file__).parents[1] / "Inputs" / "replay.py"
+THREADED = ("x86-64-v4", "neoverse-n1", "neoverse-v1")
+
+
+def cells(every):
+    """Specs, and how to compile them: each target's choice for each type, a fourth of them or `every` one; each strategy; and others."""
+    for number, target in enumerate(targets.all()):
+        for each in COMBINATIONS if every else COMBINATIONS[number % 4 :: 4]:
+            yield tw.MatmulSpec(m=13, n=37, k=24, a=each.a, b=each.b, c=each.c), target.name, None, 1
+    for name in ("x86-64-v4", "sapphirerapids", "neoverse-v2", "armv9-a+sme"):
+        for strategy in select.available(targets.get(name)):
+            if strategy != "scaled_sums":
+                layout = "nt" if strategy == "inner_product" else "nn"
+                yield tw.MatmulSpec(m=9, n=40, k=70, layout=layout), name, strategy, 1
+        yield (
+            tw.MatmulSpec(m=14, n=22, k=40, layout="tt", batch=(3,), epilogue=(tw.bias("n"), tw.relu())),
+            name,
+            None,
+            1,
+        )
+    codes = {"prologue_b": (tw.dequantize("gn", 0, 32),), "b": "i4", "a": "bf16", "c": "f32"}
+    yield tw.MatmulSpec(m=1, n=512, k=256, **codes), "x86-64-v4", "scaled_sums", 1
+    for name in THREADED:
+        yield tw.MatmulSpec(m=300, n=300, k=300), name, None, 2
+        yield tw.MatmulSpec(m=70, n=64, k=80, b_packed=True), name, None, 1
+        yield tw.MatmulSpec(m=None, n=64, k=80), name, None, 1
+    yield tw.MatmulSpec(m=None, n=33, k=tw.Dim(max=500), layout="nt", epilogue=(tw.silu(),)), "x86-64-v4", None, 2
+
+
+@pytest.fixture(scope="module")
+def replayed():
+    """What a new process makes of a schedule's text: the digest of the object, or its error."""
+    with subprocess.Popen(
+        [sys.executable, str(REPLAY)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def ask(spec, schedule, target, threads):
+            request = {"schedule": schedule, "target": target, "threads": threads}
+            process.stdin.write(json.dumps({**request, "spec": base64.b64encode(pickle.dumps(spec)).decode()}) + "\n")
+            return json.loads(process.stdout.readline())
+
+        yield ask
+        process.stdin.close()
+
+
+def test_every_printed_schedule_makes_the_same_object_again(replayed, request):
+    wrong, count = [], 0
+    for spec, name, strategy, threads in cells(request.config.getoption("--matrix") == "long"):
+        plan = make.make(spec, targets.get(name), strategy, threads=threads)
+        built = stages.build(spec, targets.get(name), plan)
+        found = replayed(spec, built.texts["schedule"], name, threads)
+        count += 1
+        if found != hashlib.sha256(built.object).hexdigest():
+            wrong.append(f"{spec} on {name} by {strategy}, {threads} threads: {found}")
+    assert not wrong
+    assert count > 70
+
+
+def schedule_of(spec, target, threads=1):
+    """The printed schedule of a spec, and its plan again from that text."""
+    text = stages.build(spec, target, make.make(spec, target, threads=threads), until="schedule").texts["schedule"]
+    return text, Plan("printed.mlir", None, text=text, trusted=False, threads=threads)
+
+
+def test_a_schedule_for_two_threads_is_refused_where_one_is_asked_for():
+    spec, target = tw.MatmulSpec(m=300, n=300, k=300), targets.get("x86-64-v4")
+    text, _ = schedule_of(spec, target, threads=2)
+    assert "#tilewright.kernel<threads = 2>" in text
+    with pytest.raises(ScheduleError, match=r"the schedule is for 2 threads.*Ask for threads=2"):
+        Plan("printed.mlir", None, text=text, trusted=False).read(spec, ir.Context())
+
+
+def test_a_dynamic_schedule_without_one_of_its_cases_is_refused():
+    spec, target = tw.MatmulSpec(m=None, n=64, k=80), targets.get("x86-64-v4")
+    text, plan = schedule_of(spec, target)
+    assert len(plan.read(spec, ir.Context()).cases) > 1
+    _, *others = text.split("// -----\n")
+    assert others
+    with pytest.raises(ScheduleError, match="each case of a dynamic kernel once"):
+        Plan("printed.mlir", None, text="// -----\n".join(others), trusted=False).read(spec, ir.Context())
+
+
+@pytest.mark.parametrize(
+    ("target", "old", "new", "message"),
+    [
+        ("neoverse-v1", "mc = 24", "mc = 6", "a block has up to 24 along m.*at most the 6 that are decided"),
+        ("neoverse-v1", "kc = 40", "kc = 39", "a block has up to 40 along k"),
+        ("neoverse-v1", "nr = 12", "nr = 13", "a register tile of 6 x 13"),
+        ("armv9-a+sme", "nc = 44", "nc = 4", "a block has up to 44 along n"),
+        ("x86-64-v4", "", "", "no products of f32 and f32 on scalable vectors"),
+    ],
+)
+def test_a_decision_that_does_not_fit_is_refused(target, old, new, message):
+    spec = tw.MatmulSpec(m=24, n=44, k=40)
+    source = targets.get(target if old else "neoverse-v1")
+    strategy = "outer_product" if "sme" in target else "scalable"
+    sizes = {"mc": 24, "nc": 44, "kc": 40}
+    made = stages.build(spec, source, make.make(spec, source, strategy, sizes), until="schedule").texts["schedule"]
+    decided = next(line for line in made.splitlines() if "scalable_tiles" in line or "outer_products" in line)
+    assert old in decided
+    plan = Plan("edited.mlir", None, text=made.replace(decided, decided.replace(old, new)), trusted=False)
+    with pytest.raises(ScheduleError, match=message):
+        stages.build(spec, targets.get(target), plan)
