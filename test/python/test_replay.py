@@ -54,16 +54,17 @@ def replayed():
     with subprocess.Popen(
         [sys.executable, str(REPLAY)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
     ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+        to, answers = process.stdin, process.stdout
+        assert to is not None
+        assert answers is not None
 
         def ask(spec, schedule, target, threads):
             request = {"schedule": schedule, "target": target, "threads": threads}
-            process.stdin.write(json.dumps({**request, "spec": base64.b64encode(pickle.dumps(spec)).decode()}) + "\n")
-            return json.loads(process.stdout.readline())
+            to.write(json.dumps({**request, "spec": base64.b64encode(pickle.dumps(spec)).decode()}) + "\n")
+            return json.loads(answers.readline())
 
         yield ask
-        process.stdin.close()
+        to.close()
 
 
 def test_every_printed_schedule_makes_the_same_object_again(replayed, request):

@@ -67,6 +67,7 @@ def carry_out(
             remedy="Decide after tiling, once",
         )
     decision = decisions.of(found[0], decisions.PRODUCT)
+    assert decision is not None, "it carries one"
     carrier = CARRIERS[type(decision)]
     carrier.require(spec, target, decision)
     if carrier.blocks:

@@ -8,13 +8,13 @@ from dataclasses import replace
 from functools import partial
 
 from tilewright.emit.modules import Builder, Built, FunctionPart, ProductPart
-from tilewright.lowering import depthwise, in_place, patches
+from tilewright.lowering import depthwise, driver, in_place, patches
 from tilewright.lowering.patches import Patches
 from tilewright.mlir import ir
 from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.payload import conv2d
 from tilewright.schedules import conv2d as model
-from tilewright.schedules import make
+from tilewright.schedules import decisions, make
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 from tilewright.targets.dots import Dot
@@ -56,13 +56,13 @@ class _Products(Builder):
     def bufferized(self, product: ProductPart) -> None:
         """Lets the product read its patches from the images."""
         if self._spec.is_pointwise:
-            if product.plan.name == "packed" and self._spec.layout == "nhwc" and self._spec.groups == 1:
+            if self._spec.layout == "nhwc" and self._spec.groups == 1:
                 in_place.read(product.module, product.spec)
             return
         operand, images, dot = conv2d.patched_operand(self._spec), patches_of(self._spec), self._dot(product.spec)
         # Tile registers, and multiply-adds by lane, take loops over K of a known length.
-        shortens = dot.kind != "amx" and not self._target.by_lane and product.plan.parameters is not None
-        tile = (product.plan.parameters.mr, dot.step) if shortens and product.plan.parameters is not None else None
+        rows = decisions.strategy_size(driver.payload_function(product.module, "bufferized").operation, "mr")
+        tile = (rows, dot.step) if rows and dot.kind != "amx" and not self._target.by_lane else None
         patches.read(product.module, operand, images, len(product.spec.operands), tile)
         product.images = {operand: images.shape}
 

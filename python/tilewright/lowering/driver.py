@@ -233,24 +233,24 @@ def bufferize(module: ir.Module, spec: MatmulSpec, target: Target, threads: int 
         LoweringError: Bufferisation failed, or a copy of a whole tensor was needed.
         ScheduleError: B is to come packed, and the schedule does not pack it.
     """
-    make_private(_payload_function(module, "bufferized"))
+    make_private(payload_function(module, "bufferized"))
     if take_matrices(spec, threads):
-        own_buffers.mark(_payload_function(module, "bufferized"))
+        own_buffers.mark(payload_function(module, "bufferized"))
     run_own_script(module, pipelines.bufferize(), "bufferized")
     run_passes(module, pipelines.DROP_RESULT, "bufferized")
-    _return_through_c(_payload_function(module, "bufferized"))
+    _return_through_c(payload_function(module, "bufferized"))
     registry.carry_out(
-        _payload_function(module, "bufferized"), spec, target, lambda passes: run_passes(module, passes, "bufferized")
+        payload_function(module, "bufferized"), spec, target, lambda passes: run_passes(module, passes, "bufferized")
     )
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
-    stored.take_as_stored(_payload_function(module, "bufferized"), spec)
+    stored.take_as_stored(payload_function(module, "bufferized"), spec)
     if narrow.of(spec):
-        narrow.take_bytes(_payload_function(module, "bufferized"), spec)
+        narrow.take_bytes(payload_function(module, "bufferized"), spec)
     if spec.widens:
         products = pipelines.group_products(spec, target.dots(spec.a_type.name, spec.b_type.name))
         run_own_script(module, products, "bufferized")
     packed = prepack.separate(module, spec) if spec.b_packed else None
-    function = _payload_function(module, "bufferized")
+    function = payload_function(module, "bufferized")
     if packed is not None:
         prefetch_panels.place(function, target, packed.nbytes)
     parallel.share(function, threads)
@@ -320,7 +320,7 @@ def lower_body(module: ir.Module, spec: MatmulSpec, target: Target, packed: Pack
     Raises:
         LoweringError: A pass failed.
     """
-    operands = _prefetched(_payload_function(module, "llvm"))
+    operands = _prefetched(payload_function(module, "llvm"))
     prefetch = pipelines.PREFETCH.format(
         line=target.l1.line,
         l2=target.l2.bytes,
@@ -334,7 +334,7 @@ def lower_body(module: ir.Module, spec: MatmulSpec, target: Target, packed: Pack
         run_own_script(module, unroll.script(unroll.mark(module)), "llvm")
     tiles = any(dot.kind == "amx" for dot in dots)
     for function in (ENTRY, prepack.PACK)[: 1 if packed is None else 2]:
-        entry.prepare_body(_payload_function(module, "llvm", function), target, tiles=tiles)
+        entry.prepare_body(payload_function(module, "llvm", function), target, tiles=tiles)
     _lower_half_floats(module, spec, target)
     if spec.has_entries:
         with module.context:
@@ -375,7 +375,12 @@ def _prefetched(function: func.FuncOp) -> str:
     return decision.operands if isinstance(decision, Prefetch) else "known"
 
 
-def _payload_function(module: ir.Module, stage: str, name: str = ENTRY) -> func.FuncOp:
+def payload_function(module: ir.Module, stage: str, name: str = ENTRY) -> func.FuncOp:
+    """The function of that name.
+
+    Raises:
+        LoweringError: There is none.
+    """
     for op in module.body:
         if isinstance(op, func.FuncOp) and op.name.value == name:
             return op

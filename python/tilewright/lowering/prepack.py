@@ -24,6 +24,7 @@ from tilewright.payload.packing import HEADER_BYTES, PackedFormat
 from tilewright.schedules import decisions
 from tilewright.spec import MatmulSpec
 
+_CONSTANT = " = arith.constant "
 PACK = f"{ENTRY}_pack_b"
 """Name of the function that packs B."""
 
@@ -71,23 +72,29 @@ def separate(module: ir.Module, spec: MatmulSpec) -> PackedFormat:
         size = blocks.count * blocks.stride
         _keep_packing(packer, size)
         _drop_packing(kernel, packing, size)
-    kc, nc, depth = (0,) * 3
-    if nr := decisions.strategy_size(kernel.operation, "nr"):
-        *panels, groups, width = packing.buffer.shape
-        depth = width // nr
-        kc, nc = groups * depth, prod(panels) * nr
+    sizes = _sizes(packing.buffer, decisions.strategy_size(kernel.operation, "nr"))
     digest = hashlib.sha256(_text(packer).encode()).digest()[:8]
-    return PackedFormat(spec.b_stored.name, spec.k, spec.n, nr, kc, nc, depth, HEADER_BYTES + size, digest)
+    return PackedFormat(spec.b_stored.name, spec.k, spec.n, *sizes, HEADER_BYTES + size, digest)
+
+
+def _sizes(buffer: ir.MemRefType, nr: int) -> tuple[int, int, int, int]:
+    """nr, kc, nc and depth of panels in a buffer, where a schedule has recorded nr; otherwise zeros."""
+    if not nr or buffer.rank < 2 or buffer.shape[-1] % nr:
+        return 0, 0, 0, 0
+    *panels, groups, width = buffer.shape
+    depth = width // nr
+    return nr, groups * depth, prod(panels) * nr, depth
 
 
 def _text(packer: func.FuncOp) -> str:
-    """What packs B, as text: it decides the layout. What the kernel's schedule says of itself is no part of it."""
+    """What packs B, as text: it decides the layout. What the schedule says of itself, and the order of constants, are no part of it."""
     with packer.context:
         bare = packer.operation.clone(ip=False)
         for name in list(bare.attributes):
             if name.startswith("tilewright."):
                 del bare.attributes[name]
-        return str(bare)
+        lines = str(bare).splitlines()
+    return "\n".join(sorted(lines, key=lambda line: (0, line) if _CONSTANT in line else (1, "")))
 
 
 @dataclass(frozen=True, slots=True)

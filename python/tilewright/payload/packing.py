@@ -28,7 +28,7 @@ class PackedFormat:
         element: Element type of B.
         k: Rows of B.
         n: Columns of B.
-        nr: Columns of a panel; 0, as the next three, for a schedule of the user's, which `digest` alone describes.
+        nr: Columns of a panel; 0, as the next three, for a schedule that records no sizes: `digest` alone describes its layout.
         kc: Rows of a block.
         nc: Columns of a block, whole panels.
         depth: Rows that lie interleaved, because one instruction sums their products.
@@ -76,5 +76,9 @@ class PackedFormat:
 
     def __str__(self) -> str:
         """Extents, type, sizes and the digest in one line."""
-        sizes = f"nr={self.nr} kc={self.kc} nc={self.nc} depth={self.depth}" if self.nr else "a schedule of the user's"
+        sizes = (
+            f"nr={self.nr} kc={self.kc} nc={self.nc} depth={self.depth}"
+            if self.nr
+            else "a layout without recorded sizes"
+        )
         return f"B of {self.k}x{self.n} {self.element}, {sizes}, layout {self.digest.hex()}, {self.nbytes} bytes"
