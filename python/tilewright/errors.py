@@ -132,6 +132,10 @@ class ScheduleError(TilewrightError):
             yield f"payload op {self.payload_op}"
 
 
+class WrongResultError(ScheduleError):
+    """A schedule whose kernel computes wrong numbers, crashes, or does not end: it was tried on random operands."""
+
+
 class LoweringError(TilewrightError):
     """A stage of the lowering failed.
 
@@ -165,3 +169,7 @@ class LoweringError(TilewrightError):
 
 class SlowScheduleWarning(UserWarning):
     """A schedule's sizes give right numbers by slower code; the message says which would be right."""
+
+
+class UnverifiedWarning(UserWarning):
+    """A kernel was to be tried, and nothing here can do that; the message says why."""

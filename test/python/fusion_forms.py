@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import tilewright as tw
-from tilewright.bench.operands import values
 from tilewright.payload.reference import within_bound
+from tilewright.payload.samples import values
 
 PROLOGUES: dict[str, dict[str, Any]] = {
     "i8 weights": {"b": "i8", "prologue_b": (tw.dequantize("n", 3),)},

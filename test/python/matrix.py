@@ -27,10 +27,10 @@ import products
 import tilewright as tw
 from guard_pages import PLACINGS, Guarded, Placing
 from matrix_targets import HOST, Runner, runner
-from tilewright.bench.operands import values
 from tilewright.dtypes import COMBINATIONS, STORED
 from tilewright.entries import Epilogue as Entry
 from tilewright.payload.reference import within_bound
+from tilewright.payload.samples import values
 from tilewright.spec import LAYOUTS, OperandSpec
 
 Drawn = Mapping[str, Any]

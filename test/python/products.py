@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import tilewright as tw
-from tilewright.bench.operands import values
 from tilewright.payload.reference import within_bound
+from tilewright.payload.samples import values
 
 TARGETS = [each.target.name for each in tw.targets() if each.runs]
 """Every target whose code this machine runs, the host first."""

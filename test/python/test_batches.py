@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.bench.operands import values
 from tilewright.dtypes import to_numpy
 from tilewright.payload.reference import within_bound
+from tilewright.payload.samples import values
 from tilewright.runtime.emulated_call import DLTensor
 from tilewright.schedules.select import choose
 from tilewright.targets import resolve

@@ -12,7 +12,8 @@ from tilewright import targets
 from tilewright.cli import main
 from tilewright.cli import run as run_module
 from tilewright.cli.output import duration
-from tilewright.cli.run import Outcome, _worst
+from tilewright.cli.run import Outcome
+from tilewright.runtime.trial import Difference
 
 
 @pytest.fixture(autouse=True)
@@ -114,11 +115,18 @@ def test_one_wrong_shape_of_two_is_status_1(capsys, monkeypatch):
 def test_worst_part_of_the_bound():
     expected = np.array([[1.0, 2.0], [0.0, 4.0]])
     bound = np.array([[0.5, 0.5], [0.0, 1.0]])
-    assert _worst(expected, expected, bound) == 0
-    assert _worst(np.add(expected, [[0.25, 0], [0, 0]]), expected, bound) == 0.5
-    assert _worst(np.add(expected, [[0, 0], [1e-9, 0]]), expected, bound) == np.inf
-    assert _worst(np.full((2, 2), np.nan), expected, bound) == np.inf
-    assert _worst(np.empty((0, 2)), np.empty((0, 2)), np.empty((0, 2))) == 0
+
+    def worst(c):
+        return Difference.of(c, expected, bound).worst
+
+    assert worst(expected) == 0
+    assert worst(np.add(expected, [[0.25, 0], [0, 0]])) == 0.5
+    assert worst(np.add(expected, [[0, 0], [1e-9, 0]])) == np.inf
+    assert worst(np.full((2, 2), np.nan)) == np.inf
+    empty = np.empty((0, 2))
+    assert Difference.of(empty, empty, empty).worst == 0
+    there = Difference.of(np.add(expected, [[0, 0], [0, 3]]), expected, bound)
+    assert str(there) == "C[1, 1] = 7 is off by 3, 3 times its bound; 1 of 4 elements are wrong"
 
 
 @pytest.mark.parametrize(
@@ -129,8 +137,10 @@ def test_durations(seconds, text):
 
 
 def test_outcome():
-    assert Outcome(1.0, 1, 0, 0.5, 0.1).right
-    assert not Outcome(1.0, 1, 2, 0.5, 0.1).right
+    zero = np.zeros((1, 1))
+    for got, right in ((0.4, True), (0.6, False), (np.nan, False)):
+        assert Outcome(1.0, 1, Difference.of(np.full((1, 1), got), zero, zero + 0.5)).right == right
+    assert Outcome(1.0, 1, None).right
 
 
 def test_targets_as_json(capsys):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.bench.operands import values
 from tilewright.dtypes import to_numpy
+from tilewright.payload.samples import values
 from tilewright.schedules.select import choose
 from tilewright.targets import resolve
 

@@ -75,6 +75,7 @@ RUN = (
     "docs/how-to/cost_without_hardware.md",
     "docs/how-to/fusion.md",
     "docs/how-to/modules.md",
+    "docs/how-to/own_schedule.md",
     "docs/explanation/sme.md",
     "docs/tutorials/first_kernel.md",
     "docs/reference/python.md",

@@ -13,8 +13,8 @@ import numpy as np
 import products
 import pytest
 import tilewright as tw
-from tilewright.bench.operands import values
 from tilewright.payload.reference import within_bound
+from tilewright.payload.samples import values
 
 ANY = (None, None, None)
 COUNTS = (0, 1, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 65)

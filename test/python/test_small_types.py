@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from products import LEVELS
-from tilewright.bench.operands import values
 from tilewright.dtypes import DTYPES, STORED, dtype, to_numpy
 from tilewright.payload.reference import within_bound
+from tilewright.payload.samples import values
 
 FLOATS = ("f8E4M3FN", "f8E5M2")
 FOURS = tuple(name for name, row in DTYPES.items() if row.packed > 1)

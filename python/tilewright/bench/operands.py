@@ -5,21 +5,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from tilewright.bench.suites import Shape
-from tilewright.dtypes import DType, stored_numpy, to_numpy
+from tilewright.dtypes import DType, to_numpy
 from tilewright.dtypes import dtype as dtype_of
 from tilewright.errors import SpecError
 from tilewright.payload.epilogues import parse
+from tilewright.payload.samples import aligned, unwritten, values
 from tilewright.spec import MatmulSpec
 
 Types = tuple[str, str, str]
 """The element types of A, B and C, by name."""
-
-_ALIGNMENT = 64  # bytes: one cache line, one AVX-512 register
 
 
 def types_of(dtype: str) -> Types:
@@ -59,14 +57,6 @@ class Operands:
     def bytes(self) -> int:
         """Bytes of all of them."""
         return sum(each.nbytes for each in (self.a, self.b, self.c, *self.further))
-
-
-def aligned(shape: tuple[int, ...], numpy_dtype: np.dtype[Any]) -> np.ndarray:
-    """An array of undefined contents that begins on a cache line, as every contender gets it."""
-    size = math.prod(shape) * numpy_dtype.itemsize
-    raw = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
-    return raw[start : start + size].view(numpy_dtype).reshape(shape)
 
 
 def operands(shape: Shape, dtype: str, seed: int = 0, epilogue: str = "", layout: str = "nn") -> Operands:
@@ -128,35 +118,3 @@ def _stored(matrix: np.ndarray, *, transposed: bool) -> np.ndarray:
     stored = aligned((*matrix.shape[:-2], matrix.shape[-1], matrix.shape[-2]), matrix.dtype)
     stored[...] = matrix.swapaxes(-1, -2)
     return stored.swapaxes(-1, -2)
-
-
-def values(random: np.random.Generator, shape: tuple[int, ...], kind: DType) -> np.ndarray:
-    """A matrix as it is stored, of floats uniform in [-1, 1], or of integers over their whole range; scales are powers of two.
-
-    Elements of four bits have any code, and so has what shares a byte with the last one of a row.
-    """
-    if kind.packed > 1:
-        codes = aligned((*shape[:-1], -(-shape[-1] // kind.packed)), stored_numpy(kind))
-        codes[...] = random.integers(0, 255, codes.shape, np.uint8, endpoint=True)
-        return codes
-    numpy_dtype = to_numpy(kind)
-    matrix = aligned(shape, numpy_dtype)
-    if kind.kind != "float":
-        limits = np.iinfo(numpy_dtype)
-        matrix[...] = random.integers(limits.min, limits.max, shape, dtype=numpy_dtype, endpoint=True)
-        return matrix
-    # numpy draws float32 and float64 only; a narrower type gets float32's values, rounded.
-    drawn = matrix if kind.bits >= 32 else np.empty(shape, np.float32)
-    random.random(dtype=drawn.dtype.type, out=drawn)
-    drawn *= 2
-    drawn -= 1
-    if kind.name == "f8E8M0FNU":  # which has no sign, and no 0
-        drawn = np.exp2(np.round(2 * drawn))
-    if drawn is not matrix:
-        matrix[...] = drawn
-    return matrix
-
-
-def unwritten(kind: DType) -> float | int:
-    """What C is filled with before a call, so that an element nobody wrote is found."""
-    return math.nan if kind.kind == "float" else int(np.iinfo(to_numpy(kind)).min)

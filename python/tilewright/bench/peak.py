@@ -16,8 +16,8 @@ from typing import Protocol
 import numpy as np
 
 from tilewright.bench.loops import peak_loop, stream_loop, stream_step
-from tilewright.bench.operands import aligned
 from tilewright.bench.timing import Clock, calibrate, pinned
+from tilewright.payload.samples import aligned
 from tilewright.targets import Target
 
 

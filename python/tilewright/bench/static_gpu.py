@@ -18,12 +18,12 @@ import numpy as np
 
 from tilewright import dtypes
 from tilewright.bench import in_processes
-from tilewright.bench.operands import values
 from tilewright.bench.suites import Shape
 from tilewright.emit import gpu, gpu_code
 from tilewright.errors import TilewrightError
 from tilewright.operand import OperandSpec
 from tilewright.payload.reference import error_bound, reference, within_bound
+from tilewright.payload.samples import values
 from tilewright.runtime.gpu import GpuKernel
 from tilewright.runtime.gpu import compile as compile_gpu
 from tilewright.spec import MatmulSpec

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.bench.bandwidth import working_sets
-from tilewright.bench.operands import aligned, unwritten, values
 from tilewright.bench.peak import StreamPeak
 from tilewright.bench.rows import OURS, PLAIN, Rates
 from tilewright.bench.suites import Shape
@@ -25,6 +24,7 @@ from tilewright.dtypes import to_numpy
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.payload.epilogues import dequantize
 from tilewright.payload.reference import error_bound, reference, relative_error, within_bound
+from tilewright.payload.samples import aligned, unwritten, values
 from tilewright.spec import MatmulSpec
 from tilewright.targets import require_runnable, resolve
 from tilewright.targets.host import host

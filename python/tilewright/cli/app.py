@@ -21,7 +21,7 @@ from tilewright.cli.compile import compile_
 from tilewright.cli.explain import explain
 from tilewright.cli.run import run
 from tilewright.cli.targets import targets
-from tilewright.errors import TilewrightError
+from tilewright.errors import TilewrightError, WrongResultError
 
 OK, CHECK_FAILED, BAD_INPUT, BUG, INTERRUPTED, NO_READER = 0, 1, 2, 70, 130, 141
 """The exit statuses; the last three are those of sysexits.h and of shells."""
@@ -109,7 +109,7 @@ def _status(value: object) -> int:
 def _is_failed_check(error: TilewrightError) -> bool:
     """Whether the error says that a kernel computed wrong numbers."""
     checks = sys.modules.get("tilewright.bench.checks")  # if it is not loaded, it has raised nothing
-    return checks is not None and isinstance(error, checks.CheckError)
+    return isinstance(error, WrongResultError) or (checks is not None and isinstance(error, checks.CheckError))
 
 
 def _fail(status: int, message: str) -> int:

@@ -16,16 +16,15 @@ from tilewright.cli import options
 from tilewright.errors import SpecError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from tilewright.entries import Epilogue
     from tilewright.runtime.kernel import Kernel
+    from tilewright.runtime.trial import Difference
     from tilewright.spec import MatmulSpec
 
 _FOR_SHAPES = (
     "dtype", "layout", "batch", "beta", "b_packed", "epilogue", "prologue_a", "prologue_b", "deterministic", "tf32",
     "schedule", "parameters",
-    "vector_length", "streaming_length", "device",
+    "vector_length", "streaming_length", "device", "verify",
 )  # fmt: skip
 """Options that a whole module does not take."""
 _SAMPLES = 7
@@ -61,6 +60,7 @@ _MEMINFO = Path("/proc/meminfo")
     help="The same for the vectors of SME's streaming mode.",
 )
 @click.option("--device", metavar="NAME", help="On what kernels of a GPU run: emulated; otherwise a card.")
+@click.option("--no-verify", "verify", is_flag=True, default=True, flag_value=False, help="Do not check the results.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the random operands; a fresh one otherwise.")
 def run(
     file: str | None,
@@ -82,6 +82,7 @@ def run(
     vector_length: int | None,
     streaming_length: int | None,
     device: str | None,
+    verify: bool,
     seed: int | None,
 ) -> int:
     """Compile a product, or the functions of FILE.mlir, run them on random data, check the results and time them.
@@ -100,6 +101,8 @@ def run(
         raise click.UsageError("neither FILE.mlir nor --shape given; expected one of them")
     import tilewright as tw
     from tilewright.cli.output import console
+    from tilewright.runtime.trial import calls
+    from tilewright.schedules import make
 
     seed = secrets.randbits(32) if seed is None else seed
     fields = {"layout": layout, "beta": beta, "b_packed": b_packed, "epilogue": epilogue}
@@ -107,7 +110,7 @@ def run(
     # A B that comes packed is one for all.
     fields |= {"batch": batch, "b_batch": () if b_packed else None, "deterministic": deterministic, "tf32": tf32}
     specs = [tw.MatmulSpec.from_dtypes(*shape, dtype, **fields) for shape in shapes]
-    for called in (each for spec in specs for each in _calls(spec)):
+    for called in (each for spec in specs for each in calls(spec)):
         _require_memory(called)
     out = console()
     right = True
@@ -121,10 +124,11 @@ def run(
             vector_length=vector_length,
             streaming_length=streaming_length,
             device=device,
+            # What is not ours may crash, or never end: it is tried in a process of its own first.
+            verify=verify and make.is_file(schedule) and tw.targets.gpu(target) is None,
         )
-        calls = _calls(kernel.spec)
-        for number, called in enumerate(calls):
-            outcome = _measure(kernel, called, seed)
+        for number, called in enumerate(calls(kernel.spec)):
+            outcome = _measure(kernel, called, seed, verify=verify)
             lines = _report(kernel, called, outcome, seed)
             if kernel.spec.open:
                 entries = f"{'x'.join(map(str, called.batch))}*" if called.batch else ""
@@ -143,78 +147,31 @@ class Outcome:
     Attributes:
         seconds: The median time of a call.
         calls: How many calls were timed.
-        wrong: Elements that are not within their bound.
-        worst: The largest error as a part of its bound; inf when an element that must be exact is not, or is NaN.
-        relative: The relative Frobenius error.
+        difference: How far the result is from the reference; None where that was not asked for.
     """
 
     seconds: float
     calls: int
-    wrong: int
-    worst: float
-    relative: float
+    difference: Difference | None
 
     @property
     def right(self) -> bool:
-        """Whether every element is within its bound."""
-        return self.wrong == 0
+        """Whether no element is known to be beyond its bound."""
+        return self.difference is None or self.difference.right
 
 
-_SIZES = (1, 13, 64, 257)
-"""What extents that only a call tells are in turn, where they can be."""
-_ENTRIES = (1, 2, 5, 3)
-"""What such extents of a batch are meanwhile."""
-
-
-def _calls(spec: MatmulSpec) -> list[MatmulSpec]:
-    """The calls to check: of a dynamic spec, some of different sizes."""
-    if not spec.open:
-        return [spec]
-    calls = zip(_SIZES, _ENTRIES, strict=True)
-    wanted = ({name: size if name in spec.dynamic else entries for name in spec.open} for size, entries in calls)
-    found = [spec.sized({name: dim.nearest(sizes[name]) for name, dim in spec.open.items()}) for sizes in wanted]
-    return list(dict.fromkeys(found))
-
-
-def _measure(kernel: Kernel, spec: MatmulSpec, seed: int) -> Outcome:
+def _measure(kernel: Kernel, spec: MatmulSpec, seed: int, *, verify: bool) -> Outcome:
     """Checks one call on fresh operands, then times many."""
-    import numpy as np
-
-    import tilewright as tw
-    from tilewright.bench.operands import aligned, unwritten, values
     from tilewright.bench.timing import Loop
-    from tilewright.dtypes import to_numpy
-    from tilewright.payload.reference import relative_error, within_bound
+    from tilewright.runtime.trial import Trial
 
-    random = np.random.default_rng(seed)
-    a, stored_b, *further = (values(random, each.shape, each.type) for each in spec.operands)
-    if spec.gathers:
-        further[0] %= len(a)
-    former = values(random, spec.c_shape, spec.c_type) if spec.beta else None
-    c = aligned(spec.c_shape, to_numpy(spec.c_type))
-    c[...] = unwritten(spec.c_type) if former is None else former
-    b = kernel.pack_b(stored_b) if spec.b_packed else stored_b
-    kernel(a, b, *further, out=c)
-    expected = tw.reference(spec, a, stored_b, *further, c=former)
-    bound = tw.error_bound(spec, a, stored_b, *further, c=former)
-    wrong = int(np.count_nonzero(~within_bound(c, expected, bound)))
-    worst = _worst(c, expected, bound)
-    relative = relative_error(c, expected)
-
-    loop = Loop([lambda: kernel(a, b, *further, out=c)])
+    trial = Trial.random(kernel, spec, seed)
+    trial()
+    difference = trial.difference() if verify else None
+    loop = Loop([trial])
     count = loop.calibrate(_SAMPLE_SECONDS)
     seconds = statistics.median(loop.sample(count) for _ in range(_SAMPLES))
-    return Outcome(seconds, count * _SAMPLES, wrong, worst, relative)
-
-
-def _worst(c: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> float:
-    """The largest error as a part of its bound; 0 for an empty result."""
-    import numpy as np
-
-    with np.errstate(all="ignore"):
-        error = np.abs(c.astype(np.float64) - expected)
-        part = np.where(error == 0, 0.0, error / bound)
-    return float(np.where(np.isnan(part), np.inf, part).max(initial=0.0))
+    return Outcome(seconds, count * _SAMPLES, difference)
 
 
 def _report(kernel: Kernel, spec: MatmulSpec, outcome: Outcome, seed: int) -> list[str]:
@@ -228,15 +185,24 @@ def _report(kernel: Kernel, spec: MatmulSpec, outcome: Outcome, seed: int) -> li
     how = "from the cache" if facts.cached else "compiled"
     rate = f", {spec.flops / outcome.seconds * 1e-9:.1f} GFLOP/s" if spec.flops and not facts.emulator else ""
     emulated = f", emulated by {facts.emulator}: times say nothing of the target" if facts.emulator else ""
-    verdict = "ok" if outcome.right else f"WRONG: {outcome.wrong} of {prod(spec.c_shape)} elements beyond their bound"
     return [
         f"{kernel.spec} on {facts.target}{base}{emulated}",
         f"  schedule  {facts.schedule}{f': {sizes}' if sizes else ''}{threads}",
         f"  compile   {facts.compile_seconds:.3f} s ({how}), {facts.object_bytes} bytes of object code",
         f"  time      {duration(outcome.seconds)} a call, median of {_SAMPLES} samples of"
         f" {outcome.calls // _SAMPLES}{rate}",
-        f"  error     {outcome.worst:.3g} of the bound at most, {outcome.relative:.2g} relative (seed {seed}): {verdict}",
+        f"  error     {_verdict(outcome.difference, seed)}",
     ]
+
+
+def _verdict(found: Difference | None, seed: int) -> str:
+    """How far a result is from the reference, and whether that is right."""
+    if found is None:
+        return f"not looked at (--no-verify, seed {seed})"
+    far = f"{found.worst:.3g} of the bound at most, {found.relative:.2g} relative (seed {seed})"
+    if found.right:
+        return f"{far}: ok"
+    return f"{far}: WRONG: {found.wrong} of {found.elements} elements beyond their bound; {found}"
 
 
 def _require_memory(spec: MatmulSpec) -> None:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.bench.operands import values
 from tilewright.bench.timing import Loop
 from tilewright.dims import Dim
 from tilewright.dtypes import DType, to_numpy
 from tilewright.errors import SpecError
 from tilewright.payload.reference import relative_error
+from tilewright.payload.samples import values
 from tilewright.payload.signature import Parameter, Signature
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,6 +51,12 @@ class GpuStages:
     def whole(self) -> MatmulSpec:
         """What a call computes."""
         return self.spec if self.rows is None else self.rows.spec.whole
+
+    def computing(self, spec: MatmulSpec) -> GpuStages:
+        """The same for calls of a spec that differs in its extents only: the code takes any."""
+        if self.rows is None:
+            return replace(self, spec=spec)
+        return replace(self, spec=spec.inner, rows=replace(self.rows, spec=RowPass(spec)))
 
     @property
     def passes(self) -> tuple[GpuStages, ...]:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, cast, overload
 
 import numpy as np
@@ -27,6 +27,7 @@ from tilewright.schedules.plan import Plan, Schedule
 from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
 from tilewright.targets import GpuTarget, Target
+from tilewright.targets.gpu import EMULATED
 from tilewright.version import VERSION
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         vector_length: int | None = None,
         streaming_length: int | None = None,
         device: str | None = None,
+        verify: bool = False,
     ) -> Kernel: ...
 
     @overload
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
         vector_length: int | None = None,
         streaming_length: int | None = None,
         device: str | None = None,
+        verify: bool = False,
     ) -> OperatorKernel: ...
 
 
@@ -78,6 +81,7 @@ def compile(
     vector_length: int | None = None,
     streaming_length: int | None = None,
     device: str | None = None,
+    verify: bool = False,
 ) -> Kernel | OperatorKernel:
     """Compiles `spec` for a target that this machine or an emulator can run, or takes it from the disk cache.
 
@@ -96,16 +100,24 @@ def compile(
             machines have. The kernel is the same for every length.
         streaming_length: The same for the vectors of SME's streaming mode.
         device: On what kernels of a GPU run: "emulated", or None for a card.
+        verify: Whether the kernel of a product is tried once on random operands before it is returned, in a child process, and
+            compared with the reference: for schedules that may be wrong. Dynamic extents are then small; those of a GPU's kernel
+            always are. What nothing here can run is not verified, as an `UnverifiedWarning` says.
 
     Raises:
-        SpecError: `spec` is no spec, or `threads` is no int from 1 to 1024.
+        SpecError: `spec` is no spec, or an operator that is to be verified, or `threads` is no int from 1 to 1024.
         TilewrightError: Several threads are asked for, and there is no OpenMP runtime.
         TargetError: The target is unknown, or nothing here can run it, or not with several threads.
         ScheduleError: The schedule is unknown or does not fit.
+        WrongResultError: The kernel is verified, and computes wrong numbers, crashes, or does not end.
         LoweringError: A later stage failed.
     """
     start = time.perf_counter()
     if isinstance(spec, OperatorSpec):
+        if verify:
+            raise SpecError(
+                f"verify=True for {spec.operator}", where="compile", expected="False: its schedules are ours"
+            )
         from tilewright.runtime import operators
 
         lengths = {"vector_length": vector_length, "streaming_length": streaming_length}
@@ -116,7 +128,7 @@ def compile(
         raise SpecError(f"spec is a {type(spec).__name__}", where="compile", expected="a tilewright.MatmulSpec")
     card = targets.gpu(target)
     if card is not None:
-        return _for_gpu(spec, card if device is None else card.on(device), threads, schedule, parameters, cache)
+        return _for_gpu(spec, card if device is None else card.on(device), threads, schedule, parameters, cache, verify)
     row = targets.resolve(target)
     if device is not None:
         raise TargetError(f"device {device!r} for {row.name}", where="compile", expected="none: it is no GPU")
@@ -165,13 +177,29 @@ def compile(
         workspace_bytes=workspace,
         emulator="" if emulator is None else emulator.name,
     )
-    stages = _Texts(spec, row, plan, texts)
+    if verify:
+        from tilewright.runtime import verification
+
+        verification.verify(object_, spec, row, facts, packed, emulator)
+    return load(object_, spec, row, facts, _Texts(spec, row, plan, texts), packed, emulator)
+
+
+def load(
+    object_: bytes,
+    spec: MatmulSpec,
+    target: Target,
+    facts: Metadata,
+    stages: Mapping[str, str | Callable[[], str]],
+    packed: PackedFormat | None,
+    emulator: Emulator | None,
+) -> Kernel:
+    """The kernel of an object, linked into this process or run by an emulator; the rest is as for `Kernel`."""
     if emulator is not None:
         from tilewright.runtime.emulated import EmulatedKernel
 
-        return EmulatedKernel(object_, spec, row, facts, stages, packed, emulator)
+        return EmulatedKernel(object_, spec, target, facts, stages, packed, emulator)
     code, packing = _link(object_, spec, packed)
-    return Kernel(code, spec, row, facts, stages, packing)
+    return Kernel(code, spec, target, facts, stages, packing)
 
 
 def _for_gpu(
@@ -181,13 +209,20 @@ def _for_gpu(
     schedule: Schedule,
     parameters: Mapping[str, int] | None,
     cache: bool,
+    verify: bool,
 ) -> Kernel:
     """A kernel for a GPU, which has what people use of a `Kernel`: the call, spec, target, asm and metadata."""
     from tilewright.runtime import gpu
 
     if check(threads, "compile") > 1:
         raise SpecError(f"{threads} threads for {target.name}", where="compile", expected="1: a GPU has its own")
-    return cast("Kernel", gpu.compile(spec, target, schedule, parameters, cache=cache))
+    kernel = gpu.compile(spec, target, schedule, parameters, cache=cache)
+    if verify:
+        from tilewright.runtime import verification
+
+        on_emulator = partial(gpu.compile, spec, target.on(EMULATED), schedule, parameters, cache=cache)
+        verification.verify_gpu(kernel, on_emulator)
+    return cast("Kernel", kernel)
 
 
 def emulator_for(target: Target, vector_length: int | None, streaming_length: int | None) -> Emulator | None:

@@ -148,6 +148,14 @@ class GpuKernel:
         """What the kernel computes."""
         return self._stages.whole
 
+    def called_as(self, spec: MatmulSpec) -> GpuKernel:
+        """The same kernel for calls of a spec of other extents: its code takes any."""
+
+        def find(aligned: bool, boxed: bool) -> GpuStages:
+            return self._form(self._key(aligned, boxed)).computing(spec)
+
+        return GpuKernel(find, find, own=self._own)
+
     @property
     def target(self) -> GpuTarget:
         """What it was compiled for."""

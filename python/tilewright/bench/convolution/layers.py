@@ -10,10 +10,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tilewright.bench.operands import values
 from tilewright.operand import OperandSpec
 from tilewright.operator_specs import Conv2dSpec
 from tilewright.payload.epilogues import quantize
+from tilewright.payload.samples import values
 
 TYPES: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     {"f32": ("f32", "f32", "f32"), "bf16": ("bf16", "bf16", "bf16"), "i8": ("u8", "i8", "u8")}

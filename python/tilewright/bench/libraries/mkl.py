@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.bench.libraries.base import Call, WritesC, installed
-from tilewright.bench.operands import Operands, aligned
+from tilewright.bench.operands import Operands
+from tilewright.payload.samples import aligned
 
 # The CBLAS enumerations: netlib's cblas.h, and MKL's mkl_cblas.h for the last three.
 _ROW_MAJOR, _NO_TRANSPOSE, _TRANSPOSE = (ctypes.c_int(value) for value in (101, 111, 112))

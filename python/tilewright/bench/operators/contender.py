@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tilewright.bench.operands import aligned
 from tilewright.bench.peer_process import PeerProcess
 from tilewright.bench.timing import Loop
 from tilewright.dtypes import to_numpy
 from tilewright.operand import OperandSpec
 from tilewright.operator_specs import OperatorSpec
+from tilewright.payload.samples import aligned
 
 
 class Case(Protocol):

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Checks a kernel once on random operands, in a child process: a wrong schedule's kernel may also crash, or never end.
+
+The child is this module too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from tilewright import knobs
+from tilewright.emit import child
+from tilewright.errors import OperandError, SpecError, TargetError, TilewrightError, UnverifiedWarning, WrongResultError
+from tilewright.payload.packing import PackedFormat
+from tilewright.runtime.emulated_call import Emulator
+from tilewright.runtime.emulated_gpu import EmulationError
+from tilewright.runtime.kernel import Kernel, Metadata
+from tilewright.runtime.trial import Difference, Trial, calls
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+if TYPE_CHECKING:
+    from tilewright.runtime.gpu import GpuKernel
+
+_SEED = 0
+_CALL = "call"
+"""What the child announces before it calls the kernel."""
+_SMALL = {"m": 136, "n": 72, "k": 72}
+"""Extents on GPUs, about: more than a block of rows, of columns and of K in most schedules, and done with by an emulator in seconds."""
+_ALIGNED = 16
+"""What is left when it divides an extent, tells how rows are aligned."""
+_REMEDY = "kernel.asm['scheduled'] shows what the schedule made; leave its last steps out to find the one that is wrong"
+
+
+def verify(
+    object_: bytes,
+    spec: MatmulSpec,
+    target: Target,
+    metadata: Metadata,
+    packed: PackedFormat | None,
+    emulator: Emulator | None,
+) -> None:
+    """Calls a kernel in a child process on random operands, and compares the result with the reference.
+
+    Dynamic extents are small ones in turn. Where the comparison takes more memory or time than there is, an `UnverifiedWarning`
+    says so.
+
+    Args:
+        object_: The kernel's object.
+        spec: What it computes.
+        target: What it was compiled for.
+        metadata: How it came about.
+        packed: The format of B when it comes packed.
+        emulator: What runs it, where this machine itself does not.
+
+    Raises:
+        WrongResultError: An element is further from the reference than its bound, or the kernel crashed, or did not end.
+    """
+    request = {
+        "kernel": base64.b64encode(pickle.dumps((object_, spec, target, packed, emulator))).decode(),
+        "schedule": metadata.schedule,
+        "threads": metadata.threads,
+    }
+    try:
+        answer = child.ask("tilewright.runtime.verification", request, knobs.load().compile_timeout_s)
+    except child.EndedError as ended:
+        stages = [line for line in ended.stderr.splitlines() if line.startswith(child.STARTED)]
+        if stages[-1:] != [f"{child.STARTED}{_CALL}"]:  # It is not the kernel that took so long.
+            warn(spec, f"the comparison {ended.reason}")
+            return
+        raise _failed(metadata.schedule, f"the kernel {ended.reason}") from None
+    if "unverified" in answer:
+        warn(spec, answer["unverified"])
+    elif "failed" in answer:
+        raise _failed(metadata.schedule, answer["failed"])
+    elif "difference" in answer:
+        raise _wrong(metadata.schedule, answer["call"], Difference(**answer["difference"]))
+
+
+def verify_gpu(kernel: GpuKernel, emulated: Callable[[], GpuKernel]) -> None:
+    """Calls a GPU's kernel on small random operands: on what it is for, or where there is none, in the emulator.
+
+    Its code is the same for all extents. Where nothing here runs it, an `UnverifiedWarning` says so.
+
+    Args:
+        kernel: The kernel.
+        emulated: Compiles it for the emulator.
+
+    Raises:
+        WrongResultError: An element is further from the reference than its bound, or the emulator found something wrong.
+    """
+    spec = kernel.spec
+    try:
+        try:
+            _check_gpu(kernel)
+        except TargetError:
+            if kernel.target.device:
+                raise
+            _check_gpu(emulated())
+    except (TargetError, OperandError, MemoryError) as e:
+        warn(spec, str(e))
+
+
+def _check_gpu(kernel: GpuKernel) -> None:
+    for small in dict.fromkeys(_small(call) for call in calls(kernel.spec)):
+        try:
+            trial = Trial.random(cast("Kernel", kernel.called_as(small)), small, _SEED)
+            trial()
+        except EmulationError as e:
+            raise _failed(kernel.metadata.schedule, str(e)) from e
+        found = trial.difference()
+        if not found.right:
+            raise _wrong(kernel.metadata.schedule, str(small), found)
+
+
+def _small(call: MatmulSpec) -> MatmulSpec:
+    """A call with small extents, of which rows are aligned as those of `call` are."""
+    sizes = {name: min(getattr(call, name), most + getattr(call, name) % _ALIGNED) for name, most in _SMALL.items()}
+    try:
+        return replace(call, **sizes)
+    except SpecError:  # Such as groups that do not divide that K.
+        return replace(call, m=sizes["m"], n=sizes["n"])
+
+
+def _failed(schedule: str, what: str) -> WrongResultError:
+    return WrongResultError(what, where=schedule, remedy=_REMEDY)
+
+
+def _wrong(schedule: str, call: str, found: Difference) -> WrongResultError:
+    """The error of a kernel whose result is wrong: which element, and by how much."""
+    return WrongResultError(
+        f"{call}: {found}", where=schedule, expected=f"{found.expected:.9g} ± {found.bound:.3g}", remedy=_REMEDY
+    )
+
+
+def warn(spec: MatmulSpec, why: str) -> None:
+    """Says that a kernel was not verified."""
+    warnings.warn(f"the kernel of {spec} was not verified: {why}", UnverifiedWarning, stacklevel=4)
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Calls the kernel that `request` holds. A wrong result is an answer too."""
+    from tilewright.runtime import compile as compilation
+
+    # From the parent process, and nobody else.
+    object_, spec, target, packed, emulator = pickle.loads(base64.b64decode(request["kernel"]))
+    facts = _facts(target, request["schedule"], request["threads"])
+    try:
+        kernel = compilation.load(object_, spec, target, facts, {}, packed, emulator)
+        for call in calls(spec):
+            trial = Trial.random(kernel, call, _SEED)
+            child.announce(_CALL)
+            trial()
+            child.announce("comparison")
+            found = trial.difference()
+            if not found.right:
+                return {"call": str(call), "difference": asdict(found)}
+    except MemoryError as e:
+        return {"unverified": f"out of memory: {e}"}
+    except TilewrightError as e:
+        return {"failed": str(e)}
+    return {}
+
+
+def _facts(target: Target, schedule: str, threads: int) -> Metadata:
+    """Metadata that says no more than what a kernel is called by."""
+    return Metadata(target.name, target.triple, target.feature_string, schedule, {}, threads, {}, 0.0, 0, False, "")
+
+
+if __name__ == "__main__":
+    with child.answers() as stream:
+        json.dump(_answer(json.load(sys.stdin)), stream)
