@@ -25,8 +25,7 @@ What to call, in the order of a session::
     for members in report.groups(rows).values():     # one type, number of threads, cache and way to pack B each
         console.print(report.table(members))         # rich Table: one line a shape; report.WIDTH columns, where not a terminal
         print(report.summary(members).text())        # geometric means of the ratios to each peer, the worst case, what is absent
-        plot.gflops(members, Path("speed.svg"))      # PNG or SVG by the suffix; plot.require_suffix(path) checks it ahead
-    pictures.draw(rows, Path("pictures"))            # all of them: rates, rooflines, maps of ratios
+    pictures.draw(rows, Path("pictures"))            # percent of peak of squares, ratios as bars and as a map, rooflines
     page.markdown(rows)                              # text for the documentation
     compare.compare(old, new)                        # two lists read from --json files -> list[Change], the regressions first
 
@@ -40,7 +39,7 @@ How it measures is in docs/how-to/benchmark.md.
 
 from __future__ import annotations
 
-from tilewright.bench import compare, page, peers, pictures, plot, report
+from tilewright.bench import compare, page, peers, pictures, report, results
 from tilewright.bench.checks import CheckError
 from tilewright.bench.measure import Case, Event, cases, run_cases, run_suite
 from tilewright.bench.rows import PeerResult, Rates, Row
@@ -64,8 +63,8 @@ __all__ = [
     "parse_shape",
     "peers",
     "pictures",
-    "plot",
     "report",
+    "results",
     "run_cases",
     "run_suite",
     "suite",

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.bench.rows import OURS, Key, Rates
-from tilewright.bench.suites import Shape
+from tilewright.bench.operators.results import LIMIT
+from tilewright.bench.operators.results import Key as OperatorKey
+from tilewright.bench.rows import MATMUL, OURS, PEAK, Key, Rates
 from tilewright.errors import TilewrightError
 
 TOLERANCE = 0.05
@@ -34,16 +35,16 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How one shape differs between two runs.
+    """How one measurement differs between two runs.
 
     Attributes:
-        what: The shape and how it was computed.
+        what: What was computed, and how.
         before: In the old run.
         after: In the new run.
         regression: Whether it fell by more than was tolerated, beyond the noise of both.
     """
 
-    what: Key
+    what: Key | OperatorKey
     before: Share
     after: Share
     regression: bool
@@ -55,14 +56,8 @@ class Change:
 
     def __str__(self) -> str:
         """One line for people."""
-        key = self.what
-        how = [key.target]
-        how += [f"{key.threads} threads"] if key.threads > 1 else []
-        how += [name for name, yes in (("packed", key.packed), ("cold", key.cold)) if yes]
-        how = [key.layout, *how] if key.layout != "nn" else how
-        shape = Shape(key.m, key.n, key.k, key.batch)
         return (
-            f"{shape} {key.dtype} {' '.join(how)}: {self.before.median:.1f} %"
+            f"{self.what}: {self.before.median:.1f} %"
             f" ({self.before.low:.1f}–{self.before.high:.1f}) → {self.after.median:.1f} %"
             f" ({self.after.low:.1f}–{self.after.high:.1f}) of peak ({self.ratio:.2f}×)"
         )
@@ -114,7 +109,7 @@ def read(file: Path, where: str) -> list[dict[str, Any]]:
     return data
 
 
-def _by_key(rows: Sequence[Mapping[str, Any]], which: str) -> dict[Key, Share]:
+def _by_key(rows: Sequence[Mapping[str, Any]], which: str) -> dict[Key | OperatorKey, Share]:
     try:
         return {_key(row): _share(row) for row in rows}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -131,17 +126,25 @@ def _younger(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"cold": row.get("cold", False), "epilogue": row.get("epilogue", ""), "batch": batch}
 
 
-def _key(row: Mapping[str, Any]) -> Key:
+def _is_product(row: Mapping[str, Any]) -> bool:
+    """Whether it is a product, and no operator; those of earlier releases do not say it."""
+    return row.get("operator", MATMUL) == MATMUL
+
+
+def _key(row: Mapping[str, Any]) -> Key | OperatorKey:
     """What the row measured. Runs from before operands could be cold do not say that they were not."""
+    if not _is_product(row):
+        return OperatorKey(**{field: row[field] for field in OperatorKey._fields})
     younger = _younger(row)
     return Key(**{field: row[field] for field in Key._fields if field not in younger}, **younger)
 
 
 def _share(row: Mapping[str, Any]) -> Share:
     """From the rounds where they are, else from the percentiles of the rate, which have the peak's noise in them too."""
-    percent = float(row["percent_of_peak"])
+    product = _is_product(row)
+    percent = float(row["percent_of_peak" if product else "percent_of_limit"])
     if "rounds" in row:
-        pairs = zip(row["rounds"][OURS], row["rounds"]["peak"], strict=True)
+        pairs = zip(row["rounds"][OURS], row["rounds"][PEAK if product else LIMIT], strict=True)
         parts = Rates(tuple(100 * float(rate) / float(peak) for rate, peak in pairs))
         return Share(percent, parts.percentile(20), parts.percentile(80))
     scale = percent / float(row["gflops"])

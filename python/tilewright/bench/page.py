@@ -4,9 +4,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from tilewright.bench.report import Group, Summary, groups, summary
 from tilewright.bench.rows import Row
+
+_COLUMNS = (
+    "Rates are medians over the rounds in GFLOP/s; percentages refer to the peak measured in the same round; ratios are our"
+    " rate over the peer's, above 1 we are faster. Hot: the same operands in every call. B comes in row-major order, and is"
+    " packed in each call, unless it says that it was packed ahead."
+)
+
+
+class Measured(Protocol):
+    """What says when, where and with which source it was measured."""
+
+    @property
+    def date(self) -> str:
+        """ISO 8601, in UTC."""
+        ...
+
+    @property
+    def machine(self) -> str:
+        """The machine in a line."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Ours, with its commit."""
+        ...
 
 
 def markdown(
@@ -16,7 +42,7 @@ def markdown(
     command: str = "tilewright bench",
     pictures: Mapping[str, str] | None = None,
 ) -> str:
-    """The page.
+    """The page of one run.
 
     Args:
         rows: Of one machine.
@@ -27,41 +53,43 @@ def markdown(
     Raises:
         TilewrightError: There are no rows.
     """
+    return "\n".join([f"# {title}", "", *body(rows, command=command, pictures=pictures or {})]) + "\n"
+
+
+def body(rows: Sequence[Row], *, command: str, pictures: Mapping[str, str], level: int = 2) -> Iterator[str]:
+    """The lines of one machine: its facts, what came out in sum, and a heading of that level with each table.
+
+    Raises:
+        TilewrightError: There are no rows.
+    """
     tables = {group: (members, summary(members)) for group, members in groups(rows).items()}
-    links = pictures or {}
-    maps = [name for name in links if name.startswith("ratios-")]
-    lines = [f"# {title}", "", *_facts(rows, command), "", *_overview(tables), *_shown(maps, links)]
+    yield from measured(rows, command)
+    yield from (_COLUMNS, "", *_overview(tables))
+    yield from _shown([name for name in pictures if name.startswith(("squares-", "bars-", "ratios-"))], pictures)
     for group, (members, sums) in tables.items():
-        lines += [
-            "",
-            f"## {_name(group)}",
-            "",
-            *_table(members),
-            "",
-            *(f"- {line}" for line in sums.text().splitlines()),
-            *_shown([f"gflops-{group.slug}", f"roofline-{group.slug}"], links),
-        ]
-    return "\n".join(lines) + "\n"
+        yield from ("", f"{'#' * level} {name(group)}", "", *_table(members), "")
+        yield from (f"- {line}" for line in sums.text().splitlines())
+        yield from _shown([f"roofline-{group.slug}"], pictures)
+
+
+def measured(results: Sequence[Measured], command: str) -> Iterator[str]:
+    """When, with what command, of which source, and on which machine results were measured."""
+    dates = sorted(each.date for each in results if each.date)
+    if dates:
+        yield f"Measured {dates[0]} to {dates[-1]} with `{command}`."
+    for machine in dict.fromkeys(each.machine for each in results if each.machine):
+        yield f"Machine: {machine}."
+    versions = list(dict.fromkeys(each.version for each in results if each.version))
+    if versions:
+        yield f"Version: {'; '.join(versions)}."
 
 
 def _shown(names: Sequence[str], links: Mapping[str, str]) -> Iterator[str]:
     """Those of the named pictures that are there."""
-    for name in names:
-        if name in links:
+    for each in names:
+        if each in links:
             yield ""
-            yield f"![{name}]({links[name]})"
-
-
-def _facts(rows: Sequence[Row], command: str) -> Iterator[str]:
-    dates = sorted(row.date for row in rows if row.date)
-    if dates:
-        yield f"Measured {dates[0]} to {dates[-1]} with `{command}`."
-    for machine in dict.fromkeys(row.machine for row in rows if row.machine):
-        yield f"Machine: {machine}."
-    yield (
-        "Rates are medians over the rounds in GFLOP/s; percentages refer to the peak measured in the same round; ratios are our"
-        " rate over the peer's, above 1 we are faster."
-    )
+            yield f"![{each}]({links[each]})"
 
 
 def _overview(tables: dict[Group, tuple[list[Row], Summary]]) -> Iterator[str]:
@@ -70,19 +98,19 @@ def _overview(tables: dict[Group, tuple[list[Row], Summary]]) -> Iterator[str]:
     for group, (members, sums) in tables.items():
         best = sums.best
         against = f"{best.geomean:.2f} | {best.worst:.2f} | {best.worst_shape}" if best else "| |"
-        yield f"| {_name(group)} | {len(members)} | {sums.percent_of_peak:.1f} | {against} |"
+        yield f"| {name(group)} | {len(members)} | {sums.percent_of_peak:.1f} | {against} |"
 
 
 def _table(rows: Sequence[Row]) -> Iterator[str]:
-    names = list(dict.fromkeys(name for row in rows for name in row.peers))
+    names = list(dict.fromkeys(each for row in rows for each in row.peers))
     yield (
         "| M×N×K | GFLOP/s | p20–p80 | % peak | % roof | "
-        + "".join(f"÷ {name} | " for name in names)
+        + "".join(f"÷ {each} | " for each in names)
         + "best | compile s | bytes |"
     )
     yield "|---|" + "---:|" * (7 + len(names))
     for row in rows:
-        ratios = "".join(f"{row.ratio(name):.2f} | " if name in row.peers else "| " for name in names)
+        ratios = "".join(f"{row.ratio(each):.2f} | " if each in row.peers else "| " for each in names)
         best = "" if row.ratio_to_best is None else f"{row.ratio_to_best:.2f}"
         spread = f"{row.ours.percentile(20):.1f}–{row.ours.percentile(80):.1f}"
         yield (
@@ -91,7 +119,8 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def _name(group: Group) -> str:
+def name(group: Group) -> str:
+    """What the rows of a table have in common, in words."""
     threads = "1 thread" if group.threads == 1 else f"{group.threads} threads"
     packed = ", B packed ahead" if group.packed else ""
     epilogue = f", {group.epilogue}" if group.epilogue else ""

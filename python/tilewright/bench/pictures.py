@@ -6,21 +6,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.bench import plot
+from tilewright.bench.bars import bars
 from tilewright.bench.heat_map import ratios
 from tilewright.bench.report import groups
 from tilewright.bench.roofline import roofline
 from tilewright.bench.rows import Row
+from tilewright.bench.squares import square, squares
 from tilewright.errors import TilewrightError
 
 
-def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draws rates against size for each table, rooflines of what is hot and packed on the fly, and maps of ratios.
+def names(rows: Sequence[Row]) -> list[str]:
+    """What `draw` makes of these rows: ``squares-1t-hot.png``, ``roofline-f32-1t-hot.png`` and so on."""
+    return [f"{kind}-{slug}.png" for kind, slug, _ in _every(rows)]
 
-    There is a map for each number of threads and cache; it has all types side by side.
+
+def draw(rows: Sequence[Row], folder: Path, source: str = "") -> list[Path]:
+    """Draws, for each way to measure, percent of peak of the squares, and ratios as bars and as a map; and each type's roofline.
+
+    Args:
+        rows: Of one machine.
+        folder: Where to; it is made.
+        source: What each picture says that it was drawn from.
 
     Returns:
-        The files: ``gflops-f32-1t-hot.png``, ``roofline-f32-1t-hot.png``, ``ratios-1t-hot.png`` and so on.
+        The files, as `names` says.
 
     Raises:
         TilewrightError: matplotlib is absent, or a file cannot be written.
@@ -30,16 +39,26 @@ def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     except OSError as error:
         raise TilewrightError(f"cannot make {folder}: {error.strerror or error}", where="plot") from None
     made: list[Path] = []
-    maps: dict[str, list[Row]] = {}
-    for group, members in groups(rows).items():
-        made.append(folder / f"gflops-{group.slug}.png")
-        plot.gflops(members, made[-1])
-        if not group.cold and not group.packed:
-            made.append(folder / f"roofline-{group.slug}.png")
-            roofline(members, made[-1])
-        maps.setdefault(f"{group.threads}t-{'cold' if group.cold else 'hot'}", []).extend(members)
-    for name, members in maps.items():
-        if any(row.peers for row in members):
-            made.append(folder / f"ratios-{name}.png")
-            ratios(members, made[-1])
+    for kind, slug, members in _every(rows):
+        made.append(folder / f"{kind}-{slug}.png")
+        _KINDS[kind](members, made[-1], source)
     return made
+
+
+_KINDS = {"squares": squares, "bars": bars, "ratios": ratios, "roofline": roofline}
+
+
+def _every(rows: Sequence[Row]) -> list[tuple[str, str, list[Row]]]:
+    """Kind, name and rows of each picture."""
+    ways: dict[str, list[Row]] = {}
+    for group, members in groups(rows).items():
+        ways.setdefault(group.way, []).extend(members)
+    found: list[tuple[str, str, list[Row]]] = []
+    for way, members in ways.items():
+        found += [("squares", way, members)] if any(map(square, members)) else []
+        found += [(kind, way, members) for kind in ("bars", "ratios") if any(row.best_peer for row in members)]
+    return found + [
+        ("roofline", group.slug, members)
+        for group, members in groups(rows).items()
+        if not (group.cold or group.packed or group.epilogue)
+    ]

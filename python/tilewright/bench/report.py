@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 WIDTH = 160
 """Columns that `table` needs with every peer."""
+LOSS = 0.995
+"""A ratio below this is a loss: rounded to two digits it is less than 1."""
 
 
 def _peer_names(rows: Iterable[Row]) -> list[str]:
@@ -39,11 +41,16 @@ class Group(NamedTuple):
 
     @property
     def slug(self) -> str:
-        """A name for files."""
+        """A name for files: "f32-1t-hot"."""
+        return f"{self.dtype.replace(',', '_')}-{self.way}"
+
+    @property
+    def way(self) -> str:
+        """The same without the type, for what shows all types side by side: "1t-hot"."""
         layout = [] if self.layout == "nn" else [self.layout]
-        parts = [self.dtype.replace(",", "_"), *layout, f"{self.threads}t", "cold" if self.cold else "hot"]
-        further = re.sub(r"\W+", "_", self.epilogue)
-        return "-".join([*parts, *(("packed",) if self.packed else ()), *((further,) if further else ())])
+        packed = ["packed"] if self.packed else []
+        epilogue = [re.sub(r"\W+", "_", self.epilogue)] if self.epilogue else []
+        return "-".join([*layout, f"{self.threads}t", "cold" if self.cold else "hot", *packed, *epilogue])
 
 
 def groups(rows: Iterable[Row]) -> dict[Group, list[Row]]:
@@ -141,6 +148,7 @@ class Summary:
         against: One entry a peer.
         best: Against whichever peer is best on each shape; None without peers.
         absent: From the name of each peer that was left out of some shapes, or all, to why.
+        losses: The shapes on which the best peer was faster, the worst first, in words.
     """
 
     shapes: int
@@ -150,6 +158,7 @@ class Summary:
     against: tuple[Against, ...]
     best: Against | None
     absent: Mapping[str, str]
+    losses: tuple[str, ...]
 
     def text(self) -> str:
         """The summary as lines for people."""
@@ -162,6 +171,9 @@ class Summary:
                 f"times {each.peer}: geometric mean {each.geomean:.2f}, worst {each.worst:.2f} at {each.worst_shape}"
                 + (f" ({each.version})" if each.version else "")
             )
+        if self.best:
+            where = f" on {len(self.losses)}: {', '.join(self.losses)}" if self.losses else " on none"
+            lines.append(f"slower than the best peer{where}")
         for why in dict.fromkeys(self.absent.values()):
             names = [name for name, reason in self.absent.items() if reason == why]
             lines.append(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} absent: {why}")
@@ -189,7 +201,14 @@ def summary(rows: Sequence[Row]) -> Summary:
         ),
         best=_against("the best peer", best) if best else None,
         absent=_absent(rows),
+        losses=losses(rows),
     )
+
+
+def losses(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The shapes on which the best peer was faster, the worst first: "2048x8x2048 0.81 (xla)"."""
+    found = [(ratio, str(row.shape), row.best_peer) for row in rows if (ratio := row.ratio_to_best or LOSS) < LOSS]
+    return tuple(f"{shape} {ratio:.2f} ({peer})" for ratio, shape, peer in sorted(found))
 
 
 def _absent(rows: Sequence[Row]) -> dict[str, str]:

@@ -14,6 +14,10 @@ from tilewright.errors import TilewrightError
 
 OURS = "tilewright"
 """Our own name among the contenders."""
+PEAK = "peak"
+"""That of the register-only loop."""
+MATMUL = "matmul"
+"""What the field "operator" of a row says in JSON."""
 PLAIN = "plain"
 """That of our product without an epilogue, beside the one with it."""
 
@@ -66,6 +70,15 @@ class Key(NamedTuple):
     epilogue: str = ""
     batch: tuple[int, ...] = ()
 
+    def __str__(self) -> str:
+        """As `bench --compare` prints it."""
+        how = [self.target]
+        how += [f"{self.threads} threads"] if self.threads > 1 else []
+        how += [name for name, yes in (("packed", self.packed), ("cold", self.cold)) if yes]
+        how += [self.epilogue] if self.epilogue else []
+        how = [self.layout, *how] if self.layout != "nn" else how
+        return f"{Shape(self.m, self.n, self.k, self.batch)} {self.dtype} {' '.join(how)}"
+
 
 _LATER = ("cold", "epilogue", "batch")
 """Fields of a key that come further down in the JSON."""
@@ -95,6 +108,7 @@ class Row:
         dtype: Element type, or "a,b,c".
         date: When it was measured, ISO 8601 with seconds, in UTC.
         machine: What the machine is, in a line.
+        version: Ours, and the commit it was built from.
         layout: How A and B are stored, "nn" to "tt".
         threads: How many threads each contender had.
         target: The target's name.
@@ -119,6 +133,7 @@ class Row:
     dtype: str
     date: str = ""
     machine: str = ""
+    version: str = ""
     layout: str = "nn"
     threads: int
     target: str
@@ -201,6 +216,7 @@ class Row:
     def as_json(self) -> dict[str, Any]:
         """The row as an object of `bench --json`; `from_json` reads it."""
         return {
+            "operator": MATMUL,
             **{name: value for name, value in self.key._asdict().items() if name not in _LATER},
             "gflops": self.gflops,
             "gflops_p20": self.ours.percentile(20),
@@ -222,11 +238,12 @@ class Row:
             "absent": dict(self.absent),
             "date": self.date,
             "machine": self.machine,
+            "version": self.version,
             "rounds": {
-                "tilewright": _short(self.ours),
-                "peak": _short(self.peak),
-                "stream": _short(self.stream),
-                **{name: _short(peer.rates) for name, peer in self.peers.items()},
+                OURS: rates_json(self.ours),
+                PEAK: rates_json(self.peak),
+                "stream": rates_json(self.stream),
+                **{name: rates_json(peer.rates) for name, peer in self.peers.items()},
             },
             "epilogue": self.epilogue,
             "batch": list(self.shape.batch),
@@ -246,6 +263,7 @@ class Row:
                 dtype=made["dtype"],
                 date=made["date"],
                 machine=made["machine"],
+                version=made.get("version", ""),
                 layout=made["layout"],
                 threads=made["threads"],
                 target=made["target"],
@@ -253,7 +271,7 @@ class Row:
                 epilogue=made.get("epilogue", ""),
                 cache="cold" if made["cold"] else "hot",
                 ours=rounds[OURS],
-                peak=rounds["peak"],
+                peak=rounds[PEAK],
                 stream=rounds["stream"],
                 bytes_moved=made["bytes_moved"],
                 bandwidth=made["bandwidth"],
@@ -286,6 +304,6 @@ def _peer_json(peer: PeerResult) -> dict[str, Any]:
     }
 
 
-def _short(rates: Rates) -> list[float]:
-    """The rounds with six digits: more is noise."""
+def rates_json(rates: Rates) -> list[float]:
+    """The rounds with six digits, as JSON has them: more is noise."""
     return [float(f"{rate:.6g}") for rate in rates.rounds]

@@ -117,6 +117,7 @@ class Session:
             dtype=self._dtype,
             date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             machine=self._machine,
+            version=machine.version(),
             layout=spec.layout,
             threads=settings.threads,
             target=self._target.name,

@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.bench import machine
 from tilewright.bench.bandwidth import working_sets
 from tilewright.bench.peak import StreamPeak
 from tilewright.bench.rows import OURS, PLAIN, Rates
@@ -49,6 +51,9 @@ class Result:
         stream: Bytes a second that a loop of loads reads, from a working set as large.
         bytes_moved: Bytes of all operands, each once.
         rel_error: Relative Frobenius error against the reference.
+        date: When it was measured, ISO 8601 with seconds, in UTC.
+        machine: What the machine is, in a line.
+        version: Ours, and the commit it was built from.
     """
 
     spec: MatmulSpec
@@ -60,6 +65,9 @@ class Result:
     stream: Rates
     bytes_moved: int
     rel_error: float
+    date: str
+    machine: str
+    version: str
 
     @property
     def percent_of_bandwidth(self) -> float:
@@ -84,6 +92,9 @@ class Result:
             "percent_of_bandwidth": self.percent_of_bandwidth,
             "ratio_to_plain": self.ours.over(self.plain),
             "rel_error": self.rel_error,
+            "date": self.date,
+            "machine": self.machine,
+            "version": self.version,
         }
 
     def __str__(self) -> str:
@@ -153,7 +164,9 @@ def run(
                 after_round=lambda _: None,
             )
         name = str(kernels[OURS].metadata.schedule)
-        results.append(Result(spec, weights, row.name, name, rates[OURS], rates[PLAIN], rates["stream"], moved, error))
+        measured = (rates[OURS], rates[PLAIN], rates["stream"], moved, error)
+        when = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        results.append(Result(spec, weights, row.name, name, *measured, when, machine.describe(), machine.version()))
         done(results[-1])
     return results
 

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli import bench_attention, bench_card, bench_convolution, bench_static, bench_weights, options
+from tilewright.cli import (
+    bench_attention,
+    bench_card,
+    bench_convolution,
+    bench_operators,
+    bench_static,
+    bench_weights,
+    options,
+)
 from tilewright.cli.bench_outputs import Outputs
 from tilewright.cli.bench_progress import progress_bar, set_up
 from tilewright.cli.output import console, print_whole
@@ -109,11 +117,13 @@ class _Threads(click.ParamType):
 @options.layout
 @options.batch
 @click.option(
-    "--json", "json_file", metavar="FILE", help="Write the results as JSON; - prints them instead of the table."
+    "--json",
+    "json_file",
+    metavar="FILE",
+    help="Write the results as JSON, into a folder by this machine's name; - prints them instead of the table.",
 )
 @click.option("--resume", is_flag=True, help="Keep what the --json file holds already, and measure only the rest.")
-@click.option("--plot", metavar="FILE", help="Draw GFLOP/s against size, as .png or .svg.")
-@click.option("--plots", metavar="DIR", help="Draw everything: rates, rooflines and maps of ratios, as .png.")
+@click.option("--plots", metavar="DIR", help="Draw percent of peak of squares, ratios and rooflines, as .png.")
 @click.option("--report", metavar="FILE", help="Write the results as a page in Markdown.")
 @click.option("--command", default="tilewright bench", help="What that page says was run.")
 @click.option("--compare", metavar="FILE", help="Compare with an earlier --json; status 1 when a shape became slower.")
@@ -169,7 +179,6 @@ def bench(
     batch: tuple[int, ...],
     json_file: str | None,
     resume: bool,
-    plot: str | None,
     plots: str | None,
     report: str | None,
     command: str,
@@ -206,7 +215,7 @@ def bench(
         return bench_convolution.from_context(context)
     if weights is not None:
         return bench_weights.from_context(context)
-    outputs = Outputs(json_file, plot, plots, report, command)
+    outputs = Outputs.of(context)
     before = None if compare is None else measuring.compare.read(Path(compare), "--compare")
     failures: list[str] = []
     if file is not None:
@@ -216,14 +225,19 @@ def bench(
         outputs.check()
         if before is not None and not outputs.wanted:
             return 0 if _kept(before, found, tolerance, partial(console().print, soft_wrap=True)) else 1
-        rows = [measuring.Row.from_json(each) for each in found]
+        measured = measuring.results.parse(found)
+        rows = list(measuring.results.rows(measured).values())
+        if outputs.wanted and not rows:
+            raise TilewrightError(f"{file} has no products", where="bench", expected="some, for pictures and a page")
+        bench_operators.show(measuring.results.operators(measured).values())
     else:
         every = _shapes(shapes, batch, suites)
         caches = _CACHES["cold" if cold else cache]
         ahead = _PACKINGS[packing]
         asked = measuring.cases(every, dict.fromkeys(dtypes), dict.fromkeys(threads), caches, ahead, epilogue, layout)
         outputs.check()
-        finished = outputs.earlier(resume)
+        earlier = outputs.earlier(resume)
+        finished = measuring.results.rows(earlier)
         settings = measuring.Settings(
             target=target,
             peers=_peers(peers),
@@ -232,7 +246,7 @@ def bench(
             parameters=parameters,
             min_seconds=sample_ms / 1000,
         )
-        with progress_bar(outputs.growing(finished)) as progress:
+        with progress_bar(outputs.growing(earlier)) as progress:
             rows = measuring.run_cases(
                 asked, settings, finished=finished, progress=progress, failed=_collector(asked, failures)
             )

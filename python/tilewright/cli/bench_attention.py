@@ -24,4 +24,4 @@ def from_context(context: click.Context) -> int:
     name = context.params["attention"]
     if name not in known:
         raise TilewrightError(f"no attention {name!r}", where="--attention", expected=f"one of {', '.join(known)}")
-    return bench_operators.compare(context, COMPARISON, known[name], PAGE, "Results: attention")
+    return bench_operators.compare(context, COMPARISON, known[name], PAGE)

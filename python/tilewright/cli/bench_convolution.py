@@ -23,5 +23,4 @@ def from_context(context: click.Context) -> int:
     name = context.params["conv"]
     if name not in LAYERS:
         raise TilewrightError(f"no network {name!r}", where="--conv", expected=f"one of {', '.join(LAYERS)}")
-    title = f"Benchmark results: the convolutions of {name}"
-    return bench_operators.compare(context, COMPARISON, LAYERS[name], PAGE, title)
+    return bench_operators.compare(context, COMPARISON, LAYERS[name], PAGE)

@@ -3,19 +3,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from tilewright.cli.bench_outputs import Outputs
 from tilewright.cli.output import console
 
 if TYPE_CHECKING:
-    from tilewright.bench.operators import Comparison
+    from tilewright.bench.operators.comparison import Comparison
     from tilewright.bench.operators.contender import Case
     from tilewright.bench.operators.page import Page
+    from tilewright.bench.operators.results import Result
 
 
 def refuse(context: click.Context, option: str, *others: str) -> None:
@@ -24,35 +24,34 @@ def refuse(context: click.Context, option: str, *others: str) -> None:
     Raises:
         click.UsageError: One is given: of `others`, or of those that no such kind takes.
     """
-    for name in (*others, "file", "schedule", "parameters", "epilogue", "batch", "plot", "plots", "compare"):
+    for name in (*others, "file", "schedule", "parameters", "epilogue", "batch", "plots", "compare"):
         if context.params.get(name):
             raise click.UsageError(f"{option} given, and {name}; expected one of them")
 
 
-def write_json(context: click.Context, rows: Iterable[dict[str, Any]]) -> None:
-    """Writes results where ``--json`` says, if it is given."""
-    file = context.params["json_file"]
-    if not file:
-        return
-    text = json.dumps(list(rows), indent=1)
-    if file == "-":
-        click.echo(text)
-    else:
-        Path(file).write_text(f"{text}\n", encoding="utf-8")
-
-
-def compare(context: click.Context, comparison: Comparison, cases: Sequence[Case], page: Page, title: str) -> int:
+def compare(context: click.Context, comparison: Comparison, cases: Sequence[Case], page: Page) -> int:
     """Measures cases as the options of ``bench`` say, of which only some apply, and writes what comes out.
 
     Raises:
         TilewrightError: A type or a library is unknown or not there.
     """
+    from tilewright.bench import results
+
     given = context.params
     names = None if given["peers"] is None else [each for each in given["peers"].split(",") if each not in ("", "none")]
-    out = console(stderr=given["json_file"] == "-")
-    groups = []
+    outputs = Outputs.of(context)
+    outputs.check()
+    out = console(stderr=outputs.json_file == "-")
+    earlier = outputs.earlier(given["resume"])
+    keep = outputs.growing(earlier)
+
+    def done(result: Result) -> None:
+        keep(result)
+        out.print(f"{result.case} {result.asked}", style="dim", highlight=False)
+
+    found: list[Result] = []
     for asked in dict.fromkeys(given["dtypes"]):
-        results = comparison.run(
+        found += comparison.run(
             cases,
             asked,
             target=given["target"],
@@ -60,12 +59,22 @@ def compare(context: click.Context, comparison: Comparison, cases: Sequence[Case
             threads=given["threads"][0],
             rounds=given["rounds"],
             min_seconds=given["sample_ms"] / 1000,
-            done=lambda each: out.print(f"{each.case} {each.asked}", style="dim", highlight=False),
+            finished=results.operators(earlier),
+            done=done,
         )
-        for line in page.table(results):
+        for line in page.table([each for each in found if each.asked == asked]):
             out.print(line, soft_wrap=True, markup=False, highlight=False)
-        groups.append(results)
-    write_json(context, (page.as_json(each) for group in groups for each in group))
-    if given["report"]:
-        Path(given["report"]).write_text(page.markdown(groups, title, given["command"]), encoding="utf-8")
+    outputs.write_json(found)
+    outputs.write_page(page.markdown(found, outputs.command))
     return 0
+
+
+def show(results: Iterable[Result]) -> None:
+    """Prints an earlier result."""
+    from tilewright.bench.operators.pages import PAGES
+
+    every = list(results)
+    for name, page in PAGES.items():
+        for asked in dict.fromkeys(each.asked for each in every if each.operator == name):
+            for line in page.table([each for each in every if (each.operator, each.asked) == (name, asked)]):
+                console().print(line, soft_wrap=True, markup=False, highlight=False)

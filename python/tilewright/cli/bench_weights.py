@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import click
 
 from tilewright.cli import bench_operators
-from tilewright.cli.output import console
+from tilewright.cli.output import console, write
 
 
 def from_context(context: click.Context) -> int:
@@ -19,7 +22,7 @@ def from_context(context: click.Context) -> int:
     from tilewright.bench import parse_shape, suite, weights
 
     given = context.params
-    bench_operators.refuse(context, "--weights", "conv", "report")
+    bench_operators.refuse(context, "--weights", "conv", "report", "resume")
     shapes = [parse_shape("x".join(map(str, each))) for each in given["shapes"]]
     shapes += [shape for name in given["suites"] for shape in suite(name).shapes]
     if not shapes:
@@ -40,5 +43,7 @@ def from_context(context: click.Context) -> int:
         done=lambda each: out.print(str(each), soft_wrap=True, highlight=False),
     )
     out.print(weights.summary(results), soft_wrap=True, highlight=False)
-    bench_operators.write_json(context, (each.as_json() for each in results))
+    if given["json_file"]:
+        text = json.dumps([each.as_json() for each in results], indent=1)
+        write(Path(given["json_file"]), f"{text}\n".encode(), "--json")
     return 0

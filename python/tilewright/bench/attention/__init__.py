@@ -2,7 +2,7 @@
 """Our attention beside torch's, the machine's measured peak and its measured bandwidth."""
 
 from tilewright.bench.attention.cases import SUITES, Case
-from tilewright.bench.operators import Comparison
+from tilewright.bench.operators.comparison import Comparison
 
 LIBRARY = "torch"
 COMPARISON = Comparison(

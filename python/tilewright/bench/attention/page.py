@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Results of attention as text: a table on the screen or a page in Markdown, and JSON."""
+"""Results of attention in Markdown, for the screen and for a page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from tilewright.bench.attention import LIBRARY
-from tilewright.bench.operators import LIMIT, OURS, Result, page
+from tilewright.bench.operators import page
+from tilewright.bench.operators.results import Result
+from tilewright.bench.rows import OURS
 
 _ABOUT = (
     "One batch, normal numbers; heads, queries x keys x elements of a head. Rates are medians over the rounds. Causal cases",
@@ -20,7 +21,7 @@ _ABOUT = (
 def table(results: Sequence[Result]) -> Iterator[str]:
     """Tables in Markdown, of cases that decode and of others, a line for each, and what comes out in sum."""
     for streams, unit, limit in ((False, "GFLOP/s", "% peak"), (True, "GB/s", "% bandwidth")):
-        some = [each for each in results if each.case.streams == streams]
+        some = [each for each in results if each.streams == streams]
         if some:
             yield f"| attention | {unit} | p20–p80 | {limit} | {LIBRARY} | ÷ {LIBRARY} | scratch KiB | compile s |"
             yield f"|---|{'---:|' * 7}"
@@ -30,26 +31,13 @@ def table(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _line(result: Result) -> str:
-    ours, limit, beside = result.rates[OURS], result.rates[LIMIT], result.rates.get(LIBRARY)
+    ours, beside = result.rates[OURS], result.rates.get(LIBRARY)
     other = "| | " if beside is None else f"{beside.median:.1f} | {ours.over(beside):.2f} | "
     return (
-        f"| {result.case} | {ours.median:.1f} | {page.spread(ours)} | {100 * ours.over(limit):.1f} | {other}"
+        f"| {result.case} | {ours.median:.1f} | {page.spread(ours)} | {result.percent_of_limit:.1f} | {other}"
         f"{result.scratch / 1024:.0f} | {result.compile_seconds:.2f} |"
     )
 
 
-def as_json(result: Result) -> dict[str, Any]:
-    """A result as JSON has it: rates in 10⁹ operations or bytes a second, medians and percentiles."""
-    return {
-        "case": str(result.case),
-        "unit": "GB/s" if result.case.streams else "GFLOP/s",
-        **page.percentiles(result.rates[OURS], "rate"),
-        "limit": result.rates[LIMIT].median,
-        "scratch_bytes": result.scratch,
-        **page.facts(result),
-        "peers": page.peers(result, "rate"),
-    }
-
-
-PAGE = page.Page(_ABOUT, table, as_json)
+PAGE = page.Page("Benchmark results: attention", _ABOUT, table)
 """How results are written."""

@@ -2,7 +2,7 @@
 """Our convolutions beside other libraries and the machine's measured peak."""
 
 from tilewright.bench.convolution.layers import LAYERS, Layer
-from tilewright.bench.operators import Comparison
+from tilewright.bench.operators.comparison import Comparison
 
 COMPARISON = Comparison(
     name="convolutions",

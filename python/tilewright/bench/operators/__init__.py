@@ -1,6 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The frame of comparisons of an operator: ours, every library and the machine's limit in turn, each result checked first."""
-
-from tilewright.bench.operators.comparison import LIMIT, OURS, Comparison, Result
-
-__all__ = ["LIMIT", "OURS", "Comparison", "Result"]

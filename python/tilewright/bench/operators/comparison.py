@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -14,8 +14,9 @@ import numpy as np
 from tilewright import targets
 from tilewright.bench.bandwidth import working_sets
 from tilewright.bench.checks import CheckError
-from tilewright.bench.machine import describe
+from tilewright.bench.machine import describe, version
 from tilewright.bench.operators.contender import Arrays, Caller, CallerProcess, Case, arrays
+from tilewright.bench.operators.results import LIMIT, Key, Result
 from tilewright.bench.peak import Peak, Rate, StreamPeak
 from tilewright.bench.peers import PEERS
 from tilewright.bench.rows import OURS, Rates
@@ -28,51 +29,13 @@ from tilewright.runtime.compile import compile as compile_kernel
 from tilewright.runtime.operator_kernel import OperatorKernel
 from tilewright.targets.base import Target
 
-LIMIT = "limit"
-"""The machine's limit among rates: its peak, or its bandwidth for cases that stream."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What was measured of a case.
-
-    Attributes:
-        case: The case.
-        asked: The type asked for.
-        rates: By contender, and of the limit: in 10⁹ operations a second, or 10⁹ bytes a second where the case streams.
-        versions: By contender, what was measured.
-        absent: By library, why it was not.
-        error: The relative error of ours.
-        compile_seconds: Of ours, with nothing cached.
-        scratch: Bytes of scratch memory of ours.
-        date: When.
-        machine: On what.
-    """
-
-    case: Case
-    asked: str
-    rates: Mapping[str, Rates]
-    versions: Mapping[str, str]
-    absent: Mapping[str, str]
-    error: float
-    compile_seconds: float
-    scratch: int
-    date: str
-    machine: str
-
-    def ratios(self) -> Iterator[tuple[str, float]]:
-        """Ours over each library that took part."""
-        for name, rates in self.rates.items():
-            if name not in (OURS, LIMIT):
-                yield name, self.rates[OURS].over(rates)
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """An operator that is compared.
 
     Attributes:
-        name: What errors call it.
+        name: Its name in results and in `pages.PAGES`.
         tolerances: By type that can be asked for, the relative error in the Frobenius norm that every contender stays below: a
             few roundings of the result.
         libraries: Rows of `bench.peers`.
@@ -95,6 +58,7 @@ class Comparison:
         rounds: int = 7,
         min_seconds: float = 0.03,
         memory: int | None = None,
+        finished: Mapping[Key, Result] | None = None,
         done: Callable[[Result], object] = lambda result: None,
     ) -> list[Result]:
         """Measures cases; constant operands are packed ahead of time where ours takes them so.
@@ -108,7 +72,8 @@ class Comparison:
             rounds: Samples of each contender.
             min_seconds: What a sample lasts at least.
             memory: Bytes of operands that a case that streams goes through in turn; None: twice what the caches hold.
-            done: Told each result.
+            finished: Results of an earlier run; what is there is not measured again.
+            done: Told each new result.
 
         Raises:
             TilewrightError: The type or a library is unknown, or a library that must take part is not there.
@@ -121,15 +86,17 @@ class Comparison:
         row, on = targets.resolve(target), cores(threads)
         if memory is None:
             memory = working_sets(row, threads)["memory"] if any(each.streams for each in cases) else 0
-        found: list[Result] = []
+        keys = {case: Key(self.name, str(case), asked, threads, row.name) for case in cases}
+        found = {key: result for key, result in (finished or {}).items() if key in keys.values()}
+        waiting = [case for case in cases if keys[case] not in found]
         with ExitStack() as stack:
             members = {
                 name: stack.enter_context(closing(CallerProcess(PEERS[name], threads, on, worker=self.worker)))
                 for name in self.libraries
-                if name not in absent
+                if name not in absent and waiting
             }
             limits: dict[bool, Rate] = {}
-            for case in cases:
+            for case in waiting:
                 if case.streams not in limits:
                     limits[case.streams] = stack.enter_context(closing(_limit(case, asked, row, memory, on)))
                 turns = partial(
@@ -141,9 +108,9 @@ class Comparison:
                     after_round=lambda _: None,
                 )
                 kernel = compile_kernel(case.spec(asked), target=row, threads=threads, cache=False)
-                found.append(self._measured(case, asked, kernel, members, absent, memory, turns))
-                done(found[-1])
-        return found
+                found[keys[case]] = self._measured(keys[case], case, kernel, members, absent, memory, turns)
+                done(found[keys[case]])
+        return [found[keys[case]] for case in cases]
 
     def _absent(self, libraries: Sequence[str] | None) -> dict[str, str]:
         """Why libraries do not take part.
@@ -163,8 +130,8 @@ class Comparison:
 
     def _measured(
         self,
+        key: Key,
         case: Case,
-        asked: str,
         kernel: OperatorKernel,
         members: Mapping[str, CallerProcess],
         absent: Mapping[str, str],
@@ -172,10 +139,10 @@ class Comparison:
         turns: Callable[..., Mapping[str, Rates]],
     ) -> Result:
         """One case; a library that refuses it is absent from its result."""
-        absent = dict(absent)
+        absent, asked = dict(absent), key.dtype
         (given,) = arrays(case, asked)
         expected = reference(kernel.spec, *given.inputs)
-        ours = Caller(kernel.metadata.version, partial(_bind, kernel), lambda _, each: each.result)
+        ours = Caller(version(), partial(_bind, kernel), lambda _, each: each.result)
         contenders: dict[str, Caller | CallerProcess] = {}
         errors = {}
         for name, each in {OURS: ours, **members}.items():
@@ -189,8 +156,12 @@ class Comparison:
             contenders[name] = each
             errors[name] = self._checked(name, case, asked, each.result(), expected)
         return Result(
-            case=case,
+            operator=key.operator,
+            case=key.case,
             asked=asked,
+            threads=key.threads,
+            target=key.target,
+            streams=case.streams,
             rates=turns(contenders, flops=case.work(asked)),
             versions={name: each.version for name, each in contenders.items()},
             absent=absent,

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What pages of operators have in common: the head, the sums of a table, and results as JSON."""
+"""Results of operators in Markdown: what the pages of all of them have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log
-from typing import Any
 
-from tilewright.bench.operators.comparison import Result
+from tilewright.bench.operators.results import Result
+from tilewright.bench.page import measured
 from tilewright.bench.rows import Rates
 
 
@@ -17,28 +17,30 @@ class Page:
     """How results of an operator are written.
 
     Attributes:
+        title: The heading.
         about: What the page says of all of them.
         table: Makes the tables of one type in Markdown, and what comes out in sum.
-        as_json: A result as JSON has it.
     """
 
+    title: str
     about: Sequence[str]
     table: Callable[[Sequence[Result]], Iterator[str]]
-    as_json: Callable[[Result], dict[str, Any]]
 
-    def markdown(self, groups: Sequence[Sequence[Result]], title: str, command: str) -> str:
-        """The page of several types."""
-        every = [each for group in groups for each in group]
-        lines = [
-            f"# {title}",
-            "",
-            f"Measured {every[0].date} to {every[-1].date} with `{command}`.",
-            f"Machine: {every[0].machine}.",
-            *self.about,
-        ]
-        for group in groups:
-            lines += ["", f"## {group[0].asked}", "", *self.table(group)]
-        return "\n".join(lines) + "\n"
+    def markdown(self, results: Sequence[Result], command: str) -> str:
+        """The page of one run; `command` is what was run."""
+        return "\n".join([f"# {self.title}", "", *self.body(results, command)]) + "\n"
+
+    def body(self, results: Sequence[Result], command: str, level: int = 2) -> Iterator[str]:
+        """The lines of one machine: its facts, and a heading of that level with the tables for each type."""
+        yield from measured(results, command)
+        yield from self.about
+        for asked in dict.fromkeys(each.asked for each in results):
+            yield from (
+                "",
+                f"{'#' * level} {asked}",
+                "",
+                *self.table([each for each in results if each.asked == asked]),
+            )
 
 
 def libraries(results: Sequence[Result]) -> list[str]:
@@ -60,27 +62,3 @@ def sums(results: Sequence[Result]) -> Iterator[str]:
 def spread(rates: Rates) -> str:
     """Percentiles as a table has them."""
     return f"{rates.percentile(20):.1f}–{rates.percentile(80):.1f}"
-
-
-def percentiles(rates: Rates, name: str) -> dict[str, float]:
-    """A median and percentiles as JSON has them."""
-    return {name: rates.median, f"{name}_p20": rates.percentile(20), f"{name}_p80": rates.percentile(80)}
-
-
-def peers(result: Result, name: str) -> dict[str, Any]:
-    """The libraries as JSON has them; `name` is what it calls a rate."""
-    return {
-        library: {**percentiles(result.rates[library], name), "version": result.versions[library]}
-        for library in libraries([result])
-    }
-
-
-def facts(result: Result) -> dict[str, Any]:
-    """What JSON has of every operator, besides rates."""
-    return {
-        "dtype": result.asked,
-        "rel_error": result.error,
-        "compile_seconds": result.compile_seconds,
-        "date": result.date,
-        "machine": result.machine,
-    }
