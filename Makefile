@@ -8,14 +8,20 @@ BENCH_TYPES := --dtype f32 --dtype bf16 --dtype u8,i8,i32 --dtype f64 --dtype f1
 BENCH_ARGS ?= --suite all $(BENCH_TYPES) --threads 1 --threads all --packing both --cache both
 BENCH_DIR ?= build/bench
 BENCH_OUT = --json $(BENCH_DIR)/$(1).json --plots $(BENCH_DIR)/$(1) --report $(BENCH_DIR)/$(1).md --command "make $@"
+# What README and docs show, one thread, hot, B packed on the fly; a file for each machine.
+RESULTS := docs/reference/results
+PUBLISH = $(BIN)/tilewright bench --resume --json $(RESULTS)
+PUBLISHED_TYPES := --dtype f32 --dtype bf16 --dtype u8,i8,i32
+FEW_ROWS := --shape 1x4096x4096 --shape 8x4096x4096 --shape 32x4096x4096 --shape 128x4096x4096
+BERT_LAYERS := --shape 128x768x768 --shape 128x3072x768 --shape 128x768x3072 --shape 384x1024x1024 --shape 512x4096x1024
 QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shape 128x768x768 --shape 8x4096x4096 \
   --shape 457x514x330 --dtype f32 --dtype bf16 --dtype u8,i8,i32 --packing both --sample-ms 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-arm setup-netlib setup-gpu setup-bench demo check check-long bench bench-card bench-quick bench-docs fmt lint docs wheel clean
+.PHONY: help setup setup-arm setup-netlib setup-gpu setup-bench demo check check-long bench bench-card bench-quick bench-results bench-docs fmt lint docs wheel clean
 
 help: ## Print the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install, fetch and build everything into .venv (seconds when nothing changed)
 	@$(PYTHON) tools/setup
@@ -46,9 +52,17 @@ bench-quick: setup ## Six shapes in f32, bf16 and int8, in a few minutes
 	@mkdir -p $(BENCH_DIR)
 	@$(BIN)/tilewright bench $(QUICK_ARGS) $(call BENCH_OUT,quick)
 
-bench-docs: ## The results of `make bench` into docs: the page and the pictures
-	@$(BIN)/tilewright bench $(BENCH_DIR)/results.json --plots docs/images/bench --report docs/reference/benchmark_results.md \
-	  --command "make bench"
+bench-results: setup ## Measure every figure of README and docs, beside every library, in some 25 minutes; goes on where it was broken off
+	@mkdir -p $(RESULTS)
+	@$(PUBLISH) --suite square --suite bert --suite odd --suite skinny $(FEW_ROWS) $(PUBLISHED_TYPES)
+	@$(PUBLISH) --suite square $(PUBLISHED_TYPES) --threads all --peers none
+	@$(PUBLISH) $(BERT_LAYERS) --dtype f32 --dtype bf16,bf16,bf16 --epilogue bias:n,gelu --peers torch-compile,torch-autotune
+	@$(PUBLISH) --conv resnet50 --dtype f32 --dtype bf16 --dtype i8 --rounds 9 --sample-ms 20
+	@$(PUBLISH) --attention all --dtype f32 --dtype bf16 --rounds 9
+	@$(BIN)/python tools/figures
+
+bench-docs: setup ## Write every figure of README and docs from docs/reference/results: tables, sentences, pictures
+	@$(BIN)/python tools/figures
 
 check: setup setup-arm setup-netlib setup-gpu ## Lint, types and every test
 	@$(BIN)/python tools/setup/check.py lint lit pytest

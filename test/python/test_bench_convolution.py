@@ -29,9 +29,9 @@ def test_a_layer_is_checked_and_measured(asked):
     (result,) = convolution.COMPARISON.run([layer], asked, libraries=(), rounds=2, min_seconds=1e-4)
     assert set(result.rates) == {"tilewright", "limit"}
     assert 0 <= result.error < 1e-2
-    text = PAGE.markdown([[result]], "Title", "a command")
+    text = PAGE.markdown([result], "a command")
     assert f"| {layer} |" in text
-    assert json.loads(json.dumps(PAGE.as_json(result)))["layer"] == str(layer)
+    assert json.loads(json.dumps(result.as_json()))["case"] == str(layer)
 
 
 def test_what_is_refused():

@@ -9,16 +9,19 @@ from io import StringIO
 import pytest
 from rich.console import Console
 from tilewright.bench import PeerResult, Rates, Row, Shape, page, pictures, plot, report
-from tilewright.bench.heat_map import ratios
+from tilewright.bench.bars import bars
+from tilewright.bench.heat_map import TINTS, ratios
 from tilewright.bench.roofline import roofline
+from tilewright.bench.squares import squares
 from tilewright.errors import TilewrightError
 
 FIELDS = [
+    "operator",
     *("m", "n", "k", "dtype", "layout", "threads", "target", "packed"),
     *("gflops", "gflops_p20", "gflops_p80", "peak_gflops", "percent_of_peak"),
     *("rel_error", "compile_seconds", "object_bytes", "schedule", "peers"),
     *("cold", "percent_of_roofline", "ratios", "gbytes_per_second", "bandwidth", "bytes_moved", "cached_seconds"),
-    *("absent", "date", "machine", "rounds", "epilogue", "batch"),
+    *("absent", "date", "machine", "version", "rounds", "epilogue", "batch"),
 ]
 SHAPE = Shape(64, 128, 32)
 
@@ -157,22 +160,23 @@ def test_the_page_has_every_shape_the_machine_and_the_sums():
 
 
 def test_the_page_shows_the_pictures_that_are_there():
-    links = {"ratios-1t-hot": "pictures/ratios-1t-hot.png", "gflops-f32-1t-hot": "pictures/speed.png"}
+    links = {"ratios-1t-hot": "pictures/ratios-1t-hot.png", "roofline-f32-1t-hot": "pictures/roof.png"}
     lines = page.markdown([row()], pictures=links).splitlines()
     shown = [line for line in lines if line.startswith("![")]
-    assert shown == ["![ratios-1t-hot](pictures/ratios-1t-hot.png)", "![gflops-f32-1t-hot](pictures/speed.png)"]
+    assert shown == ["![ratios-1t-hot](pictures/ratios-1t-hot.png)", "![roofline-f32-1t-hot](pictures/roof.png)"]
     assert lines.index(shown[0]) < lines.index("## f32, 1 thread, hot") < lines.index(shown[1])
 
 
 def test_all_pictures_of_a_run(tmp_path):
     pytest.importorskip("matplotlib")
-    rows = [row(), row(Shape(3, 5, 7), peers={}), row(packed=True), row(cache="cold")]
+    rows = [row(), row(Shape(8, 8, 8)), row(Shape(3, 5, 7), peers={}), row(packed=True), row(cache="cold")]
     made = pictures.draw(rows, tmp_path / "made" / "here")
     assert sorted(path.name for path in made) == [
-        *("gflops-f32-1t-cold.png", "gflops-f32-1t-hot-packed.png", "gflops-f32-1t-hot.png"),
-        *("ratios-1t-cold.png", "ratios-1t-hot.png"),
+        *(f"{kind}-1t-{how}.png" for kind in ("bars", "ratios") for how in ("cold", "hot-packed", "hot")),
         "roofline-f32-1t-hot.png",
+        "squares-1t-hot.png",
     ]
+    assert pictures.names(rows) == [path.name for path in made]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in made)
     assert "ratios-1t-hot.png" not in [path.name for path in pictures.draw([row(peers={})], tmp_path)]
     (tmp_path / "file").touch()
@@ -180,16 +184,96 @@ def test_all_pictures_of_a_run(tmp_path):
         pictures.draw(rows, tmp_path / "file")
 
 
-def test_the_roofline_names_every_level_and_the_map_every_ratio(tmp_path):
+@pytest.fixture
+def drawn(monkeypatch):
+    """The text of every picture, in place of files."""
     pytest.importorskip("matplotlib")
-    roofline([row(), row(Shape(512, 512, 512))], tmp_path / "r.svg")
-    ratios([row(), row(packed=True)], tmp_path / "m.svg")
-    lines = (tmp_path / "r.svg").read_text()
-    for label in ("L1: 200 GB/s", "memory: 10 GB/s", "measured peak: 200 GFLOP/s", "tilewright", "best peer"):
-        assert label in lines
-    assert (tmp_path / "m.svg").read_text().count("<!-- 0.90 -->") == 2
-    with pytest.raises(TilewrightError, match="no peer was measured"):
-        ratios([row(peers={})], tmp_path / "m.svg")
+    from matplotlib.text import Text
+
+    texts: list[str] = []
+
+    def save(figure, path, source=""):
+        figure.canvas.draw()
+        texts.append("\n".join(each.get_text() for each in figure.findobj(Text) if each.get_visible()))
+
+    monkeypatch.setattr(plot, "save", save)
+    return texts
+
+
+def test_the_roofline_names_every_level(drawn, tmp_path):
+    roofline([row(), row(Shape(512, 512, 512))], tmp_path / "r.png")
+    for label in ("L1: 200 GB/s", "memory: 10 GB/s", "measured peak: 200 GFLOP/s", "tilewright", "best other library"):
+        assert label in drawn[0]
+
+
+def test_bars_and_map_have_every_shape_and_ratio_and_say_how_it_was_measured(drawn, tmp_path):
+    rows = [row(machine="Some CPU, 2 CPUs, L2 1 MiB", date="2026-01-02T03:04:05+00:00"), row(dtype="bf16")]
+    rows += [row(Shape(3, 5, 7), peers={"mkl": (10.0,)}), row(Shape(8, 8, 8), peers={})]
+    bars(rows, tmp_path / "b.png")
+    ratios(rows, tmp_path / "m.png")
+    for text in drawn:
+        for part in (
+            "64×128×32",
+            "3×5×7",
+            "f32",
+            "bf16",
+            "one thread, hot, B packed on the fly",
+            "Some CPU, 2 CPUs; 2026-01-02",
+        ):
+            assert part in text
+        assert text.count("0.90") == 2
+        assert "8×8×8" not in text
+    assert "10.0 →" in drawn[0]
+    assert "10.00" in drawn[1]
+
+
+def test_bars_are_sorted(monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    figures = []
+    monkeypatch.setattr(plot, "save", lambda figure, path, source="": figures.append(figure))
+    bars(
+        [row(Shape(1, 1, size), peers={"mkl": (rate,)}) for size, rate in ((1, 50.0), (2, 200.0), (3, 40.0))], tmp_path
+    )
+    (axes,) = figures[0].axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["1×1×2", "1×1×1", "1×1×3"]
+    assert [bar.get_width() > 0 for bar in axes.patches] == [False, True, True]
+
+
+def test_squares_are_drawn_and_nothing_else(monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    figures = []
+    monkeypatch.setattr(plot, "save", lambda figure, path, source="": figures.append(figure))
+    sizes = [Shape(512, 512, 512), Shape(64, 64, 64), Shape(64, 64, 64, (2,)), Shape(64, 128, 64)]
+    squares([row(shape) for shape in sizes], tmp_path)
+    lines = [line.get_xdata() for line in figures[0].axes[0].lines if line.get_marker() == "o"]
+    assert [list(line) for line in lines] == [[64, 512]]
+
+
+def test_every_cell_of_the_map_is_light_enough_for_dark_text():
+    pytest.importorskip("matplotlib")
+    from matplotlib.colors import to_rgb
+
+    def luminance(color):
+        linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in to_rgb(color)]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    ink = luminance(plot.INK)
+    assert min((luminance(tint) + 0.05) / (ink + 0.05) for tint in TINTS) > 4.5  # WCAG 2.1, 1.4.3
+
+
+@pytest.mark.parametrize(
+    ("draw", "rows", "says"),
+    [
+        (ratios, [row(peers={})], "no peer was measured"),
+        (bars, [row(peers={})], "no peer was measured"),
+        (squares, [row()], "no square product was measured"),
+        (roofline, [], "nothing was measured"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(tmp_path, draw, rows, says):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(TilewrightError, match=says):
+        draw(rows, tmp_path / "m.png")
 
 
 def test_table_shows_every_shape_also_where_a_peer_is_missing():
@@ -203,27 +287,20 @@ def test_table_shows_every_shape_also_where_a_peer_is_missing():
     console.print(report.table([]))
 
 
-@pytest.mark.parametrize(("name", "magic"), [("p.png", b"\x89PNG"), ("p.SVG", b"<?xml")])
-def test_plot_writes_what_the_suffix_says(tmp_path, name, magic):
-    pytest.importorskip("matplotlib")
-    path = tmp_path / name
-    plot.gflops([row(Shape(64, 64, 64)), row(Shape(8, 8, 8), peers={}), row(Shape(512, 512, 512))], path)
-    data = path.read_bytes()
-    assert data.startswith(magic)
-    if path.suffix == ".SVG":
-        for label in (b"measured peak", b"tilewright", b"numpy", b"mkl"):
-            assert label in data
-
-
-def test_plot_refuses_what_it_cannot_do(tmp_path, monkeypatch):
-    with pytest.raises(TilewrightError, match=r"cannot draw 'p\.jpg'; expected a name ending in \.png or \.svg"):
-        plot.gflops([row()], tmp_path / "p.jpg")
-    with pytest.raises(TilewrightError, match="nothing was measured"):
-        plot.gflops([], tmp_path / "p.png")
+def test_a_picture_says_what_it_was_drawn_from_and_needs_matplotlib_and_a_place(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(TilewrightError, match=r"pip install 'tilewright\[bench\]'"):
-        plot.gflops([row()], tmp_path / "p.png")
+        roofline([row()], tmp_path / "p.png")
     monkeypatch.undo()
     pytest.importorskip("matplotlib")
+    roofline([row()], tmp_path / "p.png", "some results")
+    assert b"Source\0some results" in (tmp_path / "p.png").read_bytes()
     with pytest.raises(TilewrightError, match=r"cannot write .*: No such file"):
-        plot.gflops([row()], tmp_path / "absent" / "p.png")
+        roofline([row()], tmp_path / "absent" / "p.png")
+
+
+def test_losses_are_named_the_worst_first():
+    rows = [row(), row(Shape(3, 5, 7), peers={"mkl": (200.0,)}), row(Shape(8, 8, 8), peers={"mkl": (50.0,)})]
+    assert [str(each) for each in report.losses(rows)] == ["3x5x7 0.50 (mkl)", "64x128x32 0.90 (mkl)"]
+    assert "slower than the best peer on 2: 3x5x7 0.50 (mkl), 64x128x32 0.90 (mkl)" in report.summary(rows).text()
+    assert "slower than the best peer on none" in report.summary(rows[2:]).text()

@@ -33,7 +33,7 @@ def test_a_small_product_is_measured(capsys, tmp_path):
 def test_percent_of_bandwidth_is_by_bytes():
     spec = weights.problem(SHAPE, "bf16", "i4:128")
     rates = (Rates((2.0,)), Rates((1.0,)), Rates((4.0,)))
-    result = weights.Result(spec, "i4:128", "host", "inner_product", *rates, 2 * spec.flops, 0.0)
+    result = weights.Result(spec, "i4:128", "host", "inner_product", *rates, 2 * spec.flops, 0.0, "", "", "")
     assert result.percent_of_bandwidth == pytest.approx(100)  # 2 / flops calls of 2 * flops bytes, of 4 bytes
 
 

@@ -10,6 +10,7 @@ import pytest
 from tilewright import bench
 from tilewright.bench.checks import CheckError
 from tilewright.bench.measure import Event
+from tilewright.bench.operators.results import Result
 from tilewright.bench.rows import PeerResult, Rates, Row
 from tilewright.cli import bench_progress, main
 
@@ -174,6 +175,58 @@ def test_a_run_that_was_broken_off_is_resumed(asked, monkeypatch, tmp_path):
     assert asked["finished"] == 0
 
 
+def test_json_into_a_folder_has_the_name_of_this_machine(asked, monkeypatch, tmp_path):
+    monkeypatch.setattr("tilewright.bench.machine.describe", lambda: "Some(R) CPU 9, 2 CPUs, target znver5")
+    (tmp_path / "all").mkdir()
+    assert main(["bench", "--shape", "8x9x10", "--resume", "--json", "all"]) == 0
+    assert [path.name for path in (tmp_path / "all").iterdir()] == ["some-9-znver5.json"]
+
+
+def test_results_of_another_machine_are_not_gone_on_with(asked, capsys, tmp_path):
+    other = dataclasses.replace(row(bench.Shape(8, 9, 10)), machine="another CPU").as_json()
+    (tmp_path / "b.json").write_text(json.dumps([other]))
+    assert main(["bench", "--shape", "8x9x10", "--resume", "--json", "b.json"]) == 2
+    assert "b.json was measured on another CPU, and this is" in capsys.readouterr().err
+    assert json.loads((tmp_path / "b.json").read_text()) == [other]
+    assert not asked
+
+
+def test_what_was_measured_of_operators_stays_in_the_file_and_is_shown(asked, capsys, tmp_path):
+    result = Result(
+        operator="attention",
+        case="2 heads",
+        asked="f32",
+        threads=1,
+        target="host",
+        streams=False,
+        rates={"tilewright": Rates((9.0, 9.0)), "limit": Rates((10.0, 10.0)), "torch": Rates((3.0, 3.0))},
+        versions={"tilewright": "0.1.0", "torch": "2"},
+        absent={},
+        error=1e-7,
+        compile_seconds=0.1,
+        scratch=1024,
+        date="2026-01-02T03:04:05+00:00",
+        machine="",
+    )
+    (tmp_path / "b.json").write_text(json.dumps([result.as_json()]))
+    assert main(["bench", "--shape", "8x9x10", "--resume", "--json", "b.json"]) == 0
+    assert [made["operator"] for made in json.loads((tmp_path / "b.json").read_text())] == ["attention", "matmul"]
+    assert asked["finished"] == 0
+    capsys.readouterr()
+    assert main(["bench", "b.json"]) == 0
+    out = capsys.readouterr().out
+    assert "| 2 heads | 9.0 | 9.0–9.0 | 90.0 | 3.0 | 3.00 |" in out
+    assert "8x9x10" in out
+    assert main(["bench", "b.json", "--compare", "b.json"]) == 0
+    assert "attention 2 heads, f32 host: 90.0 %" in capsys.readouterr().out
+
+
+def test_a_page_needs_products(asked, capsys, tmp_path):
+    (tmp_path / "b.json").write_text("[]")
+    assert main(["bench", "b.json", "--report", "page.md"]) == 2
+    assert "b.json has no products" in capsys.readouterr().err
+
+
 def test_resuming_needs_a_file(capsys, asked):
     assert main(["bench", "--shape", "8x8x8", "--resume"]) == 2
     assert "--resume without a file" in capsys.readouterr().err
@@ -217,35 +270,22 @@ def test_pictures_of_everything(asked, tmp_path):
     arguments = ["--packing", "both", "--plots", "made", "--report", "pages/page.md"]
     assert main(["bench", "--shape", "8x8x8", *arguments]) == 0
     assert {path.name for path in (tmp_path / "made").iterdir()} == {
-        *("gflops-f32-1t-hot.png", "gflops-f32-1t-hot-packed.png", "ratios-1t-hot.png", "roofline-f32-1t-hot.png")
+        *(f"{kind}-1t-hot{packed}.png" for kind in ("squares", "bars", "ratios") for packed in ("", "-packed")),
+        "roofline-f32-1t-hot.png",
     }
     assert "(../made/roofline-f32-1t-hot.png)" in (tmp_path / "pages" / "page.md").read_text()
 
 
-@needs_matplotlib
-def test_one_picture_of_several_tables_is_refused(capsys, asked):
-    assert main(["bench", "--shape", "8x8x8", "--packing", "both", "--plot", "b.png"]) == 2
-    assert "Draw all with --plots DIR" in capsys.readouterr().err
-
-
-@needs_matplotlib
-@pytest.mark.parametrize(("suffix", "starts"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
-def test_plot(asked, tmp_path, suffix, starts):
-    assert main(["bench", "--suite", "odd", "--plot", f"b{suffix}"]) == 0
-    assert (tmp_path / f"b{suffix}").read_bytes().startswith(starts)
-    assert [path.name for path in tmp_path.iterdir()] == [f"b{suffix}"]
-
-
 def test_absent_matplotlib_is_said_before_measuring(capsys, asked, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert main(["bench", "--shape", "8x8x8", "--plot", "b.png"]) == 2
+    assert main(["bench", "--shape", "8x8x8", "--plots", "made"]) == 2
     assert "pip install 'tilewright[bench]'" in capsys.readouterr().err
     assert not asked
 
 
-def test_plot_and_json_in_one_file_are_refused(capsys, asked):
-    assert main(["bench", "--shape", "8x8x8", "--plot", "b.png", "--json", "./b.png"]) == 2
-    assert "b.png is also --json" in capsys.readouterr().err
+def test_page_and_json_in_one_file_are_refused(capsys, asked):
+    assert main(["bench", "--shape", "8x8x8", "--report", "b.md", "--json", "./b.md"]) == 2
+    assert "b.md is also --json" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("bar", "status"), [("80", 0), ("80.5", 1)])

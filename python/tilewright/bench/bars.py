@@ -35,18 +35,19 @@ def bars(rows: Sequence[Row], path: Path, source: str = "") -> None:
         raise TilewrightError("no peer was measured", where="plot", expected="at least one peer")
     columns = min(len(panels), _PANELS)
     lines = -(-len(panels) // columns)
-    drawn = plot.figure(max(5.0, 3.1 * columns), 0.8 + lines * (0.6 + 0.215 * max(map(len, panels.values()))))
+    most = max(map(len, panels.values()))
+    drawn = plot.figure(max(5.0, 3.1 * columns), 0.8 + lines * (0.6 + 0.215 * most))
     least = min(_LEAST, *(ratio for every in panels.values() for ratio, _ in every))
     for index, (dtype, every) in enumerate(panels.items()):
-        _panel(drawn.add_subplot(lines, columns, index + 1), plot.type_name(dtype), sorted(every), least * 0.8)
+        _panel(drawn.add_subplot(lines, columns, index + 1), plot.type_name(dtype), sorted(every), least * 0.8, most)
     apart = " " if columns == _PANELS else "\n"
     drawn.suptitle(f"times the speed of the best other library;{apart}{plot.title(rows)}", fontsize=12)
     drawn.supxlabel(plot.where(rows), fontsize=9, color=plot.INK)
     plot.save(drawn, path, source)
 
 
-def _panel(axes: Axes, name: str, every: Sequence[tuple[float, str]], least: float) -> None:
-    """One type: the largest ratio on top."""
+def _panel(axes: Axes, name: str, every: Sequence[tuple[float, str]], least: float, most: int) -> None:
+    """One type, the largest ratio on top, with room for so many bars."""
     for place, (ratio, _) in enumerate(every):
         end = min(ratio, _MOST)
         axes.barh(place, end - 1, left=1, height=0.72, color=plot.BEHIND if ratio < LOSS else plot.AHEAD)
@@ -68,7 +69,7 @@ def _panel(axes: Axes, name: str, every: Sequence[tuple[float, str]], least: flo
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=9)
     axes.minorticks_off()
     axes.set_yticks(range(len(every)), [shape for _, shape in every], fontsize=8.5)
-    axes.set_ylim(-0.7, len(every) - 0.3)
+    axes.set_ylim(len(every) - most - 0.7, len(every) - 0.3)
     axes.tick_params(axis="y", length=0)
     axes.set_title(name, fontsize=11)
     axes.grid(axis="x", color=plot.GRID)

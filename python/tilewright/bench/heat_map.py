@@ -11,7 +11,7 @@ from tilewright.bench.rows import Row
 from tilewright.errors import TilewrightError
 
 _FAR = 2.0  # times as fast or as slow: the ends of the colors
-_TINTS = ("#f0945d", "#fbe3d3", "#ffffff", "#d5e8f3", "#7fb8d8")
+TINTS = ("#f0945d", "#fbe3d3", "#ffffff", "#d5e8f3", "#7fb8d8")
 """From losses to gains, through white at 1; all are light, so that dark text reads on each."""
 
 
@@ -33,8 +33,7 @@ def ratios(rows: Sequence[Row], path: Path, source: str = "") -> None:
     axes = drawn.add_subplot()
     values = np.array([[found.get((shape, dtype), np.nan) for dtype in types] for shape in shapes])
     far = np.log2(_FAR)
-    tints = LinearSegmentedColormap.from_list("losses to gains", _TINTS)
-    tints.set_bad("#eceff2")
+    tints = LinearSegmentedColormap.from_list("losses to gains", TINTS).with_extremes(bad="#eceff2")
     cells = axes.imshow(np.log2(np.clip(values, 1 / _FAR, _FAR)), cmap=tints, vmin=-far, vmax=far, aspect="auto")
     for line, column in zip(*np.nonzero(~np.isnan(values)), strict=True):
         axes.text(column, line, f"{values[line, column]:.2f}", ha="center", va="center", fontsize=9.5, color=plot.INK)

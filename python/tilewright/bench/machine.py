@@ -34,8 +34,8 @@ def slug(description: str) -> str:
     """A name for files of a machine, from its line: its processor and its target, such as "amd-epyc-znver4"."""
     processor, *others = description.split(", ")
     target = "".join(part.removeprefix("target") for part in others if part.startswith("target "))
-    words = re.sub(r"\([^)]*\)|CPU|Processor|@.*", " ", f"{processor} {target}")
-    return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
+    model = re.sub(r"\([^)]*\)|CPU|Processor|@.*", " ", processor)
+    return re.sub(r"[^a-z0-9]+", "-", f"{model} {target}".lower()).strip("-")
 
 
 @cache

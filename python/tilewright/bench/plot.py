@@ -37,9 +37,11 @@ def color(dtype: str, others: Sequence[str]) -> str:
 
 
 def type_name(dtype: str) -> str:
-    """What a picture calls a type: "u8×i8" for "u8,i8,i32"."""
-    a, *rest = dtype.split(",")
-    return f"{a}×{rest[0]}" if rest and rest[0] != a else dtype if len(set(rest)) > 1 else a
+    """What a picture calls a type: "u8×i8" for "u8,i8,i32", "bf16 to bf16" for "bf16,bf16,bf16"."""
+    if "," not in dtype:
+        return dtype
+    a, b, c = dtype.split(",")
+    return f"{a}×{b}" if a != b else f"{a} to {c}"
 
 
 def figure(width: float, height: float) -> Figure:

@@ -136,6 +136,24 @@ class Against:
     version: str
 
 
+class Loss(NamedTuple):
+    """A shape on which a peer was faster.
+
+    Attributes:
+        ratio: Our speed over its.
+        shape: The shape.
+        peer: The fastest of them.
+    """
+
+    ratio: float
+    shape: str
+    peer: str
+
+    def __str__(self) -> str:
+        """In words: "2048x8x2048 0.81 (xla)"."""
+        return f"{self.shape} {self.ratio:.2f} ({self.peer})"
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """A run in a few lines.
@@ -148,7 +166,7 @@ class Summary:
         against: One entry a peer.
         best: Against whichever peer is best on each shape; None without peers.
         absent: From the name of each peer that was left out of some shapes, or all, to why.
-        losses: The shapes on which the best peer was faster, the worst first, in words.
+        losses: The shapes on which the best peer was faster, the worst first.
     """
 
     shapes: int
@@ -158,7 +176,7 @@ class Summary:
     against: tuple[Against, ...]
     best: Against | None
     absent: Mapping[str, str]
-    losses: tuple[str, ...]
+    losses: tuple[Loss, ...]
 
     def text(self) -> str:
         """The summary as lines for people."""
@@ -172,7 +190,7 @@ class Summary:
                 + (f" ({each.version})" if each.version else "")
             )
         if self.best:
-            where = f" on {len(self.losses)}: {', '.join(self.losses)}" if self.losses else " on none"
+            where = f" on {len(self.losses)}: {', '.join(map(str, self.losses))}" if self.losses else " on none"
             lines.append(f"slower than the best peer{where}")
         for why in dict.fromkeys(self.absent.values()):
             names = [name for name, reason in self.absent.items() if reason == why]
@@ -205,10 +223,12 @@ def summary(rows: Sequence[Row]) -> Summary:
     )
 
 
-def losses(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The shapes on which the best peer was faster, the worst first: "2048x8x2048 0.81 (xla)"."""
-    found = [(ratio, str(row.shape), row.best_peer) for row in rows if (ratio := row.ratio_to_best or LOSS) < LOSS]
-    return tuple(f"{shape} {ratio:.2f} ({peer})" for ratio, shape, peer in sorted(found))
+def losses(rows: Sequence[Row]) -> tuple[Loss, ...]:
+    """The shapes on which the best peer was faster, the worst first."""
+    found = ((row.best_peer, row.ratio_to_best, row) for row in rows)
+    return tuple(
+        sorted(Loss(ratio, str(row.shape), peer) for peer, ratio, row in found if peer and ratio and ratio < LOSS)
+    )
 
 
 def _absent(rows: Sequence[Row]) -> dict[str, str]:
