@@ -4,7 +4,8 @@
 ``TILEWRIGHT_CACHE_DIR`` names the folder of compiled kernels; without it that is ``tilewright/kernels`` in
 ``XDG_CACHE_HOME`` or in ``~/.cache``. ``TILEWRIGHT_CACHE_LIMIT_MB`` bounds its size. ``TILEWRIGHT_NO_CACHE=1`` does without.
 ``TILEWRIGHT_COMPILE_TIMEOUT_S`` bounds the compilation of a schedule that came from a user. ``TILEWRIGHT_PEERS_DIR`` names the folder
-of the benchmark's peers; without it that is ``tilewright/peers`` beside the kernels' default folder.
+of the benchmark's peers; without it that is ``tilewright/peers`` beside the kernels' default folder. ``TILEWRIGHT_DUMP`` names a
+folder to which each compilation writes its stages and the IR after each pass; ``TILEWRIGHT_TIME_PASSES=1`` prints how long passes take.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class Knobs:
         no_cache: Whether the disk cache is left alone.
         compile_timeout_s: Most seconds that compiling a user's schedule may take.
         peers_dir: Folder of the benchmark's Python environments; None when there is no home folder to put it in.
+        dump_dir: Folder to which each compilation writes its stages and passes; None for nowhere.
+        time_passes: Whether each pipeline of passes prints how long they took.
     """
 
     cache_dir: Path | None
@@ -42,6 +45,8 @@ class Knobs:
     no_cache: bool = False
     compile_timeout_s: float = _COMPILE_TIMEOUT_S
     peers_dir: Path | None = None
+    dump_dir: Path | None = None
+    time_passes: bool = False
 
 
 def load(environ: Mapping[str, str] | None = None) -> Knobs:
@@ -51,7 +56,7 @@ def load(environ: Mapping[str, str] | None = None) -> Knobs:
         TilewrightError: A variable has a value that means nothing; the error names the variable.
     """
     environ = os.environ if environ is None else environ
-    named, peers = environ.get("TILEWRIGHT_CACHE_DIR"), environ.get("TILEWRIGHT_PEERS_DIR")
+    named, peers, dump = (environ.get(f"TILEWRIGHT_{name}") for name in ("CACHE_DIR", "PEERS_DIR", "DUMP"))
     return Knobs(
         cache_dir=_named_folder(named) if named else _default_folder(environ, "kernels"),
         cache_dir_named=bool(named),
@@ -59,6 +64,8 @@ def load(environ: Mapping[str, str] | None = None) -> Knobs:
         no_cache=_flag(environ, "TILEWRIGHT_NO_CACHE"),
         compile_timeout_s=_number(environ, "TILEWRIGHT_COMPILE_TIMEOUT_S", _COMPILE_TIMEOUT_S),
         peers_dir=_named_folder(peers) if peers else _default_folder(environ, "peers"),
+        dump_dir=_named_folder(dump) if dump else None,
+        time_passes=_flag(environ, "TILEWRIGHT_TIME_PASSES"),
     )
 
 

@@ -15,7 +15,8 @@ import pytest
 from strategies import STRATEGIES
 from tilewright import targets
 from tilewright.cli import main, output
-from tilewright.emit import STAGES, stages
+from tilewright.emit import stages
+from tilewright.emit.pipeline import CPU_TEXTS
 from tilewright.errors import LoweringError, TilewrightError
 from tilewright.schedules import make
 from tilewright.spec import MatmulSpec
@@ -43,7 +44,7 @@ def made(*arguments):
 def test_the_stages_are_those_of_the_pipe():
     spec, target = MatmulSpec(m=8, n=8, k=8), targets.get("x86-64-v3")
     built = stages.build(spec, target, make.make(spec, target), until="asm")
-    assert tuple(built.texts) == STAGES
+    assert tuple(built.texts) == CPU_TEXTS
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_the_suffix_says_the_format(capsys, place, suffix, starts):
     assert sorted(path.name for path in place.iterdir()) == [f"k{suffix}"]
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", CPU_TEXTS)
 @pytest.mark.parametrize("output_", [(), ("-o", "-")])
 def test_a_stage_is_printed(capsysbinary, stage, output_):
     made(*SHAPE, "--emit", stage, *output_)

@@ -12,7 +12,8 @@ from tilewright.cli import explain as explain_module
 from tilewright.cli import explain_diff, explain_folder, explain_nest, explain_page, main
 from tilewright.cli.explain_diff import ADDED, REMOVED, SAME, difference
 from tilewright.cli.problem import Problem, given
-from tilewright.emit import STAGES, hotloop
+from tilewright.emit import hotloop
+from tilewright.emit.pipeline import CPU_TEXTS
 from tilewright.errors import TargetError, TilewrightError
 
 SHAPE = ("--shape", "128x256x96")
@@ -154,7 +155,7 @@ def test_all_files_are_written(capsys, place):
     facts = json.loads((place / "out" / "explain.json").read_text())
     assert facts["parameters"].keys() == {"mr", "nr", "mc", "nc", "kc"}
     assert facts["hot_loop"]["stack_accesses"] == 0
-    assert facts["seconds"].keys() == set(STAGES)
+    assert facts["seconds"].keys() == set(CPU_TEXTS)
     marked = hotloop.hottest((place / "out" / "hot_loop.s").read_text())
     whole = hotloop.hottest((place / "out" / "kernel.s").read_text())
     assert marked is not None
@@ -305,7 +306,7 @@ def page_of(shape=(40, 48, 32), change=None):
 
 def test_the_page_has_every_stage_and_its_file():
     data = data_of(page_of())
-    assert [stage["name"] for stage in data["stages"]] == list(STAGES)
+    assert [stage["name"] for stage in data["stages"]] == list(CPU_TEXTS)
     assert data["stages"][2]["before"] == "Payload"
     assert data["stages"][2]["added"] > 10
     assert data["nest"]

@@ -32,7 +32,7 @@ def test_it_is_assembled_without_spills(case: dict[str, Any], target: Any) -> No
     text = kernel.asm["asm"]
     assert re.findall(r"\.vgpr_spill_count: +(\d+)", text) == ["0"]
     assert text.count("s_barrier") == 1
-    assert kernel._stages.binary.startswith(b"\x7fELF")
+    assert kernel._stages.object.startswith(b"\x7fELF")
 
 
 def test_the_multiply_adds() -> None:
@@ -46,7 +46,7 @@ def test_a_linker_makes_a_code_object(tmp_path: Path) -> None:
     linker = shutil.which("ld.lld-22") or shutil.which("ld.lld")
     if linker is None:
         pytest.skip("there is no ld.lld")
-    (tmp_path / "kernel.o").write_bytes(gpu.compile(tw.MatmulSpec(m=64, n=64, k=64), GFX942)._stages.binary)
+    (tmp_path / "kernel.o").write_bytes(gpu.compile(tw.MatmulSpec(m=64, n=64, k=64), GFX942)._stages.object)
     subprocess.run([linker, "-shared", tmp_path / "kernel.o", "-o", tmp_path / "kernel.hsaco"], check=True)
     assert b"matmul.kd" in (tmp_path / "kernel.hsaco").read_bytes()
 

@@ -59,7 +59,7 @@ def test_the_validator_takes_it(tmp_path: Path) -> None:
     for case in CASES:
         file = tmp_path / "shader.spv"
         for each in gpu.compile(tw.MatmulSpec(**case), VULKAN)._stages.passes:
-            file.write_bytes(each.binary)
+            file.write_bytes(each.object)
             subprocess.run([program, "--target-env", "vulkan1.1", file], check=True)
 
 

@@ -20,6 +20,7 @@ from tilewright.cli.bench import bench
 from tilewright.cli.compile import compile_
 from tilewright.cli.explain import explain
 from tilewright.cli.run import run
+from tilewright.cli.stages import stages
 from tilewright.cli.targets import targets
 from tilewright.errors import TilewrightError, WrongResultError
 
@@ -40,7 +41,7 @@ def command() -> None:
     """Compile matrix multiplications from MLIR, run and check them, and look at every stage."""
 
 
-for _verb in (run, compile_, bench, explain, targets):
+for _verb in (run, compile_, bench, explain, targets, stages):
     command.add_command(_verb)
 
 

@@ -13,7 +13,7 @@ import click
 
 from tilewright.cli import options
 from tilewright.cli.output import require_writable, write_together
-from tilewright.emit import GPU_STAGES, STAGES
+from tilewright.emit import pipeline
 from tilewright.errors import SpecError, TilewrightError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _FORMATS: Mapping[str, str] = MappingProxyType(
 )
 """What each suffix asks for: a stage, or a format made of the last one."""
 _BINARY = ("obj", "so", "cubin", "spv", "hsaco")
-_GPU_ONLY = (*GPU_STAGES, "cubin", "spv", "hsaco")
+_GPU_ONLY = (*(stage for stage in pipeline.WHAT if stage not in pipeline.FAMILIES["cpu"]), "cubin", "spv", "hsaco")
 
 
 @options.verb("compile", short_help="Compile a product to a file, or print any stage.")
@@ -56,9 +56,10 @@ _GPU_ONLY = (*GPU_STAGES, "cubin", "spv", "hsaco")
 @options.tf32
 @options.target
 @options.schedule
+@options.dumps
 @click.option(
     "--emit",
-    type=click.Choice([*STAGES, *GPU_STAGES, "obj"]),
+    type=click.Choice(list(pipeline.WHAT)),
     help="The stage to write, whatever the suffix; - prints it.",
 )
 @click.option("-o", "output", metavar="FILE", help=f"Where to write: {' '.join(_FORMATS)}, or - to print.")
@@ -172,7 +173,7 @@ def _make(problem: Problem | ModuleProblem | GpuProblem, wanted: str) -> bytes:
         raise SpecError(
             f"{wanted} of a kernel for {problem.target.name}",
             where="compile",
-            expected=f"one of {', '.join((*STAGES, 'obj', 'so', 'header'))}",
+            expected=f"one of {', '.join((*pipeline.FAMILIES['cpu'], 'so', 'header'))}",
         )
     if wanted == "header":
         return problem.header()

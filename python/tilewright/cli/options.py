@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -213,6 +214,40 @@ def require_for_shapes_only(*names: str) -> None:
     for option in context.command.params:
         if option.name in names and context.get_parameter_source(option.name) == ParameterSource.COMMANDLINE:
             raise click.UsageError(f"both FILE.mlir and {option.opts[0]} given; {option.opts[0]} is for a --shape")
+
+
+def dumps(function: Command) -> Command:
+    """``--dump-dir`` and ``--time-passes``: what the environment's variables of these names say, for one call."""
+    function = click.option(
+        "--time-passes",
+        is_flag=True,
+        expose_value=False,
+        callback=lambda context, _, given: _for_this_call(context, "TILEWRIGHT_TIME_PASSES", "1" if given else ""),
+        help="Print to standard error how long each pass took.",
+    )(function)
+    return click.option(
+        "--dump-dir",
+        metavar="DIR",
+        expose_value=False,
+        callback=lambda context, _, given: _for_this_call(context, "TILEWRIGHT_DUMP", given or ""),
+        help="Write each stage, and the IR after each pass, to a new folder in DIR.",
+    )(function)
+
+
+def _for_this_call(context: click.Context, name: str, value: str) -> None:
+    """Sets a variable of the environment, which child processes inherit, until the call of a verb ends."""
+    if not value:
+        return
+    before = os.environ.get(name)
+    os.environ[name] = value
+
+    def restore() -> None:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
+
+    context.call_on_close(restore)
 
 
 def target(function: Command) -> Command:

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Every stage of the compilation of attention."""
+"""The stages of attention's compilation for a CPU."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
 
 from tilewright.dims import Dim
-from tilewright.emit import code, llvmir
+from tilewright.emit import pipeline
+from tilewright.emit.machine_code import MachineCode, texts
 from tilewright.emit.modules import Built
 from tilewright.lowering import driver, module_entries, modules
 from tilewright.lowering.attention import function
@@ -40,52 +39,47 @@ def build(
         ScheduleError: A parameter is unknown or does not fit.
         LoweringError: A stage failed.
     """
-    built = Built()
-    made = plan(spec, target, parameters)
-    done = _timer(built, until)
-    context = ir.Context()
-    with context, ir.Location.unknown():
-        with done("payload") as is_last:
-            built.texts["payload"] = payload.text(spec)
-        if is_last:
-            return built
-        with done("bufferized") as is_last:
-            module, size = function.written_out(spec, made, target, threads)
-            driver.run_passes(module, _TIDY, "bufferized")
-            built.functions = (_signature(spec, made).with_workspace(size),)
-            built.texts["bufferized"] = f"{module}\n"
-        if is_last or until in ("schedule", "scheduled"):
-            return built
-        with done("llvm") as is_last:
-            modules.to_llvm(module, _BODY, target)
-            module = module_entries.join({_BODY: (built.functions[0], module)}, (), target, allocator)
-            built.texts["llvm"] = f"{module}\n"
-        if is_last:
-            return built
-        with done("llvmir") as is_last:
-            raw = llvmir.translated(module.operation)
-            built.texts["llvmir"] = code.optimize(raw, target)
-    if is_last:
-        return built
-    if until == "asm":
-        with done("asm"):
-            built.texts["asm"] = code.assembly(built.texts["llvmir"], target)
-        return built
-    with done("obj"):
-        built.object = code.object_file(built.texts["llvmir"], target)
-    return built
+    made = _Attention(spec, target, threads, plan(spec, target, parameters), allocator)
+    with ir.Context(), ir.Location.unknown():
+        pipeline.run(made, "cpu", until=until, record=made.built, title=f"{spec} {target.name}")
+    return made.built
 
 
-def _timer(built: Built, until: str) -> Callable[[str], AbstractContextManager[bool]]:
-    """A function of a stage's name that times it; what it gives is true for the last stage that is wanted."""
+class _Attention(MachineCode):
+    """Attention on its way, with a method for each stage.
 
-    @contextmanager
-    def timed(stage: str) -> Iterator[bool]:
-        start = time.perf_counter()
-        yield stage == until
-        built.seconds[stage] = time.perf_counter() - start
+    Attributes:
+        built: What its stages have made.
+    """
 
-    return timed
+    def __init__(
+        self, spec: AttentionSpec, target: Target, threads: int, sizes: AttentionPlan, allocator: tuple[str, str]
+    ) -> None:
+        self.built = Built()
+        super().__init__(target, self.built)
+        self._spec, self._target, self._threads = spec, target, threads
+        self._sizes, self._allocator = sizes, allocator
+
+    def payload(self) -> str:
+        return payload.text(self._spec)
+
+    def schedule(self) -> None:
+        """There is none."""
+
+    def scheduled(self) -> None:
+        """There is none."""
+
+    def bufferized(self) -> str:
+        self.module, size = function.written_out(self._spec, self._sizes, self._target, self._threads)
+        driver.run_passes(self.module, _TIDY, "bufferized")
+        self.built.functions = (_signature(self._spec, self._sizes).with_workspace(size),)
+        return texts([self.module])
+
+    def llvm(self) -> str:
+        modules.to_llvm(self.module, _BODY, self._target)
+        bodies = {_BODY: (self.built.functions[0], self.module)}
+        self.module = module_entries.join(bodies, (), self._target, self._allocator)
+        return texts([self.module])
 
 
 def _signature(spec: AttentionSpec, made: AttentionPlan) -> Signature:

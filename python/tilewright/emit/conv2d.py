@@ -45,7 +45,8 @@ class _Products(Builder):
         parameters: Mapping[str, int],
         allocator: tuple[str, str],
     ) -> None:
-        super().__init__(partial(_function, spec), target, threads, allocator, lambda _: None, lambda _: str(spec))
+        title, source = str(spec), partial(_function, spec)
+        super().__init__(source, target, threads, allocator, lambda _: None, lambda _: title, title=title)
         self._spec = spec
         self._parameters = parameters
 
@@ -53,7 +54,7 @@ class _Products(Builder):
         """How the product is scheduled."""
         return model.plan(self._spec, spec, self._target, self._parameters, self._threads)
 
-    def bufferized(self, product: ProductPart) -> None:
+    def changed(self, product: ProductPart) -> None:
         """Lets the product read its patches from the images."""
         if self._spec.is_pointwise:
             if self._spec.layout == "nhwc" and self._spec.groups == 1:
@@ -73,16 +74,17 @@ class _Products(Builder):
 class _Depthwise(_Products):
     """Runs them where there are no products: the function is written out when others are bufferised."""
 
-    def _payload(self) -> None:
-        super()._payload()
+    def payload(self) -> str:
+        text = super().payload()
         self._products.clear()
+        return text
 
-    def _bufferized(self) -> None:
+    def bufferized(self) -> str:
         (function,) = self._functions
         lanes = self._target.lanes(self._spec.product.acc_type)
         function.module = depthwise.written_out(self._spec, patches_of(self._spec), lanes, self._context)
         self._built.functions = (replace(function.signature, products=()),)
-        self._write_all("bufferized")
+        return self._text()
 
 
 def _function(spec: Conv2dSpec, context: ir.Context, specs: list[MatmulSpec]) -> list[FunctionPart]:

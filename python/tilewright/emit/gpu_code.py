@@ -51,7 +51,7 @@ def made(stages: GpuStages, wanted: str) -> bytes:
         return gpu.assemble(stages).cubin
     if wanted == "sass":
         return disassembly(gpu.assemble(stages).cubin).encode()
-    return shared.code_object(stages.binary) if wanted == "hsaco" else stages.binary
+    return shared.code_object(stages.object) if wanted == "hsaco" else stages.object
 
 
 def disassembly(cubin: bytes) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
+from tilewright.emit.pipeline import Record
 from tilewright.payload.row_pass import RowPass
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
@@ -17,18 +18,18 @@ _DERIVED = ("threads", "blocks")
 """What a launch takes of a strategy's sizes besides its fields."""
 
 
-@dataclass(slots=True)
-class GpuStages:
-    """The results of `build`.
+@dataclass(slots=True, kw_only=True)
+class GpuStages(Record):
+    """The results of `build`: a `Record`, whose object is PTX, SPIR-V, or, for AMD's, what a linker makes a code object of.
+
+    From the disk cache, it has the texts that running it takes.
 
     Attributes:
         spec: What is computed: a product, or a `RowPass` behind one.
         target: For which target.
         strategy: The strategy's name.
         sizes: Its sizes; from the cache, an object with the same attributes.
-        texts: The text of each stage, in order; from the cache, of those that running it takes.
         shared_bytes: Bytes of shared memory that a launch has to give each block.
-        binary: The code: PTX as bytes, SPIR-V, or, for AMD's, an object that a linker makes a code object of.
         boxes: How A, B and perhaps C are copied, where the kernel takes a tensor map of each, after its operands.
         row_multiple: Elements of which rows of operands that are read in pieces of 16 bytes have to be multiples.
         cached: Whether it is from the disk cache.
@@ -38,10 +39,8 @@ class GpuStages:
     spec: Any
     target: GpuTarget
     strategy: str
-    sizes: Any
-    texts: dict[str, str] = field(default_factory=dict)
+    sizes: Any = None
     shared_bytes: int = 0
-    binary: bytes = b""
     boxes: tuple[Any, ...] = ()
     row_multiple: int = 1
     cached: bool = False
@@ -83,7 +82,7 @@ def as_json(stages: GpuStages, texts: Collection[str]) -> dict[str, Any]:
         "shared_bytes": stages.shared_bytes,
         "row_multiple": stages.row_multiple,
         "texts": {name: text for name, text in stages.texts.items() if name in texts},
-        "rows": behind and as_json(behind, texts) | {"code": base64.b64encode(behind.binary).decode()},
+        "rows": behind and as_json(behind, texts) | {"code": base64.b64encode(behind.object).decode()},
     }
 
 
@@ -108,17 +107,17 @@ def _kernel(
     boxes = tuple(SimpleNamespace(**(each | {"shape": tuple(each["shape"])})) for each in header["boxes"])
     sizes, texts = SimpleNamespace(**header["sizes"]), dict(header["texts"])
     return GpuStages(
-        spec,
-        target,
-        header["schedule"],
-        sizes,
-        texts,
-        header["shared_bytes"],
-        binary,
-        boxes,
-        header["row_multiple"],
-        cached,
-        rows,
+        spec=spec,
+        target=target,
+        strategy=header["schedule"],
+        sizes=sizes,
+        texts=texts,
+        shared_bytes=header["shared_bytes"],
+        object=binary,
+        boxes=boxes,
+        row_multiple=header["row_multiple"],
+        cached=cached,
+        rows=rows,
     )
 
 

@@ -40,7 +40,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         # MLIR calls text without a file "-".
         named = {"file": plan.name} if str(getattr(e, "file", "")) == "-" else {}
         return child.error_as_json(e, **named)
-    return as_json(built, built.texts) | {"code": base64.b64encode(built.binary).decode()}
+    return as_json(built, built.texts) | {"code": base64.b64encode(built.object).decode()}
 
 
 if __name__ == "__main__":

@@ -61,9 +61,9 @@ def build(
     except child.EndedError as ended:
         raise ended.as_error(_reproducer(spec, schedule), "The schedule and how to run it are") from None
     return Stages(
-        spec,
-        target,
-        plan,
+        spec=spec,
+        target=target,
+        plan=plan,
         texts=answer["texts"],
         seconds=answer["seconds"],
         object=base64.b64decode(answer["object"]),

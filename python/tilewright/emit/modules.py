@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Every stage of the compilation of a user's module, from its text to one object for all of its functions."""
+"""The stages of a module's compilation for a CPU, from its text to one object for all of its functions."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from tilewright.emit import STAGES, code, llvmir
-from tilewright.errors import LoweringError
+from tilewright.emit import pipeline
+from tilewright.emit.machine_code import MachineCode, texts
 from tilewright.lowering import driver, module_entries, modules
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
@@ -24,25 +22,16 @@ from tilewright.schedules import make, nests
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-_SEPARATOR = "// -----\n"
-"""Between modules, as ``tilewright-opt --split-input-file`` takes them."""
-
 
 @dataclass(slots=True)
-class Built:
+class Built(pipeline.Record):
     """The results of `build`.
 
     Attributes:
         functions: What each of the module's functions takes and gives.
-        texts: The text of each stage reached, in order.
-        seconds: The time each stage took, in order.
-        object: The ELF object; empty when `build` stopped before.
     """
 
     functions: tuple[Signature, ...] = ()
-    texts: dict[str, str] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    object: bytes = b""
 
 
 @dataclass(slots=True)
@@ -105,7 +94,7 @@ def build(
     target: Target,
     *,
     threads: int = 1,
-    until: str = "obj",
+    until: str = pipeline.BINARY,
     plain: bool = False,
     allocator: tuple[str, str] = driver.RUNTIME_ALLOCATOR,
     started: Callable[[str], object] = lambda stage: None,
@@ -120,7 +109,7 @@ def build(
         filename: Its name, for errors.
         target: For which target.
         threads: Most threads that a product uses.
-        until: The last stage wanted: one of `STAGES`, or "obj".
+        until: The last stage wanted, of `pipeline.FAMILIES`.
         plain: Whether each op becomes loops over elements, by itself: to be compared with.
         allocator: Where entries get their workspace: `driver.RUNTIME_ALLOCATOR` or `driver.LIBC_ALLOCATOR`.
         started: Told the name of each stage as it starts.
@@ -130,11 +119,9 @@ def build(
         ScheduleError: A schedule does not fit.
         LoweringError: A later stage failed, or `until` is unknown.
     """
-    if until not in (*STAGES, "obj"):
-        raise LoweringError(f"unknown stage {until!r}", expected=f"one of {', '.join((*STAGES, 'obj'))}")
     source = partial(_read, text, filename, target, plain)
     name = partial(op_at, text=text)
-    return Builder(source, target, threads, allocator, started, name, plain=plain).run(until)
+    return Builder(source, target, threads, allocator, started, name, title=filename, plain=plain).run(until)
 
 
 def build_chain(
@@ -143,7 +130,7 @@ def build_chain(
     target: Target,
     *,
     threads: int = 1,
-    until: str = "obj",
+    until: str = pipeline.BINARY,
     allocator: tuple[str, str] = driver.RUNTIME_ALLOCATOR,
 ) -> Built:
     """As `build`, for a function `name` that computes a chain of products; see `payload.modules.chains`.
@@ -154,7 +141,8 @@ def build_chain(
         LoweringError: A later stage failed.
     """
     chain_check.check(stages)
-    return Builder(partial(_chain, stages, name), target, threads, allocator, lambda _: None, lambda _: name).run(until)
+    source = partial(_chain, stages, name)
+    return Builder(source, target, threads, allocator, lambda _: None, lambda _: name, title=name).run(until)
 
 
 def _read(
@@ -213,8 +201,8 @@ def _functions(module: ir.Module) -> list[func.FuncOp]:
     return [op for op in module.body if isinstance(op, func.FuncOp)]
 
 
-class Builder:
-    """Runs the stages, one method each."""
+class Builder(MachineCode):
+    """Functions and their products on their way, with a method for each stage."""
 
     def __init__(  # noqa: D107 - as `build`
         self,
@@ -225,8 +213,10 @@ class Builder:
         started: Callable[[str], object],
         name: Callable[[ir.Location], str],
         *,
+        title: str,
         plain: bool = False,
     ) -> None:
+        super().__init__(target, built := Built())
         self._source = source
         self._name = name
         self._target = target
@@ -234,35 +224,20 @@ class Builder:
         self._allocator = allocator
         self._started = started
         self._plain = plain
-        self._built = Built()
+        self._built = built
         self._functions: list[FunctionPart] = []
         self._products: list[ProductPart] = []
-        self._joined = ir.Module.create(ir.Location.unknown(context := ir.Context()))
-        self._context = context
+        self._context = ir.Context()
+        self._title = f"{title} {target.name}"
 
     def run(self, until: str) -> Built:
         """All stages up to the one that is wanted."""
-        stages = {name: getattr(self, f"_{name}") for name in (*STAGES, "obj") if (name, until) != ("asm", "obj")}
         with self._context, ir.Location.unknown():
-            for name, stage in stages.items():
-                with self._timed(name):
-                    stage()
-                if name == until:
-                    break
+            pipeline.run(self, "cpu", until=until, record=self._built, title=self._title, started=self._started)
         return self._built
 
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        self._started(name)
-        start = time.perf_counter()
-        yield
-        self._built.seconds[name] = time.perf_counter() - start
-
-    def _write(self, stage: str, *parts: ir.Module | None) -> None:
-        self._built.texts[stage] = _SEPARATOR.join(f"{part}\n" for part in parts if part is not None)
-
-    def _write_all(self, stage: str) -> None:
-        self._write(stage, *(each.module for each in (*self._functions, *self._kernels)))
+    def _text(self) -> str:
+        return texts(each.module for each in (*self._functions, *self._kernels))
 
     @property
     def _kernels(self) -> list[ProductPart]:
@@ -272,10 +247,10 @@ class Builder:
         """How a product is scheduled."""
         return make.make(spec, self._target, threads=self._threads)
 
-    def bufferized(self, product: ProductPart) -> None:
+    def changed(self, product: ProductPart) -> None:
         """Changes a product once it is bufferised, where there is something to change."""
 
-    def _payload(self) -> None:
+    def payload(self) -> str:
         """Splits each function into products and the rest, and joins chains of products where that pays."""
         specs: list[MatmulSpec] = []
         self._functions = self._source(self._context, specs)
@@ -287,22 +262,24 @@ class Builder:
             self._products.append(self._product(spec, self.plan(spec)))
         for each in self._functions:
             each.signature = chains.name_packed(_functions(each.module)[0], each.signature)
-        self._write_all("payload")
+        return self._text()
 
     def _product(self, spec: MatmulSpec, plan: make.Plan) -> ProductPart:
         module = matmul.build(spec, self._context)
         return ProductPart(spec, module, plan, cases=[self._product(*each) for each in plan.kernels])
 
-    def _schedule(self) -> None:
+    def schedule(self) -> str:
+        """The schedules of what is between products, and of the products."""
         for each in [] if self._plain else self._functions:
             each.nests, others = nests.nests(each.module.body.operations[0].operation, self._target)
             each.schedule = nests.schedule(each.nests, range(len(each.nests)))
             self._say_slow(each, others)
         for each in self._kernels:
             each.schedule = each.plan.module(each.spec, self._target, self._context)
-        self._write("schedule", *(each.schedule for each in (*self._functions, *self._kernels)))
+        return texts(each.schedule for each in (*self._functions, *self._kernels))
 
-    def _scheduled(self) -> None:
+    def scheduled(self) -> str:
+        """Each function and product once its schedule ran."""
         for each in self._functions:
             if each.schedule is not None:
                 ops = nests.numbers(each.module.body.operations[0].operation)
@@ -312,25 +289,27 @@ class Builder:
         for each in self._kernels:
             if each.schedule is not None:
                 driver.apply_schedule(each.module, each.schedule, each.spec, name=each.plan.name)
-        self._write_all("scheduled")
+        return self._text()
 
     def _say_slow(self, function: FunctionPart, ops: Sequence[ir.Operation]) -> None:
         """Notes the ops of which no vectors are made."""
         function.signature = function.signature.with_slow(self._name(op.location) for op in ops)
 
-    def _bufferized(self) -> None:
+    def bufferized(self) -> str:
+        """Memrefs for tensors."""
         for each in self._kernels:
             each.workspace, each.packed = driver.bufferize(each.module, each.spec, self._target, each.plan.threads)
-            self.bufferized(each)
+            self.changed(each)
         products = [each.lowered for each in self._products]
         formats = {number: each.packed.header for number, each in enumerate(products) if each.packed is not None}
         for each in self._functions:
             size = modules.bufferize(each.module, products)
             each.signature = each.signature.with_formats(formats).with_workspace(size)
         self._built.functions = tuple(each.signature for each in self._functions)
-        self._write_all("bufferized")
+        return self._text()
 
-    def _llvm(self) -> None:
+    def llvm(self) -> str:
+        """One module of all functions and products, with their C entries."""
         for each in self._kernels:
             driver.lower_body(each.module, each.spec, self._target, each.packed)
         bodies = {}
@@ -339,15 +318,5 @@ class Builder:
             modules.to_llvm(each.module, name, self._target)
             bodies[name] = each.signature, each.module
         products = [each.lowered for each in self._products]
-        self._joined = module_entries.join(bodies, products, self._target, self._allocator)
-        self._write("llvm", self._joined)
-
-    def _llvmir(self) -> None:
-        raw = llvmir.translated(self._joined.operation)
-        self._built.texts["llvmir"] = code.optimize(raw, self._target)
-
-    def _asm(self) -> None:
-        self._built.texts["asm"] = code.assembly(self._built.texts["llvmir"], self._target)
-
-    def _obj(self) -> None:
-        self._built.object = code.object_file(self._built.texts["llvmir"], self._target)
+        self.module = module_entries.join(bodies, products, self._target, self._allocator)
+        return texts([self.module])

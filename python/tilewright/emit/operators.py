@@ -8,8 +8,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tilewright.emit import STAGES
-from tilewright.errors import LoweringError
+from tilewright.emit import pipeline
 from tilewright.operator_specs import OperatorSpec
 from tilewright.targets.base import Target
 
@@ -31,7 +30,7 @@ def build(
     *,
     threads: int = 1,
     parameters: Mapping[str, int] | None = None,
-    until: str = "obj",
+    until: str = pipeline.BINARY,
     for_linking: bool = False,
 ) -> Built:
     """Compiles `spec` for `target`, which this machine need not be able to run.
@@ -41,7 +40,7 @@ def build(
         target: For which target.
         threads: Most threads that a call uses.
         parameters: Sizes of the schedule that override the model's, by name.
-        until: The last stage wanted: one of `STAGES`, or "obj".
+        until: The last stage wanted: of `pipeline.FAMILIES`.
         for_linking: Whether the object gets its scratch memory from the C library, and not from the runtime that loads it.
 
     Returns:
@@ -54,8 +53,7 @@ def build(
     """
     from tilewright.lowering import driver
 
-    if until not in (*STAGES, "obj"):
-        raise LoweringError(f"unknown stage {until!r}", expected=f"one of {', '.join((*STAGES, 'obj'))}")
+    pipeline.check(until)
     allocator = driver.LIBC_ALLOCATOR if for_linking else driver.RUNTIME_ALLOCATOR
     builder = import_module(f"tilewright.emit.{BUILDERS[spec.operator]}")
     return builder.build(

@@ -12,6 +12,7 @@ from tilewright.lowering import (
     culprit,
     entry,
     half_floats,
+    instrument,
     math_functions,
     narrow,
     narrow_stores,
@@ -208,7 +209,9 @@ def run_passes(module: ir.Module, pipeline: str, stage: str) -> None:
     """
     with collect(module.context) as collected:
         try:
-            PassManager.parse(" ".join(pipeline.split()), module.context).run(module.operation)
+            passes = PassManager.parse(" ".join(pipeline.split()), module.context)
+            instrument.prepare(passes, module.context, stage)
+            passes.run(module.operation)
         except (ValueError, RuntimeError, ir.MLIRError) as e:
             raise _lowering_error(collected, stage, e) from None
 

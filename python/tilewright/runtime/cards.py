@@ -301,13 +301,13 @@ def _kernel(core: Any, form: GpuStages, cubin: bytes | None) -> Any:  # noqa: AN
         except LoweringError as e:
             raise TargetError(e.what, where=f"a kernel for {form.target.name}") from e
         except TargetError:
-            return core.ObjectCode.from_ptx(form.binary).get_kernel(_ENTRY)
+            return core.ObjectCode.from_ptx(form.object).get_kernel(_ENTRY)
     try:
         return core.ObjectCode.from_cubin(cubin).get_kernel(_ENTRY)
     except Exception as e:
         if not _is_reported(e) or not getattr(form, "binary", b""):
             raise
-        return core.ObjectCode.from_ptx(form.binary).get_kernel(_ENTRY)
+        return core.ObjectCode.from_ptx(form.object).get_kernel(_ENTRY)
 
 
 def _assembled(form: GpuStages) -> bytes:

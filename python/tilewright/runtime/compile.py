@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright import _runtime, knobs, targets
 from tilewright.dtypes import from_numpy, to_numpy
-from tilewright.emit import STAGES
+from tilewright.emit.pipeline import CPU_TEXTS
 from tilewright.errors import LoweringError, OperandError, SpecError, TargetError, TilewrightError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
@@ -310,17 +310,17 @@ class _Texts(Mapping[str, str]):
 
     def __getitem__(self, stage: str) -> str:
         if stage not in self._texts:
-            if stage not in STAGES:
-                raise LoweringError(f"no stage {stage!r}", where="asm", expected=f"one of {', '.join(STAGES)}")
+            if stage not in CPU_TEXTS:
+                raise LoweringError(f"no stage {stage!r}", where="asm", expected=f"one of {', '.join(CPU_TEXTS)}")
             self._texts |= build(self._spec, self._target, self._plan, until=stage).texts
         # A product without arithmetic has no schedule.
         return self._texts.get(stage, "")
 
     def __iter__(self):  # noqa: ANN204 - Iterator[str], as in the base class
-        return iter(STAGES)
+        return iter(CPU_TEXTS)
 
     def __len__(self) -> int:
-        return len(STAGES)
+        return len(CPU_TEXTS)
 
 
 def matmul(a: np.ndarray, b: np.ndarray, *, threads: int = 1) -> np.ndarray:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from tilewright import _runtime, knobs, targets
-from tilewright.emit import STAGES, isolated_modules, versions
+from tilewright.emit import isolated_modules, versions
 from tilewright.emit.isolated_modules import Compiled
+from tilewright.emit.pipeline import CPU_TEXTS
 from tilewright.errors import SlowScheduleWarning, SpecError, TargetError
 from tilewright.payload import chain_check
 from tilewright.payload.signature import Signature
@@ -201,4 +202,4 @@ def _texts(make: Callable[..., Compiled], known: Mapping[str, str]) -> dict[str,
         # A module without products, and with nothing to vectorise, has no schedule.
         return make(until=stage).texts.get(stage, "")
 
-    return {stage: known[stage] if stage in known else partial(text, stage) for stage in STAGES}
+    return {stage: known[stage] if stage in known else partial(text, stage) for stage in CPU_TEXTS}

@@ -181,7 +181,7 @@ class GpuKernel:
             threads=self._stages.sizes.threads,
             seconds={},
             compile_seconds=self._seconds,
-            object_bytes=len(self._stages.binary),
+            object_bytes=len(self._stages.object),
             cached=self._stages.cached,
             version=VERSION,
             emulator="tilewright's emulator of NVVM" if target.device else "",
@@ -337,7 +337,7 @@ def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, A
 
 def _shader(stages: GpuStages) -> Shader:
     buffers = len(stages.spec.operands) + 2  # The result, and extents and strides.
-    return Shader(stages.binary, _ENTRY, buffers, doubles="Float64" in stages.texts["spirv"])
+    return Shader(stages.object, _ENTRY, buffers, doubles="Float64" in stages.texts["spirv"])
 
 
 _CARD = ("nvidia", "")

@@ -31,5 +31,5 @@ def cached(what: Compilation, spec: MatmulSpec, target: GpuTarget, build: Callab
     if found is not None:
         return from_json(found.header, spec, target, found.object, cached=True)
     stages = build()
-    cache_key.keep(store, what, stages.binary, {"spec": str(spec)} | as_json(stages, _TEXTS))
+    cache_key.keep(store, what, stages.object, {"spec": str(spec)} | as_json(stages, _TEXTS))
     return stages

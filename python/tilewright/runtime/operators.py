@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tilewright import _runtime, knobs, targets
-from tilewright.emit import STAGES, operators
+from tilewright.emit import operators
+from tilewright.emit.pipeline import CPU_TEXTS
 from tilewright.errors import ScheduleError, TargetError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature
@@ -107,4 +108,4 @@ def _texts(make: Callable[..., Built], known: Mapping[str, str]) -> dict[str, st
     def text(stage: str) -> str:
         return make(until=stage).texts.get(stage, "")
 
-    return {stage: known[stage] if stage in known else partial(text, stage) for stage in STAGES}
+    return {stage: known[stage] if stage in known else partial(text, stage) for stage in CPU_TEXTS}
