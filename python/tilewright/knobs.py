@@ -56,7 +56,8 @@ def load(environ: Mapping[str, str] | None = None) -> Knobs:
         TilewrightError: A variable has a value that means nothing; the error names the variable.
     """
     environ = os.environ if environ is None else environ
-    named, peers, dump = (environ.get(f"TILEWRIGHT_{name}") for name in ("CACHE_DIR", "PEERS_DIR", "DUMP"))
+    named, peers = environ.get("TILEWRIGHT_CACHE_DIR"), environ.get("TILEWRIGHT_PEERS_DIR")
+    dump = environ.get("TILEWRIGHT_DUMP")
     return Knobs(
         cache_dir=_named_folder(named) if named else _default_folder(environ, "kernels"),
         cache_dir_named=bool(named),
