@@ -159,6 +159,7 @@ def _run_script(payload: ir.Module, schedule: ir.Module, name: str) -> None:
             raise _error_at(refused.op, refused.what, name, refused.remedy)
         guarded = sizes.guarded(schedule.operation)
         main = culprit.main_sequence(guarded.module)
+        assert main is not None, "a copy has what it is a copy of"
         succeeded = _tilewright.apply_named_sequence(payload.operation, main, guarded.module)
     if collected.race is not None:
         remedy = "Tile the reduction with tile_using_for, or with tile_reduction_using_forall"
