@@ -101,6 +101,10 @@ class Epilogue:
         """The name."""
         return self.name
 
+    def __repr__(self) -> str:
+        """The name: the program would be longer than a screen."""
+        return f"<tilewright.Epilogue {self.name}>"
+
 
 @dataclass(frozen=True, slots=True)
 class TypedStep:

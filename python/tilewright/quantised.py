@@ -47,6 +47,12 @@ class Quantized:
     axis: int
     group: int
 
+    def __repr__(self) -> str:
+        """Shape, type and groups, and none of the elements."""
+        points = "" if self.zero_points is None else " and zero points"
+        of = f"of {self.group} along axis {self.axis}" if self.group else f"of all of axis {self.axis}"
+        return f"<tilewright.Quantized {'x'.join(map(str, self.shape))} {self.type}, scales{points} for groups {of}>"
+
     @property
     def operands(self) -> tuple[NDArray[Any], ...]:
         """What a call takes for B and for the operands of its prologue, in order."""

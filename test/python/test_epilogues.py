@@ -57,9 +57,8 @@ def test_a_function_is_what_it_computes():
     first, second = spec_of(lambda c, s: c * s + factor), spec_of(lambda c, s: c * s + 0.5)
     assert first == second
     assert hash(first) == hash(second)
-    assert repr(first) == repr(second)
     assert first != spec_of(lambda c, s: c * s + 0.25)
-    assert repr(first) != repr(spec_of(lambda c, s: c * s - 0.5))
+    assert first != spec_of(lambda c, s: c * s - 0.5)
     assert pickle.loads(pickle.dumps(first)) == first
 
 

@@ -124,6 +124,10 @@ class Signature:
         returned = ", ".join(str(each).split(": ", 1)[1] for each in self.results)
         return f"{self.name}({given}){f' -> {returned}' if returned else ''}"
 
+    def __repr__(self) -> str:
+        """As a function."""
+        return f"<tilewright.Signature {self}>"
+
 
 def _extent(given: Any) -> int | Dim:  # noqa: ANN401 - as JSON has it
     """An extent, of which `Signature.as_json` made `given`."""

@@ -14,7 +14,7 @@ from tilewright.errors import OperandError, TargetError
 from tilewright.runtime import gpu_call, gpu_forms, gpu_passes
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
-from tilewright.runtime.kernel import Metadata
+from tilewright.runtime.kernel import Metadata, StageTexts, origin
 from tilewright.runtime.vulkan import Shader
 from tilewright.schedules import make
 from tilewright.schedules.plan import Schedule
@@ -165,8 +165,12 @@ class GpuKernel:
     def asm(self) -> Mapping[str, str]:
         """The text of every stage by name, from the payload to PTX; a kernel from the disk cache is compiled for it."""
         if self._texts is None:
-            self._texts = (self._build(True, True) if self._stages.cached else self._stages).texts
-        return dict(self._texts)
+            self._texts = StageTexts((self._build(True, True) if self._stages.cached else self._stages).texts)
+        return self._texts
+
+    def __repr__(self) -> str:
+        """What it computes, for which target and by which schedule."""
+        return f"<tilewright.GpuKernel {self.spec} {origin(self.metadata)}>"
 
     @property
     def metadata(self) -> Metadata:

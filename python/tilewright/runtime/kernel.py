@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import reprlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -64,6 +65,14 @@ class Metadata:
         """Freezes copies of the mappings."""
         for name in ("parameters", "seconds"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    def __repr__(self) -> str:
+        """The fields by name, long ones cut short."""
+        short = reprlib.Repr()
+        short.maxstring, short.maxdict, short.maxtuple = 60, 8, 3
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain = {name: dict(each) if isinstance(each, Mapping) else each for name, each in values.items()}
+        return f"Metadata({', '.join(f'{name}={short.repr(each)}' for name, each in plain.items())})"
 
 
 @dataclass(frozen=True, slots=True)

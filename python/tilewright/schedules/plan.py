@@ -144,6 +144,12 @@ class Plan:
         wanted = self.kernels[kernel]
         return [(at, case.tests) for at, case in enumerate(self.cases) if (case.spec, case.plan) == wanted]
 
+    def __repr__(self) -> str:
+        """The name, the sizes and how many cases there are."""
+        sizes = "".join(f" {name}={size}" for name, size in self.sizes.items())
+        cases = f", {len(self.cases)} cases" if self.cases else ""
+        return f"<tilewright.Plan {self.name}{sizes}{cases}>"
+
     @property
     def kernels(self) -> list[tuple[MatmulSpec, Plan]]:
         """What is compiled, each with its plan: the cases, those that are computed alike once."""

@@ -62,6 +62,13 @@ class Availability:
         """Whether this machine runs the target's code."""
         return not self.missing
 
+    def __repr__(self) -> str:
+        """The name, and what this machine lacks for it."""
+        if self.runs:
+            return f"<{self.target.name}: runs here>"
+        more = f" and {len(self.missing) - 1} more" if len(self.missing) > 1 else ""
+        return f"<{self.target.name}: lacks {self.missing[0]}{more}>"
+
 
 def _survey() -> tuple[Availability, ...]:
     """The host, when it has a row, and every row, each with what this machine lacks for it."""

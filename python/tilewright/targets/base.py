@@ -201,6 +201,12 @@ class Target:
                     remedy="`llc -mattr=help` lists them",
                 )
 
+    def __repr__(self) -> str:
+        """The name, the architecture and its vectors: the features alone would fill a screen."""
+        of = f" ({self.base})" if self.base else ""
+        vectors = f"{self.vector_registers} vectors of {self.vector_bits} bits"
+        return f"<tilewright.Target {self.name}{of}: {self.architecture}, {vectors}>"
+
     @property
     def feature_string(self) -> str:
         """The features as LLVM's ``target-features`` attribute wants them: "+avx2,+fma,…", sorted."""

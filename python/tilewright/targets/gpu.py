@@ -67,6 +67,10 @@ class GpuTarget:
                 f"device {self.device!r}", where=where, expected=f"{EMULATED!r}, or nothing for the card itself"
             )
 
+    def __repr__(self) -> str:
+        """The name, and on what kernels run."""
+        return f"<tilewright.GpuTarget {self.name}{f', {self.device}' if self.device else ''}>"
+
     @property
     def feature_string(self) -> str:
         """The features as LLVM wants them: "+ptx80"."""
