@@ -7,9 +7,11 @@ The names below are imported when they are first used, so that ``import tilewrig
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # Of `typing`, whose import would take longer than all else here.
 if TYPE_CHECKING:
+    from typing import Any
+
     from tilewright import math
     from tilewright.dims import Dim
     from tilewright.entries import Epilogue

@@ -13,7 +13,9 @@ def new_process(program: str, *options: str) -> subprocess.CompletedProcess[str]
     """What becomes of `program` in a Python of its own, with tilewright found as it is here."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, *options, "-c", textwrap.dedent(program)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    run = subprocess.run(command, env=environment, capture_output=True, check=False)
+    printed = (each.decode(errors="replace") for each in (run.stdout, run.stderr))
+    return subprocess.CompletedProcess(command, run.returncode, *printed)
 
 
 def in_new_process(program: str, *options: str) -> str:

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 import click
 
-from tilewright.cli import options
+from tilewright.cli import options, streams
 from tilewright.cli.bench import bench
 from tilewright.cli.compile import compile_
 from tilewright.cli.explain import explain
@@ -51,11 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: Without the program's name; None: those of the process.
     """
-    _open_closed_streams()
+    streams.prepare()
     status = _guarded(lambda: _invoke(sys.argv[1:] if arguments is None else list(arguments)))
     flushed = _guarded(sys.stdout.flush)
     if flushed != OK:
-        _discard_stdout()
+        streams.discard_stdout()
     return status or flushed
 
 
@@ -127,16 +127,3 @@ def _warn(message: Warning | str, *_: object) -> None:
     """Writes the line of a warning."""
     with suppress(OSError):
         sys.stderr.write(f"{_PROGRAM}: warning: {message}\n")
-
-
-def _open_closed_streams() -> None:
-    """Gives the process somewhere to write when it was started with an output closed, for which Python has None."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
-
-
-def _discard_stdout() -> None:
-    """Points standard output at nothing, so that the interpreter does not fail on it once more when it ends."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

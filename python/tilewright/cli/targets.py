@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
@@ -18,6 +19,8 @@ _GPUS = {
     "amd": "run by the emulator, --device emulated",
 }
 """By family of GPUs, what becomes of their kernels here."""
+_NARROW = 72
+"""Columns of a terminal that are too few for tables of three columns and more."""
 
 
 @options.verb(short_help="List the targets, and what this machine can run.")
@@ -47,22 +50,14 @@ def _print_types(*, as_json: bool) -> None:
         found = [{"target": target.name, **asdict(each), "native": each.native} for target, row in rows for each in row]
         click.echo(json.dumps(found, indent=2))
         return
-    from rich import box
-    from rich.table import Table
-
-    from tilewright.cli.output import console
-
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    table.add_column("target", no_wrap=True)
-    table.add_column("A × B", ratio=3)
-    table.add_column("how they are multiplied", ratio=2)
+    shown = []
     for target, row in rows:
         alike: dict[str, list[str]] = {}
         for each in row:
             alike.setdefault(str(each), []).append("×".join(dict.fromkeys(each.types)))
         for number, (how, types) in enumerate(alike.items()):
-            table.add_row("" if number else target.name, ", ".join(types), how)
-    console().print(table)
+            shown.append(("" if number else target.name, ", ".join(types), how))
+    _print_rows(("target", "A × B", "how they are multiplied"), shown)
 
 
 def _object(each: Availability) -> dict[str, object]:
@@ -85,39 +80,49 @@ def _object(each: Availability) -> dict[str, object]:
 
 def _print_table(known: tuple[Availability, ...]) -> None:
     """The table for people; features that a row shares with the one before it are not repeated."""
-    from rich import box
-    from rich.table import Table
-
     from tilewright.cli.output import console
 
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    table.add_column("target", no_wrap=True)
-    table.add_column("triple", no_wrap=True)
-    table.add_column("vectors", no_wrap=True)
-    table.add_column("this machine", ratio=2)
-    table.add_column("features", ratio=5)
+    shown = []
     before: frozenset[str] = frozenset()
     rows = [each for each in known if each.target.name != "host"]
     for each in rows:
         target = each.target
         new = sorted(target.features - before)
         more = before < target.features and before
-        table.add_row(
-            target.name,
-            target.triple,
-            f"{target.vector_registers} × {target.vector_bits} bit{_lengths(target)}",
-            "runs it" if each.runs else f"cannot: lacks {', '.join(each.missing)}",
-            ("those above, " if more else "") + ", ".join(new),
-            style=None if each.runs else "dim",
+        shown.append(
+            (
+                target.name,
+                f"{target.vector_registers} × {target.vector_bits} bit{_lengths(target)}",
+                "runs it" if each.runs else f"cannot: lacks {', '.join(each.missing)}",
+                ("those above, " if more else "") + ", ".join(new),
+            )
         )
         before = target.features
+    _print_rows(("target", "vectors", "this machine", "features"), shown)
     out = console()
-    out.print(table)
     cards = ", ".join(f"{card.name} ({_GPUS[card.family]})" for card in GPUS)
     out.print(f"GPUs are {cards}", soft_wrap=True)
     for each in known:
         if each.target.name == "host":
             out.print(_host_line(each), soft_wrap=True)
+
+
+def _print_rows(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table, nothing of which is cut off: on a narrow terminal, cells behind the first stand below one another."""
+    from rich import box
+    from rich.table import Table
+
+    from tilewright.cli.output import console
+
+    out = console()
+    if out.width < _NARROW:
+        headers, rows = (headers[0], ", ".join(headers[1:])), [(name, "\n".join(cells)) for name, *cells in rows]
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for number, header in enumerate(headers):
+        table.add_column(header, no_wrap=not number, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
 
 
 def _lengths(target: Target) -> str:

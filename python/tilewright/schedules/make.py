@@ -96,7 +96,7 @@ def own(schedule: Schedule) -> Plan:
 
 def _from_file(path: Path) -> Plan:
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
         reason = e.strerror if isinstance(e, OSError) else "not UTF-8 text"
         raise ScheduleError(f"cannot read the schedule: {reason}", where=str(path), expected="a text file") from None

@@ -64,10 +64,9 @@ class Availability:
 
     def __repr__(self) -> str:
         """The name, and what this machine lacks for it."""
-        if self.runs:
-            return f"<{self.target.name}: runs here>"
-        more = f" and {len(self.missing) - 1} more" if len(self.missing) > 1 else ""
-        return f"<{self.target.name}: lacks {self.missing[0]}{more}>"
+        first, more = self.missing[:1], len(self.missing) - 1
+        lacks = f"lacks {first[0]}{f' and {more} more' if more else ''}" if first else "runs here"
+        return f"<{self.target.name}: {lacks}>"
 
 
 def _survey() -> tuple[Availability, ...]:
