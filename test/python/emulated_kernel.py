@@ -8,7 +8,7 @@ from unittest import mock
 
 import tilewright as tw
 from tilewright.runtime import compile as compiler
-from tilewright.runtime.emulated_call import Emulator
+from tilewright.runtime.emulator import Emulator
 
 
 def compiled(spec: tw.MatmulSpec, target: tw.Target, emulator: Emulator | None, **options: Any) -> tw.Kernel:

@@ -15,7 +15,7 @@ import emulated_amx as amx
 import emulated_kernel
 import tilewright as tw
 from tilewright.runtime import emulators
-from tilewright.runtime.emulated_call import Emulator
+from tilewright.runtime.emulator import Emulator
 
 X86 = {"x86-64": "qemu64", "x86-64-v2": "Nehalem", "x86-64-v3": "Haswell"}
 """Levels of x86-64, and what QEMU calls a processor of that level and no more. QEMU 7.2 knows no AVX-512."""

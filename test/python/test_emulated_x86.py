@@ -16,7 +16,7 @@ import tilewright as tw
 from tilewright.dtypes import to_numpy
 from tilewright.errors import TilewrightError
 from tilewright.payload.reference import within_bound
-from tilewright.runtime.emulated_call import Emulator
+from tilewright.runtime.emulator import Emulator
 
 QEMU = shutil.which("qemu-x86_64") or shutil.which("qemu-x86_64-static")
 pytestmark = pytest.mark.skipif(QEMU is None or os.uname().sysname != "Linux", reason="qemu-x86_64 is not installed")

@@ -16,7 +16,8 @@ from tilewright.emit import code, stages
 from tilewright.errors import ScheduleError, TargetError
 from tilewright.payload.reference import within_bound
 from tilewright.runtime import emulators
-from tilewright.runtime.emulated_call import Emulator, Operand, Program
+from tilewright.runtime.emulated_call import Operand, Program
+from tilewright.runtime.emulator import Emulator
 from tilewright.schedules import make, select
 from tilewright.targets import outer_products
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from tilewright.emit.modules import Builder, Built, FunctionPart, ProductPart
 from tilewright.lowering import depthwise, driver, in_place, patches
-from tilewright.lowering.patches import Patches
+from tilewright.lowering.patch_layout import Patches
 from tilewright.mlir import ir
 from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.payload import conv2d

@@ -12,7 +12,7 @@ from math import prod
 
 from tilewright.lowering import driver, numbers, short_runs
 from tilewright.lowering.numbers import Number
-from tilewright.lowering.patches import Patches
+from tilewright.lowering.patch_layout import Patches
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, linalg, memref, scf, vector
 from tilewright.mlir.dialects.transform import structured

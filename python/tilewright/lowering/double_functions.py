@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from math import factorial, inf, nan
 from types import MappingProxyType
 
+from tilewright.lowering.float_arithmetic import Numbers
 from tilewright.lowering.half_floats import element_of, operations
-from tilewright.lowering.math_functions import Numbers
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, math
 from tilewright.spec import MatmulSpec

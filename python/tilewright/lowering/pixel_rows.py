@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tilewright.lowering import numbers
 from tilewright.lowering.numbers import Number
+from tilewright.lowering.patch_layout import Patches
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
-
-if TYPE_CHECKING:
-    from tilewright.lowering.patches import Patches
 
 _MOST_LOADS = 4
 """Loads up to which they are taken for faster than a gather of sixteen elements."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
 from tilewright.lowering import numbers, uses
 from tilewright.lowering.numbers import Number
+from tilewright.lowering.patch_layout import Patches, Read
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, scf
-
-if TYPE_CHECKING:
-    from tilewright.lowering.patches import Patches, Read
 
 _MOST_STEPS = 16
 """A loop of so many steps at most is unrolled, so that it is known which elements of a patch each vector has."""
@@ -58,8 +55,6 @@ def _steps(loop: ir.Operation) -> range:
 
 def _copied(loop: ir.Operation, reads: Sequence[Read], step: int) -> list[Read]:
     """Copies the body of `loop` for one of its steps before it, and returns the copies of `reads`."""
-    from tilewright.lowering.patches import Read
-
     body = loop.regions[0].blocks[0]
     with ir.InsertionPoint(loop), loop.location:
         values: dict[ir.Value, ir.Value] = {body.arguments[0]: numbers.scalar(step)}

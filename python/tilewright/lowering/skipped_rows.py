@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
 from tilewright.lowering import numbers
 from tilewright.lowering.numbers import Number
+from tilewright.lowering.patch_layout import Patches
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func
-
-if TYPE_CHECKING:
-    from tilewright.lowering.patches import Patches
 
 _VALUES = ("arith.", "vector.", "math.")
 """Ops between the sums and where they are written."""

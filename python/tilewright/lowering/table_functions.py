@@ -18,7 +18,7 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, math, vector
 
 if TYPE_CHECKING:
-    from tilewright.lowering.math_functions import Numbers
+    from tilewright.lowering.float_arithmetic import Numbers
 
 LANES = 16
 _LOOK_UP = "llvm.x86.avx512.permvar.sf.512"

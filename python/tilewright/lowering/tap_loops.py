@@ -5,15 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd
-from typing import TYPE_CHECKING
 
 from tilewright.lowering import numbers, uses
 from tilewright.lowering.numbers import Number
+from tilewright.lowering.patch_layout import Patches, Read
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, scf
-
-if TYPE_CHECKING:
-    from tilewright.lowering.patches import Patches, Read
 
 
 def split(reads: Sequence[Read], flat: ir.Value, patches: Patches) -> list[Read]:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -20,10 +20,34 @@ from tilewright.runtime.gpu_call import Array
 from tilewright.spec import MatmulSpec
 
 if TYPE_CHECKING:
-    from tilewright.runtime.gpu import GpuKernel
+    from tilewright.emit.gpu_stages import GpuStages
+    from tilewright.targets.gpu import GpuTarget
 
 
-def call(kernel: GpuKernel, operands: Sequence[object], out: object, stream: object) -> Any:  # noqa: ANN401 - `out`, or as the operands
+class CardKernel(Protocol):
+    """What a call on a card needs of a kernel."""
+
+    @property
+    def spec(self) -> MatmulSpec:
+        """What is computed."""
+        ...
+
+    @property
+    def target(self) -> GpuTarget:
+        """For which target."""
+        ...
+
+    @property
+    def row_multiple(self) -> int:
+        """Elements of which rows that are read in pieces of 16 bytes have to be multiples."""
+        ...
+
+    def code(self, aligned: bool, make: Callable[[GpuStages], Any], *, boxed: bool = True) -> tuple[GpuStages, Any]:
+        """A form, and what `make` makes of it to run it, which is kept."""
+        ...
+
+
+def call(kernel: CardKernel, operands: Sequence[object], out: object, stream: object) -> Any:  # noqa: ANN401 - `out`, or as the operands
     """Runs a kernel on the card where its operands are, or, of numpy arrays, on the first one, with copies there and back.
 
     Args:
@@ -83,7 +107,7 @@ def _stream_of(operands: Sequence[object], card: Card) -> int:
     return 0 if found is None else int(found[0].stream(found[1], card.number))
 
 
-def _in_place(kernel: GpuKernel, card: Card, operands: Sequence[object], out: object, stream: int) -> object:
+def _in_place(kernel: CardKernel, card: Card, operands: Sequence[object], out: object, stream: int) -> object:
     """A call with arrays in the card's memory."""
     spec = kernel.spec
     arrays: list[Array] = [view(each, named.name, stream) for each, named in zip(operands, spec.operands, strict=True)]
@@ -126,7 +150,7 @@ def _empty(like: object, called: MatmulSpec, card: Card) -> object:
     raise OperandError(what, operand="out", expected="an array for the result", remedy="Give it: out=")
 
 
-def _launch(kernel: GpuKernel, card: Card, called: MatmulSpec, arrays: Sequence[Array], stream: int) -> None:
+def _launch(kernel: CardKernel, card: Card, called: MatmulSpec, arrays: Sequence[Array], stream: int) -> None:
     """Launches what a call takes; what one kernel leaves to the next is in memory of the stream's own."""
     _, driver = cards.packages(kernel.target.name)
     boxed = called.has_rows or gpu_call.is_aligned(arrays[-1])
@@ -152,7 +176,7 @@ def _launch(kernel: GpuKernel, card: Card, called: MatmulSpec, arrays: Sequence[
             driver.cuMemFreeAsync(place, stream)
 
 
-def _on_copies(kernel: GpuKernel, card: Card, operands: Sequence[Any], out: Any, stream: int) -> np.ndarray[Any, Any]:  # noqa: ANN401 - numpy arrays
+def _on_copies(kernel: CardKernel, card: Card, operands: Sequence[Any], out: Any, stream: int) -> np.ndarray[Any, Any]:  # noqa: ANN401 - numpy arrays
     """A call with numpy arrays: copies of them, with rows at multiples of 16 bytes, in the card's memory."""
     _, driver = cards.packages(kernel.target.name)
     called = _checked(kernel.spec, operands)

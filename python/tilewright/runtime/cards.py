@@ -305,7 +305,7 @@ def _kernel(core: Any, form: GpuStages, cubin: bytes | None) -> Any:  # noqa: AN
     try:
         return core.ObjectCode.from_cubin(cubin).get_kernel(_ENTRY)
     except Exception as e:
-        if not _is_reported(e) or not getattr(form, "binary", b""):
+        if not _is_reported(e) or not form.object:
             raise
         return core.ObjectCode.from_ptx(form.object).get_kernel(_ENTRY)
 

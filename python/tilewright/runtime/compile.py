@@ -32,7 +32,7 @@ from tilewright.version import VERSION
 
 if TYPE_CHECKING:
     from tilewright.emit.stages import Stages
-    from tilewright.runtime.emulated_call import Emulator
+    from tilewright.runtime.emulator import Emulator
     from tilewright.runtime.operator_kernel import OperatorKernel
 
 

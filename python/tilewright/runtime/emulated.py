@@ -22,7 +22,8 @@ from tilewright.emit import code
 from tilewright.errors import TilewrightError
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.payload.packing import PackedFormat
-from tilewright.runtime.emulated_call import Argument, Emulator, Operand, Program, Tensor
+from tilewright.runtime.emulated_call import Argument, Operand, Program, Tensor
+from tilewright.runtime.emulator import Emulator
 from tilewright.runtime.kernel import Kernel, Metadata, tensors
 from tilewright.runtime.packed_b import PackedB, Packing
 from tilewright.spec import MatmulSpec

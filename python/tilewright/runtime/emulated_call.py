@@ -16,28 +16,8 @@ import numpy as np
 from tilewright.errors import TilewrightError
 from tilewright.runtime import emulated_count, emulated_program
 from tilewright.runtime.emulated_program import PAGE
+from tilewright.runtime.emulator import Emulator
 from tilewright.targets.base import Target
-
-
-@dataclass(frozen=True, slots=True)
-class Emulator:
-    """A program that runs code of another architecture.
-
-    Attributes:
-        path: Where it is.
-        options: Its options, before the program that it runs.
-        exact: Whether masked loads and stores leave alone what the mask leaves out. QEMU 7.2 reads all that AVX2's do,
-            so that pages beside an operand must stay accessible.
-    """
-
-    path: str
-    options: tuple[str, ...]
-    exact: bool = True
-
-    @property
-    def name(self) -> str:
-        """Its file's name."""
-        return os.path.basename(self.path)
 
 
 @dataclass(frozen=True, slots=True)

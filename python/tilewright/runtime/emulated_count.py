@@ -9,12 +9,9 @@ import subprocess
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tilewright.errors import TargetError, TilewrightError
-
-if TYPE_CHECKING:
-    from tilewright.runtime.emulated_call import Emulator
+from tilewright.runtime.emulator import Emulator
 
 _PLUGINS = Path(__file__).resolve().parents[1] / "bin"
 _VERSION = re.compile(r"version (\d+)\.")

@@ -16,7 +16,8 @@ from tilewright.payload.abi import PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Parameter, Signature
 from tilewright.runtime.emulated import INT, POINTER, Stubs
-from tilewright.runtime.emulated_call import Emulator, Operand, Program, Tensor
+from tilewright.runtime.emulated_call import Operand, Program, Tensor
+from tilewright.runtime.emulator import Emulator
 from tilewright.runtime.kernel import Metadata
 from tilewright.runtime.module import entries
 from tilewright.runtime.operator_kernel import OperatorKernel

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from tilewright import targets
 from tilewright.errors import TargetError
-from tilewright.runtime.emulated_call import Emulator
+from tilewright.runtime.emulator import Emulator
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target, check_vector_length
 

@@ -19,8 +19,8 @@ from tilewright import knobs
 from tilewright.emit import child
 from tilewright.errors import OperandError, SpecError, TargetError, TilewrightError, UnverifiedWarning, WrongResultError
 from tilewright.payload.packing import PackedFormat
-from tilewright.runtime.emulated_call import Emulator
 from tilewright.runtime.emulated_gpu import EmulationError
+from tilewright.runtime.emulator import Emulator
 from tilewright.runtime.kernel import Kernel, Metadata
 from tilewright.runtime.trial import Difference, Trial, calls
 from tilewright.spec import MatmulSpec

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Which element of the images each element of an im2col matrix is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.lowering import numbers
+from tilewright.lowering.numbers import Number
+from tilewright.mlir import ir
+
+
+@dataclass(frozen=True, slots=True)
+class Patches:
+    """A matrix of patches: which element of the images each of its elements is.
+
+    Attributes:
+        shape: Of the images as the product takes them; the strides of all but the last axis may be anything.
+        pitches: From one image, row, column and channel to the next, in elements.
+        extents: Rows and columns of an image.
+        results: Rows and columns of the result.
+        filter: Rows and columns of a filter.
+        channels: Of the images.
+        stride: Down and to the right.
+        dilation: Likewise.
+        before: Zeros above and to the left.
+        rows_are_pixels: Whether the matrix has a row for each pixel of the result, and in it rows and columns of the filter, and
+            channels, these side by side; otherwise a column for each pixel, and a row for each channel, row and column of the filter.
+    """
+
+    shape: tuple[int, ...]
+    pitches: tuple[int, int, int, int]
+    extents: tuple[int, int]
+    results: tuple[int, int]
+    filter: tuple[int, int]
+    channels: int
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    before: tuple[int, int]
+    rows_are_pixels: bool
+
+    @property
+    def depth(self) -> int:
+        """Elements of a patch."""
+        return prod(self.filter) * self.channels
+
+    @property
+    def elements(self) -> int:
+        """From the first to the last element of the images."""
+        images = self.shape[0] if self.rows_are_pixels else 1
+        sizes = (images, *self.extents, self.channels)
+        return 1 + sum((size - 1) * pitch for size, pitch in zip(sizes, self.pitches, strict=True))
+
+    def taps(self, k: Number) -> tuple[Number, Number, Number]:
+        """Row and column of the filter, and channel, of the elements `k` of a patch."""
+        if self.rows_are_pixels:
+            pair, channel = numbers.divided(k, self.channels)
+        else:
+            channel, pair = numbers.divided(k, prod(self.filter))
+        down, right = numbers.divided(pair, self.filter[1])
+        return down, right, channel
+
+    @property
+    def run(self) -> int:
+        """Elements of a patch that follow one another in an image too."""
+        if not self.rows_are_pixels:
+            return 1
+        whole = self.dilation[1] == 1 and self.pitches[2] == self.channels
+        return self.channels * self.filter[1] if whole else self.channels
+
+    def offset(self, image: Number, y: Number, x: Number, channel: Number) -> Number:
+        """Where an element of an image lies."""
+        steps = zip((image, y, x, channel), self.pitches, strict=True)
+        return numbers.total([numbers.times(each, pitch) for each, pitch in steps])
+
+    def places(self, pixel: Number) -> tuple[Number, Number, Number]:
+        """The image, and the row and column in it of the first element, of the patches of `pixel`."""
+        image, inside = numbers.divided(pixel, prod(self.results))
+        row, column = numbers.divided(inside, self.results[1])
+        top, left = (
+            numbers.plus(numbers.times(at, step), -zeros)
+            for at, step, zeros in zip((row, column), self.stride, self.before, strict=True)
+        )
+        return image, top, left
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A read of the matrix: the op, and the row and the column of its first element, which are sums of what is listed."""
+
+    op: ir.Operation
+    rows: tuple[Number, ...]
+    columns: tuple[Number, ...]
