@@ -284,6 +284,8 @@ def operands_that_do_not_fit() -> None:
     refuses(OperandError, "shape", lambda: kernel(card, card, out=OnCard(np.ones((4, 5), np.float32))))
     refuses(OperandError, "strides", lambda: kernel(OnCard(a.T), card, out=card))
     refuses(OperandError, "read-only", lambda: kernel(a, a, out=frozen))
+    refuses(OperandError, "read-only", lambda: kernel(card, card, out=OnCard(frozen)))
+    refuses(OperandError, "overlaps operand b", lambda: kernel(OnCard(a.copy()), card, out=OnCard(a)))
     refuses(OperandError, "kind 1", lambda: kernel(OnCard(a, kind=1), card, out=card))
     refuses(OperandError, "a list", lambda: kernel([[1.0]], a))
     refuses(TypeError, "b is missing", lambda: kernel(a))

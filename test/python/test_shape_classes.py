@@ -61,7 +61,7 @@ def test_strategy(shape, strategy):
     ],
     ids=str,
 )
-def test_strategy_of_a_transposed_b(types, shape, strategy):
+def test_strategy_of_a_transposed_b(types: str, shape: tuple[int, int, int], strategy: str) -> None:
     assert select.choose(tw.MatmulSpec.from_dtypes(*shape, types, layout="nt"), ZEN_4).strategy == strategy
 
 
@@ -145,7 +145,7 @@ def test_rows_side_by_side_have_their_lines_in_l1():
 
 
 @pytest.mark.parametrize(("types", "shape", "kc"), [("f32", (768, 352, 4096), 820), ("bf16", (2048, 16, 2048), 512)])
-def test_rows_of_a_panel_have_their_lines_in_l1(types, shape, kc):
+def test_rows_of_a_panel_have_their_lines_in_l1(types: str, shape: tuple[int, int, int], kc: int) -> None:
     spec = tw.MatmulSpec.from_dtypes(*shape, types)
     p = blocking.packed_blocking(spec, ZEN_4)
     assert p.mr <= blocking.rows_in_l1(ZEN_4, p.kc * blocking.panel_bytes(spec, ZEN_4))

@@ -115,7 +115,7 @@ def _in_place(kernel: CardKernel, card: Card, operands: Sequence[object], out: o
     if out is None:
         out = _empty(operands[0], called, card)
     result = view(out, "out", stream)
-    _check_result(called, result)
+    gpu_call.check_result(called, result, arrays)
     if 0 not in called.c_shape:
         _launch(kernel, card, called, [*arrays, result], stream)
     return out
@@ -128,12 +128,6 @@ def _checked(spec: MatmulSpec, arrays: Sequence[Array]) -> MatmulSpec:
         gpu_call.check(each, array)
     gpu_call.check_rows(called, arrays)
     return called
-
-
-def _check_result(called: MatmulSpec, out: DeviceArray) -> None:
-    gpu_call.check(called.result, out)
-    if not out.writable:
-        raise OperandError("is read-only", operand="out", expected="an array that can be written")
 
 
 def _empty(like: object, called: MatmulSpec, card: Card) -> object:

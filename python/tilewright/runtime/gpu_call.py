@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -128,9 +129,25 @@ def result(
         if called.beta:
             raise OperandError("is missing", operand="out", expected="the array that is added to: beta is 1")
         out = np.empty(called.c_shape, to_numpy(called.c_type))
+    check_result(called, out, operands)
+    return out
+
+
+def check_result(called: MatmulSpec, out: Array, operands: Sequence[Array]) -> None:
+    """Checks an array that a call with `operands` writes its result to, wherever they are.
+
+    Raises:
+        OperandError: It does not fit, is read-only, or shares elements with an operand or with itself.
+    """
     check(called.result, out)
-    if not out.flags.writeable:
+    if not (out.writable if isinstance(out, DeviceArray) else out.flags.writeable):
         raise OperandError("is read-only", operand="out", expected="an array that can be written")
+    if _meets_itself(out):
+        raise OperandError(
+            f"has strides {out.strides}, so that its rows overlap",
+            operand="out",
+            expected="an array with memory of its own for each element",
+        )
     for each, array in zip(called.operands, operands, strict=True):
         if _share(out, array):
             raise OperandError(
@@ -139,15 +156,42 @@ def result(
                 expected="an array that shares no element with an operand",
                 remedy="Write into another array",
             )
-    return out
 
 
-def _share(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+def _meets_itself(array: Array) -> bool:
+    """Whether two elements of an array share memory, or its axes are interleaved so that this is hard to tell."""
+    if not array.size:
+        return False
+    steps = sorted((abs(stride), size) for size, stride in zip(array.shape, array.strides, strict=True) if size > 1)
+    reach = array.itemsize
+    for stride, size in steps:
+        if stride < reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def _share(one: Array, other: Array) -> bool:
     """Whether arrays share an element; also where that is too hard to tell, as calls of other kernels have it."""
     try:
-        return np.shares_memory(one, other, _OVERLAP_WORK)  # type: ignore[arg-type] - it takes any number
+        return np.shares_memory(_placed(one), _placed(other), _OVERLAP_WORK)  # type: ignore[arg-type] - it takes any number
     except np.exceptions.TooHardError:
         return True
+
+
+def _placed(array: Array) -> np.ndarray[Any, Any]:
+    """A numpy array at the same place, of which only the place may be asked: a card's memory is not this machine's."""
+    if isinstance(array, np.ndarray):
+        return array
+    kind = f"|V{array.itemsize}"
+    about = {
+        "version": 3,
+        "data": (array.address, True),
+        "typestr": kind,
+        "shape": array.shape,
+        "strides": array.strides,
+    }
+    return np.asarray(SimpleNamespace(__array_interface__=about)) if array.size else np.empty(0, kind)
 
 
 def in_order(spec: MatmulSpec, operands: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -228,6 +272,14 @@ def check(operand: OperandSpec, array: object) -> None:
         raise OperandError(f"is of {array.dtype}", operand=operand.name, expected=str(wanted))
     if array.shape != operand.stored:
         raise OperandError(f"is of shape {array.shape}", operand=operand.name, expected=str(operand.stored))
+    steps = [stride for size, stride in zip(array.shape, array.strides, strict=True) if size > 1]
+    if array.size and any(each % array.itemsize for each in (address(array), *steps)):
+        raise OperandError(
+            f"is at address {address(array):#x}, with strides {array.strides}",
+            operand=operand.name,
+            expected=f"elements at multiples of their {array.itemsize} bytes",
+            remedy="Copy it with np.array",
+        )
     if array.size and array.ndim and array.shape[-1] > 1 and array.strides[-1] != array.itemsize:
         raise OperandError(
             f"has strides {array.strides}",
