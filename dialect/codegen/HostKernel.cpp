@@ -197,22 +197,23 @@ private:
   void announce(Instruction &instruction) {
     IRBuilder<> builder(&instruction);
     const DataLayout &layout = module.getDataLayout();
-    auto tell = [&](Value *address, Value *bytes, bool writes) {
-      FunctionCallee access =
-          module.getOrInsertFunction("tilewrightAccess", FunctionType::get(nothing, {pointer, word, word}, false));
+    auto tell = [&](Value *address, Value *bytes, bool writes, Align alignment) {
+      FunctionCallee access = module.getOrInsertFunction(
+          "tilewrightAccess", FunctionType::get(nothing, {pointer, word, word, word}, false));
       Value *flat = builder.CreateAddrSpaceCast(address, pointer);
-      builder.CreateCall(access, {flat, builder.CreateZExtOrTrunc(bytes, word), ConstantInt::get(word, writes)});
+      builder.CreateCall(access, {flat, builder.CreateZExtOrTrunc(bytes, word), ConstantInt::get(word, writes),
+                                  ConstantInt::get(word, alignment.value())});
     };
     auto size = [&](Type *type) { return ConstantInt::get(word, layout.getTypeStoreSize(type)); };
     if (auto *load = dyn_cast<LoadInst>(&instruction)) {
-      tell(load->getPointerOperand(), size(load->getType()), false);
+      tell(load->getPointerOperand(), size(load->getType()), false, load->getAlign());
     } else if (auto *store = dyn_cast<StoreInst>(&instruction)) {
-      tell(store->getPointerOperand(), size(store->getValueOperand()->getType()), true);
+      tell(store->getPointerOperand(), size(store->getValueOperand()->getType()), true, store->getAlign());
     } else if (auto *transfer = dyn_cast<MemTransferInst>(&instruction)) {
-      tell(transfer->getSource(), transfer->getLength(), false);
-      tell(transfer->getDest(), transfer->getLength(), true);
+      tell(transfer->getSource(), transfer->getLength(), false, transfer->getSourceAlign().valueOrOne());
+      tell(transfer->getDest(), transfer->getLength(), true, transfer->getDestAlign().valueOrOne());
     } else if (auto *set = dyn_cast<MemSetInst>(&instruction)) {
-      tell(set->getDest(), set->getLength(), true);
+      tell(set->getDest(), set->getLength(), true, set->getDestAlign().valueOrOne());
     } else if (isa<AtomicRMWInst, AtomicCmpXchgInst>(&instruction)) {
       // Fibers take turns: it is atomic as it stands.
     }

@@ -168,6 +168,12 @@ Block *Cluster::owner(const void *address) {
 
 std::byte *Cluster::inBlock(const void *address, unsigned rank) { return arena + rank * sharedPitch + offset(address); }
 
+void Cluster::checkAligned(Thread &thread, const void *address, size_t alignment, const char *what) {
+  if (reinterpret_cast<uintptr_t>(address) % alignment)
+    fail(thread, std::string("misaligned: ") + what + " at an address that is no multiple of " +
+                     std::to_string(alignment) + " bytes");
+}
+
 void Cluster::access(Thread &thread, const std::byte *address, size_t bytes, bool writes) {
   if (Block *block = owner(address)) {
     Toucher who{thread.agent, thread.view.generic[thread.agent], thread.view, false,

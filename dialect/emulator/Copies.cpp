@@ -16,6 +16,9 @@ void begin(Thread &thread, const Operation &operation) {
   std::string_view name = operation.name.substr(operation.name.find("global.") + strlen("global."));
   auto bytes = static_cast<size_t>(std::atoi(name.data()));
   size_t read = operation.count > 2 ? operation.operand<unsigned>(2) : bytes;
+  // Also of copies that read nothing. Source: PTX ISA, cp.async.
+  for (unsigned place : {0, 1})
+    thread.block->cluster->checkAligned(thread, operation.operand<std::byte *>(place), bytes, "a cp.async");
   thread.copies.open.push_back({operation.operand<std::byte *>(0), operation.operand<const std::byte *>(1),
                                 std::min(read, bytes), bytes, thread.snapshot()});
 }

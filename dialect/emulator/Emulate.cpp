@@ -92,8 +92,9 @@ void tilewrightPerform(OperationSite *site, uint32_t count, const std::byte *ope
   reinterpret_cast<Handler>(site->handler)(thread, {site->name, count, operands, result});
 }
 
-void tilewrightAccess(const std::byte *address, uint32_t bytes, uint32_t writes) {
+void tilewrightAccess(const std::byte *address, uint32_t bytes, uint32_t writes, uint32_t alignment) {
   Thread &thread = *running();
+  thread.block->cluster->checkAligned(thread, address, alignment, writes ? "a store" : "a load");
   thread.block->cluster->access(thread, address, bytes, writes);
 }
 

@@ -46,7 +46,8 @@ struct OperationSite {
 };
 
 void tilewrightPerform(OperationSite *site, uint32_t count, const std::byte *operands, std::byte *result);
-void tilewrightAccess(const std::byte *address, uint32_t bytes, uint32_t writes);
+/// An access to memory at an address that the kernel says is a multiple of `alignment`.
+void tilewrightAccess(const std::byte *address, uint32_t bytes, uint32_t writes, uint32_t alignment);
 std::byte *tilewrightSharedMemory(uint32_t offset);
 }
 

@@ -236,6 +236,8 @@ public:
   std::byte *inBlock(const void *address, unsigned rank);
   static size_t offset(const void *address) { return reinterpret_cast<uintptr_t>(address) % sharedPitch; }
 
+  /// Ends the launch, as a card does, where an address is no multiple of the bytes that are moved at once.
+  void checkAligned(Thread &thread, const void *address, size_t alignment, const char *what);
   /// An access by `thread` to memory of any kind.
   void access(Thread &thread, const std::byte *address, size_t bytes, bool writes);
   /// Reports bytes of global memory that are outside of all operands, or are written and may only be read.

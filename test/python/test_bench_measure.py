@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Turns, checks and settings with contenders that are not there."""
 
+import itertools
 import os
 
 import numpy as np
@@ -77,6 +78,23 @@ def test_a_contender_that_takes_long_and_is_far_behind_is_sampled_once(monkeypat
     assert turns.count("slow") == 1
     assert rates["slow"].rounds == pytest.approx((0.4,))
     assert rates["ours"].over(rates["slow"]) == pytest.approx(20)
+
+
+@pytest.mark.parametrize(("seconds", "slow", "turns"), [(2, 2e-5, 1), (2, 5e-6, 3), (0.5, 2e-5, 3)])
+def test_only_what_is_both_far_behind_and_long_is_left_out(monkeypatch, seconds, slow, turns):
+    ticks = itertools.count()
+    monkeypatch.setattr("tilewright.bench.turns.time.perf_counter", lambda: seconds * next(ticks))
+    taken = []
+    take_turns(
+        {"ours": Fake("ours", [1e-6] * 3, taken), "slow": Fake("slow", [slow] * turns, taken)},  # type: ignore[dict-item]
+        {},
+        flops=8000,
+        rounds=3,
+        min_seconds=0.25,
+        on_cores=HERE,
+        after_round=lambda done: None,
+    )
+    assert (taken.count("ours"), taken.count("slow")) == (3, turns)
 
 
 def test_right_numbers_pass_and_the_worst_wrong_one_is_named():

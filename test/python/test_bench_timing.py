@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from tilewright.bench import timing
 from tilewright.bench.contender import Local
 from tilewright.bench.operands import operands, rotation
 from tilewright.bench.suites import Shape
@@ -161,6 +162,18 @@ def test_cores_are_the_last_and_no_two_threads_of_one():
         cores(1, [100_000])
     with pytest.raises(TargetError):
         cores(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("0-1,64", {5, 0, 1, 64}), ("5", {5}), ("2-4\n", {5, 2, 3, 4}), ("5,69\n", {5, 69}), (None, {5})],
+)
+def test_threads_of_a_core_are_read_from_the_kernels_list(monkeypatch, tmp_path, text, expected):
+    file = tmp_path / "thread_siblings_list"
+    if text is not None:
+        file.write_text(text)
+    monkeypatch.setattr(timing, "Path", lambda name: file)
+    assert timing._siblings(5) == expected
 
 
 def test_pinning_ends_with_its_block():

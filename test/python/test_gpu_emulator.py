@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tilewright as tw
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.passmanager import PassManager
+from tilewright.runtime import gpu
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError, Launch, TensorMap
+from tilewright.targets import nvidia
 
 ONE_WARP = Launch((1, 1, 1), (32, 1, 1))
 
@@ -201,3 +204,71 @@ def test_tensor_maps_are_checked():
         TensorMap(np.zeros((4, 64), np.float32), (4, 64), swizzle=128)
     with pytest.raises(EmulationError, match="extents from 1 to 256"):
         TensorMap(np.zeros((4, 512), np.float32), (4, 512))
+
+
+# A thread copies pieces of 16 bytes from one place of the operand into shared memory, and loads one from another.
+PIECES = """
+llvm.mlir.global internal @tile() {{addr_space = 3 : i32, alignment = 16 : i64}} : !llvm.array<64 x i8>
+llvm.func @k(%in: !llvm.ptr, %out: !llvm.ptr) attributes {{nvvm.kernel}} {{
+  %lane = nvvm.read.ptx.sreg.laneid : i32
+  %zero = llvm.mlir.constant(0 : i32) : i32
+  %first = llvm.icmp "eq" %lane, %zero : i32
+  llvm.cond_br %first, ^copy, ^end
+^copy:
+  %tile = llvm.mlir.addressof @tile : !llvm.ptr<3>
+  %to = llvm.getelementptr %tile[{to}] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8
+  %from = llvm.getelementptr %in[{source}] : (!llvm.ptr) -> !llvm.ptr, i8
+  %source = llvm.addrspacecast %from : !llvm.ptr to !llvm.ptr<1>
+  %some = llvm.mlir.constant({some} : i32) : i32
+  nvvm.cp.async.shared.global %to, %source, 16, cache = cg, %some : !llvm.ptr<3>, !llvm.ptr<1>, i32
+  nvvm.cp.async.commit.group
+  nvvm.cp.async.wait.group 0
+  %at = llvm.getelementptr %in[{load}] : (!llvm.ptr) -> !llvm.ptr, i8
+  %value = llvm.load %at {{alignment = 8 : i64}} : !llvm.ptr -> vector<2xf32>
+  %place = llvm.getelementptr %out[{store}] : (!llvm.ptr) -> !llvm.ptr, i8
+  llvm.store %value, %place {{alignment = 4 : i64}} : vector<2xf32>, !llvm.ptr
+  llvm.br ^end
+^end:
+  llvm.return
+}}
+"""
+
+
+def pieces(to: int = 16, source: int = 16, some: int = 16, load: int = 8, store: int = 4) -> np.ndarray:
+    """What comes of it, of places that are so many bytes from a multiple of 16."""
+    text = PIECES.format(to=to, source=source, some=some, load=load, store=store)
+    memory, out = np.zeros(128, np.uint8), np.zeros(4, np.float32)
+    start = -memory.ctypes.data % 16
+    given = memory[start : start + 96].view(np.float32)
+    given[:] = np.arange(24)
+    kernel(text)(ONE_WARP, given, out)
+    return out
+
+
+def test_pieces_at_multiples_of_their_bytes_are_moved():
+    assert pieces().tolist() == [0, 2, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [
+        ({"source": 8}, "a cp.async at an address that is no multiple of 16 bytes"),
+        ({"to": 8}, "a cp.async at an address that is no multiple of 16 bytes"),
+        ({"source": 4, "some": 0}, "a cp.async at an address that is no multiple of 16 bytes"),
+        ({"load": 4}, "a load at an address that is no multiple of 8 bytes"),
+        ({"store": 2}, "a store at an address that is no multiple of 4 bytes"),
+    ],
+)
+def test_what_a_card_refuses_to_move_is_reported(place, what):
+    with pytest.raises(EmulationError, match=f"misaligned: {what}"):
+        pieces(**place)
+
+
+def test_the_form_for_aligned_rows_is_not_run_on_others():
+    spec = tw.MatmulSpec(40, 24, 16, a="f16")
+    made = gpu.compile(spec, nvidia.ROWS[0].on("emulated"), "mma_sync")
+    made._form = lambda key: made._forms[True, True]  # whatever rows need
+    wide, b = np.ones((40, 24), np.float16), np.ones((16, 24), np.float16)
+    assert (made(wide[:, :16], b) == 16).all()
+    with pytest.raises(EmulationError, match="misaligned"):
+        made(wide[:, 1:17], b)

@@ -15,6 +15,7 @@ from tilewright.emit.gpu import tool
 from tilewright.lowering.gpu import staging
 from tilewright.mlir import ir
 from tilewright.runtime import gpu
+from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError
 from tilewright.targets import amd, nvidia
 
 SM_80, *_ = nvidia.ROWS
@@ -94,6 +95,34 @@ def test_a_missing_barrier_is_caught() -> None:
     spec = tw.MatmulSpec(m=32, n=32, k=64)
     kernel = gpu.compile(spec, SM_80.on("emulated"), "simt", {"bm": 32, "bn": 32})
     check_that_breaking_is_caught(kernel, spec, BARRIER, "", "race|unwritten")
+
+
+ONE_SLOT: list[tuple[Any, str, dict[str, Any], dict[str, int]]] = [
+    (SM_80, "simt", {}, {"bm": 32, "bn": 32}),
+    (SM_80, "mma_sync", {"a": "f16"}, SMALL),
+    (GFX942, "simt", {}, {"bm": 32, "bn": 32}),
+    (GFX1100, "matrix_cores", {"a": "f16"}, SMALL),
+]
+
+
+@pytest.mark.parametrize(
+    ("target", "strategy", "fields", "sizes"), ONE_SLOT, ids=lambda each: getattr(each, "name", "")
+)
+def test_tiles_of_one_slot_need_both_barriers(
+    target: Any, strategy: str, fields: dict[str, Any], sizes: dict[str, int]
+) -> None:
+    """One before the products and one behind them: without either, threads store what others have yet to read, or read too soon."""
+    spec = tw.MatmulSpec(m=32, n=32, k=96, **fields)
+    kernel = gpu.compile(spec, target.on("emulated"), strategy, {**sizes, "stages": 1})
+    check(kernel, spec)
+    text = gpu._as_nvvm(kernel._stages)
+    barriers = list(re.finditer(BARRIER, text[: text.index("\n}\n")]))
+    assert len(barriers) == 2
+    for barrier in barriers:
+        broken = text[: barrier.start()] + text[barrier.end() :]
+        kernel._made[True, True][strategy] = EmulatedGpuKernel(broken, "matmul")
+        with pytest.raises(EmulationError, match=r"race|unwritten"):
+            check(kernel, spec)
 
 
 def test_a_slot_that_is_still_read_is_caught() -> None:

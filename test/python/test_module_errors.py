@@ -6,6 +6,9 @@ import pickle
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright import targets
+from tilewright.emit import modules
+from tilewright.payload.modules import groups
 
 MATMUL = """
 func.func @f(%a: tensor<8x16xf32>, %b: tensor<16x8xf32>) -> tensor<8x8xf32> {
@@ -156,3 +159,27 @@ def test_a_warm_module_comes_from_the_cache(tmp_path, monkeypatch):
     np.testing.assert_array_equal(warm(A, B), np.full((8, 8), 16, np.float32))
     assert "linalg.generic" in warm.asm["payload"]
     assert not tw.compile_module(MATMUL.replace("@f", "@g")).metadata.cached
+
+
+RELU = MATMUL.replace(
+    "  return %c",
+    "  %m = linalg.max ins(%c, %c0 : tensor<8x8xf32>, tensor<8x8xf32>) outs(%e : tensor<8x8xf32>) -> tensor<8x8xf32>\n"
+    "  return %m",
+)
+
+
+def test_only_what_has_no_program_is_left_to_the_rest(monkeypatch):
+    """A defect in what fuses ends the compilation: it must not make kernels that fuse nothing, and are slower in silence."""
+    host = targets.resolve("host")
+
+    def raises(error):
+        def program(*given):
+            raise error
+
+        monkeypatch.setattr(groups.programs, "program", program)
+
+    raises(groups.programs.Untold("an op that has none"))
+    assert modules.build(RELU, "m.mlir", host, until="payload").texts
+    raises(KeyError("a defect"))
+    with pytest.raises(KeyError, match="a defect"):
+        modules.build(RELU, "m.mlir", host, until="payload")

@@ -212,6 +212,26 @@ def test_grid(outer, inner, threads, expected):
     assert (split.outer, split.inner) == expected
 
 
+@pytest.mark.parametrize(("rows", "regions"), [(32, 1), (33, 0)])
+def test_threads_keep_little_on_their_stacks(loops, rows, regions):
+    """A buffer of each iteration's own becomes a thread's, on its stack, which may have no more than 2 MiB: 16 KiB at most."""
+    kind = f"memref<{rows}x64xf32>"
+    (loop,) = loops(f"""
+    %w = arith.constant dense<1.0> : vector<{rows}x64xf32>
+    %own = memref.alloc() : {kind}
+    scf.for %j = %zero to %end step %one {{
+      vector.transfer_write %w, %own[%zero, %zero] {{in_bounds = [true, true]}} : vector<{rows}x64xf32>, {kind}
+      %r = memref.load %own[%i, %i] : {kind}
+      memref.store %r, %c[%j, %i] : memref<64x64xf32>
+    }}
+    """)
+    function = loop.parent.opview
+    assert isinstance(function, func.FuncOp)
+    assert races.is_parallel(loop)
+    assert parallel.share(function, 2) == regions
+    assert str(function).count("memref.alloca(") == regions
+
+
 def test_nothing_to_share_changes_nothing(loops):
     (loop,) = loops(step("%j", "8"))  # too little work
     function = loop.parent.opview

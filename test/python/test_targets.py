@@ -57,6 +57,13 @@ def test_rows_of_the_issue_are_there_and_found_by_name():
         assert targets.resolve(row) is row
 
 
+@pytest.mark.parametrize("family", registry.FAMILIES, ids=lambda family: family.name)
+def test_no_two_flags_of_linux_stand_for_one_feature(family):
+    """A machine that lacks what a flag does not say, such as BMI2 where `abm` is listed, ends in an illegal instruction."""
+    granted = [feature for features in family.flags.values() for feature in features]
+    assert len(set(granted)) == len(granted)
+
+
 def test_registers_of_the_levels():
     for row in X86_ROWS:
         shape = (row.vector_registers, row.vector_bits, row.masked)

@@ -3,7 +3,8 @@
 
 The kernel is LLVM IR for NVPTX, as MLIR's NVVM dialect translates to. Each of its threads is a fiber; barriers, shuffles, matrix
 instructions, asynchronous copies and barrier objects do what PTX says, and asynchronous operations are completed as late as
-they may be. What two threads do to a byte of shared memory must be ordered by a barrier, a wait or a fence between them.
+they may be. What two threads do to a byte of shared memory must be ordered by a barrier, a wait or a fence between them. Addresses
+must be multiples of what an access moves at once, as on a card.
 """
 
 from __future__ import annotations
