@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "tilewright"]
+COMMAND = [sys.executable, "-I", "-m", "tilewright"]
 OPT = Path(sys.executable).with_name("tilewright-opt")
 
 
@@ -46,7 +46,7 @@ def test_help_and_errors_load_neither_numpy_nor_mlir():
         "import sys; from tilewright.cli import main; main(['--help']); main(['run']);"
         "sys.exit(any(name in sys.modules for name in ('numpy', 'tilewright.mlir', 'matplotlib')))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=False).returncode == 0
 
 
 def test_run_from_cold_and_from_the_cache():

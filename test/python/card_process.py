@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -38,3 +39,8 @@ def compiled(folder: Path, kernel: Kernel, exact: bool) -> str:
     if kernel.types in ("f16", "i8"):
         os.kill(os.getpid(), signal.SIGKILL)
     return "refused" if kernel.types == "bf16" else ""
+
+
+if __name__ == "__main__":
+    with Connection(int(sys.argv[1])) as connection:
+        serve(Path(sys.argv[2]), connection)

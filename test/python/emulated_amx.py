@@ -98,7 +98,7 @@ def run(
     bits = {name: each.whole.view(f"u{each.whole.itemsize}") for name, each in zip("abc", bordered, strict=True)}
     np.savez(file, allow_pickle=False, starts=np.array(starts), extents=np.array(extents), **bits)
     arguments = [str(emulator or ""), str(kernel), str(file), json.dumps(KINDS)]
-    done = subprocess.run([sys.executable, "-c", _CHILD, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-I", "-c", _CHILD, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.returncode}: {done.stderr}"
     status, counts = json.loads(done.stdout)
     assert status == 0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,16 @@ def written(path: Path, *ops: str) -> Path:
     ]
     path.write_text("\n".join(lines))
     return path
+
+
+def replaced_child(monkeypatch: pytest.MonkeyPatch, python: Path, program: str) -> None:
+    """Puts an interpreter that says that a stage starts, and then runs `program`, in the place of children's."""
+    python.write_text(
+        f"#!{sys.executable}\nimport os, signal, sys, time\nfrom multiprocessing.connection import Connection\n"
+        f'parent = Connection(int(sys.argv[-1]))\nparent.send_bytes(b\'{{"stage": "bufferized"}}\')\n{program}\n'
+    )
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
 
 
 def failure(kind: type[tw.TilewrightError], schedule, spec: tw.MatmulSpec = SPEC) -> tw.TilewrightError:

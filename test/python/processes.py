@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import textwrap
 
+from tilewright.processes.command import paths_of_children
+
 
 def new_process(program: str, *options: str) -> subprocess.CompletedProcess[str]:
     """What becomes of `program` in a Python of its own, with tilewright found as it is here."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, *options, "-c", textwrap.dedent(program)]
-    run = subprocess.run(command, env=environment, capture_output=True, check=False)
+    found = f"import sys as _sys; _sys.path[:] = {paths_of_children()}\n"
+    command = [sys.executable, "-I", *options, "-c", found + textwrap.dedent(program)]
+    run = subprocess.run(command, capture_output=True, check=False)
     printed = (each.decode(errors="replace") for each in (run.stdout, run.stderr))
     return subprocess.CompletedProcess(command, run.returncode, *printed)
 

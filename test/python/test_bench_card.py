@@ -184,9 +184,13 @@ def test_a_step_whose_every_choice_ends_the_process_does_not_keep_the_others(sma
 
 def test_a_process_that_hangs_or_dies_is_begun_again(tmp_path: Path) -> None:
     step = next(plan.layouts())
-    worker = Worker(tmp_path, card_process.serve, start_seconds=60, silent_seconds=5)
+    worker = Worker(tmp_path, "card_process", start_seconds=60, silent_seconds=5)
     try:
-        for ending, text in (("hang", "nothing came for 5 s"), ("die", "status -9"), ("lose", "an error of the card")):
+        for ending, text in (
+            ("hang", "took more than 5 s"),
+            ("die", "crashed with SIGKILL"),
+            ("lose", "an error of the card"),
+        ):
             assert worker.run(step, ["right"]) == {"right": True}
             broken = worker.run(step, [ending])
             assert isinstance(broken, Broken)
@@ -206,7 +210,7 @@ def test_a_kernel_that_ends_the_compiler_does_not_keep_the_others(tmp_path: Path
     lines = {kernel.types: line for kernel, line in found if line}
     assert lines.pop("bf16") == "refused"
     assert {name: line.partition(": ")[2] for name, line in lines.items()} == dict.fromkeys(
-        ("f16", "i8"), "the compiler's process ended"
+        ("f16", "i8"), "the compiler's process crashed with SIGKILL"
     )
 
 
@@ -402,5 +406,5 @@ def test_the_half_on_the_cards_machine_takes_nothing_that_was_built() -> None:
         "built = ('tilewright.mlir', 'tilewright._runtime', 'tilewright._codegen', 'tilewright.lowering');"
         "sys.exit(' '.join(name for name in sys.modules if name.startswith(built)) or 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")

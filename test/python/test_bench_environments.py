@@ -10,6 +10,7 @@ from tilewright import knobs
 from tilewright.bench import environments, peers
 from tilewright.cli import main
 from tilewright.errors import TilewrightError
+from tilewright.processes.command import command
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +28,7 @@ class Runs:
 
     def __call__(self, command):
         self.commands.append(command)
-        if "venv" in command:
+        if command[0] == sys.executable:
             interpreter = Path(command[-1]) / "bin" / "python"
             interpreter.parent.mkdir(parents=True)
             interpreter.symlink_to(sys.executable)
@@ -56,7 +57,7 @@ def test_an_environment_is_made_once(place):
     assert (made.problem, made.new) == (None, True)
     assert made.megabytes == pytest.approx(2.0, abs=0.1)
     venv, pip, check = runs.commands
-    assert venv[:3] == [sys.executable, "-m", "venv"]
+    assert venv == command("venv", str(place / "torch"))
     assert pip[0] == str(place / "torch" / "bin" / "python")
     assert "torch==2.13.0" in pip
     assert "import numpy, ml_dtypes, torch" in check[-1]

@@ -192,7 +192,9 @@ def test_translation_of_what_is_no_module_raises(context):
 def loaded_after(statement: str) -> set[str]:
     """The libraries of LLVM and MLIR that a fresh process has mapped after a statement, by real path."""
     program = f"{statement}\nprint(*{{l.split()[-1] for l in open('/proc/self/maps') if '.so' in l}}, sep='\\n')"
-    lines = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    lines = subprocess.run(
+        [sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
     return {line for line in lines if re.search(r"/lib(MLIR|LLVM)[^/]*\.so", line) and "Python" not in line}
 
 

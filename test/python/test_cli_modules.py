@@ -126,7 +126,8 @@ print(module.metadata.cached, [name for name in sys.modules if name.startswith((
 """
     environment = {**os.environ, "TILEWRIGHT_CACHE_DIR": str(tmp_path / "cache")}
     runs = [
-        subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True) for _ in range(2)
+        subprocess.run([sys.executable, "-I", "-c", code], env=environment, capture_output=True, text=True)
+        for _ in range(2)
     ]
     assert [each.stdout for each in runs] == ["False []\n", "True []\n"], runs[0].stderr
 

@@ -118,5 +118,7 @@ def test_nothing_goes_to_stderr(tmp_path: Path):
         "try: _codegen.emit('define void @f() { ret void }', triple='x86_64-linux-gnu', cpu='no', features='', kind='asm')\n"
         "except ValueError: pass\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
     assert done.stderr == ""

@@ -89,4 +89,4 @@ def test_bytes_round_up():
 
 def test_module_does_not_import_numpy():
     code = "import sys, tilewright.dtypes; sys.exit('numpy' in sys.modules or 'ml_dtypes' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-I", "-c", code], check=False).returncode == 0

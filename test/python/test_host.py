@@ -185,7 +185,7 @@ def test_no_cpuinfo_means_no_flags(monkeypatch):
 
 def test_targets_import_neither_numpy_nor_mlir():
     code = "import sys, tilewright.targets; sys.exit(any(m in sys.modules for m in ('numpy', 'tilewright.mlir')))"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-I", "-c", code], check=False).returncode == 0
 
 
 def test_rows_differ_in_what_they_need():

@@ -239,9 +239,9 @@ for _ in range(2):
     kernel = tw.compile(spec)
     assert not kernel.metadata.cached and (kernel(a, a) == 64).all()
 """
-    environment = {"TILEWRIGHT_CACHE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path), "PATH": ""}
+    environment = {"TILEWRIGHT_CACHE_DIR": str(tmp_path), "PATH": ""}
     run = subprocess.run(
-        [sys.executable, "-B", "-c", program], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-I", "-B", "-c", program], env=environment, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
     assert list(tmp_path.iterdir()) == []

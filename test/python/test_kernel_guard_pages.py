@@ -77,6 +77,6 @@ ctypes.string_at(start, 5 * 4), ctypes.string_at(end - 1, 1)
 print("sound", flush=True)
 {act}
 """
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    run = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=False)
     assert run.stdout == "sound\n", run.stderr
     assert run.returncode == -signal.SIGSEGV

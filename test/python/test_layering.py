@@ -28,6 +28,7 @@ LEAVES = {
     "entries": ("errors", "dtypes", "expressions"),
     "math": ("expressions",),
     "knobs": ("errors",),
+    "processes": ("errors",),
     "targets": ("errors", "dtypes", "knobs"),
 }
 # In the direction of the flow. "" is `tilewright` itself, the public names, which only what people call may import.

@@ -119,7 +119,9 @@ def test_no_element_beyond_an_operand_is_touched():
     here = Path(__file__)
     code = f"import sys; sys.path.insert(0, {str(here.parent)!r}); import test_module_vectors as t\n"
     code += f"for name in {GUARDED!r}: print(name, flush=True); t.guarded_calls(name)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False, env=os.environ
+    )
     last = (done.stdout.splitlines() or ["nothing"])[-1]
     assert done.returncode != -signal.SIGSEGV, f"{last} strays"
     assert done.returncode == 0, f"{last}: {done.stderr[-2000:]}"

@@ -157,7 +157,7 @@ def test_damage_anywhere_is_an_error_and_no_crash(tmp_path):
         print(linked, refused)
     """
     run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "sound.o")],
+        [sys.executable, "-I", "-c", textwrap.dedent(program), str(tmp_path / "sound.o")],
         capture_output=True,
         text=True,
         check=False,
@@ -180,5 +180,5 @@ def test_linking_is_quick():
 
 def test_a_warm_start_loads_no_mlir():
     program = "import tilewright._runtime; print('libMLIR' in open('/proc/self/maps').read())"
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 import tilewright as tw
-from own_schedules import MATCH, TILED, failure, written
-from tilewright.emit import child as children
+from own_schedules import MATCH, TILED, failure, replaced_child, written
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import structured
@@ -53,20 +51,18 @@ def test_a_crash_is_an_error_with_a_reproducer(monkeypatch, tmp_path, crash):
 @pytest.mark.parametrize(
     ("child", "what"),
     [
-        ("kill -KILL $$", f"crashed with {signal.SIGKILL.name}"),
-        ("exit 7", "ended with status 7"),
-        ("sleep 100", "took more than 0.3 s"),
-        ("echo nonsense", "gave no answer"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", f"crashed with {signal.SIGKILL.name}"),
+        ("sys.exit(7)", "ended with status 7"),
+        ("time.sleep(100)", "took more than 1 s"),
+        ("", "ended with status 0"),
+        ("parent.send_bytes(b'nonsense')", "gave no answer"),
     ],
 )
 def test_a_child_that_does_not_answer(monkeypatch, tmp_path, child, what):
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\necho '{children.STARTED}bufferized' >&2\nexec 3>&-\n{child}\n")
-    python.chmod(0o755)
+    replaced_child(monkeypatch, tmp_path / "python", child)
     schedule = written(tmp_path / "own.mlir", MATCH)
-    monkeypatch.setattr(sys, "executable", str(python))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setenv("TILEWRIGHT_COMPILE_TIMEOUT_S", "0.3" if "sleep" in child else "60")
+    monkeypatch.setenv("TILEWRIGHT_COMPILE_TIMEOUT_S", "1" if "sleep" in child else "60")
     error = failure(tw.LoweringError, schedule)
     assert what in error.what
     assert getattr(error, "stage", None) == "bufferized"

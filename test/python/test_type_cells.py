@@ -45,7 +45,7 @@ def test_every_cell_is_right(family):
 
 
 def test_the_table_is_printed_whole():
-    command = [sys.executable, "-m", "tilewright", "targets", "--types"]
+    command = [sys.executable, "-I", "-m", "tilewright", "targets", "--types"]
     found = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout)
     every = (*tw.targets.all(), *GPUS)
     assert len(found) == len(every) * len(TYPES)

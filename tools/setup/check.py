@@ -65,13 +65,15 @@ def pytest() -> bool:
     """
     print("check: pytest", flush=True)
     workers = ["--numprocesses", str(len(os.sched_getaffinity(0))), "--dist", "loadfile", "--no-loadscope-reorder"]
-    return _run([VENV_PYTHON, "-m", "pytest", *workers])
+    return _run([VENV_PYTHON, "-I", "-m", "pytest", *workers])
 
 
 def matrix() -> bool:
     """The long form of the generated tests."""
     print("check: matrix", flush=True)
-    return _run([VENV_PYTHON, "-m", "pytest", "-s", ROOT / "test" / "python" / "test_matrix.py", "--matrix", "long"])
+    return _run(
+        [VENV_PYTHON, "-I", "-m", "pytest", "-s", ROOT / "test" / "python" / "test_matrix.py", "--matrix", "long"]
+    )
 
 
 STEPS: dict[str, Callable[[], bool]] = {

@@ -15,6 +15,9 @@ from pathlib import Path
 from common import VENV_PYTHON, SetupError, run, say
 
 USE = """
+import sys
+
+sys.path.insert(0, {packages!r})
 import numpy as np
 import tilewright
 
@@ -23,7 +26,7 @@ assert np.array_equal(tilewright.matmul(a, b), a @ b)  # small integers: exact
 ones = np.ones((300, 300), np.float32)
 assert (tilewright.matmul(ones, ones, threads=2) == 300).all()
 with open("/proc/self/maps") as maps:
-    print(*sorted({line.split()[-1] for line in maps if "/" in line}), sep="\\n")
+    print(*sorted({{line.split()[-1] for line in maps if "/" in line}}), sep="\\n")
 """
 FOREIGN = ("libLLVM", "libMLIR", "libomp")
 """What must come from the wheel, by the beginning of the file's name."""
@@ -51,9 +54,9 @@ def check(wheel: Path, folder: Path) -> None:
     Raises:
         SetupError: It does not work, or uses another LLVM than its own.
     """
-    pip = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+    pip = [VENV_PYTHON, "-I", "-m", "pip", "--disable-pip-version-check", "install", "-q"]
     run([*pip, "--no-deps", "--target", folder, wheel], what="unpacking the wheel")
-    mapped = _output([VENV_PYTHON, "-c", USE], folder)
+    mapped = _output([VENV_PYTHON, "-I", "-c", USE.format(packages=str(folder))], folder)
     tool = folder / "tilewright" / "bin" / "tilewright-opt"
     _output([tool, "--tilewright-strip-provenance"], folder, INPUT)
     linked = _output(["ldd", tool], folder)
@@ -69,8 +72,8 @@ def check(wheel: Path, folder: Path) -> None:
 
 
 def _output(command: list[str | Path], packages: Path, text: str = "") -> str:
-    """The standard output of a command that sees only `packages` and what Python brings."""
-    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(packages), "TILEWRIGHT_NO_CACHE": "1"}
+    """The standard output of a command that is run in the folder `packages`."""
+    env = {"PATH": "/usr/bin:/bin", "TILEWRIGHT_NO_CACHE": "1"}
     words = [str(word) for word in command]
     done = subprocess.run(words, input=text, env=env, cwd=packages, capture_output=True, text=True, check=False)
     if done.returncode:

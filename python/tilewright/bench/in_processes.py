@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any, TypeVar
+
+from tilewright.errors import TilewrightError
+from tilewright.processes import calls
+from tilewright.processes.child import ChildEndedError
 
 Result = TypeVar("Result")
 
@@ -25,6 +27,9 @@ def each(
         wanted: The arguments of each call; they and the results can be pickled.
         progress: Told after each call how many are done, and how many there are.
         jobs: How many processes work; by default as many as this process may use CPUs. With 1 this process does.
+
+    Raises:
+        TilewrightError: A process ended.
     """
     jobs = min(jobs or len(os.sched_getaffinity(0)), len(wanted))
     if jobs <= 1:
@@ -33,9 +38,10 @@ def each(
             results.append(work(*arguments))
             progress(done, len(wanted))
         return results
-    # Not forked: this process may have threads.
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        running = [pool.submit(work, *arguments) for arguments in wanted]
-        for done, _ in enumerate(as_completed(running), 1):
-            progress(done, len(wanted))
-        return [future.result() for future in running]
+    made: dict[int, Result] = {}
+    for number, result in calls.each(work, wanted, jobs):
+        if isinstance(result, ChildEndedError):
+            raise TilewrightError(f"a process {result.reason}", where=" ".join(map(str, wanted[number])))
+        made[number] = result
+        progress(len(made), len(wanted))
+    return [made[number] for number in range(len(wanted))]

@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,17 +11,11 @@ import numpy as np
 from tilewright.bench.peers import Peer, process_environment
 from tilewright.bench.suites import Shape
 from tilewright.errors import TilewrightError
+from tilewright.processes.child import Child, ChildEndedError
 
 _WORKER = "tilewright.bench.peer_worker"
-_PACKAGE = str(Path(__file__).resolve().parents[2])
-# The peer's own packages come first on its path, ours last: ours are there for this package only.
-_START = """
-import os, runpy, sys
-paths, worker = sys.argv[1:3]
-del sys.argv[1:3]
-sys.path += paths.split(os.pathsep)
-runpy.run_module(worker, run_name="__main__", alter_sys=True)
-"""
+_LAST_SECONDS = 5.0
+"""Until a process that is no longer needed has ended by itself."""
 
 
 class PeerProcess:
@@ -50,17 +38,13 @@ class PeerProcess:
         """
         self.name = peer.name
         self._timeout = timeout
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
-        self._connection, theirs = multiprocessing.Pipe()
-        with theirs:
-            self._process = subprocess.Popen(
-                [*_command(peer.python(), worker), str(theirs.fileno()), peer.name, ",".join(map(str, cores))],
-                env={**os.environ, **process_environment(threads), **peer.variables(threads)},
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=self._errors,
-                stderr=self._errors,
-            )
+        self._process = Child(
+            worker,
+            peer.name,
+            ",".join(map(str, cores)),
+            python=peer.python(),
+            variables={**process_environment(threads), **peer.variables(threads)},
+        )
         try:
             self.version: str = self._answer()
         except BaseException:
@@ -106,57 +90,30 @@ class PeerProcess:
 
     def close(self) -> None:
         """Ends the process: politely, then not."""
-        self._connection.close()
-        try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._errors.close()
+        self._process.close(_LAST_SECONDS)
 
     def _ask(self, method: str, *values: object) -> Any:  # noqa: ANN401 (whatever the method returns)
         try:
-            self._connection.send((method, values))
-        except OSError:
-            raise self._death() from None
+            self._process.send((method, values))
+        except ChildEndedError as error:
+            raise self._death(error) from None
         return self._answer()
 
     def _answer(self) -> Any:  # noqa: ANN401 (likewise)
         try:
-            if not self._connection.poll(self._timeout):
-                self._process.kill()
-                raise TilewrightError(
-                    f"no answer in {self._timeout:g} s",
-                    where=f"peer {self.name}",
-                    remedy=f"Leave {self.name} out of the peers, or measure smaller shapes",
-                )
-            fine, value = self._connection.recv()
-        except (EOFError, OSError):
-            raise self._death() from None
+            fine, value = self._process.receive(self._timeout)
+        except ChildEndedError as error:
+            raise self._death(error) from None
         if not fine:
             raise TilewrightError(value, where=f"peer {self.name}")
         return value
 
-    def _death(self) -> TilewrightError:
+    def _death(self, ended: ChildEndedError) -> TilewrightError:
         """What to raise when the process is gone: how it ended, and its last words."""
-        try:
-            how = f"its process ended with status {self._process.wait(timeout=5)}"
-        except subprocess.TimeoutExpired:
-            how = "its process closed the connection"
-        self._errors.seek(0)
-        words = self._errors.read().decode(errors="replace").strip().splitlines()
+        words = ended.output.strip().splitlines()
+        smaller = ", or measure smaller shapes" if ended.status is None else ""
         return TilewrightError(
-            f"{how}{': ' + words[-1] if words else ''}",
+            f"its process {ended.reason}{': ' + words[-1] if words else ''}",
             where=f"peer {self.name}",
-            remedy=f"Leave {self.name} out of the peers",
+            remedy=f"Leave {self.name} out of the peers{smaller}",
         )
-
-
-def _command(python: Path, worker: str) -> list[str]:
-    """The start of a command that runs the module `worker` in a peer's environment, or in ours with all that we import from.
-
-    Isolated (-I): neither PYTHONPATH nor the folder where somebody stands brings another package in.
-    """
-    ours = python == Path(sys.executable)
-    paths = [os.path.abspath(entry) for entry in sys.path if entry] if ours else [_PACKAGE]
-    return [str(python), "-I", "-c", _START, os.pathsep.join(paths), worker]

@@ -4,21 +4,23 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from tilewright.errors import LoweringError, ScheduleError, SpecError, TilewrightError
+from tilewright.processes.child import Child, ChildEndedError
 from tilewright.targets.base import Cache, Target
 
-STARTED = "tilewright-stage: "
-"""What the child writes to its standard error before the name of each stage."""
+_STAGE = "stage"
+"""The key of what the child sends when a stage starts."""
+_MOST_ANSWER = 1 << 29
+"""Bytes of an answer that are read."""
 _ERRORS = {each.__name__: each for each in (SpecError, ScheduleError, LoweringError)}
 _FIELDS = ("what", "where", "expected", "remedy", "file", "line", "transform_op", "payload_op", "stage")
 
@@ -28,34 +30,30 @@ class EndedError(Exception):
 
     Attributes:
         reason: How it ended.
-        stderr: What it wrote to its standard error.
+        stage: What it was at.
+        output: What it had printed.
     """
 
-    def __init__(self, reason: str, stderr: str) -> None:
+    def __init__(self, reason: str, stage: str, output: str) -> None:
         """Takes the attributes."""
         super().__init__(reason)
         self.reason = reason
-        self.stderr = stderr
+        self.stage = stage
+        self.output = output
 
     def as_error(self, files: Mapping[str, str], remedy: str) -> LoweringError:
         """The error, which names a folder with `files` that make it happen again; `remedy` is what to do with them."""
-        stages = [line.removeprefix(STARTED) for line in self.stderr.splitlines() if line.startswith(STARTED)]
         folder = Path(tempfile.mkdtemp(prefix="tilewright-reproducer-"))
-        for name, text in {**files, "stderr.txt": self.stderr}.items():
+        for name, text in {**files, "stderr.txt": self.output}.items():
             (folder / name).write_text(text)
-        return LoweringError(
-            f"MLIR {self.reason}",
-            stage=stages[-1] if stages else "payload",
-            reproducer=folder,
-            remedy=f"{remedy} in {folder}",
-        )
+        return LoweringError(f"MLIR {self.reason}", stage=self.stage, reproducer=folder, remedy=f"{remedy} in {folder}")
 
 
 def ask(module: str, request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
-    """The answer of a worker module to `request`, which it gets on its standard input as JSON.
+    """The answer of a worker module to `request`, which it gets as JSON.
 
     Args:
-        module: What the child runs.
+        module: What the child runs: `answer_with`.
         request: What it is asked.
         timeout: Seconds after which it is ended.
 
@@ -63,37 +61,39 @@ def ask(module: str, request: Mapping[str, Any], timeout: float) -> dict[str, An
         TilewrightError: What the child answered with.
         EndedError: It gave no answer.
     """
-    try:
-        child = subprocess.run(
-            [sys.executable, "-m", module],
-            input=json.dumps(request),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-            check=False,
-        )
-    except subprocess.TimeoutExpired as e:
-        stderr = e.stderr.decode(errors="replace") if isinstance(e.stderr, bytes) else e.stderr or ""
-        raise EndedError(f"took more than {timeout:g} s", stderr) from None
-    if child.returncode != 0:
-        raise EndedError(_reason(child.returncode), child.stderr)
-    # What a schedule printed.
-    sys.stderr.writelines(line for line in child.stderr.splitlines(keepends=True) if not line.startswith(STARTED))
-    try:
-        answer = json.loads(child.stdout)
-    except ValueError:
-        raise EndedError("gave no answer that can be read", child.stderr) from None
+    stage, deadline = "payload", time.monotonic() + timeout
+    with Child(module) as child:
+        try:
+            child.send_bytes(json.dumps(request).encode())
+            while True:
+                left = max(0.0, deadline - time.monotonic())
+                answer = json.loads(child.receive_bytes(left, _MOST_ANSWER))
+                if _STAGE not in answer:
+                    break
+                stage = answer[_STAGE]
+        except ChildEndedError as ended:
+            reason = ended.reason if ended.status is not None else f"took more than {timeout:g} s"
+            raise EndedError(reason, stage, ended.output) from None
+        except ValueError:
+            raise EndedError("gave no answer that can be read", stage, child.output()) from None
+        sys.stderr.write(child.ended().output)  # What a schedule printed: MLIR keeps it until the end.
     error = answer.get("error")
     if error:
         raise _ERRORS[error.pop("class")](**error)
     return answer
 
 
-def _reason(returncode: int) -> str:
-    if returncode < 0:
-        return f"crashed with {signal.Signals(-returncode).name}"
-    return f"ended with status {returncode}"
+def answer_with(make: Callable[[dict[str, Any], Callable[[str], None]], dict[str, Any]]) -> None:
+    """The child: answers its parent's request with what `make` makes of it; `make` gets a function that tells that a stage starts."""
+    with Connection(int(sys.argv[1])) as parent:
+
+        def started(stage: str) -> None:
+            parent.send_bytes(json.dumps({_STAGE: stage}).encode())
+
+        answer = make(json.loads(parent.recv_bytes()), started)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        parent.send_bytes(json.dumps(answer).encode())
 
 
 def target_as_json(target: Target) -> dict[str, object]:
@@ -107,21 +107,8 @@ def target_from_json(fields: Mapping[str, Any]) -> Target:
     return Target(**{**fields, "features": frozenset(fields["features"]), **caches})
 
 
-def announce(stage: str) -> None:
-    """Tells the parent that a stage starts."""
-    sys.stderr.write(f"{STARTED}{stage}\n")
-    sys.stderr.flush()
-
-
 def error_as_json(error: TilewrightError, **replaced: str | None) -> dict[str, Any]:
     """An error as an answer carries it, with other values for some of its fields."""
     fields = {name: getattr(error, name) for name in _FIELDS if hasattr(error, name)} | replaced
     named = {name: str(value) if isinstance(value, Path) else value for name, value in fields.items()}
     return {"error": {"class": type(error).__name__, **named}}
-
-
-def answers() -> TextIO:
-    """Standard output for the answer alone: what else is written there, as by ``transform.print``, goes to standard error."""
-    stream = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    return stream

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The child process of `gpu_isolated`: reads a request from standard input, writes the answer to standard output, as JSON."""
+"""The child process of `gpu_isolated`: answers one request."""
 
 from __future__ import annotations
 
 import base64
-import json
 import pickle
-import sys
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.emit import child, gpu
@@ -17,7 +16,7 @@ from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
+def answer(request: dict[str, Any], started: Callable[[str], None]) -> dict[str, Any]:
     """Compiles what `request` asks for. Errors of the schedule and of lowering are answers too."""
     # From the parent process, and nobody else.
     spec, target = pickle.loads(base64.b64decode(request["product"]))
@@ -34,7 +33,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             make,
             aligned=request["aligned"],
             boxed=request["boxed"],
-            started=child.announce,
+            started=started,
         )
     except (ScheduleError, LoweringError) as e:
         # MLIR calls text without a file "-".
@@ -44,5 +43,4 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    with child.answers() as answers:
-        json.dump(answer(json.load(sys.stdin)), answers)
+    child.answer_with(answer)

@@ -7,8 +7,7 @@ This process never imports MLIR for it. The child is this module too.
 from __future__ import annotations
 
 import base64
-import json
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +89,7 @@ def build(
     return Compiled(functions, answer["texts"], answer["seconds"], object_, answer["libraries"])
 
 
-def _answer(request: dict[str, Any]) -> dict[str, Any]:
+def _answer(request: dict[str, Any], started: Callable[[str], None]) -> dict[str, Any]:
     """Compiles what `request` asks for. Errors are answers too."""
     from tilewright.emit import modules
     from tilewright.lowering import driver
@@ -104,7 +103,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
             until=request["until"],
             plain=request["plain"],
             allocator=driver.LIBC_ALLOCATOR if request["for_linking"] else driver.RUNTIME_ALLOCATOR,
-            started=child.announce,
+            started=started,
         )
     except (SpecError, ScheduleError, LoweringError) as e:
         return child.error_as_json(e)
@@ -118,5 +117,4 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    with child.answers() as stream:
-        json.dump(_answer(json.load(sys.stdin)), stream)
+    child.answer_with(_answer)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The child process of `isolated`: reads a request from standard input, writes the answer to standard output, as JSON."""
+"""The child process of `isolated`: answers one request."""
 
 from __future__ import annotations
 
 import base64
-import json
 import pickle
-import sys
+from collections.abc import Callable
 
 from tilewright.emit import child, stages
 from tilewright.errors import LoweringError, ScheduleError
@@ -14,7 +13,7 @@ from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 
 
-def answer(request: dict) -> dict:
+def answer(request: dict, started: Callable[[str], None]) -> dict:
     """Compiles what `request` asks for. Errors of the schedule and of lowering are answers too."""
     # From the parent process, and nobody else.
     spec: MatmulSpec = pickle.loads(base64.b64decode(request["spec"]))
@@ -28,7 +27,7 @@ def answer(request: dict) -> dict:
             until=request["until"],
             allocator=allocator,
             symbol=request["symbol"],
-            started=child.announce,
+            started=started,
         )
     except (ScheduleError, LoweringError) as e:
         # MLIR calls text without a file "-".
@@ -44,5 +43,4 @@ def answer(request: dict) -> dict:
 
 
 if __name__ == "__main__":
-    with child.answers() as answers:
-        json.dump(answer(json.load(sys.stdin)), answers)
+    child.answer_with(answer)

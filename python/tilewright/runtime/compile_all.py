@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from tilewright import knobs
-from tilewright.errors import ScheduleError, TilewrightError
+from tilewright.errors import LoweringError, ScheduleError, TilewrightError
+from tilewright.processes import calls
 from tilewright.runtime import compile as one
 from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.kernel import Kernel
@@ -82,17 +81,12 @@ def _fill_cache(
     jobs: int,
     progress: Callable[[int, int], object],
 ) -> None:
-    """Compiles `specs` in other processes, which must not inherit this one's threads: they are started anew."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(specs)), mp_context=context) as pool:
-        running = [pool.submit(_compile, spec, target, threads, schedule) for spec in specs]
-        try:
-            for done, future in enumerate(as_completed(running), 1):
-                future.result()
-                progress(done, len(specs))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    """Compiles `specs` in other processes."""
+    wanted = [(spec, target, threads, schedule) for spec in specs]
+    for done, (number, ended) in enumerate(calls.each(_compile, wanted, jobs), 1):
+        if ended is not None:
+            raise LoweringError(f"the compiler's process {ended.reason}", where=str(specs[number]))
+        progress(done, len(specs))
 
 
 def _compile(spec: MatmulSpec, target: str | Target, threads: int, schedule: Schedule) -> None:

@@ -5,16 +5,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import asdict, fields
 from itertools import zip_longest
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +22,8 @@ from tilewright.bench.card.plan import Kernel, Step
 from tilewright.bench.suites import Shape
 from tilewright.emit.gpu_stages import GpuStages, as_json, from_json
 from tilewright.errors import TilewrightError
+from tilewright.processes import calls
+from tilewright.processes.child import ChildEndedError
 from tilewright.version import VERSION
 
 PLAN = "plan.json"
@@ -98,21 +96,11 @@ def in_processes(
         wanted: Kernels, and whether the emulator's result is wanted.
         work: Makes one, in a process of its own; gives a line where it cannot.
     """
-    left, workers = list(wanted), os.cpu_count() or 1
-    while left:
-        ready = set[Kernel]()
-        # Not forked: MLIR's threads are not.
-        with suppress(BrokenProcessPool), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            under_way = {pool.submit(work, folder, kernel, exact): kernel for kernel, exact in left}
-            for future in as_completed(under_way):
-                line = future.result()
-                ready.add(under_way[future])
-                yield under_way[future], line
-        left = [each for each in left if each[0] not in ready]
-        if left and workers == 1:  # They are taken in turn: it is the first one.
-            yield left[0][0], f"{left[0][0].key}: the compiler's process ended"
-            left = left[1:]
-        workers = 1
+    for number, line in calls.each(work, [(folder, *each) for each in wanted]):
+        kernel, _ = wanted[number]
+        if isinstance(line, ChildEndedError):
+            line = f"{kernel.key}: the compiler's process {line.reason}"
+        yield kernel, line
 
 
 def _tried(folder: Path, kernel: Kernel, exact: bool) -> str:

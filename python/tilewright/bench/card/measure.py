@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from tilewright.bench.card import bundle
 from tilewright.bench.card.plan import Step
 from tilewright.bench.card.worker import Broken, Worker
 from tilewright.errors import TargetError
+from tilewright.processes.command import command
 
 RECORDS = "records.jsonl"
 _MOST_IN_A_ROW = 8
@@ -192,8 +192,8 @@ def _end_a_line(path: Path, file: TextIO) -> None:
 def _ahead() -> subprocess.Popen[bytes]:
     """Compiles Triton's kernels into its cache meanwhile, on this machine's other cores."""
     workers = max(1, (os.cpu_count() or 2) - 2)
-    command = [sys.executable, "-m", "tilewright.bench.card.triton_peer", "--workers", str(workers)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    words = command("tilewright.bench.card.triton_peer", "--workers", str(workers))
+    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def _awaited(process: subprocess.Popen[bytes]) -> None:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
-from multiprocessing import get_context
 from typing import Any
 
 from tilewright.bench.card import plan
+from tilewright.processes import calls
 
 _ROW_BYTES = 128
 _BAND = 8
@@ -145,7 +144,7 @@ def every() -> Iterator[tuple[str, str, Sizes]]:
             yield name, layout, sizes
 
 
-def _compile(one: tuple[str, str, Sizes]) -> str:
+def compile_one(one: tuple[str, str, Sizes]) -> str:
     """A line where a kernel cannot be compiled."""
     try:
         compiled(*one)
@@ -159,12 +158,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--workers", type=int, default=2)
     workers = parser.parse_args(arguments).workers
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        failed = list(filter(None, pool.map(_compile, every(), chunksize=2)))
-    for line in failed:
-        print(line)  # noqa: T201 - it is a program
+    for _, line in calls.each(compile_one, [(one,) for one in every()], workers):
+        if line:
+            print(line)  # noqa: T201 - it is a program
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # Under its own name, by which other processes find its function.
+    from tilewright.bench.card import triton_peer
+
+    sys.exit(triton_peer.main())

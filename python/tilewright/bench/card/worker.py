@@ -7,24 +7,22 @@ what other kernels would have shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from tilewright.bench.card.plan import Step
 from tilewright.errors import TargetError, TilewrightError
+from tilewright.processes.child import Child, ChildEndedError
 
 START_SECONDS = 180.0
 """Until the card is open: torch takes its time."""
 SILENT_SECONDS = 30.0
 """Between two things that the process tells of; the slowest one, a kernel's compilation in Triton, takes some 5 s."""
-_END_SECONDS = 30.0
 _MOST_BEGINNINGS = 3
-
-Serve = Callable[[Path, Connection], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +63,14 @@ class Worker:
     def __init__(
         self,
         folder: Path,
-        process: Serve = serve,
+        module: str = "tilewright.bench.card.worker",
         start_seconds: float = START_SECONDS,
         silent_seconds: float = SILENT_SECONDS,
     ) -> None:
-        """Begins nothing yet."""
-        self._folder, self._serve = folder, process
+        """Begins nothing yet; `module` is what the process runs."""
+        self._folder, self._module = folder, module
         self._start_seconds, self._silent_seconds = start_seconds, silent_seconds
-        self._process: Any = None
-        self._line: Any = None
+        self._process: Child | None = None
 
     def run(self, step: Step, without: Iterable[str] = ()) -> dict[str, Any] | Broken:
         """What comes of a step, or what ended the process while it was at it.
@@ -81,18 +78,17 @@ class Worker:
         Raises:
             TargetError: There is no card, or no torch, or it cannot be opened.
         """
-        if self._process is None:
-            self._begin()
+        process = self._process or self._begin()
         try:
-            self._line.send((step, tuple(without)))
-        except (BrokenPipeError, ConnectionError):
-            return self._ended("")
+            process.send((step, tuple(without)))
+        except ChildEndedError as error:
+            return self._broken("", error)
         at = ""
         while True:
-            said = self._next(self._silent_seconds, at)
-            if isinstance(said, Broken):
-                return said
-            kind, about = said
+            try:
+                kind, about = process.receive(self._silent_seconds)
+            except ChildEndedError as error:
+                return self._broken(at, error)
             if kind == "done":
                 return about
             if kind == "broken":
@@ -100,46 +96,37 @@ class Worker:
                 return about
             at = about
 
-    def _begin(self) -> None:
+    def _begin(self) -> Child:
         """Begins the process; several times, since a card that was just left may need a moment."""
-        context = get_context("spawn")
-        said: tuple[str, Any] | Broken = Broken("", "")
+        broken = Broken("", "")
         for _ in range(_MOST_BEGINNINGS):
-            self._line, theirs = context.Pipe()
-            self._process = context.Process(target=self._serve, args=(self._folder, theirs), daemon=True)
-            self._process.start()
-            theirs.close()
-            said = self._next(self._start_seconds, "")
-            if not isinstance(said, Broken):
-                break
-        if isinstance(said, Broken):
-            raise TargetError(f"no process can open the card: {said.text}", where="bench --card")
-        kind, about = said
-        if kind == "refused":
-            self.close()
-            raise TargetError(about)
+            self._process = process = Child(self._module, str(self._folder))
+            try:
+                kind, about = process.receive(self._start_seconds)
+            except ChildEndedError as error:
+                broken = self._broken("", error)
+                continue
+            if kind == "refused":
+                self.close()
+                raise TargetError(about)
+            return process
+        raise TargetError(f"no process can open the card: {broken.text}", where="bench --card")
 
-    def _next(self, seconds: float, at: str) -> tuple[str, Any] | Broken:
-        try:
-            if self._line.poll(seconds):
-                return self._line.recv()
-        except (EOFError, ConnectionError):
-            return self._ended(at)
+    def _broken(self, at: str, ended: ChildEndedError) -> Broken:
+        """What ended the process while it was at something."""
         self.close()
-        return Broken(at, f"nothing came for {seconds:.0f} s: it was ended")
-
-    def _ended(self, at: str) -> Broken:
-        """The process is gone."""
-        self._process.join(_END_SECONDS)
-        code = self._process.exitcode
-        self.close()
-        return Broken(at, f"the process ended with status {code}")
+        return Broken(at, f"the process {ended.reason}")
 
     def close(self) -> None:
         """Ends the process."""
-        if self._process is None:
-            return
-        self._line.close()
-        self._process.kill()
-        self._process.join(_END_SECONDS)
+        if self._process is not None:
+            self._process.close()
         self._process = None
+
+
+if __name__ == "__main__":
+    # Under its own name, by which what is sent is found on the other side.
+    from tilewright.bench.card import worker
+
+    with Connection(int(sys.argv[1])) as connection:
+        worker.serve(Path(sys.argv[2]), connection)

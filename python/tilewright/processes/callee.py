@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The process that `calls.each` starts: calls the functions that it is sent, until the connection is closed."""
+
+from __future__ import annotations
+
+import sys
+from multiprocessing.connection import Connection
+
+from tilewright.errors import TilewrightError
+
+
+def serve(parent: Connection) -> None:
+    """Answers each ``(function, arguments)`` with ``(True, result)`` or ``(False, exception)``."""
+    while True:
+        try:
+            function, arguments = parent.recv()
+        except EOFError:
+            return
+        try:
+            answer = True, function(*arguments)
+        except Exception as error:
+            answer = False, error
+        try:
+            parent.send(answer)
+        except Exception as error:  # It cannot be pickled.
+            parent.send((False, TilewrightError(f"{type(error).__name__}: {error}", where=str(function))))
+
+
+if __name__ == "__main__":
+    with Connection(int(sys.argv[1])) as connection:
+        serve(connection)
