@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tilewright as tw
+from own_schedules import replaced_child
 from tilewright.cli import main
-from tilewright.emit import child
 from tilewright.mlir import ir
 from tilewright.schedules import block_tile, sharing, steps
 
@@ -165,10 +164,7 @@ def test_the_table_of_one_schedule(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_child_that_dies_is_an_error_with_a_reproducer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\necho '{child.STARTED}threads' >&2\nkill -KILL $$\n")
-    python.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
+    replaced_child(monkeypatch, tmp_path / "python", "os.kill(os.getpid(), signal.SIGKILL)", stage="threads")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(tw.LoweringError, match="MLIR crashed with SIGKILL") as caught:
         tw.compile(SPEC, target="sm_80", schedule=deciding(among_warps), cache=False)

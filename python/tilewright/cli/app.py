@@ -53,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     streams.prepare()
     status = _guarded(lambda: _invoke(sys.argv[1:] if arguments is None else list(arguments)))
-    flushed = _guarded(sys.stdout.flush)
+    # Where a line has said what is wrong, it is not said again that nothing can be written.
+    flushed = _flush() if status == BAD_INPUT else _guarded(sys.stdout.flush)
     if flushed != OK:
         streams.discard_stdout()
     return status or flushed
@@ -127,3 +128,11 @@ def _warn(message: Warning | str, *_: object) -> None:
     """Writes the line of a warning."""
     with suppress(OSError):
         sys.stderr.write(f"{_PROGRAM}: warning: {message}\n")
+
+
+def _flush() -> int:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return BAD_INPUT
+    return OK
