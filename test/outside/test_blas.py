@@ -81,7 +81,7 @@ def verdicts(text: str) -> list[str]:
 def numpys(selection: list[str | Path]) -> list[str | Path]:
     """The command that runs tests of numpy, apart from the settings of our own."""
     alone = ["-c", os.devnull, f"--rootdir={NUMPY}", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    return [sys.executable, "-m", "pytest", "-q", "-rf", *alone, *selection]
+    return [sys.executable, "-I", "-m", "pytest", "-q", "-rf", *alone, *selection]
 
 
 def test_numpy(library, length, tmp_path):

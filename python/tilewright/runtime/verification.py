@@ -7,9 +7,7 @@ The child is this module too.
 from __future__ import annotations
 
 import base64
-import json
 import pickle
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -71,8 +69,7 @@ def verify(
     try:
         answer = child.ask("tilewright.runtime.verification", request, knobs.load().compile_timeout_s)
     except child.EndedError as ended:
-        stages = [line for line in ended.stderr.splitlines() if line.startswith(child.STARTED)]
-        if stages[-1:] != [f"{child.STARTED}{_CALL}"]:  # It is not the kernel that took so long.
+        if ended.stage != _CALL:  # It is not the kernel that took so long.
             warn(spec, f"the comparison {ended.reason}")
             return
         raise _failed(metadata.schedule, f"the kernel {ended.reason}") from None
@@ -145,7 +142,7 @@ def warn(spec: MatmulSpec, why: str) -> None:
     warnings.warn(f"the kernel of {spec} was not verified: {why}", UnverifiedWarning, stacklevel=4)
 
 
-def _answer(request: dict[str, Any]) -> dict[str, Any]:
+def _answer(request: dict[str, Any], started: Callable[[str], None]) -> dict[str, Any]:
     """Calls the kernel that `request` holds. A wrong result is an answer too."""
     from tilewright.runtime import compile as compilation
 
@@ -156,9 +153,9 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         kernel = compilation.load(object_, spec, target, facts, {}, packed, emulator)
         for call in calls(spec):
             trial = Trial.random(kernel, call, _SEED)
-            child.announce(_CALL)
+            started(_CALL)
             trial()
-            child.announce("comparison")
+            started("comparison")
             found = trial.difference()
             if not found.right:
                 return {"call": str(call), "difference": asdict(found)}
@@ -175,5 +172,4 @@ def _facts(target: Target, schedule: str, threads: int) -> Metadata:
 
 
 if __name__ == "__main__":
-    with child.answers() as stream:
-        json.dump(_answer(json.load(sys.stdin)), stream)
+    child.answer_with(_answer)
