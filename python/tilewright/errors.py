@@ -8,8 +8,12 @@ of them pickle, so that a compilation in a child process can hand its error to t
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
+
+_PACKAGE = str(Path(__file__).resolve().parent)
 
 
 class TilewrightError(Exception):
@@ -173,3 +177,11 @@ class SlowScheduleWarning(UserWarning):
 
 class UnverifiedWarning(UserWarning):
     """A kernel was to be tried, and nothing here can do that; the message says why."""
+
+
+def warn_slow(message: str) -> None:
+    """Issues a `SlowScheduleWarning` that names the line of the user's which led here: the nearest outside this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, SlowScheduleWarning, stacklevel=level)

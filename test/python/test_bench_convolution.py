@@ -42,4 +42,4 @@ def test_what_is_refused():
     with pytest.raises(TilewrightError, match="no network 'vgg'"):
         CliRunner().invoke(bench, ["--conv", "vgg"], catch_exceptions=False)
     done = CliRunner().invoke(bench, ["--conv", "resnet50", "--shape", "1x2x3"])
-    assert "--conv given, and shapes" in done.output
+    assert "--shape and --conv given" in done.output

@@ -70,7 +70,18 @@ def test_schedule_and_sizes(capsys):
 def test_schedule_of_a_users_own(capsys, tmp_path):
     (tmp_path / "mine.py").write_text("from tilewright.schedules.unpacked import unpacked as schedule\n")
     assert main(["run", "--shape", "8x8x8", "--schedule", "mine.py"]) == 0
-    assert "  schedule  mine.py" in capsys.readouterr().out
+    assert "  schedule  mine.py: given mr=" in capsys.readouterr().out
+
+
+def test_a_schedule_in_mlir_has_no_sizes_but_its_own(capsys, tmp_path):
+    """The model's sizes are none of a text's, so they are not printed beside it."""
+    assert main(["compile", "--shape", "24x32x16", "--emit", "schedule", "-o", "own.mlir"]) == 0
+    capsys.readouterr()
+    assert main(["run", "--shape", "24x32x16", "--schedule", "own.mlir"]) == 0
+    assert re.search(r"^  schedule  own\.mlir$", capsys.readouterr().out, re.MULTILINE)
+    assert main(["compile", "--shape", "24x32x16", "--schedule", "own.mlir", "-o", "k.o"]) == 0
+    assert capsys.readouterr().out.endswith("own.mlir\n")
+    assert tw.compile(tw.MatmulSpec(24, 32, 16), schedule="own.mlir").metadata.parameters == {}
 
 
 def spoiled(monkeypatch, spoil):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import warnings
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from own_schedules import MATCH, SPEC, TILED, schedule_failure, written
+from tilewright.cli import main
 from tilewright.errors import SlowScheduleWarning
 from tilewright.mlir.dialects.transform import structured
 from tilewright.schedules import make, steps
@@ -244,6 +246,34 @@ def test_sizes_that_no_instruction_fits_are_told(target, types, sizes, message):
         warnings.simplefilter("error")
         make.make(spec, row, "packed", {"nr": 32})
         make.make(spec, row, "unpacked")
+
+
+SPILLS = r"the hot loop accesses the stack \d+ times under packed, mr=\d+ nr=\d+: .* do not all fit the \d+ registers of \d+ bits"
+
+
+def test_sizes_that_do_not_fit_the_registers_are_told_by_compile_each_time(monkeypatch, tmp_path):
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    host, spec = tw.targets.resolve("host"), tw.MatmulSpec(128, 128, 64)
+    nr = 2 * host.lanes(spec.acc_type)
+    sizes = {"mr": host.vector_registers, "nr": nr}
+    for cached in (False, True):
+        with pytest.warns(SlowScheduleWarning, match=SPILLS) as caught:
+            assert tw.compile(spec, schedule="packed", parameters=sizes).metadata.cached is cached
+        assert {each.filename for each in caught} == {__file__}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tw.compile(spec, schedule="packed", parameters={"mr": 4, "nr": nr})
+
+
+@pytest.mark.parametrize("verb", [("compile", "-o", "k.o"), ("explain", "-o", "d")])
+def test_sizes_that_do_not_fit_the_registers_are_told_by_verbs(capsys, monkeypatch, tmp_path, verb):
+    monkeypatch.chdir(tmp_path)
+    what = ("--shape", "56x128x64", "--target", "x86-64-v4", "--schedule", "packed", "--set", "nr=64")
+    assert main([verb[0], *what, "--set", "mr=14", *verb[1:]]) == 0
+    (line,) = [each for each in capsys.readouterr().err.splitlines() if "warning" in each]
+    assert re.search(SPILLS, line)
+    assert main([verb[0], *what, "--set", "mr=6", *verb[1:]]) == 0
+    assert "warning" not in capsys.readouterr().err
 
 
 def test_blocks_of_one_tile_instruction_are_refused():

@@ -30,6 +30,7 @@ from tilewright.dtypes import DType
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.payload.epilogues import parse
 from tilewright.payload.reference import relative_error
+from tilewright.schedules.select import STRATEGIES
 from tilewright.spec import MatmulSpec
 from tilewright.targets import require_runnable, resolve
 from tilewright.targets.host import host
@@ -230,8 +231,10 @@ def _as_stored(spec: MatmulSpec, each: Operands) -> tuple[np.ndarray, np.ndarray
 
 
 def _describe(kernel: Kernel) -> str:
-    values = ", ".join(f"{name}={value}" for name, value in kernel.metadata.parameters.items())
-    return f"{kernel.metadata.schedule}({values})" if values else str(kernel.metadata.schedule)
+    facts = kernel.metadata
+    values = ", ".join(f"{name}={value}" for name, value in facts.parameters.items())
+    given = "" if facts.schedule in STRATEGIES else "given "  # What a user's function does with them, nobody knows.
+    return f"{facts.schedule}({given}{values})" if values else facts.schedule
 
 
 def _last_level_cache() -> int:

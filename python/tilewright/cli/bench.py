@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from tilewright.cli import (
     bench_attention,
@@ -29,6 +30,8 @@ from tilewright.errors import TilewrightError
 if TYPE_CHECKING:
     from tilewright.bench import Case, Row, Shape
 
+_OF_A_RESULT = ("file", "plots", "report", "command", "compare", "tolerance", "bar")
+"""Parameters that mean something where an earlier result is given, and nothing is measured."""
 _CACHES = {"hot": ("hot",), "cold": ("cold",), "both": ("hot", "cold")}
 _PACKINGS = {"fly": (False,), "ahead": (True,), "both": (False, True)}
 
@@ -202,11 +205,15 @@ def bench(
     from tilewright import bench as measuring
 
     if setup:
+        options.require_only(context, "--setup", "setup", "peers")
         return set_up(_peers(peers))
     if card is not None:
         return bench_card.from_context(context)
-    if budget is not None:
-        raise click.UsageError("--budget given without --card; expected both")
+    options.require_with(context, "budget", "card")
+    options.require_with(context, "tolerance", "compare")
+    options.require_with(context, "command", "report")
+    if cold and context.get_parameter_source("cache") == ParameterSource.COMMANDLINE:
+        raise click.UsageError("--cold and --cache given; expected one of them")
     if static:
         return bench_static.from_context(context)
     if attention is not None:
@@ -217,10 +224,9 @@ def bench(
         return bench_weights.from_context(context)
     outputs = Outputs.of(context)
     before = None if compare is None else measuring.compare.read(Path(compare), "--compare")
-    failures: list[str] = []
+    failures: dict[Case, Exception] = {}
     if file is not None:
-        if shapes or suites or json_file or resume:
-            raise click.UsageError("FILE.json given, and something to measure; expected one of them")
+        options.require_only(context, "FILE.json", *_OF_A_RESULT)
         found = measuring.compare.read(Path(file), file)
         outputs.check()
         if before is not None and not outputs.wanted:
@@ -250,26 +256,24 @@ def bench(
             rows = measuring.run_cases(
                 asked, settings, finished=finished, progress=progress, failed=_collector(asked, failures)
             )
+    if failures and not rows:
+        raise next(iter(failures.values()))  # What none can be measured with, such as a wrong schedule, is the user's.
     outputs.write(rows)
     out = console(stderr=json_file == "-")
     tell = partial(out.print, soft_wrap=True)
     for members in measuring.report.groups(rows).values():
         print_whole(out, measuring.report.table(members))
         tell(measuring.report.summary(members).text())
-    for line in failures:
-        tell(line)
+    for case, error in failures.items():
+        tell(f"FAILED {case}: {error if isinstance(error, TilewrightError) else repr(error)}")
     objects = [row.as_json() for row in rows]
     passed = [not failures, _above(bar, rows, tell), before is None or _kept(before, objects, tolerance, tell)]
     return 0 if all(passed) else 1
 
 
-def _collector(asked: Sequence[Case], failures: list[str]) -> Callable[[Case, Exception], None] | None:
+def _collector(asked: Sequence[Case], failures: dict[Case, Exception]) -> Callable[[Case, Exception], None] | None:
     """What keeps a run of many cases going when one of them fails; a single one ends with its error."""
-    if len(asked) == 1:
-        return None
-    return lambda case, error: failures.append(
-        f"FAILED {case}: {error if isinstance(error, TilewrightError) else repr(error)}"
-    )
+    return None if len(asked) == 1 else failures.__setitem__
 
 
 def _shapes(shapes: Sequence[options.Extents], batch: tuple[options.Extent, ...], suites: Sequence[str]) -> list[Shape]:

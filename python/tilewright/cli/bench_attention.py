@@ -19,7 +19,7 @@ def from_context(context: click.Context) -> int:
     from tilewright.bench.attention import COMPARISON, SUITES
     from tilewright.bench.attention.page import PAGE
 
-    bench_operators.refuse(context, "--attention", "shapes", "suites", "conv", "weights")
+    bench_operators.check(context, "--attention", "attention", *bench_operators.PARAMETERS)
     known = {**SUITES, "all": tuple(case for suite in SUITES.values() for case in suite)}
     name = context.params["attention"]
     if name not in known:

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
+from tilewright.cli import options
 from tilewright.cli.output import console, require_writable, write
 from tilewright.errors import TargetError
 
-_PARAMETERS = frozenset({"card", "budget", "report", "command"})
+_PARAMETERS = ("card", "budget", "report", "command")
 """Those of ``bench`` that mean something with ``--card``."""
 
 
@@ -26,10 +26,7 @@ def from_context(context: click.Context) -> int:
     """
     from tilewright.bench.card import bundle, measure, page
 
-    given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
-    if strange := sorted(given - _PARAMETERS):
-        options = {each.name: each.opts[0] for each in context.command.params}
-        raise click.UsageError(f"{options[strange[0]]} and --card given; expected one of them")
+    given = options.require_only(context, "--card", *_PARAMETERS)
     folder, report = Path(context.params["card"]), context.params["report"]
     if report is not None:
         require_writable(Path(report), "--report")

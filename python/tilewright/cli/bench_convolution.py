@@ -19,7 +19,7 @@ def from_context(context: click.Context) -> int:
     from tilewright.bench.convolution import COMPARISON, LAYERS
     from tilewright.bench.convolution.page import PAGE
 
-    bench_operators.refuse(context, "--conv", "shapes", "suites")
+    bench_operators.check(context, "--conv", "conv", *bench_operators.PARAMETERS)
     name = context.params["conv"]
     if name not in LAYERS:
         raise TilewrightError(f"no network {name!r}", where="--conv", expected=f"one of {', '.join(LAYERS)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tilewright.cli import options
 from tilewright.cli.bench_outputs import Outputs
 from tilewright.cli.output import console
 
@@ -18,15 +19,24 @@ if TYPE_CHECKING:
     from tilewright.bench.operators.results import Result
 
 
-def refuse(context: click.Context, option: str, *others: str) -> None:
-    """Refuses options of ``bench`` that do not apply beside `option`.
+PARAMETERS = ("dtypes", "target", "threads", "peers", "rounds", "sample_ms", "json_file", "resume", "report", "command")
+"""Those of ``bench`` that mean something to `compare`."""
+
+
+def check(context: click.Context, option: str, *names: str) -> None:
+    """Checks, before anything is measured, that the options of ``bench`` that are given mean something beside `option`.
+
+    Args:
+        context: Of ``bench``.
+        option: What says the kind: ``--conv``.
+        names: The parameters that mean something to this kind.
 
     Raises:
-        click.UsageError: One is given: of `others`, or of those that no such kind takes.
+        click.UsageError: Another one is given, or several numbers of threads.
     """
-    for name in (*others, "file", "schedule", "parameters", "epilogue", "batch", "plots", "compare"):
-        if context.params.get(name):
-            raise click.UsageError(f"{option} given, and {name}; expected one of them")
+    options.require_only(context, option, *names)
+    if len(context.params["threads"]) > 1:
+        raise click.UsageError(f"--threads given {len(context.params['threads'])} times; expected once with {option}")
 
 
 def compare(context: click.Context, comparison: Comparison, cases: Sequence[Case], page: Page) -> int:

@@ -8,9 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
-from tilewright.cli import bench_static_gpu
+from tilewright.cli import bench_static_gpu, options
 from tilewright.cli.options import Extents
 from tilewright.cli.static_table import Form, short, show
 
@@ -37,8 +36,10 @@ _NUMBERS = frozenset({"object", "% of bound", "cycles", "spills", "instructions"
 _LOADS = ("load", "broadcast", "gather")
 
 
-_PARAMETERS = frozenset({"static", "target", "dtypes", "shapes", "schedule", "json_file"})
+_PARAMETERS = ("static", "target", "dtypes", "shapes", "schedule", "json_file")
 """Those of ``bench`` that mean something with ``--static``; a schedule for GPUs only."""
+_LISTS = {"targets": "target", "dtypes": "dtypes"}
+"""Those that are every one when they are not given, by their names in `table`."""
 
 
 def from_context(context: click.Context) -> int:
@@ -47,13 +48,9 @@ def from_context(context: click.Context) -> int:
     Raises:
         click.UsageError: An option is given that means nothing here.
     """
-    given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
-    if strange := sorted(given - _PARAMETERS):
-        options = {each.name: each.opts[0] for each in context.command.params}
-        raise click.UsageError(f"{options[strange[0]]} and --static given; expected one of them")
-    asked = {name: context.params[name] if name in given else None for name in ("target", "dtypes")}
-    options = {name: context.params[name] for name in ("shapes", "schedule", "json_file")}
-    return table(asked["target"], asked["dtypes"], **options)
+    given = options.require_only(context, "--static", *_PARAMETERS)
+    asked = {to: context.params[name] if name in given else None for to, name in _LISTS.items()}
+    return table(**asked, **{name: context.params[name] for name in ("shapes", "schedule", "json_file")})
 
 
 def table(

@@ -8,6 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tilewright.cli.static_table import Form, short, show
+from tilewright.errors import ScheduleError
+from tilewright.schedules import make
 from tilewright.targets.gpu import GpuTarget
 
 if TYPE_CHECKING:
@@ -35,12 +37,18 @@ def table(
         json_file: Where the cells go as JSON, ``-`` being standard output in place of the table; or None.
 
     Raises:
+        ScheduleError: The schedule cannot be read, or nothing can be compiled under it.
         TilewrightError: A type is unknown, or the file cannot be written.
     """
     from tilewright.bench import static_gpu
 
     types, wanted = dtypes or static_gpu.types(), shape or static_gpu.SHAPE
+    if schedule is not None and make.is_file(schedule):
+        make.own(schedule)  # Raises: it cannot be read.
     cells = show(partial(static_gpu.survey, rows, types, wanted, schedule=schedule), _FORM, json_file)
+    if schedule is not None and not any(each.code_bytes for each in cells):
+        why = next((note for each in cells for note in each.notes), "there is nothing to compile")
+        raise ScheduleError(f"no kernel can be made under it: {why}", where=f"--schedule {schedule}")
     return 0 if all(each.fine for each in cells) else 1
 
 

@@ -9,7 +9,13 @@ from pathlib import Path
 import click
 
 from tilewright.cli import bench_operators
-from tilewright.cli.output import console, write
+from tilewright.cli.output import console, require_writable, write
+
+_PARAMETERS = (
+    *("weights", "shapes", "suites", "dtypes", "layout", "target", "threads"),
+    *("rounds", "sample_ms", "cache", "cold", "json_file"),
+)
+"""Those of ``bench`` that mean something with ``--weights``."""
 
 
 def from_context(context: click.Context) -> int:
@@ -22,7 +28,9 @@ def from_context(context: click.Context) -> int:
     from tilewright.bench import parse_shape, suite, weights
 
     given = context.params
-    bench_operators.refuse(context, "--weights", "conv", "report", "resume")
+    bench_operators.check(context, "--weights", *_PARAMETERS)
+    if given["json_file"]:
+        require_writable(Path(given["json_file"]), "--json")
     shapes = [parse_shape("x".join(map(str, each))) for each in given["shapes"]]
     shapes += [shape for name in given["suites"] for shape in suite(name).shapes]
     if not shapes:

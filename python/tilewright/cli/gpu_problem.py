@@ -71,7 +71,7 @@ class GpuProblem:
         from tilewright.emit import gpu
 
         gpu.check(self.spec, self.target)
-        schedule = make.own(self.strategy) if make.is_file(self.strategy) else self.schedule
+        schedule = make.own(self.strategy, self.parameters) if make.is_file(self.strategy) else self.schedule
         return gpu.build(self.spec, self.target, schedule, self.parameters, aligned=True)
 
     def __str__(self) -> str:

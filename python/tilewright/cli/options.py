@@ -212,7 +212,7 @@ def require_for_shapes_only(*names: str) -> None:
     """
     context = click.get_current_context()
     for option in context.command.params:
-        if option.name in names and context.get_parameter_source(option.name) == ParameterSource.COMMANDLINE:
+        if option.name in names and _is_given(context, option.name):
             raise click.UsageError(f"both FILE.mlir and {option.opts[0]} given; {option.opts[0]} is for a --shape")
 
 
@@ -248,6 +248,40 @@ def _for_this_call(context: click.Context, name: str, value: str) -> None:
             os.environ[name] = before
 
     context.call_on_close(restore)
+
+
+def require_only(context: click.Context, mode: str, *names: str) -> frozenset[str]:
+    """Checks that, beside the option `mode`, none was given but those called `names`: others would mean nothing there.
+
+    Returns:
+        The names of the parameters that were given.
+
+    Raises:
+        click.UsageError: Another one was.
+    """
+    given = frozenset(name for name in context.params if _is_given(context, name))
+    for parameter in context.command.params:
+        if parameter.name in given.difference(names):
+            what = (parameter.metavar or "").strip("[]") if isinstance(parameter, click.Argument) else parameter.opts[0]
+            raise click.UsageError(f"{what} and {mode} given; expected one of them")
+    return given
+
+
+def require_with(context: click.Context, name: str, *others: str) -> None:
+    """Checks that, if the option `name` was given, one of `others` was too: it would mean nothing without.
+
+    Raises:
+        click.UsageError: None was.
+    """
+    if _is_given(context, name) and not any(_is_given(context, each) for each in others):
+        spelled = {each.name: each.opts[0] for each in context.command.params}
+        wanted = " or ".join(spelled[each] for each in others)
+        raise click.UsageError(f"{spelled[name]} given without {wanted}; expected both")
+
+
+def _is_given(context: click.Context, name: str) -> bool:
+    """Whether a parameter stands on the command line."""
+    return context.get_parameter_source(name) == ParameterSource.COMMANDLINE
 
 
 def target(function: Command) -> Command:

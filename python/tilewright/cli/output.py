@@ -37,9 +37,10 @@ def print_whole(out: Console, table: Table) -> None:
     out.print(table)
 
 
-def sizes_text(parameters: Mapping[str, int]) -> str:
-    """A schedule's sizes in words: "mr=6 nr=64"."""
-    return " ".join(f"{name}={size}" for name, size in parameters.items())
+def sizes_text(parameters: Mapping[str, int], *, given: bool = False) -> str:
+    """A schedule's sizes in words: "mr=6 nr=64". Those that a user's function was `given` it need not have used: "given mr=6 nr=64"."""
+    text = " ".join(f"{name}={size}" for name, size in parameters.items())
+    return f"given {text}" if given and text else text
 
 
 def duration(seconds: float) -> str:

@@ -81,15 +81,18 @@ class Problem:
 
     def build(self, until: str, *, for_linking: bool = False) -> Stages:
         """Compiles up to the stage `until`; see `tilewright.runtime.compile.build`."""
+        from tilewright.emit import spills
         from tilewright.runtime.compile import build
 
-        return build(self.spec, self.target, self.plan, until=until, for_linking=for_linking, symbol=self.symbol)
+        built = build(self.spec, self.target, self.plan, until=until, for_linking=for_linking, symbol=self.symbol)
+        spills.warn(spills.count(built), self.plan, self.target)
+        return built
 
     def __str__(self) -> str:
         """What is computed, for which target, under which schedule and sizes."""
         from tilewright.cli.output import sizes_text
 
-        sizes = sizes_text(self.plan.sizes)
+        sizes = sizes_text(self.plan.sizes, given=not self.plan.trusted)
         threads = f", {self.plan.threads} threads" if self.plan.threads > 1 else ""
         return f"{self.spec} for {self.target.name}, {self.plan.name}{f' ({sizes})' if sizes else ''}{threads}"
 

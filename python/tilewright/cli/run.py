@@ -177,10 +177,15 @@ def _measure(kernel: Kernel, spec: MatmulSpec, seed: int, *, verify: bool) -> Ou
 def _report(kernel: Kernel, spec: MatmulSpec, outcome: Outcome, seed: int) -> list[str]:
     """The lines that people read."""
     from tilewright.cli.output import duration, sizes_text
+    from tilewright.schedules import make
+    from tilewright.targets import GpuTarget
 
     facts = kernel.metadata
     base = f" ({kernel.target.base})" if kernel.target.base else ""
-    sizes = sizes_text(facts.parameters)
+    # A GPU kernel's are those that its schedule has decided.
+    sizes = sizes_text(
+        facts.parameters, given=make.is_file(facts.schedule) and not isinstance(kernel.target, GpuTarget)
+    )
     threads = f", {facts.threads} threads" if facts.threads > 1 else ""
     how = "from the cache" if facts.cached else "compiled"
     rate = f", {spec.flops / outcome.seconds * 1e-9:.1f} GFLOP/s" if spec.flops and not facts.emulator else ""

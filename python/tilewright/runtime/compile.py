@@ -128,6 +128,8 @@ def compile(
         raise SpecError(f"spec is a {type(spec).__name__}", where="compile", expected="a tilewright.MatmulSpec")
     card = targets.gpu(target)
     if card is not None:
+        if vector_length is not None or streaming_length is not None:
+            raise TargetError(f"a vector length for {card.name}", where="compile", expected="none: it is a GPU")
         return _for_gpu(spec, card if device is None else card.on(device), threads, schedule, parameters, cache, verify)
     row = targets.resolve(target)
     if device is not None:
@@ -151,17 +153,23 @@ def compile(
     found = cache_key.find(store, what)
     if found is not None:
         object_, seconds, texts = found.object, {}, {}
-        workspace = int(found.header.get("workspace", 0))
+        workspace, spilled = int(found.header.get("workspace", 0)), int(found.header.get("spilled", 0))
         header = found.header.get("packed")
         packed = PackedFormat.from_header(bytes.fromhex(header)) if header else None
     else:
+        from tilewright.emit import spills
+
         built = build(spec, row, plan)
         object_, seconds, texts, packed = built.object, built.seconds, built.texts, built.packed
-        workspace = built.workspace
-        about = {"spec": str(spec), "schedule": plan.name, "workspace": workspace}
+        workspace, spilled = built.workspace, spills.count(built)
+        about = {"spec": str(spec), "schedule": plan.name, "workspace": workspace, "spilled": spilled}
         if packed is not None:
             about["packed"] = packed.header.hex()
         cache_key.keep(store, what, object_, about)
+    if spilled:
+        from tilewright.emit import spills
+
+        spills.warn(spilled, plan, row)
     facts = Metadata(
         target=row.name,
         triple=row.triple,

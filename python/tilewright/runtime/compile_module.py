@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -12,7 +11,7 @@ from tilewright import _runtime, knobs, targets
 from tilewright.emit import isolated_modules, versions
 from tilewright.emit.isolated_modules import Compiled
 from tilewright.emit.pipeline import CPU_TEXTS
-from tilewright.errors import SlowScheduleWarning, SpecError, TargetError
+from tilewright.errors import SpecError, TargetError, warn_slow
 from tilewright.payload import chain_check
 from tilewright.payload.signature import Signature
 from tilewright.runtime import cache_key
@@ -188,11 +187,7 @@ def build_module(
 def _warn(functions: Sequence[Signature], filename: str) -> None:
     """Says which ops are slow."""
     for op in (each for function in functions for each in function.slow):
-        warnings.warn(
-            f"{filename}:{op} is computed element by element: no vectors are made of it",
-            SlowScheduleWarning,
-            stacklevel=5,
-        )
+        warn_slow(f"{filename}:{op} is computed element by element: no vectors are made of it")
 
 
 def _texts(make: Callable[..., Compiled], known: Mapping[str, str]) -> dict[str, str | Callable[[], str]]:

@@ -63,7 +63,9 @@ def compile(
     sizes = parameters or {}
 
     plan = (
-        None if schedule is None or (isinstance(schedule, str) and not make.is_file(schedule)) else make.own(schedule)
+        None
+        if schedule is None or (isinstance(schedule, str) and not make.is_file(schedule))
+        else make.own(schedule, sizes)
     )
 
     def build(aligned: bool, boxed: bool) -> GpuStages:

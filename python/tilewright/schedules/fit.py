@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 
 from tilewright.dims import most
-from tilewright.errors import ScheduleError, SlowScheduleWarning
+from tilewright.errors import ScheduleError, warn_slow
 from tilewright.schedules.blocking import lanes_for
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -24,11 +23,9 @@ def warn(name: str, spec: MatmulSpec, target: Target, given: Mapping[str, int] |
     units = _units(name, spec, target)
     for size, unit in units.items():
         if given and size in given and given[size] % unit:
-            warnings.warn(
+            warn_slow(
                 f"{size} is {given[size]}: {name} computes {spec.a_type} by {spec.b_type} on {target.name} in steps of {unit}, and"
-                f" the rest by slower code; expected a multiple of {unit}. Leave {size} to the model",
-                SlowScheduleWarning,
-                stacklevel=5,
+                f" the rest by slower code; expected a multiple of {unit}. Leave {size} to the model"
             )
 
 

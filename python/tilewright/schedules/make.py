@@ -34,14 +34,21 @@ def make(
         target: For which target.
         schedule: None to have a strategy chosen; a strategy's name; a function ``(spec, target, parameters)`` that
             returns a transform module; or a .py or .mlir file with one.
-        parameters: Sizes that override the model's, by name ("mr", "nr", "mc", "nc", "kc").
+        parameters: Sizes that override the model's, by name ("mr", "nr", "mc", "nc", "kc"); a .mlir file takes none.
         threads: How many threads a call may use; the plan says how many it does.
 
     Raises:
         SpecError: `threads` is no number of threads.
         ScheduleError: The schedule is unknown, unreadable or of a wrong kind, or an override is wrong.
     """
-    threads = model.check(threads, "compile")
+    plan = _make(spec, target, schedule, parameters, model.check(threads, "compile"))
+    return replace(plan, sized_by_user=True) if parameters else plan
+
+
+def _make(
+    spec: MatmulSpec, target: Target, schedule: Schedule, parameters: Mapping[str, int] | None, threads: int
+) -> Plan:
+    """The plan, which does not say yet whether sizes are the user's."""
     if spec.dynamic and (schedule is None or (isinstance(schedule, str) and schedule in select.STRATEGIES)):
         return cases.plan(spec, target, schedule, parameters, threads)
     spec = cases.representative(spec, {})  # A schedule of the user's gets sizes for large extents.
@@ -70,9 +77,10 @@ def make(
         )
     if isinstance(schedule, str) and not is_file(schedule):
         select.row(schedule)  # raises: it is no strategy either
-    return replace(
-        own(schedule), parameters=select.choose(spec, target, parameters, threads).parameters, threads=threads
-    )
+    plan = own(schedule, parameters)
+    if plan.text is not None:
+        return replace(plan, threads=threads)
+    return replace(plan, parameters=select.choose(spec, target, parameters, threads).parameters, threads=threads)
 
 
 def is_file(schedule: Schedule) -> bool:
@@ -80,16 +88,24 @@ def is_file(schedule: Schedule) -> bool:
     return isinstance(schedule, str | Path) and Path(schedule).suffix in (".py", ".mlir")
 
 
-def own(schedule: Schedule) -> Plan:
-    """The plan of a schedule of the user's, a function or a file, which still lacks the sizes that it is given.
+def own(schedule: Schedule, parameters: Mapping[str, int] | None = None) -> Plan:
+    """The plan of a schedule of the user's, a function or a file. A function's still lacks the sizes that it is called with.
 
     Raises:
-        ScheduleError: It is neither, or cannot be read.
+        ScheduleError: It is neither, or cannot be read; or it is a .mlir file and there are `parameters`.
     """
     if callable(schedule):
         return Plan(getattr(schedule, "__qualname__", repr(schedule)), None, schedule, trusted=False)
     if is_file(schedule):
-        return _from_file(Path(str(schedule)))
+        plan = _from_file(Path(str(schedule)))
+        if plan.text is not None and parameters:
+            raise ScheduleError(
+                f"a .mlir schedule takes no sizes, and {', '.join(parameters)} given",
+                where=str(schedule),
+                expected="its sizes in its text",
+                remedy="Change the text, or write the schedule as a Python function, which is called with sizes",
+            )
+        return plan
     what = repr(schedule) if isinstance(schedule, str | Path) else type(schedule).__name__
     raise ScheduleError(f"schedule is a {what}", expected="a strategy's name, a function, or a .py or .mlir file")
 

@@ -48,13 +48,14 @@ class Plan:
     Attributes:
         name: The strategy's name, or the user's function or file.
         parameters: The sizes that the strategy gets, on a GPU those of the strategy that would be chosen; None for a product without
-            arithmetic.
+            arithmetic, and for a text, which has its own.
         strategy: The user's function that makes the module; None for one of ours, which is found by name when it is needed.
         text: The text of a .mlir schedule; otherwise None.
         trusted: Whether it is ours, so that it may run inside this process.
         threads: Most threads that a call uses.
         cases: Of a dynamic spec the ways that it is computed, of which each call takes the first one that fits; the last one
             fits always. Otherwise empty.
+        sized_by_user: Whether some of the sizes are the user's, and not the model's.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Plan:
     trusted: bool = True
     threads: int = 1
     cases: tuple[Case, ...] = ()
+    sized_by_user: bool = False
 
     def module(self, spec: MatmulSpec, target: Target | GpuTarget, context: ir.Context) -> ir.Module | None:
         """Makes the transform module in `context`; None when there is nothing to schedule.
