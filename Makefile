@@ -18,7 +18,7 @@ QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shap
   --shape 457x514x330 --dtype f32 --dtype bf16 --dtype u8,i8,i32 --packing both --sample-ms 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-arm setup-netlib setup-gpu setup-bench demo check check-long bench bench-card bench-quick bench-results bench-docs fmt lint docs wheel clean
+.PHONY: help setup setup-arm setup-netlib setup-gpu setup-bench demo check check-long mutants bench bench-card bench-quick bench-results bench-docs fmt lint docs wheel clean
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ check: setup setup-arm setup-netlib setup-gpu ## Lint, types and every test
 
 check-long: setup setup-arm setup-netlib ## Two thousand specs of every kind, and a hundred on each emulated processor, for half an hour
 	@$(BIN)/python tools/setup/check.py matrix
+
+mutants: setup setup-arm setup-gpu ## A hundred and some small defects, each of which a test has to notice, for hours; goes on where it was broken off
+	@$(BIN)/python tools/mutants
 
 lint: setup ## Lint and types only
 	@$(BIN)/python tools/setup/check.py lint

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Mutants of kernels for GPUs: what they do in threads and blocks, and the emulator's Python side."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+ROWS = (
+    Mutant(
+        "lowering/gpu/stepping.py",
+        "                results = self._multiply(block, slot)\n                gpu.barrier()\n",
+        "                results = self._multiply(block, slot)\n",
+        ("test_gpu_pipeline.py",),
+    ),
+    Mutant(
+        "lowering/gpu/stepping.py",
+        "            nvvm.cp_async_wait_group(ahead - 1)",
+        "            nvvm.cp_async_wait_group(ahead)",
+        ("test_gpu_mma_sync.py",),
+    ),
+    Mutant(
+        "lowering/gpu/stepping.py",
+        "return self._multiplier.copies and self._multiplier.stages > 1 and self._aligned and as_it_lies",
+        "return self._multiplier.copies and self._multiplier.stages > 1 and as_it_lies",
+        ("test_gpu_mma_sync.py", "test_gpu_pipeline.py"),
+    ),
+    Mutant(
+        "lowering/gpu/staging.py",
+        "inside = least(subtract(extents[1], least(inner, extents[1])), width)",
+        "inside = width",
+        ("test_gpu_mma_sync.py",),
+    ),
+    Mutant(
+        "lowering/gpu/staging.py",
+        "turn = divide(divide(outer, max(1, among // in_row))[0], min(in_row, among))[1]",
+        "turn = divide(outer, min(in_row, among))[1]",
+        ("test_gpu_pipeline.py",),
+    ),
+    Mutant(
+        "lowering/gpu/reads.py",
+        "            held = arith.select(inside, held, staging.nothing(held.type))\n",
+        "",
+        ("test_gpu_pipeline.py",),
+    ),
+    Mutant(
+        "lowering/gpu/filling.py",
+        "            inside = arith.andi(outer, below(piece.inner, extents[across]))\n",
+        "            inside = outer\n",
+        ("test_gpu_pipeline.py", "test_gpu_forms.py"),
+    ),
+    Mutant(
+        "lowering/gpu/ring.py",
+        "        _await(self.empty(turn.slot), arith.xori(turn.parity, value(1)))",
+        "        _await(self.empty(turn.slot), turn.parity)",
+        ("test_gpu_warpgroup.py",),
+    ),
+    Mutant(
+        "lowering/gpu/ring.py",
+        "        nvvm.fence_mbarrier_init()\n",
+        "",
+        ("test_gpu_warpgroup.py",),
+    ),
+    Mutant(
+        "lowering/gpu/tile_order.py",
+        "        height = arith.minui(arith.subi(rows, first), shared.i32(self.band))\n",
+        "        height = shared.i32(self.band)\n",
+        ("test_gpu_warpgroup.py",),
+    ),
+    Mutant(
+        "lowering/gpu/whole_rows.py",
+        "        gpu.barrier()  # Nobody reads what was reduced before.\n",
+        "",
+        ("test_gpu_forms.py",),
+    ),
+    Mutant(
+        "lowering/gpu/whole_rows.py",
+        "                result = combine(result, arith.select(is_one, element(column), nothing))\n",
+        "                result = combine(result, element(column))\n",
+        ("test_gpu_forms.py",),
+    ),
+    Mutant(
+        "lowering/gpu/boxes.py",
+        "return _ATOM if self.along_k or self.bits < 32 else WIDE_ATOM",
+        "return _ATOM",
+        ("test_gpu_tensor_memory.py", "test_gpu_warpgroup.py"),
+    ),
+    Mutant(
+        "lowering/gpu/matrix_cores.py",
+        '"f64": _mfma(4, 1, step=4),',
+        '"f64": _mfma(4, 1),',
+        ("test_gpu_matrix_cores.py",),
+    ),
+    Mutant(
+        "runtime/gpu.py",
+        "form=(aligned, boxed),",
+        "form=None,",
+        ("test_cache_key.py",),
+    ),
+    Mutant(
+        "runtime/gpu.py",
+        "return aligned, boxed or not aligned or not self._stages.boxes",
+        "return aligned, True",
+        ("test_gpu_warpgroup.py",),
+    ),
+    Mutant(
+        "runtime/gpu_call.py",
+        "    except np.exceptions.TooHardError:\n        return True\n",
+        "    except np.exceptions.TooHardError:\n        return False\n",
+        ("test_gpu_call.py",),
+    ),
+    Mutant(
+        "runtime/gpu_call.py",
+        "        if stride < reach:\n            return True\n",
+        "        if not stride:\n            return True\n",
+        ("test_gpu_call.py",),
+    ),
+    Mutant(
+        "runtime/gpu_call.py",
+        "return not array.size or all(0 < each < _FARTHEST for each in steps)",
+        "return True",
+        ("test_gpu_call.py", "test_gpu_warpgroup.py"),
+    ),
+    Mutant(
+        "runtime/gpu_call.py",
+        "return not any(each % row_multiple for each in rows) and all(",
+        "return all(",
+        ("test_gpu_pipeline.py",),
+    ),
+    Mutant(
+        "runtime/gpu_call.py",
+        "not 0 <= numbers.min() <= numbers.max() < rows:",
+        "not 0 <= numbers.min() <= numbers.max() <= rows:",
+        ("test_gpu_forms.py",),
+    ),
+    Mutant(
+        "runtime/gpu_passes.py",
+        "        start, size = start // operand.type.packed, -(-size // operand.type.packed)\n",
+        "        pass\n",
+        ("test_gpu_forms.py", "test_gpu_pipeline.py"),
+    ),
+    Mutant(
+        "runtime/card_calls.py",
+        "    gpu_call.check_result(called, result, arrays)\n",
+        "    gpu_call.check(called.result, result)\n",
+        ("test_card.py",),
+    ),
+    Mutant(
+        "runtime/device_arrays.py",
+        "tensor, writable = versioned.tensor, not versioned.flags & _READ_ONLY",
+        "tensor, writable = versioned.tensor, True",
+        ("test_gpu_call.py",),
+    ),
+    Mutant(
+        "runtime/device_arrays.py",
+        "address=(tensor.data or 0) + tensor.byte_offset",
+        "address=(tensor.data or 0)",
+        ("test_gpu_call.py", "test_card.py"),
+    ),
+    Mutant(
+        "runtime/emulated_gpu.py",
+        "[each for each in steps if each <= 0]",
+        "[]",
+        ("test_gpu_emulator.py", "test_gpu_warpgroup.py"),
+    ),
+    Mutant(
+        "runtime/emulated_amd.py",
+        "  %barrier = add i32 %number, 1",
+        "  %barrier = add i32 0, 1",
+        ("test_gpu_matrix_cores.py", "test_gpu_amd.py"),
+    ),
+)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Mutants of what takes a schedule's result to the LLVM dialect on processors."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+ROWS = (
+    Mutant("lowering/dispatch.py", "    if test.multiple > 1:\n", "    if False:\n", ("test_dispatch.py",)),
+    Mutant(
+        "lowering/dispatch.py",
+        '[] if test.most is None else [("sle", test.most)]',
+        '[] if test.most is None else [("slt", test.most)]',
+        ("test_dispatch.py",),
+    ),
+    Mutant(
+        "lowering/extents.py",
+        'return [*lines, f"%same_{name} = llvm.and %within_{name}, %whole_{name} : i1"]',
+        'return [*lines, f"%same_{name} = llvm.and %within_{name}, %within_{name} : i1"]',
+        ("test_dynamic.py",),
+    ),
+    Mutant(
+        "lowering/unroll.py",
+        'op.attributes[f"llvm.{_ANNOTATION}"] = ir.Attribute.parse(',
+        "ir.Attribute.parse(",
+        ("emit/neoverse-v2.test",),
+    ),
+    Mutant(
+        "lowering/unroll.py",
+        "and (trips is None or 2 * count * _LEAST_TRIPS <= trips)",
+        "and trips is not None",
+        ("emit/neoverse-v2.test", "emit/neoverse-n1.test"),
+    ),
+    Mutant(
+        "lowering/races.py",
+        "    if any(access.writes and access.buffer is None for access in touched):\n",
+        "    if False:\n",
+        ("test_races.py",),
+    ),
+    Mutant(
+        "lowering/races.py",
+        "return not difference.terms and difference.constant >= last",
+        "return not difference.terms and difference.constant > 0",
+        ("test_races.py",),
+    ),
+    Mutant(
+        "lowering/races.py",
+        "            and from_zero\n",
+        "",
+        ("test_races.py",),
+    ),
+    Mutant(
+        "lowering/slices.py",
+        "    if any(stride != 1 for stride in strides):\n",
+        "    if False:\n",
+        ("test_races.py",),
+    ),
+    Mutant(
+        "lowering/slices.py",
+        "    if right.terms or left.constant or len(left.terms) != 1:\n",
+        "    if right.terms or len(left.terms) != 1:\n",
+        ("test_races.py",),
+    ),
+    Mutant(
+        "lowering/parallel.py", "_MOST_PRIVATE_BYTES = 16 << 10", "_MOST_PRIVATE_BYTES = 1 << 30", ("test_races.py",)
+    ),
+    Mutant(
+        "lowering/parallel.py",
+        "        alone = arith.cmpi(arith.CmpIPredicate.ne, inside, arith.constant(i32, 0))\n",
+        "        alone = arith.cmpi(arith.CmpIPredicate.slt, inside, arith.constant(i32, 0))\n",
+        ("test_threads.py", "test_threads_linked.py"),
+    ),
+    Mutant(
+        "lowering/own_buffers.py",
+        'if op.name == "scf.for" and ENTRIES in op.attributes and len(op.results) == 1:',
+        'if op.name == "scf.for" and ENTRIES in op.attributes:',
+        ("test_races.py", "test_threads.py", "test_batches.py", "lowering/parallel.test"),
+    ),
+    Mutant(
+        "lowering/workspace.py",
+        "            if times[other][0] <= last and first <= times[other][1]\n",
+        "            if times[other][0] < last and first < times[other][1]\n",
+        ("test_workspace.py",),
+    ),
+    Mutant(
+        "lowering/workspace.py",
+        "        while values:\n            for use in values.pop().uses:\n",
+        "        while values:\n            for use in values.pop(0).uses:\n",
+        ("test_workspace.py",),
+        equivalent="uses are looked through in another order, and the first and last of them are the same",
+    ),
+    Mutant(
+        "lowering/open_workspace.py",
+        "return all(times[each][0] > last or times[each][1] < first for each in users)",
+        "return True",
+        ("test_workspace.py", "test_module_extents.py"),
+    ),
+    Mutant(
+        "lowering/open_workspace.py",
+        "            fits = arith.andi(fits, arith.cmpi(arith.CmpIPredicate.eq, beyond, none))\n",
+        "",
+        ("test_workspace.py", "test_module_extents.py"),
+    ),
+    Mutant(
+        "lowering/prepack.py",
+        "digest = hashlib.sha256(_text(packer).encode()).digest()[:8]",
+        'digest = hashlib.sha256(b"own").digest()[:8]',
+        ("test_prepack_layouts.py",),
+    ),
+    Mutant(
+        "lowering/prepack.py",
+        "    if not nr or buffer.rank < 2 or buffer.shape[-1] % nr:\n",
+        "    if not nr or buffer.rank < 2:\n",
+        ("test_prepack_layouts.py", "test_pack_b.py"),
+    ),
+    Mutant(
+        "lowering/pack_entry.py",
+        '    %alike = llvm.icmp "eq" %any, %zero : i64\n',
+        '    %alike = llvm.icmp "sle" %any, %any : i64\n',
+        ("test_pack_b.py",),
+    ),
+    Mutant(
+        "lowering/prefetch_panels.py",
+        "k * stride + (size + ahead // width)",
+        "k * stride + ahead // width",
+        ("lowering/prefetch-panels.test",),
+    ),
+    Mutant(
+        "lowering/attention/decode.py",
+        "build.least(build.add(number, distance), last)",
+        "build.least(number, last)",
+        ("lowering/attention.test",),
+    ),
+    Mutant(
+        "lowering/attention/blocks.py",
+        "build.loop(self.code.seen(last), plan.kc, keys)",
+        "build.loop(self.code.problem.keys, plan.kc, keys)",
+        ("lowering/attention.test", "test_attention.py"),
+    ),
+    Mutant(
+        "lowering/small_floats.py",
+        "constant(i32, (1 << (cut - 1)) - 1 - rebias)), odd)",
+        "constant(i32, (1 << (cut - 1)) - rebias)), constant(i32, 0))",
+        ("test_small_types.py",),
+    ),
+    Mutant(
+        "lowering/in_place.py",
+        "    if depth != spec.k or spec.m % rows:\n",
+        "    if depth != spec.k:\n",
+        ("test_conv2d.py",),
+    ),
+    Mutant(
+        "lowering/skipped_rows.py",
+        "end = _quotient(numbers.plus(first, above + patches.extents[0]), dilation)",
+        "end = _quotient(numbers.plus(first, above + patches.extents[0] - 1), dilation)",
+        ("test_conv2d.py",),
+    ),
+    Mutant(
+        "lowering/tensor_entry.py",
+        "            (_DEVICE, DLPACK_CPU),\n",
+        "",
+        ("test_batches.py", "test_kernel_epilogues.py", "test_runtime_call.py"),
+    ),
+    Mutant(
+        "lowering/modules.py",
+        "size = workspace.gather(_function(module), reuse=True)",
+        "size = workspace.gather(_function(module), reuse=False)",
+        ("test_memory.py", "test_modules.py"),
+    ),
+    Mutant(
+        "lowering/narrow.py",
+        "        if not in_bounds and not (isinstance(self.extent, int) and self.extent % 2 == 0):\n",
+        "        if False:\n",
+        ("test_small_types.py",),
+    ),
+    Mutant(
+        "lowering/math_functions.py",
+        "_LEAST_EXP, _MOST_EXP = -104.5, 89.5",
+        "_LEAST_EXP, _MOST_EXP = -87.0, 89.5",
+        ("test_epilogues.py", "test_fusion.py"),
+    ),
+)

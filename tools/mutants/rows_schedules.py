@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Mutants of what decides how: the choice of strategies, models of sizes, and targets."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+ROWS = (
+    Mutant(
+        "schedules/select.py",
+        "most_along_k(spec, target) and 2 * lanes * spec.m <= spec.k\n",
+        "most_along_k(spec, target)\n",
+        ("test_shape_classes.py",),
+    ),
+    Mutant(
+        "schedules/select.py",
+        "taken == target.dot(spec.a_type.name, spec.b_type.name).depth else _FEW_ROWS",
+        "taken else _FEW_ROWS",
+        ("test_shape_classes.py",),
+    ),
+    Mutant(
+        "schedules/select.py",
+        "NARROW_PRODUCTS // dot.depth // 2\n",
+        "NARROW_PRODUCTS // dot.depth\n",
+        ("test_shape_classes.py",),
+    ),
+    Mutant(
+        "schedules/select.py",
+        "spec.m > _MOST_ROW_TILES * rows or spec.rows_of_b != spec.m:",
+        "spec.m > _MOST_ROW_TILES * rows:",
+        ("test_shape_classes.py", "test_batches.py"),
+    ),
+    Mutant(
+        "schedules/select.py",
+        "return spec.n <= blocking.unpacked_blocking(spec, target).nr",
+        "return spec.n < blocking.unpacked_blocking(spec, target).nr",
+        ("test_shape_classes.py",),
+    ),
+    Mutant(
+        "schedules/blocking.py",
+        "    return next((depth for depth in (kc, *depths) if mr <= rows_in_l1(target, depth * element_bytes)), kc)\n",
+        "    return kc\n",
+        ("test_shape_classes.py",),
+    ),
+    Mutant(
+        "schedules/blocking.py",
+        '        mr -= mr == kc and dot.kind != "amx"\n',
+        "",
+        ("test_pack_b.py",),
+    ),
+    Mutant(
+        "schedules/blocking.py",
+        "    b_bytes //= spec.products\n",
+        "",
+        ("test_shape_classes.py",),
+    ),
+    Mutant(
+        "schedules/threads.py",
+        "    if spec.matrices < threads:\n        return False\n",
+        "",
+        ("test_threads.py", "test_batches.py"),
+    ),
+    Mutant(
+        "schedules/threads.py",
+        "return replace(blocking, mc=even(spec.m, blocking.mc * threads, blocking.mr))",
+        "return blocking",
+        ("test_threads.py",),
+    ),
+    Mutant(
+        "schedules/threads.py",
+        "min(threads, int(cycles(spec, target) / LEAST_CYCLES))",
+        "threads",
+        ("test_threads.py",),
+    ),
+    Mutant(
+        "schedules/same_bits.py",
+        "one and divided_by(spec.k, dots[0].step)",
+        "one",
+        ("test_deterministic.py",),
+    ),
+    Mutant(
+        "schedules/same_bits.py",
+        "alone = spec.deterministic and name in _ALONE and spec.n != 1",
+        "alone = False",
+        ("test_deterministic.py",),
+    ),
+    Mutant(
+        "schedules/tiles.py",
+        "down * across + min(down, across) + 1 <= _REGISTERS",
+        "down * across + min(down, across) <= _REGISTERS",
+        ("test_tiles.py",),
+    ),
+    Mutant(
+        "schedules/fit.py",
+        'given["kc"] <= dot.step < most(spec.k)',
+        'given["kc"] < dot.step < most(spec.k)',
+        ("test_amx.py", "test_schedule_errors.py"),
+    ),
+    Mutant(
+        "schedules/scaled_blocks.py",
+        "return not found.group or found.group & (found.group - 1) == 0",
+        "return True",
+        ("test_scaled_sums.py",),
+    ),
+    Mutant(
+        "schedules/scaled_blocks.py",
+        "return enough and fits(spec) and spec.m <= _MOST_PAID[spec.b_transposed, spec.b_stored.bits]",
+        "return enough and fits(spec)",
+        ("test_scaled_sums.py",),
+    ),
+    Mutant(
+        "schedules/scalable_blocks.py",
+        "    longer = target.scalable_bits > target.vector_bits\n",
+        "    longer = target.scalable_bits >= target.vector_bits\n",
+        ("test_scalable.py",),
+    ),
+    Mutant(
+        "schedules/outer_blocks.py",
+        "return row.down * lanes, row.across * lanes",
+        "return row.across * lanes, row.down * lanes",
+        ("test_sme.py",),
+    ),
+    Mutant(
+        "schedules/far_columns.py",
+        "rows = _ROWS_OF_BYTES if spec.b_stored.bits <= 8 else _ROWS",
+        "rows = _ROWS_OF_BYTES",
+        ("test_far_columns.py",),
+    ),
+    Mutant(
+        "targets/x86.py",
+        '"abm": ("lzcnt",),',
+        '"abm": ("lzcnt", "bmi2"),',
+        ("test_targets.py",),
+    ),
+    Mutant(
+        "targets/base.py",
+        "row.features <= self.features and row.bits == self.vector_bits",
+        "row.features <= self.features",
+        ("test_dots.py", "test_targets.py"),
+    ),
+    Mutant(
+        "targets/host.py",
+        "sum(int(ends[-1]) - int(ends[0]) + 1 for ends in ranges) or 1",
+        "sum(int(ends[-1]) - int(ends[0]) for ends in ranges) or 1",
+        ("test_host.py",),
+    ),
+    Mutant(
+        "targets/host.py",
+        "    if l1.bytes > l2.bytes:\n",
+        "    if False:\n",
+        ("test_host.py",),
+    ),
+    Mutant(
+        "targets/amx.py",
+        'if "amx_tile" not in flags or granted():',
+        'if "amx_tile" not in flags or True:',
+        ("test_amx_permission.py", "test_host.py"),
+    ),
+    Mutant(
+        "targets/outer_products.py",
+        '_row("sumopa", "sumopa_4way", "i8", "u8", 4)',
+        '_row("sumopa", "sumopa_4way", "u8", "i8", 4)',
+        ("test_sme.py",),
+    ),
+)
