@@ -185,6 +185,7 @@ def test_a_page_has_a_part_for_each_machine_and_readme_shows_the_last(written):
         ([*MEASURED, row("8x8x8", machine="Another, target znver3")], FILE, "is of 2 machines"),
         ([*MEASURED, row("8x8x8", date="2026-11-24T10:00:00+00:00")], FILE, "measurements 2 days, 0:00:00 apart"),
         ([row("8x8x8", date="")], FILE, "has a bad date"),
+        ([row("8x8x8", percent=177.0)], FILE, "has 8x8x8 f32 host with 177 % of the peak; expected at most 110 %"),
         ([], FILE, "is empty"),
     ],
 )
