@@ -7,6 +7,7 @@
 #include "ElfCheck.h"
 #include "OpenMP.h"
 #include "Scratch.h"
+#include "Team.h"
 
 #include "llvm/ExecutionEngine/JITLink/JITLink.h"
 #include "llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h"
@@ -41,6 +42,8 @@ void *resolve(StringRef symbol) {
     if (name == symbol)
       return address;
   std::string name = symbol.str();
+  if (name == pushNumThreads && findOpenMP(name))
+    return reinterpret_cast<void *>(&tilewrightPushNumThreads);
   return isOpenMP(name) ? findOpenMP(name) : dlsym(RTLD_DEFAULT, name.c_str());
 }
 

@@ -311,6 +311,67 @@ def test_processes_of_multiprocessing():
     )
 
 
+LITTLE_SPACE = """
+    import resource
+
+    def leave(megabytes):
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (megabytes << 20),) * 2)
+"""
+
+
+@pytest.mark.parametrize("megabytes", [2, 12, 20, 200])
+def test_a_call_uses_the_threads_that_there_is_room_for(megabytes):
+    # OpenMP's runtime ends the process where it cannot make a thread.
+    in_new_process(
+        TASKS
+        + LITTLE_SPACE
+        + f"""
+    with threadpool_limits(limits=3, user_api="openmp"):
+        out = np.empty((300, 310), np.float32)
+        leave({megabytes})
+        before = len(os.listdir("/proc/self/task"))
+        for _ in range(3):
+            assert (kernel(a, b, out=out) == 320).all()
+        made = len(os.listdir("/proc/self/task")) - before
+        assert made == 2 if {megabytes} == 200 else made < 2, made
+    """
+    )
+
+
+def test_other_threads_and_children_have_room_too_or_do_without():
+    in_new_process(
+        TASKS
+        + LITTLE_SPACE
+        + """
+    import threading
+
+    with threadpool_limits(limits=3, user_api="openmp"):
+        outs = [np.empty((300, 310), np.float32) for _ in range(3)]
+        kernel(a, b, out=outs[0])
+
+        def call():
+            with threadpool_limits(limits=3, user_api="openmp"):
+                started.wait()
+                kernel(a, b, out=outs[1])
+
+        started = threading.Event()
+        other = threading.Thread(target=call)
+        other.start()
+        leave(1)
+        started.set()
+        other.join()
+        child = os.fork()
+        if child == 0:
+            kernel(a, b, out=outs[2])
+            os._exit(not (outs[2] == 320).all())
+        assert os.waitpid(child, 0)[1] == 0
+        kernel(a, b, out=outs[2])
+        assert all((out == 320).all() for out in outs)
+    """
+    )
+
+
 def test_no_openmp_runtime(monkeypatch):
     from tilewright.runtime import compile as compilation
 
