@@ -131,12 +131,12 @@ def _small(chance: random.Random, drawn: Drawn) -> dict[str, str]:
 
 
 def _dynamic(chance: random.Random, drawn: Drawn) -> dict[str, tw.Dim]:
-    """Mostly none; otherwise some of the extents, of which the drawn ones are one call's."""
-    if chance.random() < 0.94 or drawn["schedule"] or drawn["sizes"]:
+    """Mostly none; otherwise some of the extents, of which the drawn ones are one call's. With a packed B often the rows."""
+    if chance.random() < (0.5 if drawn["b_packed"] else 0.94) or drawn["schedule"] or drawn["sizes"]:
         return {}
     dims = {}
-    # What only packing fuses wants all of K in a panel, and some of it whole rows.
-    open_names = "m" if _packs(drawn) else "mnk"
+    # What only packing fuses wants all of K in a panel, and some of it whole rows; a packed B has its size.
+    open_names = "m" if _packs(drawn) or drawn["b_packed"] else "mnk"
     for name, extent in zip("mnk", drawn["extents"], strict=True):
         if chance.random() < 0.6 and name in open_names:
             multiple = chance.choice([each for each in (1, 1, 2, 4, 8) if extent % each == 0])

@@ -22,8 +22,10 @@ from hypothesis import strategies as st
 from own_schedules import SPEC, schedule_failure, written
 from products import TARGETS
 from tilewright.dtypes import dtype, to_numpy
+from tilewright.emit import stages
 from tilewright.payload.packing import HEADER_BYTES, PackedFormat
 from tilewright.payload.reference import within_bound
+from tilewright.schedules import make
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -402,3 +404,34 @@ def test_the_spec_says_it():
     spec = tw.MatmulSpec(9, 40, 20, b_packed=True)
     assert str(spec) == "9x40x20 f32 nn b_packed"
     assert str(replace(spec, b_packed=False)) == "9x40x20 f32 nn"
+
+
+@pytest.mark.parametrize(
+    ("target", "spec"),
+    [
+        ("x86-64-v4", tw.MatmulSpec(None, 16, 1025, layout="tt", b_packed=True)),
+        ("x86-64-v4", tw.MatmulSpec(1, 16, 1025, layout="nt", b_packed=True)),
+        ("graniterapids", tw.MatmulSpec(None, 15, 48, a="f16", b_packed=True)),
+        ("graniterapids", tw.MatmulSpec(None, 8, 15, a="bf16", layout="nt", b_packed=True, epilogue=(tw.bias("n"),))),
+        ("armv8-a", tw.MatmulSpec(tw.Dim(multiple=8), 2, 3, a="f16", b_packed=True, epilogue=(tw.silu(),))),
+        ("neoverse-n1", tw.MatmulSpec(tw.Dim(max=40), 2100, 7, b_packed=True, epilogue=(tw.scale_by("m"),))),
+        ("neoverse-v2", tw.MatmulSpec(None, 3, 1, a="f64", layout="tn", beta=1, b_packed=True)),
+    ],
+    ids=str,
+)
+def test_every_number_of_rows_packs_b_alike(target, spec):
+    # With one row, vectors of B to be packed are of the type of a tile of C; what constants are called is no part of the layout.
+    row = tw.targets.get(target)
+    built = stages.build(spec, row, make.make(spec, row), until="bufferized")
+    assert built.packed is not None
+
+
+def test_one_packed_b_for_every_number_of_rows_of_a_deep_product():
+    kernel = tw.compile(tw.MatmulSpec(None, 16, 1025, layout="tt", b_packed=True))
+    random = np.random.default_rng(0)
+    b = random.uniform(-1, 1, (16, 1025)).astype(np.float32)
+    packed = kernel.pack_b(b)
+    for rows in (0, 1, 2, 3, 9, 40):
+        spec = kernel.spec.at(rows, 16, 1025)
+        a = random.uniform(-1, 1, spec.a_shape).astype(np.float32)
+        assert (abs(kernel(a, packed) - tw.reference(spec, a, b)) <= tw.error_bound(spec, a, b)).all()

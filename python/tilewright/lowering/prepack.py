@@ -11,6 +11,7 @@ Upstream has no pass for it: it hoists packing within a function, and never acro
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
@@ -24,7 +25,8 @@ from tilewright.payload.packing import HEADER_BYTES, PackedFormat
 from tilewright.schedules import decisions
 from tilewright.spec import MatmulSpec
 
-_CONSTANT = " = arith.constant "
+_CONSTANT = re.compile(r"^ *(%[\w.$-]+) = arith\.constant (.*)\n", re.MULTILINE)
+_VALUE = re.compile(r"%[\w.$-]+")
 PACK = f"{ENTRY}_pack_b"
 """Name of the function that packs B."""
 
@@ -87,14 +89,19 @@ def _sizes(buffer: ir.MemRefType, nr: int) -> tuple[int, int, int, int]:
 
 
 def _text(packer: func.FuncOp) -> str:
-    """What packs B, as text: it decides the layout. What the schedule says of itself, and the order of constants, are no part of it."""
+    """What packs B, as text: it decides the layout.
+
+    What the schedule says of itself is no part of it, nor what constants are called, and how often and where they stand: constants
+    stand for themselves.
+    """
     with packer.context:
         bare = packer.operation.clone(ip=False)
         for name in list(bare.attributes):
             if name.startswith("tilewright."):
                 del bare.attributes[name]
-        lines = str(bare).splitlines()
-    return "\n".join(sorted(lines, key=lambda line: (0, line) if _CONSTANT in line else (1, "")))
+        text = str(bare)
+    values = dict(_CONSTANT.findall(text))
+    return _VALUE.sub(lambda name: values.get(name[0], name[0]), _CONSTANT.sub("", text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +208,8 @@ def _drop_packing(function: func.FuncOp, packing: _Packing, size: int) -> None:
     for op in packing.writes:
         op.erase()
     for op in reversed(uses.in_order(function.operation)):
-        if (op in packing.needed or op.name.split(".")[0] in _VALUES) and uses.is_dead(op):
-            op.erase()
+        if (op in packing.needed or op.name.split(".")[0] in _VALUES) and uses.is_dead(op, packing.needed):
+            uses.erase(op)
     block = function.entry_block
     b = block.arguments[1]
     if list(b.uses):

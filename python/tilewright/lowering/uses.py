@@ -76,24 +76,28 @@ def is_innermost(loop: ir.Operation) -> bool:
     return not any(len(op.operation.regions) for op in loop.regions[0].blocks[0].operations)
 
 
-def is_dead(op: ir.Operation) -> bool:
-    """Whether nothing uses the results of `op`, which has some, or nothing is left in its regions, of which it has some."""
+def is_dead(op: ir.Operation, needed: set[ir.Operation]) -> bool:
+    """Whether nothing uses the results of `op`, which has some, or regions, and all that is in it was `needed` for what is gone."""
     if not op.results and not op.regions:
         return False
-    empty = all(len(block.operations) == 1 for region in op.regions for block in region.blocks)
-    return empty and not any(list(result.uses) for result in op.results)
+    inner = inside(op)[1:]
+    return needed.issuperset(inner) and not any(list(result.uses) for result in op.results)
 
 
 def in_order(function: ir.Operation) -> list[ir.Operation]:
     """The ops in `function`, each before those in it."""
+    return [op for each in function.regions[0].blocks[0] for op in inside(each.operation)]
+
+
+def inside(op: ir.Operation) -> list[ir.Operation]:
+    """An op and those in it, each before those in it."""
     ops: list[ir.Operation] = []
 
     def note(op: ir.Operation) -> ir.WalkResult:
         ops.append(op)
         return ir.WalkResult.ADVANCE
 
-    for op in function.regions[0].blocks[0]:
-        op.operation.walk(note, ir.WalkOrder.PRE_ORDER)
+    op.walk(note, ir.WalkOrder.PRE_ORDER)
     return ops
 
 

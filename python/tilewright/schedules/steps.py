@@ -530,9 +530,15 @@ def split_full_tiles(functions: Handle, tile_type: ir.VectorType, *, looped: boo
         if full: write C[...] <- vc
         else:    masked write C[...] <- vc
     """
-    ours.tilewright_split_transfer(match(functions, "vector.transfer_read", result_type=tile_type))
     contracts = match(functions, "vector.contract")
-    ours.tilewright_split_transfer(consumers(enclosing_loop(contracts) if looped else contracts))
+    # Packing may read vectors of the same type: what is read here is what the sums start from.
+    sums, start = (enclosing_loop(contracts), 3) if looped else (contracts, 2)
+    each = transform.ForeachOp([], [producer(sums, start)])
+    with ir.InsertionPoint(each.regions[0].blocks[0]):
+        read = match(each.regions[0].blocks[0].arguments[0], "vector.transfer_read", result_type=tile_type)
+        ours.tilewright_split_transfer(read)
+        transform.YieldOp([])
+    ours.tilewright_split_transfer(consumers(sums))
     clean(functions)
 
 
