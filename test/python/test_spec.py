@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tilewright.dtypes import COMBINATIONS
 from tilewright.errors import SpecError
+from tilewright.payload.epilogues import glu
 from tilewright.spec import MatmulSpec
 
 EXTENTS = st.integers(0, 2**20)
@@ -21,6 +22,22 @@ def test_types_follow_a():
     assert (spec.a, spec.b, spec.c, spec.acc) == ("f64",) * 4
     assert spec.a_type is spec.b_type is spec.c_type is spec.acc_type
     assert spec.a_type.bits == 64
+
+
+def test_operations_are_those_of_all_products():
+    assert MatmulSpec(2, 3, 4, batch=(5,)).flops == 2 * 5 * 2 * 3 * 4
+    assert MatmulSpec(2, 3, 4, epilogue=(glu(), glu("relu"))).flops == 3 * 2 * 2 * 3 * 4
+
+
+def test_rows_that_meet_one_b_are_those_of_all_entries_that_share_it():
+    whole, shared = MatmulSpec(2, 3, 4, batch=(5, 7)), MatmulSpec(2, 3, 4, batch=(5, 7), b_batch=(7,))
+    assert (whole.rows_of_b, shared.rows_of_b) == (2, 2 * 5)
+    assert MatmulSpec(2, 3, 4, batch=(5, 7), b_batch=(5, 1)).rows_of_b == 2 * 7
+
+
+def test_what_only_rounds_the_sums_is_fused_too():
+    assert not MatmulSpec(2, 3, 4, a="bf16").fused
+    assert MatmulSpec(2, 3, 4, a="bf16", c="bf16").fused
 
 
 @pytest.mark.parametrize("types", COMBINATIONS, ids=str)
