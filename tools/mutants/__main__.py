@@ -46,12 +46,11 @@ def judge_all(mutants: Sequence[Mutant], copy: Path, results: Results) -> int:
         by = results.get(mutant.digest())
         if by is None:
             python = python or mutant_tree.copy(copy)
-            failing = next((each for each in mutant.tests if each not in sound and fails(each, copy, python)), None)
-            if failing is not None:
-                print(f"mutants: {failing} fails without any mutant", file=sys.stderr)
-                return 2
-            sound |= set(mutant.tests)
             by = judge(mutant, copy, python)
+            if by and by not in sound and fails(by, copy, python):
+                print(f"mutants: {by} fails without any mutant", file=sys.stderr)
+                return 2
+            sound.add(by)
             results.put(mutant.digest(), by)
         noticed += bool(by)
         print(f"{number:3}/{len(mutants)} {mutant.file}:{mutant.line()}  {by or 'NOT NOTICED'}", flush=True)
