@@ -119,6 +119,23 @@ def test_writes_to_a_buffer_nobody_knows_are_refused(loops):
     assert not races.is_parallel(loop)
 
 
+def test_every_other_element_reaches_twice_as_far(loops):
+    (loop,) = loops("""
+    scf.for %j = %zero to %end step %eight {
+      %s = memref.subview %c[%i, %j] [1, 8] [1, 2] : memref<64x64xf32> to memref<1x8xf32, strided<[64, 2], offset: ?>>
+      %w = memref.load %a[%i, %i] : memref<64x64xf32>
+      memref.store %w, %s[%zero, %i] : memref<1x8xf32, strided<[64, 2], offset: ?>>
+    }
+    """)
+    assert not races.is_parallel(loop)
+
+
+def test_a_panel_of_what_is_moved_is_refused(loops):
+    # (j + 4) / 8 rounded up is panel j / 8 + 1: known, but not to be the loop's own.
+    (loop,) = loops(step("%x", "1").replace("#panel(%j)", "affine_map<(d0) -> ((d0 + 4) ceildiv 8)>(%j)"))
+    assert not races.is_parallel(loop)
+
+
 def test_a_sum_is_refused(loops):
     (loop,) = loops("""
     %sum = scf.for %j = %zero to %end step %one iter_args(%s = %v) -> (vector<8xf32>) {

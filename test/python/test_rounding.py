@@ -34,7 +34,9 @@ def test_what_is_flushed_is_as_documented():
     a = np.array([[1, 2.0**-130, 4]], ml_dtypes.bfloat16)
     b = np.array([[3], [2], [2.0**-128]], ml_dtypes.bfloat16)
     # A zero for each of three products, three sums, the former C and the result; and two products with a factor below t.
-    assert rounding.flushed(spec, a, b)[0, 0] == pytest.approx(8 * TINY + 2 * 2.0**-130 + 4 * 2.0**-128, rel=1e-12, abs=0)
+    assert rounding.flushed(spec, a, b)[0, 0] == pytest.approx(
+        8 * TINY + 2 * 2.0**-130 + 4 * 2.0**-128, rel=1e-12, abs=0
+    )
 
 
 @pytest.mark.parametrize(

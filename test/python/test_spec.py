@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tilewright.dims import Dim
 from tilewright.dtypes import COMBINATIONS
 from tilewright.errors import SpecError
 from tilewright.payload.epilogues import glu
@@ -22,6 +23,24 @@ def test_types_follow_a():
     assert (spec.a, spec.b, spec.c, spec.acc) == ("f64",) * 4
     assert spec.a_type is spec.b_type is spec.c_type is spec.acc_type
     assert spec.a_type.bits == 64
+
+
+def test_four_bits_without_a_sign_get_the_one_that_their_bytes_lack():
+    met = {a: MatmulSpec(2, 4, 4, a=a, b="u4").b_type.name for a in ("u8", "i8", "bf16")}
+    assert met == {"u8": "i8", "i8": "u8", "bf16": "bf16"}
+    assert MatmulSpec(2, 4, 4, a="u8", b="i4").b_type.name == "i8"
+
+
+def test_the_nearest_extent_is_one_that_there_is():
+    dim = Dim(4, 48, 4)
+    assert [dim.nearest(size) for size in (0, 5, 18, 47, 50)] == [4, 4, 16, 44, 48]
+    assert all(dim.nearest(size) in dim for size in range(60))
+    assert [size for size in range(60) if size in dim] == list(range(4, 49, 4))
+
+
+def test_axes_of_one_entry_take_no_loop():
+    spec = MatmulSpec(2, 3, 4, batch=(5, 7, 1), a_batch=(1, 7, 1), b_batch=(1, 1))
+    assert (spec.batch_axes, spec.a_axes, spec.b_axes) == ((0, 1), (1,), ())
 
 
 def test_operations_are_those_of_all_products():
