@@ -67,8 +67,8 @@ bench-docs: setup ## Write every figure of README and docs from docs/reference/r
 check: setup setup-arm setup-netlib setup-gpu ## Lint, types and every test
 	@$(BIN)/python tools/setup/check.py lint lit pytest
 
-check-long: setup setup-arm setup-netlib ## Two thousand specs of every kind, and a hundred on each emulated processor, for half an hour
-	@$(BIN)/python tools/setup/check.py matrix
+check-long: setup setup-arm setup-netlib ## Generated specs, rows, operators, schedules and mutants from a fresh seed, and other people's suites, for hours; SEED=… repeats one
+	@SEED=$(SEED) $(BIN)/python tools/setup/check.py long
 
 mutants: setup setup-arm setup-gpu ## A hundred and some small defects, each of which a test has to notice, for hours; goes on where it was broken off
 	@$(BIN)/python tools/mutants

@@ -10,6 +10,5 @@ settings.load_profile("same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--matrix", choices=("short", "long"), default="short", help="how many specs python/test_matrix.py draws"
-    )
+    parser.addoption("--length", choices=("short", "long"), default="short", help="how much of what is generated runs")
+    parser.addoption("--seed", type=int, default=0, help="the first seed of what is generated")

@@ -35,7 +35,7 @@ SUITES = {"short": ("linalg/tests/test_linalg.py",), "long": ("linalg", "matrixl
 
 @pytest.fixture(scope="module")
 def length(request: pytest.FixtureRequest) -> str:
-    return str(request.config.getoption("--matrix"))
+    return str(request.config.getoption("--length"))
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles and runs specs drawn from a table of axes, on operands between pages that nobody may touch. A program.
-
-Usage: matrix.py [--first SEED] [--count N] [--on host|TARGET|PROCESSOR|amx|vulkan]
-
-Where some specs are not supported, as on GPUs, those are counted apart, and N others run.
-
-Each seed draws one case, the same in every run. It is announced before it is compiled, so that the last line of a process
-that a kernel ended names the case; ``matrix.py --first SEED --count 1`` runs that one again.
-"""
+"""Specs drawn from a table of axes, compiled and run on operands between pages that nobody may touch: a part of `generated`."""
 
 from __future__ import annotations
 
-import argparse
-import itertools
 import random
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +15,7 @@ import numpy as np
 import products
 import tilewright as tw
 from guard_pages import PLACINGS, Guarded, Placing
-from matrix_targets import HOST, Runner, runner
+from matrix_targets import HOST, Runner
 from tilewright.dtypes import COMBINATIONS, STORED
 from tilewright.entries import Epilogue as Entry
 from tilewright.payload.reference import within_bound
@@ -206,7 +195,10 @@ def _sizes(chance: random.Random, drawn: Drawn) -> dict[str, int]:
     return {"mc": chance.randint(8, 64), "nc": chance.randint(16, 96), "kc": chance.randint(8, 64)}
 
 
-AXES: tuple[tuple[str, Callable[[random.Random, Drawn], Any]], ...] = (
+Axes = tuple[tuple[str, Callable[[random.Random, Drawn], Any]], ...]
+"""Names, and what draws a value of each."""
+
+AXES: Axes = (
     ("types", lambda r, _: r.choice(COMBINATIONS)),
     ("layout", lambda r, _: r.choice(LAYOUTS)),
     ("beta", lambda r, _: r.choice((0, 0, 1))),
@@ -256,12 +248,12 @@ def _placing(placing: Placing) -> str:
     return f"{'each row' if placing.fenced else 'all'} at {side}, gap {placing.gap}"
 
 
-def draw(seed: int) -> Case:
-    """The case of a seed: the first draw that a spec can say."""
+def draw(seed: int, axes: Axes = AXES) -> Case:
+    """The case of a seed: the first draw from `axes` that a spec can say."""
     chance = random.Random(seed)
     while True:
         drawn: dict[str, Any] = {}
-        for name, of in AXES:
+        for name, of in axes:
             drawn[name] = of(chance, drawn)
         try:
             spec = _spec(drawn)
@@ -311,13 +303,14 @@ def _other(chance: random.Random, drawn: Drawn) -> tuple[int, ...]:
     return tuple(found)
 
 
-def run(case: Case, on: Runner, spent: Counter[str]) -> None:
+def run(case: Case, place: Runner, spent: Counter[str]) -> str:
     """Compiles a case, calls it, and checks each element of the result and each byte around the operands."""
-    spec = case.spec if on.packs else replace(case.spec, b_packed=False)
-    with _timed(spent, "compile"):
-        kernel = on.compile(spec, case.options)
+    spec = case.spec if place.packs else replace(case.spec, b_packed=False)
+    with timed(spent, "compile"):
+        kernel = place.compile(spec, case.options)
     for extents in case.calls:
-        _call(kernel, spec.at(*extents), case, on, spent)
+        _call(kernel, spec.at(*extents), case, place, spent)
+    return "right"
 
 
 def _call(kernel: tw.Kernel, spec: tw.MatmulSpec, case: Case, on: Runner, spent: Counter[str]) -> None:
@@ -336,9 +329,9 @@ def _call(kernel: tw.Kernel, spec: tw.MatmulSpec, case: Case, on: Runner, spent:
     given: list[Any] = [each.matrix for each in guarded]
     if spec.b_packed:
         given[1] = kernel.pack_b(given[1])
-    with _timed(spent, "run"):
+    with timed(spent, "run"):
         kernel(*given, out=result.matrix)
-    with _timed(spent, "reference"):
+    with timed(spent, "reference"):
         _assert_right(spec, (*inputs, former) if spec.beta else inputs, result.matrix)
     assert not result.is_written_around(), f"{spec}: something around C was written"
     if on is HOST and not spec.beta:
@@ -365,46 +358,8 @@ def _values(chance: np.random.Generator, each: OperandSpec, spec: tw.MatmulSpec)
 
 
 @contextmanager
-def _timed(spent: Counter[str], what: str) -> Iterator[None]:
+def timed(spent: Counter[str], what: str) -> Iterator[None]:
     """Adds the milliseconds that something takes."""
     start = time.perf_counter()
     yield
     spent[what] += round(1000 * (time.perf_counter() - start))
-
-
-def main(first: int, count: int, on: str) -> None:
-    """Runs the cases of `count` seeds, and says what they took."""
-    place, spent = runner(on), Counter[str]()
-    refused: list[str] = []
-    seeds = itertools.count(first)
-    for _ in range(count):
-        while not _is_run(draw(next(seeds)), place, spent, refused):
-            pass
-    parts = ", ".join(f"{what} {milliseconds / 1000:.1f} s" for what, milliseconds in spent.items())
-    sys.stdout.write(
-        f"{count} cases from seed {first} on {on}: {parts}; {spent['compile'] / count:.0f} ms to compile one"
-        f"{f'; {len(refused)} not supported' if refused else ''}\n"
-    )
-
-
-def _is_run(case: Case, place: Runner, spent: Counter[str], refused: list[str]) -> bool:
-    """Runs a case, if that is supported there; otherwise says why not."""
-    sys.stdout.write(f"{case} on {place.name}\n")
-    sys.stdout.flush()
-    try:
-        run(case, place, spent)
-    except tw.SpecError as error:
-        if not place.refuses:
-            raise
-        refused.append(f"{error.what}")
-        sys.stdout.write(f"  refused: {error.what}\n")
-        return False
-    return True
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--on", default="host")
-    main(**vars(parser.parse_args()))

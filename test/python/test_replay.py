@@ -69,7 +69,7 @@ def replayed():
 
 def test_every_printed_schedule_makes_the_same_object_again(replayed, request):
     wrong, count = [], 0
-    for spec, name, strategy, threads in cells(request.config.getoption("--matrix") == "long"):
+    for spec, name, strategy, threads in cells(request.config.getoption("--length") == "long"):
         plan = make.make(spec, targets.get(name), strategy, threads=threads)
         built = stages.build(spec, targets.get(name), plan)
         found = replayed(spec, built.texts["schedule"], name, threads)

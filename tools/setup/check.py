@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs the project's checks: `check.py STEP…`, with the steps lint, lit, pytest, matrix and format.
+"""Runs the project's checks: `check.py STEP…`, with the steps lint, lit, pytest, long and format.
 
 Every step runs, also after one that failed. pytest's summary is the last line when it is the last step. The exit status is
 0 when all passed.
@@ -8,6 +8,7 @@ Every step runs, also after one that failed. pytest's summary is the last line w
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Callable
@@ -68,19 +69,25 @@ def pytest() -> bool:
     return _run([VENV_PYTHON, "-I", "-m", "pytest", *workers])
 
 
-def matrix() -> bool:
-    """The long form of the generated tests."""
-    print("check: matrix", flush=True)
-    return _run(
-        [VENV_PYTHON, "-I", "-m", "pytest", "-s", ROOT / "test" / "python" / "test_matrix.py", "--matrix", "long"]
-    )
+def long() -> bool:
+    """The long form of the generated tests, and of other people's suites, from a fresh seed, or from that of ``SEED``."""
+    seed = os.environ.get("SEED") or str(secrets.randbelow(10**9))
+    if not seed.isdecimal():
+        raise SetupError(f"SEED is {seed!r}; expected a number, as an earlier run printed it")
+    again = f"seed {seed}; `make check-long SEED={seed}` runs the same"
+    print(f"check: long, {again}", flush=True)
+    tests = [ROOT / "test" / "python" / "test_generated.py", ROOT / "test" / "outside"]
+    workers = ["--numprocesses", str(len(os.sched_getaffinity(0)))]
+    passed = _run([VENV_PYTHON, "-I", "-m", "pytest", *workers, "--length", "long", "--seed", seed, *tests])
+    print(f"check: long: {'ok' if passed else 'FAILED'}, {again}", flush=True)
+    return passed
 
 
 STEPS: dict[str, Callable[[], bool]] = {
     "lint": lint,
     "lit": lit,
     "pytest": pytest,
-    "matrix": matrix,
+    "long": long,
     "format": reformat,
 }
 
