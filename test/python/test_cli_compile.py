@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 from strategies import STRATEGIES
 from tilewright import targets
-from tilewright.cli import main, output
+from tilewright.cli import main
 from tilewright.emit import stages
 from tilewright.emit.pipeline import CPU_TEXTS
 from tilewright.errors import LoweringError, TilewrightError
+from tilewright.runtime import files
 from tilewright.schedules import make
 from tilewright.spec import MatmulSpec
 
@@ -215,7 +216,7 @@ def test_devices_are_written_to(capsys):
 
 def test_nothing_is_left_when_writing_fails(place):
     def write_badly():
-        with output.replacing(place / "x.txt", "-o") as temporary:
+        with files.replacing(place / "x.txt", "-o") as temporary:
             temporary.write_text("half")
             raise OSError(28, "No space left on device")
 
@@ -228,7 +229,7 @@ def test_together_or_not_at_all(place, monkeypatch):
     (place / "a").write_text("old")
     (place / "b").mkdir()
     with pytest.raises(TilewrightError, match="--second: cannot write"):
-        output.write_together({"--first": (place / "a", b"new"), "--second": (place / "absent" / "b", b"new")})
+        files.write_together({"--first": (place / "a", b"new"), "--second": (place / "absent" / "b", b"new")})
     assert (place / "a").read_text() == "old"
     assert sorted(path.name for path in place.iterdir()) == ["a", "b"]
 
@@ -237,4 +238,4 @@ def test_together_or_not_at_all(place, monkeypatch):
 def test_a_closed_folder_is_refused(place):
     (place / "closed").mkdir(mode=0o500)
     with pytest.raises(TilewrightError, match="permission denied"):
-        output.require_writable(place / "closed" / "x", "-o")
+        files.require_writable(place / "closed" / "x", "-o")

@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 
 from tilewright.cli import options
-from tilewright.cli.output import console, require_writable, write
+from tilewright.cli.output import console
 from tilewright.errors import TargetError
+from tilewright.runtime.files import require_writable, write
 
 _PARAMETERS = ("card", "budget", "report", "command")
 """Those of ``bench`` that mean something with ``--card``."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright.cli.output import require_writable, write
 from tilewright.errors import TilewrightError
+from tilewright.runtime.files import require_writable, write
 
 if TYPE_CHECKING:
     from tilewright.bench import Row

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from tilewright.cli import bench_operators
-from tilewright.cli.output import console, require_writable, write
+from tilewright.cli.output import console
+from tilewright.runtime.files import require_writable, write
 
 _PARAMETERS = (
     *("weights", "shapes", "suites", "dtypes", "layout", "target", "threads"),

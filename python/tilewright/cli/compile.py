@@ -6,15 +6,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
 
 from tilewright.cli import options
-from tilewright.cli.output import require_writable, write_together
 from tilewright.emit import pipeline
-from tilewright.errors import SpecError, TilewrightError
+from tilewright.errors import TilewrightError
+from tilewright.payload.abi import require_name
+from tilewright.runtime.files import require_writable, write_together
+from tilewright.runtime.linkable import FORMATS, refuse_gpu_name
 
 if TYPE_CHECKING:
     from tilewright.cli.gpu_problem import GpuProblem
@@ -22,23 +23,7 @@ if TYPE_CHECKING:
     from tilewright.cli.problem import Problem
     from tilewright.entries import Epilogue
 
-_FORMATS: Mapping[str, str] = MappingProxyType(
-    {
-        ".mlir": "scheduled",
-        ".ll": "llvmir",
-        ".s": "asm",
-        ".o": "obj",
-        ".so": "so",
-        ".h": "header",
-        ".ptx": "ptx",
-        ".cubin": "cubin",
-        ".spv": "spv",
-        ".hsaco": "hsaco",
-    }
-)
-"""What each suffix asks for: a stage, or a format made of the last one."""
 _BINARY = ("obj", "so", "cubin", "spv", "hsaco")
-_GPU_ONLY = (*(stage for stage in pipeline.WHAT if stage not in pipeline.FAMILIES["cpu"]), "cubin", "spv", "hsaco")
 
 
 @options.verb("compile", short_help="Compile a product to a file, or print any stage.")
@@ -62,8 +47,11 @@ _GPU_ONLY = (*(stage for stage in pipeline.WHAT if stage not in pipeline.FAMILIE
     type=click.Choice(list(pipeline.WHAT)),
     help="The stage to write, whatever the suffix; - prints it.",
 )
-@click.option("-o", "output", metavar="FILE", help=f"Where to write: {' '.join(_FORMATS)}, or - to print.")
+@click.option("-o", "output", metavar="FILE", help=f"Where to write: {' '.join(FORMATS)}, or - to print.")
 @click.option("--header", metavar="FILE.h", help="Write the C header of the kernel as well.")
+@click.option(
+    "--name", metavar="NAME", help="The name of the C entry; otherwise matmul, or as FILE.mlir calls the function."
+)
 def compile_(
     file: str | None,
     shapes: tuple[options.Extents, ...],
@@ -84,6 +72,7 @@ def compile_(
     emit: str | None,
     output: str | None,
     header: str | None,
+    name: str | None,
 ) -> None:
     """Compile a product, or the functions of FILE.mlir, and write it to a file.
 
@@ -93,6 +82,8 @@ def compile_(
     from tilewright.cli.problem import given
 
     wanted = _wanted(emit, output)
+    if name is not None:
+        require_name(name, "--name")
     path = Path(output or "-")
     files = {"-o": path, **({"--header": Path(header)} if header else {})}
     _require_distinct(files, file)
@@ -116,9 +107,9 @@ def compile_(
         schedule=schedule,
         parameters=parameters,
     )
-    made = {"-o": (path, _make(problem, wanted))}
+    made = {"-o": (path, _make(problem, wanted, name))}
     if header:
-        made["--header"] = (Path(header), _make(problem, "header"))
+        made["--header"] = (Path(header), _make(problem, "header", name))
     write_together(made)
     if str(path) != "-":
         click.echo(f"{path}: {problem}")
@@ -131,13 +122,13 @@ def _wanted(emit: str | None, output: str | None) -> str:
         click.UsageError: Nothing says it, or the option and the suffix disagree.
     """
     suffix = Path(output).suffix.lower() if output else ""
-    by_suffix = _FORMATS.get(suffix)
+    by_suffix = FORMATS.get(suffix)
     if emit is None:
         if output is None:
             raise click.UsageError("nowhere to write; expected -o FILE, or --emit STAGE to print one")
         if by_suffix is None:
             what = f"the suffix of {output!r} says no format" if output != "-" else "-o - says no format"
-            raise click.UsageError(f"{what}; expected one of {' '.join(_FORMATS)}, or --emit STAGE")
+            raise click.UsageError(f"{what}; expected one of {' '.join(FORMATS)}, or --emit STAGE")
         return by_suffix
     if by_suffix in (*_BINARY, "header") and emit != by_suffix:
         raise click.UsageError(f"--emit {emit} does not go into a {suffix} file; expected another suffix, or no --emit")
@@ -161,36 +152,13 @@ def _require_distinct(files: Mapping[str, Path], source: str | None) -> None:
         seen[path.resolve()] = option
 
 
-def _make(problem: Problem | ModuleProblem | GpuProblem, wanted: str) -> bytes:
+def _make(problem: Problem | ModuleProblem | GpuProblem, wanted: str, name: str | None) -> bytes:
     """The bytes of the stage or format."""
     from tilewright.cli.gpu_problem import GpuProblem
 
     if isinstance(problem, GpuProblem):
         from tilewright.emit import gpu_code
 
+        refuse_gpu_name(name)
         return gpu_code.made(problem.build(), wanted)
-    if wanted in _GPU_ONLY:
-        raise SpecError(
-            f"{wanted} of a kernel for {problem.target.name}",
-            where="compile",
-            expected=f"one of {', '.join((*pipeline.FAMILIES['cpu'], 'so', 'header'))}",
-        )
-    if wanted == "header":
-        return problem.header()
-    if wanted == "so":
-        from tilewright.emit import shared
-
-        shared.linker(problem.target.architecture)  # its absence is better said before the work than after
-        return shared.link(problem.build("obj", for_linking=True).object, _openmp(problem))
-    built = problem.build(wanted, for_linking=True)
-    if wanted == "obj":
-        return built.object
-    # A product without arithmetic has no schedule.
-    return built.texts.get(wanted, "// Nothing to schedule.\n").encode()
-
-
-def _openmp(problem: Problem | ModuleProblem) -> str:
-    """The OpenMP runtime that a shared library of several threads needs; empty for one thread."""
-    from tilewright.runtime.compile import openmp_file
-
-    return openmp_file() if problem.threads > 1 else ""
+    return problem.linkable.made(wanted, name or "")

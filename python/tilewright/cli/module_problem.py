@@ -12,6 +12,7 @@ from tilewright.targets import Target
 
 if TYPE_CHECKING:
     from tilewright.emit.isolated_modules import Compiled
+    from tilewright.runtime.linkable import Linkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,12 @@ class ModuleProblem:
 
         return build_module(self.text, self.filename, self.target, self.threads, until=until, for_linking=for_linking)
 
-    def header(self) -> bytes:
-        """The C header of its functions."""
-        from tilewright.emit.header import module_header
+    @property
+    def linkable(self) -> Linkable:
+        """How it is made as a file."""
+        from tilewright.runtime.compile_module import linkable
 
-        functions = self.build("bufferized", for_linking=True).functions
-        return module_header(functions, self.target, threads=self.threads).encode()
+        return linkable(self.text, self.filename, self.target, self.threads)
 
     def __str__(self) -> str:
         """The file and the target."""

@@ -26,6 +26,7 @@ from tilewright.targets import Target, gpu, resolve
 if TYPE_CHECKING:
     from tilewright.emit.stages import Stages
     from tilewright.payload.importer import Imported
+    from tilewright.runtime.linkable import Linkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,12 @@ class Problem:
         """What is computed, for programs."""
         return {"spec": asdict(self.spec)}
 
-    def header(self) -> bytes:
-        """The C header of the kernel."""
-        from tilewright.emit.header import header
+    @property
+    def linkable(self) -> Linkable:
+        """How it is made as a file."""
+        from tilewright.runtime.compile import linkable
 
-        return header(self.spec, self.target, self.symbol, threads=self.plan.threads).encode()
+        return linkable(self.spec, self.target, self.plan, self.symbol)
 
     def build(self, until: str, *, for_linking: bool = False) -> Stages:
         """Compiles up to the stage `until`; see `tilewright.runtime.compile.build`."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.output import console, print_whole, require_writable, write
+from tilewright.cli.output import console, print_whole
+from tilewright.runtime.files import require_writable, write
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -15,7 +15,7 @@ from tilewright.mlir import ir
 from tilewright.operand import OperandSpec
 from tilewright.operator_specs.attention import AttentionSpec
 from tilewright.payload import attention as payload
-from tilewright.payload.signature import Parameter, Signature
+from tilewright.payload.signature import Parameter, Signature, renamed
 from tilewright.schedules.attention import AttentionPlan, plan
 from tilewright.targets.base import Target
 
@@ -32,6 +32,7 @@ def build(
     parameters: Mapping[str, int],
     until: str,
     allocator: tuple[str, str],
+    symbol: str = "",
 ) -> Built:
     """Compiles attention, as `emit.operators.build` says. It has no schedule: the loops are written out by the lowering.
 
@@ -39,7 +40,7 @@ def build(
         ScheduleError: A parameter is unknown or does not fit.
         LoweringError: A stage failed.
     """
-    made = _Attention(spec, target, threads, plan(spec, target, parameters), allocator)
+    made = _Attention(spec, target, threads, plan(spec, target, parameters), allocator, symbol)
     with ir.Context(), ir.Location.unknown():
         pipeline.run(made, "cpu", until=until, record=made.built, title=f"{spec} {target.name}")
     return made.built
@@ -53,12 +54,18 @@ class _Attention(MachineCode):
     """
 
     def __init__(
-        self, spec: AttentionSpec, target: Target, threads: int, sizes: AttentionPlan, allocator: tuple[str, str]
+        self,
+        spec: AttentionSpec,
+        target: Target,
+        threads: int,
+        sizes: AttentionPlan,
+        allocator: tuple[str, str],
+        symbol: str,
     ) -> None:
         self.built = Built()
         super().__init__(target, self.built)
         self._spec, self._target, self._threads = spec, target, threads
-        self._sizes, self._allocator = sizes, allocator
+        self._sizes, self._allocator, self._symbol = sizes, allocator, symbol
 
     def payload(self) -> str:
         return payload.text(self._spec)
@@ -77,7 +84,7 @@ class _Attention(MachineCode):
 
     def llvm(self) -> str:
         modules.to_llvm(self.module, _BODY, self._target)
-        bodies = {_BODY: (self.built.functions[0], self.module)}
+        bodies = {_BODY: (renamed(self.built.functions, self._symbol)[0], self.module)}
         self.module = module_entries.join(bodies, (), self._target, self._allocator)
         return texts([self.module])
 

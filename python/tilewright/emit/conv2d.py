@@ -28,10 +28,11 @@ def build(
     parameters: Mapping[str, int],
     until: str,
     allocator: tuple[str, str],
+    symbol: str = "",
 ) -> Built:
     """Compiles `spec`, as `emit.operators.build` says."""
     builder = _Depthwise if spec.is_depthwise else _Products
-    return builder(spec, target, threads, parameters, allocator).run(until)
+    return builder(spec, target, threads, parameters, allocator, symbol).run(until)
 
 
 class _Products(Builder):
@@ -44,9 +45,12 @@ class _Products(Builder):
         threads: int,
         parameters: Mapping[str, int],
         allocator: tuple[str, str],
+        symbol: str,
     ) -> None:
         title, source = str(spec), partial(_function, spec)
-        super().__init__(source, target, threads, allocator, lambda _: None, lambda _: title, title=title)
+        super().__init__(
+            source, target, threads, allocator, lambda _: None, lambda _: title, title=title, symbol=symbol
+        )
         self._spec = spec
         self._parameters = parameters
 

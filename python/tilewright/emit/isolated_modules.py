@@ -50,6 +50,7 @@ def build(
     until: str,
     for_linking: bool,
     plain: bool,
+    symbol: str,
     timeout: float,
 ) -> Compiled:
     """As `modules.build`, in a child process.
@@ -62,6 +63,7 @@ def build(
         until: The last stage wanted.
         for_linking: Whether entries get their scratch memory from the C library.
         plain: Whether each op becomes loops over elements, by itself.
+        symbol: The name of the C entry of the only function; empty for the function's own.
         timeout: Seconds after which the child is ended.
 
     Raises:
@@ -77,6 +79,7 @@ def build(
         "until": until,
         "for_linking": for_linking,
         "plain": plain,
+        "symbol": symbol,
     }
     try:
         answer = child.ask("tilewright.emit.isolated_modules", request, timeout)
@@ -102,6 +105,7 @@ def _answer(request: dict[str, Any], started: Callable[[str], None]) -> dict[str
             threads=request["threads"],
             until=request["until"],
             plain=request["plain"],
+            symbol=request["symbol"],
             allocator=driver.LIBC_ALLOCATOR if request["for_linking"] else driver.RUNTIME_ALLOCATOR,
             started=started,
         )

@@ -15,7 +15,7 @@ from tilewright.mlir.dialects import func
 from tilewright.payload import chain_check, matmul
 from tilewright.payload.modules import boundary, chains, contractions, extents, groups, supported, tensors
 from tilewright.payload.packing import PackedFormat
-from tilewright.payload.signature import Signature
+from tilewright.payload.signature import Signature, renamed
 from tilewright.payload.text import op_at, parse
 from tilewright.schedules import chains as model
 from tilewright.schedules import make, nests
@@ -97,6 +97,7 @@ def build(
     until: str = pipeline.BINARY,
     plain: bool = False,
     allocator: tuple[str, str] = driver.RUNTIME_ALLOCATOR,
+    symbol: str = "",
     started: Callable[[str], object] = lambda stage: None,
 ) -> Built:
     """Compiles the functions of a module for `target`, which this machine need not be able to run.
@@ -112,6 +113,7 @@ def build(
         until: The last stage wanted, of `pipeline.FAMILIES`.
         plain: Whether each op becomes loops over elements, by itself: to be compared with.
         allocator: Where entries get their workspace: `driver.RUNTIME_ALLOCATOR` or `driver.LIBC_ALLOCATOR`.
+        symbol: The name of the C entry of a module's only function; empty for the function's own.
         started: Told the name of each stage as it starts.
 
     Raises:
@@ -121,7 +123,9 @@ def build(
     """
     source = partial(_read, text, filename, target, plain)
     name = partial(op_at, text=text)
-    return Builder(source, target, threads, allocator, started, name, title=filename, plain=plain).run(until)
+    return Builder(source, target, threads, allocator, started, name, title=filename, plain=plain, symbol=symbol).run(
+        until
+    )
 
 
 def build_chain(
@@ -132,6 +136,7 @@ def build_chain(
     threads: int = 1,
     until: str = pipeline.BINARY,
     allocator: tuple[str, str] = driver.RUNTIME_ALLOCATOR,
+    symbol: str = "",
 ) -> Built:
     """As `build`, for a function `name` that computes a chain of products; see `payload.modules.chains`.
 
@@ -142,7 +147,9 @@ def build_chain(
     """
     chain_check.check(stages)
     source = partial(_chain, stages, name)
-    return Builder(source, target, threads, allocator, lambda _: None, lambda _: name, title=name).run(until)
+    return Builder(source, target, threads, allocator, lambda _: None, lambda _: name, title=name, symbol=symbol).run(
+        until
+    )
 
 
 def _read(
@@ -215,6 +222,7 @@ class Builder(MachineCode):
         *,
         title: str,
         plain: bool = False,
+        symbol: str = "",
     ) -> None:
         super().__init__(target, built := Built())
         self._source = source
@@ -224,6 +232,7 @@ class Builder(MachineCode):
         self._allocator = allocator
         self._started = started
         self._plain = plain
+        self._symbol = symbol
         self._built = built
         self._functions: list[FunctionPart] = []
         self._products: list[ProductPart] = []
@@ -235,6 +244,10 @@ class Builder(MachineCode):
         with self._context, ir.Location.unknown():
             pipeline.run(self, "cpu", until=until, record=self._built, title=self._title, started=self._started)
         return self._built
+
+    @property
+    def _signatures(self) -> tuple[Signature, ...]:
+        return tuple(each.signature for each in self._functions)
 
     def _text(self) -> str:
         return texts(each.module for each in (*self._functions, *self._kernels))
@@ -305,7 +318,7 @@ class Builder(MachineCode):
         for each in self._functions:
             size = modules.bufferize(each.module, products)
             each.signature = each.signature.with_formats(formats).with_workspace(size)
-        self._built.functions = tuple(each.signature for each in self._functions)
+        self._built.functions = self._signatures
         return self._text()
 
     def llvm(self) -> str:
@@ -313,6 +326,8 @@ class Builder(MachineCode):
         for each in self._kernels:
             driver.lower_body(each.module, each.spec, self._target, each.packed)
         bodies = {}
+        for each, signature in zip(self._functions, renamed(self._signatures, self._symbol), strict=True):
+            each.signature = signature
         for each in self._functions:
             name = f"{each.signature.name}_body"
             modules.to_llvm(each.module, name, self._target)

@@ -21,7 +21,7 @@ BUILDERS: Mapping[str, str] = MappingProxyType(
         "conv2d": "conv2d",
     }
 )
-"""Modules of this package with ``build(spec, target, *, threads, parameters, until, allocator)``, as `build` below has it."""
+"""Modules of this package with ``build(spec, target, *, threads, parameters, until, allocator, symbol)``, as `build` below has it."""
 
 
 def build(
@@ -32,6 +32,7 @@ def build(
     parameters: Mapping[str, int] | None = None,
     until: str = pipeline.BINARY,
     for_linking: bool = False,
+    symbol: str = "",
 ) -> Built:
     """Compiles `spec` for `target`, which this machine need not be able to run.
 
@@ -42,6 +43,7 @@ def build(
         parameters: Sizes of the schedule that override the model's, by name.
         until: The last stage wanted: of `pipeline.FAMILIES`.
         for_linking: Whether the object gets its scratch memory from the C library, and not from the runtime that loads it.
+        symbol: The name of the C entry; empty for the operator's.
 
     Returns:
         The stages reached, of one function whose name is the operator's.
@@ -57,5 +59,11 @@ def build(
     allocator = driver.LIBC_ALLOCATOR if for_linking else driver.RUNTIME_ALLOCATOR
     builder = import_module(f"tilewright.emit.{BUILDERS[spec.operator]}")
     return builder.build(
-        spec, target, threads=threads, parameters=dict(parameters or {}), until=until, allocator=allocator
+        spec,
+        target,
+        threads=threads,
+        parameters=dict(parameters or {}),
+        until=until,
+        allocator=allocator,
+        symbol=symbol,
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from tilewright.dtypes import dtype
+from tilewright.errors import SpecError
 from tilewright.payload.signature import Signature
 from tilewright.spec import MatmulSpec
 
@@ -39,6 +40,32 @@ PACK_PROTOTYPES = (
 )
 """The entries of a kernel with `b_packed`: packs B, a row-major matrix, and returns 0, or 1 when the extents are not those
 compiled for; and how many bytes `packed` takes, or -1 when they are not."""
+
+
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_KEYWORDS = frozenset(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const consteval constexpr
+    constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit
+    export extern false float for friend goto if inline int long main mutable namespace new noexcept not not_eq nullptr operator
+    or or_eq private protected public register reinterpret_cast requires restrict return short signed sizeof static
+    static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename typeof
+    typeof_unqual union unsigned using virtual void volatile wchar_t while xor xor_eq
+    """.split()  # noqa: SIM905 - a list would take ninety lines
+)
+"""Of C23 and C++20, and `main`."""
+
+
+def require_name(name: object, where: str) -> str:
+    """`name`, if an entry can be called so in C and C++.
+
+    Raises:
+        SpecError: It cannot; `where` is who asked.
+    """
+    if isinstance(name, str) and _IDENTIFIER.fullmatch(name) and name not in _KEYWORDS:
+        return name
+    expected = "a C identifier: a letter, then letters, digits and _; and no keyword of C or C++"
+    raise SpecError(f"{name!r} is no name of an entry", where=where, expected=expected)
 
 
 def dlpack_code(element: str) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tilewright.dims import Dim
 from tilewright.dtypes import DType, dtype
+from tilewright.errors import SpecError
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,23 @@ class Signature:
     def __repr__(self) -> str:
         """As a function."""
         return f"<tilewright.Signature {self}>"
+
+
+def renamed(functions: tuple[Signature, ...], name: str) -> tuple[Signature, ...]:
+    """The functions, of which the only one is called `name`; as they are where that is empty.
+
+    Raises:
+        SpecError: There are several.
+    """
+    if not name:
+        return functions
+    if len(functions) != 1:
+        raise SpecError(
+            f"one name, {name}, for {len(functions)} functions",
+            where="name",
+            expected="none: they are called as the module calls them",
+        )
+    return (replace(functions[0], name=name),)
 
 
 def _extent(given: Any) -> int | Dim:  # noqa: ANN401 - as JSON has it

@@ -21,6 +21,7 @@ from tilewright.runtime import cache_key
 from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.kernel import Kernel, Metadata
+from tilewright.runtime.linkable import Linkable
 from tilewright.runtime.packed_b import Packing
 from tilewright.schedules import make
 from tilewright.schedules.plan import Plan, Schedule
@@ -189,7 +190,8 @@ def compile(
         from tilewright.runtime import verification
 
         verification.verify(object_, spec, row, facts, packed, emulator)
-    return load(object_, spec, row, facts, _Texts(spec, row, plan, texts), packed, emulator)
+    stages, files = _Texts(spec, row, plan, texts), linkable(spec, row, plan)
+    return load(object_, spec, row, facts, stages, packed, emulator, files)
 
 
 def load(
@@ -200,14 +202,15 @@ def load(
     stages: Mapping[str, str | Callable[[], str]],
     packed: PackedFormat | None,
     emulator: Emulator | None,
+    files: Linkable | None = None,
 ) -> Kernel:
     """The kernel of an object, linked into this process or run by an emulator; the rest is as for `Kernel`."""
     if emulator is not None:
         from tilewright.runtime.emulated import EmulatedKernel
 
-        return EmulatedKernel(object_, spec, target, facts, stages, packed, emulator)
+        return EmulatedKernel(object_, spec, target, facts, stages, packed, emulator, files)
     code, packing = _link(object_, spec, packed)
-    return Kernel(code, spec, target, facts, stages, packing)
+    return Kernel(code, spec, target, facts, stages, packing, files)
 
 
 def _for_gpu(
@@ -305,6 +308,20 @@ def build(
         return stages.build(spec, target, plan, until=until, allocator=allocator, symbol=symbol)
     timeout = knobs.load().compile_timeout_s
     return isolated.build(spec, target, plan, until=until, allocator=allocator, symbol=symbol, timeout=timeout)
+
+
+def linkable(spec: MatmulSpec, target: Target, plan: Plan, name: str = ENTRY) -> Linkable:
+    """How the kernel of a product is made as a file."""
+
+    def built(until: str, symbol: str) -> Stages:
+        return build(spec, target, plan, until=until, for_linking=True, symbol=symbol)
+
+    def declared(symbol: str) -> str:
+        from tilewright.emit.header import header
+
+        return header(spec, target, symbol, threads=plan.threads)
+
+    return Linkable(target, plan.threads, name, built, declared)
 
 
 class _Texts(Mapping[str, str]):

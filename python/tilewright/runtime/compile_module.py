@@ -19,6 +19,7 @@ from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.compile import openmp_file
 from tilewright.runtime.kernel import Metadata
+from tilewright.runtime.linkable import Linkable, of_functions
 from tilewright.runtime.module import Module, entries
 from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
@@ -97,10 +98,14 @@ def compile_chain(
     if check(threads, "compile_chain") > 1:
         openmp_file()
 
-    def make(*, until: str = "obj") -> Compiled:
+    def make(*, until: str = "obj", for_linking: bool = False, symbol: str = "") -> Compiled:
         from tilewright.emit import modules
+        from tilewright.lowering import driver
 
-        built = modules.build_chain(stages, CHAIN, row, threads=threads, until=until)
+        allocator = driver.LIBC_ALLOCATOR if for_linking else driver.RUNTIME_ALLOCATOR
+        built = modules.build_chain(
+            stages, CHAIN, row, threads=threads, until=until, allocator=allocator, symbol=symbol
+        )
         return Compiled(built.functions, built.texts, built.seconds, built.object, versions.libraries())
 
     what = Compilation(kind="chain", problem=stages, target=row, threads=threads)
@@ -154,7 +159,8 @@ def _module(
         version=VERSION,
         workspace_bytes=compiled.workspace,
     )
-    return Module(code, compiled.functions, target, facts, _texts(make, compiled.texts))
+    files = of_functions(target, what.threads, make)
+    return Module(code, compiled.functions, target, facts, _texts(make, compiled.texts), files)
 
 
 def build_module(
@@ -166,11 +172,12 @@ def build_module(
     until: str = "obj",
     for_linking: bool = False,
     plain: bool = False,
+    symbol: str = "",
 ) -> Compiled:
     """Compiles a module for any target, up to the stage `until`.
 
     With `for_linking`, the object gets its scratch memory from the C library; otherwise from the runtime that loads it. `plain`
-    is as for `compile_module`.
+    is as for `compile_module`; `symbol` is the name of the C entry of the only function, empty for the function's own.
 
     Raises:
         SpecError: The text is not valid MLIR, or holds what is not supported.
@@ -178,10 +185,24 @@ def build_module(
     """
     timeout = knobs.load().compile_timeout_s
     compiled = isolated_modules.build(
-        text, filename, target, threads=threads, until=until, for_linking=for_linking, plain=plain, timeout=timeout
+        text,
+        filename,
+        target,
+        threads=threads,
+        until=until,
+        for_linking=for_linking,
+        plain=plain,
+        symbol=symbol,
+        timeout=timeout,
     )
     _warn(compiled.functions, filename)
     return compiled
+
+
+def linkable(text: str, filename: str, target: Target, threads: int, *, plain: bool = False) -> Linkable:
+    """How a module is made as a file."""
+    make = partial(build_module, text, filename, target, threads, plain=plain)
+    return of_functions(target, threads, make)
 
 
 def _warn(functions: Sequence[Signature], filename: str) -> None:

@@ -25,6 +25,7 @@ from tilewright.payload.packing import PackedFormat
 from tilewright.runtime.emulated_call import Argument, Operand, Program, Tensor
 from tilewright.runtime.emulator import Emulator
 from tilewright.runtime.kernel import Kernel, Metadata, tensors
+from tilewright.runtime.linkable import Linkable
 from tilewright.runtime.packed_b import PackedB, Packing
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -63,6 +64,7 @@ class EmulatedKernel(Kernel):
         stages: Mapping[str, str | Callable[[], str]],
         packed: PackedFormat | None,
         emulator: Emulator,
+        files: Linkable | None = None,
     ) -> None:
         """Links the program that the emulator runs, and stubs for this machine.
 
@@ -74,6 +76,7 @@ class EmulatedKernel(Kernel):
             stages: As for `Kernel`.
             packed: The format of B when it comes packed.
             emulator: What runs it.
+            files: As for `Kernel`.
 
         Raises:
             TargetError: There is no linker for the target, or no row for this machine.
@@ -92,7 +95,7 @@ class EmulatedKernel(Kernel):
                 stubs, _PACKER, spec.n, spec.k, b=to_numpy(spec.b_stored), b_transposed=spec.b_transposed
             )
             packing = Packing(packed, call)
-        super().__init__(stubs, spec, target, metadata, stages, packing)
+        super().__init__(stubs, spec, target, metadata, stages, packing, files)
 
     def __call__(
         self,

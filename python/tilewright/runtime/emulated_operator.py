@@ -19,6 +19,7 @@ from tilewright.runtime.emulated import INT, POINTER, Stubs
 from tilewright.runtime.emulated_call import Operand, Program, Tensor
 from tilewright.runtime.emulator import Emulator
 from tilewright.runtime.kernel import Metadata
+from tilewright.runtime.linkable import Linkable
 from tilewright.runtime.module import entries
 from tilewright.runtime.operator_kernel import OperatorKernel
 from tilewright.runtime.packed_b import PackedB
@@ -43,6 +44,7 @@ class EmulatedOperator(OperatorKernel):
         metadata: Metadata,
         stages: Mapping[str, str | Callable[[], str]],
         emulator: Emulator,
+        files: Linkable,
     ) -> None:
         """Links the program that the emulator runs, and stubs for this machine.
 
@@ -53,7 +55,7 @@ class EmulatedOperator(OperatorKernel):
         names = entries((signature,))
         self._entries = _Entries(Program(object_, names[1:], target, emulator), signature)
         code = _runtime.Code(self._entries.stubs(names), names[0], names[1:])
-        super().__init__(code, signature, spec, target, metadata, stages)
+        super().__init__(code, signature, spec, target, metadata, stages, files)
 
     def pack(self, name: str, b: np.ndarray[Any, Any]) -> PackedB:
         """Packs an operand, as `OperatorKernel.pack` says."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.errors import OperandError, TargetError
-from tilewright.runtime import gpu_call, gpu_forms, gpu_passes
+from tilewright.runtime import gpu_call, gpu_forms, gpu_passes, linkable
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
 from tilewright.runtime.kernel import Metadata, StageTexts, origin
@@ -173,6 +174,19 @@ class GpuKernel:
     def __repr__(self) -> str:
         """What it computes, for which target and by which schedule."""
         return f"<tilewright.GpuKernel {self.spec} {origin(self.metadata)}>"
+
+    def write(self, path: str | PathLike[str], *, name: str | None = None) -> None:
+        """Writes the form for aligned operands to a file, whole or not at all.
+
+        The suffix says the format: .mlir (after the schedule), .ll, .ptx, .cubin, .spv, .s, .o, .hsaco.
+
+        Raises:
+            SpecError: The target has no such format, or there is a name: the entry is called matmul.
+            TargetError: A program is missing.
+            LoweringError: A program refused the kernel.
+            TilewrightError: The file cannot be written.
+        """
+        linkable.write_gpu(lambda: self._build(True, True), path, name)
 
     @property
     def metadata(self) -> Metadata:

@@ -7,6 +7,7 @@ import reprlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -18,6 +19,7 @@ from tilewright.dtypes import stored_numpy, to_numpy
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.payload.abi import TENSORS_SUFFIX, dlpack_code, prototype
 from tilewright.payload.packing import PackedFormat
+from tilewright.runtime.linkable import Linkable
 from tilewright.runtime.packed_b import PackedB, Packing
 from tilewright.spec import MatmulSpec, OperandSpec
 from tilewright.targets.base import Target
@@ -113,7 +115,7 @@ class Kernel(MatmulCall):
         MemoryError: There is no memory for the result or for packed panels.
     """
 
-    __slots__ = ("_asm", "_code", "_metadata", "_packing", "_spec", "_target")
+    __slots__ = ("_asm", "_code", "_files", "_metadata", "_packing", "_spec", "_target")
 
     def __init__(
         self,
@@ -123,6 +125,7 @@ class Kernel(MatmulCall):
         metadata: Metadata,
         stages: Mapping[str, str | Callable[[], str]],
         packing: Packing | None = None,
+        files: Linkable | None = None,
     ) -> None:
         """Makes a kernel of linked code.
 
@@ -133,6 +136,7 @@ class Kernel(MatmulCall):
             metadata: How it came about.
             stages: The text of each stage by name, in order; or a function that makes the text when it is first asked for.
             packing: How it packs B, when the spec says that B comes packed.
+            files: How it is made as a file; None for a kernel that cannot be.
         """
         a, b, c = (to_numpy(element) for element in (spec.a_stored, spec.b_stored, spec.c_type))
         super().__init__(
@@ -150,6 +154,7 @@ class Kernel(MatmulCall):
             limits=[_limits(extent) for extent in spec.extents.values()],
         )
         self._packing = packing
+        self._files = files
         self._code = code
         self._spec = spec
         self._target = target
@@ -185,6 +190,26 @@ class Kernel(MatmulCall):
                 remedy="Pass b itself, or compile with b_packed=True",
             )
         return self._packing.pack(b)
+
+    def write(self, path: str | PathLike[str], *, name: str | None = None) -> None:
+        """Writes the kernel to a file for a linker, a compiler or people, whole or not at all.
+
+        The suffix says the format: .o, .so, .h (the C header), .s, .ll, .mlir (after the schedule). What is written gets its scratch
+        memory from the C library, so it is compiled for that. This machine need not be able to run it.
+
+        Args:
+            path: Where to write.
+            name: What the C entry is called, by default "matmul": other functions, such as that which packs B, are called after it.
+
+        Raises:
+            SpecError: The suffix is unknown, or the name is no C identifier.
+            TargetError: For .so: there is no linker for the target.
+            TilewrightError: The file cannot be written; or, of several threads, there is no OpenMP runtime.
+            LoweringError: A stage or the linker failed.
+        """
+        if self._files is None:
+            raise SpecError(f"{self!r} was not compiled by tilewright.compile", where="write", expected="one that was")
+        self._files.write(path, name)
 
     @property
     def packed_format(self) -> PackedFormat | None:

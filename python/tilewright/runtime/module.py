@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
@@ -16,6 +17,7 @@ from tilewright.payload.abi import PACK_SUFFIX, TENSORS_SUFFIX, dlpack_code, fun
 from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Parameter, Signature
 from tilewright.runtime.kernel import CFunction, Metadata, StageTexts, unpicklable
+from tilewright.runtime.linkable import Linkable
 from tilewright.runtime.packed_b import PackedB, Packing
 from tilewright.targets.base import Target
 
@@ -125,6 +127,7 @@ class Module(Mapping[str, Function]):
         target: Target,
         metadata: Metadata,
         stages: Mapping[str, str | Callable[[], str]],
+        files: Linkable,
     ) -> None:
         """Makes a module of linked code.
 
@@ -134,7 +137,9 @@ class Module(Mapping[str, Function]):
             target: What they were compiled for; this machine must be able to run it.
             metadata: How they came about.
             stages: The text of each stage by name, in order; or a function that makes the text when it is first asked for.
+            files: How it is made as a file.
         """
+        self._files = files
         self._functions = {each.name: Function(code, each) for each in functions}
         self._target = target
         self._metadata = metadata
@@ -174,6 +179,24 @@ class Module(Mapping[str, Function]):
             SpecError: There are several functions.
         """
         return self._only().pack(name, b)
+
+    def write(self, path: str | PathLike[str], *, name: str | None = None) -> None:
+        """Writes the module to a file for a linker, a compiler or people, whole or not at all.
+
+        The suffix says the format: .o, .so, .h (the C header), .s, .ll, .mlir (after the schedule). What is written gets its scratch
+        memory from the C library, so it is compiled for that. This machine need not be able to run it.
+
+        Args:
+            path: Where to write.
+            name: What the C entry is called, for a module of one function; by default as the module calls it.
+
+        Raises:
+            SpecError: The suffix is unknown, or the name is no C identifier, or there are several functions.
+            TargetError: For .so: there is no linker for the target.
+            TilewrightError: The file cannot be written; or, of several threads, there is no OpenMP runtime.
+            LoweringError: A stage or the linker failed.
+        """
+        self._files.write(path, name)
 
     @property
     def target(self) -> Target:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -13,6 +14,7 @@ from tilewright.errors import OperandError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature
 from tilewright.runtime.kernel import Metadata, StageTexts, origin, unpicklable
+from tilewright.runtime.linkable import Linkable
 from tilewright.runtime.module import Function
 from tilewright.runtime.packed_b import PackedB
 from tilewright.targets.base import Target
@@ -35,7 +37,7 @@ class OperatorKernel(Function):
         MemoryError: There is no memory for the result or for scratch memory.
     """
 
-    __slots__ = ("_asm", "_metadata", "_spec", "_target")
+    __slots__ = ("_asm", "_files", "_metadata", "_spec", "_target")
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class OperatorKernel(Function):
         target: Target,
         metadata: Metadata,
         stages: Mapping[str, str | Callable[[], str]],
+        files: Linkable,
     ) -> None:
         """Makes a kernel of linked code.
 
@@ -55,9 +58,11 @@ class OperatorKernel(Function):
             target: What it was compiled for.
             metadata: How it came about.
             stages: The text of each stage by name, in order; or a function that makes the text when it is first asked for.
+            files: How it is made as a file.
         """
         super().__init__(code, signature)
         self._spec = spec
+        self._files = files
         self._target = target
         self._metadata = metadata
         self._asm = StageTexts(stages)
@@ -90,6 +95,24 @@ class OperatorKernel(Function):
             )
         form, parameter = self._packings[name].format, next(p for p in self.signature.arguments if p.name == name)
         return super().pack(name, b.reshape((form.n, form.k) if parameter.transposed else (form.k, form.n)))
+
+    def write(self, path: str | PathLike[str], *, name: str | None = None) -> None:
+        """Writes the kernel to a file for a linker, a compiler or people, whole or not at all.
+
+        The suffix says the format: .o, .so, .h (the C header), .s, .ll, .mlir (after the schedule). What is written gets its scratch
+        memory from the C library, so it is compiled for that. This machine need not be able to run it.
+
+        Args:
+            path: Where to write.
+            name: What the C entry is called, by default the operator's name.
+
+        Raises:
+            SpecError: The suffix is unknown, or the name is no C identifier.
+            TargetError: For .so: there is no linker for the target.
+            TilewrightError: The file cannot be written; or, of several threads, there is no OpenMP runtime.
+            LoweringError: A stage or the linker failed.
+        """
+        self._files.write(path, name)
 
     @property
     def spec(self) -> Any:  # noqa: ANN401 - the class of the operator's spec

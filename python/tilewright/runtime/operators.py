@@ -18,6 +18,7 @@ from tilewright.runtime import cache_key
 from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.kernel import Metadata
+from tilewright.runtime.linkable import of_functions
 from tilewright.runtime.module import entries
 from tilewright.runtime.operator_kernel import OperatorKernel
 from tilewright.schedules.plan import Schedule
@@ -93,13 +94,13 @@ def compile(
         workspace_bytes=signature.workspace,
         emulator="" if emulator is None else emulator.name,
     )
-    stages = _texts(make, texts)
+    stages, files = _texts(make, texts), of_functions(row, threads, make)
     if emulator is not None:
         from tilewright.runtime.emulated_operator import EmulatedOperator
 
-        return EmulatedOperator(object_, signature, spec, row, facts, stages, emulator)
+        return EmulatedOperator(object_, signature, spec, row, facts, stages, emulator, files)
     names = entries((signature,))
-    return OperatorKernel(_runtime.Code(object_, names[0], names[1:]), signature, spec, row, facts, stages)
+    return OperatorKernel(_runtime.Code(object_, names[0], names[1:]), signature, spec, row, facts, stages, files)
 
 
 def _texts(make: Callable[..., Built], known: Mapping[str, str]) -> dict[str, str | Callable[[], str]]:
