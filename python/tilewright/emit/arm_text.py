@@ -160,7 +160,7 @@ def frame(blocks: Sequence[Block]) -> set[str]:
 
 SYNTAX = Syntax(
     comment="//",
-    read=read,
+    read=lambda line, _: read(line),
     leaves=re.compile(r"(b|b\..*|br|cbn?z|tbn?z|ret|brk)$"),
     always=re.compile(r"(b|br|ret|brk)$"),
     frame=frame,

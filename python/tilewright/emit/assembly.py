@@ -125,17 +125,19 @@ class Syntax:
 
     Attributes:
         comment: What starts a comment.
-        read: Makes an instruction of a line without comment and label.
+        read: Makes an instruction of a line without comment and label, and of the last line before it that sets what later ones do.
         leaves: Mnemonics after which control can go elsewhere than to the next instruction.
         always: Those after which it always does.
         frame: Of the blocks of a function, the registers that hold addresses of its stack frame.
+        sets: Mnemonics that set what later instructions do; None where there are none.
     """
 
     comment: str
-    read: Callable[[str], Instruction]
+    read: Callable[[str, str], Instruction]
     leaves: re.Pattern[str]
     always: re.Pattern[str]
     frame: Callable[[Sequence[Block]], set[str]]
+    sets: re.Pattern[str] | None = None
 
 
 def functions(asm: str, syntax: Syntax) -> Iterator[tuple[str, list[Block]]]:
@@ -146,18 +148,21 @@ def functions(asm: str, syntax: Syntax) -> Iterator[tuple[str, list[Block]]]:
     names = set(re.findall(r"^\s*\.type\s+(\S+?),\s*@function", asm, re.MULTILINE))
     found: dict[str, list[Block]] = {}
     blocks = found.setdefault("", [])
+    setting = ""
     for raw in asm.splitlines():
         line = raw.split(syntax.comment, 1)[0].strip()
         while label := _LABEL.match(line):
             name, line = label.groups()
             if name in names or not (names or name.startswith(".L")):
-                blocks = found.setdefault(name, [])
+                blocks, setting = found.setdefault(name, []), ""
             blocks.append(Block(name, [], []))
         if not line or line.startswith("."):
             continue
         if not blocks or _may_leave(blocks[-1], syntax):
             blocks.append(Block(None, [], []))
-        blocks[-1].instructions.append(syntax.read(line))
+        if syntax.sets is not None and syntax.sets.match(line):
+            setting = line
+        blocks[-1].instructions.append(syntax.read(line, setting))
     for name, body in found.items():
         if any(block.instructions for block in body):
             _connect(body, syntax)

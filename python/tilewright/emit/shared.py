@@ -20,7 +20,7 @@ _NATIVE_LINKERS = ("clang-22", "cc", "ld")
 
 _ELF_MACHINE = 18
 """Where an ELF file says for which machine it is."""
-_MACHINES = {62: "x86_64", 183: "aarch64"}
+_MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64"}
 """Its numbers, of the System V ABI, by what ``uname -m`` says."""
 
 

@@ -169,7 +169,7 @@ def frame(blocks: Sequence[Block]) -> set[str]:
 
 SYNTAX = Syntax(
     comment="#",
-    read=read,
+    read=lambda line, _: read(line),
     leaves=re.compile(r"j|ret|ud2|loop"),
     always=re.compile(r"jmp|ret|ud2"),
     frame=frame,

@@ -219,7 +219,10 @@ def _to_f16(single: ir.Value) -> ir.Value:
 def like(kind: ir.Type, element: str) -> ir.Type:
     """`element`, or a vector of it as long as the vector `kind`."""
     scalar = ir.Type.parse(element)
-    return ir.VectorType.get(ir.VectorType(kind).shape, scalar) if isinstance(kind, ir.VectorType) else scalar
+    if not isinstance(kind, ir.VectorType):
+        return scalar
+    vector = ir.VectorType(kind)
+    return ir.VectorType.get(vector.shape, scalar, scalable=vector.scalable_dims)
 
 
 def constant(kind: ir.Type, value: float) -> ir.Value:

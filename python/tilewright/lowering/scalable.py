@@ -24,9 +24,6 @@ from tilewright.schedules.decisions import ScalableTiles
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import SCALABLE_BITS, Target
 
-_LONGEST = SCALABLE_BITS[1] // SCALABLE_BITS[0]
-"""The largest vscale."""
-
 
 def require(spec: MatmulSpec, target: Target, decision: ScalableTiles) -> None:
     """Raises `ScheduleError` where `target` or `spec` has no such products, or a register tile is no whole number of registers."""
@@ -56,7 +53,8 @@ def expand(
         c = block_products.static(c, function, [sizes.mc, sizes.nc])
         kc = -(-sizes.kc // dot.step) * dot.step
         rows = -(-sizes.mc // tile.rows) * tile.rows
-        columns = sizes.nc + tile.across * tile.lanes * _LONGEST
+        longest = SCALABLE_BITS[1] // target.scalable_unit
+        columns = sizes.nc + tile.across * tile.lanes * longest
         with ir.InsertionPoint.at_block_begin(function.entry_block):
             to_a, to_b = (
                 memref.alloc(ir.MemRefType.get([count], element), [], [])

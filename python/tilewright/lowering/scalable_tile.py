@@ -23,7 +23,7 @@ from tilewright.lowering.scalable_vectors import (
     zero,
 )
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, scf, ub, vector
+from tilewright.mlir.dialects import arith, memref, scf, ub, vector
 from tilewright.spec import MatmulSpec
 from tilewright.targets.dots import Dot
 
@@ -125,6 +125,8 @@ class Tile:
     def _groups_of_a(self, a: ir.Value, at: Index) -> list[list[tuple[ir.Value, int]]]:
         """For each row, or pair of rows, and each group of a step: the register that has it, and its number in there."""
         count, groups = self.rows // self.dot.rows, self.dot.step // self.dot.depth
+        if not self.dot.intrinsic:
+            return [[(self._number(a, plus(at, i)), 0)] for i in range(count)]
         if self.dot.rows == 1:
             registers = [self._repeated(a, plus(at, i * self.chunk), self.chunk) for i in range(count)]
             return [[(register, number) for number in range(groups)] for register in registers]
@@ -133,6 +135,11 @@ class Tile:
             [(self._repeated(a, plus(at, (number * count + i) * pair), pair), 0) for number in range(groups)]
             for i in range(count)
         ]
+
+    def _number(self, a: ir.Value, at: Index) -> ir.Value:
+        """One element of A in all lanes; LLVM has instructions that take it from a register of its own."""
+        one = memref.load(a, [value_of(at)])
+        return vector.broadcast(self._operand(), one)
 
     def _repeated(self, a: ir.Value, at: Index, elements: int) -> ir.Value:
         """`elements` of A, repeated in all of a register: by ``ld1rd`` or ``ld1rq``."""
@@ -152,6 +159,10 @@ class Tile:
     def _product(self, total: ir.Value, group: tuple[ir.Value, int], words: ir.Value) -> ir.Value:
         """A register of sums and its products."""
         row, number = group
+        if not self.dot.intrinsic:
+            if isinstance(self.sum, ir.IntegerType):
+                return arith.addi(total, arith.muli(row, words))
+            return vector.fma(row, words, total)
         if self.dot.rows > 1:
             operands = (words, row) if self.swapped else (row, words)
             return intrinsic(self.dot.intrinsic, total.type, total, *operands)

@@ -99,6 +99,7 @@ class _System:
 _SYSTEMS: Mapping[str, _System] = MappingProxyType(
     {
         "aarch64": _System("svc #0", "={x0},{x8},0,{x1},{x2},{x3},{x4},{x5},~{memory}", 222, 226, 94),
+        "riscv64": _System("ecall", "={x10},{x17},0,{x11},{x12},{x13},{x14},{x15},~{memory}", 222, 226, 94),
         # A function expects the stack as it is after a call; a program starts without one.
         "x86_64": _System(
             "syscall",

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,8 +20,40 @@ from tilewright.runtime.emulator import Emulator
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target, check_vector_length
 
-_PROGRAMS: Mapping[str, tuple[str, ...]] = MappingProxyType({"aarch64": ("qemu-aarch64", "qemu-aarch64-static")})
+_PROGRAMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "aarch64": ("qemu-aarch64", "qemu-aarch64-static"),
+        "riscv64": ("qemu-riscv64", "qemu-riscv64-static"),
+    }
+)
 """By architecture, the programs that run its code."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Length:
+    """QEMU's option for a length of vectors: the feature that has them, its name, and the bits of its unit."""
+
+    feature: str
+    name: str
+    unit: int
+
+
+_PROCESSORS: Mapping[str, tuple[str, Mapping[str, _Length]]] = MappingProxyType(
+    {
+        "aarch64": (
+            "max",
+            {
+                "vector length": _Length("sve", "sve-default-vector-length", 8),
+                "streaming length": _Length("sme", "sme-default-vector-length", 8),
+            },
+        ),
+        "riscv64": (
+            "rv64,v=true,vext_spec=v1.0,elen=64,zba=true,zbb=true,zbs=true,Zfh=true",
+            {"vector length": _Length("v", "vlen", 1)},
+        ),
+    }
+)
+"""By architecture, the processor that has everything, and how its vectors' lengths are set."""
 _SME_PROGRAM = "qemu-aarch64-sme"
 """A newer one, that `make setup-arm` puts beside Python where the system's computes SME's products of bytes wrongly."""
 _RIGHT_BYTES = 9
@@ -88,19 +121,22 @@ def _version(path: str) -> int:
 
 
 def _options(target: Target, vector_length: int | None, streaming_length: int | None) -> tuple[str, ...]:
-    """QEMU's options: a processor that has everything, and its vector lengths in bytes."""
-    options = "max"
-    for feature, asked, own in (
-        ("sve", vector_length, target.scalable_bits),
-        ("sme", streaming_length, target.streaming_bits),
-    ):
+    """QEMU's options: a processor that has everything, and its vector lengths."""
+    processor, lengths = _PROCESSORS[target.architecture]
+    options = [processor]
+    asked_for = (
+        ("vector length", vector_length, target.scalable_bits),
+        ("streaming length", streaming_length, target.streaming_bits),
+    )
+    for what, asked, own in asked_for:
+        option = lengths.get(what)
         bits = own if asked is None else check_vector_length(asked, f"target {target.name}")
-        if asked is not None and feature not in target.features:
+        if asked is not None and (option is None or option.feature not in target.features):
             raise TargetError(
-                f"{target.name} has no vectors of {feature.upper()}",
+                f"{target.name} has no vectors of {(option.feature if option else what).upper()}",
                 where="vector length",
-                expected=f"a target with {feature}",
+                expected=f"a target with {option.feature}" if option else "a target with vectors of such a length",
             )
-        if bits:
-            options += f",{feature}-default-vector-length={bits // 8}"
-    return ("-cpu", options)
+        if bits and option is not None:
+            options.append(f"{option.name}={bits // option.unit}")
+    return ("-cpu", ",".join(options))

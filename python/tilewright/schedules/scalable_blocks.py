@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tilewright.dims import least
@@ -15,10 +17,11 @@ from tilewright.targets.dots import Dot
 if TYPE_CHECKING:
     from tilewright.schedules.decisions import ScalableTiles
 
-_ROWS, _ACROSS = 6, 3
-"""Rows and registers of a row of the register tile: 18 sums, and, with two words of K at a time, 6 registers of A, which have to
-be among the first eight, and 6 of B. LLVM keeps all of it in registers, and llvm-mca gives it 96 to 100 % of the multiply-add
-bound on neoverse-v1, n2 and v2. 8 x 2 spills, and so does 5 x 4 on n2."""
+_TILES: Mapping[int, tuple[int, int]] = MappingProxyType({128: (6, 3), 64: (6, 2)})
+"""Rows and registers of a row of the register tile, by bits of a register for each vscale. AArch64: 18 sums, and, with two words of K at
+a time, 6 registers of A, which have to be among the first eight, and 6 of B. LLVM keeps all of it in registers, and llvm-mca gives it
+96 to 100 % of the multiply-add bound on neoverse-v1, n2 and v2. 8 x 2 spills, and so does 5 x 4 on n2. RISC-V: 12 groups of two
+registers, and two groups of B; numbers of A are in other registers."""
 _LEAST_ROWS = 4
 """Rows of A from which on packing B, unlike fixed vectors' strategies for small products, is repaid."""
 _LEAST_VECTORS = 2
@@ -51,10 +54,10 @@ def pays(spec: MatmulSpec, target: Target) -> bool:
     123x121x61 233 and 377, 16x16x16 1.7 and 1.9, 4x512x512 342 and 346, 2x512x512 251 and 207, 64x16x64 21.4 and 22.1,
     512x9x64 181 and 134.
     """
-    longer = target.scalable_bits > target.vector_bits
+    longer = target.scalable_group > target.vector_bits
     if not longer or not fits(spec, target):
         return False
-    return spec.m >= _LEAST_ROWS and spec.n >= _LEAST_VECTORS * target.scalable_bits // spec.acc_type.bits
+    return spec.m >= _LEAST_ROWS and spec.n >= _LEAST_VECTORS * target.scalable_group // spec.acc_type.bits
 
 
 def require(spec: MatmulSpec, target: Target, blocking: Blocking | ScalableTiles) -> Dot:
@@ -96,10 +99,11 @@ def blocking(spec: MatmulSpec, target: Target) -> Blocking:
     """
     dot = _dot(spec, target)
     step, storage, group = (1, None, 1) if dot is None else (dot.step, dot.storage, dot.rows)
-    times = max(target.scalable_bits, SCALABLE_BITS[0]) // SCALABLE_BITS[0]
+    times = max(target.scalable_group, SCALABLE_BITS[0]) // SCALABLE_BITS[0]
     lanes = _lanes(spec)
-    mr = even(spec.m, _ROWS, group)
-    nr = even(ceil_div(spec.n, lanes * times), _ACROSS) * lanes
+    rows, across = _TILES[target.scalable_unit]
+    mr = even(spec.m, rows, group)
+    nr = even(ceil_div(spec.n, lanes * times), across) * lanes
     element_bytes = spec.a_type.bytes if storage is None else int(storage.lstrip("bfi")) // 8
     shortest, longest = _KC_RANGE
     most = min(max(int(target.l2.bytes * _PANEL_SHARE) // (nr * times * element_bytes), shortest), longest)

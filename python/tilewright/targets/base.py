@@ -115,6 +115,8 @@ class Target:
         source: Where the figures come from.
         scalable_bits: Width of the scalable vectors (SVE's) that machines of this target have, or 0: sizes are computed from it,
             and emulators start with it. Code of such vectors is right at every width.
+        scalable_unit: Bits of a scalable register for each ``vscale`` of LLVM's: 128 on AArch64, 64 on RISC-V, where kernels use
+            groups of two registers, so that a group has 128 bits for each.
         streaming_bits: The same for the vectors of SME's streaming mode, whose square has a tile of ZA's sums.
         by_lane: A multiply-add can take any one element of a register as an operand, for all lanes: elements of A then are
             loaded a register at a time.
@@ -141,6 +143,7 @@ class Target:
     by_lane: bool = False
     issue_per_cycle: int = 0
     scalable_bits: int = 0
+    scalable_unit: int = 128
     streaming_bits: int = 0
     base: str | None = None
 
@@ -211,6 +214,11 @@ class Target:
     def feature_string(self) -> str:
         """The features as LLVM's ``target-features`` attribute wants them: "+avx2,+fma,…", sorted."""
         return ",".join(f"+{feature}" for feature in sorted(self.features))
+
+    @property
+    def scalable_group(self) -> int:
+        """Bits of the scalable registers that kernels take as one on the machines of this target; 0 where there are none."""
+        return self.scalable_bits * SCALABLE_BITS[0] // self.scalable_unit
 
     @property
     def architecture(self) -> str:

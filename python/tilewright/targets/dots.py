@@ -4,7 +4,7 @@
 Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (order number 325383): VPDPBUSD, VPDPWSSD,
 VPMADDWD, VDPBF16PS, VPDPB[SU,UU,SS]D, TDPBF16PS, TDPFP16PS, TDPB[SU,US,UU,SS]D. Arm Architecture Reference Manual for
 A-profile (DDI 0487): SDOT, UDOT, USDOT, BFDOT (by element), SMMLA, UMMLA, USMMLA, BFMMLA. Intrinsics: LLVM 22's
-IntrinsicsX86.td and IntrinsicsAArch64.td.
+IntrinsicsX86.td and IntrinsicsAArch64.td. The RISC-V Instruction Set Manual, volume I: VFMACC, VMACC.
 """
 
 from __future__ import annotations
@@ -274,6 +274,12 @@ def _scalable_mmla(
     )
 
 
+def _by_scalar(name: str, operands: frozenset[tuple[str, str]]) -> Dot:
+    """RISC-V's products of a register by one number, which LLVM makes of a multiply-add with a number in all lanes."""
+    storage = _WIDENED.get(next(iter(operands))[0])
+    return Dot(name=name, kind="multiply_add", operands=operands, features=frozenset({"v"}), storage=storage)
+
+
 SCALABLE = (
     _scalable_mmla("bfmmla", _BF16, "bfmmla"),
     _scalable_mmla("smmla", _SIGNED, "smmla.nxv4i32"),
@@ -286,8 +292,10 @@ SCALABLE = (
     _scalable("sudot", _U8_I8, {"sve", "i8mm"}, "sudot.lane.nxv4i32", 4),
     _scalable("fmla", frozenset({("f64", "f64")}), {"sve"}, "fmla.lane.nxv2f64"),
     *(_scalable("fmla", frozenset({(each, each)}), {"sve"}, "fmla.lane.nxv4f32") for each in ("f32", "f16", "bf16")),
+    *(_by_scalar("vfmacc.vf", frozenset({(each, each)})) for each in ("f32", "f64", "f16", "bf16")),
+    _by_scalar("vmacc.vx", _BYTES),
 )
-"""Those of AArch64 on vectors whose length only the machine knows, the best first."""
+"""Those on scalable vectors, of AArch64 and RISC-V, the best first."""
 
 FAMILIES: Mapping[str, tuple[Dot, ...]] = MappingProxyType({"x86": X86, "arm": ARM})
 """By family of targets."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tilewright.errors import TargetError
-from tilewright.targets import amd, arm, nvidia, vulkan, x86
+from tilewright.targets import amd, arm, nvidia, riscv, vulkan, x86
 from tilewright.targets.base import Family, Target
 from tilewright.targets.gpu import GpuTarget
 
-FAMILIES: tuple[Family, ...] = (x86.FAMILY, arm.FAMILY)
+FAMILIES: tuple[Family, ...] = (x86.FAMILY, arm.FAMILY, riscv.FAMILY)
 """The families of targets."""
 
 GPUS: tuple[GpuTarget, ...] = (*nvidia.ROWS, *vulkan.ROWS, *amd.ROWS)
