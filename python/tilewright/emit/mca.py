@@ -21,6 +21,7 @@ from typing import Any
 
 from tilewright.emit import tile_model
 from tilewright.emit.hotloop import HotLoop
+from tilewright.emit.riscv_text import Instruction as RiscvInstruction
 from tilewright.errors import TargetError
 from tilewright.targets import dots
 from tilewright.targets.base import Target
@@ -136,6 +137,7 @@ def analyse(loop: HotLoop, target: Target, *, cpu: str | None = None) -> Analysi
     # Instructions of tiles are left out: no model of LLVM's knows them.
     tiles = [tile_model.cost(each) for each in loop.instructions]
     lines = [line for line, tile in zip(loop.lines, tiles, strict=True) if tile is None]
+    lines[:0] = _settings(loop)
     iterations = max(100, _SIMULATED_INSTRUCTIONS // max(1, len(lines)))
     command = [*_command(tool, target, cpu), f"-iterations={iterations}", "-bottleneck-analysis"]
     report = _run([*command, "-json"], lines)
@@ -151,12 +153,21 @@ def analyse(loop: HotLoop, target: Target, *, cpu: str | None = None) -> Analysi
         block_throughput=max(summary["BlockRThroughput"], *busy.values(), 0.0),
         ipc=len(loop.instructions) / cycles if busy else summary["IPC"],
         dispatch_width=summary["DispatchWidth"],
-        pressure=_pressure(data, len(lines)) | busy,
+        pressure=_pressure(data, len(details)) | busy,
         bound=_bound(loop, target),
         costs=tuple(next(others) if tile is None else InstructionCost(*tile, 1) for tile in tiles),
         json=report,
         text=_run(command, lines),
     )
+
+
+def _settings(loop: HotLoop) -> list[str]:
+    """What llvm-mca has to be told of RISC-V's vectors where an instruction before the loop has set it, as comments that it reads."""
+    first = next((each for each in loop.instructions if isinstance(each, RiscvInstruction) and each.element_bits), None)
+    if first is None:
+        return []
+    group = f"M{int(first.group)}" if first.group >= 1 else f"MF{int(1 / first.group)}"
+    return [f"# LLVM-MCA-RISCV-LMUL {group}", f"# LLVM-MCA-RISCV-SEW E{first.element_bits}"]
 
 
 def _bound(loop: HotLoop, target: Target) -> float:
@@ -171,7 +182,8 @@ def _bound(loop: HotLoop, target: Target) -> float:
         target.fma_per_cycle * target.vector_bits / max(target.scalable_bits, target.vector_bits),
     )
     return sum(
-        1 / ((scalable if each.destination.startswith(_SCALABLE) else fixed) * rates.get(each.mnemonic, 1.0))
+        (each.group if isinstance(each, RiscvInstruction) else 1)
+        / ((scalable if each.destination.startswith(_SCALABLE) else fixed) * rates.get(each.mnemonic, 1.0))
         for each in counted
     )
 
@@ -212,6 +224,8 @@ def _independent_multiply_adds(target: Target) -> list[str]:
     """`_PROBES` multiply-adds of the target's width in as many registers."""
     if "neon" in target.features:
         return [f"fmla v{number}.4s, v30.4s, v31.s[0]" for number in range(_PROBES)]
+    if "v" in target.features:
+        return [f"vfmacc.vf v{number}, fa0, v31" for number in range(_PROBES)]
     register = {128: "xmm", 256: "ymm", 512: "zmm"}.get(target.vector_bits, "xmm")
     if "fma" in target.features:
         return [f"vfmadd231ps %{register}14, %{register}15, %{register}{number}" for number in range(_PROBES)]

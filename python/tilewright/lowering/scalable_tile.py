@@ -126,7 +126,8 @@ class Tile:
         """For each row, or pair of rows, and each group of a step: the register that has it, and its number in there."""
         count, groups = self.rows // self.dot.rows, self.dot.step // self.dot.depth
         if not self.dot.intrinsic:
-            return [[(self._number(a, plus(at, i)), 0)] for i in range(count)]
+            starts = [plus(at, i * self.chunk) for i in range(count)]
+            return [[(self._number(a, plus(start, number)), 0) for number in range(groups)] for start in starts]
         if self.dot.rows == 1:
             registers = [self._repeated(a, plus(at, i * self.chunk), self.chunk) for i in range(count)]
             return [[(register, number) for number in range(groups)] for register in registers]

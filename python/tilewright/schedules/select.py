@@ -32,7 +32,7 @@ class Row:
         purpose: What it is for, in a phrase.
         shared: What becomes of its sizes when threads share the work.
         threaded: Whether threads can share it.
-        needs: The features without which it computes nothing.
+        needs: The fact of a target without which it computes nothing, one of its attributes; empty for none.
     """
 
     module: str
@@ -40,7 +40,7 @@ class Row:
     purpose: str
     shared: Callable[[Blocking, MatmulSpec, int], Blocking] = widened
     threaded: bool = True
-    needs: frozenset[str] = frozenset()
+    needs: str = ""
 
 
 STRATEGIES: Mapping[str, Row] = {
@@ -56,13 +56,13 @@ STRATEGIES: Mapping[str, Row] = {
         outer_blocks.blocking,
         "products on targets with SME: sums in the tiles of ZA",
         threaded=False,
-        needs=frozenset({"sme"}),
+        needs="streaming_bits",
     ),
     "scalable": Row(
         "scalable",
         scalable_blocks.blocking,
-        "products that reuse packed panels, on vectors of any length (SVE)",
-        needs=frozenset({"sve"}),
+        "products that reuse packed panels, on vectors of any length (SVE, RVV)",
+        needs="scalable_bits",
     ),
     "scaled_sums": Row(
         "scaled_sums",
@@ -112,7 +112,7 @@ class Choice:
 
 def available(target: Target) -> tuple[str, ...]:
     """The names of the strategies that a target has the features for."""
-    return tuple(name for name, row in STRATEGIES.items() if row.needs <= target.features)
+    return tuple(name for name, row in STRATEGIES.items() if not row.needs or getattr(target, row.needs))
 
 
 def strategy(name: str) -> Strategy:

@@ -277,7 +277,7 @@ def _scalable_mmla(
 def _by_scalar(name: str, operands: frozenset[tuple[str, str]]) -> Dot:
     """RISC-V's products of a register by one number, which LLVM makes of a multiply-add with a number in all lanes."""
     storage = _WIDENED.get(next(iter(operands))[0])
-    return Dot(name=name, kind="multiply_add", operands=operands, features=frozenset({"v"}), storage=storage)
+    return Dot(name=name, kind="multiply_add", operands=operands, features=frozenset({"v"}), storage=storage, groups=4)
 
 
 SCALABLE = (
