@@ -119,7 +119,7 @@ def test_a_made_up_core_is_one_row_and_nothing_else(monkeypatch, capsys, tmp_pat
     )
     arm = next(family for family in registry.FAMILIES if family.name == "arm")
     rows = [each for row in arm.rows for each in ((row, core) if row.name == "neoverse-n1" else (row,))]
-    family = Family("arm", arm.architectures, tuple(rows), arm.flags)
+    family = Family("arm", arm.architectures, tuple(rows), arm.flags, arm.linux)
     others = tuple(each for each in registry.FAMILIES if each.name != "arm")
     monkeypatch.setattr(registry, "FAMILIES", (*others, family))
     assert main(["targets"]) == 0

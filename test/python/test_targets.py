@@ -50,7 +50,8 @@ def test_rows_of_the_issue_are_there_and_found_by_name():
         "neoverse-v2",
     ]
     arm += ["armv9-a+sme"]
-    assert [row.name for row in ROWS] == levels + cores + arm
+    riscv = ["rv64gcv", "spacemit-x60"]
+    assert [row.name for row in ROWS] == levels + cores + arm + riscv
     for row in ROWS:
         assert targets.get(row.name) is row
         assert targets.resolve(row.name) is row
@@ -121,8 +122,8 @@ def test_what_is_neither_name_nor_target_is_refused(thing):
 
 
 def test_unknown_architecture_has_no_row():
-    with pytest.raises(TargetError, match="no row for riscv64 machines"):
-        registry.family_of("riscv64")
+    with pytest.raises(TargetError, match="no row for sparc64 machines"):
+        registry.family_of("sparc64")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -196,7 +197,7 @@ def test_caches_check_themselves(cache, match):
 
 def test_family_refuses_rows_out_of_order_twice_or_of_another_family():
     def family(*rows: Target) -> Family:
-        return Family("x86", architectures=("x86_64",), rows=rows, flags={})
+        return Family("x86", architectures=("x86_64",), rows=rows, flags={}, linux=x86.FAMILY.linux)
 
     with pytest.raises(TargetError, match="most specific row last"):
         family(*reversed(X86_ROWS))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What running Arm kernels takes on a machine that is none: QEMU's emulation of one process. `make setup-arm` calls it.
+"""What running kernels for Arm and RISC-V takes on another machine: QEMU's emulation of one process. `make setup-arm` calls it.
 
 Nothing is built: a kernel's program is linked by LLVM's own linker and needs no C library. OpenBLAS for AArch64 comes along, whose
 instructions are counted beside the kernels'.
@@ -15,9 +15,10 @@ import openblas_arm
 import packages
 from common import SetupError, say
 
+EMULATED = ("qemu-aarch64", "qemu-riscv64")
 EMULATOR = packages.Need(
-    "qemu-aarch64",
-    lambda: packages.has_program("qemu-aarch64") or packages.has_program("qemu-aarch64-static"),
+    " and ".join(EMULATED),
+    lambda: all(packages.has_program(name) or packages.has_program(f"{name}-static") for name in EMULATED),
     ("qemu-user",),
     required=False,
 )
@@ -32,7 +33,7 @@ def main() -> int:
     except SetupError as error:
         say(str(error))
     if not EMULATOR.met():
-        say("going on without qemu-aarch64: the tests that run Arm kernels are skipped")
+        say(f"going on without {EMULATOR.what}: the tests that run kernels for Arm and RISC-V are skipped")
         return 0
     try:
         openblas_arm.ensure()

@@ -62,6 +62,7 @@ class ProductPart:
         schedule: Its schedule.
         workspace: Bytes of scratch memory that it needs.
         packed: The format of B when it comes packed.
+        origin: The strategy whose schedule it is, where B comes packed.
         images: By number of an operand that is a matrix of patches, the shape of the images that the function takes for it.
         cases: Where extents are known only at the call, the kernels of the plan's cases, in place of a module.
     """
@@ -72,6 +73,7 @@ class ProductPart:
     schedule: ir.Module | None = None
     workspace: int = 0
     packed: PackedFormat | None = None
+    origin: str = ""
     images: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     cases: Sequence[ProductPart] = ()
 
@@ -302,6 +304,7 @@ class Builder(MachineCode):
         for each in self._kernels:
             if each.schedule is not None:
                 driver.apply_schedule(each.module, each.schedule, each.spec, name=each.plan.name)
+                each.origin = driver.origin_of(each.schedule, each.module, each.spec, self._target)
         return self._text()
 
     def _say_slow(self, function: FunctionPart, ops: Sequence[ir.Operation]) -> None:
@@ -311,7 +314,9 @@ class Builder(MachineCode):
     def bufferized(self) -> str:
         """Memrefs for tensors."""
         for each in self._kernels:
-            each.workspace, each.packed = driver.bufferize(each.module, each.spec, self._target, each.plan.threads)
+            each.workspace, each.packed = driver.bufferize(
+                each.module, each.spec, self._target, each.plan.threads, each.origin
+            )
             self.changed(each)
         products = [each.lowered for each in self._products]
         formats = {number: each.packed.header for number, each in enumerate(products) if each.packed is not None}

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.errors import LoweringError, TargetError
+from tilewright.targets.registry import FAMILIES
 
 _LINKERS = ("ld.lld-22", "ld.lld")
 """Programs that link ELF for any machine, best first."""
@@ -20,8 +21,6 @@ _NATIVE_LINKERS = ("clang-22", "cc", "ld")
 
 _ELF_MACHINE = 18
 """Where an ELF file says for which machine it is."""
-_MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64"}
-"""Its numbers, of the System V ABI, by what ``uname -m`` says."""
 
 
 def linker(architecture: str = "") -> str:
@@ -83,7 +82,8 @@ def code_object(object_: bytes) -> bytes:
 
 def _architecture(object_: bytes) -> str:
     """For machines of which architecture an object is; empty for one that is not known."""
-    return _MACHINES.get(int.from_bytes(object_[_ELF_MACHINE : _ELF_MACHINE + 2], "little"), "")
+    number = int.from_bytes(object_[_ELF_MACHINE : _ELF_MACHINE + 2], "little")
+    return next((family.architectures[0] for family in FAMILIES if family.linux.elf == number), "")
 
 
 def _linked(objects: Sequence[bytes], program: str, options: Sequence[str], stage: str) -> bytes:

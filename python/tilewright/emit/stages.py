@@ -90,6 +90,7 @@ class _Part:
     schedule: ir.Module | None = None
     workspace: int = 0
     packed: PackedFormat | None = None
+    origin: str = ""
 
 
 class _Product(MachineCode):
@@ -120,12 +121,15 @@ class _Product(MachineCode):
         for part in self._parts:
             if part.schedule is not None:
                 driver.apply_schedule(part.module, part.schedule, part.spec, name=part.plan.name)
+                part.origin = driver.origin_of(part.schedule, part.module, part.spec, self._made.target)
         return texts(part.module for part in self._parts)
 
     def bufferized(self) -> str:
         made = self._made
         for part in self._parts:
-            part.workspace, part.packed = driver.bufferize(part.module, part.spec, made.target, part.plan.threads)
+            part.workspace, part.packed = driver.bufferize(
+                part.module, part.spec, made.target, part.plan.threads, part.origin
+            )
         if len({part.packed for part in self._parts}) > 1:
             raise LoweringError("the cases pack B differently", stage="bufferized")
         made.workspace, made.packed = max(part.workspace for part in self._parts), self._parts[-1].packed

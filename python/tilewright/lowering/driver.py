@@ -36,6 +36,7 @@ from tilewright.mlir.passmanager import PassManager
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
 from tilewright.schedules import decisions
+from tilewright.schedules import origin as origin_
 from tilewright.schedules.blocking import held_bytes
 from tilewright.schedules.decisions import Prefetch
 from tilewright.schedules.threads import take_matrices
@@ -221,7 +222,9 @@ def _lowering_error(collected: Collected, stage: str, failure: Exception) -> Low
     return LoweringError(collected.text() or str(failure), stage=stage)
 
 
-def bufferize(module: ir.Module, spec: MatmulSpec, target: Target, threads: int = 1) -> tuple[int, PackedFormat | None]:
+def bufferize(
+    module: ir.Module, spec: MatmulSpec, target: Target, threads: int = 1, origin: str = ""
+) -> tuple[int, PackedFormat | None]:
     """Takes a scheduled module from tensors to memrefs.
 
     Args:
@@ -229,6 +232,7 @@ def bufferize(module: ir.Module, spec: MatmulSpec, target: Target, threads: int 
         spec: What it computes.
         target: For which target: its instructions decide the order of elements in packed panels.
         threads: Between how many threads its loops are shared at most.
+        origin: The strategy whose schedule it is, word for word, as `schedules.origin` found; empty for others.
 
     Returns:
         The bytes of workspace that its function then needs, and the format of B when it comes packed.
@@ -253,7 +257,7 @@ def bufferize(module: ir.Module, spec: MatmulSpec, target: Target, threads: int 
     if spec.widens:
         products = pipelines.group_products(spec, target.dots(spec.a_type.name, spec.b_type.name))
         run_own_script(module, products, "bufferized")
-    packed = prepack.separate(module, spec) if spec.b_packed else None
+    packed = prepack.separate(module, spec, origin) if spec.b_packed else None
     function = payload_function(module, "bufferized")
     if packed is not None:
         prefetch_panels.place(function, target, packed.nbytes)
@@ -263,6 +267,11 @@ def bufferize(module: ir.Module, spec: MatmulSpec, target: Target, threads: int 
     if _first(module, lambda op: op.name == "memref.alloc") is not None:
         run_passes(module, pipelines.DEALLOCATE, "bufferized")
     return size, packed
+
+
+def origin_of(schedule: ir.Module, module: ir.Module, spec: MatmulSpec, target: Target) -> str:
+    """The strategy whose schedule a scheduled module had, where that matters: where B comes packed. Otherwise empty."""
+    return origin_.of(schedule, payload_function(module, "scheduled").operation, spec, target) if spec.b_packed else ""
 
 
 def make_private(function: func.FuncOp) -> None:

@@ -11,6 +11,7 @@ Upstream has no pass for it: it hoists packing within a function, and never acro
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ _VALUES = frozenset({"affine", "arith", "memref", "vector"})
 """Dialects of which an op that has results does nothing but compute them."""
 
 
-def separate(module: ir.Module, spec: MatmulSpec) -> PackedFormat:
+def separate(module: ir.Module, spec: MatmulSpec, origin: str) -> PackedFormat:
     """Lets the payload's function take a packed B, and adds the function `PACK` that makes it.
 
     Before: ``matmul(A, B, C)`` with ``for jc: for pc: pack B[pc:, jc:] into P; multiply with P``. After, with block a view
@@ -55,6 +56,7 @@ def separate(module: ir.Module, spec: MatmulSpec) -> PackedFormat:
     Args:
         module: A bufferised module, allocations still in place.
         spec: What it computes.
+        origin: The strategy whose schedule it is, which packs B alike however B is stored; empty where only what packs B says how.
 
     Returns:
         The format of the packed B. The bytes after its header are the functions' ``memref<BYTESxi8>``.
@@ -75,7 +77,10 @@ def separate(module: ir.Module, spec: MatmulSpec) -> PackedFormat:
         _keep_packing(packer, size)
         _drop_packing(kernel, packing, size)
     sizes = _sizes(packing.buffer, decisions.strategy_size(kernel.operation, "nr"))
-    digest = hashlib.sha256(_text(packer).encode()).digest()[:8]
+    about = [origin or _text(packer), str(packing.buffer), sizes, [(loop.count, loop.step) for loop in blocks.loops]]
+    if spec.prologue_b:  # What is packed is what it makes of B.
+        about.append(repr(spec.prologue_b))
+    digest = hashlib.sha256(json.dumps(about).encode()).digest()[:8]
     return PackedFormat(spec.b_stored.name, spec.k, spec.n, *sizes, HEADER_BYTES + size, digest)
 
 

@@ -8,12 +8,12 @@ is shared with the process that started it, laid out by `Call`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Sequence
 
 from tilewright.emit import code, shared
 from tilewright.targets.base import Target
+from tilewright.targets.linux import SystemCalls
+from tilewright.targets.registry import family_of
 
 MOST_ARGUMENTS = 9
 _WORDS = 5
@@ -71,50 +71,11 @@ def program(
         TargetError: There is no linker for the target.
         LoweringError: The linker failed, because the object needs a function that is not here.
     """
-    objects = [object_, code.object_file(_text(functions, _SYSTEMS[target.architecture]), target)]
+    objects = [object_, code.object_file(_text(functions, family_of(target.architecture).linux.calls), target)]
     return shared.link_program(objects, libraries, loader)
 
 
-@dataclass(frozen=True, slots=True)
-class _System:
-    """How Linux is called.
-
-    Attributes:
-        instruction: What calls it.
-        registers: LLVM's constraints on it: the result, the call's number, and six arguments.
-        mmap: The number of that call.
-        mprotect: The number of that call.
-        exit_group: The number of that call.
-        start: Attributes of the function that the program starts at.
-    """
-
-    instruction: str
-    registers: str
-    mmap: int
-    mprotect: int
-    exit_group: int
-    start: str = ""
-
-
-_SYSTEMS: Mapping[str, _System] = MappingProxyType(
-    {
-        "aarch64": _System("svc #0", "={x0},{x8},0,{x1},{x2},{x3},{x4},{x5},~{memory}", 222, 226, 94),
-        "riscv64": _System("ecall", "={x10},{x17},0,{x11},{x12},{x13},{x14},{x15},~{memory}", 222, 226, 94),
-        # A function expects the stack as it is after a call; a program starts without one.
-        "x86_64": _System(
-            "syscall",
-            "={rax},0,{rdi},{rsi},{rdx},{r10},{r8},{r9},~{rcx},~{r11},~{memory}",
-            9,
-            10,
-            231,
-            '"stackrealign"',
-        ),
-    }
-)
-"""By architecture. Numbers: Linux's include/uapi/asm-generic/unistd.h and arch/x86/entry/syscalls/syscall_64.tbl."""
-
-
-def _system_call(system: _System) -> str:
+def _system_call(system: SystemCalls) -> str:
     return f"""
 define internal i64 @system(i64 %number, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f) noinline {{
   %r = call i64 asm sideeffect "{system.instruction}", "{system.registers}"(
@@ -222,7 +183,7 @@ define hidden void @tilewright_end() {
 """Hidden, so that a shared library keeps its own. Between calls of the last two, instructions are counted (`emulated_count`)."""
 
 
-def _text(functions: Sequence[str], system: _System) -> str:
+def _text(functions: Sequence[str], system: SystemCalls) -> str:
     """The program as LLVM IR. Every function is called with all arguments: what it does not take, it does not see."""
     types = ", ".join(["i64"] * MOST_ARGUMENTS)
     declarations = "".join(f"declare i32 @{name}({types})\n" for name in functions)

@@ -9,51 +9,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from tilewright import targets
 from tilewright.errors import TargetError
 from tilewright.runtime.emulator import Emulator
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target, check_vector_length
+from tilewright.targets.linux import Emulation
+from tilewright.targets.registry import family_of
 
-_PROGRAMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "aarch64": ("qemu-aarch64", "qemu-aarch64-static"),
-        "riscv64": ("qemu-riscv64", "qemu-riscv64-static"),
-    }
-)
-"""By architecture, the programs that run its code."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Length:
-    """QEMU's option for a length of vectors: the feature that has them, its name, and the bits of its unit."""
-
-    feature: str
-    name: str
-    unit: int
-
-
-_PROCESSORS: Mapping[str, tuple[str, Mapping[str, _Length]]] = MappingProxyType(
-    {
-        "aarch64": (
-            "max",
-            {
-                "vector length": _Length("sve", "sve-default-vector-length", 8),
-                "streaming length": _Length("sme", "sme-default-vector-length", 8),
-            },
-        ),
-        "riscv64": (
-            "rv64,v=true,vext_spec=v1.0,elen=64,zba=true,zbb=true,zbs=true,Zfh=true",
-            {"vector length": _Length("v", "vlen", 1)},
-        ),
-    }
-)
-"""By architecture, the processor that has everything, and how its vectors' lengths are set."""
 _SME_PROGRAM = "qemu-aarch64-sme"
 """A newer one, that `make setup-arm` puts beside Python where the system's computes SME's products of bytes wrongly."""
 _RIGHT_BYTES = 9
@@ -72,10 +37,11 @@ def find(target: Target, vector_length: int | None = None, streaming_length: int
         TargetError: None is installed, or none is known, or this machine is of that architecture and lacks features, or
             the target has no such vectors, or none of such a length.
     """
-    options = _options(target, vector_length, streaming_length)
-    names = _PROGRAMS.get(target.architecture, ())
-    if not names or targets.runnable(target) != (target.architecture,):
+    emulation = family_of(target.architecture).linux.emulation
+    if emulation is None or targets.runnable(target) != (target.architecture,):
         targets.require_runnable(target)
+    assert emulation is not None, "this machine would run it otherwise"
+    options, names = _options(emulation, target, vector_length, streaming_length), emulation.programs
     for path in (_newer() if "sme" in target.features else None, *map(shutil.which, names)):
         if path:
             return Emulator(path, options)
@@ -120,23 +86,20 @@ def _version(path: str) -> int:
     return int(found.group(1)) if found else sys.maxsize
 
 
-def _options(target: Target, vector_length: int | None, streaming_length: int | None) -> tuple[str, ...]:
+def _options(
+    emulation: Emulation, target: Target, vector_length: int | None, streaming_length: int | None
+) -> tuple[str, ...]:
     """QEMU's options: a processor that has everything, and its vector lengths."""
-    processor, lengths = _PROCESSORS[target.architecture]
-    options = [processor]
-    asked_for = (
-        ("vector length", vector_length, target.scalable_bits),
-        ("streaming length", streaming_length, target.streaming_bits),
-    )
-    for what, asked, own in asked_for:
-        option = lengths.get(what)
+    options = [emulation.processor]
+    for what, length, asked, own in (
+        ("scalable vectors", emulation.scalable, vector_length, target.scalable_bits),
+        ("streaming vectors", emulation.streaming, streaming_length, target.streaming_bits),
+    ):
         bits = own if asked is None else check_vector_length(asked, f"target {target.name}")
-        if asked is not None and (option is None or option.feature not in target.features):
-            raise TargetError(
-                f"{target.name} has no vectors of {(option.feature if option else what).upper()}",
-                where="vector length",
-                expected=f"a target with {option.feature}" if option else "a target with vectors of such a length",
-            )
-        if bits and option is not None:
-            options.append(f"{option.name}={bits // option.unit}")
+        if asked is not None and (length is None or length.feature not in target.features):
+            of = f"vectors of {length.feature.upper()}" if length else what
+            expected = f"a target with {length.feature}" if length else f"a target with {what}"
+            raise TargetError(f"{target.name} has no {of}", where="vector length", expected=expected)
+        if bits and length is not None:
+            options.append(f"{length.name}={bits // length.unit}")
     return ("-cpu", ",".join(options))

@@ -99,6 +99,14 @@ def read(schedule: ir.Module) -> Calls | None:
     return Calls(found["threads"], extents, cases)
 
 
+def without(schedule: ir.Module) -> str:
+    """A schedule as text, without what it says of calls."""
+    bare = schedule.operation.clone(ip=False)
+    if _KERNEL in bare.attributes:
+        del bare.attributes[_KERNEL]
+    return str(bare)
+
+
 def parts(text: str) -> list[str]:
     """The modules of a schedule's text, which ``// -----`` is between."""
     return _SEPARATOR.split(text)

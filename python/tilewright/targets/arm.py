@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tilewright.targets.base import Cache, Family, Target
+from tilewright.targets.linux import Emulation, Length, Linux, SystemCalls
 
 _KIB = 1024
 _MIB = 1024 * _KIB
@@ -224,5 +225,15 @@ _FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
-FAMILY = Family("arm", architectures=("aarch64", "arm64"), rows=_ROWS, flags=_FLAGS)
+_LINUX = Linux(
+    elf=183,
+    calls=SystemCalls("svc #0", "={x0},{x8},0,{x1},{x2},{x3},{x4},{x5},~{memory}"),
+    emulation=Emulation(
+        ("qemu-aarch64", "qemu-aarch64-static"),
+        scalable=Length("sve", "sve-default-vector-length", 8),
+        streaming=Length("sme", "sme-default-vector-length", 8),
+    ),
+)
+
+FAMILY = Family("arm", architectures=("aarch64", "arm64"), rows=_ROWS, flags=_FLAGS, linux=_LINUX)
 """The family, for the registry."""

@@ -10,6 +10,7 @@ from tilewright import dtypes
 from tilewright.dtypes import DType
 from tilewright.errors import TargetError
 from tilewright.targets import dots
+from tilewright.targets.linux import Linux
 
 
 def _require_positive(where: str, **sizes: int) -> None:
@@ -284,12 +285,14 @@ class Family:
         architectures: What ``uname -m`` says on such machines.
         rows: The targets, the most specific one last.
         flags: Linux's name of a CPU flag (in /proc/cpuinfo) to the LLVM features that it stands for.
+        linux: How the architecture meets Linux.
     """
 
     name: str
     architectures: tuple[str, ...]
     rows: tuple[Target, ...]
     flags: Mapping[str, tuple[str, ...]]
+    linux: Linux
 
     def __post_init__(self) -> None:
         """Checks that the rows are of this family, named apart, and go from general to specific.

@@ -33,7 +33,15 @@ def cpu_flags(cpuinfo: Iterable[str]) -> frozenset[str]:
         key, _, value = line.partition(":")
         if key.strip() in ("flags", "Features"):
             return frozenset(value.split())
+        if key.strip() == "isa":
+            return _extensions(value.strip())
     return frozenset()
+
+
+def _extensions(isa: str) -> frozenset[str]:
+    """The extensions that RISC-V's "isa" line names, as in "rv64imafdcv_zba_zbb"; g stands for the general ones."""
+    letters, *names = isa.lower().split("_")
+    return frozenset((*letters.removeprefix("rv64").replace("g", "imafd"), *names))
 
 
 def llvm_features(flags: Iterable[str], family: Family) -> frozenset[str]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tilewright.targets.base import Cache, Family, Target
+from tilewright.targets.linux import Emulation, Length, Linux, SystemCalls
 
 _KIB = 1024
 
@@ -74,5 +75,15 @@ _ROWS = (
 _EXTENSIONS = ("m", "a", "f", "d", "c", "v", "zba", "zbb", "zbs", "zfh", "zvfh", "zvfbfwma", "zvl128b", "zvl256b")
 _FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType({each: (each,) for each in _EXTENSIONS})
 
-FAMILY = Family("riscv", architectures=("riscv64",), rows=_ROWS, flags=_FLAGS)
+_LINUX = Linux(
+    elf=243,
+    calls=SystemCalls("ecall", "={x10},{x17},0,{x11},{x12},{x13},{x14},{x15},~{memory}"),
+    emulation=Emulation(
+        ("qemu-riscv64", "qemu-riscv64-static"),
+        processor="rv64,v=true,vext_spec=v1.0,elen=64,zba=true,zbb=true,zbs=true,Zfh=true",
+        scalable=Length("v", "vlen", 1),
+    ),
+)
+
+FAMILY = Family("riscv", architectures=("riscv64",), rows=_ROWS, flags=_FLAGS, linux=_LINUX)
 """The family, for the registry."""

@@ -28,6 +28,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tilewright.targets.base import Cache, Family, Target
+from tilewright.targets.linux import Linux, SystemCalls
 
 _KIB = 1024
 _MIB = 1024 * _KIB
@@ -269,5 +270,18 @@ _FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
-FAMILY = Family("x86", architectures=("x86_64", "amd64"), rows=_ROWS, flags=_FLAGS)
+_LINUX = Linux(
+    elf=62,
+    # A function expects the stack as it is after a call; a program starts without one.
+    calls=SystemCalls(
+        "syscall",
+        "={rax},0,{rdi},{rsi},{rdx},{r10},{r8},{r9},~{rcx},~{r11},~{memory}",
+        mmap=9,
+        mprotect=10,
+        exit_group=231,
+        start='"stackrealign"',
+    ),
+)
+
+FAMILY = Family("x86", architectures=("x86_64", "amd64"), rows=_ROWS, flags=_FLAGS, linux=_LINUX)
 """The family, for the registry."""
