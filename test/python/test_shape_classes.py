@@ -34,6 +34,7 @@ def choice(m: int, n: int, k: int, target=ZEN_4, **how) -> select.Choice:
         ((225, 4096, 4096), "packed"),  # B would be read too often
         ((8, 512, 512), "unpacked"),  # B stays in a cache
         ((8, 8, 1 << 21), "unpacked"),  # no vector of columns
+        ((64, 64, 65536), "unpacked"),  # B is one panel as it lies
         ((4096, 1, 4096), "inner_product"),
         ((4096, 1, 4), "unpacked"),
         ((2048, 8, 2048), "unpacked"),
@@ -169,6 +170,15 @@ def test_packed_blocks_count_the_bytes_that_panels_hold():
         p = blocking.packed_blocking(spec, ZEN_4)
         slack = p.mr * p.kc * 4
         assert p.mc * p.kc * blocking.panel_bytes(spec, ZEN_4) <= ZEN_4.l2.bytes // 2 + slack
+
+
+def test_panels_of_several_products_share_the_cache_that_one_has():
+    one, two = (
+        blocking.packed_blocking(tw.MatmulSpec(4096, 4096, 1024, epilogue=(each,)), ZEN_4)
+        for each in (tw.bias(), tw.glu())
+    )
+    assert two.kc == one.kc
+    assert 2 * two.nc == one.nc
 
 
 def predicted(target, element, m: int, n: int) -> float:
