@@ -79,7 +79,7 @@ lint: setup ## Lint and types only
 fmt: setup ## Format every source
 	@$(BIN)/python tools/setup/check.py format
 
-docs: setup ## Generate the reference of the dialect into docs/reference
+docs: setup ## Generate the reference of the dialect and of the steps of schedules into docs/reference
 	@$(BIN)/python tools/setup/docs.py
 
 wheel: setup ## A wheel in dist/ that needs no LLVM installed

@@ -22,8 +22,8 @@ def place(tmp_path, monkeypatch):
     (tmp_path / "bytes.mlir").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "broken.mlir").write_text("module {")
     (tmp_path / "empty.mlir").write_text("module {}\n")
-    (tmp_path / "three.py").write_text("def schedule(spec, target, parameters):\n    return 3\n")
-    (tmp_path / "raises.py").write_text("def schedule(spec, target, parameters):\n    raise KeyError('x')\n")
+    (tmp_path / "three.py").write_text("def schedule(spec, target, sizes):\n    return 3\n")
+    (tmp_path / "raises.py").write_text("def schedule(spec, target, sizes):\n    raise KeyError('x')\n")
     return tmp_path
 
 

@@ -109,7 +109,7 @@ def test_schedules_of_users(cache, tmp_path):
     written(path, MATCH, "transform.print %m : !transform.any_op")
     assert not tw.compile(SPEC, schedule=path).metadata.cached
 
-    def own(spec, target, parameters):
+    def own(spec, target, sizes):
         from tilewright.mlir import ir
 
         return ir.Module.parse(path.read_text())

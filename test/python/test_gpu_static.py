@@ -122,7 +122,7 @@ def test_a_wrong_kernel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("schedule", ["nosuch", "absent.mlir", "three.py"])
 def test_a_schedule_under_which_nothing_can_be_made_is_bad_input(run: Run, tmp_path: Path, schedule: str) -> None:
-    (tmp_path / "three.py").write_text("def schedule(spec, target, parameters):\n    return 3\n")
+    (tmp_path / "three.py").write_text("def schedule(spec, target, sizes):\n    return 3\n")
     given = schedule if schedule == "nosuch" else str(tmp_path / schedule)
     status, said = run("bench", "--static", "--target", "sm_80", "--dtype", "f16", "--schedule", given)
     assert status == 2

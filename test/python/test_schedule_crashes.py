@@ -70,7 +70,7 @@ def test_a_child_that_does_not_answer(monkeypatch, tmp_path, child, what):
 
 
 def test_a_reproducer_of_a_function_is_the_schedule_that_it_made(monkeypatch, tmp_path):
-    def own(spec, target, parameters):
+    def own(spec, target, sizes):
         with steps.script() as script:
             tile, _ = steps.tile(steps.match(script.root, "linalg.matmul"), [4, 0, 0])
             zero = {"value": ir.IntegerAttr.get(ir.IndexType.get(), 0)}

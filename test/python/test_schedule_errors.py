@@ -127,11 +127,11 @@ def test_one_column_only():
         ("own.py", "raise RuntimeError('two\\nlines')", ":1", "RuntimeError"),
         ("own.py", "import sys\nsys.exit(3)", ":2", "SystemExit"),
         ("own.py", "x = 1\0", "", "null bytes"),
-        ("own.py", "def schedule(spec, target, parameters):\n  pass", "", "returned NoneType"),
-        ("own.py", "def schedule(spec, target, parameters):\n  return 'module {}'", "", "returned str"),
+        ("own.py", "def schedule(spec, target, sizes):\n  pass", "", "returned NoneType"),
+        ("own.py", "def schedule(spec, target, sizes):\n  return 'module {}'", "", "returned str"),
         ("own.py", "\ndef schedule():\n  pass", ":2", "TypeError"),
-        ("own.py", "\ndef schedule(spec, target, parameters):\n\n  return 1 / 0", ":4", "ZeroDivisionError"),
-        ("own.py", "\ndef schedule(spec, target, parameters):\n\n  raise SystemExit", ":4", "SystemExit"),
+        ("own.py", "\ndef schedule(spec, target, sizes):\n\n  return 1 / 0", ":4", "ZeroDivisionError"),
+        ("own.py", "\ndef schedule(spec, target, sizes):\n\n  raise SystemExit", ":4", "SystemExit"),
     ],
 )  # fmt: skip
 def test_no_schedule(tmp_path, name, text, place, what):
@@ -174,7 +174,7 @@ def test_an_unknown_schedule(monkeypatch, tmp_path, schedule, what):
 
 
 def test_the_line_of_a_function_that_made_the_failing_op():
-    def own(spec, target, parameters):
+    def own(spec, target, sizes):
         with steps.script() as script:
             tile = steps.match(script.root, "linalg.matmul")
             structured.TileUsingForallOp(tile, tile_sizes=[0, 0, 4])  # this one
@@ -188,7 +188,7 @@ def test_the_line_of_a_function_that_made_the_failing_op():
 
 
 def test_a_function_whose_module_does_not_verify():
-    def own(spec, target, parameters):
+    def own(spec, target, sizes):
         with steps.script() as script:
             steps.vectorize(script.root)  # consumes the root, which is given to be read only
         return script.module
@@ -205,7 +205,7 @@ def test_a_function_of_a_file_uses_what_the_file_defines(tmp_path):
             from tilewright.schedules import steps
             NAME = "linalg.matmul"
             def found(script): return steps.match(script.root, NAME)
-            def schedule(spec, target, parameters):
+            def schedule(spec, target, sizes):
                 with steps.script() as script:
                     tile, _ = steps.tile(found(script), [parameters.mr, 0, 0])
                 return script.module

@@ -187,7 +187,7 @@ def test_the_line_of_a_file_and_of_a_function(tmp_path):
     )
     assert str(schedule_failure(path)).startswith(f"{path}:4: a size in tile_sizes is -1 (transform op ")
 
-    def own(spec, target, parameters):
+    def own(spec, target, sizes):
         with steps.script() as script:
             structured.TileUsingForallOp(steps.match(script.root, "linalg.matmul"), tile_sizes=[-1, 1, 0])  # this one
         return script.module

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes docs/reference/dialect.md from the TableGen files."""
+"""Writes docs/reference/dialect.md from the TableGen files, and steps.md from docstrings."""
 
 from __future__ import annotations
 
 import sys
 
+import steps_page
 from common import BUILD, ROOT, SetupError, run, say
 
 PARTS = {
@@ -29,6 +30,7 @@ def main() -> int:
     TARGET.parent.mkdir(parents=True, exist_ok=True)
     TARGET.write_text("\n\n".join(["# The tilewright dialect", *parts]) + "\n", encoding="utf-8")
     say(f"wrote {TARGET.relative_to(ROOT)}")
+    steps_page.write()
     return 0
 
 

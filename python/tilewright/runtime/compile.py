@@ -93,7 +93,7 @@ def compile(
             same.
         threads: Most threads that a call uses, through LLVM's OpenMP runtime. A small product uses fewer, as
             `Kernel.metadata` says; and a call no more than OpenMP then grants its caller.
-        schedule: None to have a strategy chosen; a strategy's name; a function ``(spec, target, parameters)`` that returns
+        schedule: None to have a strategy chosen; a strategy's name; a function ``(spec, target, sizes)`` that returns
             a transform module; or a .py or .mlir file. What a user gives is compiled in a child process.
         parameters: Sizes of the schedule that override the model's, by name ("mr", "nr", "mc", "nc", "kc"; a GPU's strategies have others).
         cache: Whether the disk cache is read and written.

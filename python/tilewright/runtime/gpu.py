@@ -47,7 +47,7 @@ def compile(
     Args:
         spec: What to compute; extents m and n may differ from call to call whatever it says of them.
         target: The GPU, and on what its kernels run.
-        schedule: A strategy's name; None to have one chosen; or the user's: a function ``(spec, target, parameters)`` that returns a
+        schedule: A strategy's name; None to have one chosen; or the user's: a function ``(spec, target, sizes)`` that returns a
             transform module, or a .py or .mlir file. A function is called with a spec of open extents, which is what the kernel is for,
             and the sizes of the strategy that would be chosen.
         parameters: Sizes of the strategy that override the usual ones, by name.

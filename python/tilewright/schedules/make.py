@@ -17,7 +17,7 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 FUNCTION = "schedule"
-"""The function that a .py schedule file defines: ``schedule(spec, target, parameters) -> ir.Module``."""
+"""The function that a .py schedule file defines: ``schedule(spec, target, sizes) -> ir.Module``."""
 
 
 def make(
@@ -32,7 +32,7 @@ def make(
     Args:
         spec: What is computed.
         target: For which target.
-        schedule: None to have a strategy chosen; a strategy's name; a function ``(spec, target, parameters)`` that
+        schedule: None to have a strategy chosen; a strategy's name; a function ``(spec, target, sizes)`` that
             returns a transform module; or a .py or .mlir file with one.
         parameters: Sizes that override the model's, by name ("mr", "nr", "mc", "nc", "kc"); a .mlir file takes none.
         threads: How many threads a call may use; the plan says how many it does.
@@ -125,7 +125,7 @@ def _from_file(path: Path) -> Plan:
         raise ScheduleError(f"{type(e).__name__}: {e}", file=file, line=line) from e
     if not callable(function):
         raise ScheduleError(
-            f"no function {FUNCTION}", where=str(path), expected=f"def {FUNCTION}(spec, target, parameters)"
+            f"no function {FUNCTION}", where=str(path), expected=f"def {FUNCTION}(spec, target, sizes)"
         )
     return Plan(str(path), None, cast("select.Strategy", function), trusted=False)
 
