@@ -11,7 +11,7 @@ from pathlib import Path
 import gemm_library as blas
 import pytest
 from tilewright.cli import main
-from tilewright.runtime.compile import openmp_file
+from tilewright.runtime.openmp import openmp_file
 
 SOURCE = Path(__file__).with_name("fork.c")
 

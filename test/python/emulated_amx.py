@@ -16,7 +16,7 @@ import tilewright as tw
 from products import Bordered
 from tilewright.emit import shared, stages
 from tilewright.lowering import driver
-from tilewright.runtime.compile import openmp_file
+from tilewright.runtime.openmp import openmp_file
 from tilewright.schedules import make
 
 KINDS = (

@@ -7,11 +7,11 @@ from typing import Any
 from unittest import mock
 
 import tilewright as tw
-from tilewright.runtime import compile as compiler
+from tilewright.runtime import emulators
 from tilewright.runtime.emulator import Emulator
 
 
 def compiled(spec: tw.MatmulSpec, target: tw.Target, emulator: Emulator | None, **options: Any) -> tw.Kernel:
     """Compiles a kernel that `emulator` runs; without one, this process, which then catches what its processor lacks."""
-    with mock.patch.object(compiler, "emulator_for", return_value=emulator):
+    with mock.patch.object(emulators, "emulator_for", return_value=emulator):
         return tw.compile(spec, target, cache=False, **options)

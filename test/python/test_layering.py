@@ -169,3 +169,51 @@ def test_what_is_allowed_is_not_found(tmp_path, file, line):
     good.parent.mkdir(parents=True)
     good.write_text(f"{line}\n")
     assert violations(tmp_path / "tilewright") == []
+
+
+def circles(package: Path) -> list[list[str]]:
+    """The circles of files that import one another, also inside functions and under TYPE_CHECKING: the names of each, sorted."""
+    files = {}
+    for file in package.rglob("*.py"):
+        parts = file.relative_to(package).with_suffix("").parts
+        if parts[0] not in GENERATED:
+            files[".".join(("tilewright", *(parts[:-1] if parts[-1] == "__init__" else parts)))] = file
+    imports = {
+        name: {
+            each
+            for _, said in imported(ast.parse(file.read_text(encoding="utf-8")), file, package)
+            # `from x import y` is of the file x, or of x.y where that is one; of the package itself only names are taken.
+            for each in [said if said in files else said.rpartition(".")[0]]
+            if each in files and each not in (name, "tilewright")
+        }
+        for name, file in files.items()
+    }
+
+    def reached(start: str) -> set[str]:
+        found: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for each in imports[waiting.pop()] - found:
+                found.add(each)
+                waiting.append(each)
+        return found
+
+    all_reached = {name: reached(name) for name in imports}
+    in_circles = {name for name, found in all_reached.items() if name in found}
+    return sorted(
+        {tuple(sorted(b for b in in_circles if b in all_reached[a] and a in all_reached[b])) for a in in_circles}
+    )
+
+
+def test_there_are_no_circles_of_files():
+    assert circles(PACKAGE) == []
+
+
+def test_a_circle_is_found(tmp_path):
+    for name, text in {
+        "a": "from tilewright.b import x",
+        "b": "def f():\n    from tilewright import c",
+        "c": "import tilewright.a",
+    }.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    assert circles(tmp_path) == [("tilewright.a", "tilewright.b", "tilewright.c")]

@@ -373,12 +373,12 @@ def test_other_threads_and_children_have_room_too_or_do_without():
 
 
 def test_no_openmp_runtime(monkeypatch):
-    from tilewright.runtime import compile as compilation
+    from tilewright.runtime import openmp
 
     class Runtime:
         openmp_file = staticmethod(str)
 
-    monkeypatch.setattr(compilation, "_runtime", Runtime)
+    monkeypatch.setattr(openmp, "_runtime", Runtime)
     with pytest.raises(tw.TilewrightError, match="no OpenMP runtime"):
         kernel_of(300, 310, 320, 2)
 

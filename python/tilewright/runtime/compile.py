@@ -4,25 +4,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, cast, overload
 
 import numpy as np
 
-from tilewright import _runtime, knobs, targets
-from tilewright.dtypes import from_numpy, to_numpy
+from tilewright import knobs, targets
+from tilewright.dtypes import from_numpy
 from tilewright.emit.pipeline import CPU_TEXTS
-from tilewright.errors import LoweringError, OperandError, SpecError, TargetError, TilewrightError
+from tilewright.errors import LoweringError, OperandError, SpecError, TargetError
 from tilewright.operator_specs import OperatorSpec
-from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
+from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
-from tilewright.runtime import cache_key
+from tilewright.runtime import cache_key, emulators, openmp
 from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.kernel import Kernel, Metadata
 from tilewright.runtime.linkable import Linkable
-from tilewright.runtime.packed_b import Packing
+from tilewright.runtime.load import load
 from tilewright.schedules import make
 from tilewright.schedules.plan import Plan, Schedule
 from tilewright.schedules.threads import check
@@ -33,7 +33,6 @@ from tilewright.version import VERSION
 
 if TYPE_CHECKING:
     from tilewright.emit.stages import Stages
-    from tilewright.runtime.emulator import Emulator
     from tilewright.runtime.operator_kernel import OperatorKernel
 
 
@@ -135,11 +134,9 @@ def compile(
     row = targets.resolve(target)
     if device is not None:
         raise TargetError(f"device {device!r} for {row.name}", where="compile", expected="none: it is no GPU")
-    emulator = emulator_for(row, vector_length, streaming_length)
+    emulator = emulators.emulator_for(row, vector_length, streaming_length)
     plan = make.make(spec, row, schedule, parameters, threads)
     if emulator is not None:
-        from tilewright.runtime import emulators
-
         emulators.check(emulator, spec, plan.name)
     if plan.threads > 1 and emulator is not None:
         raise TargetError(
@@ -148,7 +145,7 @@ def compile(
             remedy="Ask for one thread; `tilewright compile` makes kernels of more for the machine itself",
         )
     if plan.threads > 1:
-        openmp_file()  # its absence is better said before the work than after
+        openmp.openmp_file()  # its absence is better said before the work than after
     store = KernelCache.from_knobs(knobs.load()) if cache else None
     what = None if store is None else _described(spec, row, plan)
     found = cache_key.find(store, what)
@@ -194,25 +191,6 @@ def compile(
     return load(object_, spec, row, facts, stages, packed, emulator, files)
 
 
-def load(
-    object_: bytes,
-    spec: MatmulSpec,
-    target: Target,
-    facts: Metadata,
-    stages: Mapping[str, str | Callable[[], str]],
-    packed: PackedFormat | None,
-    emulator: Emulator | None,
-    files: Linkable | None = None,
-) -> Kernel:
-    """The kernel of an object, linked into this process or run by an emulator; the rest is as for `Kernel`."""
-    if emulator is not None:
-        from tilewright.runtime.emulated import EmulatedKernel
-
-        return EmulatedKernel(object_, spec, target, facts, stages, packed, emulator, files)
-    code, packing = _link(object_, spec, packed)
-    return Kernel(code, spec, target, facts, stages, packing, files)
-
-
 def _for_gpu(
     spec: MatmulSpec,
     target: GpuTarget,
@@ -234,52 +212,6 @@ def _for_gpu(
         on_emulator = partial(gpu.compile, spec, target.on(EMULATED), schedule, parameters, cache=cache)
         verification.verify_gpu(kernel, on_emulator)
     return cast("Kernel", kernel)
-
-
-def emulator_for(target: Target, vector_length: int | None, streaming_length: int | None) -> Emulator | None:
-    """What runs code for `target`, with scalable vectors of these lengths; None where this machine itself does.
-
-    Raises:
-        TargetError: Nothing does.
-    """
-    if not targets.runnable(target):
-        if vector_length is not None or streaming_length is not None:
-            raise TargetError(
-                f"a vector length for {target.name}, which this machine runs by itself",
-                where="compile",
-                expected="a target that is emulated here",
-            )
-        return None
-    from tilewright.runtime import emulators
-
-    return emulators.find(target, vector_length, streaming_length)
-
-
-def _link(object_: bytes, spec: MatmulSpec, packed: PackedFormat | None) -> tuple[_runtime.Code, Packing | None]:
-    """Links an object, and with it what packs B in the format `packed`, when B comes packed."""
-    further = [f"{ENTRY}{TENSORS_SUFFIX}"] if spec.takes_tensors else []
-    if packed is None:
-        return _runtime.Code(object_, ENTRY, further), None
-    packer = f"{ENTRY}{PACK_SUFFIX}"
-    code = _runtime.Code(object_, ENTRY, [packer, *further])
-    call = _runtime.PackCall(code, packer, spec.n, spec.k, b=to_numpy(spec.b_stored), b_transposed=spec.b_transposed)
-    return code, Packing(packed, call)
-
-
-def openmp_file() -> str:
-    """The file of the OpenMP runtime for kernels of several threads, which this loads.
-
-    Raises:
-        TilewrightError: There is none.
-    """
-    file = _runtime.openmp_file()
-    if not file:
-        raise TilewrightError(
-            "no OpenMP runtime",
-            expected="libomp of LLVM, for more than one thread",
-            remedy="Install libomp-22-dev and build again, or ask for one thread",
-        )
-    return file
 
 
 def build(

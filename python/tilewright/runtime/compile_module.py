@@ -17,10 +17,10 @@ from tilewright.payload.signature import Signature
 from tilewright.runtime import cache_key
 from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
-from tilewright.runtime.compile import openmp_file
 from tilewright.runtime.kernel import Metadata
 from tilewright.runtime.linkable import Linkable, of_functions
 from tilewright.runtime.module import Module, entries
+from tilewright.runtime.openmp import openmp_file
 from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
 from tilewright.targets import Target

@@ -25,6 +25,23 @@ _RIGHT_BYTES = 9
 """The major version of QEMU from which on SMOPA and its like are right: 7.2 leaves every second row of a tile as it was."""
 
 
+def emulator_for(target: Target, vector_length: int | None, streaming_length: int | None) -> Emulator | None:
+    """What runs code for `target`, with scalable vectors of these lengths; None where this machine itself does.
+
+    Raises:
+        TargetError: Nothing does.
+    """
+    if not targets.runnable(target):
+        if vector_length is not None or streaming_length is not None:
+            raise TargetError(
+                f"a vector length for {target.name}, which this machine runs by itself",
+                where="compile",
+                expected="a target that is emulated here",
+            )
+        return None
+    return find(target, vector_length, streaming_length)
+
+
 def find(target: Target, vector_length: int | None = None, streaming_length: int | None = None) -> Emulator:
     """The emulator for code of `target`.
 

@@ -95,7 +95,7 @@ class Linkable:
             return self.header(symbol).encode()
         if wanted == "so":
             from tilewright.emit import shared
-            from tilewright.runtime.compile import openmp_file
+            from tilewright.runtime.openmp import openmp_file
 
             shared.linker(self.target.architecture)  # its absence is better said before the work than after
             openmp = openmp_file() if self.threads > 1 else ""

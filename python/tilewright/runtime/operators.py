@@ -14,7 +14,7 @@ from tilewright.emit.pipeline import CPU_TEXTS
 from tilewright.errors import ScheduleError, TargetError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature
-from tilewright.runtime import cache_key
+from tilewright.runtime import cache_key, emulators, openmp
 from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.kernel import Metadata
@@ -50,8 +50,6 @@ def compile(
         ScheduleError: A schedule is given, or a parameter is unknown.
         LoweringError: A later stage failed.
     """
-    from tilewright.runtime.compile import emulator_for, openmp_file
-
     start = time.perf_counter()
     if targets.gpu(target) is not None:
         raise TargetError(f"{spec.operator} for {target}", where="compile", expected="a CPU's target")
@@ -62,11 +60,11 @@ def compile(
     if schedule is not None:
         raise ScheduleError(f"a schedule for {spec.operator}", expected="None: the operator has its own")
     row = targets.resolve(target)
-    emulator = emulator_for(row, vector_length, streaming_length)
+    emulator = emulators.emulator_for(row, vector_length, streaming_length)
     if check(threads, "compile") > 1:
         if emulator is not None:
             raise TargetError(f"{threads} threads for {row.name}, which is emulated here", expected="1")
-        openmp_file()  # its absence is better said before the work than after
+        openmp.openmp_file()  # its absence is better said before the work than after
     make = partial(operators.build, spec, row, threads=threads, parameters=parameters)
     store = KernelCache.from_knobs(knobs.load()) if cache else None
     what = Compilation(kind="operator", problem=spec, target=row, parameters=parameters or {}, threads=threads)

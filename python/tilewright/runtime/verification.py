@@ -20,6 +20,7 @@ from tilewright.payload.packing import PackedFormat
 from tilewright.runtime.emulated_gpu import EmulationError
 from tilewright.runtime.emulator import Emulator
 from tilewright.runtime.kernel import Kernel, Metadata
+from tilewright.runtime.load import load
 from tilewright.runtime.trial import Difference, Trial, calls
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -144,13 +145,11 @@ def warn(spec: MatmulSpec, why: str) -> None:
 
 def _answer(request: dict[str, Any], started: Callable[[str], None]) -> dict[str, Any]:
     """Calls the kernel that `request` holds. A wrong result is an answer too."""
-    from tilewright.runtime import compile as compilation
-
     # From the parent process, and nobody else.
     object_, spec, target, packed, emulator = pickle.loads(base64.b64decode(request["kernel"]))
     facts = _facts(target, request["schedule"], request["threads"])
     try:
-        kernel = compilation.load(object_, spec, target, facts, {}, packed, emulator)
+        kernel = load(object_, spec, target, facts, {}, packed, emulator)
         for call in calls(spec):
             trial = Trial.random(kernel, call, _SEED)
             started(_CALL)
