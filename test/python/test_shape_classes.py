@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright.dtypes import dtype, to_numpy
-from tilewright.schedules import blocking, select
+from tilewright.schedules import blocking, select, threads
 from tilewright.targets import get
 
 ZEN_4 = get("znver4")
@@ -170,6 +170,36 @@ def test_packed_blocks_count_the_bytes_that_panels_hold():
         p = blocking.packed_blocking(spec, ZEN_4)
         slack = p.mr * p.kc * 4
         assert p.mc * p.kc * blocking.panel_bytes(spec, ZEN_4) <= ZEN_4.l2.bytes // 2 + slack
+
+
+def test_threads_that_share_a_block_of_a_have_one_that_is_larger():
+    spec = tw.MatmulSpec(1024, 1024, 1024)
+    one, two = (select.sized("packed", spec, ZEN_4, threads=each).parameters for each in (1, 2))
+    assert one.mc == 132
+    assert two.mc == 258
+    assert (two.mr, two.nr, two.nc, two.kc) == (one.mr, one.nr, one.nc, one.kc)
+
+
+def test_small_products_use_fewer_threads():
+    assert [threads.used(tw.MatmulSpec(x, x, x), ZEN_4, 8) for x in (64, 160, 1024)] == [1, 3, 8]
+
+
+def test_threads_take_the_entries_of_a_batch_where_there_are_enough_for_all():
+    def takes(entries: int, size: int, count: int) -> bool:
+        return threads.take_matrices(tw.MatmulSpec(size, size, size, batch=(entries,)), count)
+
+    assert [takes(entries, 512, 4) for entries in (3, 4, 5, 8, 9, 40, 41)] == [
+        False,
+        True,
+        False,
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert takes(5, 64, 4)
+    assert not takes(3, 64, 4)
+    assert not takes(4, 512, 1)
 
 
 def test_panels_of_several_products_share_the_cache_that_one_has():
