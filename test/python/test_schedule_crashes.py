@@ -36,7 +36,7 @@ def reproducer(error: tw.TilewrightError) -> Path:
 
 @pytest.mark.parametrize("crash", CRASHES.values(), ids=CRASHES)
 def test_a_crash_is_an_error_with_a_reproducer(monkeypatch, tmp_path, crash):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     path = written(tmp_path / "own.mlir", MATCH, crash)
     error = failure(tw.LoweringError, path)
     assert "MLIR crashed with SIG" in error.what
@@ -61,7 +61,7 @@ def test_a_crash_is_an_error_with_a_reproducer(monkeypatch, tmp_path, crash):
 def test_a_child_that_does_not_answer(monkeypatch, tmp_path, child, what):
     replaced_child(monkeypatch, tmp_path / "python", child)
     schedule = written(tmp_path / "own.mlir", MATCH)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TILEWRIGHT_COMPILE_TIMEOUT_S", "1" if "sleep" in child else "60")
     error = failure(tw.LoweringError, schedule)
     assert what in error.what
@@ -80,7 +80,7 @@ def test_a_reproducer_of_a_function_is_the_schedule_that_it_made(monkeypatch, tm
             structured.TileUsingForallOp(tile, tile_sizes=[0, size, 0])
         return script.module
 
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     folder = reproducer(failure(tw.LoweringError, own))
     assert "tile_using_forall" in (folder / "schedule.mlir").read_text()
     assert "crashed" in failure(tw.LoweringError, folder / "schedule.mlir").what

@@ -17,6 +17,7 @@ import click
 
 from tilewright.cli import options, streams
 from tilewright.cli.bench import bench
+from tilewright.cli.cache import cache
 from tilewright.cli.compile import compile_
 from tilewright.cli.explain import explain
 from tilewright.cli.run import run
@@ -41,7 +42,7 @@ def command() -> None:
     """Compile matrix multiplications from MLIR, run and check them, and look at every stage."""
 
 
-for _verb in (run, compile_, bench, explain, targets, stages):
+for _verb in (run, compile_, bench, explain, targets, stages, cache):
     command.add_command(_verb)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tilewright.emit import reproducers
 from tilewright.errors import LoweringError, ScheduleError, SpecError, TilewrightError
 from tilewright.processes.child import Child, ChildEndedError
 from tilewright.targets.base import Cache, Target
@@ -43,9 +43,7 @@ class EndedError(Exception):
 
     def as_error(self, files: Mapping[str, str], remedy: str) -> LoweringError:
         """The error, which names a folder with `files` that make it happen again; `remedy` is what to do with them."""
-        folder = Path(tempfile.mkdtemp(prefix="tilewright-reproducer-"))
-        for name, text in {**files, "stderr.txt": self.output}.items():
-            (folder / name).write_text(text)
+        folder = reproducers.keep({**files, "stderr.txt": self.output})
         return LoweringError(f"MLIR {self.reason}", stage=self.stage, reproducer=folder, remedy=f"{remedy} in {folder}")
 
 

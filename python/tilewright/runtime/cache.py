@@ -66,6 +66,21 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """A file of the cache.
+
+    Attributes:
+        name: Its name.
+        size: Its bytes.
+        used: When it was used last, in seconds as `time.time` counts them.
+    """
+
+    name: str
+    size: int
+    used: float
+
+
+@dataclass(frozen=True, slots=True)
 class KernelCache:
     """A folder of compiled objects. Reading and writing never raise: what goes wrong is a miss, or is not stored.
 
@@ -156,6 +171,63 @@ class KernelCache:
             return False
         return True
 
+    def entries(self) -> list[Stored]:
+        """What is stored, in the order in which it was used last.
+
+        Raises:
+            OSError: The folder is not there, or not safe.
+        """
+        with self._open_folder() as folder:
+            return [Stored(name, size, used) for used, size, name in sorted(self._scan(folder))]
+
+    def prune(self, limit_bytes: int) -> int:
+        """Removes the entries used longest ago until all take no more than a limit; returns how many.
+
+        Raises:
+            OSError: The folder is not there, or not safe.
+        """
+        with self._open_folder() as folder:
+            every = sorted(self._scan(folder))
+            left, removed = sum(size for _, size, _ in every), 0
+            for _, size, name in every:
+                if left <= limit_bytes:
+                    break
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
+                left, removed = left - size, removed + 1
+        return removed
+
+    def damaged(self, *, remove: bool = False) -> list[str]:
+        """The names of entries that a reader would not take: damaged, cut short, foreign, or writable for others.
+
+        Args:
+            remove: Whether they are removed too.
+
+        Raises:
+            OSError: The folder is not there, or not safe.
+        """
+        bad = []
+        with self._open_folder() as folder:
+            for _, _, name in self._scan(folder):
+                if self._is_sound(folder, name):
+                    continue
+                bad.append(name)
+                if remove:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(name, dir_fd=folder)
+        return sorted(bad)
+
+    def _is_sound(self, folder: int, name: str) -> bool:
+        """Whether the file of that name is an entry that `get` would take; one that has gone is."""
+        try:
+            digest = bytes.fromhex(name.removesuffix(_SUFFIX))
+            data = self._read(folder, digest)
+            return data is not None and _unpack(data, digest) is not None
+        except FileNotFoundError:
+            return True
+        except (OSError, ValueError):
+            return False
+
     @contextlib.contextmanager
     def _open_folder(self) -> Iterator[int]:
         """A descriptor of the folder, checked after it was opened, so that it cannot be exchanged in between.
@@ -189,8 +261,8 @@ class KernelCache:
                 os.utime(file)
             return data
 
-    def _drop_old(self, folder: int) -> None:
-        """Removes what writers that died left behind, and the entries used longest ago while all exceed the limit."""
+    def _scan(self, folder: int) -> list[tuple[float, int, str]]:
+        """When each entry was used last, its bytes and its name; removes what writers that died left behind."""
         entries: list[tuple[float, int, str]] = []
         now = time.time()
         with os.scandir(folder) as files:
@@ -201,6 +273,11 @@ class KernelCache:
                         os.unlink(file.name, dir_fd=folder)
                     elif file.name.endswith(_SUFFIX) and stat.S_ISREG(status.st_mode):
                         entries.append((status.st_mtime, status.st_size, file.name))
+        return entries
+
+    def _drop_old(self, folder: int) -> None:
+        """Removes what writers that died left behind, and the entries used longest ago while all exceed the limit."""
+        entries = self._scan(folder)
         total = sum(size for _, size, _ in entries)
         if total <= self.limit_bytes:
             return
