@@ -6,6 +6,7 @@ import json
 import pytest
 from tilewright.bench import PeerResult, Rates, Row, Shape
 from tilewright.bench.compare import compare, read
+from tilewright.bench.rows import Key
 from tilewright.errors import TilewrightError
 
 
@@ -35,7 +36,7 @@ STEADY = (100.0, 100.0, 100.0)
 def test_a_slower_shape_is_a_regression_and_comes_first():
     old = [made(8, STEADY), made(9, STEADY), made(7, STEADY)]
     changes = compare(old, [made(9, (99.0,) * 3), made(8, (90.0,) * 3)])
-    assert [(change.what.m, change.regression) for change in changes] == [(8, True), (9, False)]
+    assert [(change.what[0], change.regression) for change in changes] == [(8, True), (9, False)]
     assert changes[0].ratio == pytest.approx(0.9)
     assert str(changes[0]) == "8x8x8 f32 host: 50.0 % (50.0–50.0) → 45.0 % (45.0–45.0) of peak (0.90×)"
     assert not compare(old, [made(8, (90.0,) * 3)], tolerance=0.2)[0].regression
@@ -65,6 +66,7 @@ def test_ways_to_measure_are_told_apart():
     old = [made(8, STEADY), made(8, STEADY, packed=True), made(8, STEADY, cache="cold"), made(8, STEADY, threads=2)]
     new = [made(8, (50.0,) * 3, packed=True)]
     (change,) = compare(old, new)
+    assert isinstance(change.what, Key)
     assert change.what.packed
     assert "8x8x8 f32 host packed: 50.0 %" in str(change)
     assert len(compare(old, old)) == 4

@@ -171,7 +171,7 @@ def test_what_is_allowed_is_not_found(tmp_path, file, line):
     assert violations(tmp_path / "tilewright") == []
 
 
-def circles(package: Path) -> list[list[str]]:
+def circles(package: Path) -> list[tuple[str, ...]]:
     """The circles of files that import one another, also inside functions and under TYPE_CHECKING: the names of each, sorted."""
     files = {}
     for file in package.rglob("*.py"):

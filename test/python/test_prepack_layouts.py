@@ -34,7 +34,7 @@ def packed(**fields: str) -> PackedFormat:
     """The format of a schedule of a user's that packs so."""
     with ir.Context():
         module = ir.Module.parse(KERNEL.format(**{"to": "%k, %j", "step": "%one", "read": "%zero", **fields}))
-        return prepack.separate(module, tw.MatmulSpec(4, 4, 4, b_packed=True))
+        return prepack.separate(module, tw.MatmulSpec(4, 4, 4, b_packed=True), "")
 
 
 def test_two_orders_of_the_same_sizes_are_two_formats() -> None:

@@ -124,9 +124,7 @@ def _from_file(path: Path) -> Plan:
         file, line = _place_of(e, path)
         raise ScheduleError(f"{type(e).__name__}: {e}", file=file, line=line) from e
     if not callable(function):
-        raise ScheduleError(
-            f"no function {FUNCTION}", where=str(path), expected=f"def {FUNCTION}(spec, target, sizes)"
-        )
+        raise ScheduleError(f"no function {FUNCTION}", where=str(path), expected=f"def {FUNCTION}(spec, target, sizes)")
     return Plan(str(path), None, cast("select.Strategy", function), trusted=False)
 
 
