@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from tilewright import _interpreter
+
+_interpreter.require_main()
+
 TYPE_CHECKING = False  # Of `typing`, whose import would take longer than all else here.
 if TYPE_CHECKING:
     from typing import Any

@@ -16,6 +16,7 @@ GENERATED = ("mlir", "bin")  # built, not written here
 # What each leaf may import.
 LEAVES = {
     "version": (),
+    "_interpreter": (),
     "errors": (),
     "dims": ("errors",),
     "batches": ("dims", "errors"),
