@@ -196,7 +196,7 @@ ROWS = (
         ("test_verify.py", "test_cli_run.py"),
     ),
     Mutant(
-        "cli/output.py",
+        "runtime/files.py",
         "            if mode is not None:\n                temporary.chmod(mode)\n",
         "",
         ("test_cli_usage.py", "test_cli_compile.py", "test_cli_bench.py"),

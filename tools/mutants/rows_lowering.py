@@ -103,8 +103,8 @@ ROWS = (
     ),
     Mutant(
         "lowering/prepack.py",
-        "digest = hashlib.sha256(_text(packer).encode()).digest()[:8]",
-        'digest = hashlib.sha256(b"own").digest()[:8]',
+        "about = [origin or _text(packer), str(packing.buffer),",
+        'about = [origin or "own", str(packing.buffer),',
         ("test_prepack_layouts.py",),
     ),
     Mutant(

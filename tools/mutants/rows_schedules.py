@@ -110,8 +110,8 @@ ROWS = (
     ),
     Mutant(
         "schedules/scalable_blocks.py",
-        "    longer = target.scalable_bits > target.vector_bits\n",
-        "    longer = target.scalable_bits >= target.vector_bits\n",
+        "    longer = target.scalable_group > target.vector_bits\n",
+        "    longer = target.scalable_group >= target.vector_bits\n",
         ("test_scalable.py",),
     ),
     Mutant(
