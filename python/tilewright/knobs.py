@@ -3,9 +3,10 @@
 
 ``TILEWRIGHT_CACHE_DIR`` names the folder of compiled kernels; without it that is ``tilewright/kernels`` in
 ``XDG_CACHE_HOME`` or in ``~/.cache``. ``TILEWRIGHT_CACHE_LIMIT_MB`` bounds its size. ``TILEWRIGHT_NO_CACHE=1`` does without.
-``TILEWRIGHT_COMPILE_TIMEOUT_S`` bounds the compilation of a schedule that came from a user. ``TILEWRIGHT_PEERS_DIR`` names the folder
-of the benchmark's peers; without it that is ``tilewright/peers`` beside the kernels' default folder. ``TILEWRIGHT_DUMP`` names a
-folder to which each compilation writes its stages and the IR after each pass; ``TILEWRIGHT_TIME_PASSES=1`` prints how long passes take.
+``TILEWRIGHT_COMPILE_TIMEOUT_S`` and ``TILEWRIGHT_COMPILE_MEMORY_MB`` bound the compilation of what came from a user.
+``TILEWRIGHT_PEERS_DIR`` names the folder of the benchmark's peers; without it that is ``tilewright/peers`` beside the kernels'
+default folder. ``TILEWRIGHT_DUMP`` names a folder to which each compilation writes its stages and the IR after each pass;
+``TILEWRIGHT_TIME_PASSES=1`` prints how long passes take.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _YES = ("1", "true", "yes", "on")
 _NO = ("", "0", "false", "no", "off")
 _CACHE_LIMIT_MB = 512
 _COMPILE_TIMEOUT_S = 60.0
+_COMPILE_MEMORY_MB = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Knobs:
         cache_limit_mb: Most MiB that the cache may hold.
         no_cache: Whether the disk cache is left alone.
         compile_timeout_s: Most seconds that compiling a user's schedule may take.
+        compile_memory_mb: Most MiB that it may take.
         peers_dir: Folder of the benchmark's Python environments; None when there is no home folder to put it in.
         dump_dir: Folder to which each compilation writes its stages and passes; None for nowhere.
         time_passes: Whether each pipeline of passes prints how long they took.
@@ -44,6 +47,7 @@ class Knobs:
     cache_limit_mb: int = _CACHE_LIMIT_MB
     no_cache: bool = False
     compile_timeout_s: float = _COMPILE_TIMEOUT_S
+    compile_memory_mb: int = _COMPILE_MEMORY_MB
     peers_dir: Path | None = None
     dump_dir: Path | None = None
     time_passes: bool = False
@@ -64,6 +68,7 @@ def load(environ: Mapping[str, str] | None = None) -> Knobs:
         cache_limit_mb=int(_number(environ, "TILEWRIGHT_CACHE_LIMIT_MB", _CACHE_LIMIT_MB, whole=True)),
         no_cache=_flag(environ, "TILEWRIGHT_NO_CACHE"),
         compile_timeout_s=_number(environ, "TILEWRIGHT_COMPILE_TIMEOUT_S", _COMPILE_TIMEOUT_S),
+        compile_memory_mb=int(_number(environ, "TILEWRIGHT_COMPILE_MEMORY_MB", _COMPILE_MEMORY_MB, whole=True)),
         peers_dir=_named_folder(peers) if peers else _default_folder(environ, "peers"),
         dump_dir=_named_folder(dump) if dump else None,
         time_passes=_flag(environ, "TILEWRIGHT_TIME_PASSES"),

@@ -30,7 +30,7 @@ def replaced_child(monkeypatch: pytest.MonkeyPatch, python: Path, program: str, 
     """Puts an interpreter that says that a stage starts, and then runs `program`, in the place of children's."""
     python.write_text(
         f"#!{sys.executable}\nimport os, signal, sys, time\nfrom multiprocessing.connection import Connection\n"
-        f'parent = Connection(int(sys.argv[-1]))\nparent.send_bytes(b\'{{"stage": "{stage}"}}\')\n{program}\n'
+        f'parent = Connection(int(sys.argv[-1]))\nparent.send_bytes(b\'{{"told": {{"stage": "{stage}"}}}}\')\n{program}\n'
     )
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))

@@ -36,8 +36,8 @@ def test_wrong_jobs_are_refused(jobs):
         tw.compile_all(SPECS, jobs=jobs)
 
 
-def test_a_python_function_cannot_be_sent():
-    with pytest.raises(tw.ScheduleError, match="no other process can be sent"):
+def test_kernels_of_a_python_function_cannot_be_handed_over():
+    with pytest.raises(tw.ScheduleError, match="not kept in the cache"):
         tw.compile_all(SPECS, schedule=lambda spec, target, parameters: pytest.fail("called"))
 
 

@@ -3,26 +3,91 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
+import os
+import re
+import resource
+import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from tilewright import knobs
 from tilewright.emit import reproducers
 from tilewright.errors import LoweringError, ScheduleError, SpecError, TilewrightError
 from tilewright.processes.child import Child, ChildEndedError
 from tilewright.targets.base import Cache, Target
 
+_TOLD = "told"
+"""The key of what the child sends before its answer."""
 _STAGE = "stage"
-"""The key of what the child sends when a stage starts."""
+"""What it is at."""
+_MOST_PRINTED = 1 << 26
+"""Bytes that a child may print, or write to any file."""
+_ORPHAN_SECONDS = 20.0
+"""A child whose parent is gone ends itself so long after its time."""
+_NO_MEMORY = re.compile(r"bad_alloc|out of memory|Allocation failed|MemoryError")
+_FRAME = re.compile(r'File "([^"]+)", line (\d+) in')
+_PACKAGE = Path(__file__).resolve().parents[1]
+Tell = Callable[..., None]
+"""Tells that a stage, its argument, starts, and by name more of what there is then."""
 _MOST_ANSWER = 1 << 29
 """Bytes of an answer that are read."""
 _ERRORS = {each.__name__: each for each in (SpecError, ScheduleError, LoweringError)}
 _FIELDS = ("what", "where", "expected", "remedy", "file", "line", "transform_op", "payload_op", "stage")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a child may take.
+
+    Attributes:
+        seconds: After so many it is ended.
+        memory_mb: MiB of memory beyond what its libraries take; None for any amount.
+    """
+
+    seconds: float
+    memory_mb: int | None = None
+
+    @classmethod
+    def of_compilation(cls) -> Limits:
+        """Those that the environment sets for what came from a user."""
+        settings = knobs.load()
+        return cls(settings.compile_timeout_s, settings.compile_memory_mb)
+
+    @property
+    def too_long(self) -> str:
+        """What is said of a child that took too long."""
+        return f"took more than {self.seconds:g} s, the limit that TILEWRIGHT_COMPILE_TIMEOUT_S sets"
+
+    @property
+    def too_much(self) -> str:
+        """What is said of a child that ran out of memory."""
+        return f"took more than {self.memory_mb} MiB of memory, the limit that TILEWRIGHT_COMPILE_MEMORY_MB sets"
+
+    def apply(self) -> None:
+        """Sets them for this process, which also prints where it is when it crashes or is asked to end."""
+        faulthandler.enable()
+        faulthandler.register(signal.SIGTERM, chain=True)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST_PRINTED, _MOST_PRINTED))
+        signal.setitimer(signal.ITIMER_REAL, self.seconds + _ORPHAN_SECONDS)
+        if self.memory_mb is not None:
+            most = _data_bytes() + (self.memory_mb << 20)
+            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def _data_bytes() -> int:
+    """The memory of this process that counts for its limit."""
+    with open("/proc/self/status", encoding="utf-8") as status:
+        return next((int(line.split()[1]) << 10 for line in status if line.startswith("VmData:")), 0)
 
 
 class EndedError(Exception):
@@ -32,48 +97,68 @@ class EndedError(Exception):
         reason: How it ended.
         stage: What it was at.
         output: What it had printed.
+        told: What else it had told.
     """
 
-    def __init__(self, reason: str, stage: str, output: str) -> None:
+    def __init__(self, reason: str, stage: str, output: str, told: Mapping[str, str] = MappingProxyType({})) -> None:
         """Takes the attributes."""
         super().__init__(reason)
         self.reason = reason
         self.stage = stage
         self.output = output
+        self.told = told
 
     def as_error(self, files: Mapping[str, str], remedy: str) -> LoweringError:
         """The error, which names a folder with `files` that make it happen again; `remedy` is what to do with them."""
         folder = reproducers.keep({**files, "stderr.txt": self.output})
         return LoweringError(f"MLIR {self.reason}", stage=self.stage, reproducer=folder, remedy=f"{remedy} in {folder}")
 
+    def as_schedule_error(self, name: str) -> ScheduleError:
+        """The error of a schedule in Python, by its file and line where they are known."""
+        frames = _FRAME.findall(self.output)
+        users = [(file, int(line)) for file, line in frames if _is_users(file)]
+        file, line = users[0] if users else (None, None)
+        return ScheduleError(f"the schedule {self.reason}", where=None if file else name, file=file, line=line)
 
-def ask(module: str, request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+
+def _is_users(file: str) -> bool:
+    """Whether a file of a traceback is neither ours nor of a library."""
+    path, libraries = Path(file), (_PACKAGE, Path(os.__file__).parent)
+    installed = "site-packages" in path.parts or any(folder in path.parents for folder in libraries)
+    return not file.startswith("<") and not installed
+
+
+def ask(module: str, request: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
     """The answer of a worker module to `request`, which it gets as JSON.
 
     Args:
         module: What the child runs: `answer_with`.
         request: What it is asked.
-        timeout: Seconds after which it is ended.
+        limits: What it may take.
 
     Raises:
         TilewrightError: What the child answered with.
         EndedError: It gave no answer.
     """
-    stage, deadline = "payload", time.monotonic() + timeout
+    told, deadline = {_STAGE: "payload"}, time.monotonic() + limits.seconds
     with Child(module) as child:
         try:
-            child.send_bytes(json.dumps(request).encode())
+            child.send_bytes(json.dumps({"limits": asdict(limits), "request": request}).encode())
             while True:
                 left = max(0.0, deadline - time.monotonic())
                 answer = json.loads(child.receive_bytes(left, _MOST_ANSWER))
-                if _STAGE not in answer:
+                if _TOLD not in answer:
                     break
-                stage = answer[_STAGE]
+                told |= answer[_TOLD]
         except ChildEndedError as ended:
-            reason = ended.reason if ended.status is not None else f"took more than {timeout:g} s"
-            raise EndedError(reason, stage, ended.output) from None
+            reason = ended.reason if ended.status is not None else limits.too_long
+            if limits.memory_mb is not None and _NO_MEMORY.search(ended.output):
+                reason = limits.too_much
+            raise EndedError(reason, told[_STAGE], ended.output, told) from None
         except ValueError:
-            raise EndedError("gave no answer that can be read", stage, child.output()) from None
+            raise EndedError("gave no answer that can be read", told[_STAGE], child.output(), told) from None
+        if "no_memory" in answer:
+            raise EndedError(limits.too_much, told[_STAGE], f"{child.output()}\n{answer['no_memory']}", told)
         sys.stderr.write(child.ended().output)  # What a schedule printed: MLIR keeps it until the end.
     error = answer.get("error")
     if error:
@@ -81,17 +166,24 @@ def ask(module: str, request: Mapping[str, Any], timeout: float) -> dict[str, An
     return answer
 
 
-def answer_with(make: Callable[[dict[str, Any], Callable[[str], None]], dict[str, Any]]) -> None:
-    """The child: answers its parent's request with what `make` makes of it; `make` gets a function that tells that a stage starts."""
+def answer_with(make: Callable[[dict[str, Any], Tell], dict[str, Any]]) -> None:
+    """The child: answers its parent's request with what `make` makes of it, within limits; `make` gets what tells the parent more."""
     with Connection(int(sys.argv[1])) as parent:
 
-        def started(stage: str) -> None:
-            parent.send_bytes(json.dumps({_STAGE: stage}).encode())
+        def tell(stage: str, **more: str) -> None:
+            parent.send_bytes(json.dumps({_TOLD: {_STAGE: stage, **more}}).encode())
 
-        answer = make(json.loads(parent.recv_bytes()), started)
+        given = json.loads(parent.recv_bytes())
+        Limits(**given["limits"]).apply()
+        try:
+            answer = json.dumps(make(given["request"], tell)).encode()
+        except MemoryError as error:
+            # In the form of `faulthandler`.
+            lines = [f'File "{at.filename}", line {at.lineno} in' for at in traceback.extract_tb(error.__traceback__)]
+            answer = json.dumps({"no_memory": "\n".join(reversed(lines))}).encode()
         sys.stdout.flush()
         sys.stderr.flush()
-        parent.send_bytes(json.dumps(answer).encode())
+        parent.send_bytes(answer)
 
 
 def target_as_json(target: Target) -> dict[str, object]:

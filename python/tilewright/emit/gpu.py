@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tilewright.emit import gpu_isolated, pipeline
+from tilewright.emit import isolated, pipeline
 from tilewright.emit.gpu_kernel import Forms, GpuCode, GpuProduct, GpuRows
 from tilewright.emit.gpu_stages import GpuStages
 from tilewright.emit.ptxas import Assembled, assemble, tool
@@ -69,7 +69,7 @@ def build(
     done = able(spec, target)
     if isinstance(schedule, Plan):
         plan = replace(schedule, parameters=STRATEGIES[done[-1]].sizes(spec, target, parameters))
-        return gpu_isolated.build(spec, target, plan, Forms(spec, target).scheduled, aligned=aligned, boxed=boxed)
+        return isolated.build_gpu(spec, target, plan, Forms(spec, target).scheduled, aligned=aligned, boxed=boxed)
     if schedule not in done:
         raise ScheduleError(f"strategy {schedule!r} for {spec} on {target.name}", expected=f"one of {', '.join(done)}")
     row = STRATEGIES[schedule]

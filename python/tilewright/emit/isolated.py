@@ -1,31 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles under a user's schedule in a child process, so that a crash inside MLIR is an error and not the end.
+"""Compiles under a user's schedule in a child process: a crash, an endless loop or a lack of memory there is an error here.
 
-MLIR's packages are built without assertions: a schedule that is wrong in the right way ends the process that runs it.
+A schedule in Python runs there too. MLIR's packages are built without assertions: a schedule that is wrong in the right way ends the
+process that runs it.
 """
 
 from __future__ import annotations
 
 import base64
+import os
 import pickle
+import sys
+from typing import Any
 
 from tilewright.emit import child
+from tilewright.emit.gpu_stages import GpuStages, from_json
 from tilewright.emit.stages import Stages
-from tilewright.lowering import driver
-from tilewright.mlir import ir
+from tilewright.errors import ScheduleError
 from tilewright.payload.packing import PackedFormat
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+from tilewright.targets.gpu import GpuTarget
+
+_WORKER = "tilewright.emit.worker"
 
 
 def build(
-    spec: MatmulSpec, target: Target, plan: Plan, *, until: str, allocator: tuple[str, str], symbol: str, timeout: float
+    spec: MatmulSpec, target: Target, plan: Plan, *, until: str, allocator: tuple[str, str], symbol: str
 ) -> Stages:
     """As `stages.build`, in a child process.
-
-    The user's Python function still runs in this process, which is the user's own; what it made is handed over as text. A
-    .mlir schedule is handed over as it is, and parsed in the child only.
 
     Args:
         spec: What to compute.
@@ -34,32 +38,14 @@ def build(
         until: The last stage wanted.
         allocator: Where the kernel gets its workspace.
         symbol: The name of the C entry.
-        timeout: Seconds after which the child is ended.
 
     Raises:
-        ScheduleError: The schedule does not fit.
+        ScheduleError: The schedule does not fit, or, in Python, crashed or took too long.
         LoweringError: A later stage failed; MLIR crashed or took too long, and the error names a reproducer.
     """
-    schedule = plan.text
-    if schedule is None:
-        module = plan.module(spec, target, ir.Context())
-        if module is not None:
-            driver.verify(module, plan.name)
-        schedule = None if module is None else str(module.operation.get_asm(enable_debug_info=True))
-    request = {
-        "spec": base64.b64encode(pickle.dumps(spec)).decode(),
-        "target": child.target_as_json(target),
-        "name": plan.name,
-        "schedule": schedule,
-        "until": until,
-        "allocator": allocator,
-        "symbol": symbol,
-        "threads": plan.threads,
-    }
-    try:
-        answer = child.ask("tilewright.emit.worker", request, timeout)
-    except child.EndedError as ended:
-        raise ended.as_error(_reproducer(spec, schedule), "The schedule and how to run it are") from None
+    wanted = {"spec": spec, "scheduled": spec, "target": target}
+    wanted |= {"until": until, "allocator": allocator, "symbol": symbol}
+    answer = _answer(plan, wanted, f"{_product(spec)} --schedule schedule.mlir --emit asm -o -\n")
     return Stages(
         spec=spec,
         target=target,
@@ -72,10 +58,67 @@ def build(
     )
 
 
-def _reproducer(spec: MatmulSpec, schedule: str | None) -> dict[str, str]:
-    """The files that make it happen again."""
-    command = (
-        f"tilewright compile --shape {spec.m}x{spec.n}x{spec.k} --dtype {spec.a} --layout {spec.layout} "
-        "--schedule schedule.mlir --emit asm -o -\n"
-    )
-    return {"schedule.mlir": schedule or "", "README.txt": command}
+def build_gpu(
+    spec: MatmulSpec, target: GpuTarget, plan: Plan, scheduled: MatmulSpec, *, aligned: bool, boxed: bool
+) -> GpuStages:
+    """As `gpu.build`, in a child process.
+
+    Args:
+        spec: What to compute.
+        target: For which GPU.
+        plan: The user's schedule, and the sizes that it is given.
+        scheduled: What it is made for.
+        aligned: As for `gpu.build`.
+        boxed: Likewise.
+
+    Raises:
+        ScheduleError: The schedule does not fit, or says nothing of the order in which it sums where that has to be known.
+        LoweringError: A later stage failed; MLIR crashed or took too long, and the error names a reproducer.
+    """
+    if spec.deterministic:
+        raise ScheduleError(
+            "the summation order of a user's schedule is unspecified",
+            where="deterministic=True",
+            expected="None, or a strategy's name",
+        )
+    wanted = {"spec": spec, "scheduled": scheduled, "target": target, "aligned": aligned, "boxed": boxed}
+    command = f"{_product(spec)} --target {target.name} --schedule schedule.mlir --emit threads -o -\n"
+    answer = _answer(plan, wanted, command)
+    return from_json(answer, spec, target, base64.b64decode(answer["code"]), cached=False)
+
+
+def _answer(plan: Plan, wanted: dict[str, Any], command: str) -> dict[str, Any]:
+    """What the child answers; `command` makes what went wrong happen again."""
+    request: dict[str, Any] = {"plan": _pickled(plan), "wanted": base64.b64encode(pickle.dumps(wanted)).decode()}
+    if plan.text is None:
+        # What a user's code may import: what it could in this process.
+        request["paths"] = [os.path.abspath(path) for path in sys.path]
+    try:
+        return child.ask(_WORKER, request, child.Limits.of_compilation())
+    except child.EndedError as ended:
+        if plan.text is None and ended.stage == "schedule":
+            raise ended.as_schedule_error(plan.name) from None
+        schedule = ended.told.get("schedule", plan.text or "")
+        files = {"schedule.mlir": schedule, "README.txt": command}
+        raise ended.as_error(files, "The schedule and how to run it are") from None
+
+
+def _pickled(plan: Plan) -> str:
+    """A plan as a child gets it; a function of the main program, of a notebook or of a function goes along as code."""
+    if plan.strategy is None:
+        return base64.b64encode(pickle.dumps(plan)).decode()
+    import cloudpickle
+
+    try:
+        return base64.b64encode(cloudpickle.dumps(plan)).decode()
+    except Exception as e:  # Whatever an object raises that is asked to be pickled.
+        raise ScheduleError(
+            f"the function cannot be sent to the process that runs it: {e}",
+            where=plan.name,
+            expected="one that refers to nothing but what can be pickled",
+            remedy="Put it into a .py file of its own, and give that",
+        ) from None
+
+
+def _product(spec: MatmulSpec) -> str:
+    return f"tilewright compile --shape {spec.m}x{spec.n}x{spec.k} --dtype {spec.a} --layout {spec.layout}"

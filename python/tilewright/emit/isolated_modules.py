@@ -7,7 +7,6 @@ This process never imports MLIR for it. The child is this module too.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +50,6 @@ def build(
     for_linking: bool,
     plain: bool,
     symbol: str,
-    timeout: float,
 ) -> Compiled:
     """As `modules.build`, in a child process.
 
@@ -64,7 +62,6 @@ def build(
         for_linking: Whether entries get their scratch memory from the C library.
         plain: Whether each op becomes loops over elements, by itself.
         symbol: The name of the C entry of the only function; empty for the function's own.
-        timeout: Seconds after which the child is ended.
 
     Raises:
         SpecError: The module is not valid, or holds what is not supported; the error names the place.
@@ -82,7 +79,7 @@ def build(
         "symbol": symbol,
     }
     try:
-        answer = child.ask("tilewright.emit.isolated_modules", request, timeout)
+        answer = child.ask("tilewright.emit.isolated_modules", request, child.Limits.of_compilation())
     except child.EndedError as ended:
         command = f"tilewright compile module.mlir --threads {threads} --target {target.name} --emit {until} -o -\n"
         files = {"module.mlir": text, "README.txt": command}
@@ -92,7 +89,7 @@ def build(
     return Compiled(functions, answer["texts"], answer["seconds"], object_, answer["libraries"])
 
 
-def _answer(request: dict[str, Any], started: Callable[[str], None]) -> dict[str, Any]:
+def _answer(request: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
     """Compiles what `request` asks for. Errors are answers too."""
     from tilewright.emit import modules
     from tilewright.lowering import driver
@@ -107,7 +104,7 @@ def _answer(request: dict[str, Any], started: Callable[[str], None]) -> dict[str
             plain=request["plain"],
             symbol=request["symbol"],
             allocator=driver.LIBC_ALLOCATOR if request["for_linking"] else driver.RUNTIME_ALLOCATOR,
-            started=started,
+            started=tell,
         )
     except (SpecError, ScheduleError, LoweringError) as e:
         return child.error_as_json(e)

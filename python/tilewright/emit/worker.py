@@ -1,38 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The child process of `isolated`: answers one request."""
+"""The child process of `isolated`: makes a user's schedule, and compiles under it."""
 
 from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Callable
+import sys
+from typing import Any
 
-from tilewright.emit import child, stages
+from tilewright.emit import child, gpu, stages
+from tilewright.emit.gpu_stages import as_json
 from tilewright.errors import LoweringError, ScheduleError
+from tilewright.lowering import driver
+from tilewright.mlir import ir
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
+from tilewright.targets.gpu import GpuTarget
 
 
-def answer(request: dict, started: Callable[[str], None]) -> dict:
+def answer(request: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
     """Compiles what `request` asks for. Errors of the schedule and of lowering are answers too."""
     # From the parent process, and nobody else.
-    spec: MatmulSpec = pickle.loads(base64.b64decode(request["spec"]))
-    plan = Plan(request["name"], None, text=request["schedule"], threads=request["threads"])
-    allocator = tuple(request["allocator"])
+    wanted = pickle.loads(base64.b64decode(request["wanted"]))
+    name = None
     try:
-        built = stages.build(
-            spec,
-            child.target_from_json(request["target"]),
-            plan,
-            until=request["until"],
-            allocator=allocator,
-            symbol=request["symbol"],
-            started=started,
-        )
+        tell("schedule")
+        plan = _plan(request)
+        name = plan.name
+        text = plan.text if plan.text is not None else _made(plan, wanted)
+        if text is not None:
+            tell("payload", schedule=text)
+        plan = Plan(plan.name, None, text=text, threads=plan.threads)
+        return _gpu(plan, wanted, tell) if isinstance(wanted["target"], GpuTarget) else _cpu(plan, wanted, tell)
     except (ScheduleError, LoweringError) as e:
         # MLIR calls text without a file "-".
-        named = {"file": plan.name} if str(getattr(e, "file", "")) == "-" else {}
+        named = {"file": name} if str(getattr(e, "file", "")) == "-" else {}
         return child.error_as_json(e, **named)
+
+
+def _plan(request: dict[str, Any]) -> Plan:
+    """The user's schedule; what its code imports is looked for where the parent would, after all that is found already."""
+    sys.path += [path for path in request.get("paths", ()) if path not in sys.path]
+    try:
+        return pickle.loads(base64.b64decode(request["plan"]))
+    except MemoryError:
+        raise
+    except Exception as e:  # Of a module of the user's that is imported.
+        raise ScheduleError(f"the function cannot be read in the process that runs it: {type(e).__name__}: {e}") from e
+
+
+def _made(plan: Plan, wanted: dict[str, Any]) -> str | None:
+    """The text of the module that a user's function makes; None where there is nothing to schedule."""
+    module = plan.module(wanted["scheduled"], wanted["target"], ir.Context())
+    if module is None:
+        return None
+    driver.verify(module, plan.name)
+    return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def _cpu(plan: Plan, wanted: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
+    names = ("until", "allocator", "symbol")
+    given = {name: wanted[name] for name in names}
+    built = stages.build(wanted["spec"], wanted["target"], plan, **given, started=tell)
     return {
         "texts": built.texts,
         "seconds": built.seconds,
@@ -40,6 +69,15 @@ def answer(request: dict, started: Callable[[str], None]) -> dict:
         "workspace": built.workspace,
         "packed": None if built.packed is None else built.packed.header.hex(),
     }
+
+
+def _gpu(plan: Plan, wanted: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
+    def make(scheduled: MatmulSpec, context: ir.Context) -> ir.Module | None:
+        return plan.module(scheduled, wanted["target"], context)
+
+    given = {name: wanted[name] for name in ("aligned", "boxed")}
+    built = gpu.compiled(wanted["spec"], wanted["target"], plan.name, make, **given, started=tell)
+    return as_json(built, built.texts) | {"code": base64.b64encode(built.object).decode()}
 
 
 if __name__ == "__main__":

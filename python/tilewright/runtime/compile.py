@@ -238,8 +238,7 @@ def build(
     allocator = driver.LIBC_ALLOCATOR if for_linking else driver.RUNTIME_ALLOCATOR
     if plan.trusted:
         return stages.build(spec, target, plan, until=until, allocator=allocator, symbol=symbol)
-    timeout = knobs.load().compile_timeout_s
-    return isolated.build(spec, target, plan, until=until, allocator=allocator, symbol=symbol, timeout=timeout)
+    return isolated.build(spec, target, plan, until=until, allocator=allocator, symbol=symbol)
 
 
 def linkable(spec: MatmulSpec, target: Target, plan: Plan, name: str = ENTRY) -> Linkable:

@@ -51,7 +51,7 @@ def compile_all(
         raise TilewrightError(f"jobs is {jobs!r}", where="compile_all", expected="an int above zero")
     if callable(schedule):
         raise ScheduleError(
-            "schedule is a Python function, which no other process can be sent",
+            "schedule is a Python function, whose kernels are not kept in the cache",
             where="compile_all",
             expected="a strategy's name, or a .py or .mlir file",
             remedy="Call compile for each spec, or put the function into a file",

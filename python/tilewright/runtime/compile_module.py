@@ -183,7 +183,6 @@ def build_module(
         SpecError: The text is not valid MLIR, or holds what is not supported.
         LoweringError: A stage failed, or MLIR crashed.
     """
-    timeout = knobs.load().compile_timeout_s
     compiled = isolated_modules.build(
         text,
         filename,
@@ -193,7 +192,6 @@ def build_module(
         for_linking=for_linking,
         plain=plain,
         symbol=symbol,
-        timeout=timeout,
     )
     _warn(compiled.functions, filename)
     return compiled

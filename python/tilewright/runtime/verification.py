@@ -68,7 +68,7 @@ def verify(
         "threads": metadata.threads,
     }
     try:
-        answer = child.ask("tilewright.runtime.verification", request, knobs.load().compile_timeout_s)
+        answer = child.ask("tilewright.runtime.verification", request, child.Limits(knobs.load().compile_timeout_s))
     except child.EndedError as ended:
         if ended.stage != _CALL:  # It is not the kernel that took so long.
             warn(spec, f"the comparison {ended.reason}")
@@ -143,7 +143,7 @@ def warn(spec: MatmulSpec, why: str) -> None:
     warnings.warn(f"the kernel of {spec} was not verified: {why}", UnverifiedWarning, stacklevel=4)
 
 
-def _answer(request: dict[str, Any], started: Callable[[str], None]) -> dict[str, Any]:
+def _answer(request: dict[str, Any], started: child.Tell) -> dict[str, Any]:
     """Calls the kernel that `request` holds. A wrong result is an answer too."""
     # From the parent process, and nobody else.
     object_, spec, target, packed, emulator = pickle.loads(base64.b64decode(request["kernel"]))

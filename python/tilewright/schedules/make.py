@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from tilewright.errors import ScheduleError
 from tilewright.schedules import cases, fit, same_bits, select
@@ -15,9 +13,6 @@ from tilewright.schedules import threads as model
 from tilewright.schedules.plan import Plan, Schedule, is_trivial
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
-
-FUNCTION = "schedule"
-"""The function that a .py schedule file defines: ``schedule(spec, target, sizes) -> ir.Module``."""
 
 
 def make(
@@ -118,24 +113,4 @@ def _from_file(path: Path) -> Plan:
         raise ScheduleError(f"cannot read the schedule: {reason}", where=str(path), expected="a text file") from None
     if path.suffix == ".mlir":
         return Plan(str(path), None, text=text, trusted=False)
-    try:
-        function = runpy.run_path(str(path)).get(FUNCTION)
-    except (Exception, SystemExit) as e:  # whatever the user's file raises
-        file, line = _place_of(e, path)
-        raise ScheduleError(f"{type(e).__name__}: {e}", file=file, line=line) from e
-    if not callable(function):
-        raise ScheduleError(f"no function {FUNCTION}", where=str(path), expected=f"def {FUNCTION}(spec, target, sizes)")
-    return Plan(str(path), None, cast("select.Strategy", function), trusted=False)
-
-
-def _place_of(error: BaseException, path: Path) -> tuple[str | Path, int | None]:
-    """The file and line of a syntax error; otherwise the last line of `path` that was run."""
-    if isinstance(error, SyntaxError):
-        return error.filename or path, error.lineno
-    lines = []
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            lines.append(trace.tb_lineno)
-        trace = trace.tb_next
-    return path, lines[-1] if lines else None
+    return Plan(str(path), None, source=text, trusted=False)

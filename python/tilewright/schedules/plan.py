@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ScheduleError, SpecError
-from tilewright.schedules import calls, select
+from tilewright.schedules import calls, python_file, select
 from tilewright.schedules.blocking import Blocking
 from tilewright.schedules.calls import Calls, Test
 from tilewright.spec import MatmulSpec
@@ -51,6 +51,7 @@ class Plan:
             arithmetic, and for a text, which has its own.
         strategy: The user's function that makes the module; None for one of ours, which is found by name when it is needed.
         text: The text of a .mlir schedule; otherwise None.
+        source: The text of a .py schedule; otherwise None.
         trusted: Whether it is ours, so that it may run inside this process.
         threads: Most threads that a call uses.
         cases: Of a dynamic spec the ways that it is computed, of which each call takes the first one that fits; the last one
@@ -66,9 +67,10 @@ class Plan:
     threads: int = 1
     cases: tuple[Case, ...] = ()
     sized_by_user: bool = False
+    source: str | None = None
 
     def module(self, spec: MatmulSpec, target: Target | GpuTarget, context: ir.Context) -> ir.Module | None:
-        """Makes the transform module in `context`; None when there is nothing to schedule.
+        """Makes the transform module in `context`; None when there is nothing to schedule. A child process does, of a user's.
 
         Raises:
             ScheduleError: The text does not parse, or the user's function failed or returned something else.
@@ -79,11 +81,14 @@ class Plan:
             return _parsed(self.text, self.name, context)
         if self.parameters is None:
             return None
-        strategy: Callable[..., ir.Module] = self.strategy or select.strategy(self.name)
+        strategy: Callable[..., ir.Module] | None = self.strategy
+        if self.source is not None:
+            strategy = python_file.function(self.source, self.name)
+        strategy = strategy or select.strategy(self.name)
         try:
             with context:
                 module = strategy(spec, target, self.parameters)
-        except ScheduleError:
+        except (ScheduleError, MemoryError):
             raise
         except (Exception, SystemExit) as e:  # whatever a user's function raises
             if self.trusted:

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A user's schedule in Python runs in a child process, within limits: whatever it does is one error, and the caller goes on."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+import tilewright as tw
+from own_schedules import SPEC, schedule_failure
+from processes import in_new_process
+from tilewright.schedules import steps
+
+GPU = tw.MatmulSpec(128, 128, 64, a="bf16")
+
+
+def endless(spec, target, parameters):
+    while True:
+        time.sleep(0.01)  # here it is
+
+
+def recursive(spec, target, parameters):
+    return recursive(spec, target, parameters)
+
+
+def hungry(spec, target, parameters):
+    held = []
+    while True:
+        held.append(np.ones(1 << 22))  # here it is
+
+
+def overflowing(spec, target, parameters):
+    ctypes.string_at(0)  # here it is
+
+
+def line_of(error: tw.ScheduleError) -> str:
+    with open(__file__, encoding="utf-8") as file:
+        return file.read().splitlines()[(error.line or 0) - 1]
+
+
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_COMPILE_TIMEOUT_S", "8")
+
+
+def test_an_endless_loop(short):
+    before = time.monotonic()
+    error = schedule_failure(endless)
+    assert "took more than 8 s" in error.what
+    assert "TILEWRIGHT_COMPILE_TIMEOUT_S" in error.what
+    assert error.file == __file__
+    assert "here it is" in line_of(error)
+    assert time.monotonic() - before < 40
+
+
+def test_an_endless_loop_in_a_file_and_for_a_gpu(short, tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text("\nwhile True: pass\n")
+    error = schedule_failure(path)
+    assert str(error).startswith(f"{path}:2: the schedule took more than 8 s")
+    with pytest.raises(tw.ScheduleError, match="the schedule took more than 8 s"):
+        tw.compile(GPU, target="sm_80", schedule=endless, cache=False)
+
+
+@pytest.mark.parametrize(
+    ("statement", "what"),
+    [
+        ("os.abort()", "crashed with SIGABRT"),
+        ("os._exit(3)", "ended with status 3"),
+        ("os._exit(0)", "ended with status 0"),
+        ("raise SystemExit(5)", "SystemExit: 5"),
+        ("raise KeyError('no')", "KeyError: 'no'"),
+    ],
+)
+def test_what_ends_its_process(tmp_path, statement, what):
+    path = tmp_path / "own.py"
+    path.write_text(f"import os\ndef schedule(spec, target, parameters):\n    {statement}\n")
+    error = schedule_failure(path)
+    assert what in error.what
+    assert str(path) in str(error)
+
+
+def test_recursion():
+    error = schedule_failure(recursive)
+    assert error.what.startswith("RecursionError")
+    assert error.file == __file__
+
+
+def test_a_crash_names_its_line():
+    error = schedule_failure(overflowing)
+    assert "crashed with SIGSEGV" in error.what
+    assert "here it is" in line_of(error)
+
+
+def test_memory(monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_COMPILE_MEMORY_MB", "300")
+    error = schedule_failure(hungry)
+    assert "more than 300 MiB of memory" in error.what
+    assert "TILEWRIGHT_COMPILE_MEMORY_MB" in error.what
+    assert "here it is" in line_of(error)
+
+
+def test_what_a_function_refers_to_goes_along():
+    rows, seen = 4, []
+
+    def tiled(script):
+        return steps.tile(steps.match(script.root, "linalg.matmul"), [rows, 0, 0])
+
+    def own(spec, target, parameters):
+        seen.append(os.getpid())
+        with steps.script() as script:
+            tiled(script)
+        return script.module
+
+    kernel = tw.compile(SPEC, schedule=own, cache=False)
+    assert "step %c4" in kernel.asm["scheduled"]
+    assert seen == []  # It ran elsewhere.
+    np.testing.assert_array_equal(kernel(np.ones((16, 8), "f4"), np.ones((8, 32), "f4")), 8)
+
+
+def test_functions_of_a_main_program_and_lambdas():
+    program = """
+        import tilewright as tw
+        from tilewright.schedules import steps
+        ROWS = 4
+        def own(spec, target, parameters):
+            with steps.script() as script:
+                steps.tile(steps.match(script.root, "linalg.matmul"), [ROWS, 0, 0])
+            return script.module
+        for schedule in (own, lambda *given: own(*given)):
+            print("step %c4" in tw.compile(tw.MatmulSpec(16, 32, 8), schedule=schedule, cache=False).asm["scheduled"])
+    """
+    assert in_new_process(program) == "True\nTrue\n"
+
+
+def test_a_function_of_a_module_beside_the_caller(tmp_path, monkeypatch):
+    (tmp_path / "beside_the_caller.py").write_text(
+        "from tilewright.schedules import steps\n"
+        "def own(spec, target, parameters):\n"
+        "    with steps.script() as script:\n        steps.match(script.root, 'linalg.matmul')\n    return script.module\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")
+    import beside_the_caller  # type: ignore[import-not-found] - it is written above
+
+    assert tw.compile(SPEC, schedule=beside_the_caller.own, cache=False)
+
+
+def test_a_function_that_cannot_be_sent():
+    lock = threading.Lock()
+    error = schedule_failure(lambda *_: lock.acquire())
+    assert "cannot pickle '_thread.lock'" in error.what
+    assert "Put it into a .py file" in (error.remedy or "")
+
+
+def test_what_a_function_prints_is_shown(capfd):
+    def own(spec, target, parameters):
+        print("mr", parameters.mr)  # noqa: T201
+        with steps.script() as script:
+            steps.match(script.root, "linalg.matmul")
+        return script.module
+
+    tw.compile(SPEC, schedule=own, cache=False)
+    assert capfd.readouterr().err.startswith("mr ")
