@@ -207,7 +207,7 @@ def test_a_function_of_a_file_uses_what_the_file_defines(tmp_path):
             def found(script): return steps.match(script.root, NAME)
             def schedule(spec, target, sizes):
                 with steps.script() as script:
-                    tile, _ = steps.tile(found(script), [parameters.mr, 0, 0])
+                    tile, _ = steps.tile(found(script), [sizes.mr, 0, 0])
                 return script.module
         """)
     )
