@@ -2,8 +2,8 @@
 """Mutants of valid MLIR: each gives right numbers or an error in one line, and ends. A part of `generated`.
 
 Products go through ``tilewright run``, which checks what it computes by a reference of what it read; schedules through
-`tilewright.compile`, whose spec says what is right; modules through `tilewright.compile_module`, whose functions are called, but
-not checked: nothing else says what a module that was changed computes.
+`tilewright.compile`, whose spec says what is right; modules through `tilewright.compile_module`, whose functions are checked by
+those that upstream's passes alone make, where these take them.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ import contextlib
 import io
 import random
 import re
+import subprocess
+import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import prod
 from pathlib import Path
 
 import numpy as np
+import plain_module
 import products
 import tilewright as tw
 from generated_schedules import outcome
@@ -28,6 +31,7 @@ from matrix import timed
 from matrix_targets import Runner
 from tilewright.cli import main
 from tilewright.dtypes import to_numpy
+from tilewright.payload.signature import Parameter
 
 MODULES = sorted((Path(__file__).parents[1] / "modules").glob("*.mlir"))
 SPECS = (
@@ -226,7 +230,7 @@ def run(case: Case, place: Runner, spent: Counter[str]) -> str:
         path = Path(folder, "mutant.mlir")
         path.write_text(case.text)
         try:
-            return {"product": _run_product, "schedule": _run_schedule, "module": _run_module}[case.kind](case, path)
+            return {"product": _run_product, "schedule": _run_schedule, "module": run_module}[case.kind](case, path)
         except tw.TilewrightError as error:
             return outcome(error)
 
@@ -248,19 +252,81 @@ def _run_schedule(case: Case, path: Path) -> str:
     return "right"
 
 
-def _run_module(case: Case, path: Path) -> str:
+def run_module(case: Case, path: Path) -> str:
     module = tw.compile_module(case.text, filename=str(path), cache=False)
-    chance = np.random.default_rng(case.seed)
+    came = "right"
     for function in module.values():
         arguments = function.signature.arguments
-        shapes = [tuple(size if isinstance(size, int) else 5 for size in each.shape) for each in arguments]
-        if sum(map(prod, shapes)) > _LARGEST:
+        if sum(_elements(each) for each in arguments) > _LARGEST:
             return "too large"
-        given = [
-            (chance.uniform(-1, 1, shape) if each.type.kind == "float" else chance.integers(0, 4, shape)).astype(
-                to_numpy(each.type)
+        given = _arguments(case.seed, arguments)
+        ours = [each.copy() for each in given]
+        result = function(*ours)
+        results = () if result is None else result if isinstance(result, tuple) else (result,)
+        plain = _plain(path, function.signature.name, given)
+        if plain is None:
+            came = "compiled"
+            continue
+        found = [*results, *ours]
+        if not _agree(found, plain, None):
+            # Unless what is computed magnifies errors: then it does so for those of the arguments, too.
+            disturbed = [each * _disturbance(each) if each.dtype.kind == "f" else each for each in given]
+            other = _plain(
+                path,
+                function.signature.name,
+                [each.astype(like.dtype) for each, like in zip(disturbed, given, strict=True)],
             )
-            for each, shape in zip(arguments, shapes, strict=True)
-        ]
-        function(*given)
-    return "compiled"
+            assert _agree(found, plain, other), f"{function.signature} is not what upstream's passes make of it"
+    return came
+
+
+def _elements(each: Parameter) -> int:
+    return prod(size if isinstance(size, int) else 5 for size in each.shape)
+
+
+def _arguments(seed: int, arguments: Sequence[Parameter]) -> list[np.ndarray]:
+    """Floats in [-1, 1] and small integers; five of what is open."""
+    chance = np.random.default_rng(seed)
+    found = []
+    for each in arguments:
+        shape = tuple(size if isinstance(size, int) else 5 for size in each.shape)
+        of = chance.uniform(-1, 1, shape) if each.type.kind == "float" else chance.integers(0, 4, shape)
+        found.append(np.asarray(of).astype(to_numpy(each.type)))
+    return found
+
+
+def _disturbance(each: np.ndarray) -> np.ndarray:
+    return 1 + np.random.default_rng(0).uniform(-1, 1, each.shape) * 2**-18
+
+
+def _plain(path: Path, name: str, given: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """What upstream's passes alone make of a function's arguments; None where they do not take it."""
+    if any(each.dtype.type not in plain_module.NUMPY.values() for each in given):
+        return None
+    files = [path.with_name("given.npz"), path.with_name("results.npz")]
+    np.savez(files[0], *given)
+    command = [sys.executable, plain_module.__file__, str(path), name, *map(str, files)]
+    try:
+        if subprocess.run(command, capture_output=True, timeout=60, check=False).returncode:
+            return None
+    except subprocess.TimeoutExpired:
+        return None
+    with np.load(files[1]) as loaded:
+        return [loaded[f"arr_{number}"] for number in range(len(loaded.files))]
+
+
+def _agree(ours: Sequence[np.ndarray], plain: Sequence[np.ndarray], other: Sequence[np.ndarray] | None) -> bool:
+    """Whether results are alike: to 2⁻¹⁴ of the largest element, far more than sums in another order differ by.
+
+    With `other`, what disturbed arguments give, to as much more as that differs by.
+    """
+    for number, (own, known) in enumerate(zip(ours, plain, strict=True)):
+        wide = known.astype(np.float64)
+        if not np.isfinite(wide).all():
+            continue
+        allowed = 2**-14 * (1 + np.abs(wide).max(initial=0)) if known.dtype.kind == "f" else 0
+        if other is not None:
+            allowed = allowed + 64 * np.abs(other[number].astype(np.float64) - wide).max(initial=0)
+        if own.shape != known.shape or not (np.abs(own.astype(np.float64) - wide) <= allowed).all():
+            return False
+    return True

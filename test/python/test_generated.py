@@ -14,6 +14,7 @@ from pathlib import Path
 
 import emulated_amx as amx
 import generated
+import generated_mutants
 import generated_schedules
 import matrix
 import matrix_targets
@@ -171,3 +172,15 @@ def test_failures_are_reported_and_the_others_run(monkeypatch, capsys):
     assert "AssertionError: odd" in lines
     assert generated.main("rows", 4, 1, float("inf"), "host") == 0
     assert generated.main("rows", 5, 10, 0, "host") == 0, "no time"
+
+
+def test_a_module_that_computes_something_else_is_found(tmp_path):
+    number = [path.name for path in generated_mutants.MODULES].index("chain.mlir")
+    text = generated_mutants.MODULES[number].read_text()
+    case = generated_mutants.Case(0, "module", number, text, "nothing")
+    path = tmp_path / "chain.mlir"
+    path.write_text(text)
+    assert generated_mutants.run_module(case, path) == "right"
+    path.write_text(text.replace("constant 0.0", "constant 1.0"))
+    with pytest.raises(AssertionError, match="is not what upstream's passes make of it"):
+        generated_mutants.run_module(case, path)
