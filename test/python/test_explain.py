@@ -163,6 +163,24 @@ def test_all_files_are_written(capsys, place):
     assert marked.lines == whole.lines
 
 
+@pytest.mark.skipif(not HAS_MCA, reason="llvm-mca is not installed")
+@pytest.mark.parametrize(
+    ("target", "cycles", "model", "ports"),
+    [
+        ("znver4", "24.0", "znver4 model of LLVM 22. znver4 of LLVM 22 has some instructions slower", "Zn4FP"),
+        ("znver5", "12.0", "skylake-avx512 model of LLVM 22. LLVM 22 has Zen 4's model for znver5", "SKXPort"),
+    ],
+)
+def test_the_model_is_named_with_its_ports(capsys, place, target, cycles, model, ports):
+    """Of 24 multiply-adds, of which Zen 4 starts one a cycle and Zen 5 two."""
+    sizes = [f"--set={size}" for size in ("mr=6", "nr=64")]
+    assert main(["explain", "--shape", "96x128x64", "--target", target, "--schedule", "packed", *sizes, "-o", "d"]) == 0
+    assert f"{cycles} cycles, 100 % of the FMA bound ({model}" in capsys.readouterr().out
+    facts = json.loads((place / "d" / "explain.json").read_text())
+    assert (place / "d" / "hot_loop.mca.txt").read_text().startswith(f"# {facts['hot_loop']['model']}\n# ")
+    assert ports in (place / "d" / "index.html").read_text()
+
+
 def test_without_a_loop(capsys, place):
     assert main(["explain", "--shape", "0x4x4", "-o", "out"]) == 0
     assert "straight-line" in (place / "out" / "hot_loop.s").read_text()

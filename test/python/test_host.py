@@ -42,14 +42,14 @@ def level(n: int, size: str, ways: object, kind: str = "Unified", **more: object
 
 
 def test_flags_of_the_first_cpu_only():
-    lines = iter(["processor\t: 0\n", "flags\t\t: fpu sse2\n", "processor\t: 1\n", "flags\t\t: avx\n"])
-    assert host.cpu_flags(lines) == {"fpu", "sse2"}
+    lines = iter(["processor\t: 0\n", "flags\t\t: fpu sse2\n", "\n", "processor\t: 1\n", "flags\t\t: avx\n"])
+    assert host.cpu_flags(host.first_cpu(lines)) == {"fpu", "sse2"}
     assert next(lines) == "processor\t: 1\n"
-    assert host.cpu_flags(["Features\t: fp asimd\n"]) == {"fp", "asimd"}
-    riscv = host.cpu_flags(["isa\t\t: rv64imafdcv_zba_zvfh\n"])
+    assert host.cpu_flags(host.first_cpu(["Features\t: fp asimd\n"])) == {"fp", "asimd"}
+    riscv = host.cpu_flags(host.first_cpu(["isa\t\t: rv64imafdcv_zba_zvfh\n"]))
     assert riscv == {"i", "m", "a", "f", "d", "c", "v", "zba", "zvfh"}
-    assert host.cpu_flags(["isa : rv64gcv\n"]) >= {"m", "a", "f", "d", "c", "v"}
-    assert host.cpu_flags([]) == frozenset()
+    assert host.cpu_flags(host.first_cpu(["isa : rv64gcv\n"])) >= {"m", "a", "f", "d", "c", "v"}
+    assert host.cpu_flags(host.first_cpu([])) == frozenset()
 
 
 def test_flags_become_llvm_names():

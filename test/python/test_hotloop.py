@@ -352,12 +352,36 @@ def test_analysis_sees_a_chain_of_dependent_sums():
 
 @needs_mca
 @pytest.mark.parametrize("target", x86.FAMILY.rows, ids=lambda target: target.name)
-def test_the_model_starts_as_many_multiply_adds_as_the_target(target):
+def test_the_analysis_names_its_model_and_reaches_the_targets_bound(target):
     loop = hottest(TWELVE)
     assert loop is not None
-    assert mca.model(target)
     if target.vector_bits == 512:
-        assert mca.analyse(loop, target).cycles < 7
+        found = mca.analyse(loop, target)
+        assert found.cycles == pytest.approx(12 / target.fma_per_cycle, rel=0.02)
+        assert found.percent_of_bound == pytest.approx(100, rel=0.02)
+        assert found.model == f"{target.model_cpu} model of LLVM 22"
+        assert found.notes == ((target.model_note,) if target.model_note else ())
+        assert any(port.startswith("Zn4") for port in found.pressure) == (target.name == "znver4")
+
+
+@needs_mca
+@pytest.mark.parametrize(
+    ("line", "stand_in"),
+    [
+        ("vdpbf16ps %zmm30, %zmm31, %zmm{}", "vdpbf16ps as vfmadd231ps"),
+        ("vpdpbusd (%rdi){{1to16}}, %zmm31, %zmm{}", "vpdpbusd as vfmadd231ps"),
+        ("vbroadcastss (%rdi), %zmm{}\n\tvfmadd231ps %zmm30, %zmm31, %zmm{}", "vbroadcastss as vmovups"),
+    ],
+)
+def test_what_a_model_has_too_slow_is_analysed_as_something_else_and_that_is_said(line, stand_in):
+    body = "".join(f"\t{line.format(number, number + 12)}\n" for number in range(12))
+    loop = hottest(f"k:\n.LBB0_1:\n{body}\tdecq %rax\n\tjne .LBB0_1\n\tretq\n")
+    assert loop is not None
+    found = mca.analyse(loop, targets.get("znver4"))
+    assert found.cycles == pytest.approx(12, rel=0.05)
+    assert stand_in in found.notes[0]
+    assert len(found.costs) == len(loop.instructions)
+    assert mca.analyse(loop, targets.get("znver4"), cpu="skylake-avx512").notes == ()
 
 
 @needs_mca

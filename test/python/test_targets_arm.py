@@ -59,7 +59,7 @@ def test_what_cores_have():
 )
 def test_the_row_of_a_machine(flags, base):
     caches = {1: Cache(64 * KIB, 4), 2: Cache(2048 * KIB, 8)}
-    target = host.describe("aarch64", host.cpu_flags([f"Features\t: {flags}\n"]), caches)
+    target = host.describe("aarch64", flags.split(), caches)
     assert (target.name, target.base, target.l2) == ("host", base, caches[2])
     assert targets.runnable(targets.get(base), target.features) == ()
 

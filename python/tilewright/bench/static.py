@@ -166,3 +166,4 @@ def _analysed(loop: HotLoop, target: Target, found: dict[str, Any]) -> None:
         found["notes"].append(f"not analysed: {error.what}")
         return
     found |= {"cycles": analysis.cycles, "percent": analysis.percent_of_bound, "model": analysis.cpu}
+    found["notes"] += analysis.notes

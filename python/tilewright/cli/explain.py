@@ -158,7 +158,8 @@ def _hot_loop_files(loop: HotLoop | None, analysis: Analysis | None) -> dict[str
     text = f"# The hot loop of {loop.function}.\n# LLVM-MCA-BEGIN hot_loop\n{loop.text}# LLVM-MCA-END hot_loop\n"
     files = {"hot_loop.s": text.encode()}
     if analysis is not None:
-        files |= {"hot_loop.mca.txt": analysis.text.encode(), "hot_loop.mca.json": analysis.json.encode()}
+        said = "".join(f"# {each}\n" for each in (analysis.model, *analysis.notes))
+        files |= {"hot_loop.mca.txt": f"{said}{analysis.text}".encode(), "hot_loop.mca.json": analysis.json.encode()}
     return files
 
 
@@ -194,6 +195,9 @@ def _facts(
     if analysis is not None:
         facts["hot_loop"] |= {
             "cpu": analysis.cpu,
+            "model": analysis.model,
+            "notes": list(analysis.notes),
+            "rates": target.rates,
             "cycles": analysis.cycles,
             "bound_cycles": analysis.bound,
             "percent_of_bound": analysis.percent_of_bound,
@@ -212,9 +216,8 @@ def _summary(loop: HotLoop | None, analysis: Analysis | None) -> str:
     )
     if analysis is None:
         return text
-    return (
-        f"{text}; {analysis.cycles:.1f} cycles, {analysis.percent_of_bound:.0f} % of the {bound} bound ({analysis.cpu})"
-    )
+    model = ". ".join((analysis.model, *analysis.notes))
+    return f"{text}; {analysis.cycles:.1f} cycles, {analysis.percent_of_bound:.0f} % of the {bound} bound ({model})"
 
 
 def _arithmetic(loop: HotLoop) -> tuple[int, str, str]:

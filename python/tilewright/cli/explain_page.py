@@ -273,7 +273,9 @@ def _hot_loop(page: Page) -> dict[str, Any] | None:
         for shown, cost in zip(data["instructions"], analysis.costs, strict=True):
             shown |= {"latency": cost.latency, "throughput": cost.throughput}
         data["analysis"] = {
-            "cpu": analysis.cpu,
+            "model": analysis.model,
+            "notes": analysis.notes,
+            "rates": "" if isinstance(page.problem.target, GpuTarget) else page.problem.target.rates,
             "cycles": analysis.cycles,
             "bound": analysis.bound,
             "percent": analysis.percent_of_bound,

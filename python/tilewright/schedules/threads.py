@@ -20,7 +20,7 @@ MOST = 1024
 LEAST_CYCLES = 40_000
 """Cycles, some 10 µs, for each thread at least. On two cores of a Zen 4 a parallel region costs 0.4 µs when the other thread
 still waits for work in a loop, and 30 µs when it sleeps and has to be woken. Two threads took 1/1.9 of the time of one at 160³
-(72 µs on one), the smallest cube that gets two; after a quarter of a second without a call 125 µs and not 96."""
+(72 µs on one); after a quarter of a second without a call 125 µs and not 96."""
 _BYTES_PER_CYCLE = 8
 """What a core streams from memory, at most: the time of products that read much and compute little."""
 _UNEVEN = 1.15

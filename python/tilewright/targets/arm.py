@@ -32,6 +32,7 @@ _M4 = _M1 | {"bf16", "i8mm", "sme2"} | _SME
 
 # LLVM 22 schedules for cortex-a76 as for Cortex-A57, which had one load a cycle. Neoverse N1 was made of Cortex-A76.
 _TUNE_A76 = "neoverse-n1"
+_CYCLONE = "LLVM 22 has Cyclone's model for Apple's cores, with three units for fmla, and they have four: ports are Neoverse V2's"
 
 
 def _core(
@@ -48,9 +49,12 @@ def _core(
     l3: Cache | None = None,
     scalable_bits: int = 0,
     streaming_bits: int = 0,
+    rates: str = "its Software Optimization Guide",
+    model_cpu: str | None = None,
+    model_note: str = "",
     source: str,
 ) -> Target:
-    """A row. LLVM knows most cores by the same name."""
+    """A row. LLVM knows most cores by the same name, and models them by their Software Optimization Guides."""
     return Target(
         name=name,
         family="arm",
@@ -72,6 +76,9 @@ def _core(
         by_lane=True,
         scalable_bits=scalable_bits,
         streaming_bits=streaming_bits,
+        rates=rates,
+        model_cpu=model_cpu or name,
+        model_note=model_note,
         source=source,
     )
 
@@ -87,7 +94,9 @@ _ROWS = (
         issue_per_cycle=6,
         l1=Cache(32 * _KIB, ways=2),
         l2=Cache(512 * _KIB, ways=16),
-        source="Armv8.0-A (Arm DDI 0487); caches of Cortex-A72 (Arm 100095), 512 KiB of L2 a core; issue of Neoverse V2",
+        rates="Neoverse V2, with the two loads a cycle of Neoverse N1 (their Software Optimization Guides)",
+        model_cpu="neoverse-v2",
+        source="Armv8.0-A (Arm DDI 0487); caches of Cortex-A72 (Arm 100095), 512 KiB of L2 a core",
     ),
     _core(
         "cortex-a76",
@@ -99,7 +108,9 @@ _ROWS = (
         l1=Cache(64 * _KIB, ways=4),
         l2=Cache(512 * _KIB, ways=8),
         l3=Cache(2 * _MIB, ways=16, cpus=4),
-        source="Arm 100798, Cortex-A76 Core Technical Reference Manual; its Software Optimization Guide",
+        model_cpu="neoverse-n1",
+        model_note="LLVM 22 has Cortex-A57's model for cortex-a76: ports are those of Neoverse N1, which was made of it",
+        source="Arm 100798, Cortex-A76 Core Technical Reference Manual",
     ),
     _core(
         "neoverse-n1",
@@ -110,7 +121,7 @@ _ROWS = (
         l1=Cache(64 * _KIB, ways=4),
         l2=Cache(1 * _MIB, ways=8),
         l3=Cache(32 * _MIB, ways=16, cpus=64),
-        source="Arm 100616, Neoverse N1 Core Technical Reference Manual; its Software Optimization Guide; 32 MiB of system cache",
+        source="Arm 100616, Neoverse N1 Core Technical Reference Manual; 32 MiB of system cache",
     ),
     _core(
         "apple-m1",
@@ -120,6 +131,9 @@ _ROWS = (
         issue_per_cycle=6,
         l1=Cache(128 * _KIB, ways=8),
         l2=Cache(12 * _MIB, ways=12, line=128, cpus=4),
+        rates="four fmla a cycle, of 4 cycles, and three loads (Apple Silicon CPU Optimization Guide)",
+        model_cpu="neoverse-v2",
+        model_note=_CYCLONE,
         source="Apple Silicon CPU Optimization Guide: performance cores of M1, with L2 shared by four",
     ),
     _core(
@@ -131,6 +145,9 @@ _ROWS = (
         l1=Cache(128 * _KIB, ways=8),
         l2=Cache(16 * _MIB, ways=16, line=128, cpus=4),
         streaming_bits=512,
+        rates="four fmla a cycle, of 4 cycles, and three loads (Apple Silicon CPU Optimization Guide)",
+        model_cpu="neoverse-v2",
+        model_note=_CYCLONE,
         source="Apple Silicon CPU Optimization Guide; `sysctl hw.optional.arm` and `hw.perflevel0` of M4: SME2 with vectors of 64 "
         "bytes, its unit and the L2 shared by the performance cores",
     ),
@@ -146,7 +163,9 @@ _ROWS = (
         l1=Cache(64 * _KIB, ways=4),
         l2=Cache(512 * _KIB, ways=8),
         scalable_bits=256,
-        source="Armv9.0-A (Arm DDI 0487) with vectors of 256 bits; caches of a small Neoverse N2 (Arm 102099); issue of Neoverse V2",
+        rates="Neoverse V2, and Neoverse V1 with vectors of 256 bits (their Software Optimization Guides)",
+        model_cpu="neoverse-v1",
+        source="Armv9.0-A (Arm DDI 0487) with vectors of 256 bits; caches of a small Neoverse N2 (Arm 102099)",
     ),
     _core(
         "neoverse-v1",
@@ -158,7 +177,7 @@ _ROWS = (
         l2=Cache(1 * _MIB, ways=8),
         l3=Cache(32 * _MIB, ways=16, cpus=64),
         scalable_bits=256,
-        source="Arm 101427, Neoverse V1 Core Technical Reference Manual; its Software Optimization Guide; 32 MiB of system cache",
+        source="Arm 101427, Neoverse V1 Core Technical Reference Manual; 32 MiB of system cache",
     ),
     _core(
         "neoverse-n2",
@@ -170,7 +189,7 @@ _ROWS = (
         l2=Cache(1 * _MIB, ways=8),
         l3=Cache(32 * _MIB, ways=16, cpus=64),
         scalable_bits=128,
-        source="Arm 102099, Neoverse N2 Core Technical Reference Manual; its Software Optimization Guide; 32 MiB of system cache",
+        source="Arm 102099, Neoverse N2 Core Technical Reference Manual; 32 MiB of system cache",
     ),
     _core(
         "neoverse-v2",
@@ -182,7 +201,7 @@ _ROWS = (
         l2=Cache(1 * _MIB, ways=8),
         l3=Cache(32 * _MIB, ways=16, cpus=64),
         scalable_bits=128,
-        source="Arm 102375, Neoverse V2 Core Technical Reference Manual; its Software Optimization Guide; 32 MiB of system cache",
+        source="Arm 102375, Neoverse V2 Core Technical Reference Manual; 32 MiB of system cache",
     ),
     # No core is meant: caches and issue are those of Neoverse V2, and streaming vectors as long as the first machines'.
     _core(
@@ -197,7 +216,9 @@ _ROWS = (
         l3=Cache(32 * _MIB, ways=16, cpus=64),
         scalable_bits=128,
         streaming_bits=512,
-        source="Armv9-A with SME, FEAT_SME_F64F64 and FEAT_SME_I16I64 (Arm DDI 0487); caches and issue of Neoverse V2 (Arm 102375)",
+        rates="Neoverse V2 (its Software Optimization Guide)",
+        model_cpu="neoverse-v2",
+        source="Armv9-A with SME, FEAT_SME_F64F64 and FEAT_SME_I16I64 (Arm DDI 0487); caches of Neoverse V2 (Arm 102375)",
     ),
 )
 
@@ -235,5 +256,17 @@ _LINUX = Linux(
     ),
 )
 
-FAMILY = Family("arm", architectures=("aarch64", "arm64"), rows=_ROWS, flags=_FLAGS, linux=_LINUX)
+# Arm's part numbers, in each core's Technical Reference Manual under MIDR_EL1. Features do not tell N1 from A76, nor N2 from V2.
+_CORES: Mapping[str, str] = MappingProxyType(
+    {
+        "0x41 0xd0b": "cortex-a76",
+        "0x41 0xd0c": "neoverse-n1",
+        "0x41 0xd40": "neoverse-v1",
+        "0x41 0xd49": "neoverse-n2",
+        "0x41 0xd4f": "neoverse-v2",
+    }
+)
+"""By implementer and part."""
+
+FAMILY = Family("arm", architectures=("aarch64", "arm64"), rows=_ROWS, flags=_FLAGS, linux=_LINUX, cores=_CORES)
 """The family, for the registry."""

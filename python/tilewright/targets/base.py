@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewright import dtypes
 from tilewright.dtypes import DType
@@ -81,6 +81,11 @@ class Cache:
 
 
 _LEAST_REGISTERS = 4
+RATES = (
+    *("fma_per_cycle", "fma_latency", "loads_per_cycle", "issue_per_cycle"),
+    *("rates", "model_cpu", "model_note", "adds_apart"),
+)
+"""Fields of a `Target` that say how its core issues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +105,11 @@ class Target:
             it as ``target-cpu``.
         vector_bits: Width of the widest vector register that kernels use.
         vector_registers: How many such registers there are.
-        fma_per_cycle: Vector multiply-adds (fused, or a multiply with an add) that the widest machine of this target
-            starts in a cycle.
+        fma_per_cycle: Vector multiply-adds (fused, or a multiply with an add) of `vector_bits` that a core of this target starts in a
+            cycle; of a level of an instruction set, the core that `rates` names.
         fma_latency: Cycles from one multiply-add to the next one that needs its sum. ``fma_latency * fma_per_cycle``
             independent sums keep the units busy.
-        loads_per_cycle: Vector loads from L1 that the widest machine of this target starts in a cycle.
+        loads_per_cycle: Vector loads from L1, of `vector_bits`, that the same core starts in a cycle.
         issue_per_cycle: Micro-operations that LLVM's scheduling model of it starts in a cycle; 0 where loads are known to hide
             otherwise.
         l1: First-level data cache.
@@ -121,6 +126,12 @@ class Target:
         streaming_bits: The same for the vectors of SME's streaming mode, whose square has a tile of ZA's sums.
         by_lane: A multiply-add can take any one element of a register as an operand, for all lanes: elements of A then are
             loaded a register at a time.
+        rates: Whose issue rates and latencies these are, and where they stand: the core of the row, or, of a level of an instruction
+            set, the core that it is given those of.
+        model_cpu: LLVM processor whose scheduling model explains kernels of this target: it starts as many multiply-adds in a cycle.
+            It decides nothing about code. Empty: `tune_cpu`.
+        model_note: What the model has otherwise than the core, or why it is not the core's own; empty when there is nothing to say.
+        adds_apart: Vector additions have units of their own, so that a multiply and an add start as often as a multiply-add.
         base: For "host": the name of the row it was made from; otherwise None.
     """
 
@@ -146,6 +157,10 @@ class Target:
     scalable_bits: int = 0
     scalable_unit: int = 128
     streaming_bits: int = 0
+    rates: str = ""
+    model_cpu: str = ""
+    model_note: str = ""
+    adds_apart: bool = False
     base: str | None = None
 
     def __post_init__(self) -> None:
@@ -156,10 +171,10 @@ class Target:
                 no frozenset of LLVM names, or an inner cache is larger than an outer one.
         """
         where = f"target {self.name!r}"
-        for field in ("name", "family", "triple", "cpu", "tune_cpu", "source"):
-            text = getattr(self, field)
+        for name in ("name", "family", "triple", "cpu", "tune_cpu", "source"):
+            text = getattr(self, name)
             if not isinstance(text, str) or not text.strip():
-                raise TargetError(f"{field} is {text!r}", where=where, expected="some text")
+                raise TargetError(f"{name} is {text!r}", where=where, expected="some text")
         _require_positive(
             where,
             vector_bits=self.vector_bits,
@@ -286,6 +301,8 @@ class Family:
         rows: The targets, the most specific one last.
         flags: Linux's name of a CPU flag (in /proc/cpuinfo) to the LLVM features that it stands for.
         linux: How the architecture meets Linux.
+        cores: Cores that features do not tell apart, as /proc/cpuinfo identifies them (see `tilewright.targets.host.identity`), to the
+            row that has their issue rates. Instructions are chosen by features all the same.
     """
 
     name: str
@@ -293,6 +310,7 @@ class Family:
     rows: tuple[Target, ...]
     flags: Mapping[str, tuple[str, ...]]
     linux: Linux
+    cores: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Checks that the rows are of this family, named apart, and go from general to specific.
@@ -304,6 +322,10 @@ class Family:
         names = [row.name for row in self.rows]
         if len(set(names)) < len(names):
             raise TargetError(f"names repeat: {', '.join(names)}", where=where)
+        if strange := sorted(set(self.cores.values()).difference(names)):
+            raise TargetError(
+                f"cores have the rates of {strange[0]!r}", where=where, expected=f"one of {', '.join(names)}"
+            )
         for row in self.rows:
             if row.family != self.name:
                 raise TargetError(f"row {row.name!r} says family {row.family!r}", where=where)

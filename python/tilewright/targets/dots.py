@@ -40,7 +40,8 @@ class Dot:
         unsigned_first: Whether it multiplies an unsigned first by a signed second operand.
         both_unsigned: Whether it multiplies unsigned operands.
         flip: Whether the sign of A has to be turned first, because it has that of B.
-        per_cycle: Instructions that start in a cycle for each multiply-add that does.
+        per_cycle: Instructions that start in a cycle for each multiply-add that does, where additions take the units of
+            multiplications; see `rate`.
         groups: Groups of A's elements in one register, of which the instruction takes any one for all lanes; 1 where a
             group has to be broadcast to every lane first.
     """
@@ -64,6 +65,10 @@ class Dot:
     def rows(self) -> int:
         """Rows of A that it multiplies at once, of those in a tile of vector registers."""
         return 2 if self.kind == "mmla" else 1
+
+    def rate(self, *, adds_apart: bool) -> float:
+        """Instructions that start in a cycle for each multiply-add that does: one, where an addition that follows has units of its own."""
+        return 1.0 if adds_apart and not self.adds else self.per_cycle
 
     @property
     def in_panels(self) -> bool:

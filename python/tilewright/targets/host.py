@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What this machine is, told by its features and its caches, never by the name of its CPU.
+"""What this machine is, told by its features and its caches; only how it issues instructions, also by what core it is.
 
 Linux only: /proc/cpuinfo for the features, /sys for the caches, and /proc/sys/abi for the lengths of AArch64's scalable vectors.
 Everything that reads takes the text or the path as an argument, so that any machine can be described without being there.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tilewright.errors import TargetError
 from tilewright.targets import amx
-from tilewright.targets.base import Cache, Family, Target, check_vector_length
+from tilewright.targets.base import RATES, Cache, Family, Target, check_vector_length
 from tilewright.targets.registry import FAMILIES, family_of
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -24,18 +24,36 @@ _LENGTHS = Path("/proc/sys/abi")
 _UNITS: Mapping[str, int] = {"K": 1024, "M": 1024**2, "G": 1024**3}
 
 
-def cpu_flags(cpuinfo: Iterable[str]) -> frozenset[str]:
-    """The flags of the first CPU in the lines of a /proc/cpuinfo; reads no further than that.
-
-    Linux lists there only what every CPU of the machine has. Returns an empty set when no line has flags.
-    """
+def first_cpu(cpuinfo: Iterable[str]) -> dict[str, str]:
+    """What the lines of a /proc/cpuinfo say of the first CPU, by name; reads no further than that."""
+    said: dict[str, str] = {}
     for line in cpuinfo:
-        key, _, value = line.partition(":")
-        if key.strip() in ("flags", "Features"):
-            return frozenset(value.split())
-        if key.strip() == "isa":
-            return _extensions(value.strip())
-    return frozenset()
+        key, _, value = (part.strip() for part in line.partition(":"))
+        if not key or key in said:  # The next CPU's come after an empty line.
+            break
+        said[key] = value
+    return said
+
+
+def cpu_flags(cpu: Mapping[str, str]) -> frozenset[str]:
+    """The flags of a CPU, as from `first_cpu`; empty when it says none.
+
+    Linux lists there only what every CPU of the machine has.
+    """
+    if "isa" in cpu:
+        return _extensions(cpu["isa"])
+    return frozenset((cpu.get("flags") or cpu.get("Features") or "").split())
+
+
+def identity(cpu: Mapping[str, str]) -> str:
+    """What core a CPU is, as from `first_cpu`: "AuthenticAMD 26 2", "0x41 0xd0c"; empty when it does not say.
+
+    The maker, family and model of an x86-64 core; the implementer and part of an Arm one.
+    """
+    for names in (("vendor_id", "cpu family", "model"), ("CPU implementer", "CPU part")):
+        if all(name in cpu for name in names):
+            return " ".join(cpu[name] for name in names)
+    return ""
 
 
 def _extensions(isa: str) -> frozenset[str]:
@@ -112,15 +130,23 @@ def _count_cpus(file: Path) -> int:
 
 
 def describe(
-    architecture: str, flags: Collection[str], caches: Mapping[int, Cache], lengths: Mapping[str, int] | None = None
+    architecture: str,
+    flags: Collection[str],
+    caches: Mapping[int, Cache],
+    lengths: Mapping[str, int] | None = None,
+    core: str = "",
 ) -> Target:
     """The target of a machine: the most specific row that it can run, with its own caches and all its features.
+
+    Features decide which instructions are used. How the core issues them is that of the row, or, where another core has the same
+    features, of the row that its `identity` names.
 
     Args:
         architecture: What ``uname -m`` says.
         flags: Linux's CPU flags, as from `cpu_flags`.
         caches: By level, as from `read_caches`; the row's caches stand in for those that are missing.
         lengths: Of scalable vectors, as from `read_lengths`; likewise, where the machine has such vectors.
+        core: What core it is, as from `identity`.
 
     Returns:
         A target named "host"; its `base` is the row's name.
@@ -139,6 +165,8 @@ def describe(
             expected=f"at least the features of {plainest.name}",
             remedy=f"Check that {_CPUINFO} lists the CPU's flags, or name a target",
         )
+    named = next((each for each in family.rows if each.name == family.cores.get(core)), row)
+    issuing = named if named.vector_bits == row.vector_bits else row
     found = {"sve": row.scalable_bits, "sme": row.streaming_bits, **(lengths or {})}
     l1 = caches.get(1, row.l1)
     l2 = caches.get(2, row.l2)
@@ -155,6 +183,7 @@ def describe(
         scalable_bits=found["sve"] if row.scalable_bits else 0,
         streaming_bits=found["sme"] if row.streaming_bits else 0,
         source=f"this machine's features and caches ({_CPUINFO}, {_CACHES}); otherwise {row.source}",
+        **{name: getattr(issuing, name) for name in RATES},
     )
 
 
@@ -165,12 +194,16 @@ def machine() -> tuple[str, frozenset[str]]:
     The flags are empty where there is no /proc/cpuinfo. Where the CPU has AMX the process asks for permission to use it,
     and AMX's flags are left out when that is refused.
     """
-    architecture = os.uname().machine
+    return os.uname().machine, amx.usable(cpu_flags(_cpu()))
+
+
+def _cpu() -> Mapping[str, str]:
+    """What /proc/cpuinfo says of the first CPU; empty where there is none."""
     try:
         with _CPUINFO.open(encoding="utf-8", errors="replace") as lines:
-            return architecture, amx.usable(cpu_flags(lines))
+            return first_cpu(lines)
     except OSError:
-        return architecture, frozenset()
+        return {}
 
 
 @functools.cache
@@ -181,7 +214,7 @@ def host() -> Target:
         TargetError: There is no row for this machine.
     """
     architecture, flags = machine()
-    return describe(architecture, flags, read_caches(_CACHES), read_lengths(_LENGTHS))
+    return describe(architecture, flags, read_caches(_CACHES), read_lengths(_LENGTHS), identity(_cpu()))
 
 
 def runnable(target: Target, features: Collection[str] | None = None) -> tuple[str, ...]:

@@ -44,6 +44,8 @@ def _core(
         masked=True,
         scalable_bits=scalable_bits,
         scalable_unit=64,
+        rates="SpacemiT X60: one vector multiply-add and one load a cycle (LLVM's scheduling model of it)",
+        model_cpu="spacemit-x60",
         source=source,
     )
 

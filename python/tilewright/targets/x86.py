@@ -6,10 +6,11 @@ LLVM's spelling. Its OSFXSR, SCE and OSXSAVE say what the operating system does,
 LLVM's ``crc32`` is part of SSE4.2.
 
 Cores: Intel 64 and IA-32 Architectures Optimization Reference Manual (order number 248966), cache and port tables of
-Nehalem, Haswell and Skylake Server; Agner Fog, "Instruction tables", for latencies and for AMD's cores. A level says
-nothing about the core, so a row has the smallest usual caches of its level, and the widest usual issue and the longest
-usual latency: blocks then fit, and sums are enough in number, everywhere. What these mean for a matmul: Low, Igual,
-Smith, Quintana-Ortí, "Analytical Modeling Is Enough for High-Performance BLIS", ACM TOMS 43(2), 2016.
+Nehalem, Haswell, Skylake Server, Sunny Cove and Golden Cove; AMD's Software Optimization Guides of Zen 3 (56665), Zen 4 (57647) and
+Zen 5 (58455); Agner Fog, "Instruction tables". A level says nothing about the core, so its row has the smallest usual caches and the
+issue of a wide core of its time, which `rates` names: blocks then fit, and sums are enough in number, everywhere. What these mean for
+a matmul: Low, Igual, Smith, Quintana-Ortí, "Analytical Modeling Is Enough for High-Performance BLIS", ACM TOMS 43(2), 2016.
+`tilewright targets --check` measures the issue of the machine that it runs on.
 
 The tuning processors were chosen by compiling the f32 microkernels that the registers allow with LLVM 22 (a k loop with
 MR x NR vectors of sums): their scheduling models keep all of them in registers, where others spill. At 14 x 2 vectors
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from tilewright.targets.base import Cache, Family, Target
 from tilewright.targets.linux import Linux, SystemCalls
@@ -48,13 +50,65 @@ _SAPPHIRE_RAPIDS = _ICE_LAKE | {"amx-bf16", "amx-int8", "amx-tile", "avx512bf16"
 _GRANITE_RAPIDS = _SAPPHIRE_RAPIDS | {"amx-fp16"}
 
 
-def _avx512(name: str, features: frozenset[str], *, l1: Cache, l2: Cache, l3: Cache, source: str) -> Target:
-    """A row with AVX-512: they differ in features and caches only, see the module's docstring.
+_ZEN_3 = {
+    "fma_per_cycle": 2,
+    "fma_latency": 4,
+    "loads_per_cycle": 2,
+    "rates": "Zen 3: two multiplies and two adds a cycle (AMD 56665); adds of 4 cycles, as the slowest of other cores",
+    "model_cpu": "znver3",
+    "adds_apart": True,
+}
+_HASWELL = {
+    "fma_per_cycle": 2,
+    "fma_latency": 5,
+    "loads_per_cycle": 2,
+    "rates": "Haswell: multiply-adds on ports 0 and 1, of 5 cycles (Intel 248966)",
+    "model_cpu": "haswell",
+}
+_SKYLAKE_SERVER = {
+    "fma_per_cycle": 2,
+    "fma_latency": 4,
+    "loads_per_cycle": 2,
+    "rates": "Skylake Server: 512-bit multiply-adds on ports 0 and 5, of 4 cycles (Intel 248966)",
+    "model_cpu": "skylake-avx512",
+}
+_ONE_UNIT = (
+    "LLVM 22's own model of {} starts one 512-bit multiply-add a cycle, the core two: ports are Skylake Server's"
+)
+# Their servers issue as Skylake's do; clients with one 512-bit unit have the same features, and `targets --check` tells them.
+_ICE_LAKE_SERVER = _SKYLAKE_SERVER | {
+    "rates": "Ice Lake Server: 512-bit multiply-adds on ports 0 and 5, of 4 cycles (Intel 248966, Sunny Cove)",
+    "model_note": _ONE_UNIT.format("icelake-server"),
+}
+_GOLDEN_COVE = _SKYLAKE_SERVER | {
+    "rates": "Golden Cove servers: 512-bit multiply-adds on ports 0 and 5, of 4 cycles; two 512-bit loads a cycle (Intel 248966)",
+    "model_note": _ONE_UNIT.format("sapphirerapids"),
+}
+# 512 bits in two passes through units of 256. Peaks measured on Zen 4 in f32, bf16 and bytes are 1, 2 and 4 times 117 GFLOP/s.
+_ZEN_4_CORE = {
+    "fma_per_cycle": 1,
+    "fma_latency": 4,
+    "loads_per_cycle": 1,
+    "rates": "Zen 4: one 512-bit multiply-add of 4 cycles, and one 512-bit load, a cycle (AMD 57647)",
+    "model_cpu": "znver4",
+    "adds_apart": True,
+}
+_ZEN_5_CORE = {
+    "fma_per_cycle": 2,
+    "fma_latency": 4,
+    "loads_per_cycle": 2,
+    "rates": "Zen 5 with units of 512 bits: two multiply-adds of 4 cycles, and two loads, a cycle (AMD 58455)",
+    "model_cpu": "skylake-avx512",
+    "model_note": "LLVM 22 has Zen 4's model for znver5, which starts one 512-bit multiply-add a cycle, and Zen 5 two: ports are Skylake "
+    "Server's",
+    "adds_apart": True,
+}
 
-    Intel's cores with two 512-bit units and Zen 5 start two multiply-adds and two loads of 512 bits a cycle. Zen 4 starts
-    one of each, yet has their row's figures: sums enough for two units cost it nothing, and a Zen 5 whose hypervisor hides
-    its newer flags, which has been met, looks like one.
-    """
+
+def _avx512(
+    name: str, features: frozenset[str], core: Mapping[str, Any], *, l1: Cache, l2: Cache, l3: Cache, source: str
+) -> Target:
+    """A row with AVX-512: they differ in features, caches, and how the `core` issues."""
     return Target(
         name=name,
         family="x86",
@@ -64,15 +118,13 @@ def _avx512(name: str, features: frozenset[str], *, l1: Cache, l2: Cache, l3: Ca
         tune_cpu="sapphirerapids",
         vector_bits=512,
         vector_registers=32,
-        fma_per_cycle=2,
-        fma_latency=4,
-        loads_per_cycle=2,
         l1=l1,
         l2=l2,
         l3=l3,
         prefer_vector_width=512,
         masked=True,
         source=source,
+        **core,
     )
 
 
@@ -87,15 +139,13 @@ _ROWS = (
         tune_cpu="x86-64",
         vector_bits=128,
         vector_registers=16,
-        fma_per_cycle=2,
-        fma_latency=4,
-        loads_per_cycle=2,
         l1=Cache(32 * _KIB, ways=8),
         l2=Cache(256 * _KIB, ways=8),
         l3=Cache(8 * _MIB, ways=16, cpus=8),
         prefer_vector_width=128,
         masked=False,
-        source="x86-64 psABI baseline; caches of Nehalem; add latency 3 to 4 and issue of Nehalem to Zen (Agner Fog)",
+        source="x86-64 psABI baseline; caches of Nehalem",
+        **_ZEN_3,
     ),
     # Still no FMA; what it adds to the baseline is SSE4.1's conversions, which small integers are widened with.
     Target(
@@ -107,15 +157,13 @@ _ROWS = (
         tune_cpu="x86-64",
         vector_bits=128,
         vector_registers=16,
-        fma_per_cycle=2,
-        fma_latency=4,
-        loads_per_cycle=2,
         l1=Cache(32 * _KIB, ways=8),
         l2=Cache(256 * _KIB, ways=8),
         l3=Cache(8 * _MIB, ways=16, cpus=8),
         prefer_vector_width=128,
         masked=False,
-        source="x86-64 psABI level v2; caches of Nehalem; add latency 3 to 4 and issue of Nehalem to Zen (Agner Fog)",
+        source="x86-64 psABI level v2; caches of Nehalem",
+        **_ZEN_3,
     ),
     # Haswell's FMA takes 5 cycles, Skylake's and Zen's 4; the registers leave room for either.
     Target(
@@ -127,45 +175,47 @@ _ROWS = (
         tune_cpu="x86-64-v3",
         vector_bits=256,
         vector_registers=16,
-        fma_per_cycle=2,
-        fma_latency=5,
-        loads_per_cycle=2,
         l1=Cache(32 * _KIB, ways=8),
         l2=Cache(256 * _KIB, ways=8),
         l3=Cache(8 * _MIB, ways=16, cpus=8),
         prefer_vector_width=256,
         masked=False,
-        source="x86-64 psABI level v3; caches, FMA latency and issue of Haswell (Intel 248966)",
+        source="x86-64 psABI level v3; caches of Haswell (Intel 248966)",
+        **_HASWELL,
     ),
     _avx512(
         "x86-64-v4",
         _V4,
+        _SKYLAKE_SERVER,
         l1=Cache(32 * _KIB, ways=8),
         l2=Cache(1 * _MIB, ways=16),
         l3=Cache(11 * _MIB, ways=11, cpus=16),
-        source="x86-64 psABI level v4; caches, FMA latency and issue of Skylake Server (Intel 248966), L3 of 8 cores",
+        source="x86-64 psABI level v4; caches of Skylake Server (Intel 248966), L3 of 8 cores",
     ),
     # vpdpbusd and vpdpwssd: dot products of 8-bit and 16-bit integers.
     _avx512(
         "cascadelake",
         _CASCADE_LAKE,
+        _SKYLAKE_SERVER | {"model_cpu": "cascadelake"},
         l1=Cache(32 * _KIB, ways=8),
         l2=Cache(1 * _MIB, ways=16),
         l3=Cache(11 * _MIB, ways=11, cpus=16),
-        source="caches, FMA latency and issue of Skylake Server (Intel 248966), which it shares; L3 of 8 cores",
+        source="caches of Skylake Server (Intel 248966), which it shares; L3 of 8 cores",
     ),
     _avx512(
         "icelake-server",
         _ICE_LAKE,
+        _ICE_LAKE_SERVER,
         l1=Cache(48 * _KIB, ways=12),
         l2=Cache(1280 * _KIB, ways=20),
         l3=Cache(12 * _MIB, ways=12, cpus=16),
-        source="Intel 248966: Sunny Cove and Ice Lake Server, 1.5 MiB of L3 a core, of 8 cores; latencies as uops.info has",
+        source="Intel 248966: Sunny Cove and Ice Lake Server, 1.5 MiB of L3 a core, of 8 cores",
     ),
     # vdpbf16ps: dot products of bf16.
     _avx512(
         "znver4",
         _ZEN_4,
+        _ZEN_4_CORE,
         l1=Cache(32 * _KIB, ways=8),
         l2=Cache(1 * _MIB, ways=8),
         l3=Cache(32 * _MIB, ways=16, cpus=16),
@@ -174,6 +224,7 @@ _ROWS = (
     _avx512(
         "znver5",
         _ZEN_5,
+        _ZEN_5_CORE,
         l1=Cache(48 * _KIB, ways=12),
         l2=Cache(1 * _MIB, ways=16),
         l3=Cache(32 * _MIB, ways=16, cpus=16),
@@ -183,14 +234,16 @@ _ROWS = (
     _avx512(
         "sapphirerapids",
         _SAPPHIRE_RAPIDS,
+        _GOLDEN_COVE,
         l1=Cache(48 * _KIB, ways=12),
         l2=Cache(2 * _MIB, ways=16),
         l3=Cache(15 * _MIB, ways=15, cpus=16),
-        source="Intel 248966: Golden Cove, Intel AMX; 1.875 MiB of L3 a core, of 8 cores; latencies as uops.info has them",
+        source="Intel 248966: Golden Cove, Intel AMX; 1.875 MiB of L3 a core, of 8 cores",
     ),
     _avx512(
         "graniterapids",
         _GRANITE_RAPIDS,
+        _GOLDEN_COVE,
         l1=Cache(48 * _KIB, ways=12),
         l2=Cache(2 * _MIB, ways=16),
         l3=Cache(32 * _MIB, ways=16, cpus=16),
@@ -283,5 +336,18 @@ _LINUX = Linux(
     ),
 )
 
-FAMILY = Family("x86", architectures=("x86_64", "amd64"), rows=_ROWS, flags=_FLAGS, linux=_LINUX)
+# LLVM's getHostCPUName (llvm/lib/TargetParser/Host.cpp) has the models of each family. A hypervisor may hide what features tell Zen 5
+# from Zen 4. Zen 5's cores with units of 256 bits (models 0x20 to 0x3f and 0x60 to 0x6f) are left to `targets --check`.
+_CORES: Mapping[str, str] = MappingProxyType(
+    {
+        **{
+            f"AuthenticAMD 25 {model}": "znver4"
+            for model in (*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0))
+        },
+        **{f"AuthenticAMD 26 {model}": "znver5" for model in (*range(0x20), *range(0x40, 0x50), *range(0x70, 0x78))},
+    }
+)
+"""By maker, family and model."""
+
+FAMILY = Family("x86", architectures=("x86_64", "amd64"), rows=_ROWS, flags=_FLAGS, linux=_LINUX, cores=_CORES)
 """The family, for the registry."""
