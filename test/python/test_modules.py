@@ -162,3 +162,30 @@ def test_functions_have_names():
     assert "@product1" not in module.asm["llvm"]
     with pytest.raises(tw.SpecError, match=r"2 functions.*module\[name\], with one of first, second"):
         module(a, b)
+
+
+@pytest.mark.parametrize(
+    ("shape", "groups", "axis"),
+    [("32x1x48", "[0], [1, 2]", 2), ("1x32x48", "[0, 1], [2]", 2), ("32x48x1", "[0], [1, 2]", 1)],
+)
+def test_a_reduction_of_a_reshaped_tensor(shape, groups, axis):
+    # Upstream's folding of the reshape into what reads vectors of it did not end.
+    left = [each for number, each in enumerate(shape.split("x")) if number != axis]
+    kind = f"tensor<{'x'.join(left)}xf32>"
+    text = f"""
+func.func @f(%x: tensor<32x48xf32>) -> {kind} {{
+  %e = tensor.expand_shape %x [{groups}] output_shape [{shape.replace("x", ", ")}] : tensor<32x48xf32> into tensor<{shape}xf32>
+  %z = arith.constant 0.0 : f32
+  %i = tensor.empty() : {kind}
+  %f = linalg.fill ins(%z : f32) outs(%i : {kind}) -> {kind}
+  %r = linalg.reduce ins(%e : tensor<{shape}xf32>) outs(%f : {kind}) dimensions = [{axis}]
+    (%a: f32, %b: f32) {{ %s = arith.addf %a, %b : f32  linalg.yield %s : f32 }}
+  return %r : {kind}
+}}
+"""
+    x = np.random.default_rng(0).uniform(-1, 1, (32, 48)).astype(np.float32)
+    expected = x.astype(np.float64).reshape([int(each) for each in shape.split("x")]).sum(axis)
+    result = tw.compile_module(text)["f"](x)
+    assert result.shape == expected.shape
+    # 48 terms of at most 1, each rounded once more than it is added.
+    assert (abs(result - expected) <= 48 * 48 * 2.0**-24).all()

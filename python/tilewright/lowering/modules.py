@@ -24,7 +24,7 @@ from tilewright.lowering import (
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import arith, func, memref, transform
-from tilewright.mlir.dialects.transform import bufferization, structured
+from tilewright.mlir.dialects.transform import bufferization, structured, vector
 from tilewright.payload.modules.chains import PACKS
 from tilewright.payload.modules.open_extents import shaped
 from tilewright.payload.modules.places import ORDERS, STAND_IN
@@ -351,6 +351,8 @@ def to_llvm(module: ir.Module, name: str, target: Target) -> None:
     Raises:
         LoweringError: A pass failed.
     """
+    if "memref.expand_shape" in str(module):
+        _drop_unit_dimensions(module)
     driver.run_own_script(module, pipelines.lower_vectors(target.vector_bits // 32, ()), "llvm")
     attributes = {"sym_name": f'"{name}"', "llvm.linkage": _INTERNAL, **entry.target_attributes(target)}
     for key, text in attributes.items():
@@ -388,3 +390,14 @@ def _calls_library(module: ir.Module) -> bool:
 
     module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
     return bool(found)
+
+
+def _drop_unit_dimensions(module: ir.Module) -> None:
+    """Lets vectors be read and written along dimensions of more than one element only.
+
+    Upstream's patterns that make reads of a reshaped buffer reads of what it is of never end where the vector has more dimensions
+    than that: of memref<32x48xf32> seen as 32x1x48, a vector<1x1x32xf32>. Needs an active `ir.Context`.
+    """
+    with steps.script() as script:
+        steps.apply(script.functions, vector.apply_patterns_vector_rank_reducing_subview_patterns)
+    driver.run_own_script(module, script.module, "llvm")
