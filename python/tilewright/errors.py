@@ -16,6 +16,18 @@ from pathlib import Path
 _PACKAGE = str(Path(__file__).resolve().parent)
 
 
+_MOST = 4000
+"""Characters of a part of a message: some screens. MLIR prints whole types and ops, of any size."""
+
+
+def shortened(text: str) -> str:
+    """A text with its middle left out where it is too long to be read, and how much that is."""
+    if len(text) <= _MOST:
+        return text
+    kept = _MOST // 2 - 50
+    return f"{text[:kept]} […{len(text) - 2 * kept} characters left out…] {text[-kept:]}"
+
+
 class TilewrightError(Exception):
     """Base of every error that tilewright raises on purpose.
 
@@ -35,11 +47,12 @@ class TilewrightError(Exception):
         remedy: str | None = None,
     ) -> None:
         """Keeps the parts; `what` alone is in `args`, the other parts travel as attributes when pickled."""
+        what = shortened(what)
         super().__init__(what)
         self.what = what
-        self.where = where
-        self.expected = expected
-        self.remedy = remedy
+        self.where = where and shortened(where)
+        self.expected = expected and shortened(expected)
+        self.remedy = remedy and shortened(remedy)
 
     def __str__(self) -> str:
         """The message on one line: ``[where: ]what[ (detail, …)][; expected …][. remedy]``."""

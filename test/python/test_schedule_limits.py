@@ -166,3 +166,35 @@ def test_what_a_function_prints_is_shown(capfd):
 
     tw.compile(SPEC, schedule=own, cache=False)
     assert capfd.readouterr().err.startswith("mr ")
+
+
+# Text.
+
+
+def bomb(links: int, each: str = "tuple<!t{0}, !t{0}>") -> str:
+    """A function whose argument's type is an alias of aliases."""
+    lines = ["!t0 = tuple<f32>", *(f"!t{i} = {each.format(i - 1)}" for i in range(1, links))]
+    return "\n".join([*lines, f"func.func @f(%a: !t{links - 1}) {{ return }}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [(bomb(40), "characters when aliases are written out"), (bomb(60_000, "tuple<!t{0}>"), "more than 256 brackets")],
+)
+def test_aliases_of_aliases_are_refused_before_they_are_parsed(text, what):
+    with pytest.raises(tw.SpecError, match=what):
+        tw.compile_module(text, cache=False)
+
+
+def test_messages_are_bounded():
+    with pytest.raises(tw.SpecError, match="characters left out") as caught:
+        tw.compile_module(bomb(15), cache=False)
+    assert len(str(caught.value)) < 5000
+
+
+def test_memory_of_a_module(monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_COMPILE_MEMORY_MB", "8")
+    with pytest.raises(
+        tw.LoweringError, match="more than 8 MiB of memory, the limit that TILEWRIGHT_COMPILE_MEMORY_MB"
+    ):
+        tw.compile_module(bomb(20), cache=False)

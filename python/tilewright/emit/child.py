@@ -33,7 +33,9 @@ _MOST_PRINTED = 1 << 26
 """Bytes that a child may print, or write to any file."""
 _ORPHAN_SECONDS = 20.0
 """A child whose parent is gone ends itself so long after its time."""
-_NO_MEMORY = re.compile(r"bad_alloc|out of memory|Allocation failed|MemoryError")
+_NO_MEMORY = re.compile(
+    r"bad_alloc|[Oo]ut of memory|[Aa]llocation .*failed|Allocation failed|MemoryError|annot allocate|failed to map segment"
+)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+) in')
 _PACKAGE = Path(__file__).resolve().parents[1]
 Tell = Callable[..., None]

@@ -13,6 +13,8 @@ from tilewright.errors import SpecError
 from tilewright.mlir import ir
 
 _MAX_CHARACTERS = 1 << 22
+_MAX_WRITTEN_OUT = 1 << 26
+"""Characters of a text in which each alias stands for what it is: a chain of aliases may double it with each link."""
 _MAX_NESTING = 256
 """Far from the 4000 or so at which eight megabytes of stack are full, for threads that have less."""
 
@@ -21,6 +23,7 @@ _TOKEN = re.compile(
     r"""
       (?P<skipped> "(?:[^"\\\n]|\\.)*" | //[^\n]* | -> )
     | (?P<open> [(\[{<] ) | (?P<close> [)\]}>] )
+    | (?P<alias> [!\#][\w$]+(?![\w$.]) ) (?P<defined> \s*=(?!=) )?
     | (?P<operator> [-+*] | \b(?:mod|floordiv|ceildiv)\b )
     | (?P<end> [,=] )
     """,
@@ -84,9 +87,20 @@ def _check(text: str, filename: str) -> None:
         raise SpecError(f"{len(text)} characters", where=filename, expected=f"at most {_MAX_CHARACTERS}")
     # For each bracket that is open, and what is outside of all: which one, and how many operators since the last comma.
     levels: list[tuple[str, int]] = [("", 0)]
-    deep = 0
+    deep = seen = 0
+    aliases = _Aliases()
     for token in _TOKEN.finditer(text):
         bracket, operators = levels[-1]
+        if len(levels) == 1 and "\n" in text[seen : token.start()]:
+            aliases.end()
+        seen = token.end()
+        if token["alias"]:
+            if len(levels) == 1 and token["defined"]:
+                aliases.define(token["alias"], token.end())
+                levels, deep = [("", 0)], 0
+            elif deep + aliases.use(token["alias"], token.end(), deep) > _MAX_NESTING:
+                raise _too_deep(text, token.start(), filename)
+            continue
         if token["open"]:
             levels.append((token[0], 0))
             deep += 1
@@ -99,11 +113,54 @@ def _check(text: str, filename: str) -> None:
         elif token["end"]:
             levels[-1] = bracket, 0
             deep -= operators
+        aliases.note(deep)
         if deep > _MAX_NESTING:
-            raise SpecError(
-                f"more than {_MAX_NESTING} brackets and operators inside one another",
-                where=_place_of(text, token.start(), filename),
-            )
+            raise _too_deep(text, token.start(), filename)
+    if aliases.written_out > _MAX_WRITTEN_OUT:
+        raise SpecError(
+            f"{float(aliases.written_out):.2g} characters when aliases are written out",
+            where=filename,
+            expected=f"at most {_MAX_WRITTEN_OUT}",
+        )
+
+
+def _too_deep(text: str, index: int, filename: str) -> SpecError:
+    return SpecError(
+        f"more than {_MAX_NESTING} brackets and operators inside one another",
+        where=_place_of(text, index, filename),
+    )
+
+
+class _Aliases:
+    """How deep the aliases of a text are nested, and how long it is with each of them written out."""
+
+    def __init__(self) -> None:
+        self.written_out = 0
+        self._known: dict[str, tuple[int, int]] = {}
+        self._name, self._start, self._deep, self._size = "", 0, 0, 0
+
+    def define(self, name: str, start: int) -> None:
+        """The definition of an alias starts."""
+        self._name, self._start, self._deep, self._size = name, start, 0, 0
+
+    def end(self) -> None:
+        """The definition has ended, with its line."""
+        self._name = ""
+
+    def use(self, name: str, end: int, deep: int) -> int:
+        """An alias is used within so many brackets: how deep it is itself."""
+        depth, size = self._known.get(name, (0, 0))
+        self.written_out += size
+        if self._name:
+            self._deep, self._size = max(self._deep, deep + depth), self._size + size
+            self._known[self._name] = self._deep, self._size + end - self._start
+        return depth
+
+    def note(self, deep: int) -> None:
+        """So many brackets are open."""
+        if self._name:
+            self._deep = max(self._deep, deep)
+            self._known[self._name] = self._deep, max(self._size + 1, self._known.get(self._name, (0, 0))[1])
 
 
 def _place_of(text: str, index: int, filename: str) -> str:
