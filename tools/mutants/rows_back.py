@@ -27,12 +27,6 @@ ROWS = (
     ),
     Mutant(
         "emit/mca.py",
-        "_cycles(tool, target, cpu, probe) <= _PROBES / target.fma_per_cycle:",
-        "_cycles(tool, target, cpu, probe) < _PROBES / target.fma_per_cycle:",
-        ("test_hotloop.py", "test_explain.py"),
-    ),
-    Mutant(
-        "emit/mca.py",
         'cycles = max(summary["TotalCycles"] / iterations, tile_model.chain(loop), *busy.values())',
         'cycles = max(summary["TotalCycles"] / iterations, *busy.values())',
         ("test_amx.py", "test_hotloop.py", "emit/sapphirerapids.test"),
