@@ -84,6 +84,10 @@ class TargetError(TilewrightError):
     """An unknown or inconsistent target, or one whose code this machine cannot run."""
 
 
+class NotRunnableError(TargetError):
+    """A target whose code nothing here can run: neither this machine nor an emulator."""
+
+
 class OperandError(TilewrightError):
     """An operand of a call that does not fit the kernel: shape, element type, strides, overlap.
 

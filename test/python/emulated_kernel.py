@@ -13,5 +13,5 @@ from tilewright.runtime.emulator import Emulator
 
 def compiled(spec: tw.MatmulSpec, target: tw.Target, emulator: Emulator | None, **options: Any) -> tw.Kernel:
     """Compiles a kernel that `emulator` runs; without one, this process, which then catches what its processor lacks."""
-    with mock.patch.object(emulators, "emulator_for", return_value=emulator):
+    with mock.patch.object(emulators, "runner", return_value=(emulator, None)):
         return tw.compile(spec, target, cache=False, **options)

@@ -143,16 +143,18 @@ def test_what_the_emulator_refuses_is_an_error(tmp_path, monkeypatch):
 
 def test_without_an_emulator_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
+    kernel, a = tw.compile(tw.MatmulSpec(2, 2, 2), "neoverse-v2"), np.ones((2, 2), np.float32)
     with pytest.raises(TargetError, match=r"neoverse-v2: it lacks aarch64.*no emulator.*Install the package qemu-user"):
-        tw.compile(tw.MatmulSpec(2, 2, 2), "neoverse-v2")
+        kernel(a, a)
 
 
 def test_no_emulator_for_features_of_this_architecture_or_for_threads():
     strange = dataclasses.replace(targets.get("x86-64"), features=targets.get("x86-64").features | {"avx10.2"})
+    a = np.ones((2, 2), np.float32)
     with pytest.raises(TargetError, match=r"lacks avx10\.2"):
-        tw.compile(tw.MatmulSpec(2, 2, 2), strange)
+        tw.compile(tw.MatmulSpec(2, 2, 2), strange)(a, a)
     with pytest.raises(TargetError, match="on one thread"):
-        tw.compile(tw.MatmulSpec(2048, 2048, 2048), "neoverse-v2", threads=2)
+        tw.compile(tw.MatmulSpec(2048, 2048, 2048), "neoverse-v2", threads=2)(a, a)
 
 
 def test_a_shared_library_is_linked_for_the_target(tmp_path):

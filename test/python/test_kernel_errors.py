@@ -14,6 +14,7 @@ import numpy as np
 import products
 import pytest
 import tilewright as tw
+from tilewright.errors import NotRunnableError
 from tilewright.runtime.cache import CacheError
 from tilewright.targets import host
 
@@ -175,7 +176,7 @@ def test_a_wrong_target(target, what):
 def test_features_that_this_machine_lacks(monkeypatch, features):
     monkeypatch.setattr(host, "machine", lambda: ("x86_64", frozenset({"fpu", "sse2", "avx2"})))
     target = replace(tw.targets.get("x86-64"), name="mine", features=frozenset({"sse2", "avx2", *features}))
-    error = complaint(tw.TargetError, tw.compile, SPEC, target)
+    error = complaint(NotRunnableError, tw.compile(SPEC, target), None, None)
     assert error.what == f"this machine cannot run code for mine: it lacks {', '.join(sorted(features))}"
 
 

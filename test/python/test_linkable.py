@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright.cli import main
-from tilewright.errors import SpecError, TargetError, TilewrightError
+from tilewright.errors import SpecError, TargetError, TilewrightError, UnverifiedWarning
+from tilewright.targets import host
 
 CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang-22")
 LINKER = shutil.which("ld.lld-22") or shutil.which("ld.lld")
@@ -152,3 +153,58 @@ def test_what_cannot_be_written_is_said_and_nothing_is_left(place, monkeypatch):
     with pytest.raises(TargetError, match=r"no linker.*Install lld"):
         kernel.write("k.so")
     assert [path.name for path in place.iterdir() if path.name != "cache"] == []
+
+
+def of_another_machine(monkeypatch):
+    """Makes this machine one of few features."""
+    monkeypatch.setattr(host, "machine", lambda: ("x86_64", frozenset({"fpu", "sse2"})))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_kernel_for_another_machine_is_all_but_called(place, monkeypatch, packed):
+    of_another_machine(monkeypatch)
+    a = np.ones((4, 4), np.float32)
+    for _ in range(2):  # The second one comes from the cache.
+        kernel = tw.compile(tw.MatmulSpec(m=4, n=4, k=4, b_packed=packed), target="sapphirerapids")
+        for call in ("__call__", "pack_b"):
+            with pytest.raises(TargetError, match="this machine cannot run code for sapphirerapids: it lacks amx-bf16"):
+                getattr(kernel, call)(a)
+        with pytest.raises(TargetError, match="cannot run code for sapphirerapids"):
+            _ = kernel.c_function
+        assert "matmul:" in kernel.asm["asm"]
+        assert kernel.metadata.emulator == ""
+        assert (kernel.packed_format is not None) == packed
+        assert repr(kernel).startswith("<tilewright.Kernel 4x4x4 f32 nn")
+        kernel.write("k.o", name="mine")
+        kernel.write("k.h", name="mine")
+    assert (place / "k.o").read_bytes().startswith(b"\x7fELF")
+
+
+def test_an_operator_for_another_machine_is_all_but_called(place, monkeypatch):
+    of_another_machine(monkeypatch)
+    kernel = tw.compile(tw.Conv2dSpec(1, 6, 6, 3, oc=4, kh=3, kw=3), target="x86-64-v4")
+    a = np.ones((4, 4), np.float32)
+    for call in (lambda: kernel(a, a), lambda: kernel.pack("w", a), lambda: kernel.c_function):
+        with pytest.raises(TargetError, match="this machine cannot run code for x86-64-v4: it lacks"):
+            call()
+    kernel.write("k.o", name="mine")
+    assert (place / "k.o").read_bytes().startswith(b"\x7fELF")
+
+
+def test_what_cannot_run_here_is_not_verified_but_said(monkeypatch):
+    of_another_machine(monkeypatch)
+    with pytest.warns(UnverifiedWarning, match="cannot run code for x86-64-v4"):
+        tw.compile(tw.MatmulSpec(m=4, n=4, k=4), target="x86-64-v4", verify=True)
+
+
+def test_run_says_that_this_machine_cannot(capsys, monkeypatch):
+    of_another_machine(monkeypatch)
+    assert main(["run", "--shape", "4x4x4", "--target", "x86-64-v4"]) == 2
+    assert "this machine cannot run code for x86-64-v4" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(LINKER is None, reason="no lld")
+def test_a_shared_library_for_another_architecture(place):
+    tw.compile(tw.MatmulSpec(m=4, n=4, k=4), target="neoverse-n1").write("k.so", name="mine")
+    aarch64 = 183
+    assert int.from_bytes((place / "k.so").read_bytes()[18:20], "little") == aarch64

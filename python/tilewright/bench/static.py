@@ -19,10 +19,10 @@ from tilewright.bench.suites import Shape
 from tilewright.emit import code, hotloop, mca
 from tilewright.emit.hotloop import HotLoop
 from tilewright.errors import TargetError, TilewrightError
-from tilewright.runtime.compile import build, compile
+from tilewright.runtime.compile import compile
 from tilewright.runtime.emulated import EmulatedKernel
+from tilewright.runtime.foreign import ForeignKernel
 from tilewright.runtime.kernel import Kernel
-from tilewright.schedules import make
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -118,15 +118,12 @@ def examine(target: Target, types_: str, shape: Shape = SHAPE) -> Cell:
 
 def _assembled(spec: MatmulSpec, target: Target, found: dict[str, Any]) -> str:
     """The assembly; compiles, runs and checks."""
-    try:
-        kernel = compile(spec, target, cache=False)
-    except TargetError as error:
-        found["notes"].append(error.what)
-        plan = make.make(spec, target)
-        stages = build(spec, target, plan)
-        found |= {"schedule": plan.name, "object_bytes": len(stages.object)}
-        return code.assembly(stages.texts["llvmir"], target)
+    kernel = compile(spec, target, cache=False)
     facts = kernel.metadata
+    if isinstance(kernel, ForeignKernel):
+        found["notes"].append(kernel.refusal.what)
+        found |= {"schedule": facts.schedule, "object_bytes": facts.object_bytes}
+        return code.assembly(kernel.asm["llvmir"], target)
     found |= {"schedule": facts.schedule, "object_bytes": facts.object_bytes, "runs": facts.emulator or "here"}
     _checked(kernel, target, found)
     return code.assembly(kernel.asm["llvmir"], target)

@@ -50,9 +50,12 @@ def count(problem: Problem, schedule: str | None, parameters: Mapping[str, int])
     from tilewright.dtypes import to_numpy
     from tilewright.runtime.compile import compile
     from tilewright.runtime.emulated import EmulatedKernel
+    from tilewright.runtime.foreign import ForeignKernel
 
     spec, target = problem.spec, problem.target
     kernel = compile(spec, target, problem.plan.threads, schedule, parameters=parameters)
+    if isinstance(kernel, ForeignKernel):
+        raise kernel.refusal
     if not isinstance(kernel, EmulatedKernel):
         raise TargetError(
             f"this machine runs code for {target.name} itself",

@@ -13,7 +13,7 @@ import numpy as np
 from tilewright import knobs, targets
 from tilewright.dtypes import from_numpy
 from tilewright.emit.pipeline import CPU_TEXTS
-from tilewright.errors import LoweringError, OperandError, SpecError, TargetError
+from tilewright.errors import LoweringError, NotRunnableError, OperandError, SpecError, TargetError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
@@ -83,7 +83,10 @@ def compile(
     device: str | None = None,
     verify: bool = False,
 ) -> Kernel | OperatorKernel:
-    """Compiles `spec` for a target that this machine or an emulator can run, or takes it from the disk cache.
+    """Compiles `spec` for a target, or takes it from the disk cache.
+
+    Where neither this machine nor an emulator runs the target's code, calls of the kernel raise `NotRunnableError`, a TargetError; all
+    else, such as `Kernel.write`, is as ever.
 
     Args:
         spec: What to compute: a product, or an operator built on it (`Conv2dSpec`, `AttentionSpec`), whose kernel is a
@@ -107,7 +110,7 @@ def compile(
     Raises:
         SpecError: `spec` is no spec, or an operator that is to be verified, or `threads` is no int from 1 to 1024.
         TilewrightError: Several threads are asked for, and there is no OpenMP runtime.
-        TargetError: The target is unknown, or nothing here can run it, or not with several threads.
+        TargetError: The target is unknown, or has no vectors of such a length.
         ScheduleError: The schedule is unknown or does not fit.
         WrongResultError: The kernel is verified, and computes wrong numbers, crashes, or does not end.
         LoweringError: A later stage failed.
@@ -134,17 +137,11 @@ def compile(
     row = targets.resolve(target)
     if device is not None:
         raise TargetError(f"device {device!r} for {row.name}", where="compile", expected="none: it is no GPU")
-    emulator = emulators.emulator_for(row, vector_length, streaming_length)
+    emulator, refusal = emulators.runner(row, vector_length, streaming_length)
     plan = make.make(spec, row, schedule, parameters, threads)
     if emulator is not None:
-        emulators.check(emulator, spec, plan.name)
-    if plan.threads > 1 and emulator is not None:
-        raise TargetError(
-            f"a kernel for {row.name} is emulated here, on one thread",
-            where="compile",
-            remedy="Ask for one thread; `tilewright compile` makes kernels of more for the machine itself",
-        )
-    if plan.threads > 1:
+        refusal = _refusal(emulator, spec, plan, row)
+    elif plan.threads > 1 and refusal is None:
         openmp.openmp_file()  # its absence is better said before the work than after
     store = KernelCache.from_knobs(knobs.load()) if cache else None
     what = None if store is None else _described(spec, row, plan)
@@ -181,13 +178,20 @@ def compile(
         cached=found is not None,
         version=VERSION,
         workspace_bytes=workspace,
-        emulator="" if emulator is None else emulator.name,
+        emulator=emulator.name if emulator is not None and refusal is None else "",
     )
     if verify:
         from tilewright.runtime import verification
 
-        verification.verify(object_, spec, row, facts, packed, emulator)
+        if refusal is not None:
+            verification.warn(spec, refusal.what)
+        else:
+            verification.verify(object_, spec, row, facts, packed, emulator)
     stages, files = _Texts(spec, row, plan, texts), linkable(spec, row, plan)
+    if refusal is not None:
+        from tilewright.runtime.foreign import ForeignKernel
+
+        return ForeignKernel(spec, row, facts, stages, packed, files, refusal)
     return load(object_, spec, row, facts, stages, packed, emulator, files)
 
 
@@ -212,6 +216,21 @@ def _for_gpu(
         on_emulator = partial(gpu.compile, spec, target.on(EMULATED), schedule, parameters, cache=cache)
         verification.verify_gpu(kernel, on_emulator)
     return cast("Kernel", kernel)
+
+
+def _refusal(emulator: emulators.Emulator, spec: MatmulSpec, plan: Plan, target: Target) -> NotRunnableError | None:
+    """Why an emulator does not run a kernel; None where it does."""
+    if plan.threads > 1:
+        return NotRunnableError(
+            f"a kernel for {target.name} is emulated here, on one thread",
+            where="call",
+            remedy="Ask for one thread; kernel.write makes files of more for the machine itself",
+        )
+    try:
+        emulators.check(emulator, spec, plan.name)
+    except NotRunnableError as error:
+        return error
+    return None
 
 
 def build(

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from tilewright import targets
-from tilewright.errors import TargetError
+from tilewright.errors import NotRunnableError, TargetError
 from tilewright.runtime.emulator import Emulator
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target, check_vector_length
@@ -25,11 +25,14 @@ _RIGHT_BYTES = 9
 """The major version of QEMU from which on SMOPA and its like are right: 7.2 leaves every second row of a tile as it was."""
 
 
-def emulator_for(target: Target, vector_length: int | None, streaming_length: int | None) -> Emulator | None:
-    """What runs code for `target`, with scalable vectors of these lengths; None where this machine itself does.
+def runner(
+    target: Target, vector_length: int | None, streaming_length: int | None
+) -> tuple[Emulator | None, NotRunnableError | None]:
+    """What runs code for `target`, with scalable vectors of these lengths: an emulator, None where this machine itself does; and why not.
 
     Raises:
-        TargetError: Nothing does.
+        TargetError: The target has no vectors of such a length, or this machine, whose vectors are what they are, runs it; or it is
+            of an architecture that no row has.
     """
     if not targets.runnable(target):
         if vector_length is not None or streaming_length is not None:
@@ -38,8 +41,13 @@ def emulator_for(target: Target, vector_length: int | None, streaming_length: in
                 where="compile",
                 expected="a target that is emulated here",
             )
-        return None
-    return find(target, vector_length, streaming_length)
+        return None, None
+    try:
+        return find(target, vector_length, streaming_length), None
+    except NotRunnableError as error:
+        if target.architecture not in {each.architecture for each in targets.all()}:
+            raise
+        return None, error
 
 
 def find(target: Target, vector_length: int | None = None, streaming_length: int | None = None) -> Emulator:
@@ -51,8 +59,8 @@ def find(target: Target, vector_length: int | None = None, streaming_length: int
         streaming_length: Bits of the vectors in SME's streaming mode; None: the target's.
 
     Raises:
-        TargetError: None is installed, or none is known, or this machine is of that architecture and lacks features, or
-            the target has no such vectors, or none of such a length.
+        NotRunnableError: None is installed, or none is known, or this machine is of that architecture and lacks features.
+        TargetError: The target has no such vectors, or none of such a length.
     """
     emulation = family_of(target.architecture).linux.emulation
     if emulation is None or targets.runnable(target) != (target.architecture,):
@@ -62,7 +70,7 @@ def find(target: Target, vector_length: int | None = None, streaming_length: int
     for path in (_newer() if "sme" in target.features else None, *map(shutil.which, names)):
         if path:
             return Emulator(path, options)
-    raise TargetError(
+    raise NotRunnableError(
         f"this machine cannot run code for {target.name}: it lacks {target.architecture}, and there is no emulator",
         expected=f"{' or '.join(names)} on the path",
         remedy="Install the package qemu-user (`make setup-arm` does); to compile only, do not call the kernel",
@@ -73,10 +81,10 @@ def check(emulator: Emulator, spec: MatmulSpec, schedule: str) -> None:
     """Checks that an emulator computes a kernel right.
 
     Raises:
-        TargetError: It is too old for outer products of bytes.
+        NotRunnableError: It is too old for outer products of bytes.
     """
     if schedule == "outer_product" and spec.acc_type.kind != "float" and not multiplies_bytes(emulator):
-        raise TargetError(
+        raise NotRunnableError(
             f"{emulator.path} computes outer products of bytes wrongly",
             where="emulator",
             expected=f"QEMU {_RIGHT_BYTES} or newer",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tilewright import _runtime, knobs, targets
 from tilewright.emit import operators
 from tilewright.emit.pipeline import CPU_TEXTS
-from tilewright.errors import ScheduleError, TargetError
+from tilewright.errors import NotRunnableError, ScheduleError, TargetError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature
 from tilewright.runtime import cache_key, emulators, openmp
@@ -46,7 +46,7 @@ def compile(
 
     Raises:
         SpecError: `threads` is no int from 1 to 1024.
-        TargetError: The target is unknown, a GPU, or nothing here can run it, or not with several threads.
+        TargetError: The target is unknown or a GPU, or has no vectors of such a length.
         ScheduleError: A schedule is given, or a parameter is unknown.
         LoweringError: A later stage failed.
     """
@@ -60,11 +60,13 @@ def compile(
     if schedule is not None:
         raise ScheduleError(f"a schedule for {spec.operator}", expected="None: the operator has its own")
     row = targets.resolve(target)
-    emulator = emulators.emulator_for(row, vector_length, streaming_length)
+    emulator, refusal = emulators.runner(row, vector_length, streaming_length)
     if check(threads, "compile") > 1:
         if emulator is not None:
-            raise TargetError(f"{threads} threads for {row.name}, which is emulated here", expected="1")
-        openmp.openmp_file()  # its absence is better said before the work than after
+            what = f"{threads} threads for {row.name}, which is emulated here"
+            refusal = NotRunnableError(what, where="call", expected="1")
+        elif refusal is None:
+            openmp.openmp_file()  # its absence is better said before the work than after
     make = partial(operators.build, spec, row, threads=threads, parameters=parameters)
     store = KernelCache.from_knobs(knobs.load()) if cache else None
     what = Compilation(kind="operator", problem=spec, target=row, parameters=parameters or {}, threads=threads)
@@ -90,9 +92,13 @@ def compile(
         cached=found is not None,
         version=VERSION,
         workspace_bytes=signature.workspace,
-        emulator="" if emulator is None else emulator.name,
+        emulator=emulator.name if emulator is not None and refusal is None else "",
     )
     stages, files = _texts(make, texts), of_functions(row, threads, make)
+    if refusal is not None:
+        from tilewright.runtime.foreign import ForeignOperator
+
+        return ForeignOperator(signature, spec, row, facts, stages, files, refusal)
     if emulator is not None:
         from tilewright.runtime.emulated_operator import EmulatedOperator
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tilewright.errors import TargetError
+from tilewright.errors import NotRunnableError, TargetError
 from tilewright.targets import amx
 from tilewright.targets.base import RATES, Cache, Family, Target, check_vector_length
 from tilewright.targets.registry import FAMILIES, family_of
@@ -240,11 +240,11 @@ def require_runnable(target: Target, features: Collection[str] | None = None) ->
     """Checks that `runnable` finds nothing missing.
 
     Raises:
-        TargetError: Code for `target` does not run there; the message names what is missing.
+        NotRunnableError: Code for `target` does not run there; the message names what is missing.
     """
     missing = runnable(target, features)
     if missing:
-        raise TargetError(
+        raise NotRunnableError(
             f"this machine cannot run code for {target.name}: it lacks {', '.join(missing)}",
             remedy="Use target='host' to run here; to compile for another machine, do not call the kernel",
         )
