@@ -13,6 +13,7 @@ from tilewright.payload.signature import Signature
 from tilewright.runtime.kernel import CFunction, Kernel, Metadata, StageTexts
 from tilewright.runtime.linkable import Linkable
 from tilewright.runtime.operator_kernel import OperatorKernel
+from tilewright.runtime.packed_b import PackedB
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -51,7 +52,7 @@ class ForeignKernel(Kernel):
         """
         raise self._refusal.with_traceback(None)
 
-    def pack_b(self, b: object) -> NoReturn:
+    def pack_b(self, b: object) -> PackedB:
         """Refuses, as a call does."""
         return self(b)
 
@@ -93,7 +94,7 @@ class ForeignOperator(OperatorKernel):
         """
         raise self._refusal.with_traceback(None)
 
-    def pack(self, name: str, b: object) -> NoReturn:
+    def pack(self, name: str, b: object) -> PackedB:
         """Refuses, as a call does."""
         return self(name, b)
 
