@@ -342,6 +342,17 @@ def test_a_schedule_of_the_users_that_packs_b():
         ours(a, other.pack_b(b))
 
 
+def test_tiles_that_are_not_as_tall_as_panels_are_deep_have_whole_rows_of_the_instruction():
+    from tilewright.emit import stages
+    from tilewright.schedules import make
+
+    target = tw.targets.get("neoverse-v2")
+    spec = tw.MatmulSpec(m=tw.Dim(min=1), n=63, k=8, a="bf16", b="bf16", c="bf16", b_packed=True)
+    plan = make.make(spec, target)
+    assert all(case.plan.sizes["mr"] % 2 == 0 for case in plan.cases)
+    assert stages.build(spec, target, plan, until="bufferized").packed is not None
+
+
 def test_the_entries_for_c(tmp_path):
     from tilewright.emit import shared, stages
     from tilewright.emit.header import header

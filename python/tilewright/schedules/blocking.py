@@ -300,7 +300,8 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
         kc = max(kc, 2 * dot.depth)
         mr, _ = _packed_tile(spec, target, spec.m, nr=nr)
         # A padded C of one tile would take the place of a panel of B of its shape. Tile registers' are of other types.
-        mr -= mr == kc and dot.kind != "amx"
+        if mr == kc and dot.kind != "amx":
+            mr -= dot.rows  # a whole number of the instruction's rows, or it would take another one, and other panels
     last = target.l3 or target.l2
     b_bytes = min(int(last.bytes * _B_SHARE), _B_BLOCK_LIMIT)
     # Panels are padded to whole steps of the instruction.
