@@ -3,12 +3,13 @@
 
 import dataclasses
 import json
+import re
 import sys
 from io import StringIO
 
 import pytest
 from rich.console import Console
-from tilewright.bench import PeerResult, Rates, Row, Shape, page, pictures, plot, report
+from tilewright.bench import PeerResult, Rates, Row, Shape, page, pictures, plot, report, session
 from tilewright.bench.bars import bars
 from tilewright.bench.heat_map import TINTS, ratios
 from tilewright.bench.roofline import roofline
@@ -18,7 +19,7 @@ from tilewright.errors import TilewrightError
 FIELDS = [
     "operator",
     *("m", "n", "k", "dtype", "layout", "threads", "target", "packed"),
-    *("gflops", "gflops_p20", "gflops_p80", "peak_gflops", "percent_of_peak"),
+    *("gflops", "gflops_p20", "gflops_p80", "peak_gflops", "percent_of_peak", "above_peak"),
     *("rel_error", "compile_seconds", "object_bytes", "schedule", "peers"),
     *("cold", "percent_of_roofline", "ratios", "gbytes_per_second", "bandwidth", "bytes_moved", "cached_seconds"),
     *("absent", "date", "machine", "version", "rounds", "epilogue", "batch"),
@@ -64,6 +65,38 @@ def test_json_has_the_fields_and_survives_a_round_trip():
     for field in ("rounds", "m", "peers"):
         with pytest.raises(TilewrightError, match=f"an object is no row .*{field}"):
             Row.from_json({name: value for name, value in made.items() if name != field})
+
+
+def test_a_rate_above_the_peak_is_marked_everywhere():
+    beyond, usual = row(ours=(190.0, 210.0, 230.0)), row()
+    assert (beyond.as_json()["above_peak"], usual.as_json()["above_peak"]) == (True, False)
+    console = Console(file=StringIO(), width=report.WIDTH)
+    console.print(report.table([beyond, usual]))
+    printed = console.file.getvalue()
+    assert re.search(r"\b105\.0\*", printed)
+    assert not re.search(r"\b50\.0\*", printed)
+    assert "* above the measured peak, also when measured again: 1 of 2" in report.summary([beyond, usual]).text()
+    assert "above" not in report.summary([usual]).text()
+    text = page.markdown([beyond, usual], command="it")
+    assert "| 105.0* |" in text
+    assert "\\* Above the measured peak" in text
+    assert "Above" not in page.markdown([usual], command="it")
+
+
+@pytest.mark.parametrize(
+    ("rates", "calls"), [([50.0], 1), ([177.0, 90.0], 2), ([177.0, 103.0], 2)], ids=["usual", "disturbed", "stays"]
+)
+def test_a_rate_above_the_peak_is_measured_again(rates, calls):
+    given = iter(rates)
+    taken = []
+
+    def measure():
+        taken.append(next(given))
+        return {"tilewright": Rates((taken[-1],)), "peak": Rates((100.0,))}
+
+    found = session.measured_again_if_impossible(measure)
+    assert len(taken) == calls
+    assert found["tilewright"].median == rates[-1]
 
 
 def test_rows_differ_by_what_was_measured_not_by_how_it_went():

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from tilewright.bench.report import Group, Summary, groups, summary
+from tilewright.bench.report import ABOVE, Group, Summary, groups, summary
 from tilewright.bench.rows import Row
 
 _COLUMNS = (
@@ -113,10 +113,14 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
         ratios = "".join(f"{row.ratio(each):.2f} | " if each in row.peers else "| " for each in names)
         best = "" if row.ratio_to_best is None else f"{row.ratio_to_best:.2f}"
         spread = f"{row.ours.percentile(20):.1f}–{row.ours.percentile(80):.1f}"
+        percent = f"{row.percent_of_peak:.1f}{ABOVE if row.above_peak else ''}"
         yield (
-            f"| {row.shape} | {row.gflops:.1f} | {spread} | {row.percent_of_peak:.1f} | {row.percent_of_roofline:.1f} | "
+            f"| {row.shape} | {row.gflops:.1f} | {spread} | {percent} | {row.percent_of_roofline:.1f} | "
             f"{ratios}{best} | {row.compile_seconds:.2f} | {row.object_bytes} |"
         )
+    if any(row.above_peak for row in rows):
+        yield ""
+        yield f"\\{ABOVE} Above the measured peak, also when measured again: the rate or the peak was disturbed."
 
 
 def name(group: Group) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+ABOVE = "*"
+"""What marks a rate above the measured peak."""
 WIDTH = 160
 """Columns that `table` needs with every peer."""
 LOSS = 0.995
@@ -85,7 +87,7 @@ def table(rows: Sequence[Row], *, title: str | None = None) -> Table:
             str(row.shape),
             f"{row.gflops:.1f}",
             f"{row.ours.percentile(20):.1f}–{row.ours.percentile(80):.1f}",
-            f"{row.percent_of_peak:.1f}",
+            f"{row.percent_of_peak:.1f}{ABOVE if row.above_peak else ''}",
             f"{row.percent_of_roofline:.1f}",
             *(_ratio(row.ratio(name)) if name in row.peers else "" for name in peers),
             f"{row.rel_error:.1e}",
@@ -167,6 +169,7 @@ class Summary:
         best: Against whichever peer is best on each shape; None without peers.
         absent: From the name of each peer that was left out of some shapes, or all, to why.
         losses: The shapes on which the best peer was faster, the worst first.
+        above_peak: How many rates are above the measured peak.
     """
 
     shapes: int
@@ -177,6 +180,7 @@ class Summary:
     best: Against | None
     absent: Mapping[str, str]
     losses: tuple[Loss, ...]
+    above_peak: int
 
     def text(self) -> str:
         """The summary as lines for people."""
@@ -184,6 +188,11 @@ class Summary:
             f"{self.shapes} shapes: median {self.percent_of_peak:.1f} % of the measured peak,"
             f" least {self.worst_percent:.1f} % at {self.worst_percent_shape}"
         ]
+        if self.above_peak:
+            lines.append(
+                f"{ABOVE} above the measured peak, also when measured again: {self.above_peak} of {self.shapes}. The rate or the peak was"
+                " disturbed by what else runs on the machine"
+            )
         for each in (*self.against, *((self.best,) if self.best else ())):
             lines.append(
                 f"times {each.peer}: geometric mean {each.geomean:.2f}, worst {each.worst:.2f} at {each.worst_shape}"
@@ -220,6 +229,7 @@ def summary(rows: Sequence[Row]) -> Summary:
         best=_against("the best peer", best) if best else None,
         absent=_absent(rows),
         losses=losses(rows),
+        above_peak=sum(row.above_peak for row in rows),
     )
 
 

@@ -164,6 +164,11 @@ class Row:
         return 100 * self.ours.over(self.peak)
 
     @property
+    def above_peak(self) -> bool:
+        """Whether our rate is above the measured peak, though it was measured twice then: it, or the peak, was disturbed."""
+        return self.percent_of_peak > 100
+
+    @property
     def percent_of_roofline(self) -> float:
         """Percent of what the peak and the streamed bytes allow: the slower of computing all and reading every operand once."""
         intensity = self.shape.flops / self.bytes_moved
@@ -223,6 +228,7 @@ class Row:
             "gflops_p80": self.ours.percentile(80),
             "peak_gflops": self.peak.median,
             "percent_of_peak": self.percent_of_peak,
+            "above_peak": self.above_peak,
             "rel_error": self.rel_error,
             "compile_seconds": self.compile_seconds,
             "object_bytes": self.object_bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -20,7 +20,7 @@ from tilewright.bench.contender import Contender, Local
 from tilewright.bench.operands import Operands, operands
 from tilewright.bench.peak import Peak, StreamPeak
 from tilewright.bench.peers import choose, process_environment
-from tilewright.bench.rows import OURS, PLAIN, PeerResult, Row
+from tilewright.bench.rows import OURS, PLAIN, PeerResult, Rates, Row
 from tilewright.bench.settings import Settings
 from tilewright.bench.suites import Shape
 from tilewright.bench.team import Team
@@ -97,14 +97,16 @@ class Session:
         report("calibrate", 2)
         moved = sum(prod(extents) * kind.bytes for extents, kind in _matrices(spec))
         with closing(StreamPeak(self._target, max(moved, self._rotating), self._cores)) as stream:
-            rates = take_turns(
-                contenders,
-                {"peak": self._peak, "stream": stream},
-                flops=shape.flops,
-                rounds=settings.rounds,
-                min_seconds=settings.min_seconds,
-                on_cores=self._cores,
-                after_round=lambda done: report("round", STEPS_BEFORE + done),
+            rates = measured_again_if_impossible(
+                lambda: take_turns(
+                    contenders,
+                    {"peak": self._peak, "stream": stream},
+                    flops=shape.flops,
+                    rounds=settings.rounds,
+                    min_seconds=settings.min_seconds,
+                    on_cores=self._cores,
+                    after_round=lambda done: report("round", STEPS_BEFORE + done),
+                )
             )
         peers: dict[str, PeerResult] = {}
         for name, each in contenders.items():
@@ -184,6 +186,12 @@ class Session:
             got = contender.result()
         check(contender.name, got, expected.product, expected.bound(types.split(",")[2]))
         return relative_error(got, expected.product)
+
+
+def measured_again_if_impossible(measure: Callable[[], Mapping[str, Rates]]) -> Mapping[str, Rates]:
+    """What `measure` gives; once more where our rate is above the peak, of which one was disturbed then. The second result counts."""
+    rates = measure()
+    return measure() if rates[OURS].over(rates["peak"]) > 1 else rates
 
 
 def problem(shape: Shape, dtype: str, packed: bool = False, epilogue: str = "", layout: str = "nn") -> MatmulSpec:
