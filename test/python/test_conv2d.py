@@ -140,6 +140,8 @@ FORMS = {
     "pointwise": tw.Conv2dSpec(2, 5, 7, 24, 40, 1, 1, epilogue=(tw.bias(), tw.residual())),
     "in place": tw.Conv2dSpec(2, 14, 7, 64, 64, 1, 1, a="bf16", epilogue=(tw.bias(),)),
     "bytes": tw.Conv2dSpec(1, 9, 9, 64, 32, 3, 3, a="u8", b="i8", padding=1, epilogue=(tw.quantize(900.0, 9, "u8"),)),
+    # Pairs of elements along K, of which the last reaches past a patch.
+    "odd depth": tw.Conv2dSpec(1, 5, 16, 1, 4, 1, 7, a="bf16", layout="nchw", padding=1),
 }
 
 

@@ -47,6 +47,8 @@ def loaded(k: Number, pixel: Number, lanes: int, kind: ir.VectorType, flat: ir.V
         end = numbers.least(numbers.plus(numbers.times(first, -1), patches.results[1]), lanes)
         end = numbers.least(end, numbers.plus(numbers.times(x, -1), patches.extents[1]))
         inside = arith.andi(numbers.is_below(y, patches.extents[0]), numbers.is_below(at, patches.results[0]))
+        # An instruction that takes several elements along K reads patches of an odd depth past their end.
+        inside = arith.andi(inside, numbers.is_below(k, patches.depth))
         end = arith.select(inside, numbers.scalar(end), numbers.scalar(0))
         mask = arith.andi(
             *(
