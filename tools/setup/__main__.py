@@ -14,12 +14,13 @@ import llvm
 import native
 import packages
 import sources
-from common import SetupError, require_python, say
+from common import LOG, SetupError, require_python, say
 
 
 def main() -> int:
     """Runs every step; 0, or 1 after one line that says what is wrong."""
     start = time.monotonic()
+    LOG.unlink(missing_ok=True)
     try:
         require_python()
         chosen = llvm.select()

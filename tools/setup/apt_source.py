@@ -46,7 +46,7 @@ def _download_from(mirror: str, suite: str, scratch: Path) -> Path:
     """Tries every revision of the wanted version in one suite."""
     # Not authenticated by apt, whose keys may be older than the suite: the sum below decides.
     flags = private(scratch, f"deb-src [trusted=yes] {mirror} {suite} main", {})
-    run(["apt-get", "-q", *flags, "update"], what="apt-get update")
+    run(["apt-get", "-q", *flags, "update"], what=f"reading the package lists of {suite}")
     listed = output(["apt-cache", *flags, "showsrc", PACKAGE]) or ""
     revisions = re.findall(rf"^Version: ((?:\d+:)?{re.escape(LLVM_VERSION)}-\S+)$", listed, re.MULTILINE)
     if not revisions:
@@ -56,7 +56,7 @@ def _download_from(mirror: str, suite: str, scratch: Path) -> Path:
     for revision in dict.fromkeys(revisions):
         command = ["apt-get", "-q", *flags, "source", "--download-only", "--tar-only", f"{PACKAGE}={revision}"]
         try:
-            run(command, what=f"download of {PACKAGE} {revision}", cwd=source)
+            run(command, what=f"downloading {PACKAGE} {revision}", cwd=source)
         except SetupError:
             continue
         archives = list(source.glob("*.orig.tar.xz"))

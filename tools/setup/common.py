@@ -7,16 +7,23 @@ import os
 import shlex
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from progress import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 PACKAGE = ROOT / "python" / "tilewright"
+LOG = BUILD / "setup.log"
+"""What the commands of the last set-up printed."""
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
 LLVM_VERSION = (ROOT / "llvm_version.txt").read_text(encoding="utf-8").strip()
 LLVM_MAJOR = LLVM_VERSION.split(".")[0]
+_SHOWN_LINES = 60
+"""Most lines of a failed command that are printed."""
 
 
 class SetupError(Exception):
@@ -29,18 +36,39 @@ def say(text: str) -> None:
 
 
 def run(command: Sequence[str | Path], *, what: str, env: Mapping[str, str] | None = None, cwd: Path = ROOT) -> None:
-    """Runs a command with its output on ours.
+    """Runs a command, with its progress on our output and all that it prints in `LOG`.
 
     Raises:
-        SetupError: It failed; the message names `what` and the command.
+        SetupError: It failed; the message names `what`, the command and the log, after the last lines of it.
     """
     words = [str(word) for word in command]
-    try:
-        status = subprocess.run(words, cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL).returncode
-    except FileNotFoundError as error:
-        raise SetupError(f"{what}: there is no program {words[0]!r}") from error
-    if status:
-        raise SetupError(f"{what} failed with exit status {status}: {shlex.join(words)}")
+    shown: deque[str] = deque(maxlen=_SHOWN_LINES)
+    LOG.parent.mkdir(exist_ok=True)
+    with LOG.open("a", encoding="utf-8") as log, Progress(what) as progress:
+        print(f"$ {shlex.join(words)}", file=log, flush=True)
+        try:
+            process = subprocess.Popen(
+                words,
+                cwd=cwd,
+                env={**os.environ, **(env or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            )
+        except FileNotFoundError as error:
+            raise SetupError(f"{what}: there is no program {words[0]!r}") from error
+        with process:
+            for line in process.stdout or ():
+                log.write(line)
+                shown.append(line)
+                progress.heard(line)
+        if process.returncode:
+            progress.fail()
+    if process.returncode:
+        sys.stderr.writelines(shown)
+        raise SetupError(f"{what} failed with exit status {process.returncode}, see {LOG}: {shlex.join(words)}")
 
 
 def output(command: Sequence[str | Path], *, cwd: Path = ROOT) -> str | None:

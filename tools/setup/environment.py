@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import sys
 
-from common import ROOT, VENV, VENV_PYTHON, run, say
+from common import ROOT, VENV, VENV_PYTHON, run
 
 STAMP = VENV / "tilewright-setup.stamp"
 
@@ -21,13 +21,11 @@ def ensure() -> None:
     if VENV_PYTHON.exists() and STAMP.exists() and STAMP.read_text(encoding="utf-8") == wanted:
         return
     if not VENV_PYTHON.exists():
-        say(f"making {VENV.name} with Python {sys.version.split()[0]}")
-        run([sys.executable, "-I", "-m", "venv", VENV], what="making the virtual environment")
-    say("installing Python packages")
-    pip = [VENV_PYTHON, "-I", "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+        run([sys.executable, "-I", "-m", "venv", VENV], what=f"making {VENV.name} with Python {sys.version.split()[0]}")
+    pip = [VENV_PYTHON, "-I", "-m", "pip", "--disable-pip-version-check", "install", "--progress-bar=off"]
     # Without build isolation nanobind's path stays the same, and with it every ccache entry.
-    run([*pip, "setuptools>=64", "wheel"], what="pip install")
-    run([*pip, "--no-build-isolation", "-e", ".[dev,bench]"], what="pip install")
+    run([*pip, "setuptools>=64", "wheel"], what="installing pip's own needs")
+    run([*pip, "--no-build-isolation", "-e", ".[dev,bench]"], what="installing Python packages")
     STAMP.write_text(wanted, encoding="utf-8")
 
 

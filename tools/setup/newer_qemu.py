@@ -64,8 +64,8 @@ def _download(mirror: str, scratch: Path) -> Path:
     if os.geteuid() == 0:
         options["APT::Sandbox::User"] = "root"
     flags = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-    run(["apt-get", "-qq", *flags, "update"], what="apt-get update")
-    run(["apt-get", "-qq", *flags, "download", f"qemu-user/{_SUITE}"], what="download of QEMU", cwd=scratch)
+    run(["apt-get", "-qq", *flags, "update"], what="reading the package lists")
+    run(["apt-get", "-qq", *flags, "download", f"qemu-user/{_SUITE}"], what="downloading QEMU", cwd=scratch)
     return next(scratch.glob("qemu-user*.deb"))
 
 

@@ -69,8 +69,8 @@ def _download(scratch: Path) -> list[Path]:
             {"APT::Architecture": "arm64", "APT::Architectures": "arm64", "Dir::State::status": "/dev/null"},
         )
         try:
-            run(["apt-get", "-q", *flags, "update"], what="apt-get update")
-            run(["apt-get", "-q", *flags, "download", *PACKAGES], what="apt-get download", cwd=scratch)
+            run(["apt-get", "-q", *flags, "update"], what="reading the package lists")
+            run(["apt-get", "-q", *flags, "download", *PACKAGES], what="downloading OpenBLAS", cwd=scratch)
         except SetupError as error:
             failures.append(f"{release}: {error}")
             continue

@@ -105,9 +105,11 @@ def provide(wanted: list[Need]) -> None:
         say(f"going on without {', '.join(need.what for need in missing)}: {why}")
         return
     say(f"installing {' '.join(names)}")
+    if prefix:
+        output([*prefix, "-v"])  # asks for the password now, not in the middle of a line
     apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-y", "-q", "-o", "DPkg::Lock::Timeout=300"]
     try:
-        run([*apt, "update"], what="apt-get update")
+        run([*apt, "update"], what="reading the package lists")
     except SetupError as error:
         say(f"{error}; going on with the package lists that are here")
     absent = [name for name in names if not _is_available(name)]
@@ -115,7 +117,7 @@ def provide(wanted: list[Need]) -> None:
         names = [name for name in names if name not in absent]
         say(f"not in this system's package lists: {' '.join(absent)}")
     if names:
-        run([*apt, "install", "--no-install-recommends", *names], what="apt-get install")
+        run([*apt, "install", "--no-install-recommends", *names], what="installing system packages")
     importlib.invalidate_caches()
     _refuse([need for need in missing if not need.met()], "the system's packages do not bring it")
 

@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 import apt_source
 from common import LLVM_VERSION, SetupError, say
 from llvm import LLVM
+from progress import Progress
 
 FOLDERS = (PurePosixPath("python"), PurePosixPath("lib/Bindings/Python"))
 """What is needed of llvm-project's mlir/."""
@@ -117,7 +118,11 @@ def _fetch(into: Path) -> None:
 def _download_release(scratch: Path) -> Path:
     """Downloads upstream's release archive."""
     archive = scratch / "llvm-project.tar.xz"
-    with urllib.request.urlopen(RELEASE.format(LLVM_VERSION), timeout=60) as response, archive.open("wb") as file:
+    with (
+        Progress(f"downloading {archive.name}"),
+        urllib.request.urlopen(RELEASE.format(LLVM_VERSION), timeout=60) as response,
+        archive.open("wb") as file,
+    ):
         shutil.copyfileobj(response, file, 1 << 20)
     return archive
 
@@ -128,8 +133,7 @@ def unpack(archive: Path, into: Path) -> None:
     Raises:
         SetupError: The archive is not one of llvm-project.
     """
-    say(f"unpacking {archive.name}")
-    with tarfile.open(archive, "r|xz") as tar:
+    with Progress(f"unpacking {archive.name}"), tarfile.open(archive, "r|xz") as tar:
         for member in tar:
             # PROJECT/mlir/python/…
             inside = PurePosixPath(*PurePosixPath(member.name).parts[2:])

