@@ -77,7 +77,7 @@ llvm.func @k(%a: !llvm.ptr, %b: !llvm.ptr, %out: !llvm.ptr) attributes {nvvm.ker
   nvvm.tcgen05.wait #nvvm.tcgen05_wait<load>
   nvvm.tcgen05.fence #nvvm.tcgen05_fence<before>
   %at = llvm.getelementptr %out[%thread] : (!llvm.ptr, i32) -> !llvm.ptr, vector<16xi32>
-  llvm.store %row, %at {alignment = 64 : i64} : vector<16xi32>, !llvm.ptr
+  llvm.store %row, %at {alignment = 4 : i64} : vector<16xi32>, !llvm.ptr
   nvvm.barrier0
   %frees = llvm.mlir.constant(FREES : i32) : i32
   %is = llvm.icmp "eq" %warp, %frees : i32
