@@ -44,13 +44,13 @@ def line_of(error: tw.ScheduleError) -> str:
 
 @pytest.fixture
 def short(monkeypatch):
-    monkeypatch.setenv("TILEWRIGHT_COMPILE_TIMEOUT_S", "8")
+    monkeypatch.setenv("TILEWRIGHT_COMPILE_TIMEOUT_S", "15")
 
 
 def test_an_endless_loop(short):
     before = time.monotonic()
     error = schedule_failure(endless)
-    assert "took more than 8 s" in error.what
+    assert "took more than 15 s" in error.what
     assert "TILEWRIGHT_COMPILE_TIMEOUT_S" in error.what
     assert error.file == __file__
     assert "here it is" in line_of(error)
@@ -61,8 +61,8 @@ def test_an_endless_loop_in_a_file_and_for_a_gpu(short, tmp_path):
     path = tmp_path / "own.py"
     path.write_text("\nwhile True: pass\n")
     error = schedule_failure(path)
-    assert str(error).startswith(f"{path}:2: the schedule took more than 8 s")
-    with pytest.raises(tw.ScheduleError, match="the schedule took more than 8 s"):
+    assert str(error).startswith(f"{path}:2: the schedule took more than 15 s")
+    with pytest.raises(tw.ScheduleError, match="the schedule took more than 15 s"):
         tw.compile(GPU, target="sm_80", schedule=endless, cache=False)
 
 
@@ -179,7 +179,12 @@ def bomb(links: int, each: str = "tuple<!t{0}, !t{0}>") -> str:
 
 @pytest.mark.parametrize(
     ("text", "what"),
-    [(bomb(40), "characters when aliases are written out"), (bomb(60_000, "tuple<!t{0}>"), "more than 256 brackets")],
+    [
+        (bomb(40), "characters when aliases are written out"),
+        (bomb(40, "\n  tuple<!t{0}, !t{0}>"), "characters when aliases are written out"),
+        (bomb(40, "tuple\n<!t{0},\n !t{0}>"), "characters when aliases are written out"),
+        (bomb(60_000, "tuple<!t{0}>"), "more than 256 brackets"),
+    ],
 )
 def test_aliases_of_aliases_are_refused_before_they_are_parsed(text, what):
     with pytest.raises(tw.SpecError, match=what):

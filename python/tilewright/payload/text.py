@@ -87,17 +87,20 @@ def _check(text: str, filename: str) -> None:
         raise SpecError(f"{len(text)} characters", where=filename, expected=f"at most {_MAX_CHARACTERS}")
     # For each bracket that is open, and what is outside of all: which one, and how many operators since the last comma.
     levels: list[tuple[str, int]] = [("", 0)]
-    deep = seen = 0
+    deep, seen, fresh = 0, 0, False
     aliases = _Aliases()
     for token in _TOKEN.finditer(text):
         bracket, operators = levels[-1]
-        if len(levels) == 1 and "\n" in text[seen : token.start()]:
+        # A definition ends with its line, unless nothing of it stands there yet, or a bracket goes on with it.
+        between = text[seen : token.start()]
+        goes_on = fresh or (token["open"] and not between.rpartition("\n")[2].strip())
+        if len(levels) == 1 and "\n" in between and not goes_on:
             aliases.end()
-        seen = token.end()
+        seen, fresh = token.end(), False
         if token["alias"]:
             if len(levels) == 1 and token["defined"]:
                 aliases.define(token["alias"], token.end())
-                levels, deep = [("", 0)], 0
+                levels, deep, fresh = [("", 0)], 0, True
             elif deep + aliases.use(token["alias"], token.end(), deep) > _MAX_NESTING:
                 raise _too_deep(text, token.start(), filename)
             continue
