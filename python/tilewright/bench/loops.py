@@ -34,12 +34,14 @@ class Loop:
         ir: LLVM IR of ``void peak(i64 n, ptr data)``, n steps on what lies at `data`.
         flops: Operations of one step: two for each product that is added to a sum.
         start: What has to lie at `data` before the first call; a call may change it.
+        products: Instructions of one step that multiply.
     """
 
     name: str
     ir: str
     flops: int
     start: bytes
+    products: int
 
 
 def peak_loop(target: Target, operands: tuple[str, str]) -> Loop:
@@ -58,6 +60,32 @@ def peak_loop(target: Target, operands: tuple[str, str]) -> Loop:
     return _fma_loop(target, accumulator if dtype_of(accumulator).kind == "float" else "f32")
 
 
+def latency_loop(target: Target) -> Loop:
+    """Multiply-adds of f32 of which each needs the sum of the one before: a step takes as long as one."""
+    return _fma_loop(target, "f32", sums=1)
+
+
+CLOCK_CYCLES = 64
+"""Cycles of a step of `clock_loop`."""
+
+
+def clock_loop(target: Target) -> str:
+    """LLVM IR of ``void clock(i64 n, ptr data)``: steps of `CLOCK_CYCLES` cycles, operations of one cycle of which each needs the last.
+
+    Neither LLVM nor a core can shorten the chain: exclusive or and addition by numbers that are only known when it runs.
+    """
+    chain = "".join(
+        f"  %a{i + 1} = {'add' if i % 2 else 'xor'} i64 %a{i}, %{'y' if i % 2 else 'x'}\n" for i in range(CLOCK_CYCLES)
+    )
+    return (
+        f"define void @clock(i64 %n, ptr %data) {attributes(target)} {{\nentry:\n  %x = load i64, ptr %data\n"
+        "  %y.at = getelementptr i8, ptr %data, i64 8\n  %y = load i64, ptr %y.at\n  br label %loop\n"
+        f"loop:\n  %i = phi i64 [ %n, %entry ], [ %i.next, %loop ]\n  %a0 = phi i64 [ %x, %entry ], [ %a{CLOCK_CYCLES}, %loop ]\n{chain}"
+        "  %i.next = sub i64 %i, 1\n  %more = icmp ne i64 %i.next, 0\n  br i1 %more, label %loop, label %done\n"
+        f"done:\n  store i64 %a{CLOCK_CYCLES}, ptr %data\n  ret void\n}}\n"
+    )
+
+
 def accumulators(target: Target) -> int:
     """How many independent sums a loop keeps: all registers but the two factors, as that hides any latency."""
     return target.vector_registers - 2
@@ -69,8 +97,9 @@ def attributes(target: Target) -> str:
     return f'"prefer-vector-width"="{width}" "min-legal-vector-width"="{width}" "tune-cpu"="{target.tune_cpu}"'
 
 
-def _fma_loop(target: Target, dtype: str) -> Loop:
-    """Multiply-adds; a target without fused ones gets a multiply and an add."""
+def _fma_loop(target: Target, dtype: str, sums: int = 0) -> Loop:
+    """Multiply-adds to as many sums, as many as hide their latency by default; a target without fused ones gets a multiply and an add."""
+    sums = sums or accumulators(target)
     lanes = target.vector_bits // dtype_of(dtype).bits
     kind = f"<{lanes} x {_LLVM_TYPES[dtype]}>"
     name = f"llvm.fma.v{lanes}f{dtype_of(dtype).bits}"
@@ -80,6 +109,7 @@ def _fma_loop(target: Target, dtype: str) -> Loop:
             declaration=f"declare {kind} @{name}({kind}, {kind}, {kind})\n",
             kinds=(kind, kind),
             step=lambda i: f"  %n{i} = call {kind} @{name}({kind} %a{i}, {kind} %x, {kind} %y)\n",
+            count=sums,
         )
     else:
         ir = _register_loop(
@@ -87,8 +117,9 @@ def _fma_loop(target: Target, dtype: str) -> Loop:
             declaration="",
             kinds=(kind, kind),
             step=lambda i: f"  %p{i} = fmul {kind} %a{i}, %x\n  %n{i} = fadd {kind} %p{i}, %y\n",
+            count=sums,
         )
-    return Loop("multiply-add", ir, 2 * lanes * accumulators(target), _start(dtype, _register_bytes(target)))
+    return Loop("multiply-add", ir, 2 * lanes * sums, _start(dtype, _register_bytes(target)), sums)
 
 
 def _dot_loop(target: Target, row: Dot) -> Loop:
@@ -108,9 +139,15 @@ def _dot_loop(target: Target, row: Dot) -> Loop:
             f"  %p{{i}} = call {acc} @{row.intrinsic}({factor} %x, {factor} %f{{i}})\n"
             f"  %n{{i}} = {add} {acc} %p{{i}}, %a{{i}}\n"
         )
-    ir = _register_loop(target, declaration=declaration, kinds=(acc, factor), step=lambda i: step.format(i=i))
+    ir = _register_loop(
+        target,
+        declaration=declaration,
+        kinds=(acc, factor),
+        step=lambda i: step.format(i=i),
+        count=accumulators(target),
+    )
     flops = 2 * row.depth * (row.bits // 32) * accumulators(target)
-    return Loop(row.name, ir, flops, _start(element, _register_bytes(target)))
+    return Loop(row.name, ir, flops, _start(element, _register_bytes(target)), accumulators(target))
 
 
 def _register_bytes(target: Target) -> int:
@@ -125,13 +162,15 @@ def _start(element: str, size: int) -> bytes:
     return half * (size // len(half))
 
 
-def _register_loop(target: Target, *, declaration: str, kinds: tuple[str, str], step: Callable[[int], str]) -> str:
+def _register_loop(
+    target: Target, *, declaration: str, kinds: tuple[str, str], step: Callable[[int], str], count: int
+) -> str:
     """N times `step` for each accumulator, ``%a{i}`` to ``%n{i}``, with the factors ``%x`` and ``%y``.
 
     A register each of `data` holds the factors and the accumulators' first values; the sum of all goes to one more.
     """
     kind, factor = kinds
-    size, count = target.vector_bits // 8, accumulators(target)
+    size = target.vector_bits // 8
     add = "add" if " x i" in kind else "fadd"
 
     def load(what: str, slot: int, loaded: str) -> str:
@@ -148,7 +187,7 @@ def _register_loop(target: Target, *, declaration: str, kinds: tuple[str, str], 
         f"loop:\n  %i = phi i64 [ %n, %entry ], [ %i.next, %loop ]\n{phis}{''.join(step(i) for i in every)}"
         "  %i.next = sub i64 %i, 1\n  %more = icmp ne i64 %i.next, 0\n  br i1 %more, label %loop, label %done\n"
         f"done:\n{sums}  %sink = getelementptr i8, ptr %data, i64 {(2 + count) * size}\n"
-        f"  store {kind} %t{count - 1}, ptr %sink\n  ret void\n}}\n"
+        f"  store {kind} %{f't{count - 1}' if count > 1 else 'n0'}, ptr %sink\n  ret void\n}}\n"
     )
 
 
@@ -173,7 +212,7 @@ def _tile_loop(target: Target, row: Dot) -> Loop:
         "  call void @llvm.x86.tilerelease()\n  ret void\n}\n"
     )
     flops = 2 * _TILE_SUMS * AMX_ROWS * AMX_ROWS * row.depth * AMX_ROWS
-    return Loop(row.name, ir, flops, _start(row.element, 2 * _TILE_BYTES) + _TILE_CONFIGURATION)
+    return Loop(row.name, ir, flops, _start(row.element, 2 * _TILE_BYTES) + _TILE_CONFIGURATION, _TILE_SUMS)
 
 
 _TILE_CONFIGURATION = bytes([1, *([0] * 15), *([64, 0] * 8), *([0] * 16), *([16] * 8), *([0] * 8)])

@@ -26,18 +26,65 @@ _NARROW = 72
 @options.verb(short_help="List the targets, and what this machine can run.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects instead of a table.")
 @click.option("--types", is_flag=True, help="Say what each target does with each pair of element types.")
-def targets(as_json: bool, types: bool) -> None:
-    """List the targets, and say which of them this machine can run."""
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Measure what this core starts in a cycle, and compare it with its row; status 1 if they differ.",
+)
+def targets(as_json: bool, types: bool, check: bool) -> int:
+    """List the targets, and say which of them this machine can run.
+
+    With --check, the multiply-adds of each kind and the loads that this core starts in a cycle, and the cycles of a multiply-add, are
+    measured beside what its row says. Exits with status 1 when they contradict each other.
+    """
     import tilewright as tw
+
+    if check:
+        if types:
+            raise click.UsageError("--types and --check given; expected one of them")
+        return _check(as_json=as_json)
 
     if types:
         _print_types(as_json=as_json)
-        return
+        return 0
     known = tw.targets()
     if as_json:
         click.echo(json.dumps([_object(each) for each in known], indent=2))
-        return
+        return 0
     _print_table(known)
+    return 0
+
+
+def _check(*, as_json: bool) -> int:
+    """Measures the host's core, and prints it beside its row; 1 where a row of this very core is wrong."""
+    from tilewright.bench import issue
+    from tilewright.targets import resolve
+
+    host = resolve("host")
+    facts = issue.check(host)
+    wrong = not host.is_level and not all(each.agrees for each in facts)
+    if as_json:
+        click.echo(json.dumps([each.as_json() | {"rates": host.rates} for each in facts], indent=2))
+        return 1 if wrong else 0
+    from rich import box
+    from rich.table import Table
+
+    from tilewright.cli.output import console, print_whole
+
+    different = "differs: another core" if host.is_level else "CONTRADICTS"
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for name in ("row", "what", "claim", "measured", "verdict"):
+        table.add_column(name, justify="right" if name in ("claim", "measured") else "left", no_wrap=True)
+    for each in facts:
+        claim, measured = f"{each.claim:.3g}", f"{each.measured:.2f}"
+        table.add_row(each.row, each.what, claim, measured, "agrees" if each.agrees else different)
+    out = console()
+    print_whole(out, table)
+    out.print(f"The row's rates are those of {host.rates}", soft_wrap=True)
+    if wrong:
+        remedy = "dataclasses.replace(tw.targets.resolve('host'), …) makes one that is right"
+        out.print(f"The row is wrong for this core: {remedy}", soft_wrap=True)
+    return 1 if wrong else 0
 
 
 def _print_types(*, as_json: bool) -> None:
@@ -69,6 +116,11 @@ def _object(each: Availability) -> dict[str, object]:
         "family": target.family,
         "triple": target.triple,
         "features": sorted(target.features),
+        "rates": target.rates,
+        "model_cpu": target.model_cpu,
+        "fma_per_cycle": target.fma_per_cycle,
+        "fma_latency": target.fma_latency,
+        "loads_per_cycle": target.loads_per_cycle,
         "vector_bits": target.vector_bits,
         "vector_registers": target.vector_registers,
         "scalable_bits": target.scalable_bits,

@@ -52,6 +52,7 @@ def _core(
     rates: str = "its Software Optimization Guide",
     model_cpu: str | None = None,
     model_note: str = "",
+    is_level: bool = False,
     source: str,
 ) -> Target:
     """A row. LLVM knows most cores by the same name, and models them by their Software Optimization Guides."""
@@ -79,6 +80,7 @@ def _core(
         rates=rates,
         model_cpu=model_cpu or name,
         model_note=model_note,
+        is_level=is_level,
         source=source,
     )
 
@@ -96,6 +98,7 @@ _ROWS = (
         l2=Cache(512 * _KIB, ways=16),
         rates="Neoverse V2, with the two loads a cycle of Neoverse N1 (their Software Optimization Guides)",
         model_cpu="neoverse-v2",
+        is_level=True,
         source="Armv8.0-A (Arm DDI 0487); caches of Cortex-A72 (Arm 100095), 512 KiB of L2 a core",
     ),
     _core(
@@ -165,6 +168,7 @@ _ROWS = (
         scalable_bits=256,
         rates="Neoverse V2, and Neoverse V1 with vectors of 256 bits (their Software Optimization Guides)",
         model_cpu="neoverse-v1",
+        is_level=True,
         source="Armv9.0-A (Arm DDI 0487) with vectors of 256 bits; caches of a small Neoverse N2 (Arm 102099)",
     ),
     _core(
@@ -218,6 +222,7 @@ _ROWS = (
         streaming_bits=512,
         rates="Neoverse V2 (its Software Optimization Guide)",
         model_cpu="neoverse-v2",
+        is_level=True,
         source="Armv9-A with SME, FEAT_SME_F64F64 and FEAT_SME_I16I64 (Arm DDI 0487); caches of Neoverse V2 (Arm 102375)",
     ),
 )

@@ -83,7 +83,7 @@ class Cache:
 _LEAST_REGISTERS = 4
 RATES = (
     *("fma_per_cycle", "fma_latency", "loads_per_cycle", "issue_per_cycle"),
-    *("rates", "model_cpu", "model_note", "adds_apart"),
+    *("rates", "model_cpu", "model_note", "adds_apart", "is_level"),
 )
 """Fields of a `Target` that say how its core issues."""
 
@@ -131,6 +131,7 @@ class Target:
         model_cpu: LLVM processor whose scheduling model explains kernels of this target: it starts as many multiply-adds in a cycle.
             It decides nothing about code. Empty: `tune_cpu`.
         model_note: What the model has otherwise than the core, or why it is not the core's own; empty when there is nothing to say.
+        is_level: The rates are those of a core that the row is not: it is a level of an instruction set, whose cores have several.
         adds_apart: Vector additions have units of their own, so that a multiply and an add start as often as a multiply-add.
         base: For "host": the name of the row it was made from; otherwise None.
     """
@@ -161,6 +162,7 @@ class Target:
     model_cpu: str = ""
     model_note: str = ""
     adds_apart: bool = False
+    is_level: bool = False
     base: str | None = None
 
     def __post_init__(self) -> None:

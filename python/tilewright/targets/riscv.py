@@ -21,7 +21,15 @@ _X60 = _GCV | {"zba", "zbb", "zbs", "zfh", "zvfh", "zvl256b"}
 
 
 def _core(
-    name: str, features: frozenset[str], *, tune_cpu: str, scalable_bits: int, l1: Cache, l2: Cache, source: str
+    name: str,
+    features: frozenset[str],
+    *,
+    tune_cpu: str,
+    scalable_bits: int,
+    l1: Cache,
+    l2: Cache,
+    source: str,
+    is_level: bool = False,
 ) -> Target:
     """A row of an in-order core that issues two instructions a cycle, one of them to its vector unit."""
     return Target(
@@ -46,6 +54,7 @@ def _core(
         scalable_unit=64,
         rates="SpacemiT X60: one vector multiply-add and one load a cycle (LLVM's scheduling model of it)",
         model_cpu="spacemit-x60",
+        is_level=is_level,
         source=source,
     )
 
@@ -60,6 +69,7 @@ _ROWS = (
         l1=Cache(32 * _KIB, ways=4),
         l2=Cache(256 * _KIB, ways=8),
         source="The RISC-V Instruction Set Manual, volume I: RV64GC with V 1.0; issue as spacemit-x60",
+        is_level=True,
     ),
     _core(
         "spacemit-x60",

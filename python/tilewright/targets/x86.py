@@ -145,6 +145,7 @@ _ROWS = (
         prefer_vector_width=128,
         masked=False,
         source="x86-64 psABI baseline; caches of Nehalem",
+        is_level=True,
         **_ZEN_3,
     ),
     # Still no FMA; what it adds to the baseline is SSE4.1's conversions, which small integers are widened with.
@@ -163,6 +164,7 @@ _ROWS = (
         prefer_vector_width=128,
         masked=False,
         source="x86-64 psABI level v2; caches of Nehalem",
+        is_level=True,
         **_ZEN_3,
     ),
     # Haswell's FMA takes 5 cycles, Skylake's and Zen's 4; the registers leave room for either.
@@ -181,12 +183,13 @@ _ROWS = (
         prefer_vector_width=256,
         masked=False,
         source="x86-64 psABI level v3; caches of Haswell (Intel 248966)",
+        is_level=True,
         **_HASWELL,
     ),
     _avx512(
         "x86-64-v4",
         _V4,
-        _SKYLAKE_SERVER,
+        _SKYLAKE_SERVER | {"is_level": True},
         l1=Cache(32 * _KIB, ways=8),
         l2=Cache(1 * _MIB, ways=16),
         l3=Cache(11 * _MIB, ways=11, cpus=16),
