@@ -70,9 +70,9 @@ def test_json_has_the_fields_and_survives_a_round_trip():
 def test_a_rate_above_the_peak_is_marked_everywhere():
     beyond, usual = row(ours=(190.0, 210.0, 230.0)), row()
     assert (beyond.as_json()["above_peak"], usual.as_json()["above_peak"]) == (True, False)
-    console = Console(file=StringIO(), width=report.WIDTH)
-    console.print(report.table([beyond, usual]))
-    printed = console.file.getvalue()
+    written = StringIO()
+    Console(file=written, width=report.WIDTH).print(report.table([beyond, usual]))
+    printed = written.getvalue()
     assert re.search(r"\b105\.0\*", printed)
     assert not re.search(r"\b50\.0\*", printed)
     assert "* above the measured peak, also when measured again: 1 of 2" in report.summary([beyond, usual]).text()

@@ -51,7 +51,11 @@ def lines(row: Target) -> dict[str, tuple[str, ...]]:
 
 def claims(row: Target) -> dict[str, float]:
     """What a row says of the same."""
-    found = {"multiply-adds": row.fma_per_cycle, "loads": row.loads_per_cycle, "latency": row.fma_latency}
+    found: dict[str, float] = {
+        "multiply-adds": row.fma_per_cycle,
+        "loads": row.loads_per_cycle,
+        "latency": row.fma_latency,
+    }
     if row.issue_per_cycle:
         found["issue"] = row.issue_per_cycle
     return found | {name: row.fma_per_cycle for name in lines(row) if name.startswith("v")}
