@@ -174,13 +174,10 @@ def test_every_environment_variable_is_in_the_reference():
 
 
 def test_the_page_of_steps_is_that_of_the_module():
-    text = subprocess.run(
-        [sys.executable, "-c", "import steps_page; print(steps_page.text(), end='')"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "tools" / "setup"), *sys.path))},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    path = [str(ROOT / "tools" / "setup"), *sys.path]
+    program = f"import sys; sys.path[:] = {path!r}; import steps_page; print(steps_page.text(), end='')"
+    run = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
+    text = run.stdout
     assert text == (ROOT / "docs" / "reference" / "steps.md").read_text(encoding="utf-8"), "run make docs"
 
 

@@ -19,9 +19,8 @@ DiagnosedSilenceableFailure AnnotateOp::applyToOne(transform::TransformRewriter 
   const Place &place = *placeOf(getAnnotation());
   StringRef name = place.name;
   if (!place.carries(target)) {
-    DiagnosedSilenceableFailure failure = emitSilenceableError()
-                                          << "'" << target->getName() << "' cannot carry '" << name
-                                          << "': " << place.carriers << "; match one";
+    DiagnosedSilenceableFailure failure = emitSilenceableError() << "'" << target->getName() << "' cannot carry '"
+                                                                 << name << "': " << place.carriers << "; match one";
     failure.attachNote(target->getLoc()) << "payload operation";
     return failure;
   }
