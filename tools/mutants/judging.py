@@ -49,7 +49,7 @@ def fails(test: str, copy: Path, python: Path) -> bool:
     command = [python, python.with_name("lit"), "-q", path_of(test, copy)]
     if not is_lit(test):
         name = str(path_of(test, copy)) + "".join(test.partition("::")[1:])
-        command = [python, "-I", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", name]
+        command = [python, "-I", "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", name]
     try:
         done = subprocess.run(
             [str(word) for word in command],
