@@ -56,6 +56,7 @@ def refused(tmp_path: Path, *ops: str, spec: tw.MatmulSpec = SPEC) -> tw.Schedul
         (f"%t, %l = transform.structured.tile_using_forall %m num_threads [-1, 2] {TILED}", "num_threads is -1"),
         (f"%t, %l = transform.structured.tile_using_forall %m num_threads [{2**40}, 2] {TILED}", f"num_threads is {2**40}"),
         (f"%t, %l = transform.structured.tile_using_for %m tile_sizes [-1, 0, 0] {TILED}", "tile_sizes is -1"),
+        (f"%t, %l = transform.structured.tile_using_for %m tile_sizes [{-(2**63)}, 0, 0] {TILED}", f"tile_sizes is {-(2**63)}"),
         (f"%t, %l = transform.structured.fuse %m tile_sizes [-4, 0, 0] {TILED}", "tile_sizes is -4"),
         (f"%f, %s, %c, %l = transform.structured.tile_reduction_using_for %m by tile_sizes = [0, 0, -2] {FOUR}", "tile_sizes is -2"),
         (f"%f, %s, %c, %l = transform.structured.tile_reduction_using_for %m by tile_sizes = [0, 0, 0] {FOUR}", "tiles nothing"),

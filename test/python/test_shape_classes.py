@@ -181,7 +181,7 @@ def test_threads_that_share_a_block_of_a_have_one_that_is_larger():
 
 
 def test_small_products_use_fewer_threads():
-    assert [threads.used(tw.MatmulSpec(x, x, x), ZEN_4, 8) for x in (64, 160, 1024)] == [1, 3, 8]
+    assert [threads.used(tw.MatmulSpec(x, x, x), ZEN_4, 8) for x in (64, 160, 1024)] == [1, 6, 8]
 
 
 def test_threads_take_the_entries_of_a_batch_where_there_are_enough_for_all():

@@ -98,6 +98,8 @@ def refusal(schedule: ir.Operation) -> Refusal | None:
             if attribute not in op.attributes:
                 continue
             sizes = _integers(op.attributes[attribute])
+            if sizes.count(_ABSENT) >= len(op.operands):  # the first operand is what is tiled
+                return _refused(op, rule, _ABSENT, attribute)
             for size in sizes:
                 if not rule.least <= size <= rule.most(attribute) and size != _ABSENT:
                     return _refused(op, rule, size, attribute)

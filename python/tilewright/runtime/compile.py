@@ -264,7 +264,11 @@ def linkable(spec: MatmulSpec, target: Target, plan: Plan, name: str = ENTRY) ->
     """How the kernel of a product is made as a file."""
 
     def built(until: str, symbol: str) -> Stages:
-        return build(spec, target, plan, until=until, for_linking=True, symbol=symbol)
+        from tilewright.emit import spills
+
+        made = build(spec, target, plan, until=until, for_linking=True, symbol=symbol)
+        spills.warn(spills.count(made), plan, target)
+        return made
 
     def declared(symbol: str) -> str:
         from tilewright.emit.header import header
