@@ -43,9 +43,7 @@ CARRIERS: Mapping[type, Carrier] = MappingProxyType(
 )
 
 
-def carry_out(
-    function: func.FuncOp, spec: MatmulSpec, target: Target, run_passes: Callable[[str], None]
-) -> ir.Operation | None:
+def carry_out(function: func.FuncOp, spec: MatmulSpec, target: Target, run_passes: Callable[[str], None]) -> None:
     """Replaces the product of a bufferized function that carries a decision, if one does.
 
     Args:
