@@ -68,7 +68,7 @@ def refused(capsys, *arguments):
         (("run", *SHAPE, "--schedule", "nosuch"), "unknown strategy 'nosuch'; expected one of packed"),
         (("run", *SHAPE, "--schedule", "absent.py"), "absent.py: cannot read"),
         (("run", *SHAPE, "--schedule", "absent.mlir"), "absent.mlir: cannot read"),
-        (("run", *SHAPE, "--schedule", "bytes.mlir"), "not UTF-8"),
+        (("run", *SHAPE, "--schedule", "bytes.mlir"), "no UTF-8"),
         (("run", *SHAPE, "--schedule", "three.py"), "expected a transform module"),
         (("run", *SHAPE, "--schedule", "raises.py"), "raises.py:2: KeyError"),
         (("run", *SHAPE, "--schedule", "empty.mlir"), "__transform_main"),

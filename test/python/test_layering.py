@@ -29,6 +29,7 @@ LEAVES = {
     "entries": ("errors", "dtypes", "expressions"),
     "math": ("expressions",),
     "knobs": ("errors",),
+    "text_files": (),
     "processes": ("errors",),
     "targets": ("errors", "dtypes", "knobs"),
 }

@@ -82,9 +82,18 @@ def test_the_text_has_to_be_text():
         tw.compile_module(MATMUL.encode())  # type: ignore[arg-type]
 
 
-def test_targets_of_other_machines_are_refused():
-    with pytest.raises(tw.TargetError, match=r"neoverse-n1 cannot be run here.*tilewright compile FILE\.mlir"):
-        tw.compile_module(MATMUL, target="neoverse-n1")
+def test_a_module_for_another_machine_refuses_calls_and_writes_files(tmp_path):
+    module = tw.compile_module(MATMUL, target="neoverse-n1")
+    with pytest.raises(tw.TargetError, match=r"neoverse-n1 cannot be run here.*module\.write"):
+        module(A, B)
+    module.write(tmp_path / "matmul.o")
+    assert (tmp_path / "matmul.o").read_bytes()[:4] == b"\x7fELF"
+
+
+def test_a_chain_for_another_machine_is_compiled():
+    stage = tw.MatmulSpec(8, 8, 8)
+    chain = tw.compile_chain([stage, stage], target="neoverse-n1")
+    assert "fmla" in chain.asm["asm"]
 
 
 def test_a_crash_is_an_error(monkeypatch):

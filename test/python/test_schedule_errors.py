@@ -158,7 +158,7 @@ def test_our_lines_are_not_blamed(tmp_path):
         (5, "schedule is a int"),
         ("missing.mlir", "missing.mlir: cannot read the schedule: No such file"),
         ("folder.py", "folder.py: cannot read the schedule: Is a directory"),
-        ("latin.mlir", "latin.mlir: cannot read the schedule: not UTF-8 text"),
+        ("latin.mlir", "latin.mlir: cannot read the schedule: it is no UTF-8 text"),
     ],
 )
 def test_an_unknown_schedule(monkeypatch, tmp_path, schedule, what):

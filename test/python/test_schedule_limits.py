@@ -13,6 +13,7 @@ import pytest
 import tilewright as tw
 from own_schedules import SPEC, schedule_failure
 from processes import in_new_process
+from tilewright.cli import main
 from tilewright.schedules import steps
 
 GPU = tw.MatmulSpec(128, 128, 64, a="bf16")
@@ -203,3 +204,31 @@ def test_memory_of_a_module(monkeypatch):
         tw.LoweringError, match="more than 8 MiB of memory, the limit that TILEWRIGHT_COMPILE_MEMORY_MB"
     ):
         tw.compile_module(bomb(20), cache=False)
+
+
+def test_a_file_of_one_product_is_read_in_a_child_process(monkeypatch, tmp_path, capsys):
+    file = tmp_path / "one.mlir"
+    file.write_text(
+        "func.func @mm(%a: memref<4x4xf32>, %b: memref<4x4xf32>, %c: memref<4x4xf32>) {\n"
+        "  linalg.matmul ins(%a, %b : memref<4x4xf32>, memref<4x4xf32>) outs(%c : memref<4x4xf32>)\n  return\n}\n"
+    )
+    monkeypatch.setenv("TILEWRIGHT_COMPILE_TIMEOUT_S", "0.001")
+    assert main(["compile", str(file), "--emit", "payload", "-o", "-"]) == 2
+    assert "MLIR took more than 0.001 s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [("compile", "-o", "-", "--emit", "payload"), ("run",)])
+def test_a_file_that_is_too_large_is_not_read_whole(arguments, tmp_path, capsys):
+    file = tmp_path / "large.mlir"
+    with file.open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    assert main([arguments[0], str(file), *arguments[1:]]) == 2
+    assert "it is larger than 16 MiB" in capsys.readouterr().err
+
+
+def test_a_schedule_that_is_too_large_is_not_read_whole(tmp_path):
+    file = tmp_path / "large.py"
+    with file.open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    with pytest.raises(tw.ScheduleError, match="it is larger than 16 MiB"):
+        tw.compile(SPEC, schedule=file, cache=False)

@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from tilewright import text_files
 from tilewright.cli import gpu_problem
 from tilewright.cli.gpu_problem import GpuProblem
 from tilewright.cli.module_problem import ModuleProblem
 from tilewright.cli.options import Extents, require_for_shapes_only
+from tilewright.emit import isolated_import
 from tilewright.entries import Epilogue
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.schedules import make
@@ -25,7 +25,6 @@ from tilewright.targets import Target, gpu, resolve
 
 if TYPE_CHECKING:
     from tilewright.emit.stages import Stages
-    from tilewright.payload.importer import Imported
     from tilewright.runtime.linkable import Linkable
 
 
@@ -141,14 +140,14 @@ def given(
     require_for_shapes_only("dtype", "layout", "batch", "beta", "epilogue", "prologue_a", "prologue_b")
     text = read_text(file)
     try:
-        imported = _imported(text, file)
+        imported, function = isolated_import.load(text, file)
     except SpecError:
         # What is for one product only.
         if schedule is not None or parameters or b_packed or deterministic or tf32:
             raise
         return ModuleProblem(text, file, resolve(target), check(threads, "--threads"))
-    spec = replace(imported.spec, b_packed=b_packed, deterministic=deterministic, tf32=tf32)
-    return _product(spec, target, threads, schedule, parameters, imported.function)
+    spec = replace(imported, b_packed=b_packed, deterministic=deterministic, tf32=tf32)
+    return _product(spec, target, threads, schedule, parameters, function)
 
 
 def _product(
@@ -174,15 +173,7 @@ def read_text(file: str) -> str:
         TilewrightError: It cannot be read, or is no text.
     """
     try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return data.decode()
+        return text_files.read(file)
     except (OSError, ValueError) as error:
-        reason = (error.strerror or str(error)) if isinstance(error, OSError) else "it is no UTF-8 text"
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
         raise TilewrightError(f"cannot read it: {reason}", where=file, expected="a .mlir file") from None
-
-
-def _imported(text: str, file: str) -> Imported:
-    """The product that the text of a .mlir file describes."""
-    from tilewright.payload import importer
-
-    return importer.load(text, file)

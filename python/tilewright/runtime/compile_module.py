@@ -11,7 +11,7 @@ from tilewright import _runtime, knobs, targets
 from tilewright.emit import isolated_modules, versions
 from tilewright.emit.isolated_modules import Compiled
 from tilewright.emit.pipeline import CPU_TEXTS
-from tilewright.errors import SpecError, TargetError, warn_slow
+from tilewright.errors import NotRunnableError, SpecError, warn_slow
 from tilewright.payload import chain_check
 from tilewright.payload.signature import Signature
 from tilewright.runtime import cache_key
@@ -19,7 +19,7 @@ from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.kernel import Metadata
 from tilewright.runtime.linkable import Linkable, of_functions
-from tilewright.runtime.module import Module, entries
+from tilewright.runtime.module import Function, Module, entries
 from tilewright.runtime.openmp import openmp_file
 from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
@@ -48,7 +48,8 @@ def compile_module(
 
     Args:
         text: The module, or its functions alone.
-        target: "host", a row's name, or a Target, which this machine must be able to run.
+        target: "host", a row's name, or a Target. Where this machine cannot run its code, calls raise `NotRunnableError`; all else, such
+            as `Module.write`, is as ever.
         threads: Most threads that a product uses.
         filename: What errors call the text: FILENAME:LINE:COLUMN.
         plain: Compile each op to loops over elements, by itself: slow, and there to be compared with.
@@ -57,15 +58,14 @@ def compile_module(
     Raises:
         SpecError: The text is not valid MLIR, or holds what is not supported; the error names the op and its place. Or `threads`
             is no int from 1 to 1024.
-        TargetError: The target is unknown, or this machine cannot run it.
+        TargetError: The target is unknown.
         LoweringError: A stage failed, or MLIR crashed.
     """
     start = time.perf_counter()
     if not isinstance(text, str):
         raise SpecError(f"the module is a {type(text).__name__}", where="compile_module", expected="its text")
-    row = _runnable(target, "compile_module")
-    if check(threads, "compile_module") > 1:
-        openmp_file()  # its absence is better said before the work than after
+    row = targets.resolve(target)
+    check(threads, "compile_module")
     make = partial(build_module, text, filename, row, threads, plain=plain)
     what = Compilation(kind="module", problem=text, target=row, threads=threads, plain=plain)
     return _module(what, row, filename, make, cache=cache, start=start)
@@ -88,15 +88,14 @@ def compile_chain(
 
     Raises:
         SpecError: The stages make no chain, or `threads` is no int from 1 to 1024.
-        TargetError: The target is unknown, or this machine cannot run it.
+        TargetError: The target is unknown.
         LoweringError: A stage of the compilation failed.
     """
     start = time.perf_counter()
     stages = tuple(stages)
     chain_check.check(stages)
-    row = _runnable(target, "compile_chain")
-    if check(threads, "compile_chain") > 1:
-        openmp_file()
+    row = targets.resolve(target)
+    check(threads, "compile_chain")
 
     def make(*, until: str = "obj", for_linking: bool = False, symbol: str = "") -> Compiled:
         from tilewright.emit import modules
@@ -112,27 +111,25 @@ def compile_chain(
     return _module(what, row, CHAIN, make, cache=cache, start=start)
 
 
-def _runnable(target: str | Target, where: str) -> Target:
-    """The target, which this machine runs.
-
-    Raises:
-        TargetError: It is unknown, or this machine does not.
-    """
-    row = targets.resolve(target)
-    if targets.runnable(row):
-        raise TargetError(
-            f"modules for {row.name} cannot be run here",
-            where=where,
-            expected="a target that this machine runs by itself",
-            remedy="`tilewright compile FILE.mlir` makes objects for any target",
-        )
-    return row
+def _refusal(target: Target) -> NotRunnableError | None:
+    """Why calls of a module for a target are refused; None where this machine runs it."""
+    if not targets.runnable(target):
+        return None
+    return NotRunnableError(
+        f"modules for {target.name} cannot be run here",
+        where="call",
+        expected="a target that this machine runs by itself",
+        remedy="module.write makes files for the machine itself",
+    )
 
 
 def _module(
     what: Compilation, target: Target, filename: str, make: Callable[..., Compiled], *, cache: bool, start: float
 ) -> Module:
     """The module that `what` decides, which errors call `filename`, from the disk cache or made."""
+    refusal = _refusal(target)
+    if what.threads > 1 and refusal is None:
+        openmp_file()  # its absence is better said before the work than after
     store = KernelCache.from_knobs(knobs.load()) if cache else None
     found = cache_key.find(store, what)
     if found is not None:
@@ -143,8 +140,6 @@ def _module(
         compiled = make()
         about = {"functions": [each.as_json() for each in compiled.functions]}
         cache_key.keep(store, what, compiled.object, about, compiled.libraries)
-    names = entries(compiled.functions)
-    code = _runtime.Code(compiled.object, names[0], names[1:])
     facts = Metadata(
         target=target.name,
         triple=target.triple,
@@ -160,7 +155,18 @@ def _module(
         workspace_bytes=compiled.workspace,
     )
     files = of_functions(target, what.threads, make)
-    return Module(code, compiled.functions, target, facts, _texts(make, compiled.texts), files)
+    return Module(_functions(compiled, refusal), target, facts, _texts(make, compiled.texts), files)
+
+
+def _functions(compiled: Compiled, refusal: NotRunnableError | None) -> list[Function]:
+    """The functions of a module, whose calls raise `refusal` where there is one."""
+    if refusal is not None:
+        from tilewright.runtime.foreign import ForeignFunction
+
+        return [ForeignFunction(each, refusal) for each in compiled.functions]
+    names = entries(compiled.functions)
+    code = _runtime.Code(compiled.object, names[0], names[1:])
+    return [Function(code, each) for each in compiled.functions]
 
 
 def build_module(

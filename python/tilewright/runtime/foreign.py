@@ -12,6 +12,7 @@ from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Signature
 from tilewright.runtime.kernel import CFunction, Kernel, Metadata, StageTexts
 from tilewright.runtime.linkable import Linkable
+from tilewright.runtime.module import Function
 from tilewright.runtime.operator_kernel import OperatorKernel
 from tilewright.runtime.packed_b import PackedB
 from tilewright.spec import MatmulSpec
@@ -60,6 +61,33 @@ class ForeignKernel(Kernel):
     def packed_format(self) -> PackedFormat | None:
         """The format of the packed B that the kernel takes; None when it takes B as it is."""
         return self._packed
+
+    @property
+    def c_function(self) -> CFunction:
+        """Refuses, as a call does."""
+        return self()
+
+
+class ForeignFunction(Function):
+    """The same for a function of a module."""
+
+    __slots__ = ("_refusal",)
+
+    def __init__(self, signature: Signature, refusal: NotRunnableError) -> None:
+        """Makes a function without code; `refusal` is what calls raise."""
+        self._signature, self._packings, self._refusal = signature, {}, refusal
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - as of Function
+        """Refuses.
+
+        Raises:
+            NotRunnableError: Always.
+        """
+        raise self._refusal.with_traceback(None)
+
+    def pack(self, name: str, b: object) -> PackedB:
+        """Refuses, as a call does."""
+        return self(name, b)
 
     @property
     def c_function(self) -> CFunction:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -122,25 +122,23 @@ class Module(Mapping[str, Function]):
 
     def __init__(
         self,
-        code: Code,
-        functions: tuple[Signature, ...],
+        functions: Iterable[Function],
         target: Target,
         metadata: Metadata,
         stages: Mapping[str, str | Callable[[], str]],
         files: Linkable,
     ) -> None:
-        """Makes a module of linked code.
+        """Makes a module of its functions.
 
         Args:
-            code: The linked entries.
-            functions: What they take and give.
-            target: What they were compiled for; this machine must be able to run it.
+            functions: All of them, in their order.
+            target: What they were compiled for.
             metadata: How they came about.
             stages: The text of each stage by name, in order; or a function that makes the text when it is first asked for.
             files: How it is made as a file.
         """
         self._files = files
-        self._functions = {each.name: Function(code, each) for each in functions}
+        self._functions = {each.signature.name: each for each in functions}
         self._target = target
         self._metadata = metadata
         self._asm = StageTexts(stages)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from tilewright import text_files
 from tilewright.errors import ScheduleError
 from tilewright.schedules import cases, fit, same_bits, select
 from tilewright.schedules import threads as model
@@ -107,9 +108,9 @@ def own(schedule: Schedule, parameters: Mapping[str, int] | None = None) -> Plan
 
 def _from_file(path: Path) -> Plan:
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        reason = e.strerror if isinstance(e, OSError) else "not UTF-8 text"
+        text = text_files.read(path)
+    except (OSError, ValueError) as e:
+        reason = e.strerror if isinstance(e, OSError) else str(e)
         raise ScheduleError(f"cannot read the schedule: {reason}", where=str(path), expected="a text file") from None
     if path.suffix == ".mlir":
         return Plan(str(path), None, text=text, trusted=False)
