@@ -117,5 +117,4 @@ def decoded(codes: NDArray[Any], element: DType) -> NDArray[Any]:
     numpy_type = to_numpy(element)
     if element.kind == "float":
         return np.ascontiguousarray(codes).view(numpy_type)
-    signed = codes.astype(np.int8)
-    return (np.where(signed > 7, signed - 16, signed) if element.kind == "int" else signed).astype(numpy_type)
+    return codes.astype(numpy_type)  # which keeps the low half, and its sign

@@ -70,7 +70,10 @@ def pytest() -> bool:
 
 
 def long() -> bool:
-    """The long form of the generated tests, and of other people's suites, from a fresh seed, or from that of ``SEED``."""
+    """The long form of the generated tests, and of other people's suites, from a fresh seed, or from that of ``SEED``.
+
+    Then every test once more, in the random order of that seed.
+    """
     seed = os.environ.get("SEED") or str(secrets.randbelow(10**9))
     if not seed.isdecimal():
         raise SetupError(f"SEED is {seed!r}; expected a number, as an earlier run printed it")
@@ -79,6 +82,8 @@ def long() -> bool:
     tests = [ROOT / "test" / "python" / "test_generated.py", ROOT / "test" / "outside"]
     workers = ["--numprocesses", str(len(os.sched_getaffinity(0)))]
     passed = _run([VENV_PYTHON, "-I", "-m", "pytest", *workers, "--length", "long", "--seed", seed, *tests])
+    shuffled = ["-p", "randomly", f"--randomly-seed={seed}", "--dist", "loadfile", "--no-loadscope-reorder"]
+    passed &= _run([VENV_PYTHON, "-I", "-m", "pytest", *workers, *shuffled])
     print(f"check: long: {'ok' if passed else 'FAILED'}, {again}", flush=True)
     return passed
 
