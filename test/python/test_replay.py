@@ -5,6 +5,7 @@ import base64
 import hashlib
 import json
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,14 @@ from pathlib import Path
 import pytest
 import tilewright as tw
 from tilewright import targets
+from tilewright.cli import main
 from tilewright.dtypes import COMBINATIONS
-from tilewright.emit import stages
+from tilewright.emit import gpu, stages
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import make, select
 from tilewright.schedules.plan import Plan
+from tilewright.targets.registry import GPUS
 
 REPLAY = Path(__file__).parents[1] / "Inputs" / "replay.py"
 THREADED = ("x86-64-v4", "neoverse-n1", "neoverse-v1")
@@ -48,6 +51,28 @@ def cells(every):
     yield tw.MatmulSpec(m=None, n=33, k=tw.Dim(max=500), layout="nt", epilogue=(tw.silu(),)), "x86-64-v4", None, 2
 
 
+def gpu_cells(every):
+    """The same for GPUs, with sizes and how rows are aligned: each strategy of each target, for one type or `every` one."""
+    for target in GPUS:
+        done = {}
+        for each in COMBINATIONS:
+            spec = tw.MatmulSpec(m=70, n=80, k=96, a=each.a, b=each.b, c=each.c)
+            for strategy in gpu.able(spec, target):
+                done.setdefault(strategy, []).append(spec)
+        for number, (strategy, specs) in enumerate(done.items()):
+            for spec in specs if every else [specs[number % len(specs)]]:
+                yield spec, target, strategy, {}, True, True
+    sm_80, hopper, blackwell = (targets.gpu(name) for name in ("sm_80", "sm_90a", "sm_100a"))
+    batch = tw.MatmulSpec(m=14, n=24, k=40, a="bf16", layout="tt", batch=(3,), epilogue=(tw.bias("n"), tw.relu()))
+    yield batch, sm_80, "mma_sync", {"wm": 64, "wn": 64, "stages": 4}, False, True
+    yield batch, blackwell, "tensor_memory", {}, True, False
+    yield tw.MatmulSpec(m=None, n=64, k=None, a="f16"), hopper, "warpgroup", {"cluster": 2, "stages": 3}, True, True
+    yield tw.MatmulSpec(m=40, n=16, k=16, prologue_a=(tw.gather_rows(9),)), sm_80, "simt", {}, False, True
+    yield tw.MatmulSpec(m=3, n=64, k=16, epilogue=(tw.softmax(),)), sm_80, "simt", {}, True, True
+    codes = {"prologue_b": (tw.dequantize("gn", 0, 32),), "b": "i4", "a": "bf16", "c": "f32"}
+    yield tw.MatmulSpec(m=16, n=64, k=64, **codes), hopper, "mma_sync", {}, True, True
+
+
 @pytest.fixture(scope="module")
 def replayed():
     """What a new process makes of a schedule's text: the digest of the object, or its error."""
@@ -58,8 +83,8 @@ def replayed():
         assert to is not None
         assert answers is not None
 
-        def ask(spec, schedule, target, threads):
-            request = {"schedule": schedule, "target": target, "threads": threads}
+        def ask(spec, schedule, target, threads=1, **form):
+            request = {"schedule": schedule, "target": target, "threads": threads, **form}
             to.write(json.dumps({**request, "spec": base64.b64encode(pickle.dumps(spec)).decode()}) + "\n")
             return json.loads(answers.readline())
 
@@ -78,6 +103,35 @@ def test_every_printed_schedule_makes_the_same_object_again(replayed, request):
             wrong.append(f"{spec} on {name} by {strategy}, {threads} threads: {found}")
     assert not wrong
     assert count > 70
+
+
+def test_every_printed_schedule_for_a_gpu_makes_the_same_code_again(replayed, request):
+    wrong, done = [], set()
+    for spec, target, strategy, sizes, aligned, boxed in gpu_cells(request.config.getoption("--length") == "long"):
+        form = {"aligned": aligned, "boxed": boxed}
+        built = gpu.build(spec, target, strategy, sizes, **form)
+        found = replayed(spec, built.texts["schedule"], target.name, **form)
+        done.add((target.name, strategy))
+        if found != hashlib.sha256(b"".join(each.object for each in built.passes)).hexdigest():
+            wrong.append(f"{spec} on {target.name} by {strategy}: {found}")
+    assert not wrong
+    assert {strategy for _, strategy in done} == set(gpu.STRATEGIES)
+    assert {name for name, _ in done} == {each.name for each in GPUS}
+
+
+def test_the_command_line_replays_a_schedule_for_a_gpu(tmp_path):
+    def compiled(*options):
+        command = ["compile", "--shape", "70x80x96", "--dtype", "bf16", "--target", "sm_90a", *options]
+        assert main(command) == 0
+
+    text, given, again, edited = (tmp_path / name for name in ("s.mlir", "given.ptx", "again.ptx", "edited.ptx"))
+    compiled("--emit", "schedule", "-o", str(text))
+    compiled("-o", str(given))
+    compiled("--schedule", str(text), "-o", str(again))
+    assert again.read_bytes() == given.read_bytes()
+    text.write_text(re.sub(r"(pipeline .*stages) \d+", r"\1 2", text.read_text()))
+    compiled("--schedule", str(text), "-o", str(edited))
+    assert edited.read_bytes() != given.read_bytes()
 
 
 def schedule_of(spec, target, threads=1):
