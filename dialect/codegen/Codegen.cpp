@@ -11,6 +11,7 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/PassInstrumentation.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -21,6 +22,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -149,6 +151,34 @@ std::string guarded(const std::string &ir, const Machine &machine, CodeGenOptLev
   return result;
 }
 
+std::string textOf(const Module &module) {
+  std::string text;
+  raw_string_ostream stream(text);
+  module.print(stream, nullptr);
+  return text;
+}
+
+/// Has every pass on `module` recorded in `watch`. Pass managers and adaptors, which run passes, are left out.
+void recordPasses(PassInstrumentationCallbacks &callbacks, const Module &module, PassRuns &watch) {
+  using Clock = std::chrono::steady_clock;
+  auto started = std::make_shared<SmallVector<Clock::time_point>>();
+  callbacks.registerBeforeNonSkippedPassCallback([started](StringRef, Any) { started->push_back(Clock::now()); });
+  auto ended = [&callbacks, &module, &watch, started](StringRef pass, const PreservedAnalyses &preserved, bool whole) {
+    std::chrono::duration<double> took = Clock::now() - started->pop_back_val();
+    if (isSpecialPass(pass, {"PassManager", "PassAdaptor", "AnalysisManagerProxy", "DevirtSCCRepeatedPass",
+                             "ModuleInlinerWrapperPass", "RequireAnalysisPass", "InvalidateAnalysisPass"}))
+      return;
+    StringRef name = callbacks.getPassNameForClassName(pass);
+    bool changed = watch.texts && whole && !preserved.areAllPreserved();
+    watch.runs.push_back({(name.empty() ? pass : name).str(), took.count(), changed ? textOf(module) : ""});
+  };
+  callbacks.registerAfterPassCallback(
+      [ended](StringRef pass, Any, const PreservedAnalyses &preserved) { ended(pass, preserved, /*whole=*/true); });
+  // The function or loop that the pass ran on is gone, and with it what the module would be printed from.
+  callbacks.registerAfterPassInvalidatedCallback(
+      [ended](StringRef pass, const PreservedAnalyses &preserved) { ended(pass, preserved, /*whole=*/false); });
+}
+
 } // namespace
 
 void tilewright::codegen::initialize() {
@@ -163,29 +193,29 @@ void tilewright::codegen::initialize() {
   });
 }
 
-std::string tilewright::codegen::optimize(const std::string &ir, const Machine &machine, int level) {
+std::string tilewright::codegen::optimize(const std::string &ir, const Machine &machine, int level, PassRuns *watch) {
   constexpr CodeGenOptLevel levels[] = {CodeGenOptLevel::None, CodeGenOptLevel::Less, CodeGenOptLevel::Default,
                                         CodeGenOptLevel::Aggressive};
   const OptimizationLevel pipelines[] = {OptimizationLevel::O0, OptimizationLevel::O1, OptimizationLevel::O2,
                                          OptimizationLevel::O3};
   if (level < 0 || level > 3)
-    throw CodegenError("optimisation level " + std::to_string(level) + "; expected 0, 1, 2 or 3");
+    throw CodegenError("optimization level " + std::to_string(level) + "; expected 0, 1, 2 or 3");
   return guarded(ir, machine, levels[level], [&](Compilation &compilation) {
     LoopAnalysisManager loops;
     FunctionAnalysisManager functions;
     CGSCCAnalysisManager callGraph;
     ModuleAnalysisManager modules;
-    PassBuilder builder(compilation.machine.get());
+    PassInstrumentationCallbacks callbacks;
+    if (watch)
+      recordPasses(callbacks, *compilation.module, *watch);
+    PassBuilder builder(compilation.machine.get(), PipelineTuningOptions(), std::nullopt, watch ? &callbacks : nullptr);
     builder.registerModuleAnalyses(modules);
     builder.registerCGSCCAnalyses(callGraph);
     builder.registerFunctionAnalyses(functions);
     builder.registerLoopAnalyses(loops);
     builder.crossRegisterProxies(loops, functions, callGraph, modules);
     builder.buildPerModuleDefaultPipeline(pipelines[level]).run(*compilation.module, modules);
-    std::string text;
-    raw_string_ostream stream(text);
-    compilation.module->print(stream, nullptr);
-    return text;
+    return textOf(*compilation.module);
   });
 }
 

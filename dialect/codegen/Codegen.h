@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// LLVM IR text in, optimised text, assembly or an object out. Nothing here knows of Python.
+// LLVM IR text in, optimized text, assembly or an object out. Nothing here knows of Python.
 
 #ifndef TILEWRIGHT_CODEGEN_CODEGEN_H
 #define TILEWRIGHT_CODEGEN_CODEGEN_H
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace tilewright::codegen {
 
@@ -29,10 +30,25 @@ enum class Kind { assembly, object };
 /// Makes every target of this LLVM usable, and LLVM's fatal errors catchable inside the two functions below. Once.
 void initialize();
 
-/// `ir` after LLVM's default pipeline of `level` (0 to 3) for `machine`. Throws CodegenError.
-std::string optimize(const std::string &ir, const Machine &machine, int level);
+/// One run of a pass: its name as opt spells it, how long it took, and the module after it; empty where the pass
+/// changed nothing, or texts are not wanted.
+struct PassRun {
+  std::string pass;
+  double seconds;
+  std::string after;
+};
 
-/// Code of `ir`, which is not optimised any further, position-independent. Multiplications and additions are fused only
+/// Where the runs of passes are kept, in their order.
+struct PassRuns {
+  bool texts;
+  std::vector<PassRun> runs;
+};
+
+/// `ir` after LLVM's default pipeline of `level` (0 to 3) for `machine`; its passes go into `watch` where that is
+/// given. Throws CodegenError.
+std::string optimize(const std::string &ir, const Machine &machine, int level, PassRuns *watch = nullptr);
+
+/// Code of `ir`, which is not optimized any further, position-independent. Multiplications and additions are fused only
 /// where the IR's flags say so. Throws CodegenError.
 std::string emit(const std::string &ir, const Machine &machine, Kind kind);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tilewright._codegen: LLVM's optimiser and code generators, without MLIR.
+// tilewright._codegen: LLVM's optimizer and code generators, without MLIR.
 
 #include "Codegen.h"
 #include "HostKernel.h"
@@ -8,7 +8,14 @@
 #include "llvm/Config/llvm-config.h"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <tuple>
+#include <utility>
+#include <vector>
 
 namespace nb = nanobind;
 using namespace tilewright;
@@ -17,6 +24,18 @@ static std::string optimize(const std::string &ir, std::string triple, std::stri
                             int level) {
   nb::gil_scoped_release release;
   return codegen::optimize(ir, {std::move(triple), std::move(cpu), std::move(features)}, level);
+}
+
+static std::pair<std::string, std::vector<std::tuple<std::string, double, std::string>>>
+optimizeWatched(const std::string &ir, std::string triple, std::string cpu, std::string features, int level,
+                bool texts) {
+  nb::gil_scoped_release release;
+  codegen::PassRuns watch{texts, {}};
+  std::string text = codegen::optimize(ir, {std::move(triple), std::move(cpu), std::move(features)}, level, &watch);
+  std::vector<std::tuple<std::string, double, std::string>> runs;
+  for (codegen::PassRun &run : watch.runs)
+    runs.emplace_back(std::move(run.pass), run.seconds, std::move(run.after));
+  return {std::move(text), std::move(runs)};
 }
 
 static nb::bytes emit(const std::string &ir, std::string triple, std::string cpu, std::string features,
@@ -38,7 +57,7 @@ static std::string hostKernel(const std::string &ir, const std::string &kernel, 
 }
 
 NB_MODULE(_codegen, m) {
-  m.doc() = "LLVM's optimiser and code generators, without MLIR. What LLVM refuses is a ValueError with its message.";
+  m.doc() = "LLVM's optimizer and code generators, without MLIR. What LLVM refuses is a ValueError with its message.";
   codegen::initialize();
   nb::register_exception_translator([](const std::exception_ptr &raised, void *) {
     try {
@@ -50,8 +69,12 @@ NB_MODULE(_codegen, m) {
   m.attr("llvm_version") = LLVM_VERSION_STRING;
   m.def("optimize", &optimize, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),
         nb::arg("level") = 3, "LLVM IR text after LLVM's default pipeline of that level (0 to 3) for the machine.");
+  m.def("optimize_watched", &optimizeWatched, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"),
+        nb::arg("features"), nb::arg("level") = 3, nb::arg("texts") = true,
+        "The same, and the runs of passes in their order: name, seconds, and the module after those that changed it, "
+        "where texts are wanted.");
   m.def("emit", &emit, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),
-        nb::arg("kind"), "Assembly (\"asm\") or object (\"obj\") of LLVM IR text, which is not optimised any further.");
+        nb::arg("kind"), "Assembly (\"asm\") or object (\"obj\") of LLVM IR text, which is not optimized any further.");
   m.def("host_kernel", &hostKernel, nb::arg("llvmir"), nb::kw_only(), nb::arg("kernel"), nb::arg("triple"),
         "LLVM IR for the machine of a kernel of an NVVM module, which calls the emulator of GPU kernels.");
 }

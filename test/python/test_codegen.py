@@ -80,7 +80,7 @@ def test_what_is_wrong_is_a_value_error(wrong, reason):
 
 
 def test_optimize_refuses_too():
-    with pytest.raises(ValueError, match="optimisation level 4"):
+    with pytest.raises(ValueError, match="optimization level 4"):
         _codegen.optimize(MULTIPLY_ADD.format(""), level=4, **V3)
     with pytest.raises(ValueError, match="unknown CPU"):
         _codegen.optimize(MULTIPLY_ADD.format(""), **{**V3, "cpu": "rocketcastle"})

@@ -79,6 +79,10 @@ def test_a_dump_has_every_stage_and_the_passes(tmp_path, monkeypatch):
     assert bufferized == kernels[0].asm["bufferized"]
     passes = [path.relative_to(first / "passes") for path in (first / "passes").rglob("*.mlir")]
     assert any(re.fullmatch(r"\d+-llvm", path.parts[0]) and "canonicalize" in path.name for path in passes)
+    (llvm,) = (first / "passes").glob("*-llvmir")
+    numbered = sorted(path.name for path in llvm.iterdir())
+    assert {"sroa", "instcombine", "slp-vectorizer"} & {re.sub(r"^\d+_|\.ll$", "", name) for name in numbered}
+    assert all("define" in (llvm / name).read_text() for name in numbered)
 
 
 def test_a_dump_to_a_file_is_refused(tmp_path, monkeypatch):
@@ -92,7 +96,9 @@ def test_a_dump_to_a_file_is_refused(tmp_path, monkeypatch):
 def test_times_of_passes(monkeypatch, capfd):
     monkeypatch.setenv("TILEWRIGHT_TIME_PASSES", "1")
     tw.compile(SPEC, target="x86-64-v3", cache=False)
-    assert "Execution time report" in capfd.readouterr().err
+    printed = capfd.readouterr().err
+    assert "Execution time report" in printed
+    assert re.search(r"LLVM's passes, stage llvmir: \d+\.\d+ s\n +\d+\.\d+ \( *\d+\.\d%\)  [\w-]+\n", printed)
 
 
 def test_the_options_hold_for_one_call(tmp_path, monkeypatch, capfd):

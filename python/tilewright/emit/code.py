@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""LLVM IR to optimised LLVM IR, assembly and object, through LLVM's own libraries in this process."""
+"""LLVM IR to optimized LLVM IR, assembly and object, through LLVM's own libraries in this process."""
 
 from __future__ import annotations
 
 from tilewright import _codegen
 from tilewright.emit import za_state
 from tilewright.errors import LoweringError
+from tilewright.lowering import instrument
 from tilewright.targets.base import Target
 from tilewright.targets.gpu import GpuTarget
 
@@ -18,14 +19,20 @@ def optimize(llvmir: str, target: Target | GpuTarget) -> str:
     """
     if za_state.is_needed(llvmir):
         llvmir += za_state.text(target.feature_string)
+    machine = {"triple": target.triple, "cpu": target.cpu, "features": target.feature_string}
+    watch = instrument.current()
     try:
-        return _codegen.optimize(llvmir, triple=target.triple, cpu=target.cpu, features=target.feature_string, level=3)
+        if watch is None:
+            return _codegen.optimize(llvmir, level=3, **machine)
+        text, runs = _codegen.optimize_watched(llvmir, level=3, texts=watch.folder is not None, **machine)
     except ValueError as e:
         raise LoweringError(str(e), stage="llvmir") from None
+    instrument.record(watch, "llvmir", runs)
+    return text
 
 
 def assembly(llvmir: str, target: Target | GpuTarget) -> str:
-    """The assembly text of optimised LLVM IR.
+    """The assembly text of optimized LLVM IR.
 
     Raises:
         LoweringError: LLVM refused the IR or the target.
@@ -34,7 +41,7 @@ def assembly(llvmir: str, target: Target | GpuTarget) -> str:
 
 
 def object_file(llvmir: str, target: Target | GpuTarget) -> bytes:
-    """The position-independent ELF object of optimised LLVM IR.
+    """The position-independent ELF object of optimized LLVM IR.
 
     Raises:
         LoweringError: LLVM refused the IR or the target.
