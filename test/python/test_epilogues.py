@@ -287,3 +287,9 @@ def test_making_a_spec_imports_no_numpy():
         print(json.dumps([name for name in ("numpy", "tilewright.mlir") if name in sys.modules]))
     """
     assert json.loads(in_new_process(program)) == []
+
+
+def test_halves_are_rounded_before_an_odd_zero_point_is_added():
+    halves = np.arange(-8, 8, dtype=np.float32) + np.float32(0.5)
+    kernel = tw.compile(tw.MatmulSpec(1, halves.size, 1, epilogue=(tw.quantize(1, 1, "i8"),)))
+    np.testing.assert_array_equal(kernel(np.ones((1, 1), np.float32), halves[None])[0], np.rint(halves) + 1)

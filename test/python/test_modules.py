@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright.errors import SlowScheduleWarning
 
 MODULES = Path(__file__).parents[1] / "modules"
 RANDOM = np.random.default_rng(20)
@@ -189,3 +190,47 @@ func.func @f(%x: tensor<32x48xf32>) -> {kind} {{
     assert result.shape == expected.shape
     # 48 terms of at most 1, each rounded once more than it is added.
     assert (abs(result - expected) <= 48 * 48 * 2.0**-24).all()
+
+
+PRODUCT = """func.func @f(%a: tensor<{a}>, %b: tensor<{b}>) -> tensor<4x8x{c}> {{
+  %zero = arith.constant {zero} : {c}
+  %none = tensor.empty() : tensor<4x8x{c}>
+  %start = linalg.fill ins(%zero : {c}) outs(%none : tensor<4x8x{c}>) -> tensor<4x8x{c}>
+  %sum = linalg.generic {{
+    indexing_maps = [affine_map<(m, n, k) -> ({read})>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>],
+    iterator_types = ["parallel", "parallel", "reduction"]
+  }} ins(%a, %b : tensor<{a}>, tensor<{b}>) outs(%start : tensor<4x8x{c}>) {{
+  ^bb0(%x: {element}, %y: {element}, %s: {c}):
+{body}
+  }} -> tensor<4x8x{c}>
+  return %sum : tensor<4x8x{c}>
+}}"""
+
+
+def test_unsigned_bytes_are_known_by_how_they_are_extended():
+    body = """    %p = arith.extui %x : i8 to i32
+    %q = arith.extui %y : i8 to i32
+    %r = arith.muli %p, %q : i32
+    %t = arith.addi %s, %r : i32
+    linalg.yield %t : i32"""
+    text = PRODUCT.format(a="4x16xi8", b="16x8xi8", c="i32", zero="0", read="m, k", element="i8", body=body)
+    module = tw.compile_module(text, cache=False)
+    a, b = (RANDOM.integers(128, 255, shape, endpoint=True).astype(np.uint8) for shape in ((4, 16), (16, 8)))
+    assert len(module["f"].signature.products) == 1
+    given = [
+        each.view(tw.dtypes.to_numpy(kind.type))
+        for each, kind in zip((a, b), module["f"].signature.arguments, strict=True)
+    ]
+    np.testing.assert_array_equal(module(*given), a.astype(np.int32) @ b.astype(np.int32))
+
+
+def test_the_diagonal_of_an_operand_is_no_matrix():
+    body = """    %r = arith.mulf %x, %y : f32
+    %t = arith.addf %s, %r : f32
+    linalg.yield %t : f32"""
+    text = PRODUCT.format(a="4x16x16xf32", b="16x8xf32", c="f32", zero="0.0", read="m, k, k", element="f32", body=body)
+    with pytest.warns(SlowScheduleWarning, match=r"5:10: linalg\.generic"):
+        module = tw.compile_module(text, cache=False)
+    assert module["f"].signature.products == ()
+    a, b = (RANDOM.integers(-8, 8, shape).astype(np.float32) for shape in ((4, 16, 16), (16, 8)))
+    np.testing.assert_array_equal(module(a, b), np.einsum("mkk,kn->mn", a, b))
