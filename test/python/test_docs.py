@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FENCE = re.compile(r"^```(\w*)( measured)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 # Written by `make docs`, and not tracked.
 GENERATED = ("docs/reference/dialect.md",)
@@ -29,26 +29,19 @@ def pages() -> list[Path]:
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code, and the text right after it: what it prints.
-
-    After ```text measured, the text has the figures of one machine, and only the first word of each line is compared.
-    """
+    """A block of code, and the text right after it: what it prints."""
 
     where: str
     line: int
     language: str
     code: str
     output: str | None
-    measured: bool
 
     def assert_prints(self, got: str) -> None:
         """Compares as doctest does: `...` stands for anything, and any space for any other."""
-        wanted = self.output
-        if wanted is not None and self.measured:
-            got, wanted = ("\n".join(line.split()[0] for line in text.splitlines()) for text in (got, wanted))
         options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-        if wanted is not None and not doctest.OutputChecker().check_output(wanted, got, options):
-            pytest.fail(f"{self.where} prints\n{got}\nand not\n{wanted}", pytrace=False)
+        if self.output is not None and not doctest.OutputChecker().check_output(self.output, got, options):
+            pytest.fail(f"{self.where} prints\n{got}\nand not\n{self.output}", pytrace=False)
 
 
 def blocks(page: Path) -> Iterator[Block]:
@@ -57,9 +50,8 @@ def blocks(page: Path) -> Iterator[Block]:
     found = list(FENCE.finditer(text))
     for block, after in zip(found, [*found[1:], None], strict=True):
         printed = after if after and after[1] == "text" and not text[block.end() : after.start()].strip() else None
-        line = text.count("\n", 0, block.start(3)) + 1
-        output, measured = (printed[3], bool(printed[2])) if printed else (None, False)
-        yield Block(f"{page.name}:{line}", line, block[1], block[3], output, measured)
+        line = text.count("\n", 0, block.start(2)) + 1
+        yield Block(f"{page.name}:{line}", line, block[1], block[2], printed[2] if printed else None)
 
 
 @pytest.fixture
@@ -200,7 +192,7 @@ def test_the_table_of_instructions_is_that_of_the_targets():
 
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
-        for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+        for line in (ROOT / "docs" / "reference" / "targets.md").read_text(encoding="utf-8").splitlines()
         if (line.startswith("| `") and "as f32" in line) or "`tdpfp16ps`" in line or "`bfmopa`" in line
     ]
     named = [name for row in rows for name in re.findall(r"`([\w.+-]+)`", row[0])]

@@ -42,7 +42,7 @@ def write(root: Path) -> list[Path]:
 
 
 def stale(root: Path) -> Iterator[str]:
-    """What is not as results say, and figures in prose of which nobody knows when and where they were measured."""
+    """What is not as results say, and measured figures that were written by hand."""
     machines = load(root)
     made = texts(machines, root)
     for path, text in made.items():
@@ -111,13 +111,13 @@ def _unused_blocks(root: Path) -> Iterator[str]:
 
 
 def _claims(root: Path, written: set[Path]) -> Iterator[str]:
-    """Figures in prose without a date and a machine; what is written from results needs none."""
+    """Measured figures outside of what is written from results."""
     for path in _pages(root):
         place, text = path.relative_to(root), path.read_text(encoding="utf-8")
-        if place in written:
-            text = outside(text) if BLOCK.search(text) else ""
-        for claim in prose.unexplained(text, place.as_posix()):
+        if place in written and not BLOCK.search(text):
+            continue
+        for claim in prose.claims(outside(text), place.as_posix()):
             yield (
-                f"{place}:{claim.line}: {claim.text!r} does not say when and where it was measured;"
-                ' expected "Measured YYYY-MM-DD on …" in the section or before the first one'
+                f"{place}:{claim.line}: {claim.text!r} is written by hand; expected a block that {WRITE} writes from results,"
+                " or the command that measures it; a figure that nobody measures is a row of EXEMPT in tools/figures/prose.py"
             )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import readme
+import sentences
 from published import COMMAND, FOLDER, PICTURES, Machine
 from tilewright.bench import page, pictures
 from tilewright.bench.operators.pages import PAGES
@@ -19,7 +20,16 @@ from tilewright.errors import TilewrightError
 
 BLOCK = re.compile(r"(<!-- figures: (?P<name>[\w-]+)[^>]*-->\n)(?P<text>.*?)(<!-- end of figures -->)", re.DOTALL)
 """What stands between markers."""
-BLOCKS: Mapping[str, Callable[[Machine, Path], Iterator[str]]] = {"speed": readme.speed}
+BLOCKS: Mapping[str, Callable[[Machine, Path], Iterator[str]]] = {
+    "picture": readme.picture,
+    "speed": readme.speed,
+    "few-rows": sentences.few_rows,
+    "few-columns": sentences.few_columns,
+    "threads": sentences.threads,
+    "fused": sentences.fused,
+    "convolutions": sentences.convolutions,
+    "attention": sentences.attention,
+}
 """By the name in the marker, what writes it from the machine that was measured last, for the page of that path."""
 
 
