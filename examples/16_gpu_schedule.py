@@ -30,7 +30,7 @@ def schedule(spec: tw.MatmulSpec, target: tw.GpuTarget, sizes: Any) -> ir.Module
 def main() -> None:
     """Runs this schedule in the emulator, and shows what the payload's loops carry of it."""
     spec = tw.MatmulSpec(m=93, n=121, k=61, a="bf16", epilogue=(tw.bias("n"), tw.relu()))
-    kernel = tw.compile(spec, target="sm_80", device="emulated", schedule=schedule)
+    kernel = tw.compile(spec, target=tw.targets.gpu("sm_80").emulated(), schedule=schedule)
     rng = np.random.default_rng(0)
     kind = tw.dtypes.to_numpy(spec.a_type)
     a, b = (rng.uniform(-1, 1, shape).astype(kind) for shape in (spec.a_shape, spec.b_shape))

@@ -68,11 +68,9 @@ def runner(name: str) -> Runner:
         return Runner(name, lambda spec, options: multiply(spec, {**options, "parameters": {}}))
     if name == "vulkan" or name.startswith("gpu:"):
         # The strategies, sizes and threads of cases are a processor's.
-        device = None if name == "vulkan" else "emulated"
-        target = name.removeprefix("gpu:")
-        return Runner(
-            name, lambda spec, _: tw.compile(spec, target=target, cache=False, device=device), refuses=True, packs=False
-        )
+        card = tw.targets.gpu(name.removeprefix("gpu:"))
+        target = card if name == "vulkan" else card.emulated()
+        return Runner(name, lambda spec, _: tw.compile(spec, target=target, cache=False), refuses=True, packs=False)
     if name.startswith("qemu:"):
         level = name.removeprefix("qemu:")
         return Runner(name, _fixed(tw.targets.get(level), Emulator(str(QEMU_X86), ("-cpu", X86[level]), exact=False)))

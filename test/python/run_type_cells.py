@@ -61,7 +61,7 @@ def run(family: str, target: tw.Target | GpuTarget, cell: Cell) -> None:
     spec = tw.MatmulSpec(M, N, K, a=a, b=b)
     if isinstance(target, GpuTarget):
         sizes = _SIZES.get(cell.strategy)
-        card = target if family == "vulkan" else target.on("emulated")
+        card = target if family == "vulkan" else target.emulated()
         kernel = tw.compile(spec, target=card, schedule=cell.strategy, parameters=sizes, cache=False)
     elif family == "amx":
         kernel = matrix_targets.runner("amx").compile(spec, {"schedule": cell.strategy})

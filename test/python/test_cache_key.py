@@ -216,7 +216,7 @@ def test_each_form_of_a_gpu_kernel_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     spec = tw.MatmulSpec(40, 24, 16, a="f16")
     kernel = gpu.compile(spec, targets.gpu("sm_90a"), "warpgroup", cache=True)
     a, b = np.ones((40, 24), "f2")[:, 1:17], np.ones((16, 24), "f2")
-    emulated = gpu.compile(spec, CARD.on("emulated"), "mma_sync", cache=True)
+    emulated = gpu.compile(spec, CARD.emulated(), "mma_sync", cache=True)
     assert (emulated(np.ones((40, 16), "f2"), b) == 16).all()
     assert (emulated(a, b) == 16).all()
     forms = {form: kernel._form(form) for form in ((True, True), (True, False), (False, True))}

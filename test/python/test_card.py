@@ -57,13 +57,13 @@ def test_without_a_card_a_call_says_what_is_missing() -> None:
         pytest.skip("there is a card")
     kernel = tw.compile(tw.MatmulSpec(m=4, n=4, k=4), target="sm_90a")
     a = np.ones((4, 4), np.float32)
-    with pytest.raises(TargetError, match=r"cuda-core|driver.*device=.emulated.") as caught:
+    with pytest.raises(TargetError, match=r"cuda-core|driver.*target.emulated") as caught:
         kernel(a, a)
     assert "emulated" in str(caught.value)
 
 
 def test_only_a_card_has_streams() -> None:
-    kernel: Any = tw.compile(tw.MatmulSpec(m=4, n=4, k=4), target="sm_90a", device="emulated")
+    kernel: Any = tw.compile(tw.MatmulSpec(m=4, n=4, k=4), target=tw.targets.gpu("sm_90a").emulated())
     a = np.ones((4, 4), np.float32)
     with pytest.raises(OperandError, match="stream"):
         kernel(a, a, stream=1)

@@ -53,7 +53,7 @@ def test_a_linker_makes_a_code_object(tmp_path: Path) -> None:
 
 def test_numbers_in_the_emulator() -> None:
     spec = tw.MatmulSpec(m=37, n=45, k=21, layout="nt", epilogue=(tw.bias("n"),))
-    check(gpu.compile(spec, GFX1100.on("emulated"), "simt", {"bm": 32, "bn": 32}), spec)
+    check(gpu.compile(spec, GFX1100.emulated(), "simt", {"bm": 32, "bn": 32}), spec)
 
 
 def test_a_call_says_that_no_card_runs_it() -> None:

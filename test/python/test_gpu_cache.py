@@ -16,7 +16,7 @@ WARM = """
     import json, sys
     import numpy as np
     import tilewright as tw
-    kernel = tw.compile(tw.MatmulSpec(40, 24, 16, a="f16"), target="sm_90a", device="emulated")
+    kernel = tw.compile(tw.MatmulSpec(40, 24, 16, a="f16"), target=tw.targets.gpu("sm_90a").emulated())
     a, b = np.ones((40, 16), "f2"), np.ones((16, 24), "f2")
     print(json.dumps({
         "cached": kernel.metadata.cached,
@@ -54,7 +54,7 @@ def test_both_kernels_of_a_call_are_kept(cache: Path) -> None:
     a = np.eye(8, dtype=np.float32)
     results = []
     for cached in (False, True):
-        kernel = tw.compile(spec, target="sm_80", device="emulated")
+        kernel = tw.compile(spec, target=tw.targets.gpu("sm_80").emulated())
         assert kernel.metadata.cached == cached
         results.append(kernel(a, a))
     assert (results[0] == results[1]).all()
@@ -75,4 +75,4 @@ def test_nothing_is_taken_for_something_else(cache: Path) -> None:
     assert tw.compile(spec, target="sm_80", parameters={"bk": 8}).metadata.parameters["bk"] == 8
     assert tw.compile(spec, target="sm_80").metadata.cached
     a = np.eye(8, dtype=np.float32)
-    assert (tw.compile(spec, target="sm_80", device="emulated")(a, a) == a).all()
+    assert (tw.compile(spec, target=tw.targets.gpu("sm_80").emulated())(a, a) == a).all()

@@ -65,7 +65,7 @@ def test_what_is_too_hard_to_tell_overlaps(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_arrays_whose_elements_are_between_others_are_refused() -> None:
-    kernel = tw.compile(tw.MatmulSpec(4, 4, 4), target="sm_80", device="emulated", schedule="simt")
+    kernel = tw.compile(tw.MatmulSpec(4, 4, 4), target=tw.targets.gpu("sm_80").emulated(), schedule="simt")
     square = np.ones((4, 4), np.float32)
     records = np.ones(4, [("row", np.float32, 4), ("more", np.uint8)])["row"]
     shifted = np.ones(68, np.uint8)[1:65].view(np.float32).reshape(4, 4)

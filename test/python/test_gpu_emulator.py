@@ -266,7 +266,7 @@ def test_what_a_card_refuses_to_move_is_reported(place, what):
 
 def test_the_form_for_aligned_rows_is_not_run_on_others():
     spec = tw.MatmulSpec(40, 24, 16, a="f16")
-    made = gpu.compile(spec, nvidia.ROWS[0].on("emulated"), "mma_sync")
+    made = gpu.compile(spec, nvidia.ROWS[0].emulated(), "mma_sync")
     made._form = lambda key: made._forms[True, True]  # whatever rows need
     wide, b = np.ones((40, 24), np.float16), np.ones((16, 24), np.float16)
     assert (made(wide[:, :16], b) == 16).all()

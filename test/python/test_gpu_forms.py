@@ -18,8 +18,8 @@ from tilewright.runtime import gpu, gpu_call
 from tilewright.targets import amd, nvidia
 from tilewright.targets.vulkan import ROWS
 
-SM_80, SM_90A, SM_100A = (each.on("emulated") for each in nvidia.ROWS)
-GFX942, GFX1100 = (each.on("emulated") for each in amd.ROWS)
+SM_80, SM_90A, SM_100A = (each.emulated() for each in nvidia.ROWS)
+GFX942, GFX1100 = (each.emulated() for each in amd.ROWS)
 (VULKAN,) = ROWS
 SMALL = {"bm": 32, "bn": 32, "wm": 16, "wn": 16}
 _BARRIER = r"(?:tail )?call void @llvm\.nvvm\.barrier[^\n]*\n"

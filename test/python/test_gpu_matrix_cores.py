@@ -31,21 +31,23 @@ CASES: list[tuple[Any, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("target", "case", "instruction"), CASES, ids=[each[2] for each in CASES])
 def test_numbers(target: Any, case: dict[str, Any], instruction: str) -> None:
     spec = tw.MatmulSpec(**case)
-    kernel = gpu.compile(spec, target.on("emulated"), parameters=SMALL)
+    kernel = gpu.compile(spec, target.emulated(), parameters=SMALL)
     assert kernel.metadata.schedule == "matrix_cores"
     assert instruction in kernel.asm["asm"]
     check(kernel, spec, aligned=case["k"] != 45)
 
 
 def test_every_size_by_one_kernel() -> None:
-    kernel = tw.compile(tw.MatmulSpec(m=None, n=None, k=None, a="f16"), "gfx1100", parameters=SMALL, device="emulated")
+    kernel = tw.compile(
+        tw.MatmulSpec(m=None, n=None, k=None, a="f16"), tw.targets.gpu("gfx1100").emulated(), parameters=SMALL
+    )
     for m, n, k in ((1, 1, 1), (40, 3, 100), (3, 4, 0), (0, 4, 5)):
         check(kernel, tw.MatmulSpec(m=m, n=n, k=k, a="f16"))  # pyright: ignore[reportArgumentType]
 
 
 def test_a_barrier_that_is_missing_is_caught() -> None:
     spec = tw.MatmulSpec(m=32, n=64, k=64, a="f16")
-    kernel = gpu.compile(spec, GFX942.on("emulated"), parameters=SMALL)
+    kernel = gpu.compile(spec, GFX942.emulated(), parameters=SMALL)
     operands = [array(each, np.random.default_rng(0)) for each in spec.operands]
     whole = emulated_amd.translated(kernel._stages)
     start = whole.index("define amdgpu_kernel")

@@ -14,7 +14,7 @@ from tilewright.runtime import gpu
 from tilewright.targets import nvidia
 
 SM_80, SM_90A, _ = nvidia.ROWS
-EMULATED = SM_80.on("emulated")
+EMULATED = SM_80.emulated()
 SMALL = {"bm": 64, "bn": 64, "wm": 32, "wn": 32}
 CASES: list[dict[str, Any]] = [
     {"m": 93, "n": 121, "k": 61, "a": "bf16"},
@@ -55,7 +55,7 @@ def test_f64_and_other_sizes() -> None:
 
 def test_8_bit_floats_are_multiplied_where_the_chip_does() -> None:
     spec = tw.MatmulSpec(m=40, n=24, k=72, a="f8E4M3FN", layout="nt")
-    kernel = gpu.compile(spec, SM_90A.on("emulated"), "mma_sync", SMALL)
+    kernel = gpu.compile(spec, SM_90A.emulated(), "mma_sync", SMALL)
     assert "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32" in kernel.asm["ptx"]
     assert "cp.async" in kernel.asm["ptx"]
     check(kernel, spec)

@@ -48,12 +48,12 @@ def check(kernel: tw.Kernel, spec: tw.MatmulSpec = SPEC) -> None:
 def failure(schedule: Callable[..., ir.Module], target: str = "sm_90a") -> tw.ScheduleError:
     """The error of compiling under a schedule."""
     with pytest.raises(tw.ScheduleError) as caught:
-        tw.compile(SPEC, target=target, device="emulated", schedule=schedule, cache=False)
+        tw.compile(SPEC, target=tw.targets.gpu(target).emulated(), schedule=schedule, cache=False)
     return caught.value
 
 
 def test_what_is_decided_is_run() -> None:
-    kernel = tw.compile(SPEC, target="sm_80", device="emulated", schedule=deciding(among_warps), cache=False)
+    kernel = tw.compile(SPEC, target=tw.targets.gpu("sm_80").emulated(), schedule=deciding(among_warps), cache=False)
     check(kernel)
     decided = {"bm": 32, "bn": 32, "bk": 32, "wm": 16, "wn": 16, "stages": 2}
     assert kernel.metadata.parameters == decided
@@ -69,7 +69,7 @@ def test_tensor_memory_of_ones_own() -> None:
         sharing.pipeline(blocks, 3)
 
     schedule = deciding(decide, 128, 48, 32)
-    kernel = tw.compile(SPEC, target="sm_100a", device="emulated", schedule=schedule, cache=False)
+    kernel = tw.compile(SPEC, target=tw.targets.gpu("sm_100a").emulated(), schedule=schedule, cache=False)
     check(kernel)
     assert (kernel.metadata.parameters["buffers"], kernel.metadata.parameters["stages"]) == (2, 3)
     assert "at least 2" in str(
@@ -83,7 +83,7 @@ def test_warp_groups_of_ones_own() -> None:
         sharing.pipeline(blocks, 3)
 
     schedule = deciding(decide, 64, 64, 64)
-    kernel = tw.compile(SPEC, target="sm_90a", device="emulated", schedule=schedule, cache=False)
+    kernel = tw.compile(SPEC, target=tw.targets.gpu("sm_90a").emulated(), schedule=schedule, cache=False)
     check(kernel)
     assert kernel.metadata.parameters["cluster"] == 2
     assert kernel.metadata.threads == 2 * 128

@@ -34,14 +34,14 @@ CASES: list[tuple[Any, str, dict[str, Any], dict[str, int]]] = [
 @pytest.mark.parametrize(("target", "strategy", "case", "sizes"), CASES, ids=lambda each: getattr(each, "name", ""))
 def test_numbers_of_whole_pieces(target: Any, strategy: str, case: dict[str, Any], sizes: dict[str, int]) -> None:
     spec = tw.MatmulSpec(**case)
-    kernel = gpu.compile(spec, target.on("emulated"), strategy, sizes)
+    kernel = gpu.compile(spec, target.emulated(), strategy, sizes)
     check(kernel, spec)
     assert set(kernel._made) == {(True, True)}, "the form for aligned operands"
 
 
 def test_rows_that_are_not_whole_pieces_are_for_the_other_form() -> None:
     spec = tw.MatmulSpec(m=5, n=8, k=6)
-    kernel = gpu.compile(spec, SM_80.on("emulated"), "simt", {"bm": 32, "bn": 32})
+    kernel = gpu.compile(spec, SM_80.emulated(), "simt", {"bm": 32, "bn": 32})
     assert kernel.row_multiple == 4
     check(kernel, spec)
     assert set(kernel._made) == {(False, True)}
@@ -93,7 +93,7 @@ BARRIER = r"\n.*call void @llvm\.nvvm\.barrier\.cta\.sync\.aligned\.all\(i32 0\)
 
 def test_a_missing_barrier_is_caught() -> None:
     spec = tw.MatmulSpec(m=32, n=32, k=64)
-    kernel = gpu.compile(spec, SM_80.on("emulated"), "simt", {"bm": 32, "bn": 32})
+    kernel = gpu.compile(spec, SM_80.emulated(), "simt", {"bm": 32, "bn": 32})
     check_that_breaking_is_caught(kernel, spec, BARRIER, "", "race|unwritten")
 
 
@@ -113,7 +113,7 @@ def test_tiles_of_one_slot_need_both_barriers(
 ) -> None:
     """One before the products and one behind them: without either, threads store what others have yet to read, or read too soon."""
     spec = tw.MatmulSpec(m=32, n=32, k=96, **fields)
-    kernel = gpu.compile(spec, target.on("emulated"), strategy, {**sizes, "stages": 1})
+    kernel = gpu.compile(spec, target.emulated(), strategy, {**sizes, "stages": 1})
     check(kernel, spec)
     text = gpu._as_nvvm(kernel._stages)
     barriers = list(re.finditer(BARRIER, text[: text.index("\n}\n")]))
@@ -127,7 +127,7 @@ def test_tiles_of_one_slot_need_both_barriers(
 
 def test_a_slot_that_is_still_read_is_caught() -> None:
     spec = tw.MatmulSpec(m=32, n=32, k=96, **WEIGHTS)
-    kernel = gpu.compile(spec, SM_80.on("emulated"), "mma_sync", {**SMALL, "stages": 2})
+    kernel = gpu.compile(spec, SM_80.emulated(), "mma_sync", {**SMALL, "stages": 2})
     # What is stored goes to the slot that is multiplied.
     pattern = r"(%\w+) = xor i64 (%\w+), 1\b"
     check_that_breaking_is_caught(kernel, spec, pattern, r"\1 = xor i64 \2, 0", "race|unwritten")

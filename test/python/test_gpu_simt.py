@@ -37,11 +37,11 @@ CASES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(tw.MatmulSpec(**case)))
 def test_numbers(case: dict[str, Any]) -> None:
     spec = tw.MatmulSpec(**case)
-    check(gpu.compile(spec, SM_80.on("emulated"), "simt"), spec)
+    check(gpu.compile(spec, SM_80.emulated(), "simt"), spec)
 
 
 def test_one_kernel_serves_every_size() -> None:
-    kernel = gpu.compile(tw.MatmulSpec(m=None, n=None, k=None, epilogue=(tw.bias("n"),)), SM_80.on("emulated"), "simt")
+    kernel = gpu.compile(tw.MatmulSpec(m=None, n=None, k=None, epilogue=(tw.bias("n"),)), SM_80.emulated(), "simt")
     for number, (m, n, k) in enumerate(
         [(1, 1, 1), (64, 64, 16), (65, 1, 33), (7, 100, 15), (3, 4, 0), (0, 4, 5), (3, 0, 5)]
     ):
@@ -50,11 +50,11 @@ def test_one_kernel_serves_every_size() -> None:
 
 def test_batches_of_any_number_of_entries() -> None:
     spec = tw.MatmulSpec(m=None, n=5, k=6, batch=(None, 2), b_batch=(2,))
-    kernel = gpu.compile(spec, SM_80.on("emulated"))
+    kernel = gpu.compile(spec, SM_80.emulated())
     for entries in (1, 3, 0):
         check(kernel, spec.at(4, 5, 6, entries, 2))
     check(
-        gpu.compile(tw.MatmulSpec(m=4, n=5, k=6, batch=(0,)), SM_80.on("emulated")),
+        gpu.compile(tw.MatmulSpec(m=4, n=5, k=6, batch=(0,)), SM_80.emulated()),
         spec=tw.MatmulSpec(4, 5, 6, batch=(0,)),
     )
 
@@ -66,10 +66,10 @@ def test_what_is_not_done_is_refused() -> None:
 
 def test_sizes_can_be_chosen() -> None:
     spec = tw.MatmulSpec(m=40, n=50, k=20)
-    check(gpu.compile(spec, SM_80.on("emulated"), "simt", {"bm": 32, "bn": 32, "bk": 6, "rows": 4, "columns": 8}), spec)
+    check(gpu.compile(spec, SM_80.emulated(), "simt", {"bm": 32, "bn": 32, "bk": 6, "rows": 4, "columns": 8}), spec)
     halves = tw.MatmulSpec(m=9, n=40, k=14, a="u4", b="i8")
     check(
-        gpu.compile(halves, SM_80.on("emulated"), "simt", {"bm": 24, "bn": 40, "bk": 7, "rows": 3, "columns": 5}),
+        gpu.compile(halves, SM_80.emulated(), "simt", {"bm": 24, "bn": 40, "bk": 7, "rows": 3, "columns": 5}),
         halves,
     )
     with pytest.raises(ScheduleError, match="columns=8 on vulkan"):
@@ -93,7 +93,7 @@ def test_errors() -> None:
     a = np.ones((4, 4), np.float32)
     with pytest.raises(TargetError, match="emulated"):
         gpu.compile(spec, SM_80)(a, a)
-    kernel = gpu.compile(spec, SM_80.on("emulated"), "simt")
+    kernel = gpu.compile(spec, SM_80.emulated(), "simt")
     with pytest.raises(OperandError, match="float64"):
         kernel(a.astype(np.float64), a)
     with pytest.raises(OperandError, match="along k"):
@@ -103,7 +103,9 @@ def test_errors() -> None:
 
 
 def test_a_result_that_overlaps_an_operand_is_refused() -> None:
-    kernel = tw.compile(tw.MatmulSpec(m=None, n=None, k=None), target="sm_80", device="emulated", schedule="simt")
+    kernel = tw.compile(
+        tw.MatmulSpec(m=None, n=None, k=None), target=tw.targets.gpu("sm_80").emulated(), schedule="simt"
+    )
     room = np.ones((8, 16), np.float32)
     with pytest.raises(OperandError, match="operand out: overlaps operand a"):
         kernel(room[:, :8], room[:, 8:], out=room[:, 4:12])

@@ -17,7 +17,7 @@ from tilewright.schedules.tensor_memory_sizes import sizes
 from tilewright.targets import nvidia
 
 _, SM_90A, SM_100A = nvidia.ROWS
-EMULATED = SM_100A.on("emulated")
+EMULATED = SM_100A.emulated()
 SMALL = {"bm": 128, "bn": 64, "stages": 3}
 CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     ({"m": 130, "n": 70, "k": 200, "a": "bf16"}, SMALL),

@@ -15,7 +15,7 @@ from tilewright.runtime import gpu
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel
 from tilewright.targets import nvidia
 
-EMULATED = nvidia.ROWS[2].on("emulated")
+EMULATED = nvidia.ROWS[2].emulated()
 SMALL = {"bm": 128, "bn": 64, "stages": 3}
 KINDS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "plain": ({"m": 128, "n": 64, "k": 320, "a": "bf16"}, SMALL),

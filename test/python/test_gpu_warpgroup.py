@@ -23,7 +23,7 @@ from tilewright.schedules.warpgroup_time import Work, cycles, resident
 from tilewright.targets import nvidia
 
 SM_80, SM_90A, _ = nvidia.ROWS
-EMULATED = SM_90A.on("emulated")
+EMULATED = SM_90A.emulated()
 SMALL = {"bm": 128, "bn": 64, "stages": 3}
 TURNS = {"bm": 64, "bn": 64, "pingpong": 1}
 CASES: list[tuple[dict[str, Any], dict[str, int]]] = [

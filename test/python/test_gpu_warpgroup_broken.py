@@ -12,7 +12,7 @@ from gpu_kernels import check_that_breaking_is_caught
 from tilewright.runtime import gpu
 from tilewright.targets import nvidia
 
-EMULATED = nvidia.ROWS[1].on("emulated")
+EMULATED = nvidia.ROWS[1].emulated()
 SMALL = {"bm": 128, "bn": 64, "stages": 3}
 KINDS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "plain": ({"m": 128, "n": 64, "k": 640, "a": "bf16"}, SMALL),

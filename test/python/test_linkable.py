@@ -110,7 +110,7 @@ def test_one_name_is_for_one_function(capsys, place):
 def test_a_kernel_of_a_gpu_keeps_its_name(capsys, place):
     assert main(["compile", "--shape", "16x16x16", "--target", "sm_80", "--name", "mine", "-o", "k.ptx"]) == 2
     assert "a GPU's code is loaded, not linked" in capsys.readouterr().err
-    kernel = tw.compile(tw.MatmulSpec(m=16, n=16, k=16), target="sm_80", device="emulated")
+    kernel = tw.compile(tw.MatmulSpec(m=16, n=16, k=16), target=tw.targets.gpu("sm_80").emulated())
     with pytest.raises(SpecError, match="loaded, not linked"):
         kernel.write("k.ptx", name="mine")
     kernel.write("k.ptx")

@@ -52,7 +52,8 @@ def test_the_verb_prints_what_a_kernel_has(target, family):
     assert [row["name"] for row in rows[family]] == list(pipeline.FAMILIES[family])
     printed = CliRunner().invoke(command, ["stages", "--target", target]).output
     assert re.findall(r"^  (\w+) ", printed, re.MULTILINE) == list(pipeline.FAMILIES[family])
-    kernel = tw.compile(SPEC, target=target, cache=False, device="emulated" if family == "nvidia" else None)
+    machine = tw.targets.gpu(target).emulated() if family == "nvidia" else target
+    kernel = tw.compile(SPEC, target=machine, cache=False)
     texts = [stage for stage in pipeline.FAMILIES[family] if stage != "obj"]
     assert list(kernel.asm) == texts
 

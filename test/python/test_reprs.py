@@ -32,7 +32,7 @@ def shown():
     conv = tw.Conv2dSpec(1, 6, 6, 3, oc=4, kh=3, kw=3)
     operator = tw.compile(conv)
     module = tw.compile_module(MODULE)
-    gpu = tw.compile(SPEC, target="sm_80", device="emulated")
+    gpu = tw.compile(SPEC, target=tw.targets.gpu("sm_80").emulated())
     yield tw.targets(), "<x86-64-v3: "
     yield targets.Availability(targets.get("znver4"), ("avx512f", "avx512bw")), "<znver4: lacks avx512f and 1 more>"
     yield targets.get("znver5"), "<tilewright.Target znver5: x86_64, 32 vectors of 512 bits>"

@@ -36,7 +36,9 @@ def is_right(spec, result, *operands):
 def check(spec, target="rv64gcv", schedule=None, lengths=(128,), sizes=None):
     """Runs one kernel at several lengths, with operands between NaN."""
     for number, length in enumerate(lengths):
-        kernel = tw.compile(spec, target, schedule=schedule, parameters=sizes, vector_length=length)
+        kernel = tw.compile(
+            spec, targets.get(target).emulated(vector_length=length), schedule=schedule, parameters=sizes
+        )
         assert kernel.metadata.cached == (number > 0), "the same object at every length"
         products.check(kernel, products.uniform(spec))
 
@@ -54,7 +56,7 @@ def test_operands_that_are_stored_transposed(layout):
 
 def test_what_is_done_to_the_sums():
     spec = tw.MatmulSpec(m=23, n=61, k=40, epilogue=(tw.bias("n"), tw.gelu()))
-    kernel = tw.compile(spec, target="rv64gcv", schedule="scalable", vector_length=256)
+    kernel = tw.compile(spec, target=targets.get("rv64gcv").emulated(vector_length=256), schedule="scalable")
     a, b, _ = products.uniform(spec)
     bias = np.random.default_rng(0).uniform(-1, 1, 61).astype(np.float32)
     assert is_right(spec, kernel(a, b, bias), a, b, bias)
@@ -124,6 +126,6 @@ def test_instructions_are_what_they_are():
 
 def test_vector_lengths_that_are_refused():
     with pytest.raises(TargetError, match="a vector length of 100"):
-        tw.compile(tw.MatmulSpec(m=4, n=4, k=4), target="rv64gcv", vector_length=100)
+        targets.get("rv64gcv").emulated(vector_length=100)
     with pytest.raises(TargetError, match="rv64gcv has no streaming vectors"):
-        tw.compile(tw.MatmulSpec(m=4, n=4, k=4), target="rv64gcv", streaming_length=128)
+        targets.get("rv64gcv").emulated(streaming_length=128)

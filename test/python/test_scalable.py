@@ -35,13 +35,17 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
 
 
+def emulated(name: str, length: int | None) -> tw.Target:
+    return targets.get(name).emulated(vector_length=length)
+
+
 def check(
     spec: tw.MatmulSpec, target: str, lengths: tuple[int, ...] = LENGTHS, sizes: Mapping[str, int] | None = None
 ) -> None:
     """Runs one kernel at several lengths, with operands between NaN."""
     operands = products.uniform(spec)
     for number, length in enumerate(lengths):
-        kernel = tw.compile(spec, target, schedule="scalable", parameters=sizes or {}, vector_length=length)
+        kernel = tw.compile(spec, emulated(target, length), schedule="scalable", parameters=sizes or {})
         assert kernel.metadata.cached == (number > 0), "the same object at every length"
         products.check(kernel, operands)
 
@@ -90,18 +94,22 @@ def test_extremes_of_bytes_are_exact(a_type, b_type):
     assert (kernel(a, b) == a.astype(np.int32) @ b.astype(np.int32)).all()
 
 
-def run(spec: tw.MatmulSpec, **options: object) -> None:
+def run(spec: tw.MatmulSpec, target: str | tw.Target = "neoverse-v1", **options: object) -> None:
     """Runs a kernel with further operands, or of a batch."""
     random = np.random.default_rng(3)
     given = [random.uniform(-1, 1, each.shape).astype(np.float32) for each in spec.operands]
-    kernel = tw.compile(spec, "neoverse-v1", schedule="scalable", **options)  # type: ignore[arg-type]
+    kernel = tw.compile(spec, target, schedule="scalable", **options)  # type: ignore[arg-type]
     assert within_bound(kernel(*given), tw.reference(spec, *given), tw.error_bound(spec, *given)).all()
 
 
 @pytest.mark.parametrize("length", [128, 1024])
 def test_what_follows_the_product(length):
     for epilogue in ((tw.bias("n"), tw.relu()), (tw.bias("m"), tw.gelu())):
-        run(tw.MatmulSpec(33, 37, 65, epilogue=epilogue), vector_length=length, parameters={"mc": 18, "nc": 24})
+        run(
+            tw.MatmulSpec(33, 37, 65, epilogue=epilogue),
+            emulated("neoverse-v1", length),
+            parameters={"mc": 18, "nc": 24},
+        )
 
 
 def test_rounded_results():
@@ -116,7 +124,7 @@ def test_batches():
 
 def test_extents_that_a_call_tells():
     spec = tw.MatmulSpec(None, None, None)
-    kernel = tw.compile(spec, "neoverse-v1", schedule="scalable", vector_length=512)
+    kernel = tw.compile(spec, emulated("neoverse-v1", 512), schedule="scalable")
     for m, n, k in ((13, 140, 70), (1, 1, 1), (0, 3, 4)):
         call = tw.MatmulSpec(m, n, k)
         operands = products.uniform(call)
@@ -139,7 +147,7 @@ def test_the_same_bits_as_other_strategies(beta):
     cases = (("packed", None, 32), ("scalable", 128, 32), ("scalable", 1024, 48), ("scalable", 256, 100))
     results = []
     for schedule, length, kc in cases:
-        kernel = tw.compile(spec, "neoverse-v1", schedule=schedule, parameters={"kc": kc}, vector_length=length)
+        kernel = tw.compile(spec, emulated("neoverse-v1", length), schedule=schedule, parameters={"kc": kc})
         results.append(products.check(kernel, operands))
     assert all((each == results[0]).all() for each in results)
 
@@ -165,7 +173,7 @@ def test_longer_vectors_take_fewer_instructions():
     operands = products.uniform(spec)[:2]
     counts = []
     for length in LENGTHS:
-        kernel = tw.compile(spec, "neoverse-v1", vector_length=length)
+        kernel = tw.compile(spec, emulated("neoverse-v1", length))
         assert isinstance(kernel, EmulatedKernel)
         try:
             counts.append(kernel.count_instructions(*operands))
@@ -239,14 +247,14 @@ def test_no_such_length(length):
     with pytest.raises(
         TargetError, match=re.escape(f"a vector length of {length!r}; expected a power of two from 128")
     ):
-        tw.compile(tw.MatmulSpec(4, 4, 4), "neoverse-v1", vector_length=length)
+        emulated("neoverse-v1", length)
     if length:
         with pytest.raises(TargetError, match="a vector length of"):
             dataclasses.replace(targets.get("neoverse-v1"), scalable_bits=length)
 
 
 def test_no_length_without_scalable_vectors_or_emulator():
-    with pytest.raises(TargetError, match="neoverse-n1 has no vectors of SVE"):
-        tw.compile(tw.MatmulSpec(4, 4, 4), "neoverse-n1", vector_length=256)
-    with pytest.raises(TargetError, match="which this machine runs by itself"):
-        tw.compile(tw.MatmulSpec(4, 4, 4), vector_length=256)
+    with pytest.raises(TargetError, match="neoverse-n1 has no scalable vectors"):
+        emulated("neoverse-n1", 256)
+    with pytest.raises(TargetError, match="this machine runs it by itself"):
+        tw.compile(tw.MatmulSpec(4, 4, 4), targets.resolve("host").emulated())

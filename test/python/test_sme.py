@@ -42,11 +42,9 @@ def check(spec: tw.MatmulSpec, *, lengths: tuple[int, int] = (512, 128), **param
     streaming, outside = lengths
     kernel = tw.compile(
         spec,
-        "sme",
+        targets.get("sme").emulated(vector_length=outside, streaming_length=streaming),
         schedule="outer_product",
         parameters=parameters,
-        streaming_length=streaming,
-        vector_length=outside,
         cache=False,
     )
     random = np.random.default_rng(7)
@@ -214,16 +212,16 @@ def test_an_old_emulator_is_refused_for_bytes(tmp_path):
 @needs_emulator
 def test_lengths_are_those_of_the_target_or_asked_for():
     def options(name: str, **lengths: int) -> str:
-        return emulators.find(targets.get(name), **lengths).options[1]
+        return emulators.find(targets.get(name).emulated(**lengths)).options[1]
 
     assert options("neoverse-v1") == "max,sve-default-vector-length=32"
     assert options("apple-m4") == "max,sme-default-vector-length=64"
     assert options("sme", vector_length=256, streaming_length=2048) == (
         "max,sve-default-vector-length=32,sme-default-vector-length=256"
     )
-    with pytest.raises(TargetError, match="apple-m4 has no vectors of SVE"):
+    with pytest.raises(TargetError, match="apple-m4 has no scalable vectors"):
         options("apple-m4", vector_length=128)
-    with pytest.raises(TargetError, match="neoverse-v1 has no vectors of SME"):
+    with pytest.raises(TargetError, match="neoverse-v1 has no streaming vectors"):
         options("neoverse-v1", streaming_length=128)
     with pytest.raises(TargetError, match="a vector length of 384"):
         options("sme", streaming_length=384)
@@ -283,7 +281,7 @@ def test_za_of_a_caller_is_as_it_was_and_streaming_mode_is_left(target, streamin
     spec, row = tw.MatmulSpec(20, 20, 20, layout="nt"), targets.get(target)
     text = stages.build(spec, row, make.make(spec, row, "outer_product"), until="llvmir").texts["llvmir"]
     # The caller looks at its vectors' length, which apple-m4 has none of by itself.
-    emulator = emulators.find(targets.get("sme"), outside, streaming)
+    emulator = emulators.find(targets.get("sme").emulated(outside, streaming))
     program = Program(code.object_file(text + CALLER, row), ["calls_with_za"], row, emulator)
     random = np.random.default_rng(0)
     before = random.integers(0, 255, (streaming // 8) ** 2, np.uint8)

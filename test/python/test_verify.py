@@ -118,7 +118,7 @@ def test_a_gpu_without_a_card_is_emulated_on_small_operands():
 
 
 def test_wrong_numbers_of_a_gpu():
-    kernel = cast("Any", tw.compile(LARGE, "sm_80", device="emulated"))
+    kernel = cast("Any", tw.compile(LARGE, tw.targets.gpu("sm_80").emulated()))
     other = kernel.called_as(replace(LARGE, a="bf16", b="bf16"))
     with pytest.raises(WrongResultError, match=r"136x72x72 bf16.* nn: C"):
         verification.verify_gpu(other, lambda: other)

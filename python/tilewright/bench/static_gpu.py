@@ -27,7 +27,7 @@ from tilewright.payload.samples import values
 from tilewright.runtime.gpu import GpuKernel
 from tilewright.runtime.gpu import compile as compile_gpu
 from tilewright.spec import MatmulSpec
-from tilewright.targets.gpu import EMULATED, GpuTarget
+from tilewright.targets.gpu import GpuTarget
 
 SHAPE = Shape(130, 272, 112)
 """Several tiles, the last ones not filled, of rows that start at multiples of 16 bytes in every type."""
@@ -152,7 +152,7 @@ def survey(
 def examine(row: GpuTarget, cell: Cell, shape: Shape) -> Cell:
     """A cell, filled in."""
     spec = _spec(cell.types, cell.layout, shape)
-    target = row if row.family == "vulkan" else row.on(EMULATED)
+    target = row if row.family == "vulkan" else row.emulated()
     notes: list[str] = []
     try:
         kernel = compile_gpu(spec, target, cell.strategy, _SIZES.get(cell.strategy))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.kernel import Kernel
     from tilewright.runtime.trial import Difference
     from tilewright.spec import MatmulSpec
+    from tilewright.targets import GpuTarget, Target
 
 _FOR_SHAPES = (
     "dtype", "layout", "batch", "beta", "b_packed", "epilogue", "prologue_a", "prologue_b", "deterministic", "tf32",
@@ -59,7 +60,9 @@ _MEMINFO = Path("/proc/meminfo")
     metavar="BITS",
     help="The same for the vectors of SME's streaming mode.",
 )
-@click.option("--device", metavar="NAME", help="On what kernels of a GPU run: emulated; otherwise a card.")
+@click.option(
+    "--device", type=click.Choice(["emulated"]), help="On what kernels of a GPU run: emulated; otherwise a card."
+)
 @click.option("--no-verify", "verify", is_flag=True, default=True, flag_value=False, help="Do not check the results.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the random operands; a fresh one otherwise.")
 def run(
@@ -115,18 +118,16 @@ def run(
         _require_memory(called)
     out = console()
     right = True
+    machine = _emulated(target, vector_length, streaming_length, device)
     for spec in specs:
         kernel = tw.compile(
             spec,
-            target,
+            machine,
             threads,
             schedule,
             parameters=parameters,
-            vector_length=vector_length,
-            streaming_length=streaming_length,
-            device=device,
             # What is not ours may crash, or never end: it is tried in a process of its own first.
-            verify=verify and make.is_file(schedule) and tw.targets.gpu(target) is None,
+            verify=verify and make.is_file(schedule) and tw.targets.gpu(machine) is None,
         )
         if isinstance(kernel, ForeignKernel):
             raise kernel.refusal
@@ -141,6 +142,29 @@ def run(
                 out.print(line, soft_wrap=True)
             right = right and outcome.right
     return 0 if right else 1
+
+
+def _emulated(
+    target: str, vector_length: int | None, streaming_length: int | None, device: str | None
+) -> Target | GpuTarget:
+    """The target of that name, emulated as the options say.
+
+    Raises:
+        TargetError: It is unknown, or has no such vectors.
+        click.UsageError: An option does not apply to it.
+    """
+    from tilewright.targets import gpu, resolve
+
+    lengths = (vector_length, streaming_length)
+    card = gpu(target)
+    if card is not None:
+        if lengths != (None, None):
+            raise click.UsageError(f"a vector length for {card.name} given; expected none: it is a GPU")
+        return card if device is None else card.emulated()
+    row = resolve(target)
+    if device is not None:
+        raise click.UsageError(f"--device {device} for {row.name} given; expected a GPU")
+    return row if lengths == (None, None) else row.emulated(*lengths)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from numbers import Integral
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ class Compilation:
     Attributes:
         kind: What is compiled: a product, an operator, a module's text, a chain of products, a form of a GPU kernel, or PTX.
         problem: The spec, the specs of a chain, or the text.
-        target: For what. A GPU's `device` only says where kernels run: leave it empty.
+        target: For what; its emulation, which decides nothing, is left out.
         schedule: The strategy's name; None where the compilation chooses one.
         own: The text of a user's schedule; None for one of ours.
         parameters: The sizes that the schedule is given, by name.
@@ -52,6 +52,11 @@ class Compilation:
     form: tuple[bool, bool] | None = None
     assembler: str = ""
     compiler: str = field(default_factory=versions.fingerprint)
+
+    def __post_init__(self) -> None:
+        """Leaves out how kernels are emulated."""
+        if self.target.emulation is not None:
+            object.__setattr__(self, "target", replace(self.target, emulation=None))
 
     @property
     def key(self) -> dict[str, str]:

@@ -129,7 +129,7 @@ def reported(where: str) -> Iterator[None]:
         raise TargetError(
             f"the driver reports {e}",
             where=where,
-            remedy="compute-sanitizer finds out more, as does a run with device='emulated'",
+            remedy="compute-sanitizer finds out more, as does a run on target.emulated()",
         ) from e
 
 
@@ -316,7 +316,7 @@ def _assembled(form: GpuStages) -> bytes:
     if program is None or store is None:
         return ptxas.assemble(form).cubin
     assembler = f"{program} {versions.version_of(program)}"
-    what = Compilation(kind="cubin", problem=form.texts["ptx"], target=form.target.on(""), assembler=assembler)
+    what = Compilation(kind="cubin", problem=form.texts["ptx"], target=form.target, assembler=assembler)
     found = cache_key.find(store, what)
     if found is not None:
         return found.object

@@ -13,11 +13,11 @@ import numpy as np
 from tilewright import knobs, targets
 from tilewright.dtypes import from_numpy
 from tilewright.emit.pipeline import CPU_TEXTS
-from tilewright.errors import LoweringError, NotRunnableError, OperandError, SpecError, TargetError
+from tilewright.errors import LoweringError, OperandError, SpecError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
-from tilewright.runtime import cache_key, emulators, openmp
+from tilewright.runtime import cache_key, runners
 from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.kernel import Kernel, Metadata
@@ -28,7 +28,6 @@ from tilewright.schedules.plan import Plan, Schedule
 from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
 from tilewright.targets import GpuTarget, Target
-from tilewright.targets.gpu import EMULATED
 from tilewright.version import VERSION
 
 if TYPE_CHECKING:
@@ -48,9 +47,6 @@ if TYPE_CHECKING:
         *,
         parameters: Mapping[str, int] | None = None,
         cache: bool = True,
-        vector_length: int | None = None,
-        streaming_length: int | None = None,
-        device: str | None = None,
         verify: bool = False,
     ) -> Kernel: ...
 
@@ -63,9 +59,6 @@ if TYPE_CHECKING:
         *,
         parameters: Mapping[str, int] | None = None,
         cache: bool = True,
-        vector_length: int | None = None,
-        streaming_length: int | None = None,
-        device: str | None = None,
         verify: bool = False,
     ) -> OperatorKernel: ...
 
@@ -78,9 +71,6 @@ def compile(
     *,
     parameters: Mapping[str, int] | None = None,
     cache: bool = True,
-    vector_length: int | None = None,
-    streaming_length: int | None = None,
-    device: str | None = None,
     verify: bool = False,
 ) -> Kernel | OperatorKernel:
     """Compiles `spec` for a target, or takes it from the disk cache.
@@ -92,17 +82,13 @@ def compile(
         spec: What to compute: a product, or an operator built on it (`Conv2dSpec`, `AttentionSpec`), whose kernel is a
             `runtime.operator_kernel.OperatorKernel`, with the same surface.
         target: "host", a row's name, a Target, or a GpuTarget. For a GPU the kernel is a `runtime.gpu.GpuKernel`, whose call is the
-            same.
+            same. `target.emulated` has an emulator run the kernel.
         threads: Most threads that a call uses, through LLVM's OpenMP runtime. A small product uses fewer, as
             `Kernel.metadata` says; and a call no more than OpenMP then grants its caller.
         schedule: None to have a strategy chosen; a strategy's name; a function ``(spec, target, sizes)`` that returns
             a transform module; or a .py or .mlir file. What a user gives is compiled in a child process.
         parameters: Sizes of the schedule that override the model's, by name ("mr", "nr", "mc", "nc", "kc"; a GPU's strategies have others).
         cache: Whether the disk cache is read and written.
-        vector_length: Bits of the scalable vectors (SVE's) in the emulator that runs the kernel; None: as many as the target's
-            machines have. The kernel is the same for every length.
-        streaming_length: The same for the vectors of SME's streaming mode.
-        device: On what kernels of a GPU run: "emulated", or None for a card.
         verify: Whether the kernel of a product is tried once on random operands before it is returned, in a child process, and
             compared with the reference: for schedules that may be wrong. Dynamic extents are then small; those of a GPU's kernel
             always are. What nothing here can run is not verified, as an `UnverifiedWarning` says.
@@ -110,7 +96,7 @@ def compile(
     Raises:
         SpecError: `spec` is no spec, or an operator that is to be verified, or `threads` is no int from 1 to 1024.
         TilewrightError: Several threads are asked for, and there is no OpenMP runtime.
-        TargetError: The target is unknown, or has no vectors of such a length.
+        TargetError: The target is unknown, or cannot be emulated.
         ScheduleError: The schedule is unknown or does not fit.
         WrongResultError: The kernel is verified, and computes wrong numbers, crashes, or does not end.
         LoweringError: A later stage failed.
@@ -123,26 +109,16 @@ def compile(
             )
         from tilewright.runtime import operators
 
-        lengths = {"vector_length": vector_length, "streaming_length": streaming_length}
-        return operators.compile(
-            spec, target, threads, schedule, parameters=parameters, cache=cache, device=device, **lengths
-        )
+        return operators.compile(spec, target, threads, schedule, parameters=parameters, cache=cache)
     if not isinstance(spec, MatmulSpec):
         raise SpecError(f"spec is a {type(spec).__name__}", where="compile", expected="a tilewright.MatmulSpec")
     card = targets.gpu(target)
     if card is not None:
-        if vector_length is not None or streaming_length is not None:
-            raise TargetError(f"a vector length for {card.name}", where="compile", expected="none: it is a GPU")
-        return _for_gpu(spec, card if device is None else card.on(device), threads, schedule, parameters, cache, verify)
+        return _for_gpu(spec, card, threads, schedule, parameters, cache, verify)
     row = targets.resolve(target)
-    if device is not None:
-        raise TargetError(f"device {device!r} for {row.name}", where="compile", expected="none: it is no GPU")
-    emulator, refusal = emulators.runner(row, vector_length, streaming_length)
+    who = runners.of(row)
     plan = make.make(spec, row, schedule, parameters, threads)
-    if emulator is not None:
-        refusal = _refusal(emulator, spec, plan, row)
-    elif plan.threads > 1 and refusal is None:
-        openmp.openmp_file()  # its absence is better said before the work than after
+    who = who.sharing(row, plan.threads).computing(spec, plan.name)
     store = KernelCache.from_knobs(knobs.load()) if cache else None
     what = None if store is None else _described(spec, row, plan)
     found = cache_key.find(store, what)
@@ -178,21 +154,21 @@ def compile(
         cached=found is not None,
         version=VERSION,
         workspace_bytes=workspace,
-        emulator=emulator.name if emulator is not None and refusal is None else "",
+        emulator=who.emulator.name if who.emulator is not None else "",
     )
     if verify:
         from tilewright.runtime import verification
 
-        if refusal is not None:
-            verification.warn(spec, refusal.what)
+        if who.refusal is not None:
+            verification.warn(spec, who.refusal.what)
         else:
-            verification.verify(object_, spec, row, facts, packed, emulator)
+            verification.verify(object_, spec, row, facts, packed, who.emulator)
     stages, files = _Texts(spec, row, plan, texts), linkable(spec, row, plan)
-    if refusal is not None:
+    if who.refusal is not None:
         from tilewright.runtime.foreign import ForeignKernel
 
-        return ForeignKernel(spec, row, facts, stages, packed, files, refusal)
-    return load(object_, spec, row, facts, stages, packed, emulator, files)
+        return ForeignKernel(spec, row, facts, stages, packed, files, who.refusal)
+    return load(object_, spec, row, facts, stages, packed, who.emulator, files)
 
 
 def _for_gpu(
@@ -213,24 +189,9 @@ def _for_gpu(
     if verify:
         from tilewright.runtime import verification
 
-        on_emulator = partial(gpu.compile, spec, target.on(EMULATED), schedule, parameters, cache=cache)
+        on_emulator = partial(gpu.compile, spec, target.emulated(), schedule, parameters, cache=cache)
         verification.verify_gpu(kernel, on_emulator)
     return cast("Kernel", kernel)
-
-
-def _refusal(emulator: emulators.Emulator, spec: MatmulSpec, plan: Plan, target: Target) -> NotRunnableError | None:
-    """Why an emulator does not run a kernel; None where it does."""
-    if plan.threads > 1:
-        return NotRunnableError(
-            f"a kernel for {target.name} is emulated here, on one thread",
-            where="call",
-            remedy="Ask for one thread; kernel.write makes files of more for the machine itself",
-        )
-    try:
-        emulators.check(emulator, spec, plan.name)
-    except NotRunnableError as error:
-        return error
-    return None
 
 
 def build(

@@ -14,13 +14,12 @@ from tilewright.emit.pipeline import CPU_TEXTS
 from tilewright.errors import NotRunnableError, SpecError, warn_slow
 from tilewright.payload import chain_check
 from tilewright.payload.signature import Signature
-from tilewright.runtime import cache_key
+from tilewright.runtime import cache_key, runners
 from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.kernel import Metadata
 from tilewright.runtime.linkable import Linkable, of_functions
 from tilewright.runtime.module import Function, Module, entries
-from tilewright.runtime.openmp import openmp_file
 from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
 from tilewright.targets import Target
@@ -111,25 +110,11 @@ def compile_chain(
     return _module(what, row, CHAIN, make, cache=cache, start=start)
 
 
-def _refusal(target: Target) -> NotRunnableError | None:
-    """Why calls of a module for a target are refused; None where this machine runs it."""
-    if not targets.runnable(target):
-        return None
-    return NotRunnableError(
-        f"modules for {target.name} cannot be run here",
-        where="call",
-        expected="a target that this machine runs by itself",
-        remedy="module.write makes files for the machine itself",
-    )
-
-
 def _module(
     what: Compilation, target: Target, filename: str, make: Callable[..., Compiled], *, cache: bool, start: float
 ) -> Module:
     """The module that `what` decides, which errors call `filename`, from the disk cache or made."""
-    refusal = _refusal(target)
-    if what.threads > 1 and refusal is None:
-        openmp_file()  # its absence is better said before the work than after
+    refusal = runners.of(target).sharing(target, what.threads).alone(target).refusal
     store = KernelCache.from_knobs(knobs.load()) if cache else None
     found = cache_key.find(store, what)
     if found is not None:

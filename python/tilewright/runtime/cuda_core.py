@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.errors import TargetError
 
-EMULATED = 'Or run it thread by thread on this machine: device="emulated", --device emulated'
+EMULATED = "Or run it thread by thread on this machine: target.emulated(), --device emulated"
 """What is left where there is no card."""
 _PLACES = ("cuda.core", "cuda.core.experimental")
 """Where releases have their classes: from 0.5 on, and before."""

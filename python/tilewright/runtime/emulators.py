@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Which emulator runs code of another architecture, and with what lengths of vectors."""
+"""Finds the emulator that runs code of another architecture, and its options."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 from tilewright import targets
-from tilewright.errors import NotRunnableError, TargetError
+from tilewright.errors import NotRunnableError
 from tilewright.runtime.emulator import Emulator
 from tilewright.spec import MatmulSpec
-from tilewright.targets.base import Target, check_vector_length
+from tilewright.targets.base import Target
 from tilewright.targets.linux import Emulation
 from tilewright.targets.registry import family_of
 
@@ -25,48 +25,18 @@ _RIGHT_BYTES = 9
 """The major version of QEMU from which on SMOPA and its like are right: 7.2 leaves every second row of a tile as it was."""
 
 
-def runner(
-    target: Target, vector_length: int | None, streaming_length: int | None
-) -> tuple[Emulator | None, NotRunnableError | None]:
-    """What runs code for `target`, with scalable vectors of these lengths: an emulator, None where this machine itself does; and why not.
-
-    Raises:
-        TargetError: The target has no vectors of such a length, or this machine, whose vectors are what they are, runs it; or it is
-            of an architecture that no row has.
-    """
-    if not targets.runnable(target):
-        if vector_length is not None or streaming_length is not None:
-            raise TargetError(
-                f"a vector length for {target.name}, which this machine runs by itself",
-                where="compile",
-                expected="a target that is emulated here",
-            )
-        return None, None
-    try:
-        return find(target, vector_length, streaming_length), None
-    except NotRunnableError as error:
-        if target.architecture not in {each.architecture for each in targets.all()}:
-            raise
-        return None, error
-
-
-def find(target: Target, vector_length: int | None = None, streaming_length: int | None = None) -> Emulator:
-    """The emulator for code of `target`.
-
-    Args:
-        target: What the code was made for.
-        vector_length: Bits of SVE's vectors; None: the target's.
-        streaming_length: Bits of the vectors in SME's streaming mode; None: the target's.
+def find(target: Target) -> Emulator:
+    """The emulator for code of `target`, with vectors as long as its `emulation` says, or as its machines have.
 
     Raises:
         NotRunnableError: None is installed, or none is known, or this machine is of that architecture and lacks features.
-        TargetError: The target has no such vectors, or none of such a length.
+        TargetError: No row has its architecture.
     """
     emulation = family_of(target.architecture).linux.emulation
     if emulation is None or targets.runnable(target) != (target.architecture,):
         targets.require_runnable(target)
     assert emulation is not None, "this machine would run it otherwise"
-    options, names = _options(emulation, target, vector_length, streaming_length), emulation.programs
+    options, names = _options(emulation, target), emulation.programs
     for path in (_newer() if "sme" in target.features else None, *map(shutil.which, names)):
         if path:
             return Emulator(path, options)
@@ -111,20 +81,11 @@ def _version(path: str) -> int:
     return int(found.group(1)) if found else sys.maxsize
 
 
-def _options(
-    emulation: Emulation, target: Target, vector_length: int | None, streaming_length: int | None
-) -> tuple[str, ...]:
+def _options(emulation: Emulation, target: Target) -> tuple[str, ...]:
     """QEMU's options: a processor that has everything, and its vector lengths."""
+    lengths = target.emulation or target
     options = [emulation.processor]
-    for what, length, asked, own in (
-        ("scalable vectors", emulation.scalable, vector_length, target.scalable_bits),
-        ("streaming vectors", emulation.streaming, streaming_length, target.streaming_bits),
-    ):
-        bits = own if asked is None else check_vector_length(asked, f"target {target.name}")
-        if asked is not None and (length is None or length.feature not in target.features):
-            of = f"vectors of {length.feature.upper()}" if length else what
-            expected = f"a target with {length.feature}" if length else f"a target with {what}"
-            raise TargetError(f"{target.name} has no {of}", where="vector length", expected=expected)
+    for length, bits in ((emulation.scalable, lengths.scalable_bits), (emulation.streaming, lengths.streaming_bits)):
         if bits and length is not None:
             options.append(f"{length.name}={bits // length.unit}")
     return ("-cpu", ",".join(options))

@@ -6,13 +6,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.errors import OperandError, TargetError
-from tilewright.runtime import gpu_call, gpu_forms, gpu_passes, linkable
+from tilewright.errors import OperandError
+from tilewright.runtime import gpu_call, gpu_forms, gpu_passes, linkable, runners
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
 from tilewright.runtime.kernel import Metadata, StageTexts, origin
@@ -20,7 +19,7 @@ from tilewright.runtime.vulkan import Shader
 from tilewright.schedules import make
 from tilewright.schedules.plan import Schedule
 from tilewright.spec import MatmulSpec
-from tilewright.targets.gpu import EMULATED, GpuTarget
+from tilewright.targets.gpu import GpuTarget
 from tilewright.version import VERSION
 
 if TYPE_CHECKING:
@@ -59,8 +58,7 @@ def compile(
         ScheduleError: The strategy is unknown or does not fit, or a size is wrong; or the user's schedule is.
         LoweringError: A stage failed.
     """
-    if target.device and (target.family, target.device) not in _RUNNERS:
-        raise TargetError(f"device {target.device!r} for {target.name}", expected="none: it runs shaders itself")
+    runners.of(target)  # Raises: it cannot be emulated.
     sizes = parameters or {}
 
     plan = (
@@ -84,7 +82,7 @@ def compile(
         what = Compilation(
             kind="gpu",
             problem=spec,
-            target=target.on(""),
+            target=target,
             schedule=str(schedule) if schedule is not None and plan is None else None,
             own=None if plan is None else plan.text,
             parameters=sizes,
@@ -204,7 +202,7 @@ class GpuKernel:
             object_bytes=len(self._stages.object),
             cached=self._stages.cached,
             version=VERSION,
-            emulator="tilewright's emulator of NVVM" if target.device else "",
+            emulator="tilewright's emulator of NVVM" if target.emulation else "",
         )
 
     @property
@@ -246,21 +244,16 @@ class GpuKernel:
         """
         spec = self.spec
         operands = gpu_call.in_order(spec, operands, named)
-        where = self.target.family, self.target.device
-        if where == _CARD:
+        who = runners.of(self.target)
+        if who.refusal is not None:
+            raise who.refusal
+        if who.kind == "card":
             from tilewright.runtime import card_calls
 
             return card_calls.call(self, operands, out, stream)
-        run = _RUNNERS.get(where)
-        if run is None:
-            raise TargetError(
-                f"this machine cannot run a kernel for {self.target.name}",
-                expected="a card of its kind",
-                remedy='The emulator runs it: device="emulated", or run --device emulated',
-            )
         if stream is not None:
             raise OperandError(
-                f"is given to a kernel on {self.target.device or self.target.name}", operand="stream", expected="none"
+                f"is given to a kernel for {self.target.name} that no card runs", operand="stream", expected="none"
             )
         called = gpu_call.called(spec, operands)
         for each, array in zip(called.operands, operands, strict=True):
@@ -268,7 +261,7 @@ class GpuKernel:
         gpu_call.check_rows(called, operands)
         out = gpu_call.result(called, out, operands)
         if 0 not in called.c_shape:
-            run(self, called, [*operands, out], seed)
+            (_shade if who.kind == "vulkan" else _emulate)(self, called, [*operands, out], seed)
         return out
 
     def code(self, aligned: bool, make: Callable[[GpuStages], Any], *, boxed: bool = True) -> tuple[GpuStages, Any]:
@@ -358,11 +351,3 @@ def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, A
 def _shader(stages: GpuStages) -> Shader:
     buffers = len(stages.spec.operands) + 2  # The result, and extents and strides.
     return Shader(stages.object, _ENTRY, buffers, doubles="Float64" in stages.texts["spirv"])
-
-
-_CARD = ("nvidia", "")
-"""The family of targets, and the device, whose kernels run on operands in a card's memory."""
-_RUNNERS: Mapping[tuple[str, str], Callable[..., None]] = MappingProxyType(
-    {("nvidia", EMULATED): _emulate, ("amd", EMULATED): _emulate, ("vulkan", ""): _shade}
-)
-"""What runs kernels, by family of targets and device."""

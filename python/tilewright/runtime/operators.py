@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from tilewright import _runtime, knobs, targets
 from tilewright.emit import operators
 from tilewright.emit.pipeline import CPU_TEXTS
-from tilewright.errors import NotRunnableError, ScheduleError, TargetError
+from tilewright.errors import ScheduleError, TargetError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature
-from tilewright.runtime import cache_key, emulators, openmp
+from tilewright.runtime import cache_key, runners
 from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.kernel import Metadata
@@ -38,35 +38,22 @@ def compile(
     *,
     parameters: Mapping[str, int] | None,
     cache: bool,
-    device: str | None,
-    vector_length: int | None,
-    streaming_length: int | None,
 ) -> OperatorKernel:
     """As `tilewright.compile`, for the spec of an operator.
 
     Raises:
         SpecError: `threads` is no int from 1 to 1024.
-        TargetError: The target is unknown or a GPU, or has no vectors of such a length.
+        TargetError: The target is unknown or a GPU, or cannot be emulated.
         ScheduleError: A schedule is given, or a parameter is unknown.
         LoweringError: A later stage failed.
     """
     start = time.perf_counter()
     if targets.gpu(target) is not None:
         raise TargetError(f"{spec.operator} for {target}", where="compile", expected="a CPU's target")
-    if device is not None:
-        raise TargetError(
-            f"device {device!r} for {spec.operator}", where="compile", expected="None: it runs on the CPU"
-        )
     if schedule is not None:
         raise ScheduleError(f"a schedule for {spec.operator}", expected="None: the operator has its own")
     row = targets.resolve(target)
-    emulator, refusal = emulators.runner(row, vector_length, streaming_length)
-    if check(threads, "compile") > 1:
-        if emulator is not None:
-            what = f"{threads} threads for {row.name}, which is emulated here"
-            refusal = NotRunnableError(what, where="call", expected="1")
-        elif refusal is None:
-            openmp.openmp_file()  # its absence is better said before the work than after
+    who = runners.of(row).sharing(row, check(threads, "compile"))
     make = partial(operators.build, spec, row, threads=threads, parameters=parameters)
     store = KernelCache.from_knobs(knobs.load()) if cache else None
     what = Compilation(kind="operator", problem=spec, target=row, parameters=parameters or {}, threads=threads)
@@ -92,17 +79,17 @@ def compile(
         cached=found is not None,
         version=VERSION,
         workspace_bytes=signature.workspace,
-        emulator=emulator.name if emulator is not None and refusal is None else "",
+        emulator=who.emulator.name if who.emulator is not None else "",
     )
     stages, files = _texts(make, texts), of_functions(row, threads, make)
-    if refusal is not None:
+    if who.refusal is not None:
         from tilewright.runtime.foreign import ForeignOperator
 
-        return ForeignOperator(signature, spec, row, facts, stages, files, refusal)
-    if emulator is not None:
+        return ForeignOperator(signature, spec, row, facts, stages, files, who.refusal)
+    if who.emulator is not None:
         from tilewright.runtime.emulated_operator import EmulatedOperator
 
-        return EmulatedOperator(object_, signature, spec, row, facts, stages, emulator, files)
+        return EmulatedOperator(object_, signature, spec, row, facts, stages, who.emulator, files)
     names = entries((signature,))
     return OperatorKernel(_runtime.Code(object_, names[0], names[1:]), signature, spec, row, facts, stages, files)
 

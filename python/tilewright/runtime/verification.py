@@ -99,7 +99,7 @@ def verify_gpu(kernel: GpuKernel, emulated: Callable[[], GpuKernel]) -> None:
         try:
             _check_gpu(kernel)
         except TargetError:
-            if kernel.target.device:
+            if kernel.target.emulation:
                 raise
             _check_gpu(emulated())
     except (TargetError, OperandError, MemoryError) as e:

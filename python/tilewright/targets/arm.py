@@ -256,8 +256,8 @@ _LINUX = Linux(
     calls=SystemCalls("svc #0", "={x0},{x8},0,{x1},{x2},{x3},{x4},{x5},~{memory}"),
     emulation=Emulation(
         ("qemu-aarch64", "qemu-aarch64-static"),
-        scalable=Length("sve", "sve-default-vector-length", 8),
-        streaming=Length("sme", "sme-default-vector-length", 8),
+        scalable=Length("sve-default-vector-length", 8),
+        streaming=Length("sme-default-vector-length", 8),
     ),
 )
 

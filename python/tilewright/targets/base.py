@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright import dtypes
 from tilewright.dtypes import DType
@@ -80,6 +80,19 @@ class Cache:
         return self.bytes // (self.ways * self.line)
 
 
+@dataclass(frozen=True, slots=True)
+class Emulated:
+    """How an emulator runs a target's kernels.
+
+    Attributes:
+        scalable_bits: Width of its scalable vectors; 0 where there are none.
+        streaming_bits: Width of the vectors of its streaming mode; 0 where there are none.
+    """
+
+    scalable_bits: int = 0
+    streaming_bits: int = 0
+
+
 _LEAST_REGISTERS = 4
 RATES = (
     *("fma_per_cycle", "fma_latency", "loads_per_cycle", "issue_per_cycle"),
@@ -134,6 +147,8 @@ class Target:
         is_level: The rates are those of a core that the row is not: it is a level of an instruction set, whose cores have several.
         adds_apart: Vector additions have units of their own, so that a multiply and an add start as often as a multiply-add.
         base: For "host": the name of the row it was made from; otherwise None.
+        emulation: How an emulator runs kernels (see `emulated`); None: with vectors as long as the target's machines have, where one
+            has to. It decides nothing about code.
     """
 
     name: str
@@ -164,6 +179,7 @@ class Target:
     adds_apart: bool = False
     is_level: bool = False
     base: str | None = None
+    emulation: Emulated | None = None
 
     def __post_init__(self) -> None:
         """Checks the row against itself, so that a mistake shows where it is written.
@@ -242,6 +258,28 @@ class Target:
     def architecture(self) -> str:
         """The first part of the triple, as ``uname -m`` says it ("x86_64")."""
         return self.triple.split("-", 1)[0]
+
+    def emulated(self, vector_length: int | None = None, streaming_length: int | None = None) -> Target:
+        """The same target, whose kernels an emulator runs: the code is the same for every length.
+
+        Args:
+            vector_length: Bits of the scalable vectors (of SVE or RVV); None: as many as the target's machines have.
+            streaming_length: Bits of the vectors in SME's streaming mode; None: likewise.
+
+        Raises:
+            TargetError: The target has no such vectors, or none of such a length.
+        """
+        lengths = []
+        for kind, asked, own in (
+            ("scalable", vector_length, self.scalable_bits),
+            ("streaming", streaming_length, self.streaming_bits),
+        ):
+            if asked is not None and not own:
+                raise TargetError(
+                    f"{self.name} has no {kind} vectors", where="emulated", expected="None, or a target that has them"
+                )
+            lengths.append(own if asked is None else check_vector_length(asked, f"target {self.name}"))
+        return replace(self, emulation=Emulated(*lengths))
 
     def missing_from(self, features: Iterable[str]) -> tuple[str, ...]:
         """The features of this target that a machine with `features` lacks, sorted."""

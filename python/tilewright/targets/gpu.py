@@ -6,9 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilewright.errors import TargetError
-
-EMULATED = "emulated"
-"""The device that is this package's emulator of NVVM kernels, thread by thread on this machine."""
+from tilewright.targets.base import Emulated
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ class GpuTarget:
         processors: Multiprocessors of the largest card of its kind; 0 where no schedule asks.
         least_bits: Bits of the narrowest elements that its memory holds.
         source: Where the figures come from.
-        device: On what kernels run: "" for the card, or "emulated".
+        emulation: Not None where this package's emulator runs kernels, thread by thread on this machine (see `emulated`).
     """
 
     name: str
@@ -46,7 +44,7 @@ class GpuTarget:
     static_shared_bytes: int
     instructions: frozenset[str]
     source: str
-    device: str = ""
+    emulation: Emulated | None = None
     types: frozenset[str] | None = None
     processors: int = 0
     least_bits: int = 8
@@ -55,21 +53,17 @@ class GpuTarget:
         """Checks the row against itself.
 
         Raises:
-            TargetError: A size is not above zero, or the device is not known.
+            TargetError: A size is not above zero.
         """
         where = f"target {self.name!r}"
         for field in ("warp", "registers", "block_threads", "shared_bytes", "static_shared_bytes"):
             size = getattr(self, field)
             if not isinstance(size, int) or size <= 0:
                 raise TargetError(f"{field} is {size!r}", where=where, expected="an int above zero")
-        if self.device not in ("", EMULATED):
-            raise TargetError(
-                f"device {self.device!r}", where=where, expected=f"{EMULATED!r}, or nothing for the card itself"
-            )
 
     def __repr__(self) -> str:
-        """The name, and on what kernels run."""
-        return f"<tilewright.GpuTarget {self.name}{f', {self.device}' if self.device else ''}>"
+        """The name, and whether kernels are emulated."""
+        return f"<tilewright.GpuTarget {self.name}{', emulated' if self.emulation else ''}>"
 
     @property
     def feature_string(self) -> str:
@@ -86,10 +80,6 @@ class GpuTarget:
         """No row that it was made from."""
         return
 
-    def on(self, device: str) -> GpuTarget:
-        """The same, with kernels that run on `device`.
-
-        Raises:
-            TargetError: It is not known.
-        """
-        return replace(self, device=device)
+    def emulated(self) -> GpuTarget:
+        """The same, whose kernels an emulator runs: the code is the same."""
+        return replace(self, emulation=Emulated())

@@ -34,12 +34,10 @@ class Length:
     """QEMU's option for a length of vectors.
 
     Attributes:
-        feature: The feature that has such vectors.
         name: The option.
         unit: Bits of what it counts.
     """
 
-    feature: str
     name: str
     unit: int
 

@@ -93,7 +93,7 @@ _LINUX = Linux(
     emulation=Emulation(
         ("qemu-riscv64", "qemu-riscv64-static"),
         processor="rv64,v=true,vext_spec=v1.0,elen=64,zba=true,zbb=true,zbs=true,Zfh=true",
-        scalable=Length("v", "vlen", 1),
+        scalable=Length("vlen", 1),
     ),
 )
 
