@@ -58,6 +58,7 @@ def test_every_example_is_run_here():
         "14_llama_decoder_i4.py",
         "15_attention.py",
         "16_gpu_schedule.py",
+        "17_own_target.toml",
     ]
 
 
@@ -177,3 +178,9 @@ def test_packed_weights(run):
 def test_attention(run):
     printed = run(sys.executable, EXAMPLES / "15_attention.py")
     assert re.fullmatch(r"blocks: .* and decode: .*\n\d{6} bytes beyond operands\n", printed)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib came with Python 3.11")
+def test_own_target(run):
+    target = EXAMPLES / "17_own_target.toml"
+    assert "fmla" in run("tilewright", "compile", "--shape", "32x32x32", "--target", target, "--emit", "asm", "-o", "-")

@@ -31,7 +31,7 @@ LEAVES = {
     "knobs": ("errors",),
     "text_files": (),
     "processes": ("errors",),
-    "targets": ("errors", "dtypes", "knobs"),
+    "targets": ("errors", "dtypes", "knobs", "text_files"),
 }
 # In the direction of the flow. "" is `tilewright` itself, the public names, which only what people call may import.
 STAGES = ("spec", "operator_specs", "payload", "schedules", "lowering", "emit", "runtime", "bench", "tune", "", "cli")

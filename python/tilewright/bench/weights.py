@@ -28,7 +28,7 @@ from tilewright.payload.epilogues import dequantize
 from tilewright.payload.reference import error_bound, reference, relative_error, within_bound
 from tilewright.payload.samples import aligned, unwritten, values
 from tilewright.spec import MatmulSpec
-from tilewright.targets import require_runnable, resolve
+from tilewright.targets import Target, require_runnable, resolve
 from tilewright.targets.host import host
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def problem(shape: Shape, dtype: str, weights: str, layout: str = "nt") -> Matmu
 def run(
     specs: Iterable[tuple[MatmulSpec, str]],
     *,
-    target: str = "host",
+    target: str | Target = "host",
     threads: int = 1,
     rounds: int = 7,
     min_seconds: float = 0.03,

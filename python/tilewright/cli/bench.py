@@ -75,7 +75,13 @@ class _Threads(click.ParamType):
     show_default=True,
     help="Element type: one, or those of A, B and C (a,b,c); may be repeated.",
 )
-@click.option("--target", default="host", show_default=True, help="What to compile for; see `tilewright targets`.")
+@click.option(
+    "--target",
+    type=options.TARGET,
+    default="host",
+    show_default=True,
+    help="What to compile for; see `tilewright targets`.",
+)
 @click.option(
     "--threads",
     type=_Threads(),

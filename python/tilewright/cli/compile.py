@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import Problem
     from tilewright.entries import Epilogue
+    from tilewright.targets import GpuTarget, Target
 
 _BINARY = ("obj", "so", "cubin", "spv", "hsaco")
 
@@ -65,7 +66,7 @@ def compile_(
     prologue_b: tuple[Epilogue, ...],
     deterministic: bool,
     tf32: bool,
-    target: str,
+    target: str | Target | GpuTarget,
     threads: int,
     schedule: str | None,
     parameters: dict[str, int],

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tilewright.emit.mca import Analysis
     from tilewright.emit.stages import Stages
     from tilewright.entries import Epilogue
+    from tilewright.targets import GpuTarget, Target
 
 _SUFFIXES = {"llvmir": ".ll", "asm": ".s"}
 _NO_LOOP = "# No loop of this kernel does arithmetic: it is empty, or small enough to be straight-line code.\n"
@@ -60,7 +61,7 @@ def explain(
     prologue_b: tuple[Epilogue, ...],
     deterministic: bool,
     tf32: bool,
-    target: str,
+    target: str | Target | GpuTarget,
     threads: int,
     schedule: str | None,
     parameters: dict[str, int],

@@ -6,13 +6,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from tilewright.dims import Dim, Extent
 from tilewright.spec import LAYOUTS
+
+if TYPE_CHECKING:
+    from tilewright.targets import GpuTarget, Target
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Extents = tuple[Extent, Extent, Extent]
@@ -50,6 +53,22 @@ def _extent(found: re.Match[str]) -> Extent:
     if found["size"]:
         return int(found["size"])
     return Dim(**{name: int(found[name]) for name in ("min", "max", "multiple") if found[name]})
+
+
+class _Target(click.ParamType):
+    """A target's name, or the file of one."""
+
+    name = "NAME|FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | Target | GpuTarget:  # noqa: ANN401
+        """The name as it is; of a file, the target that it describes, read once."""
+        from tilewright.targets import files
+
+        return files.load(value) if isinstance(value, str) and value.endswith(files.SUFFIXES) else value
+
+
+TARGET = _Target()
+"""The type of ``--target``."""
 
 
 class _Assignment(click.ParamType):
@@ -295,7 +314,11 @@ def target(function: Command) -> Command:
         help="Most threads of a call; a small product uses fewer.",
     )(function)
     return click.option(
-        "--target", default="host", show_default=True, help="What to compile for; see `tilewright targets`."
+        "--target",
+        type=TARGET,
+        default="host",
+        show_default=True,
+        help="What to compile for: a name (see `tilewright targets`), or a .toml or .py file with a target of one's own.",
     )(function)
 
 

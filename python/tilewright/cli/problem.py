@@ -21,7 +21,7 @@ from tilewright.schedules import make
 from tilewright.schedules.plan import Plan
 from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
-from tilewright.targets import Target, gpu, resolve
+from tilewright.targets import GpuTarget, Target, gpu, resolve
 
 if TYPE_CHECKING:
     from tilewright.emit.stages import Stages
@@ -111,7 +111,7 @@ def given(
     prologue_a: tuple[Epilogue, ...],
     prologue_b: tuple[Epilogue, ...],
     deterministic: bool,
-    target: str,
+    target: str | Target | GpuTarget,
     threads: int,
     schedule: str | None,
     parameters: Mapping[str, int],
@@ -152,7 +152,7 @@ def given(
 
 def _product(
     spec: MatmulSpec,
-    target: str,
+    target: str | Target | GpuTarget,
     threads: int,
     schedule: str | None,
     parameters: Mapping[str, int],

@@ -78,7 +78,7 @@ def run(
     prologue_b: tuple[Epilogue, ...],
     deterministic: bool,
     tf32: bool,
-    target: str,
+    target: str | Target | GpuTarget,
     threads: int,
     schedule: str | None,
     parameters: dict[str, int],
@@ -145,7 +145,7 @@ def run(
 
 
 def _emulated(
-    target: str, vector_length: int | None, streaming_length: int | None, device: str | None
+    target: str | Target | GpuTarget, vector_length: int | None, streaming_length: int | None, device: str | None
 ) -> Target | GpuTarget:
     """The target of that name, emulated as the options say.
 
@@ -159,7 +159,7 @@ def _emulated(
     card = gpu(target)
     if card is not None:
         if lengths != (None, None):
-            raise click.UsageError(f"a vector length for {card.name} given; expected none: it is a GPU")
+            raise click.UsageError(f"a vector length for {card.name}; expected none: it is a GPU")
         return card if device is None else card.emulated()
     row = resolve(target)
     if device is not None:

@@ -23,6 +23,7 @@ from tilewright.payload.signature import Parameter, Signature
 
 if TYPE_CHECKING:
     from tilewright.runtime.module import Function
+    from tilewright.targets import GpuTarget, Target
 
 _OPEN_SIZES = ((1, 1), (7, 30), (64, 0))
 """What extents are checked with that only a call tells, dimension i being a + b * i; they are timed with the last."""
@@ -30,7 +31,7 @@ _SAMPLES = 7
 _SAMPLE_SECONDS = 0.03
 
 
-def run(text: str, file: str, target: str, threads: int, seed: int | None) -> int:
+def run(text: str, file: str, target: str | Target | GpuTarget, threads: int, seed: int | None) -> int:
     """Runs every function of the module, and returns the exit status: 1 when a result is wrong."""
     import tilewright as tw
     from tilewright.cli.output import console, duration

@@ -10,12 +10,13 @@ import click
 from tilewright import targets
 from tilewright.cli import options
 from tilewright.emit import pipeline
+from tilewright.targets import GpuTarget, Target
 
 
 @options.verb(short_help="List the stages of a compilation.")
-@click.option("--target", help="Only those of the target; see `tilewright targets`. Without it, those of every family.")
+@click.option("--target", type=options.TARGET, help="Only those of this target; see `tilewright targets`.")
 @click.option("--json", "as_json", is_flag=True, help="Print an object, of a list of stages for each family.")
-def stages(target: str | None, as_json: bool) -> None:
+def stages(target: str | Target | GpuTarget | None, as_json: bool) -> None:
     """List the named stages of a compilation in order, as `--emit`, `explain`, errors and dumps call them."""
     families = pipeline.FAMILIES if target is None else {(family := _family(target)): pipeline.FAMILIES[family]}
     if as_json:
@@ -32,7 +33,7 @@ def stages(target: str | None, as_json: bool) -> None:
             click.echo(f"  {name:{width}}  {pipeline.WHAT[name]}")
 
 
-def _family(target: str) -> str:
+def _family(target: str | Target | GpuTarget) -> str:
     """The family of stages of a target."""
     gpu = targets.gpu(target)
     if gpu is not None:

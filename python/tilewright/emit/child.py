@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import MappingProxyType
@@ -190,7 +190,7 @@ def answer_with(make: Callable[[dict[str, Any], Tell], dict[str, Any]]) -> None:
 
 def target_as_json(target: Target) -> dict[str, object]:
     """A target as a request carries it."""
-    return {**asdict(target), "features": sorted(target.features)}
+    return {**asdict(replace(target, emulation=None)), "features": sorted(target.features)}
 
 
 def target_from_json(fields: Mapping[str, Any]) -> Target:

@@ -22,7 +22,7 @@ from tilewright.runtime.linkable import Linkable, of_functions
 from tilewright.runtime.module import Function, Module, entries
 from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
-from tilewright.targets import Target
+from tilewright.targets import GpuTarget, Target
 from tilewright.version import VERSION
 
 FILENAME = "module"
@@ -33,7 +33,7 @@ CHAIN = "chain"
 
 def compile_module(
     text: str,
-    target: str | Target = "host",
+    target: str | Target | GpuTarget = "host",
     threads: int = 1,
     *,
     filename: str = FILENAME,
@@ -71,7 +71,7 @@ def compile_module(
 
 
 def compile_chain(
-    stages: Sequence[MatmulSpec], target: str | Target = "host", threads: int = 1, *, cache: bool = True
+    stages: Sequence[MatmulSpec], target: str | Target | GpuTarget = "host", threads: int = 1, *, cache: bool = True
 ) -> Module:
     """Compiles a chain of products, the result of each of which is the A of the next: an MLP, or A·B·C.
 

@@ -12,6 +12,7 @@ from types import ModuleType
 
 from tilewright.errors import TargetError
 from tilewright.targets.base import Cache, Family, Target
+from tilewright.targets.files import load
 from tilewright.targets.gpu import GpuTarget
 from tilewright.targets.host import host as _host
 from tilewright.targets.host import require_runnable, runnable
@@ -26,13 +27,14 @@ __all__ = [
     "all",
     "get",
     "gpu",
+    "load",
     "require_runnable",
     "resolve",
     "runnable",
 ]
 
 
-def resolve(target: str | Target) -> Target:
+def resolve(target: object) -> Target:
     """The target that a user means: "host", the name of a row, or a Target, which is returned as it is.
 
     Raises:

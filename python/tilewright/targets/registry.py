@@ -44,7 +44,7 @@ def get(name: str) -> Target:
     raise TargetError(
         f"unknown target {name!r}",
         expected=f"one of host, {', '.join(target.name for target in (*all(), *GPUS))}",
-        remedy="A Target object works too: make one with dataclasses.replace from a row",
+        remedy="A Target object works too: tilewright.targets.load reads one from a .toml or .py file",
     )
 
 

@@ -52,7 +52,7 @@ class Comparison:
         cases: Sequence[Case],
         asked: str,
         *,
-        target: str = "host",
+        target: str | Target = "host",
         libraries: Sequence[str] | None = None,
         threads: int = 1,
         rounds: int = 7,
