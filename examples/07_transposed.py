@@ -13,6 +13,6 @@ kernel = tw.compile(spec)
 y = kernel(x, weights)
 assert (np.abs(y - tw.reference(spec, x, weights)) <= tw.error_bound(spec, x, weights)).all()
 
-# A transposed view is recognised.
+# A transposed view is recognized.
 assert (tw.matmul(x, weights.T) == y).all()
 print(spec, kernel.metadata.schedule)

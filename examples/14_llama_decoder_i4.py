@@ -4,11 +4,11 @@
     h = x + o(attention(rotated q(norm(x)), rotated k(norm(x)), v(norm(x))))
     y = h + down(silu(gate(norm(h))) * up(norm(h)))
 
-Weights are N x K matrices, of which every 128 elements along K share a scale; kernels dequantise them in registers. Norms and rotations
+Weights are N x K matrices, of which every 128 elements along K share a scale; kernels dequantize them in registers. Norms and rotations
 are NumPy's.
 
 Run it with ``python examples/14_llama_decoder_i4.py [TOKENS WIDTH HIDDEN HEADS KV_HEADS]``. Where torch is installed, its result with the
-dequantised weights is compared.
+dequantized weights is compared.
 """
 
 import sys
@@ -35,7 +35,7 @@ class Linear:
 
     @classmethod
     def of(cls, w: np.ndarray, tokens: int, *epilogue: tw.Epilogue) -> "Linear":
-        """Quantises `w`, of N x K floats, and compiles the product."""
+        """Quantizes `w`, of N x K floats, and compiles the product."""
         n, k = w.shape
         dequantize = tw.dequantize("gn", group=GROUP, scale_type="bf16")
         spec = tw.MatmulSpec(tokens, n, k, "bf16", "i4", layout="nt", prologue_b=(dequantize,), epilogue=epilogue)

@@ -21,7 +21,7 @@ def schedule(spec: tw.MatmulSpec, target: tw.GpuTarget, sizes: Any) -> ir.Module
     with steps.script() as script:
         # From linalg to blocks that compute a tile each, in vectors as large as the tile, by upstream's transform ops:
         blocks = block_tile.tile(script, spec, bm=64, bn=64, bk=32)
-        # What becomes of such a block is decided by ops of ours, and carried out when the payload has been bufferised:
+        # What becomes of such a block is decided by ops of ours, and carried out when the payload has been bufferized:
         sharing.share_among_warps(blocks, rows=32, columns=32, instructions="mma_sync")
         sharing.pipeline(blocks, stages=4)
     return script.module

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         tanh,
     )
     from tilewright.payload.operators import error_bound, reference
-    from tilewright.quantised import Quantized, mx_quantize, quantize_weights
+    from tilewright.quantized import Quantized, mx_quantize, quantize_weights
     from tilewright.runtime.attention import attention
     from tilewright.runtime.compile import compile, matmul
     from tilewright.runtime.compile_all import compile_all
@@ -117,9 +117,9 @@ _ORIGINS = {
     "Module": "runtime.module",
     "PackedB": "runtime.packed_b",
     "Blocking": "schedules.blocking",
-    "Quantized": "quantised",
-    "mx_quantize": "quantised",
-    "quantize_weights": "quantised",
+    "Quantized": "quantized",
+    "mx_quantize": "quantized",
+    "quantize_weights": "quantized",
     "MatmulSpec": "spec",
     "GpuTarget": "targets",
     "Target": "targets",

@@ -34,7 +34,7 @@ def main(shape: str, element: str, target_name: str, strategy: str, *settings: s
     plan, asm = compiled(spec, target, strategy, {name: int(size) for name, size in given.items()}, threads)
     loop = hotloop.hottest(asm, target.architecture)
     assert loop is not None, "no loop multiplies"
-    analysis = mca.analyse(loop, target, cpu=cpu)
+    analysis = mca.analyze(loop, target, cpu=cpu)
     rows, registers = plan.sizes["mr"], ceil_div(plan.sizes["nr"], target.lanes(spec.acc_type))
     facts = [
         ("rows", rows),

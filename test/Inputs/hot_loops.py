@@ -36,7 +36,7 @@ def main(what: str, *types: str) -> None:
         adding = [each for each in loop.instructions if _ADD.fullmatch(each.mnemonic)]
         mix = Counter(each.mnemonic for each in (*multiplying, *adding))
         sums = {each.destination for each in (adding or multiplying)}
-        analysis = mca.analyse(loop, target, cpu=cpu)
+        analysis = mca.analyze(loop, target, cpu=cpu)
         configurations = sum(line.strip().startswith("ldtilecfg") for line in asm.splitlines())
         facts = [
             " + ".join(f"{count} {mnemonic}" for mnemonic, count in sorted(mix.items(), reverse=True)),

@@ -184,7 +184,7 @@ typedef struct {
   uint32_t count;
 } Config;
 
-/// One of the multiprocessors has no neighbour.
+/// One of the multiprocessors has no neighbor.
 static Status cuOccupancyMaxActiveClusters(int *clusters, void *function, const Config *config) {
   uint32_t blocks = 1;
   for (uint32_t i = 0; i < config->count; ++i)

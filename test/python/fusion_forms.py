@@ -20,7 +20,7 @@ PROLOGUES: dict[str, dict[str, Any]] = {
         "epilogue": (tw.bias(), tw.relu()),
     },
     "bf16": {"b": "f32", "c": "bf16", "prologue_a": (tw.gelu(), tw.cast("bf16")), "prologue_b": (tw.cast("bf16"),)},
-    "quantised": {"b": "i8", "prologue_a": (tw.quantize(0.01, 3, "u8"),), "epilogue": (tw.dequantize(),)},
+    "quantized": {"b": "i8", "prologue_a": (tw.quantize(0.01, 3, "u8"),), "epilogue": (tw.dequantize(),)},
     "f64": {"a": "f64", "prologue_b": (tw.scale_by("k"), tw.tanh())},
 }
 GATHERS: dict[str, dict[str, Any]] = {

@@ -234,7 +234,7 @@ def clusters() -> None:
     operands = operands_of(spec)
     assert is_right(spec, kernel(*operands), operands), DRIVER.error
     assert DRIVER.last["cluster"] == (2, 1, 1)
-    assert DRIVER.last["grid"] == (2, 1, 1)  # Of four multiprocessors one has no neighbour.
+    assert DRIVER.last["grid"] == (2, 1, 1)  # Of four multiprocessors one has no neighbor.
 
 
 @case

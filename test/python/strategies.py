@@ -5,5 +5,5 @@ from tilewright import targets
 from tilewright.schedules import select
 
 OF_CODES = "scaled_sums"
-"""The one that computes products by dequantised weights only: `test_scaled_sums`."""
+"""The one that computes products by dequantized weights only: `test_scaled_sums`."""
 STRATEGIES = tuple(name for name in select.available(targets.resolve("host")) if name != OF_CODES)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Assembly of AArch64: instructions are read right, and loops are found and analysed."""
+"""Assembly of AArch64: instructions are read right, and loops are found and analyzed."""
 
 import shutil
 
@@ -86,4 +86,4 @@ def test_the_model_starts_as_many_multiply_adds_as_the_target():
     }
     loop = hottest(NEST, "aarch64")
     assert loop is not None
-    assert mca.analyse(loop, targets.get("neoverse-v2")).bound == 0.5
+    assert mca.analyze(loop, targets.get("neoverse-v2")).bound == 0.5

@@ -102,7 +102,7 @@ class Made:
         sizes = dict(first.sizes)
         model = {"sizes": sizes, "tflops": 2.5, "predicted_cycles": step.predicted[0]}
         tried = [model, {"sizes": {**sizes, "bm": 64, "cluster": 1}, "tflops": 3.0}]
-        about |= {"sizes": tried[1]["sizes"], "tried": tried, "modelled": 2.5}
+        about |= {"sizes": tried[1]["sizes"], "tried": tried, "modeled": 2.5}
         return {**about, "rates": rates, "versions": {}, "failures": {}, **self.facts}
 
 
@@ -397,7 +397,7 @@ def test_what_triton_tries() -> None:
     assert {name for name, _, _ in every} == set(plan.TIMED)
     assert len({(name, layout, str(sizes)) for name, layout, sizes in every}) == len(every)
     assert all(sizes.bm <= plan.FEW for sizes in triton_peer.tried(plan.FEW))
-    assert any(sizes.specialised for sizes in triton_peer.tried(plan.FEW + 1))
+    assert any(sizes.specialized for sizes in triton_peer.tried(plan.FEW + 1))
 
 
 def test_the_half_on_the_cards_machine_takes_nothing_that_was_built() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""LLVM's optimiser and code generators, and that what they refuse is a ValueError."""
+"""LLVM's optimizer and code generators, and that what they refuse is a ValueError."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_object_is_elf():
     assert _codegen.emit(MULTIPLY_ADD.format(""), kind="obj", **V3).startswith(b"\x7fELF")
 
 
-def test_optimize_optimises():
+def test_optimize_optimizes():
     ir = "define i32 @f(i32 %a) { %p = alloca i32\n store i32 %a, ptr %p\n %v = load i32, ptr %p\n ret i32 %v }"
     assert "alloca" not in _codegen.optimize(ir, **V3)
     assert "alloca" in _codegen.optimize(ir, level=0, **V3)

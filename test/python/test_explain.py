@@ -193,12 +193,12 @@ def test_without_llvm_mca_everything_else_is_written(capsys, monkeypatch, place)
     def absent(*_args, **_kwargs):
         raise TargetError("llvm-mca is not installed", remedy="Install it")
 
-    monkeypatch.setattr("tilewright.emit.mca.analyse", absent)
+    monkeypatch.setattr("tilewright.emit.mca.analyze", absent)
     assert main(["explain", *SHAPE, "-o", "out"]) == 0
     printed = capsys.readouterr()
-    assert printed.err == "tilewright: the hot loop is not analysed: llvm-mca is not installed. Install it\n"
+    assert printed.err == "tilewright: the hot loop is not analyzed: llvm-mca is not installed. Install it\n"
     assert {path.name for path in (place / "out").iterdir()} == FILES
-    assert "is not analysed" in data_of((place / "out" / "index.html").read_text())["note"]
+    assert "is not analyzed" in data_of((place / "out" / "index.html").read_text())["note"]
 
 
 def test_an_earlier_explanation_is_replaced(place):
@@ -364,7 +364,7 @@ def test_long_stages_are_cut(monkeypatch):
     assert any(stage["left_out"] for stage in data["stages"])
 
 
-def test_every_category_has_a_colour():
+def test_every_category_has_a_color():
     page = page_of()
     for category in hotloop.CATEGORIES:
         assert page.count(f"--{category}:") == 3  # light, dark by the system, dark by choice

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Loops in assembly text: found whatever the layout, counted right, and analysed by llvm-mca."""
+"""Loops in assembly text: found whatever the layout, counted right, and analyzed by llvm-mca."""
 
 import json
 import shutil
@@ -271,14 +271,14 @@ TWELVE = (
 def test_analysis_reaches_the_bound_of_independent_multiply_adds():
     loop = hottest(TWELVE)
     assert loop is not None
-    found = mca.analyse(loop, targets.get("x86-64-v4"))
+    found = mca.analyze(loop, targets.get("x86-64-v4"))
     assert found.bound == 6
     assert found.cycles == pytest.approx(6, rel=0.02)
     assert found.percent_of_bound == pytest.approx(100, rel=0.02)
     assert len(found.costs) == len(loop.instructions)
     assert found.costs[0].latency >= 3
     assert sum(found.pressure.values()) >= 12
-    assert all(name.isprintable() for name in mca.analyse(loop, targets.get("x86-64-v4"), cpu="znver4").pressure)
+    assert all(name.isprintable() for name in mca.analyze(loop, targets.get("x86-64-v4"), cpu="znver4").pressure)
     assert json.loads(found.json)["TargetInfo"]["CPUName"] == found.cpu
     assert "Bottleneck" in found.text
 
@@ -317,7 +317,7 @@ def test_a_loop_of_tiles_is_counted():
 def test_products_of_tiles_take_sixteen_cycles_each():
     loop = hottest(TILES)
     assert loop is not None
-    found = mca.analyse(loop, targets.get("sapphirerapids"))
+    found = mca.analyze(loop, targets.get("sapphirerapids"))
     assert (found.bound, found.cycles, found.percent_of_bound) == (64, 64, 100)
     assert found.pressure["TMUL"] == 64
     assert found.pressure["tile loads"] == 32
@@ -329,7 +329,7 @@ def test_products_of_tiles_take_sixteen_cycles_each():
 def test_products_into_one_sum_wait_for_each_other():
     loop = hottest(TILES.replace("%tmm2\n", "%tmm0\n"))
     assert loop is not None
-    assert mca.analyse(loop, targets.get("sapphirerapids")).cycles == 2 * 52
+    assert mca.analyze(loop, targets.get("sapphirerapids")).cycles == 2 * 52
 
 
 @needs_mca
@@ -340,14 +340,14 @@ def test_the_bound_of_dot_products_is_that_of_their_rate(line, bound):
     body = "".join(f"\t{line.format(number)}\n" for number in range(12))
     loop = hottest(f"k:\n.LBB0_1:\n{body}\tdecq %rax\n\tjne .LBB0_1\n\tretq\n")
     assert loop is not None
-    assert mca.analyse(loop, targets.get("cascadelake")).bound == bound
+    assert mca.analyze(loop, targets.get("cascadelake")).bound == bound
 
 
 @needs_mca
 def test_analysis_sees_a_chain_of_dependent_sums():
     loop = hottest("k:\n.LBB0_1:\n\tvfmadd231ps %ymm1, %ymm2, %ymm0\n\tdecq %rax\n\tjne .LBB0_1\n\tretq\n")
     assert loop is not None
-    assert mca.analyse(loop, targets.get("x86-64-v3")).percent_of_bound < 20
+    assert mca.analyze(loop, targets.get("x86-64-v3")).percent_of_bound < 20
 
 
 @needs_mca
@@ -356,7 +356,7 @@ def test_the_analysis_names_its_model_and_reaches_the_targets_bound(target):
     loop = hottest(TWELVE)
     assert loop is not None
     if target.vector_bits == 512:
-        found = mca.analyse(loop, target)
+        found = mca.analyze(loop, target)
         assert found.cycles == pytest.approx(12 / target.fma_per_cycle, rel=0.02)
         assert found.percent_of_bound == pytest.approx(100, rel=0.02)
         assert found.model == f"{target.model_cpu} model of LLVM 22"
@@ -377,11 +377,11 @@ def test_what_a_model_has_too_slow_is_analysed_as_something_else_and_that_is_sai
     body = "".join(f"\t{line.format(number, number + 12)}\n" for number in range(12))
     loop = hottest(f"k:\n.LBB0_1:\n{body}\tdecq %rax\n\tjne .LBB0_1\n\tretq\n")
     assert loop is not None
-    found = mca.analyse(loop, targets.get("znver4"))
+    found = mca.analyze(loop, targets.get("znver4"))
     assert found.cycles == pytest.approx(12, rel=0.05)
     assert stand_in in found.notes[0]
     assert len(found.costs) == len(loop.instructions)
-    assert mca.analyse(loop, targets.get("znver4"), cpu="skylake-avx512").notes == ()
+    assert mca.analyze(loop, targets.get("znver4"), cpu="skylake-avx512").notes == ()
 
 
 @needs_mca
@@ -389,9 +389,9 @@ def test_analysis_says_what_it_cannot_do():
     loop = hottest(TWELVE)
     assert loop is not None
     with pytest.raises(TargetError, match="llvm-mca failed"):
-        mca.analyse(loop, targets.get("x86-64-v4"), cpu="no-such-processor")
+        mca.analyze(loop, targets.get("x86-64-v4"), cpu="no-such-processor")
     with pytest.raises(TargetError, match="invalid instruction mnemonic 'vnonsense'"):
-        mca.analyse(only("f:\n\tvnonsense\n\tjne f\n"), targets.get("x86-64"))
+        mca.analyze(only("f:\n\tvnonsense\n\tjne f\n"), targets.get("x86-64"))
 
 
 def test_absent_tool_is_named(tmp_path):

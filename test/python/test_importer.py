@@ -353,7 +353,7 @@ REFUSED = {
         replaced(TENSORS, ("-> tensor<4x16xf32> {\n", '-> (tensor<4x16xf32> {bufferization.access = "none"}) {\n')),
         r"mm\.mlir:1:1: (not valid MLIR|attribute res_attrs of func\.func)",
     ),
-    "a bufferisation attribute": (
+    "a bufferization attribute": (
         replaced(TENSORS, ("%c: tensor<4x16xf32>", "%c: tensor<4x16xf32> {bufferization.writable = false}")),
         r"mm\.mlir:1:1: attribute bufferization\.writable = false of argument C is not supported yet\. Remove it",
     ),

@@ -25,7 +25,7 @@ CHAINS = {
     "added to": {"beta": 1, "epilogue": (tw.bias(""), tw.leaky_relu(0.1))},
     "added to, rounded": {"beta": 1, "c": "bf16", "epilogue": (tw.residual("n"), tw.sigmoid())},
     "integers": {"a": "i8", "beta": 1, "epilogue": (tw.bias(), tw.relu())},
-    "requantised": {
+    "requantized": {
         "a": "u8",
         "b": "i8",
         "epilogue": (tw.bias(), tw.dequantize(), tw.relu(), tw.quantize(0.5, 3, "u8")),
@@ -79,7 +79,7 @@ def test_numbers(chain, shape):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("chain", ["bias, gelu", "bf16", "rounded on the way", "requantised", "function"])
+@pytest.mark.parametrize("chain", ["bias, gelu", "bf16", "rounded on the way", "requantized", "function"])
 def test_numbers_on_every_target(chain, target):
     spec = tw.MatmulSpec(33, 70, 40, **CHAINS[chain])
     operands, former = random_operands(spec)

@@ -23,7 +23,7 @@ LEAVES = {
     "dtypes": ("errors",),
     "nibbles": ("dims", "errors", "dtypes"),
     "operand": ("dtypes", "nibbles"),
-    "quantised": ("errors", "dtypes", "nibbles"),
+    "quantized": ("errors", "dtypes", "nibbles"),
     "groups": ("dims", "errors", "dtypes", "expressions", "entries"),
     "expressions": ("errors", "dtypes"),
     "entries": ("errors", "dtypes", "expressions"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Modules: what is not vectorised is said; and no element beyond an operand is touched."""
+"""Modules: what is not vectorized is said; and no element beyond an operand is touched."""
 
 import itertools
 import os
@@ -112,7 +112,7 @@ def _values(random, each):
     return random.integers(0, 100, each.shape).astype(tw.dtypes.to_numpy(each.type))
 
 
-GUARDED = ("attention", "quantised", "residual", "rows", "masked", "gated", "vectors")
+GUARDED = ("attention", "quantized", "residual", "rows", "masked", "gated", "vectors")
 
 
 def test_no_element_beyond_an_operand_is_touched():

@@ -59,7 +59,7 @@ def residual(x, scale, shift, w):
     return np.maximum(x * scale + shift, 0).sum(0) / 32 @ w
 
 
-def quantised(a, b, scale):
+def quantized(a, b, scale):
     return np.clip(np.round((a @ b).astype(np.float32) * scale.astype(np.float32)), -128, 127)
 
 
@@ -74,8 +74,8 @@ def unused(a, never):
 
 
 def rows(x, gamma):
-    centred = x - x.mean(1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5) * gamma
+    centered = x - x.mean(1, keepdims=True)
+    return centered / np.sqrt((centered**2).mean(1, keepdims=True) + 1e-5) * gamma
 
 
 def vectors(a, x):
@@ -88,7 +88,7 @@ CASES = {
     "attention": (attention, 2),
     "batched": (lambda a, b, bias, w: np.exp(a @ b + bias) @ w, 2),
     "residual": (residual, 1),
-    "quantised": (quantised, 1),
+    "quantized": (quantized, 1),
     "chain": (lambda a, b, c: a @ b @ c, 2),
     "transposes": (transposes, 3),
     "unused": (unused, 1),

@@ -17,7 +17,7 @@ import judging  # noqa: E402
 import mutant  # noqa: E402
 from mutant_table import MUTANTS  # noqa: E402
 
-PARTS = ("spec.py", "payload", "schedules", "lowering", "emit", "runtime", "targets", "bench", "cli", "quantised.py")
+PARTS = ("spec.py", "payload", "schedules", "lowering", "emit", "runtime", "targets", "bench", "cli", "quantized.py")
 
 
 @pytest.mark.parametrize("each", MUTANTS, ids=lambda each: f"{each.file}: {each.new[:40].strip()}")

@@ -96,7 +96,7 @@ def test_the_hot_loop_multiplies_by_numbers_and_spills_nothing():
     assert loop.stack_accesses == 0
     assert sum(bool(re.match(r"vl\w+\.v$", each.mnemonic)) for each in loop.instructions) == 2 * groups
     assert loop.flops == 2 * loop.counts["vfmacc.vf"] * 4  # of f32, in two registers of 64 bits for each vscale
-    analysis = mca.analyse(loop, target)
+    analysis = mca.analyze(loop, target)
     assert analysis.cpu == "spacemit-x60"
     assert analysis.bound == 2 * loop.counts["vfmacc.vf"]  # a cycle for each register
     assert 70 <= analysis.percent_of_bound <= 100

@@ -240,7 +240,7 @@ def test_overlap_with_out_is_refused():
     np.testing.assert_array_equal(wide, before)
 
 
-def test_neighbours_do_not_overlap():
+def test_neighbors_do_not_overlap():
     long = matrix(1, 64)[0]
     expected = long[:16].reshape(4, 4) @ long[32:48].reshape(4, 4)
     out = call(4, 4, 4)(long[:16].reshape(4, 4), long[32:48].reshape(4, 4), out=long[16:32].reshape(4, 4))

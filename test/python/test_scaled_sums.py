@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from guard_pages import Guarded, Placing
 from products import TARGETS
-from test_quantised import check, dequantising, operands_of
+from test_quantized import check, dequantizing, operands_of
 from tilewright import targets
 from tilewright.payload.reference import within_bound
 from tilewright.schedules import select
@@ -33,7 +33,7 @@ CASES = [
 
 @pytest.mark.parametrize(("a", "b", "layout", "group", "zero_point", "extents"), CASES)
 def test_operands_are_read_and_nothing_else(a, b, layout, group, zero_point, extents):
-    spec = dequantising(a, b, layout, group, zero_point, *extents)
+    spec = dequantizing(a, b, layout, group, zero_point, *extents)
     kernel = tw.compile(spec, schedule="scaled_sums")
     operands = operands_of(spec)
     want, bound = tw.reference(spec, *operands), tw.error_bound(spec, *operands)
@@ -50,13 +50,13 @@ def test_operands_are_read_and_nothing_else(a, b, layout, group, zero_point, ext
 @pytest.mark.parametrize("target", [each for each in ("x86-64-v3", "neoverse-n1") if each in TARGETS])
 def test_other_targets(target):
     for case in (CASES[0], CASES[8]):
-        check(dequantising(*case[:-1], *case[-1]), target)
+        check(dequantizing(*case[:-1], *case[-1]), target)
 
 
 @pytest.mark.parametrize(("least", "most"), [(0, 15), (0, 16), (200, 255)])
 def test_zero_points_that_are_codes_and_others(least, most):
     """Codes less zero points of their own range are looked up; with one that is not, all are computed."""
-    spec = dequantising("bf16", "u4", "nn", 32, "u8", 1, 150, 64)
+    spec = dequantizing("bf16", "u4", "nn", 32, "u8", 1, 150, 64)
     a, b, scales, zeros = operands_of(spec)
     zeros = np.random.default_rng(1).integers(least, most, zeros.shape, np.uint8, endpoint=True)
     zeros[-1, -1] = most
@@ -68,7 +68,7 @@ def test_zero_points_that_are_codes_and_others(least, most):
 
 @pytest.mark.parametrize("layout", ["nn", "nt"])
 def test_threads_share_columns(layout):
-    spec = dequantising("bf16", "u4", layout, 64, "u8", 1, 2050, 1024, epilogue=(tw.bias(),))
+    spec = dequantizing("bf16", "u4", layout, 64, "u8", 1, 2050, 1024, epilogue=(tw.bias(),))
     operands = operands_of(spec)
     kernel = tw.compile(spec, threads=2)
     assert (kernel.metadata.schedule, kernel.metadata.threads) == ("scaled_sums", 2)
@@ -79,7 +79,7 @@ def test_threads_share_columns(layout):
 
 def test_extreme_numbers():
     for a, b, layout in (("f16", "i8", "nn"), ("f16", "i4", "nt"), ("bf16", "i4", "nn"), ("f32", "i4", "nt")):
-        spec = dequantising(a, b, layout, 128, 0, 1, 128, 256, beta=1)
+        spec = dequantizing(a, b, layout, 128, 0, 1, 128, 256, beta=1)
         x, codes, scales = operands_of(spec)
         of = scales if layout == "nt" else scales.T
         of[0], of[1, 0], of[2, 1], of[3], of[4] = 0, np.inf, np.nan, 3e38, 1e-38
@@ -122,7 +122,7 @@ def test_what_is_chosen(fields: dict[str, Any], chosen: str):
 
 
 def test_what_is_refused():
-    spec = dequantising("bf16", "i4", "nn", 64, 0, 1, 300, 128)
+    spec = dequantizing("bf16", "i4", "nn", 64, 0, 1, 300, 128)
     for sizes in ({"nr": 64}, {"kc": 48}, {"nc": 130}):
         with pytest.raises(tw.ScheduleError, match="an nr of 128"):
             tw.compile(spec, "x86-64-v4", schedule="scaled_sums", parameters=sizes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The model that gives each shape its strategy and sizes: what it decides, and that it decides much the same for neighbours."""
+"""The model that gives each shape its strategy and sizes: what it decides, and that it decides much the same for neighbors."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def claims(row: Target) -> dict[str, float]:
     return found | {name: row.fma_per_cycle for name in lines(row) if name.startswith("v")}
 
 
-def modelled(cpu: str, row: Target) -> dict[str, float]:
+def modeled(cpu: str, row: Target) -> dict[str, float]:
     """What LLVM's model of a processor says of the same."""
     found: dict[str, float] = {}
     for name, each in lines(row).items():
@@ -98,7 +98,7 @@ KNOWN: dict[str, dict[str, float]] = {
 @pytest.mark.parametrize("name", [name for name in ROWS if not name.startswith(LEVELS)])
 def test_a_core_issues_as_llvm_models_it_or_the_difference_is_known(name):
     row = ROWS[name]
-    said, found = claims(row), modelled(name, row)
+    said, found = claims(row), modeled(name, row)
     different = {what: found[what] for what in said if found[what] != pytest.approx(said[what], rel=0.02)}
     known = {what: each for what, each in KNOWN.get(name, {}).items() if each != said.get(what)}
     assert different == pytest.approx(known, rel=0.02)
@@ -107,7 +107,7 @@ def test_a_core_issues_as_llvm_models_it_or_the_difference_is_known(name):
 @pytest.mark.parametrize("name", ROWS)
 def test_the_model_that_explains_a_row_starts_as_many_multiply_adds(name):
     row = ROWS[name]
-    found = modelled(row.model_cpu, row)
+    found = modeled(row.model_cpu, row)
     assert found["multiply-adds"] == pytest.approx(row.fma_per_cycle)
     assert row.rates
     # Another core's model, for a core that is named, is explained.

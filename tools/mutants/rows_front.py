@@ -23,7 +23,7 @@ ROWS = (
         "spec.py",
         'like_b = operand.role == "b" or operand.axes == "gn"',
         'like_b = operand.role == "b"',
-        ("test_quantised.py",),
+        ("test_quantized.py",),
     ),
     Mutant(
         "dims.py",
@@ -51,12 +51,12 @@ ROWS = (
     ),
     Mutant("nibbles.py", "= x & 15, x >> 4", "= x >> 4, x & 15", ("test_small_types.py",)),
     Mutant(
-        "groups.py", "        if each.group % UNIT:\n", "        if False:\n", ("test_spec.py", "test_quantised.py")
+        "groups.py", "        if each.group % UNIT:\n", "        if False:\n", ("test_spec.py", "test_quantized.py")
     ),
-    Mutant("groups.py", "else -(-k // group)", "else k // group", ("test_quantised.py",)),
-    Mutant("quantised.py", "np.maximum(-least, most) / hi", "most / hi", ("test_quantised.py",)),
-    Mutant("quantised.py", "1, scales.astype(np.float64))", "1, exact)", ("test_quantised.py",)),
-    Mutant("quantised.py", "np.frexp(most)[1] - 1 - _LARGEST", "np.frexp(most)[1] - _LARGEST", ("test_quantised.py",)),
+    Mutant("groups.py", "else -(-k // group)", "else k // group", ("test_quantized.py",)),
+    Mutant("quantized.py", "np.maximum(-least, most) / hi", "most / hi", ("test_quantized.py",)),
+    Mutant("quantized.py", "1, scales.astype(np.float64))", "1, exact)", ("test_quantized.py",)),
+    Mutant("quantized.py", "np.frexp(most)[1] - 1 - _LARGEST", "np.frexp(most)[1] - _LARGEST", ("test_quantized.py",)),
     Mutant(
         "dtypes.py",
         '("f8E5M2", 8, "float8_e5m2", 2.0**-3,',

@@ -31,7 +31,7 @@ class Code(Protocol):
 
 
 def load(ir: str, target: Target, entry: str) -> Code:
-    """Compiles LLVM IR for `target`, unoptimised but for code generation, and loads it into this process."""
+    """Compiles LLVM IR for `target`, unoptimized but for code generation, and loads it into this process."""
     from tilewright import _runtime
     from tilewright.emit import code
 

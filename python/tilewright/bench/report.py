@@ -111,7 +111,7 @@ def _title(rows: Sequence[Row]) -> str:
 
 
 def _ratio(value: float) -> Text:
-    """A ratio with a colour: green when we are ahead, red when behind by more than 5 %."""
+    """A ratio with a color: green when we are ahead, red when behind by more than 5 %."""
     from rich.text import Text
 
     return Text(f"{value:.2f}", style="green" if value >= 1 else "red" if value < 0.95 else "")

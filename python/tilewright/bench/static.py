@@ -110,7 +110,7 @@ def examine(target: Target, types_: str, shape: Shape = SHAPE) -> Cell:
         if loop is None:
             found["notes"].append("no loop of it multiplies")
         else:
-            _analysed(loop, target, found)
+            _analyzed(loop, target, found)
     except TilewrightError as error:
         found["notes"].append(str(error))
     return Cell(target.name, types_, str(shape), **{**found, "notes": tuple(found["notes"])})
@@ -151,16 +151,16 @@ def _checked(kernel: Kernel, target: Target, found: dict[str, Any]) -> None:
         found["notes"].append(f"not counted: {error}")
 
 
-def _analysed(loop: HotLoop, target: Target, found: dict[str, Any]) -> None:
+def _analyzed(loop: HotLoop, target: Target, found: dict[str, Any]) -> None:
     """Reads the hot loop."""
     multiplying = Counter(
         each.mnemonic for each in loop.instructions if each.fma or each.tile_product or (not loop.fma and each.multiply)
     )
     found |= {"instruction": multiplying.most_common(1)[0][0], "mix": dict(loop.mix), "spills": loop.stack_accesses}
     try:
-        analysis = mca.analyse(loop, target)
+        analysis = mca.analyze(loop, target)
     except TargetError as error:
-        found["notes"].append(f"not analysed: {error.what}")
+        found["notes"].append(f"not analyzed: {error.what}")
         return
     found |= {"cycles": analysis.cycles, "percent": analysis.percent_of_bound, "model": analysis.cpu}
     found["notes"] += analysis.notes

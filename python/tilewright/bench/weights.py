@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Products by quantised weights, beside our own product of the same shape and the bytes that the cores can read."""
+"""Products by quantized weights, beside our own product of the same shape and the bytes that the cores can read."""
 
 from __future__ import annotations
 

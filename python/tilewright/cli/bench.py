@@ -161,7 +161,7 @@ class _Threads(click.ParamType):
 @click.option(
     "--static",
     is_flag=True,
-    help="Measure nothing: compile, run or emulate, check and analyse each type on each --target a,b, by default all.",
+    help="Measure nothing: compile, run or emulate, check and analyze each type on each --target a,b, by default all.",
 )
 @click.pass_context
 def bench(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""``tilewright bench --static``: the table of targets by types, each cell compiled, run where it can be, checked and analysed."""
+"""``tilewright bench --static``: the table of targets by types, each cell compiled, run where it can be, checked and analyzed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""``tilewright bench --weights``: products by quantised weights, beside the plain product and what memory delivers."""
+"""``tilewright bench --weights``: products by quantized weights, beside the plain product and what memory delivers."""
 
 from __future__ import annotations
 

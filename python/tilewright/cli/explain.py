@@ -140,9 +140,9 @@ def _analysis(problem: Problem | ModuleProblem, loop: HotLoop | None) -> tuple[A
     if loop is None:
         return None, None
     try:
-        return mca.analyse(loop, problem.target), None
+        return mca.analyze(loop, problem.target), None
     except TargetError as error:
-        return None, f"the hot loop is not analysed: {error}"
+        return None, f"the hot loop is not analyzed: {error}"
 
 
 def _names(texts: Mapping[str, str]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The page of ``explain``: one HTML file that loads nothing, in which a person steps through the stages.
 
-The template has all of the layout and the behaviour; what is computed here goes into it as one JSON object.
+The template has all of the layout and the behavior; what is computed here goes into it as one JSON object.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _View:
     Attributes:
         title: Its heading.
         about: What it is, in a sentence or two.
-        language: "mlir", "llvm" or "asm", for the colours.
+        language: "mlir", "llvm" or "asm", for the colors.
         before: The stage that it is compared with, or None.
         note: Why it is compared with none.
     """
@@ -62,7 +62,7 @@ _VIEWS: Mapping[str, _View] = {
     ),
     "scheduled": _View(
         "Scheduled",
-        "The payload after the schedule has run on it: tiled, packed where that pays, and vectorised, still on tensors.",
+        "The payload after the schedule has run on it: tiled, packed where that pays, and vectorized, still on tensors.",
         "mlir",
         "payload",
     ),
@@ -80,7 +80,7 @@ _VIEWS: Mapping[str, _View] = {
     ),
     "llvmir": _View(
         "LLVM IR",
-        "Translated, and optimised by LLVM's O3 pipeline for the target.",
+        "Translated, and optimized by LLVM's O3 pipeline for the target.",
         "llvm",
         None,
         "Another language than the stage before: not compared line by line.",

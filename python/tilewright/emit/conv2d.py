@@ -76,7 +76,7 @@ class _Products(Builder):
 
 
 class _Depthwise(_Products):
-    """Runs them where there are no products: the function is written out when others are bufferised."""
+    """Runs them where there are no products: the function is written out when others are bufferized."""
 
     def payload(self) -> str:
         text = super().payload()

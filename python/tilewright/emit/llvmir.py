@@ -9,7 +9,7 @@ from tilewright.mlir._mlir_libs import _tilewright
 
 
 def translated(module: ir.Operation) -> str:
-    """The LLVM IR of a module, not yet optimised.
+    """The LLVM IR of a module, not yet optimized.
 
     Raises:
         LoweringError: LLVM cannot translate it.

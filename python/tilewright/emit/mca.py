@@ -138,7 +138,7 @@ def find_tool(environ: Mapping[str, str] | None = None) -> Path:
     )
 
 
-def analyse(loop: HotLoop, target: Target, *, cpu: str | None = None) -> Analysis:
+def analyze(loop: HotLoop, target: Target, *, cpu: str | None = None) -> Analysis:
     """Simulates the loop on a core of the target.
 
     Args:
@@ -190,7 +190,7 @@ def _settings(loop: HotLoop) -> list[str]:
 
 
 def _stand_in(instruction: Instruction, cpu: str) -> str:
-    """What is analysed in place of an instruction's mnemonic; the same, mostly."""
+    """What is analyzed in place of an instruction's mnemonic; the same, mostly."""
     found = _STAND_INS.get(cpu, {}).get(instruction.mnemonic, instruction.mnemonic)
     return instruction.mnemonic if found == _LOAD and not instruction.reads_memory else found
 
@@ -202,7 +202,7 @@ def _notes(instructions: Iterable[Instruction], target: Target, cpu: str) -> Ite
     others = {each.mnemonic: stand_in for each in instructions if (stand_in := _stand_in(each, cpu)) != each.mnemonic}
     if others:
         named = ", ".join(f"{mnemonic} as {stand_in}" for mnemonic, stand_in in others.items())
-        yield f"{cpu} of LLVM {_LLVM_MAJOR} has some instructions slower than the core: analysed are {named}"
+        yield f"{cpu} of LLVM {_LLVM_MAJOR} has some instructions slower than the core: analyzed are {named}"
 
 
 def _bound(loop: HotLoop, target: Target) -> float:

@@ -105,7 +105,7 @@ def build(
     """Compiles the functions of a module for `target`, which this machine need not be able to run.
 
     Each matrix product, with what is elementwise before it is written, is compiled as `emit.stages` compiles a spec; what is
-    left is fused and vectorised, and calls the products.
+    left is fused and vectorized, and calls the products.
 
     Args:
         text: The module.
@@ -263,7 +263,7 @@ class Builder(MachineCode):
         return make.make(spec, self._target, threads=self._threads)
 
     def changed(self, product: ProductPart) -> None:
-        """Changes a product once it is bufferised, where there is something to change."""
+        """Changes a product once it is bufferized, where there is something to change."""
 
     def payload(self) -> str:
         """Splits each function into products and the rest, and joins chains of products where that pays."""

@@ -36,7 +36,7 @@ class AttentionSpec(OperatorSpec):
         keys: How many keys and values; likewise.
         head: Elements of a query and of a key.
         heads: Heads of the queries.
-        kv_heads: Heads of keys and values, which divide `heads`: as many neighbouring heads of queries share one. None: `heads`.
+        kv_heads: Heads of keys and values, which divide `heads`: as many neighboring heads of queries share one. None: `heads`.
         value_head: Elements of a value and of a result. None: `head`.
         batch: Extents of what comes before the heads.
         q: Element type of the queries: f32, bf16 or f16.

@@ -47,8 +47,8 @@ class Conv2dSpec(OperatorSpec):
         c: Element type of the result y; by default what the sums, or the last entry of the epilogue, leave.
         layout: "nhwc" or "nchw": how images and the result are stored.
         filter: How filters are stored: "hwio" (the default) or "ohwi" with "nhwc", "oihw" with "nchw".
-        stride: Between neighbouring results: rows and columns, or one number for both.
-        dilation: Between neighbouring elements of a filter, likewise.
+        stride: Between neighboring results: rows and columns, or one number for both.
+        dilation: Between neighboring elements of a filter, likewise.
         padding: Zeros around the image: a number for all sides; one for above and below, and one for left and right; a pair for each
             of these; "same": as many as give ceil(h / stride) rows and ceil(w / stride) columns, what is odd of them below and
             right; "valid": none. It becomes two pairs.
@@ -186,7 +186,7 @@ class Conv2dSpec(OperatorSpec):
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether each element of the result sees one pixel, and neighbours see neighbours: a product of matrices as it lies."""
+        """Whether each element of the result sees one pixel, and neighbors see neighbors: a product of matrices as it lies."""
         return (self.kh, self.kw, *self.stride) == (1, 1, 1, 1) and not any((*self.padding[0], *self.padding[1]))
 
     @property

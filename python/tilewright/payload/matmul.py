@@ -19,7 +19,7 @@ _WIDEN = {"float": arith.extf, "int": arith.extsi, "uint": arith.extui}
 
 
 def _operand_attributes(rank: int, *, transposed: bool, writable: bool) -> ir.DictAttr:
-    """Rows may be any distance apart, elements of a row are neighbours, or, transposed, columns; only C may be written."""
+    """Rows may be any distance apart, elements of a row are neighbors, or, transposed, columns; only C may be written."""
     return ir.DictAttr.get(
         {
             "bufferization.buffer_layout": ir.StridedLayoutAttr.get(0, batched.strides(rank, transposed=transposed)),

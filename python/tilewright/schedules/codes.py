@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Integers in few bits that stand for floats, as a prologue of B dequantises them: an element is (code - zero point) · scale."""
+"""Integers in few bits that stand for floats, as a prologue of B dequantizes them: an element is (code - zero point) · scale."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXACT_IN_BF16 = 256
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """How elements of B are dequantised.
+    """How elements of B are dequantized.
 
     Attributes:
         bits: Of a code.
@@ -64,7 +64,7 @@ class Codes:
 
 
 def of(spec: MatmulSpec) -> Codes | None:
-    """How the prologue of `spec` dequantises B; None where it does something else, or there is none.
+    """How the prologue of `spec` dequantizes B; None where it does something else, or there is none.
 
     The scale is of a column, or of the elements of one that form a group: it may multiply their sum.
     """

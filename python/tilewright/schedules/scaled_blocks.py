@@ -74,7 +74,7 @@ def require(spec: MatmulSpec, target: Target, sizes: Blocking | ScaledSums) -> N
         raise ScheduleError(
             f"strategy scaled_sums does not compute {spec}",
             where="scaled_sums",
-            expected=f"up to {_MOST_ROWS} rows of floats by integers of four or eight bits that a prologue dequantises",
+            expected=f"up to {_MOST_ROWS} rows of floats by integers of four or eight bits that a prologue dequantizes",
             remedy="Let the strategy be chosen",
         )
     if spec.b_transposed:
@@ -88,7 +88,7 @@ def require(spec: MatmulSpec, target: Target, sizes: Blocking | ScaledSums) -> N
 
 
 def pays(spec: MatmulSpec, target: Target) -> bool:
-    """Whether it beats the dequantising of each element: few rows, and codes that fill half a tile at least."""
+    """Whether it beats the dequantizing of each element: few rows, and codes that fill half a tile at least."""
     along, across = (spec.k, spec.n) if spec.b_transposed else (spec.n, spec.k)
     enough = 2 * along >= columns(spec, target) and across > 1
     return enough and fits(spec) and spec.m <= _MOST_PAID[spec.b_transposed, spec.b_stored.bits]

@@ -191,7 +191,7 @@ def apply(target: Handle, patterns: Callable[[], object], *, cse: bool = False) 
 
 
 def clean(target: Handle) -> None:
-    """Canonicalises `target` and removes common subexpressions."""
+    """Canonicalizes `target` and removes common subexpressions."""
     apply(target, transform.apply_patterns_canonicalization, cse=True)
 
 
@@ -418,7 +418,7 @@ def vectorize_packing(
 
 
 def vectorize(op: Handle) -> None:
-    """Vectorises a linalg op of static shape; a matmul becomes one ``vector.contract``.
+    """Vectorizes a linalg op of static shape; a matmul becomes one ``vector.contract``.
 
     Before: ``c[0:6, 0:64] += a[0:6, 0:1] * b[0:1, 0:64]``. After::
 
@@ -429,7 +429,7 @@ def vectorize(op: Handle) -> None:
 
 
 def vectorize_product(op: Handle, functions: Handle, spec: MatmulSpec) -> None:
-    """Vectorises a tile of a product; elements narrower than the sum are extended first, each operand's by its own sign.
+    """Vectorizes a tile of a product; elements narrower than the sum are extended first, each operand's by its own sign.
 
     Before: ``c[0:6, 0:64] += ext(a[0:6, 0:1]) * ext(b[0:1, 0:64])``. After::
 
@@ -483,7 +483,7 @@ def keep_partial_sums(functions: Handle) -> None:
 
 
 def keep_accumulators(functions: Handle, *, looped: bool) -> None:
-    """Keeps the accumulators of vectorised matmul tiles in registers over the loops over k around them, if there are.
+    """Keeps the accumulators of vectorized matmul tiles in registers over the loops over k around them, if there are.
 
     Before: ``for k: vc = read c; write c <- contract(a[k], b[k], vc)``. After::
 
@@ -543,7 +543,7 @@ def split_full_tiles(functions: Handle, tile_type: ir.VectorType, *, looped: boo
 
 
 def vectorize_epilogue(op: Handle) -> Handle:
-    """Vectorises what is done to a padded tile of sums before it is written. Returns the write.
+    """Vectorizes what is done to a padded tile of sums before it is written. Returns the write.
 
     Before: ``p = A[i:i+r] * B[:, j:j+s]`` padded to (MR, NR), ``C[i:i+r, j:j+s] = f(p[:r, :s], bias[j:j+s])``. After::
 

@@ -292,7 +292,7 @@ class Bench:
             "rates": {name: timing.summary(each, shape.flops) for name, each in seconds.items()},
             "kernel": chosen[OURS],
             "sizes": dict(own[chosen[OURS]].sizes),
-            "modelled": rate.get(first.key),
+            "modeled": rate.get(first.key),
             "tried": [
                 {"sizes": dict(own[key].sizes), "tflops": each, "predicted_cycles": predicted.get(key)}
                 for key, each in rate.items()

@@ -56,7 +56,7 @@ _STRATEGIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Which strategies multiply which types."""
 _ALONG_K = frozenset({"f8E4M3FN", "f8E5M2", "i8", "tf32"})
-"""Types of which warp groups want neighbours along K: layout nt."""
+"""Types of which warp groups want neighbors along K: layout nt."""
 _SMALL: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
         "simt": {"bm": 32, "bn": 32, "bk": 8},

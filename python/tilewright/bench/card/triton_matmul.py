@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Matrix products in Triton, the peer: blocks that stay and go from tile to tile, in bands, on boxes copied by the TMA.
 
-With `SPECIALISED`, Triton gives copying and multiplying to warps of their own; it then takes results that are stored by pointers.
+With `SPECIALIZED`, Triton gives copying and multiplying to warps of their own; it then takes results that are stored by pointers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _place(tile, down, across, BAND: tl.constexpr):  # noqa: ANN001, ANN202 - a 
 def matmul(  # noqa: ANN201 - a kernel
     a,  # noqa: ANN001 - boxes of BM x BK elements of M x K
     b,  # noqa: ANN001 - boxes of BK x BN of K x N, or, ALONG_K, of BN x BK of N x K
-    c,  # noqa: ANN001 - boxes of BM x BN/PARTS of M x N, or, SPECIALISED, its address
+    c,  # noqa: ANN001 - boxes of BM x BN/PARTS of M x N, or, SPECIALIZED, its address
     m,  # noqa: ANN001
     n,  # noqa: ANN001
     k,  # noqa: ANN001
@@ -32,13 +32,13 @@ def matmul(  # noqa: ANN201 - a kernel
     BK: tl.constexpr,
     BAND: tl.constexpr,
     PARTS: tl.constexpr,
-    SPECIALISED: tl.constexpr,
+    SPECIALIZED: tl.constexpr,
 ):
     """C = A·B, tile after tile."""
     kind = tl.int32 if WHOLE else tl.float32
     down, across, steps = tl.cdiv(m, BM), tl.cdiv(n, BN), tl.cdiv(k, BK)
     first, blocks = tl.program_id(0), tl.num_programs(0)
-    for tile in tl.range(first, down * across, blocks, flatten=not SPECIALISED, warp_specialize=SPECIALISED):
+    for tile in tl.range(first, down * across, blocks, flatten=not SPECIALIZED, warp_specialize=SPECIALIZED):
         row, column = _place(tile, down, across, BAND)
         sums = tl.zeros((BM, BN), dtype=kind)
         for step in range(steps):
@@ -48,7 +48,7 @@ def matmul(  # noqa: ANN201 - a kernel
             else:
                 right = b.load([step * BK, column * BN])
             sums = tl.dot(left, right, sums, out_dtype=kind)
-        if SPECIALISED:
+        if SPECIALIZED:
             rows, columns = row * BM + tl.arange(0, BM), column * BN + tl.arange(0, BN)
             to = c + rows[:, None].to(tl.int64) * n + columns[None, :]
             tl.store(to, sums.to(c.dtype.element_ty), mask=(rows[:, None] < m) & (columns[None, :] < n))

@@ -32,7 +32,7 @@ class Sizes:
         stages: How many steps along K are under way.
         warps: Of a block.
         parts: In how many a tile is stored.
-        specialised: Whether Triton gives copying and multiplying to different warps.
+        specialized: Whether Triton gives copying and multiplying to different warps.
     """
 
     bm: int
@@ -41,12 +41,12 @@ class Sizes:
     stages: int
     warps: int
     parts: int = 1
-    specialised: bool = False
+    specialized: bool = False
 
     def __str__(self) -> str:
         """As records name it."""
         text = f"{self.bm}x{self.bn}x{self.lines * _ROW_BYTES}B, {self.stages} stages, {self.warps} warps"
-        return text + (", specialised" if self.specialised else "")
+        return text + (", specialized" if self.specialized else "")
 
 
 _MANY = (
@@ -58,9 +58,9 @@ _MANY = (
     Sizes(64, 256, 1, 4, 4),
     Sizes(64, 256, 1, 3, 4, parts=2),
     Sizes(64, 128, 1, 4, 4),
-    Sizes(128, 256, 1, 3, 4, specialised=True),
-    Sizes(128, 128, 1, 4, 4, specialised=True),
-    Sizes(256, 128, 1, 3, 4, specialised=True),
+    Sizes(128, 256, 1, 3, 4, specialized=True),
+    Sizes(128, 128, 1, 4, 4, specialized=True),
+    Sizes(256, 128, 1, 3, 4, specialized=True),
 )
 _FEW = (
     Sizes(16, 128, 2, 4, 4),
@@ -95,7 +95,7 @@ def _arguments(a: Any, b: Any, c: Any, sizes: Sizes) -> tuple[tuple[Any, ...], d
     (m, k), n = a.shape, c.shape[1]
     bm, bn, bk = sizes.bm, sizes.bn, sizes.lines * _ROW_BYTES // a.element_size()
     along = b.stride(0) == 1
-    to = c if sizes.specialised else described(c, [bm, bn // sizes.parts])
+    to = c if sizes.specialized else described(c, [bm, bn // sizes.parts])
     right = described(b.t(), [bn, bk]) if along else described(b, [bk, bn])
     options = {
         "WHOLE": not a.dtype.is_floating_point,
@@ -105,7 +105,7 @@ def _arguments(a: Any, b: Any, c: Any, sizes: Sizes) -> tuple[tuple[Any, ...], d
         "BK": bk,
         "BAND": _BAND,
         "PARTS": sizes.parts,
-        "SPECIALISED": sizes.specialised,
+        "SPECIALIZED": sizes.specialized,
         "num_stages": sizes.stages,
         "num_warps": sizes.warps,
     }

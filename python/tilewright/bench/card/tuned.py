@@ -18,7 +18,7 @@ def section(records: Sequence[Record]) -> Iterator[str]:
     """The part of the page: a row for each product, then how often each choice of sizes was best."""
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for each in records:
-        if each["kind"] == "time" and each.get("tried") and each.get("modelled"):
+        if each["kind"] == "time" and each.get("tried") and each.get("modeled"):
             groups.setdefault((each["types"], each["layout"], each["epilogue"]), []).append(each)
     if not groups:
         return
@@ -32,14 +32,14 @@ def section(records: Sequence[Record]) -> Iterator[str]:
         for each in members:
             rated = sorted(each["tried"], key=lambda one: -one["tflops"])
             best, second = rated[0], rated[1] if len(rated) > 1 else None
-            model = next(one for one in each["tried"] if one["tflops"] == each["modelled"])
-            share = each["modelled"] / best["tflops"]
+            model = next(one for one in each["tried"] if one["tflops"] == each["modeled"])
+            share = each["modeled"] / best["tflops"]
             kept.append(share)
             best_of[words(best["sizes"])] += 1
             other = f"{words(second['sizes'])} ({second['tflops'] / best['tflops']:.2f})" if second else ""
             own = "the same" if share == 1 else words(best["sizes"])
             rates = (
-                f"{each['modelled']:.1f} | {best['tflops']:.1f} | {share:.2f} | {_cycles(each)} | {_predicted(model)}"
+                f"{each['modeled']:.1f} | {best['tflops']:.1f} | {share:.2f} | {_cycles(each)} | {_predicted(model)}"
             )
             yield f"| {each['shape']} | {rates} | {words(model['sizes'])} | {own} | {other} |"
         yield ""
@@ -52,7 +52,7 @@ def _cycles(record: Record) -> str:
     """What the model's choice took."""
     clock = str(record.get("clocks.sm", "")).partition(" ")[0]
     m, n, k = map(int, record["shape"].split("x"))
-    return f"{2 * m * n * k / record['modelled'] / 1e12 * int(clock) * 1e6:.0f}" if clock.isdigit() else ""
+    return f"{2 * m * n * k / record['modeled'] / 1e12 * int(clock) * 1e6:.0f}" if clock.isdigit() else ""
 
 
 def _predicted(tried: Mapping[str, Any]) -> str:

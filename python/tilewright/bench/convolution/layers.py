@@ -18,11 +18,11 @@ from tilewright.payload.samples import values
 TYPES: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     {"f32": ("f32", "f32", "f32"), "bf16": ("bf16", "bf16", "bf16"), "i8": ("u8", "i8", "u8")}
 )
-"""By what is asked for, the types of images, filters and result; integer sums are quantised."""
+"""By what is asked for, the types of images, filters and result; integer sums are quantized."""
 ZERO_POINT = 128
-"""What stands for zero in a quantised result."""
+"""What stands for zero in a quantized result."""
 _DEVIATION = 40
-"""The standard deviation of a quantised result's elements."""
+"""The standard deviation of a quantized result's elements."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class OnnxRuntimeConvolution(OnnxRuntime):
 
 
 def _model(layer: Layer, asked: str, operands: Arrays) -> bytes:
-    """A serialised model of the layer."""
+    """A serialized model of the layer."""
     from onnx import helper, numpy_helper  # type: ignore[import-not-found]
 
     kind = helper.np_dtype_to_tensor_dtype(operands.inputs[0].dtype)

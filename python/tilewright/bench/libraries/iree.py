@@ -34,7 +34,7 @@ _FLAGS = (
 
 
 class Iree(NeverPacked):
-    """The same linalg operation as ours, compiled for this machine at IREE's highest level of optimisation.
+    """The same linalg operation as ours, compiled for this machine at IREE's highest level of optimization.
 
     What is timed includes a call through IREE's virtual machine from Python, some tens of microseconds, and the allocation of
     the result. One thread: the local-sync driver; several: local-task, with a worker for each core of the process.

@@ -56,7 +56,7 @@ class OnnxRuntime(WritesC):
 
 
 def model(operands: Operands, constant: bool) -> bytes:
-    """A serialised model of ``c = a·b``, with B as an input or as a constant."""
+    """A serialized model of ``c = a·b``, with B as an input or as a constant."""
     from onnx import helper, numpy_helper  # type: ignore[import-not-found]
 
     def info(name: str, array: np.ndarray) -> Any:  # noqa: ANN401

@@ -165,7 +165,7 @@ def _walk(function: func.FuncOp) -> list[tuple[ir.Operation, int]]:
 
 
 def _attributes(parameter: Parameter) -> ir.DictAttr:
-    """What bufferisation wants to know of an argument."""
+    """What bufferization wants to know of an argument."""
     strides = [_DYNAMIC] * len(parameter.shape)
     step = 1
     for axis in reversed(range(len(strides))):

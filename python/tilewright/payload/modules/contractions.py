@@ -70,7 +70,7 @@ def set_apart(function: ir.Operation, found: list[Contraction]) -> bool:
         inner = op.operation
         if inner.name != "linalg.generic":
             continue
-        _drop_licences(inner)
+        _drop_licenses(inner)
         contraction = _read(inner)
         if contraction is not None:
             with ir.InsertionPoint(inner), inner.location:
@@ -106,8 +106,8 @@ def unguard(function: ir.Operation) -> None:
             op.operation.erase()
 
 
-def _drop_licences(op: ir.Operation) -> None:
-    """Takes away what allows arithmetic to be less exact: a licence need not be used."""
+def _drop_licenses(op: ir.Operation) -> None:
+    """Takes away what allows arithmetic to be less exact: a license need not be used."""
     for each in op.regions[0].blocks[0].operations:
         if "fastmath" in each.operation.attributes:
             each.operation.attributes["fastmath"] = ir.Attribute.parse(_PLAIN)

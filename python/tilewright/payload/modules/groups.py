@@ -207,7 +207,7 @@ def _finish(product: ir.Operation, contraction: Contraction) -> _Finish | None:
 
 
 def _as_generic(product: ir.Operation, contraction: Contraction) -> None:
-    """Makes a product that no kernel takes a ``linalg.generic``, to be tiled and vectorised with the rest."""
+    """Makes a product that no kernel takes a ``linalg.generic``, to be tiled and vectorized with the rest."""
     a, b, zeros = product.operands
     iterators = [
         "reduction" if contraction.kind(each) == "k" else "parallel" for each in range(len(contraction.extents))

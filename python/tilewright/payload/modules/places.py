@@ -17,7 +17,7 @@ from tilewright.payload.modules.contractions import Contraction
 Axes = tuple[int, ...]
 """The dimensions of a product that the axes of an operand go along."""
 Merged = tuple[Axes, ...]
-"""The same, where neighbouring axes are taken for one."""
+"""The same, where neighboring axes are taken for one."""
 
 STAND_IN = "product"
 """The attribute of an op that stands for a product: the number of its spec."""
@@ -166,7 +166,7 @@ def place(contraction: Contraction, result: Axes, further: Sequence[Axes], sides
     """How kernels take a product whose result's axes go along `result`, and those of further operands along `further`.
 
     `sides` tells of each of those whether it belongs to what is done to the first operand, "a", the second, "b", or the sums,
-    "c". None where the elements that have to be neighbours are not.
+    "c". None where the elements that have to be neighbors are not.
     """
     maps = [*contraction.maps[:2], *further, result]
     operands = _merged(maps, contraction)
@@ -252,10 +252,10 @@ def _orders(
 
 
 def _merged(maps: Sequence[Axes], contraction: Contraction) -> tuple[Merged, ...]:
-    """The axes of all operands, with dimensions of one kind taken for one where they are neighbours in every operand."""
+    """The axes of all operands, with dimensions of one kind taken for one where they are neighbors in every operand."""
     operands: list[list[Axes]] = [[(each,) for each in axes] for axes in maps]
 
-    def neighbours(first: Axes, second: Axes) -> bool:
+    def neighbors(first: Axes, second: Axes) -> bool:
         for axes in operands:
             if (first in axes) != (second in axes):
                 return False
@@ -266,7 +266,7 @@ def _merged(maps: Sequence[Axes], contraction: Contraction) -> tuple[Merged, ...
     pairs = [(first, second) for axes in operands for first, second in pairwise(axes)]
     for first, second in pairs:
         kinds = {contraction.kind(first[0]), contraction.kind(second[0])}
-        if len(kinds) == 1 and kinds != {"batch"} and neighbours(first, second):
+        if len(kinds) == 1 and kinds != {"batch"} and neighbors(first, second):
             operands = [
                 [first + second if axis == first else axis for axis in axes if axis != second] for axes in operands
             ]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright compile %s --emit payload -o - | FileCheck %s
 // Bytes without a sign by bytes with one, scaled by channel, rounded, and clamped to a byte with a sign.
-func.func @quantised(%a: tensor<17x40xi8>, %b: tensor<40x24xi8>, %scale: tensor<24xf32>) -> tensor<17x24xi8> {
+func.func @quantized(%a: tensor<17x40xi8>, %b: tensor<40x24xi8>, %scale: tensor<24xf32>) -> tensor<17x24xi8> {
   %zero = arith.constant 0 : i32
   %low = arith.constant -128.0 : f32
   %high = arith.constant 127.0 : f32
@@ -35,7 +35,7 @@ func.func @quantised(%a: tensor<17x40xi8>, %b: tensor<40x24xi8>, %scale: tensor<
   return %q : tensor<17x24xi8>
 }
 
-// CHECK-LABEL: func.func @quantised(
+// CHECK-LABEL: func.func @quantized(
 // CHECK-COUNT-1: linalg.generic {{.*}}product = 0
 // CHECK-NOT:     linalg.generic
 // CHECK:         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Weights in few bits: what the helpers make of floats, and kernels that dequantise, against the reference."""
+"""Weights in few bits: what the helpers make of floats, and kernels that dequantize, against the reference."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def test_mx_blocks(type, largest, least):
     assert np.array_equal(again.floats(), back[:2])
 
 
-def dequantising(a, b, layout, group, zero_point, m, n, k, scale_type="float", **fields):
+def dequantizing(a, b, layout, group, zero_point, m, n, k, scale_type="float", **fields):
     axes = "gn" if group else "n"
     entry = tw.dequantize(axes, zero_point, group, scale_type=scale_type)
     return tw.MatmulSpec(m, n, k, a=a, b=b, c="f32", layout=layout, prologue_b=(entry,), **fields)
@@ -115,19 +115,19 @@ def check(spec, target="host", operands=None):
 )
 def test_kernels(a, b, layout, group, zero_point, extents, scale_type):
     m, n, k = extents
-    check(dequantising(a, b, layout, group, zero_point, m, n, k, scale_type))
+    check(dequantizing(a, b, layout, group, zero_point, m, n, k, scale_type))
 
 
 @pytest.mark.parametrize("target", [each for each in ("x86-64-v3", "neoverse-n1") if each in TARGETS])
 def test_kernels_of_other_targets(target):
-    check(dequantising("f32", "u4", "nt", 32, "u8", 2, 9, 100), target)
-    check(dequantising("bf16", "i4", "nn", 32, 0, 9, 19, 70), target)
+    check(dequantizing("f32", "u4", "nt", 32, "u8", 2, 9, 100), target)
+    check(dequantizing("bf16", "i4", "nn", 32, 0, 9, 19, 70), target)
 
 
 @pytest.mark.parametrize("element", ["f8E4M3FN", "f4E2M1FN"])
 @pytest.mark.parametrize("layout", ["nt", "tn"])
 def test_mx_products(element, layout):
-    a, b = (tw.dequantize(axes, group=tw.quantised.MX_BLOCK, scale_type="f8E8M0FNU") for axes in ("mg", "gn"))
+    a, b = (tw.dequantize(axes, group=tw.quantized.MX_BLOCK, scale_type="f8E8M0FNU") for axes in ("mg", "gn"))
     spec = tw.MatmulSpec(6, 18, 80, a=element, b=element, c="f32", layout=layout, prologue_a=(a,), prologue_b=(b,))
     assert (spec.a_type.name, spec.b_type.name) == ("bf16", "bf16")
     x, y = numbers((6, 80)), numbers((18, 80), 1)
@@ -142,7 +142,7 @@ def test_mx_products(element, layout):
 
 
 def test_what_a_model_has():
-    """Weights N x K, quantised, by a row of activations."""
+    """Weights N x K, quantized, by a row of activations."""
     w, x = numbers((24, 256)), numbers((1, 256), 1).astype(bfloat16)
     made = tw.quantize_weights(w, "u4", 128, symmetric=False, scale_type="bf16")
     spec = tw.MatmulSpec(
@@ -160,7 +160,7 @@ def test_what_a_model_has():
 
 
 def test_extreme_numbers():
-    spec = dequantising("bf16", "i4", "nt", 128, 0, 1, 8, 256, "f32")
+    spec = dequantizing("bf16", "i4", "nt", 128, 0, 1, 8, 256, "f32")
     a, b, scales = operands_of(spec)
     scales[0], scales[1, 0], scales[2, 1], scales[3], scales[4] = 0, np.inf, np.nan, 3e38, 1e-38
     b[6] = 0
@@ -176,7 +176,7 @@ def test_extreme_numbers():
 
 
 def test_no_groups():
-    spec = dequantising("bf16", "i4", "nt", 128, 0, 2, 4, 0, "f32")
+    spec = dequantizing("bf16", "i4", "nt", 128, 0, 2, 4, 0, "f32")
     assert [each.shape for each in spec.further] == [(4, 0)]
     assert not check(spec).any()
 
@@ -227,7 +227,7 @@ def test_what_helpers_refuse():
 
 
 def test_rows_that_only_a_call_tells():
-    spec = dequantising("bf16", "i4", "nt", 128, 0, None, 16, 256, "f32")
+    spec = dequantizing("bf16", "i4", "nt", 128, 0, None, 16, 256, "f32")
     kernel = tw.compile(spec)
     for rows in (1, 3, 11):
         operands = operands_of(spec.at(rows, 16, 256))
@@ -236,7 +236,7 @@ def test_rows_that_only_a_call_tells():
 
 
 def test_threads_share_columns_that_are_far_apart():
-    spec = dequantising("bf16", "i4", "nt", 128, 0, 1, 514, 2048, "f32", epilogue=(tw.bias("n"), tw.residual("mn")))
+    spec = dequantizing("bf16", "i4", "nt", 128, 0, 1, 514, 2048, "f32", epilogue=(tw.bias("n"), tw.residual("mn")))
     operands = operands_of(spec)
     result = tw.compile(spec, threads=2)(*operands)
     assert within_bound(result, tw.reference(spec, *operands), tw.error_bound(spec, *operands)).all()
