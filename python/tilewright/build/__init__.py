@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The vocabulary for building IR: index arithmetic, constants, vectors, loops, views and use-def queries."""

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Loops and branches as context managers, or as Python functions of their bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from tilewright.build.index import Index, value
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import scf
+
+Body = Callable[[], Sequence[ir.Value] | None]
+
+
+@contextmanager
+def loop(
+    start: Index, stop: Index, step: Index, carried: Sequence[ir.Value] = ()
+) -> Iterator[tuple[ir.Value, list[ir.Value], scf.ForOp]]:
+    """Opens a loop: its index, what it carries, and itself. Whoever carries something ends it with ``scf.yield_``."""
+    op = scf.ForOp(value(start), value(stop), value(step), list(carried))
+    with ir.InsertionPoint(op.body):
+        yield op.induction_variable, list(op.inner_iter_args), op
+        if not carried:
+            scf.yield_([])
+
+
+@contextmanager
+def when(condition: ir.Value) -> Iterator[None]:
+    """Opens the block that runs where a condition holds."""
+    with ir.InsertionPoint(scf.IfOp(condition).then_block):
+        yield
+        scf.yield_([])
+
+
+def if_else(condition: ir.Value, then: Body, otherwise: Body, kinds: Sequence[ir.Type] = ()) -> list[ir.Value]:
+    """``if condition: then() else: otherwise()``, which return values of the types `kinds`."""
+    made = scf.IfOp(condition, list(kinds), has_else=True)
+    for region, body in zip(made.regions, (then, otherwise), strict=True):
+        with ir.InsertionPoint(region.blocks[0]):
+            scf.yield_(list(body() or ()))
+    return list(made.results)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Vectors of fixed length, and of a length that is a multiple of 128 bits only the machine knows: types, reads, writes and intrinsics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.build.constants import bits_of, integer, zero
+from tilewright.build.index import Index, value, values
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, vector
+
+REGISTER_BITS = 128
+"""The shortest scalable vector, of which every longer one is a multiple."""
+
+
+def fixed(lanes: int, element: ir.Type) -> ir.VectorType:
+    """The vector of `lanes` elements."""
+    return ir.VectorType.get([lanes], element)
+
+
+def scalable(lanes: int, element: ir.Type) -> ir.VectorType:
+    """The vector of `lanes` elements for each 128 bits of a register."""
+    return ir.VectorType.get([lanes], element, scalable=[True])
+
+
+def lane_mask(lanes: int, start: Index, limit: Index) -> ir.Value:
+    """Whether start + i < limit, for each lane i of a scalable vector: one ``whilelo``."""
+    ends = [arith.index_cast(integer(64), value(each)) for each in (start, limit)]
+    return intrinsic("llvm.get.active.lane.mask", scalable(lanes, integer(1)), *ends)
+
+
+def bitcast(kind: ir.VectorType, source: ir.Value) -> ir.Value:
+    """The bits of a vector as another one."""
+    return source if source.type == kind else vector.bitcast(kind, source)
+
+
+def bits_as(source: ir.Value, element: ir.Type) -> ir.Value:
+    """The bits of a vector of fixed length as elements of another type."""
+    kind = ir.VectorType(source.type)
+    return bitcast(fixed(kind.shape[0] * bits_of(kind.element_type) // bits_of(element), element), source)
+
+
+def read(matrix: ir.Value, at: Sequence[Index], count: int, *, inside: bool = True, along: int = -1) -> ir.Value:
+    """`count` elements of `matrix`, along its last dimension or another; zeros for missing ones, unless all are `inside`."""
+    kind = ir.MemRefType(matrix.type)
+    padding = zero(kind.element_type)
+    found, order = fixed(count, kind.element_type), _along(kind.rank, along % kind.rank)
+    return vector.TransferReadOp(found, matrix, values(at), order, padding, [inside]).result
+
+
+def write(source: ir.Value, matrix: ir.Value, at: Sequence[Index], *, inside: bool = True) -> None:
+    """Writes elements along the last dimension of `matrix`, as far as it goes; `inside` says that all are there."""
+    rank = ir.MemRefType(matrix.type).rank
+    vector.TransferWriteOp(None, source, matrix, values(at), _along(rank, rank - 1), [inside])
+
+
+def _along(rank: int, dimension: int) -> ir.AffineMapAttr:
+    return ir.AffineMapAttr.get(ir.AffineMap.get(rank, 0, [ir.AffineDimExpr.get(dimension)]))
+
+
+def intrinsic(name: str, result: ir.Type, *arguments: ir.Value) -> ir.Value:
+    """A call of one of LLVM's intrinsics. The Python classes of the LLVM dialect take long to import."""
+    attributes = {
+        "intrin": ir.StringAttr.get(name),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(arguments), 0]),
+    }
+    return ir.Operation.create("llvm.call_intrinsic", [result], list(arguments), attributes).results[0]
