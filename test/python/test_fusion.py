@@ -12,8 +12,8 @@ import tilewright as tw
 from fusion_forms import GATHERS, GLUS, PROLOGUES, ROWS, check, operands
 from processes import in_new_process
 from products import LEVELS, TARGETS
+from tilewright.build import usedef
 from tilewright.errors import OperandError, ScheduleError, SpecError
-from tilewright.lowering import uses
 from tilewright.mlir import ir
 
 FORMS = {
@@ -152,7 +152,7 @@ def test_c_is_written_once_and_never_read(form):
         module = ir.Module.parse(text)
         function = next(op for op in module.body if op.operation.name == "func.func")
         c = function.regions[0].blocks[0].arguments[len(spec.operands)]
-        accesses = list(uses.accesses(c))
+        accesses = list(usedef.accesses(c))
         assert {(op.name, operand) for op, operand in accesses} in (
             {("vector.transfer_write", 1)},
             {("memref.store", 1)},
@@ -160,7 +160,7 @@ def test_c_is_written_once_and_never_read(form):
         elements = [
             int(np.prod(ir.VectorType(op.operands[0].type).shape)) if "vector" in op.name else 1 for op, _ in accesses
         ]
-        times = [np.prod([_trips(loop) for loop in uses.upwards(op) if loop.name == "scf.for"]) for op, _ in accesses]
+        times = [np.prod([_trips(loop) for loop in usedef.upwards(op) if loop.name == "scf.for"]) for op, _ in accesses]
     assert np.dot(elements, times) == np.prod(spec.c_shape)
 
 

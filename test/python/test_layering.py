@@ -34,11 +34,24 @@ LEAVES = {
     "targets": ("errors", "dtypes", "knobs", "text_files"),
 }
 # In the direction of the flow. "" is `tilewright` itself, the public names, which only what people call may import.
-STAGES = ("spec", "operator_specs", "payload", "schedules", "lowering", "emit", "runtime", "bench", "tune", "", "cli")
+STAGES = (
+    "spec",
+    "operator_specs",
+    "build",
+    "payload",
+    "schedules",
+    "lowering",
+    "emit",
+    "runtime",
+    "bench",
+    "tune",
+    "",
+    "cli",
+)
 # Lowering hands decisions to what the registry of codegen names, which is made with lowering's own tools: two folders, one stage.
 SAME_AS = {"__init__": "", "__main__": "cli", "_tools": "cli", "codegen": "lowering"}
 # Compiled modules, and the first stage that may import each.
-NATIVE = {"mlir": "payload", "_codegen": "emit", "_runtime": "runtime"}
+NATIVE = {"mlir": "build", "_codegen": "emit", "_runtime": "runtime"}
 
 
 def may_import(part: str, other: str) -> bool:

@@ -151,8 +151,8 @@ ROWS = (
     ),
     Mutant(
         "lowering/skipped_rows.py",
-        "end = _quotient(numbers.plus(first, above + patches.extents[0]), dilation)",
-        "end = _quotient(numbers.plus(first, above + patches.extents[0] - 1), dilation)",
+        "end = _quotient(add(first, above + patches.extents[0]), dilation)",
+        "end = _quotient(add(first, above + patches.extents[0] - 1), dilation)",
         ("test_conv2d.py",),
     ),
     Mutant(

@@ -11,12 +11,14 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import scf
 
 Body = Callable[[], Sequence[ir.Value] | None]
+Loop = tuple[ir.Value, list[ir.Value], scf.ForOp]
+"""The index of a loop, what it carries, and the loop itself."""
 
 
 @contextmanager
 def loop(
     start: Index, stop: Index, step: Index, carried: Sequence[ir.Value] = ()
-) -> Iterator[tuple[ir.Value, list[ir.Value], scf.ForOp]]:
+) -> Iterator[Loop]:
     """Opens a loop: its index, what it carries, and itself. Whoever carries something ends it with ``scf.yield_``."""
     op = scf.ForOp(value(start), value(stop), value(step), list(carried))
     with ir.InsertionPoint(op.body):

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from tilewright.build.usedef import definition
 from tilewright.dims import most
 from tilewright.errors import ScheduleError
 from tilewright.lowering import block_products
-from tilewright.lowering.slices import definition
 from tilewright.mlir import ir
 from tilewright.schedules.decisions import Decision, ScaledSums
 from tilewright.spec import MatmulSpec

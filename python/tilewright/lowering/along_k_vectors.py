@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol, cast
 
+from tilewright.build.constants import integer, numbers, zero
+from tilewright.build.index import Index, add, value
+from tilewright.build.loops import loop
+from tilewright.build.vectors import bits_as, fixed, intrinsic, read, write
 from tilewright.lowering.code_vectors import Bytes, Read, Tables, Words
-from tilewright.lowering.registers import Order, as_floats, bits, inverse, numbers, pieces, read, sorted_, write
-from tilewright.lowering.scalable_vectors import Index, fixed, integer, intrinsic, loop, plus, value_of, zero
+from tilewright.lowering.registers import Order, as_floats, inverse, pieces, sorted_
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
 from tilewright.schedules.codes import Codes
@@ -82,12 +85,12 @@ class Ordered:
                 with loop(start, end, self._block) as (k, _, _):
                     for number, registers in enumerate(zip(*self._read(i, k, inside=inside), strict=True)):
                         for place, each in enumerate(sorted_(list(registers), ordered)):
-                            write(each, self.parts[number], [i, plus(k, place * self._lanes)])
+                            write(each, self.parts[number], [i, add(k, place * self._lanes)])
 
     def _read(self, i: int, k: ir.Value, *, inside: bool) -> Iterator[Sequence[ir.Value]]:
         """Each register of a block of A, in parts of which it is the sum."""
         for start in range(0, self._block, self._lanes):
-            value = read(self._a, [i, plus(k, start)], self._lanes, inside=inside)
+            value = read(self._a, [i, add(k, start)], self._lanes, inside=inside)
             if len(self.parts) == 1:
                 same = ir.VectorType(value.type).element_type == self._element
                 yield [value if same else as_floats(value, self._spec.a_type)]
@@ -104,7 +107,7 @@ class Ordered:
     def of(self, i: int, k: Index, register: int) -> Iterator[tuple[ir.Value, int]]:
         """Each part of a register."""
         for part in self.parts:
-            yield read(part, [i, plus(k, register * self._lanes)], self._lanes), 0
+            yield read(part, [i, add(k, register * self._lanes)], self._lanes), 0
 
 
 class _Floats:
@@ -132,7 +135,7 @@ class _Floats:
         part = range(self.registers)
         if self.one_zero:
             words, halves = (_table(each, self._codes, cast("ir.Value", zeros)) for each in self._ramps)
-            tables: Tables = (bits(words, integer(32)), bits(_repeated(halves, 2 * self._lanes), integer(16)))
+            tables: Tables = (bits_as(words, integer(32)), bits_as(_repeated(halves, 2 * self._lanes), integer(16)))
             return [[each] for each in cast("Words", self._by).elements(codes, 0, part, tables=tables)]
         given = None if zeros is None else self._by.for_zeros(cast("Sequence[ir.Value]", zeros))
         return [[each] for each in self._by.elements(codes, 0, part, given)]
@@ -142,7 +145,7 @@ class _Floats:
             yield from self._a.of(i, k, register)
             return
         inside = not isinstance(k, int) or k + self.block <= self._k
-        yield read(self._given, [i, plus(k, register * self._lanes)], self._lanes, inside=inside), 0
+        yield read(self._given, [i, add(k, register * self._lanes)], self._lanes, inside=inside), 0
 
     def add(self, total: ir.Value | None, left: ir.Value, right: ir.Value) -> ir.Value:
         return arith.mulf(left, right) if total is None else vector.fma(left, right, total)
@@ -169,18 +172,18 @@ class _Halves:
             self._ramp = _ramp(self._codes, ir.BF16Type.get(), self._lanes // 2)
 
     def elements(self, codes: Read, zeros: Zeros) -> list[Sequence[ir.Value]]:
-        words = bits(codes(0, 0, self.block), integer(16))
+        words = bits_as(codes(0, 0, self.block), integer(16))
         if self.one_zero:
             if self._codes.signed:
                 words = arith.xori(words, numbers(integer(16), [_SIGNS] * self._lanes))
             table = _table(self._ramp, self._codes, cast("ir.Value", zeros))
         else:
             table = numbers(ir.BF16Type.get(), [float(each) for each in self._codes.values])
-        table = bits(_repeated(table, self._lanes), integer(16))
+        table = bits_as(_repeated(table, self._lanes), integer(16))
         found = []
         for way in range(self.registers):
             shifted = arith.shrui(words, numbers(integer(16), [4 * way] * self._lanes)) if way else words
-            found.append([bits(intrinsic(self._name, table.type, table, shifted), ir.BF16Type.get())])
+            found.append([bits_as(intrinsic(self._name, table.type, table, shifted), ir.BF16Type.get())])
         return found
 
     def lefts(self, i: int, k: Index, register: int) -> Iterator[tuple[ir.Value, int]]:
@@ -209,7 +212,7 @@ def _table(ramp: ir.Value, codes: Codes, zero_point: ir.Value) -> ir.Value:
     """Sixteen codes, from the least one on, less a zero point."""
     index = ir.IndexType.get()
     number = (arith.index_cast if codes.zeros[0] < 0 else arith.index_castui)(index, zero_point)
-    return read(ramp, [arith.subi(value_of(codes.zeros[1]), number)], _CODES)
+    return read(ramp, [arith.subi(value(codes.zeros[1]), number)], _CODES)
 
 
 def _repeated(table: ir.Value, lanes: int) -> ir.Value:

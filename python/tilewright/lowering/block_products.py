@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.lowering.slices import definition, is_below
-from tilewright.lowering.stored import swapped
+from tilewright.build.usedef import definition, is_below
+from tilewright.build.views import transposed_type
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref
 
@@ -33,7 +33,7 @@ def behind(block: ir.Value, panels: ir.Value) -> ir.InsertionPoint:
 def transposed(matrix: ir.Value) -> ir.Value:
     """A view with rows and columns swapped."""
     permutation = ir.AffineMapAttr.get(ir.AffineMap.get_permutation([1, 0]))
-    return memref.TransposeOp(swapped(ir.MemRefType(matrix.type)), matrix, permutation).result
+    return memref.TransposeOp(transposed_type(ir.MemRefType(matrix.type)), matrix, permutation).result
 
 
 def extent(matrix: ir.Value, dimension: int) -> int | ir.Value:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.build.constants import integer, numbers
+from tilewright.build.vectors import bits_as, intrinsic
 from tilewright.dtypes import DType
 from tilewright.lowering.code_vectors import Bytes, Multiplier, Read, Words
-from tilewright.lowering.registers import Order, bits, numbers
-from tilewright.lowering.scalable_vectors import integer, intrinsic
+from tilewright.lowering.registers import Order
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 from tilewright.schedules.codes import Codes
@@ -47,7 +48,7 @@ class Pairs:
     def _words(self, read: Read, row: int, part: Sequence[int]) -> dict[int, ir.Value]:
         """Halves of words of two rows, side by side: their lower parts, their upper ones, or both."""
         count = self._halves
-        upper, lower = (bits(read(row + each, 0, _CODES * self._lanes), integer(16)) for each in (0, 1))
+        upper, lower = (bits_as(read(row + each, 0, _CODES * self._lanes), integer(16)) for each in (0, 1))
         found = {}
         for half in sorted({each // _WAYS for each in part}):
             lanes = [8 * p + 4 * half + d + count * r for p in range(count // 8) for d in range(4) for r in (0, 1)]
@@ -55,12 +56,12 @@ class Pairs:
         return found
 
     def _table(self, values: Sequence[float]) -> ir.Value:
-        return bits(numbers(ir.BF16Type.get(), [*values] * (self._halves // len(values))), integer(16))
+        return bits_as(numbers(ir.BF16Type.get(), [*values] * (self._halves // len(values))), integer(16))
 
     def _looked_up(self, table: ir.Value, words: ir.Value, shift: int) -> ir.Value:
         if shift:
             words = arith.shrui(words, numbers(integer(16), [shift] * self._halves))
-        return bits(intrinsic(self._name, table.type, table, words), ir.BF16Type.get())
+        return bits_as(intrinsic(self._name, table.type, table, words), ir.BF16Type.get())
 
     def zeros(self, read: Read, stored: DType) -> list[ir.Value]:
         """None."""
@@ -90,8 +91,8 @@ class PairsLessZeros(Pairs):
             codes = arith.andi(source, numbers(integer(16), [0x0F0F] * self._halves))
             if self._codes.signed:  # 8 more
                 codes = arith.xori(codes, numbers(integer(16), [0x0808] * self._halves))
-            difference = arith.subi(bits(codes, integer(8)), zeros[2 * half + odd])
-            less[half, odd] = bits(difference, integer(16))
+            difference = arith.subi(bits_as(codes, integer(8)), zeros[2 * half + odd])
+            less[half, odd] = bits_as(difference, integer(16))
         table = self._table([float(each if each < 16 else each - 32) for each in range(32)])
         return [self._looked_up(table, less[each // _WAYS, each % 2], 8 if each % _WAYS > 1 else 0) for each in part]
 

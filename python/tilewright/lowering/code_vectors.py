@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from tilewright.build.constants import integer, numbers, zero
+from tilewright.build.vectors import bits_as, intrinsic
 from tilewright.dtypes import DType
-from tilewright.lowering.registers import Order, as_floats, bits, inverse, numbers, sorted_
-from tilewright.lowering.scalable_vectors import integer, intrinsic, zero
+from tilewright.lowering.registers import Order, as_floats, inverse, sorted_
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 from tilewright.schedules.codes import Codes
@@ -83,7 +84,7 @@ class Words:
         tables: Tables | None = None,
     ) -> list[ir.Value]:
         """As the protocol says; or all are looked up in `tables`, in which codes with a sign are 8 further."""
-        words = bits(read(row, 0, _WAYS * self._lanes), integer(32))
+        words = bits_as(read(row, 0, _WAYS * self._lanes), integer(32))
         if tables is not None and self._codes.signed:
             words = arith.xori(words, numbers(integer(32), [_SIGNS] * self._lanes))
         shifted = {0: words}
@@ -107,7 +108,7 @@ class Words:
         # The sign's bit is turned: codes with a sign are 8 more.
         mantissa = arith.xori(arith.andi(words, mask), numbers(integer(32), [others] * self._lanes))
         less = numbers(ir.F32Type.get(), [self._beside(way)] * self._lanes) if zero_ is None else zero_
-        return arith.subf(bits(mantissa, ir.F32Type.get()), less)
+        return arith.subf(bits_as(mantissa, ir.F32Type.get()), less)
 
     def _place(self, way: int) -> tuple[int, int, int]:
         """Where a code's lowest bit is, in words that are shifted by so many halves, of which there are none, and bits."""
@@ -123,17 +124,17 @@ class Words:
         values = [float(each) for each in self._codes.values]
         times = self._lanes // len(values)
         return (
-            bits(numbers(ir.F32Type.get(), values * times), integer(32)),
-            bits(numbers(ir.BF16Type.get(), values * 2 * times), integer(16)),
+            bits_as(numbers(ir.F32Type.get(), values * times), integer(32)),
+            bits_as(numbers(ir.BF16Type.get(), values * 2 * times), integer(16)),
         )
 
     def _looked_up(self, words: ir.Value, upper: int, tables: Tables) -> ir.Value:
         """The codes in the lowest bits of words, or of their upper halves: what is looked up for the lower ones is dropped."""
         table, name = tables[upper], str(self._lookups[upper])
-        found = intrinsic(name, table.type, table, bits(words, ir.VectorType(table.type).element_type))
+        found = intrinsic(name, table.type, table, bits_as(words, ir.VectorType(table.type).element_type))
         if upper:
             found = arith.select(numbers(integer(1), [0, 1] * self._lanes), found, zero(found.type))
-        return bits(found, ir.F32Type.get())
+        return bits_as(found, ir.F32Type.get())
 
     def for_zeros(self, zeros: Sequence[ir.Value]) -> list[ir.Value]:
         """What is subtracted for zero points in the order of the sums."""

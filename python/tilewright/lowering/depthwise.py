@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from tilewright.lowering import driver, numbers, short_runs
-from tilewright.lowering.numbers import Number
+from tilewright.build.constants import zero
+from tilewright.build.index import Number, add, less, mul, value
+from tilewright.build.loops import if_else
+from tilewright.lowering import driver, short_runs
 from tilewright.lowering.patch_layout import Patches
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, linalg, memref, scf, vector
@@ -117,7 +119,7 @@ class _Loops:
                     self._channels(at, whole, taps, scratch[rest])
 
             inside = short_runs.all_inside(at, top, left, self._patches)
-            short_runs.branch(inside, lambda: channels(checked=False), lambda: channels(checked=True))
+            if_else(inside, lambda: channels(checked=False), lambda: channels(checked=True))
 
         _loop(spec.pixels, 1, pixel)
 
@@ -130,13 +132,13 @@ class _Loops:
         for down in range(self._spec.kh):
             for right in range(self._spec.kw):
                 steps_ = down * self._spec.dilation[0], right * self._spec.dilation[1]
-                start = numbers.plus(first, self._patches.offset(0, *steps_, 0))
+                start = add(first, self._patches.offset(0, *steps_, 0))
                 if not checked:
                     found.append((start, None))
                     continue
                 places = zip((top, left), steps_, self._patches.extents, strict=True)
-                inside = arith.andi(*(numbers.is_below(numbers.plus(at, step), end) for at, step, end in places))
-                found.append((arith.select(inside, numbers.scalar(start), numbers.scalar(0)), inside))
+                inside = arith.andi(*(less(add(at, step), end) for at, step, end in places))
+                found.append((arith.select(inside, value(start), value(0)), inside))
         return found
 
     def _channels(
@@ -146,23 +148,23 @@ class _Loops:
         product, spec = self._product, self._spec
         size = ir.MemRefType(scratch.type).shape[0]
         sums = ir.VectorType.get([size], ir.MemRefType(scratch.type).element_type)
-        total = numbers.zeros(sums)
+        total = zero(sums)
         for number, (start, inside) in enumerate(taps):
-            given = self._read(self._x, numbers.plus(start, c), size)
+            given = self._read(self._x, add(start, c), size)
             if inside is not None:
-                given = arith.select(inside, given, numbers.zeros(ir.VectorType(given.type)))
-            weight = self._read(self._w, numbers.plus(number * spec.oc, c), size)
+                given = arith.select(inside, given, zero(ir.VectorType(given.type)))
+            weight = self._read(self._w, add(number * spec.oc, c), size)
             wide = [
                 _widened(value, element.kind, sums)
                 for value, element in ((given, product.a_type), (weight, product.b_type))
             ]
             total = _added(total, *wide)
-        index = numbers.scalar(0)
+        index = value(0)
         vector.transfer_write(None, total, scratch, [index], ir.AffineMap.get_identity(1), [True])
-        self._finish(scratch, numbers.plus(numbers.times(pixel, spec.oc), c), c)
+        self._finish(scratch, add(mul(pixel, spec.oc), c), c)
 
     def _read(self, flat: ir.Value, start: Number, size: int) -> ir.Value:
-        return numbers.loaded(ir.VectorType.get([size], ir.MemRefType(flat.type).element_type), flat, start)
+        return vector.load(ir.VectorType.get([size], ir.MemRefType(flat.type).element_type), flat, [value(start)])
 
     def _finish(self, scratch: ir.Value, place: Number, c: Number) -> None:
         """Writes what the epilogue makes of the sums in `scratch` to the result from `place` on."""
@@ -199,7 +201,7 @@ def _part(flat: ir.Value, start: Number, size: int) -> ir.Value:
     return memref.SubViewOp(
         kind,
         flat,
-        [numbers.scalar(start)],
+        [value(start)],
         [],
         [],
         ir.DenseI64ArrayAttr.get([ir.ShapedType.get_dynamic_size()]),

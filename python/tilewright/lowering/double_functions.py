@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping
 from math import factorial, inf, nan
 from types import MappingProxyType
 
+from tilewright.build.constants import element_of
+from tilewright.build.usedef import operations
 from tilewright.lowering.float_arithmetic import Numbers
-from tilewright.lowering.half_floats import element_of, operations
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, math
 from tilewright.spec import MatmulSpec

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.lowering import numbers, uses
-from tilewright.lowering.numbers import Number
+from tilewright.build.affine import terms
+from tilewright.build.index import Number, mul, total, value
+from tilewright.build.usedef import accesses, erase, parent, upwards
+from tilewright.build.views import offsets_of
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
 from tilewright.payload.abi import ENTRY
@@ -37,9 +39,9 @@ def read(module: ir.Module, spec: MatmulSpec) -> bool:
     if depth != spec.k or spec.m % rows:
         return False
     writes = [write for _, write, _ in copies]
-    accesses = [op for op, _ in uses.accesses(buffer)]
-    reads = [op for op in accesses if op.name == "vector.transfer_read"]
-    if len(reads) + len(writes) != len(accesses):
+    touching = [op for op, _ in accesses(buffer)]
+    reads = [op for op in touching if op.name == "vector.transfer_read"]
+    if len(reads) + len(writes) != len(touching):
         return False
     roots = [_outermost(write, reads) for write in writes]
     if any(root != roots[0] for root in roots):
@@ -47,7 +49,7 @@ def read(module: ir.Module, spec: MatmulSpec) -> bool:
     with function.context, function.location:
         first = [each for each in copies[0][2] if not _is_counted_in(each, roots[0])]
         with ir.InsertionPoint(roots[0]):
-            start = numbers.scalar(numbers.times(numbers.total(first), spec.k))
+            start = value(mul(total(first), spec.k))
             dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
             strides = [rows * depth, depth, 1]
             layout = ir.StridedLayoutAttr.get(dynamic, strides)
@@ -64,7 +66,7 @@ def read(module: ir.Module, spec: MatmulSpec) -> bool:
                 attributes=attributes,
             )
         buffer.replace_all_uses_with(lies.results[0])
-        uses.erase(roots[0])
+        erase(roots[0])
     return True
 
 
@@ -77,9 +79,9 @@ def _copies(view: ir.Value, rows: tuple[Number, ...]) -> Iterator[_Copy]:
     for use in view.uses:
         op = use.owner.operation
         if op.name == "memref.subview":
-            yield from _copies(op.results[0], (*rows, *numbers.terms(numbers.offsets(op)[0])))
+            yield from _copies(op.results[0], (*rows, *terms(offsets_of(op)[0])))
         elif op.name == "vector.transfer_read":
-            found = (*rows, *numbers.terms(op.operands[1]))
+            found = (*rows, *terms(op.operands[1]))
             for taken in op.results[0].uses:
                 yield op, taken.owner.operation, found
 
@@ -96,12 +98,12 @@ def _panels(written: ir.Value) -> ir.Value | None:
 
 def _outermost(write: ir.Operation, reads: list[ir.Operation]) -> ir.Operation:
     """The outermost op around a write that none of `reads` is in."""
-    around = {op for each in reads for op in uses.upwards(uses.parent(each))}
-    return next(op for op in list(uses.upwards(write))[::-1] if op not in around)
+    around = {op for each in reads for op in upwards(parent(each))}
+    return next(op for op in list(upwards(write))[::-1] if op not in around)
 
 
 def _is_counted_in(number: Number, root: ir.Operation) -> bool:
     """Whether a loop in `root` counts a number."""
     if not isinstance(number, ir.Value) or not isinstance(number.owner, ir.Block):
         return False
-    return any(op == root for op in uses.upwards(number.owner.owner.operation))
+    return any(op == root for op in upwards(number.owner.owner.operation))

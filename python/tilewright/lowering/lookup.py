@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.build.constants import constant
+from tilewright.build.vectors import intrinsic
 from tilewright.dtypes import dtype, to_numpy
-from tilewright.lowering.half_floats import constant
-from tilewright.lowering.scalable_vectors import intrinsic
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 from tilewright.targets.base import Target

@@ -11,9 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tilewright.build.affine import half, half_up, is_even, parity
+from tilewright.build.constants import constant, element_of
+from tilewright.build.index import Index, add, value
+from tilewright.build.usedef import operations
 from tilewright.errors import LoweringError
-from tilewright.lowering.parity import Index, halved, halved_up, is_even, plus, rest, splat, value_of
-from tilewright.lowering.small_floats import element_of, from_f4_code, operations
+from tilewright.lowering.small_floats import from_f4_code
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, vector
 from tilewright.spec import MatmulSpec
@@ -68,7 +71,7 @@ class _Halves:
         extent: Elements of a row of it.
     """
 
-    def __init__(self, extent: Index, *, signed: bool, odd: ir.Value | None = None, lone: bool = False) -> None:
+    def __init__(self, extent: Index, *, signed: bool, odd: Index = 0, lone: bool = False) -> None:
         """Takes more of the slice.
 
         Args:
@@ -99,7 +102,7 @@ class _Halves:
                 op.results[0].replace_all_uses_with(self._extent(op, source))
             elif op.name == "memref.prefetch" and not self._lone:
                 *rows, column = list(op.operands)[1:]
-                at = [*rows, value_of(halved(self._from_start(column)))]
+                at = [*rows, value(half(self._from_start(column)))]
                 how = (op.attributes[each] for each in ("isWrite", "localityHint", "isDataCache"))
                 memref.PrefetchOp(source, at, *how)
             elif op.name == "memref.subview":
@@ -113,14 +116,14 @@ class _Halves:
     def _extent(self, op: ir.Operation, source: ir.Value) -> ir.Value:
         if self._lone or _constant(op.operands[1]) != ir.MemRefType(source.type).rank - 1:
             return memref.dim(source, op.operands[1])
-        return value_of(self.extent)
+        return value(self.extent)
 
     def _scalar(self, op: ir.Operation, source: ir.Value) -> ir.Value:
         if self._lone:
             return self._with_sign(_half(memref.load(source, list(op.operands)[1:]), self._odd))
         *rows, column = list(op.operands)[1:]
         column = self._from_start(column)
-        return self._with_sign(_half(memref.load(source, [*rows, value_of(halved(column))]), value_of(column)))
+        return self._with_sign(_half(memref.load(source, [*rows, value(half(column))]), value(column)))
 
     def _transposed(self, op: ir.Operation, source: ir.Value) -> None:
         """Lets loads of single elements of a transposed view be of what it is of."""
@@ -130,7 +133,7 @@ class _Halves:
         for load in [use.owner.operation for use in op.results[0].uses]:
             if load.name == "memref.dim":
                 with ir.InsertionPoint(load), load.location:
-                    load.operands[1] = value_of(order[_constant(load.operands[1])])
+                    load.operands[1] = value(order[_constant(load.operands[1])])
                 load.operands[0] = source
                 self.rewrite(load, source)
                 continue
@@ -156,9 +159,9 @@ class _Halves:
         if self._lone or strides[-1] != 1 or (apart and not lone):
             raise LoweringError("a slice of every other element of four bits", stage="bufferized")
         first = self._from_start(offsets[-1])
-        odd = None if is_even(first) else value_of(rest(first))
+        odd = 0 if is_even(first) else parity(first)
         extent = sizes[-1]
-        offsets[-1], sizes[-1] = halved(first), halved_up(plus(extent, odd))
+        offsets[-1], sizes[-1] = half(first), half_up(add(extent, odd))
         dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
         shape, steps = list(kind.shape), [dynamic] * kind.rank
         if not lone:
@@ -184,7 +187,7 @@ class _Halves:
         width = ir.VectorType(read.vector.type).shape[-1]
         if not is_even(first) or width % 2:
             raise LoweringError("words that begin within a byte", stage="bufferized")
-        bytes_ = _bytes_of(op, source, [*rows, halved(first)], [width // 2])
+        bytes_ = _bytes_of(op, source, [*rows, half(first)], [width // 2])
         for use in list(op.results[0].uses):
             use.owner.operation.operands[0] = bytes_
 
@@ -199,10 +202,10 @@ class _Halves:
         order = ir.AffineMapAttr(op.attributes["permutation_map"]).value
         last = ir.AffineDimExpr.get(order.n_dims - 1)
         first = self._from_start(at[-1])
-        at[-1] = halved(first)
+        at[-1] = half(first)
         along = [axis for axis, each in enumerate(order.results) if each == last]
         if not along:
-            return self._with_sign(_half(_bytes_of(op, source, at, kind.shape), value_of(first)))
+            return self._with_sign(_half(_bytes_of(op, source, at, kind.shape), value(first)))
         if along != [kind.rank - 1]:
             raise LoweringError("a vector across elements that share bytes", stage="bufferized")
         width, even = kind.shape[-1], is_even(first)
@@ -210,11 +213,11 @@ class _Halves:
         count = -(-width // 2) if even else width // 2 + 1
         bytes_ = _bytes_of(op, source, at, [*kind.shape[:-1], count])
         codes = vector.interleave(
-            arith.andi(bytes_, splat(bytes_.type, 15)), arith.shrui(bytes_, splat(bytes_.type, 4))
+            arith.andi(bytes_, constant(bytes_.type, 15)), arith.shrui(bytes_, constant(bytes_.type, 4))
         )
         whole = _part(codes, 0, width)
         if not even:
-            whole = arith.select(_is_one(value_of(first)), _part(codes, 1, width), whole)
+            whole = arith.select(_is_one(value(first)), _part(codes, 1, width), whole)
         elements = self._with_sign(whole)
         in_bounds = ir.BoolAttr(list(ir.ArrayAttr(op.attributes["in_bounds"]))[-1]).value
         if not in_bounds and not (isinstance(self.extent, int) and self.extent % 2 == 0):
@@ -224,19 +227,19 @@ class _Halves:
     def _within(self, elements: ir.Value, first: ir.Value) -> ir.Value:
         """Zeros in place of what shares a byte with the last element, and is none."""
         kind = ir.VectorType(elements.type)
-        left = arith.subi(value_of(self.extent), first)
-        sizes = [value_of(each) for each in kind.shape[:-1]]
+        left = arith.subi(value(self.extent), first)
+        sizes = [value(each) for each in kind.shape[:-1]]
         mask = vector.create_mask(ir.VectorType.get(kind.shape, ir.IntegerType.get_signless(1)), [*sizes, left])
-        return arith.select(mask, elements, splat(kind, 0))
+        return arith.select(mask, elements, constant(kind, 0))
 
     def _with_sign(self, codes: ir.Value) -> ir.Value:
         if not self._signed:
             return codes
-        return arith.subi(arith.xori(codes, splat(codes.type, 8)), splat(codes.type, 8))
+        return arith.subi(arith.xori(codes, constant(codes.type, 8)), constant(codes.type, 8))
 
     def _from_start(self, column: Index) -> Index:
         """A column, counted from where the bytes begin."""
-        return plus(column, self._odd)
+        return add(column, self._odd)
 
 
 def _is_words(op: ir.Operation) -> bool:
@@ -261,12 +264,12 @@ def _is_one(index: ir.Value) -> ir.Value:
     return arith.trunci(ir.IntegerType.get_signless(1), arith.index_cast(ir.IntegerType.get_signless(32), index))
 
 
-def _half(bytes_: ir.Value, index: ir.Value | None) -> ir.Value:
-    """Of each byte the element whose number is odd as `index` is; without one, the first."""
-    low = arith.andi(bytes_, splat(bytes_.type, 15))
-    if index is None:
+def _half(bytes_: ir.Value, index: Index) -> ir.Value:
+    """Of each byte the element whose number is odd as `index` is."""
+    low = arith.andi(bytes_, constant(bytes_.type, 15))
+    if index == 0:
         return low
-    return arith.select(_is_one(index), arith.shrui(bytes_, splat(bytes_.type, 4)), low)
+    return arith.select(_is_one(value(index)), arith.shrui(bytes_, constant(bytes_.type, 4)), low)
 
 
 def _bytes_of(op: ir.Operation, source: ir.Value, at: Sequence[Index], shape: Sequence[int]) -> ir.Value:
@@ -274,7 +277,7 @@ def _bytes_of(op: ir.Operation, source: ir.Value, at: Sequence[Index], shape: Se
     i8 = ir.IntegerType.get_signless(8)
     in_bounds = [ir.BoolAttr(each).value for each in ir.ArrayAttr(op.attributes["in_bounds"])]
     kind, order = ir.VectorType.get(list(shape), i8), op.attributes["permutation_map"]
-    return vector.TransferReadOp(kind, source, [value_of(each) for each in at], order, splat(i8, 0), in_bounds).result
+    return vector.TransferReadOp(kind, source, [value(each) for each in at], order, constant(i8, 0), in_bounds).result
 
 
 def _part(codes: ir.Value, start: int, width: int) -> ir.Value:
@@ -296,13 +299,13 @@ def _retype(function: ir.Operation) -> None:
             continue
         if name == "arith.constant" and _NARROW.search(str(op.results[0].type)):
             with ir.InsertionPoint(op), op.location:
-                op.results[0].replace_all_uses_with(splat(_as_byte(op.results[0].type), 0))
+                op.results[0].replace_all_uses_with(constant(_as_byte(op.results[0].type), 0))
             op.erase()
             continue
         values = [*op.results, *(x for region in op.regions for block in region.blocks for x in block.arguments)]
-        for value in values:
-            if _NARROW.search(str(value.type)):
-                value.set_type(_as_byte(value.type))
+        for each in values:
+            if _NARROW.search(str(each.type)):
+                each.set_type(_as_byte(each.type))
     for op in operations(function):
         if op.name in ("arith.extsi", "arith.extui") and op.operands[0].type == op.results[0].type:
             op.results[0].replace_all_uses_with(op.operands[0])

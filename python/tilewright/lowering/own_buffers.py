@@ -8,7 +8,8 @@ buffers are allocated outside of all loops, once. So the loops are marked while 
 
 from __future__ import annotations
 
-from tilewright.lowering import uses, workspace
+from tilewright.build.usedef import operations, upwards
+from tilewright.lowering import workspace
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref
 from tilewright.schedules.batch_loops import ENTRIES
@@ -23,7 +24,7 @@ def mark(function: func.FuncOp) -> None:
     What such a loop carries leads to the function's result: were it in a buffer of its own, that would be copied into C after
     the loop, and so be used outside of it.
     """
-    for op in uses.in_order(function.operation):
+    for op in operations(function.operation):
         if op.name == "scf.for" and ENTRIES in op.attributes and len(op.results) == 1:
             op.attributes[_MARK] = ir.UnitAttr.get(function.context)
 
@@ -35,7 +36,7 @@ def is_taken_in_turn(loop: ir.Operation) -> bool:
 
 def is_own(alloc: ir.Operation, loop: ir.Operation) -> bool:
     """Whether each step of `loop` has an allocation for itself, which is used nowhere but in `loop`."""
-    return _MARK in loop.attributes and all(loop in uses.upwards(use.owner.operation) for use in alloc.results[0].uses)
+    return _MARK in loop.attributes and all(loop in upwards(use.owner.operation) for use in alloc.results[0].uses)
 
 
 def divide(alloc: ir.Operation, parts: int, part: ir.Value) -> None:

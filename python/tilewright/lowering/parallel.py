@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from tilewright.build.usedef import is_inside
 from tilewright.lowering import own_buffers, races
-from tilewright.lowering.slices import accesses, at_most, is_inside
+from tilewright.lowering.slices import accesses, at_most
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, openmp, scf
 

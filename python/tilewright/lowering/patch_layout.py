@@ -6,8 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tilewright.lowering import numbers
-from tilewright.lowering.numbers import Number
+from tilewright.build.index import Number, add, div_rem, mul, total
 from tilewright.mlir import ir
 
 
@@ -55,10 +54,10 @@ class Patches:
     def taps(self, k: Number) -> tuple[Number, Number, Number]:
         """Row and column of the filter, and channel, of the elements `k` of a patch."""
         if self.rows_are_pixels:
-            pair, channel = numbers.divided(k, self.channels)
+            pair, channel = div_rem(k, self.channels)
         else:
-            channel, pair = numbers.divided(k, prod(self.filter))
-        down, right = numbers.divided(pair, self.filter[1])
+            channel, pair = div_rem(k, prod(self.filter))
+        down, right = div_rem(pair, self.filter[1])
         return down, right, channel
 
     @property
@@ -72,15 +71,14 @@ class Patches:
     def offset(self, image: Number, y: Number, x: Number, channel: Number) -> Number:
         """Where an element of an image lies."""
         steps = zip((image, y, x, channel), self.pitches, strict=True)
-        return numbers.total([numbers.times(each, pitch) for each, pitch in steps])
+        return total([mul(each, pitch) for each, pitch in steps])
 
     def places(self, pixel: Number) -> tuple[Number, Number, Number]:
         """The image, and the row and column in it of the first element, of the patches of `pixel`."""
-        image, inside = numbers.divided(pixel, prod(self.results))
-        row, column = numbers.divided(inside, self.results[1])
+        image, inside = div_rem(pixel, prod(self.results))
+        row, column = div_rem(inside, self.results[1])
         top, left = (
-            numbers.plus(numbers.times(at, step), -zeros)
-            for at, step, zeros in zip((row, column), self.stride, self.before, strict=True)
+            add(mul(at, step), -zeros) for at, step, zeros in zip((row, column), self.stride, self.before, strict=True)
         )
         return image, top, left
 

@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import prod
 
+from tilewright.build.affine import terms
+from tilewright.build.constants import zero
+from tilewright.build.index import Number, add, inside, mul, ramp, spread, total, value
+from tilewright.build.loops import if_else
+from tilewright.build.views import offsets_of
 from tilewright.errors import LoweringError
-from tilewright.lowering import numbers, pixel_rows, short_runs, skipped_rows, tap_loops
-from tilewright.lowering.numbers import Number
+from tilewright.lowering import pixel_rows, short_runs, skipped_rows, tap_loops
 from tilewright.lowering.patch_layout import Patches, Read
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import func
+from tilewright.mlir.dialects import func, vector
 from tilewright.payload.abi import ENTRY
 
 
@@ -67,14 +71,12 @@ def _reads(view: ir.Value, rows: tuple[Number, ...], columns: tuple[Number, ...]
     for use in view.uses:
         op = use.owner.operation
         if op.name == "memref.subview":
-            offsets = numbers.offsets(op)
-            yield from _reads(
-                op.results[0], (*rows, *numbers.terms(offsets[0])), (*columns, *numbers.terms(offsets[1]))
-            )
+            offsets = offsets_of(op)
+            yield from _reads(op.results[0], (*rows, *terms(offsets[0])), (*columns, *terms(offsets[1])))
         elif op.name == "memref.cast":
             yield from _reads(op.results[0], rows, columns)
         elif op.name == "vector.transfer_read" and ir.MemRefType(view.type).rank == 2 and _is_plain(op):
-            yield Read(op, (*rows, *numbers.terms(op.operands[1])), (*columns, *numbers.terms(op.operands[2])))
+            yield Read(op, (*rows, *terms(op.operands[1])), (*columns, *terms(op.operands[2])))
         elif op.name != "memref.prefetch":
             raise LoweringError(f"{op.name} reads patches", stage="bufferized", expected="vectors of a row")
 
@@ -135,14 +137,14 @@ def _gathered(read_: Read, flat: ir.Value, patches: Patches) -> ir.Value:
     """The vector that `read_` reads, or the matrix, row by row, from the images."""
     kind = ir.VectorType(read_.op.results[0].type)
     *outer, lanes = kind.shape
-    row, column = numbers.total(read_.rows), numbers.total(read_.columns)
+    row, column = total(read_.rows), total(read_.columns)
     count = outer[0] if outer else 1
-    rows = [_row(numbers.plus(row, each), column, lanes, kind.element_type, flat, patches) for each in range(count)]
+    rows = [_row(add(row, each), column, lanes, kind.element_type, flat, patches) for each in range(count)]
     if not outer:
         return rows[0]
-    whole = numbers.zeros(kind)
+    whole = zero(kind)
     for position, each in enumerate(rows):
-        whole = numbers.inserted(each, whole, position)
+        whole = vector.insert(each, whole, [], [position])
     return whole
 
 
@@ -151,13 +153,13 @@ def _row(row: Number, column: Number, lanes: int, element: ir.Type, flat: ir.Val
     kind = ir.VectorType.get([lanes], element)
     if pixel_rows.rows(lanes, patches):
         return pixel_rows.loaded(row, column, lanes, kind, flat, patches)
-    columns = numbers.ramp(column, lanes)
+    columns = ramp(column, lanes)
     pixel, k = (row, columns) if patches.rows_are_pixels else (columns, row)
     image, top, left = patches.places(pixel)
     down, right, channel = patches.taps(k)
-    y = numbers.plus(top, numbers.times(down, patches.dilation[0]))
-    x = numbers.plus(left, numbers.times(right, patches.dilation[1]))
-    inside = numbers.below(
+    y = add(top, mul(down, patches.dilation[0]))
+    x = add(left, mul(right, patches.dilation[1]))
+    holds = inside(
         lanes,
         (y, patches.extents[0]),
         (x, patches.extents[1]),
@@ -165,14 +167,14 @@ def _row(row: Number, column: Number, lanes: int, element: ir.Type, flat: ir.Val
         (k, patches.depth),
     )
     offset = patches.offset(0, y, x, channel)
-    start = numbers.times(image, patches.pitches[0]) if patches.rows_are_pixels else 0
+    start = mul(image, patches.pitches[0]) if patches.rows_are_pixels else 0
 
     def anywhere() -> ir.Value:
-        return numbers.gathered(kind, flat, start, numbers.spread(offset, lanes), inside)
+        return vector.gather(kind, flat, [value(start)], spread(offset, lanes), holds, zero(kind))
 
     runs = short_runs.runs(column, lanes, patches) if patches.rows_are_pixels and isinstance(column, int) else None
     if runs is None:
         return anywhere()
     whole = short_runs.all_inside(pixel, top, left, patches)
-    first = numbers.scalar(patches.offset(image, top, left, 0))
-    return short_runs.chosen(whole, kind, lambda: short_runs.joined(kind, flat, first, runs), anywhere)
+    first = value(patches.offset(image, top, left, 0))
+    return if_else(whole, lambda: [short_runs.joined(kind, flat, first, runs)], lambda: [anywhere()], [kind])[0]

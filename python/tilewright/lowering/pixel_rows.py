@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from tilewright.lowering import numbers
-from tilewright.lowering.numbers import Number
+from tilewright.build.constants import zero
+from tilewright.build.index import Number, add, div_rem, less, mul, ramp, signed_max, signed_min, spread, value
 from tilewright.lowering.patch_layout import Patches
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
@@ -35,27 +35,27 @@ def loaded(k: Number, pixel: Number, lanes: int, kind: ir.VectorType, flat: ir.V
         patches: What the elements are of.
     """
     down, right, channel = patches.taps(k)
-    row, _ = numbers.divided(pixel, patches.results[1])
-    whole = numbers.zeros(kind)
+    row, _ = div_rem(pixel, patches.results[1])
+    whole = zero(kind)
     for number in range(rows(lanes, patches)):
-        at = numbers.plus(row, number)
-        first = numbers.plus(pixel, numbers.times(at, -patches.results[1]))
-        x = numbers.plus(numbers.plus(first, numbers.times(right, patches.dilation[1])), -patches.before[1])
-        y = numbers.plus(numbers.times(at, patches.stride[0]), numbers.times(down, patches.dilation[0]))
-        y = numbers.plus(y, -patches.before[0])
-        begin = numbers.most(numbers.most(numbers.times(first, -1), numbers.times(x, -1)), 0)
-        end = numbers.least(numbers.plus(numbers.times(first, -1), patches.results[1]), lanes)
-        end = numbers.least(end, numbers.plus(numbers.times(x, -1), patches.extents[1]))
-        inside = arith.andi(numbers.is_below(y, patches.extents[0]), numbers.is_below(at, patches.results[0]))
+        at = add(row, number)
+        first = add(pixel, mul(at, -patches.results[1]))
+        x = add(add(first, mul(right, patches.dilation[1])), -patches.before[1])
+        y = add(mul(at, patches.stride[0]), mul(down, patches.dilation[0]))
+        y = add(y, -patches.before[0])
+        begin = signed_max(signed_max(mul(first, -1), mul(x, -1)), 0)
+        end = signed_min(add(mul(first, -1), patches.results[1]), lanes)
+        end = signed_min(end, add(mul(x, -1), patches.extents[1]))
+        inside = arith.andi(less(y, patches.extents[0]), less(at, patches.results[0]))
         # An instruction that takes several elements along K reads patches of an odd depth past their end.
-        inside = arith.andi(inside, numbers.is_below(k, patches.depth))
-        end = arith.select(inside, numbers.scalar(end), numbers.scalar(0))
+        inside = arith.andi(inside, less(k, patches.depth))
+        end = arith.select(inside, value(end), value(0))
         mask = arith.andi(
             *(
-                arith.cmpi(predicate, numbers.spread(numbers.ramp(0, lanes), lanes), numbers.spread(bound, lanes))
+                arith.cmpi(predicate, spread(ramp(0, lanes), lanes), spread(bound, lanes))
                 for predicate, bound in ((arith.CmpIPredicate.sge, begin), (arith.CmpIPredicate.slt, end))
             )
         )
-        start = numbers.scalar(patches.offset(0, y, x, channel))
+        start = value(patches.offset(0, y, x, channel))
         whole = ir.Operation.create("vector.maskedload", results=[kind], operands=[flat, start, mask, whole]).results[0]
     return whole

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 
-from tilewright.lowering import uses, workspace
+from tilewright.build.usedef import parent
+from tilewright.lowering import workspace
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import affine, arith, func, memref
 from tilewright.targets.base import Target
@@ -85,7 +86,7 @@ def _reads(function: ir.Operation) -> Iterator[ir.Operation]:
     found: list[ir.Operation] = []
 
     def note(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "vector.transfer_read" and uses.parent(op).name == "scf.for" and uses.parent(op).results:
+        if op.name == "vector.transfer_read" and parent(op).name == "scf.for" and parent(op).results:
             found.append(op)
         return ir.WalkResult.ADVANCE
 
@@ -106,11 +107,11 @@ def _panels(read: ir.Operation) -> _Panels | None:
     whole = kind.rank == 3 and ir.VectorType(read.results[0].type).shape[-1] == kind.shape[-1]
     if not whole or isinstance(buffer.owner, ir.Block):
         return None
-    k = uses.parent(read)
-    rows = uses.parent(k)
-    if rows.name != "scf.for" or uses.parent(rows).name != "scf.for":
+    k = parent(read)
+    rows = parent(k)
+    if rows.name != "scf.for" or parent(rows).name != "scf.for":
         return None
-    columns = uses.parent(rows)
+    columns = parent(rows)
     again = _depends(panel, _variable(columns)) and not _depends(panel, _variable(rows))
     return _Panels(read, buffer, panel, k, rows) if again else None
 

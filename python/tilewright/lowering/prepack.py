@@ -17,8 +17,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
+from tilewright.build.usedef import accesses, backward, common, erase, is_dead, operations, sweep, upwards
 from tilewright.errors import ScheduleError
-from tilewright.lowering import uses, workspace
+from tilewright.lowering import workspace
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import affine, arith, func, memref
 from tilewright.payload.abi import ENTRY
@@ -169,24 +170,24 @@ class _Packing:
         Raises:
             ScheduleError: There is none, or not one alone.
         """
-        reads = {op for op, _ in uses.accesses(function.arguments[1])}
+        reads = {op for op, _ in accesses(function.arguments[1])}
         found = []
         for op in function.entry_block:
             if isinstance(op, memref.AllocOp):
-                accesses = list(uses.accesses(op.memref))
-                writes = [access for access, operand in accesses if _WRITES.get(access.name) == operand]
-                needed, _ = uses.backward(writes, function.operation)
+                touching = list(accesses(op.memref))
+                writes = [access for access, operand in touching if _WRITES.get(access.name) == operand]
+                needed, _ = backward(writes, function.operation)
                 if not reads.isdisjoint(needed):
-                    found.append((op.operation, accesses, writes))
+                    found.append((op.operation, touching, writes))
         if len(found) != 1:
             raise _refusal("does not pack B" if not found else "packs B into several buffers")
-        ((allocation, accesses, writes),) = found
-        needed, arguments = uses.backward(writes, function.operation)
-        readers = [op for op, _ in accesses if op not in set(writes)]
-        around = uses.common([op for op, _ in accesses], function.operation)
+        ((allocation, touching, writes),) = found
+        needed, arguments = backward(writes, function.operation)
+        readers = [op for op, _ in touching if op not in set(writes)]
+        around = common([op for op, _ in touching], function.operation)
         _check(function, allocation, needed, readers)
         _check_order(around, writes, readers)
-        loops = [_loop(op) for op in uses.upwards(around)]
+        loops = [_loop(op) for op in upwards(around)]
         moving = [loop for loop in reversed(loops) if loop.op.regions[0].blocks[0].arguments[0] in arguments]
         buffer = ir.MemRefType(allocation.result.type)
         size = -(-workspace.bytes_of(buffer) // _ALIGNMENT) * _ALIGNMENT
@@ -197,7 +198,7 @@ def _keep_packing(function: func.FuncOp, size: int) -> None:
     """Keeps in `function` what it takes to pack B into its second and last argument, and nothing else."""
     packing = _Packing.of(function)
     block = function.entry_block
-    uses.sweep(block, packing.needed | {packing.allocation, block.operations[len(block.operations) - 1].operation})
+    sweep(block, packing.needed | {packing.allocation, block.operations[len(block.operations) - 1].operation})
     b = block.arguments[1]
     for index in reversed(range(len(block.arguments))):
         if index != 1:
@@ -212,9 +213,9 @@ def _drop_packing(function: func.FuncOp, packing: _Packing, size: int) -> None:
     """Lets `function` read what it packed in its second argument."""
     for op in packing.writes:
         op.erase()
-    for op in reversed(uses.in_order(function.operation)):
-        if (op in packing.needed or op.name.split(".")[0] in _VALUES) and uses.is_dead(op, packing.needed):
-            uses.erase(op)
+    for op in reversed(operations(function.operation)[1:]):
+        if (op in packing.needed or op.name.split(".")[0] in _VALUES) and is_dead(op, packing.needed):
+            erase(op)
     block = function.entry_block
     b = block.arguments[1]
     if list(b.uses):
@@ -242,7 +243,7 @@ def _check(
         ScheduleError: They do.
     """
     b = function.arguments[1]
-    sources = {op for source in (b, allocation.result) for op, _ in uses.accesses(source)}
+    sources = {op for source in (b, allocation.result) for op, _ in accesses(source)}
     for op in needed:
         if op.name in _READS and op not in sources:
             raise _refusal("packs B together with something else")
@@ -262,7 +263,7 @@ def _check_order(around: ir.Operation, writes: Iterable[ir.Operation], readers: 
     order = {op.operation: place for place, op in enumerate(around.regions[0].blocks[0])}
 
     def places(ops: Iterable[ir.Operation]) -> list[int]:
-        return [order[next(parent for parent in uses.upwards(op) if parent in order)] for op in ops]
+        return [order[next(parent for parent in upwards(op) if parent in order)] for op in ops]
 
     if max(places(writes), default=0) >= min(places(readers), default=len(order)):
         raise _refusal("packs a part of B after another part was read")

@@ -11,21 +11,9 @@ Upstream proves this for affine loops only (``affine-parallelize``), which ours,
 
 from __future__ import annotations
 
+from tilewright.build.usedef import definition, is_below, is_inside
 from tilewright.lowering import own_buffers
-from tilewright.lowering.slices import (
-    Linear,
-    Quotient,
-    Slice,
-    accesses,
-    at_most,
-    buffer_of,
-    constant,
-    definition,
-    is_below,
-    is_inside,
-    linear,
-    walk,
-)
+from tilewright.lowering.slices import Linear, Quotient, Slice, accesses, at_most, buffer_of, constant, linear, walk
 from tilewright.mlir import ir
 
 

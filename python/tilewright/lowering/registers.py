@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.build.constants import bits_of, zero
+from tilewright.build.index import Index, round_down, value
+from tilewright.build.vectors import fixed
 from tilewright.dtypes import DType
-from tilewright.lowering.scalable_vectors import Index, bits_of, fixed, rounded_down, value_of, zero
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 
@@ -30,14 +32,14 @@ def read(matrix: ir.Value, at: Sequence[Index], count: int, *, inside: bool = Tr
     kind = ir.MemRefType(matrix.type)
     found, order = fixed(count, kind.element_type), _along(kind.rank, along % kind.rank)
     return vector.TransferReadOp(
-        found, matrix, [value_of(each) for each in at], order, zero(kind.element_type), [inside]
+        found, matrix, [value(each) for each in at], order, zero(kind.element_type), [inside]
     ).result
 
 
 def write(value: ir.Value, matrix: ir.Value, at: Sequence[Index], *, inside: bool = True) -> None:
     """Writes elements of a row that are there."""
     rank = ir.MemRefType(matrix.type).rank
-    vector.TransferWriteOp(None, value, matrix, [value_of(each) for each in at], _along(rank, rank - 1), [inside])
+    vector.TransferWriteOp(None, value, matrix, [value(each) for each in at], _along(rank, rank - 1), [inside])
 
 
 def _along(rank: int, dimension: int) -> ir.AffineMapAttr:
@@ -111,7 +113,7 @@ def inverse(order: Order) -> Order:
 
 def pieces(extent: Index, size: int) -> list[tuple[bool, Index, Index]]:
     """Where whole pieces of an extent begin and end, and where the last one does, which is short; those that there are."""
-    whole = rounded_down(extent, size)
+    whole = round_down(extent, size)
     found: list[tuple[bool, Index, Index]] = []
     if not isinstance(whole, int) or whole:
         found.append((True, 0, whole))

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.build.affine import slice_size
+from tilewright.build.index import Index, add, less, mul, value
+from tilewright.build.loops import if_else, loop
+from tilewright.build.views import slice_of
 from tilewright.lowering import block_products
 from tilewright.lowering.scalable_panels import pack_a, pack_b
 from tilewright.lowering.scalable_tile import Sums, Tile
-from tilewright.lowering.scalable_vectors import Index, at_most, branch, is_less, loop, plus, slice_of, times, value_of
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, func, memref, scf, vector
+from tilewright.mlir.dialects import arith, func, memref, vector
 from tilewright.schedules import scalable_blocks
 from tilewright.schedules.decisions import ScalableTiles
 from tilewright.spec import MatmulSpec
@@ -116,16 +119,16 @@ class _Block:
         """Computes the block from panels of `k` elements along K."""
         tile = self.tile
         m, n = (block_products.extent(self.c, d) for d in (0, 1))
-        k = value_of(tile.padded(k))
+        k = value(tile.padded(k))
         columns = tile.columns()
         # Made outside of the loop over columns: threads share the one over rows.
-        rows = [value_of(each) for each in (0, m, tile.rows)]
+        rows = [value(each) for each in (0, m, tile.rows)]
         with loop(0, n, columns) as (jr, _, _):
             masks = tile.masks(jr, n)
             with loop(*rows) as (row, _, _):
-                exist = at_most(tile.rows, row, m)
+                exist = slice_size(tile.rows, row, m)
                 place = _Place(slice_of(self.c, [row, 0], [exist, n]), exist, jr, n)
-                starts = times(row, self.depth), times(jr, tile.groups_in(k))
+                starts = mul(row, self.depth), mul(jr, tile.groups_in(k))
                 former = self._former(place, masks)
                 self._write(tile.sums(self.a, starts[0], self.b, starts[1], k, columns, former), place, masks)
 
@@ -136,19 +139,18 @@ class _Block:
         if self.first is None:
             return zeros if self.fresh else self._read(place, masks)
         kinds = [zeros[0][0].type] * (tile.across * tile.rows)
-        branched = scf.IfOp(self.first, kinds, has_else=True)
-        for number, read in enumerate((False, True)):
-            with ir.InsertionPoint(branched.operation.regions[number].blocks[0]):
-                sums = self._read(place, masks) if read else zeros
-                scf.yield_([each for of_row in sums for each in of_row])
-        found = list(branched.results)
+
+        def flat(sums: Sums) -> list[ir.Value]:
+            return [each for of_row in sums for each in of_row]
+
+        found = if_else(self.first, lambda: flat(zeros), lambda: flat(self._read(place, masks)), kinds)
         return [found[i * tile.across : (i + 1) * tile.across] for i in range(tile.rows)]
 
     def _read(self, place: _Place, masks: list[ir.Value]) -> Sums:
         """A tile of C; rows that do not exist are like the last one."""
-        tile, last = self.tile, value_of(plus(place.exist, -1))
+        tile, last = self.tile, value(add(place.exist, -1))
         kind, zeros = tile.zeros().type, tile.zeros()
-        rows = [value_of(i) if place.exist == tile.rows else arith.minui(value_of(i), last) for i in range(tile.rows)]
+        rows = [value(i) if place.exist == tile.rows else arith.minui(value(i), last) for i in range(tile.rows)]
         return [
             [
                 vector.maskedload(kind, place.rows, [row, self._at(place, x)], mask, zeros)
@@ -159,7 +161,7 @@ class _Block:
 
     def _at(self, place: _Place, x: int) -> ir.Value:
         """The column of C where register number `x` of a row starts."""
-        return value_of(plus(place.column, self.tile.offset(x)))
+        return value(add(place.column, self.tile.offset(x)))
 
     def _write(self, sums: Sums, place: _Place, masks: list[ir.Value]) -> None:
         """Writes a tile's sums; rows that do not exist under predicates that are false."""
@@ -167,16 +169,16 @@ class _Block:
         if place.exist == tile.rows:
             self._write_rows(sums, place, [masks] * tile.rows)
             return
-        whole = arith.cmpi(arith.CmpIPredicate.eq, value_of(place.exist), value_of(tile.rows))
-        branched = scf.IfOp(whole, has_else=True)
-        with branch(branched):
-            self._write_rows(sums, place, [masks] * tile.rows)
-        with branch(branched, otherwise=True):
-            none, all_ = value_of(0), value_of(place.columns)
-            limits = [arith.select(is_less(i, place.exist), all_, none) for i in range(tile.rows)]
+        whole = arith.cmpi(arith.CmpIPredicate.eq, value(place.exist), value(tile.rows))
+
+        def write_some() -> None:
+            none, all_ = value(0), value(place.columns)
+            limits = [arith.select(less(i, place.exist), all_, none) for i in range(tile.rows)]
             self._write_rows(sums, place, [tile.masks(place.column, limit) for limit in limits])
+
+        if_else(whole, lambda: self._write_rows(sums, place, [masks] * tile.rows), write_some)
 
     def _write_rows(self, sums: Sums, place: _Place, masks: list[list[ir.Value]]) -> None:
         for i, (values, of_row) in enumerate(zip(sums, masks, strict=True)):
-            for x, (value, mask) in enumerate(zip(values, of_row, strict=True)):
-                vector.maskedstore(place.rows, [value_of(i), self._at(place, x)], mask, value)
+            for x, (each, mask) in enumerate(zip(values, of_row, strict=True)):
+                vector.maskedstore(place.rows, [value(i), self._at(place, x)], mask, each)

@@ -9,18 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.build.constants import bits_of, zero
+from tilewright.build.index import mul, value
+from tilewright.build.loops import loop
+from tilewright.build.vectors import REGISTER_BITS, lane_mask, scalable
 from tilewright.lowering.block_products import walk
 from tilewright.lowering.math_functions import FUNCTIONS
-from tilewright.lowering.scalable_vectors import (
-    REGISTER_BITS,
-    bits_of,
-    lane_mask,
-    loop,
-    scalable,
-    times,
-    value_of,
-    zero,
-)
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, memref, vector
 
@@ -115,8 +109,8 @@ def _write_out(op: ir.Operation) -> None:
     assert accesses is not None, "it is supported"
     values = [*body.arguments, *(result for each in body.operations for result in each.results)]
     lanes = REGISTER_BITS // max(bits_of(each.type) for each in values)
-    m, n = (memref.dim(op.operands[len(op.operands) - 1], value_of(d)) for d in (0, 1))
-    with loop(0, m, 1) as (row, _, _), loop(0, n, times(vector.vscale(), lanes)) as (column, _, _):
+    m, n = (memref.dim(op.operands[len(op.operands) - 1], value(d)) for d in (0, 1))
+    with loop(0, m, 1) as (row, _, _), loop(0, n, mul(vector.vscale(), lanes)) as (column, _, _):
         mask = lane_mask(lanes, column, n)
         known: dict[ir.Value, ir.Value] = {}
         for access, argument in zip(accesses, body.arguments, strict=True):

@@ -10,31 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.lowering.block_products import extent, transposed
+from tilewright.build.affine import scaled
+from tilewright.build.constants import bits_of, integer, zero
+from tilewright.build.index import Index, add, less, mul, round_down, value
+from tilewright.build.loops import if_else, loop
+from tilewright.build.vectors import REGISTER_BITS, bitcast, fixed, intrinsic, lane_mask, scalable
+from tilewright.build.views import slice_of, transposed
+from tilewright.lowering.block_products import extent
 from tilewright.lowering.scalable_tile import Tile
-from tilewright.lowering.scalable_vectors import (
-    REGISTER_BITS,
-    Index,
-    bitcast,
-    bits_of,
-    branch,
-    fixed,
-    integer,
-    intrinsic,
-    is_less,
-    lane_mask,
-    loop,
-    plus,
-    rounded_down,
-    scalable,
-    scaled,
-    slice_of,
-    times,
-    value_of,
-    zero,
-)
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, memref, scf, vector
+from tilewright.mlir.dialects import arith, memref, vector
 
 _OFFSET_BITS = 64
 """Bits of the offsets of a gather that reaches all of memory."""
@@ -51,19 +36,19 @@ def pack_b(tile: Tile, b: ir.Value, panels: ir.Value) -> None:
     if tile.b_transposed:
         b = transposed(b)
     depth, columns = tile.dot.depth, tile.columns()
-    whole, filled = rounded_down(k, depth), tile.padded(k)
+    whole, filled = round_down(k, depth), tile.padded(k)
     with loop(0, n, columns) as (jr, _, _):
         pieces = _pieces(tile)
-        end = arith.minui(value_of(plus(jr, columns)), value_of(n))
-        starts = [plus(jr, tile.offset(first, tile.word_lanes)) for first, _, _ in pieces]
-        base = times(jr, tile.groups_in(filled))
+        end = arith.minui(value(add(jr, columns)), value(n))
+        starts = [add(jr, tile.offset(first, tile.word_lanes)) for first, _, _ in pieces]
+        base = mul(jr, tile.groups_in(filled))
         # Whole words, and those that are filled up with zeros.
         for first, last, complete in ((0, whole, True), (whole, filled, False)):
             with loop(first, last, depth) as (kk, _, _):
                 limits = [end] * depth
                 if not complete:
-                    limits = [arith.select(is_less(plus(kk, r), k), end, value_of(0)) for r in range(depth)]
-                at = plus(base, times(tile.groups_in(kk), columns))
+                    limits = [arith.select(less(add(kk, r), k), end, value(0)) for r in range(depth)]
+                at = add(base, mul(tile.groups_in(kk), columns))
                 for start, (number, lanes, registers) in zip(starts, pieces, strict=True):
                     masks = {limit: lane_mask(lanes, start, limit) for limit in limits}
                     if complete and _are_gathered(tile):
@@ -72,12 +57,12 @@ def pack_b(tile: Tile, b: ir.Value, panels: ir.Value) -> None:
                         words = _words(
                             tile,
                             [
-                                _load_row(tile, b, plus(kk, r), start, masks[limit], lanes)
+                                _load_row(tile, b, add(kk, r), start, masks[limit], lanes)
                                 for r, limit in enumerate(limits)
                             ],
                         )
                     for x, word in enumerate(words[:registers]):
-                        vector.store(word, panels, [value_of(plus(at, tile.offset(number + x, tile.word_lanes)))])
+                        vector.store(word, panels, [value(add(at, tile.offset(number + x, tile.word_lanes)))])
 
 
 def _pieces(tile: Tile) -> list[tuple[int, int, int]]:
@@ -93,12 +78,12 @@ def _load_row(tile: Tile, b: ir.Value, row: Index, column: Index, mask: ir.Value
     """`lanes` elements of a row of B for each 128 bits of a register."""
     kind = scalable(lanes, tile.b_element)
     if not tile.b_transposed:
-        return vector.maskedload(kind, b, [value_of(row), value_of(column)], mask, zero(kind))
+        return vector.maskedload(kind, b, [value(row), value(column)], mask, zero(kind))
     i64 = integer(64)
     leading = arith.index_cast(i64, _leading(b))
     steps = _lane_numbers(lanes)
     offsets = arith.muli(steps, vector.broadcast(steps.type, leading))
-    return vector.gather(kind, b, [value_of(column), value_of(row)], offsets, mask, zero(kind))
+    return vector.gather(kind, b, [value(column), value(row)], offsets, mask, zero(kind))
 
 
 def _are_gathered(tile: Tile) -> bool:
@@ -110,11 +95,11 @@ def _gathered(tile: Tile, b: ir.Value, row: ir.Value, column: Index, mask: ir.Va
     """A register of words, one of each column, by one gather. Upstream's gathers take elements of a memref's type only."""
     i64, size = integer(_OFFSET_BITS), bits_of(tile.b_element) // 8
     metadata = memref.ExtractStridedMetadataOp(b).results
-    start = plus(plus(metadata[1], times(column, metadata[4])), row)
-    address = plus(memref.extract_aligned_pointer_as_index(b), times(start, size))
+    start = add(add(metadata[1], mul(column, metadata[4])), row)
+    address = add(memref.extract_aligned_pointer_as_index(b), mul(start, size))
     pointer = ir.Type.parse("!llvm.ptr")
-    base = ir.Operation.create("llvm.inttoptr", [pointer], [arith.index_cast(i64, value_of(address))]).results[0]
-    step = arith.index_cast(i64, value_of(times(metadata[4], size)))
+    base = ir.Operation.create("llvm.inttoptr", [pointer], [arith.index_cast(i64, value(address))]).results[0]
+    step = arith.index_cast(i64, value(mul(metadata[4], size)))
     lanes = _lane_numbers(tile.word_lanes)
     offsets = arith.muli(lanes, vector.broadcast(lanes.type, step))
     kind = scalable(tile.word_lanes, tile.word)
@@ -179,9 +164,9 @@ def pack_a(tile: Tile, a: ir.Value, panels: ir.Value, depth: int) -> None:
 
 def _pack_rows(tile: Tile, a: ir.Value, panel: ir.Value, start: ir.Value, m: Index, k: Index) -> None:
     """Packs a panel of rows of which the elements lie side by side."""
-    last = arith.subi(value_of(m), value_of(1))
-    rows = [arith.minui(value_of(plus(start, i)), last) for i in range(tile.rows)]
-    whole = rounded_down(k, tile.chunk)
+    last = arith.subi(value(m), value(1))
+    rows = [arith.minui(value(add(start, i)), last) for i in range(tile.rows)]
+    whole = round_down(k, tile.chunk)
     for first, end, limit in ((0, whole, None), (whole, tile.padded(k), k)):
         with loop(first, end, tile.chunk) as (kk, _, _):
             _store_chunks(tile, panel, kk, [_chunk(tile, a, row, kk, limit) for row in rows])
@@ -189,29 +174,31 @@ def _pack_rows(tile: Tile, a: ir.Value, panel: ir.Value, start: ir.Value, m: Ind
 
 def _pack_columns(tile: Tile, a: ir.Value, panel: ir.Value, start: ir.Value, m: Index, k: Index) -> None:
     """Packs a panel of rows that are columns of `a`, of which the elements of a row lie side by side."""
-    chunk, whole = tile.chunk, rounded_down(k, tile.chunk)
+    chunk, whole = tile.chunk, round_down(k, tile.chunk)
     # Where as many rows exist as are read, no predicates are needed.
-    branched = scf.IfOp(is_less(m, plus(start, _width(tile))), has_else=True)
-    for limit, otherwise in ((m, False), (None, True)):
-        with branch(branched, otherwise=otherwise), loop(0, whole, chunk) as (kk, _, _):
+
+    def pack_whole(limit: Index | None) -> None:
+        with loop(0, whole, chunk) as (kk, _, _):
             _store_chunks(tile, panel, kk, [_transposed_chunks(tile, a, start, kk, [limit] * chunk)])
+
+    if_else(less(m, add(start, _width(tile))), lambda: pack_whole(m), lambda: pack_whole(None))
     with loop(whole, tile.padded(k), chunk) as (kk, _, _):
-        limits = [arith.select(is_less(plus(kk, r), k), value_of(m), value_of(0)) for r in range(chunk)]
+        limits = [arith.select(less(add(kk, r), k), value(m), value(0)) for r in range(chunk)]
         _store_chunks(tile, panel, kk, [_transposed_chunks(tile, a, start, kk, limits)])
 
 
 def _store_chunks(tile: Tile, panel: ir.Value, k: ir.Value, pieces: list[ir.Value]) -> None:
     """Stores the chunks of all rows of a panel, one after the other."""
-    at = times(k, tile.rows)
+    at = mul(k, tile.rows)
     for piece in pieces:
         stored = _stored(piece, tile.panel_element, unsigned=tile.a_unsigned)
-        vector.store(stored, panel, [value_of(at)])
-        at = plus(at, tile.chunk)
+        vector.store(stored, panel, [value(at)])
+        at = add(at, tile.chunk)
 
 
 def _chunk(tile: Tile, a: ir.Value, row: Index, start: ir.Value, limit: Index | None) -> ir.Value:
     """Elements of a row of A, of which those from `limit` on are zero."""
-    kind, at = fixed(tile.chunk, tile.a_element), [value_of(row), start]
+    kind, at = fixed(tile.chunk, tile.a_element), [value(row), start]
     if limit is None:
         return vector.load(kind, a, at)
     return _predicated(tile.chunk, a, row, start, limit)
@@ -232,9 +219,9 @@ def _transposed_chunks(
     width, columns = _width(tile), []
     kind = fixed(width, tile.a_element)
     for r, limit in enumerate(limits):
-        row = plus(k, r)
+        row = add(k, r)
         if limit is None:
-            columns.append(vector.load(kind, a, [value_of(row), start]))
+            columns.append(vector.load(kind, a, [value(row), start]))
         else:
             columns.append(_predicated(width, a, row, start, limit))
     size = tile.rows * tile.chunk
@@ -258,8 +245,8 @@ def _predicated(count: int, a: ir.Value, row: Index, start: ir.Value, limit: Ind
     kind, part = scalable(lanes, element), fixed(lanes, element)
     parts = []
     for first in range(0, count, lanes):
-        at = plus(start, first)
-        loaded = vector.maskedload(kind, a, [value_of(row), value_of(at)], lane_mask(lanes, at, limit), zero(kind))
+        at = add(start, first)
+        loaded = vector.maskedload(kind, a, [value(row), value(at)], lane_mask(lanes, at, limit), zero(kind))
         parts.append(vector.scalable_extract(part, loaded, 0))
     if count < lanes:
         return vector.extract_strided_slice(fixed(count, element), parts[0], [0], [count], [1])

@@ -5,23 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.lowering.scalable_vectors import (
-    REGISTER_BITS,
-    Index,
-    bitcast,
-    bits_of,
-    fixed,
-    integer,
-    intrinsic,
-    lane_mask,
-    loop,
-    plus,
-    rounded_up,
-    scalable,
-    times,
-    value_of,
-    zero,
-)
+from tilewright.build.constants import bits_of, integer, zero
+from tilewright.build.index import Index, add, mul, round_up, value
+from tilewright.build.loops import loop
+from tilewright.build.vectors import REGISTER_BITS, bitcast, fixed, intrinsic, lane_mask, scalable
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, scf, ub, vector
 from tilewright.spec import MatmulSpec
@@ -67,15 +54,15 @@ class Tile:
 
     def padded(self, k: Index) -> Index:
         """The elements along K, with the zeros that fill the last step."""
-        return rounded_up(k, self.dot.step)
+        return round_up(k, self.dot.step)
 
     def groups_in(self, k: Index) -> Index:
         """How many words `k` elements along K are, a whole number of steps."""
-        return k // self.dot.depth if isinstance(k, int) else arith.divui(k, value_of(self.dot.depth))
+        return k // self.dot.depth if isinstance(k, int) else arith.divui(k, value(self.dot.depth))
 
     def offset(self, x: int, lanes: int = 0) -> Index:
         """The column that register number `x` of a row starts with."""
-        return times(vector.vscale(), x * (lanes or self.lanes)) if x else 0
+        return mul(vector.vscale(), x * (lanes or self.lanes)) if x else 0
 
     def columns(self) -> Index:
         """The columns of the tile."""
@@ -83,7 +70,7 @@ class Tile:
 
     def masks(self, column: Index, limit: Index) -> list[ir.Value]:
         """Which columns of each register exist, when the tile starts at `column`."""
-        return [lane_mask(self.lanes, plus(column, self.offset(x)), limit) for x in range(self.across)]
+        return [lane_mask(self.lanes, add(column, self.offset(x)), limit) for x in range(self.across)]
 
     def zeros(self) -> ir.Value:
         """A register of sums that are zero."""
@@ -94,7 +81,7 @@ class Tile:
     ) -> Sums:
         """The sums over `k` elements of two panels, which start at an element of `a` and a word of `b`, added to `former`."""
         pairs, words = self.rows // self.dot.rows, self.across * self.dot.rows
-        carried = [value_of(a_start), value_of(b_start)]
+        carried = [value(a_start), value(b_start)]
         for i in range(0, self.rows, self.dot.rows):
             carried += former[i] if self.dot.rows == 1 else self._squares_of(former[i], former[i + 1])
         step = self.dot.step
@@ -104,19 +91,19 @@ class Tile:
             groups = step // self.dot.depth
             rows = self._groups_of_a(a, a_at)
             for number in range(groups):
-                first = plus(b_at, times(columns, number))
-                each = [self._words(b, plus(first, self.offset(j, self.word_lanes))) for j in range(words)]
+                first = add(b_at, mul(columns, number))
+                each = [self._words(b, add(first, self.offset(j, self.word_lanes))) for j in range(words)]
                 for i in range(pairs):
                     for j in range(words):
                         sums[i * words + j] = self._product(sums[i * words + j], rows[i][number], each[j])
-            scf.yield_([plus(a_at, self.rows * step), plus(b_at, times(columns, groups)), *sums])
+            scf.yield_([add(a_at, self.rows * step), add(b_at, mul(columns, groups)), *sums])
         found = list(over.results)[2:]
         by_pair = [found[i * words : (i + 1) * words] for i in range(pairs)]
         return by_pair if self.dot.rows == 1 else [row for pair in by_pair for row in self._rows_of(pair)]
 
     def _words(self, b: ir.Value, at: Index) -> ir.Value:
         """A register of B."""
-        return bitcast(self._operand(), vector.load(scalable(self.word_lanes, self.word), b, [value_of(at)]))
+        return bitcast(self._operand(), vector.load(scalable(self.word_lanes, self.word), b, [value(at)]))
 
     def _operand(self) -> ir.VectorType:
         """What the instruction multiplies."""
@@ -126,25 +113,25 @@ class Tile:
         """For each row, or pair of rows, and each group of a step: the register that has it, and its number in there."""
         count, groups = self.rows // self.dot.rows, self.dot.step // self.dot.depth
         if not self.dot.intrinsic:
-            starts = [plus(at, i * self.chunk) for i in range(count)]
-            return [[(self._number(a, plus(start, number)), 0) for number in range(groups)] for start in starts]
+            starts = [add(at, i * self.chunk) for i in range(count)]
+            return [[(self._number(a, add(start, number)), 0) for number in range(groups)] for start in starts]
         if self.dot.rows == 1:
-            registers = [self._repeated(a, plus(at, i * self.chunk), self.chunk) for i in range(count)]
+            registers = [self._repeated(a, add(at, i * self.chunk), self.chunk) for i in range(count)]
             return [[(register, number) for number in range(groups)] for register in registers]
         pair = self.dot.rows * self.chunk
         return [
-            [(self._repeated(a, plus(at, (number * count + i) * pair), pair), 0) for number in range(groups)]
+            [(self._repeated(a, add(at, (number * count + i) * pair), pair), 0) for number in range(groups)]
             for i in range(count)
         ]
 
     def _number(self, a: ir.Value, at: Index) -> ir.Value:
         """One element of A in all lanes; LLVM has instructions that take it from a register of its own."""
-        one = memref.load(a, [value_of(at)])
+        one = memref.load(a, [value(at)])
         return vector.broadcast(self._operand(), one)
 
     def _repeated(self, a: ir.Value, at: Index, elements: int) -> ir.Value:
         """`elements` of A, repeated in all of a register: by ``ld1rd`` or ``ld1rq``."""
-        loaded = vector.load(fixed(elements, self.panel_element), a, [value_of(at)])
+        loaded = vector.load(fixed(elements, self.panel_element), a, [value(at)])
         bits = elements * bits_of(self.panel_element)
         if bits < REGISTER_BITS:
             whole = vector.extract(vector.bitcast(fixed(1, integer(bits)), loaded), [], [0])

@@ -10,27 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from tilewright.build.affine import scaled, slice_size
+from tilewright.build.constants import integer, numbers, zero
+from tilewright.build.index import Index, add, round_down, value
+from tilewright.build.loops import if_else, loop
+from tilewright.build.usedef import definition
+from tilewright.build.vectors import bits_as, fixed, read, write
+from tilewright.build.views import slice_of
 from tilewright.lowering import block_products
 from tilewright.lowering.along_k_vectors import Ordered
 from tilewright.lowering.code_pairs import more, multiplier, quicker
 from tilewright.lowering.code_vectors import Multiplier
-from tilewright.lowering.registers import as_floats, bits, numbers, pieces, read, sorted_, write
-from tilewright.lowering.scalable_vectors import (
-    Index,
-    at_most,
-    branch,
-    fixed,
-    integer,
-    loop,
-    plus,
-    rounded_down,
-    scaled,
-    slice_of,
-    value_of,
-    zero,
-)
+from tilewright.lowering.registers import as_floats, pieces, sorted_
 from tilewright.lowering.scaled_sums_along_k import AlongK
-from tilewright.lowering.slices import definition
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, scf, vector
 from tilewright.payload.prologues import OWN_BATCH
@@ -88,11 +80,7 @@ def _write(product: partial[_Product], spec: MatmulSpec, target: Target, further
         usual.write()
         return
     quick = product(found)
-    branched = scf.IfOp(_are_codes(further[1], how), has_else=True)
-    with branch(branched):
-        quick.write()
-    with branch(branched, otherwise=True):
-        usual.write()
+    if_else(_are_codes(further[1], how), quick.write, usual.write)
 
 
 def _are_codes(zeros: ir.Value, how: codes_of.Codes) -> ir.Value:
@@ -177,7 +165,7 @@ class _Product:
             self._strip(0, spec.n)
             return
         with loop(0, spec.n, nc) as (jc, _, _):
-            self._strip(jc, at_most(nc, jc, spec.n))
+            self._strip(jc, slice_size(nc, jc, spec.n))
 
     def _strip(self, jc: Index, width: Index) -> None:
         """Computes `width` columns from `jc` on."""
@@ -198,7 +186,7 @@ class _Product:
         if self._fresh:
             self._clear(self._out, exact=True)
         with loop(0, k, group) as (start, _, _):
-            end = plus(start, at_most(group, start, k))
+            end = add(start, slice_size(group, start, k))
             self._group(start, end, whole=k % self._sizes.kc == 0, first=False)
 
     def _tiles(self, write: object) -> None:
@@ -206,7 +194,7 @@ class _Product:
         assert callable(write)
         for inside, start, end in pieces(self._width, self._columns):
             with loop(start, end, self._columns) as (j, _, _):
-                write(_Tile(plus(self._start, j), j, inside))
+                write(_Tile(add(self._start, j), j, inside))
 
     def _clear(self, into: ir.Value, *, exact: bool) -> None:
         """Writes zeros: to columns that are there only, or to whole tiles."""
@@ -215,19 +203,19 @@ class _Product:
         def clear(tile: _Tile) -> None:
             with loop(0, self._spec.m, 1) as (i, _, _):
                 for start in range(0, self._columns, self._lanes):
-                    write(zeros, into, [i, plus(tile.own, start)], inside=tile.inside or not exact)
+                    write(zeros, into, [i, add(tile.own, start)], inside=tile.inside or not exact)
 
         self._tiles(clear)
 
     def _group(self, start: Index, end: Index, *, whole: bool, first: bool) -> None:
         """Adds the products of rows `start` to `end` of B, which have one scale."""
-        number = arith.divui(value_of(start), value_of(self._how.group)) if self._how.group else None
+        number = arith.divui(value(start), value(self._how.group)) if self._how.group else None
         self._clear(self._own, exact=False)
         if self._zero_points is not None:
             self._tiles(partial(self._keep_zeros, number))
         kc = self._sizes.kc
         rest = self._spec.k % kc
-        rows = end if whole else plus(start, rounded_down(_less(end, start), kc))
+        rows = end if whole else add(start, round_down(_less(end, start), kc))
         with loop(start, rows, kc) as (k, _, _):
             self._tiles(partial(self._multiply, k, kc))
         if not whole:  # Only the last group has such rows.
@@ -252,7 +240,7 @@ class _Product:
         """Where each register of what stands for zero points of a tile is."""
         size = self._zero_lanes
         start = tile.own if isinstance(tile.own, int) else scaled(tile.own, self._by.spread)
-        return [[0, plus(start, each)] for each in range(0, self._columns * self._by.spread, size)]
+        return [[0, add(start, each)] for each in range(0, self._columns * self._by.spread, size)]
 
     @property
     def _zero_lanes(self) -> int:
@@ -260,7 +248,7 @@ class _Product:
 
     def _of_group(self, matrix: ir.Value, number: ir.Value | None, tile: _Tile, start: int, count: int) -> ir.Value:
         """Scales or zero points of `count` columns of a tile from `start` on."""
-        at = [plus(tile.column, start)] if number is None else [number, plus(tile.column, start)]
+        at = [add(tile.column, start)] if number is None else [number, add(tile.column, start)]
         return read(matrix, at, count, inside=tile.inside)
 
     def _multiply(self, k: Index, rows: int, tile: _Tile) -> None:
@@ -279,7 +267,7 @@ class _Product:
         zeros = None
         if self._own_zeros is not None:
             zeros = [read(self._own_zeros, place, self._zero_lanes) for place in self._zero_places(tile)]
-        at = [[[i, plus(tile.own, each * self._lanes)] for each in part] for i in of_a]
+        at = [[[i, add(tile.own, each * self._lanes)] for each in part] for i in of_a]
         sums = [[read(self._own, each, self._lanes) for each in row] for row in at]
         for row in range(0, rows, self._by.depth):
             codes = self._by.elements(partial(self._row, k, rows, tile), row, part, zeros)
@@ -289,28 +277,28 @@ class _Product:
                     pairs = zip(sums[place], codes, strict=True)
                     sums[place] = [self._by.add(total, left, each) for total, each in pairs]
         for values, places in zip(sums, at, strict=True):
-            for value, place in zip(values, places, strict=True):
-                write(value, self._own, place)
+            for each, place in zip(values, places, strict=True):
+                write(each, self._own, place)
 
     def _prefetch(self, k: Index, rows: int, tile: _Tile) -> None:
         """Asks for what comes some steps later where a tile is now: rows begin too far apart for the hardware to foresee."""
         level, never = ir.IntegerAttr.get(integer(32), _INTO_L2), ir.BoolAttr.get(False)
         for row in range(rows):
-            at = [value_of(plus(k, row + _STEPS_AHEAD * rows)), value_of(tile.column)]
+            at = [value(add(k, row + _STEPS_AHEAD * rows)), value(tile.column)]
             memref.PrefetchOp(self._codes, at, never, level, ir.BoolAttr.get(True))
 
     def _row(self, k: Index, rows: int, tile: _Tile, row: int, column: int, count: int) -> ir.Value:
         """Codes of a row of B; of one that is beyond the last, those of the last one, which are multiplied by zero."""
-        return read(self._codes, [plus(k, min(row, rows - 1)), plus(tile.column, column)], count, inside=tile.inside)
+        return read(self._codes, [add(k, min(row, rows - 1)), add(tile.column, column)], count, inside=tile.inside)
 
     def _left(self, a: ir.Value, i: int, k: Index, row: int, rows: int) -> ir.Value:
         """Elements of A, in all lanes."""
         if self._by.depth == 1:
-            one = memref.load(a, [value_of(i), value_of(plus(k, row))])
+            one = memref.load(a, [value(i), value(add(k, row))])
             return vector.broadcast(fixed(self._lanes, self._f32), one)
-        pair = bits(read(a, [i, plus(k, row)], 2, inside=row + 2 <= rows), integer(32))
+        pair = bits_as(read(a, [i, add(k, row)], 2, inside=row + 2 <= rows), integer(32))
         word = vector.extract(pair, [], [0])
-        return bits(vector.broadcast(fixed(self._lanes, integer(32)), word), ir.BF16Type.get())
+        return bits_as(vector.broadcast(fixed(self._lanes, integer(32)), word), ir.BF16Type.get())
 
     def _finish(self, number: ir.Value | None, first: bool, tile: _Tile) -> None:
         """Scales the sums of a group, and adds them to C."""
@@ -321,7 +309,7 @@ class _Product:
             for each in range(count)
         ]
         with loop(0, self._spec.m, 1) as (i, _, _):
-            places = [[i, plus(tile.own, each * self._lanes)] for each in range(count)]
+            places = [[i, add(tile.own, each * self._lanes)] for each in range(count)]
             sums = sorted_([read(self._own, each, self._lanes) for each in places], self._by.order)
             for value, scale, place in zip(sums, scales, places, strict=True):
                 if first and self._fresh:
@@ -333,4 +321,4 @@ class _Product:
 
 def _less(x: Index, y: Index) -> Index:
     """The difference."""
-    return x - y if isinstance(x, int) and isinstance(y, int) else arith.subi(value_of(x), value_of(y))
+    return x - y if isinstance(x, int) and isinstance(y, int) else arith.subi(value(x), value(y))

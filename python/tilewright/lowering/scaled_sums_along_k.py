@@ -6,9 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from tilewright.build.constants import zero
+from tilewright.build.index import Index, add, value
+from tilewright.build.loops import loop
+from tilewright.build.vectors import fixed, read, write
 from tilewright.lowering.along_k_vectors import Along, along
-from tilewright.lowering.registers import as_floats, pieces, read, write
-from tilewright.lowering.scalable_vectors import Index, fixed, loop, plus, value_of, zero
+from tilewright.lowering.registers import as_floats, pieces
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, scf, vector
 from tilewright.schedules import codes as codes_of
@@ -81,11 +84,11 @@ class AlongK:
         if not self._how.group:
             scale = memref.load(self._scale, [self._column(q, j)])
             number = arith.mulf(number, self._number(scale, 0))
-        memref.store(number, self._sums, [value_of(i), value_of(q), j])
+        memref.store(number, self._sums, [value(i), value(q), j])
 
     def _column(self, q: int, j: ir.Value) -> ir.Value:
         """The column of C that stream number `q` is at."""
-        return value_of(plus(j, q * self._apart))
+        return value(add(j, q * self._apart))
 
     def _number(self, value: ir.Value, operand: int) -> ir.Value:
         """One scale or zero point as f32."""
@@ -131,13 +134,13 @@ class AlongK:
         column = self._column(q, j)
 
         def of_column(_row: int, start: int, count: int) -> ir.Value:
-            return read(self._codes, [plus(k, start), column], count, inside=inside, along=0)
+            return read(self._codes, [add(k, start), column], count, inside=inside, along=0)
 
         if self._zero_points is None:
             return self._by.elements(of_column, None)
         if self._by.one_zero:
             at = [self._group(k, 0), column] if self._how.group else [column]
-            return self._by.elements(of_column, memref.load(self._zero_points, [value_of(each) for each in at]))
+            return self._by.elements(of_column, memref.load(self._zero_points, [value(each) for each in at]))
         of = partial(self._of_lanes, self._zero_points, 1, q, j, k)
         return self._by.elements(of_column, [of(min(register, used - 1)) for register in range(self._by.registers)])
 
@@ -146,8 +149,8 @@ class AlongK:
 
     def _group(self, k: Index, start: int) -> Index:
         """The number of the group of an element."""
-        at = plus(k, start)
-        return at // self._how.group if isinstance(at, int) else arith.divui(at, value_of(self._how.group))
+        at = add(k, start)
+        return at // self._how.group if isinstance(at, int) else arith.divui(at, value(self._how.group))
 
     def _of_lanes(self, matrix: ir.Value, operand: int, q: int, j: ir.Value, k: Index, register: int) -> ir.Value:
         """Scales or zero points for the lanes of a register of sums."""
@@ -159,7 +162,7 @@ class AlongK:
             return vector.broadcast(kind, self._number(memref.load(matrix, [column]), operand))
         first = self._group(k, start)
         if group >= spread:
-            return vector.broadcast(kind, self._number(memref.load(matrix, [value_of(first), column]), operand))
+            return vector.broadcast(kind, self._number(memref.load(matrix, [value(first), column]), operand))
         count = spread // group
         whole = -(-self._spec.k // group) % count == 0
         some = as_floats(read(matrix, [first, column], count, inside=whole, along=0), self._spec.further[operand].type)

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 
-from tilewright.lowering import numbers, uses
-from tilewright.lowering.numbers import Number
+from tilewright.build.constants import integer, numbers, zero
+from tilewright.build.index import Number, add, known, less, mul, value
+from tilewright.build.usedef import copied, erase, is_innermost
 from tilewright.lowering.patch_layout import Patches, Read
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, scf
+from tilewright.mlir.dialects import arith, vector
 
 _MOST_STEPS = 16
 """A loop of so many steps at most is unrolled, so that it is known which elements of a patch each vector has."""
@@ -33,7 +34,7 @@ def unrolled(reads: Sequence[Read]) -> list[Read]:
             continue
         for step in steps:
             found += _copied(loop, own, step)
-        uses.erase(loop)
+        erase(loop)
     return found
 
 
@@ -44,9 +45,9 @@ def _is_counted(number: Number, loop: ir.Operation) -> bool:
 
 def _steps(loop: ir.Operation) -> range:
     """The steps of a short loop of which the number is known, and that has no results; none for others."""
-    if not uses.is_innermost(loop):
+    if not is_innermost(loop):
         return range(0)
-    bounds = [numbers.known(each) for each in list(loop.operands)[:3]]
+    bounds = [known(each) for each in list(loop.operands)[:3]]
     if any(each is None for each in bounds):
         return range(0)
     steps = range(*bounds)  # type: ignore[arg-type] - none is None
@@ -57,8 +58,8 @@ def _copied(loop: ir.Operation, reads: Sequence[Read], step: int) -> list[Read]:
     """Copies the body of `loop` for one of its steps before it, and returns the copies of `reads`."""
     body = loop.regions[0].blocks[0]
     with ir.InsertionPoint(loop), loop.location:
-        values: dict[ir.Value, ir.Value] = {body.arguments[0]: numbers.scalar(step)}
-        made = {op: numbers.copied(op, values) for op in [each.operation for each in body.operations][:-1]}
+        values: dict[ir.Value, ir.Value] = {body.arguments[0]: value(step)}
+        made = {op: copied(op, values) for op in [each.operation for each in body.operations][:-1]}
 
     def at(number: Number) -> Number:
         if _is_counted(number, loop):
@@ -77,8 +78,8 @@ def runs(column: int, lanes: int, patches: Patches) -> list[Run] | None:
     last = min(column + lanes, patches.depth)
     for number in range(column // patches.run, -(-last // patches.run)):
         down, right, _ = patches.taps(number * patches.run)
-        y, x = (numbers.times(each, step) for each, step in zip((down, right), patches.dilation, strict=True))
-        start = numbers.plus(patches.offset(0, y, x, 0), column - number * patches.run)
+        y, x = (mul(each, step) for each, step in zip((down, right), patches.dilation, strict=True))
+        start = add(patches.offset(0, y, x, 0), column - number * patches.run)
         if not isinstance(start, int) or start < 0:
             return None
         begin = max(number * patches.run - column, 0)
@@ -91,33 +92,14 @@ def all_inside(pixel: Number, top: Number, left: Number, patches: Patches) -> ir
     reach = [(size - 1) * step + 1 for size, step in zip(patches.filter, patches.dilation, strict=True)]
     # As many places as there are for the first element.
     free = [max(extent - far + 1, 0) for extent, far in zip(patches.extents, reach, strict=True)]
-    inside = arith.andi(numbers.is_below(top, free[0]), numbers.is_below(left, free[1]))
-    return arith.andi(inside, numbers.is_below(pixel, patches.shape[0] * prod(patches.results)))
+    inside = arith.andi(less(top, free[0]), less(left, free[1]))
+    return arith.andi(inside, less(pixel, patches.shape[0] * prod(patches.results)))
 
 
 def joined(kind: ir.VectorType, flat: ir.Value, first: Number, parts: Sequence[Run]) -> ir.Value:
     """The vector of which the parts lie so far from `first`."""
-    whole = numbers.zeros(kind)
+    whole = zero(kind)
     for start, lanes in parts:
-        whole = numbers.masked(kind, flat, numbers.plus(first, start), lanes, whole)
+        mask = numbers(integer(1), [each in lanes for each in range(kind.shape[0])])
+        whole = vector.maskedload(kind, flat, [value(add(first, start))], mask, whole)
     return whole
-
-
-def chosen(
-    condition: ir.Value, kind: ir.Type, then: Callable[[], ir.Value], otherwise: Callable[[], ir.Value]
-) -> ir.Value:
-    """What `then` gives where the condition holds, else what `otherwise` gives."""
-    made = scf.IfOp(condition, [kind], has_else=True)
-    for region, make in zip(made.regions, (then, otherwise), strict=True):
-        with ir.InsertionPoint(region.blocks[0]):
-            scf.YieldOp([make()])
-    return made.results[0]
-
-
-def branch(condition: ir.Value, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
-    """Does one where the condition holds, else the other."""
-    made = scf.IfOp(condition, has_else=True)
-    for region, make in zip(made.regions, (then, otherwise), strict=True):
-        with ir.InsertionPoint(region.blocks[0]):
-            make()
-            scf.YieldOp([])

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from tilewright.lowering import numbers
-from tilewright.lowering.numbers import Number
+from tilewright.build.affine import terms
+from tilewright.build.index import Number, add, div, div_rem, mul, signed_max, signed_min, total, value
+from tilewright.build.views import offsets_of
 from tilewright.lowering.patch_layout import Patches
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func
@@ -49,7 +50,7 @@ def skip(
         seen.append(loop)
         around = [each for each in counted if _is_inside(loop, each)]
         with ir.InsertionPoint(loop), loop.location:
-            _bound(loop, numbers.total(rows), numbers.total(around), patches, tile)
+            _bound(loop, total(rows), total(around), patches, tile)
 
 
 def _writes(view: ir.Value, rows: tuple[Number, ...]) -> Iterator[tuple[ir.Operation, tuple[Number, ...]]]:
@@ -57,9 +58,9 @@ def _writes(view: ir.Value, rows: tuple[Number, ...]) -> Iterator[tuple[ir.Opera
     for use in view.uses:
         op = use.owner.operation
         if op.name == "memref.subview":
-            yield from _writes(op.results[0], (*rows, *numbers.terms(numbers.offsets(op)[0])))
+            yield from _writes(op.results[0], (*rows, *terms(offsets_of(op)[0])))
         elif op.name == "vector.transfer_write":
-            yield op, (*rows, *numbers.terms(op.operands[2]))
+            yield op, (*rows, *terms(op.operands[2]))
 
 
 def _made_by(value: ir.Value) -> ir.Operation | None:
@@ -94,30 +95,26 @@ def _bound(loop: ir.Operation, pixel: Number, block: Number, patches: Patches, t
     rows, step = tile
     images, row = patches.shape[0], patches.filter[1] * patches.channels
     size = prod(patches.results)
-    ends = [
-        numbers.divided(at, size) for at in (pixel, numbers.least(numbers.plus(pixel, rows - 1), images * size - 1))
-    ]
-    first, last = (
-        numbers.times(numbers.divided(inside, patches.results[1])[0], -patches.stride[0]) for _, inside in ends
-    )
+    ends = [div_rem(at, size) for at in (pixel, signed_min(add(pixel, rows - 1), images * size - 1))]
+    first, last = (mul(div(inside, patches.results[1]), -patches.stride[0]) for _, inside in ends)
     dilation, (above, _) = patches.dilation[0], patches.before
     # Rows of the filter above the image for the last row, and until below it for the first.
-    begin = _quotient(numbers.plus(last, above), dilation)
-    end = _quotient(numbers.plus(first, above + patches.extents[0]), dilation)
-    begin, end = (numbers.least(numbers.most(each, 0), patches.filter[0]) for each in (begin, end))
+    begin = _quotient(add(last, above), dilation)
+    end = _quotient(add(first, above + patches.extents[0]), dilation)
+    begin, end = (signed_min(signed_max(each, 0), patches.filter[0]) for each in (begin, end))
     if images > 1:
-        alike = arith.cmpi(arith.CmpIPredicate.eq, *(numbers.scalar(image) for image, _ in ends))
-        begin = arith.select(alike, numbers.scalar(begin), numbers.scalar(0))
-        end = arith.select(alike, numbers.scalar(end), numbers.scalar(patches.filter[0]))
-    begin = numbers.times(numbers.divided(numbers.times(begin, row), step)[0], step)
-    end = numbers.times(_quotient(numbers.times(end, row), step), step)
-    minus = numbers.times(block, -1)
-    loop.operands[0] = numbers.scalar(numbers.most(numbers.plus(begin, minus), 0))
-    loop.operands[1] = numbers.scalar(numbers.least(numbers.plus(end, minus), loop.operands[1]))
+        alike = arith.cmpi(arith.CmpIPredicate.eq, *(value(image) for image, _ in ends))
+        begin = arith.select(alike, value(begin), value(0))
+        end = arith.select(alike, value(end), value(patches.filter[0]))
+    begin = mul(div(mul(begin, row), step), step)
+    end = mul(_quotient(mul(end, row), step), step)
+    minus = mul(block, -1)
+    loop.operands[0] = value(signed_max(add(begin, minus), 0))
+    loop.operands[1] = value(signed_min(add(end, minus), loop.operands[1]))
 
 
 def _quotient(number: Number, divisor: int) -> Number:
     """The quotient rounded up, or what is below one where the number is below zero."""
     if divisor == 1:
         return number
-    return numbers.divided(numbers.most(numbers.plus(number, divisor - 1), 0), divisor)[0]
+    return div(signed_max(add(number, divisor - 1), 0), divisor)

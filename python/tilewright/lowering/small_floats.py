@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.build.constants import constant, element_of, like
+from tilewright.build.usedef import operations
 from tilewright.lowering import lookup
-from tilewright.lowering.half_floats import constant, element_of, like, operations
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
 from tilewright.spec import MatmulSpec

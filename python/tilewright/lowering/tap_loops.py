@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd
 
-from tilewright.lowering import numbers, uses
-from tilewright.lowering.numbers import Number
+from tilewright.build.constants import zero
+from tilewright.build.index import Number, add, known, less, mul, total, value
+from tilewright.build.loops import loop as loop_
+from tilewright.build.usedef import copied, erase, is_innermost
 from tilewright.lowering.patch_layout import Patches, Read
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, scf
+from tilewright.mlir.dialects import arith, vector
 
 
 def split(reads: Sequence[Read], flat: ir.Value, patches: Patches) -> list[Read]:
@@ -33,7 +35,7 @@ def split(reads: Sequence[Read], flat: ir.Value, patches: Patches) -> list[Read]
             loops.setdefault(around, []).append(each)
     left: list[Read] = []
     for loop, own in loops.items():
-        units = [_unit(each, loop, patches) for each in own] if uses.is_innermost(loop) else [0]
+        units = [_unit(each, loop, patches) for each in own] if is_innermost(loop) else [0]
         unit = gcd(*units) if all(units) else 0
         if unit and all(unit % _lanes(each) == 0 for each in own):
             with ir.InsertionPoint(loop), loop.location:
@@ -49,7 +51,7 @@ def _lanes(read: Read) -> int:
 
 def _unit(read: Read, loop: ir.Operation, patches: Patches) -> int:
     """A divisor of where `read` starts to read in a step of `loop`, of the loop's length and of the channels; 0 for none."""
-    first, last, step = (numbers.known(each) for each in list(loop.operands)[:3])
+    first, last, step = (known(each) for each in list(loop.operands)[:3])
     if ir.VectorType(read.op.results[0].type).rank != 1:
         return 0
     if first != 0 or last is None or step != _lanes(read):
@@ -62,13 +64,13 @@ def _unit(read: Read, loop: ir.Operation, patches: Patches) -> int:
 
 def _divisor(number: Number) -> int:
     """What surely divides a number: itself where it is known, the step of a loop that it counts."""
-    known = numbers.known(number)
-    if known is not None:
-        return known
+    constant = known(number)
+    if constant is not None:
+        return constant
     if isinstance(number, ir.Value) and isinstance(number.owner, ir.Block):
         loop = number.owner.owner.operation
         if loop.name == "scf.for" and loop.regions[0].blocks[0].arguments[0] == number:
-            first, _, step = (numbers.known(each) for each in list(loop.operands)[:3])
+            first, _, step = (known(each) for each in list(loop.operands)[:3])
             return gcd(first, step) if first is not None and step is not None else 1
     return 1
 
@@ -77,30 +79,18 @@ def _split(loop: ir.Operation, reads: Sequence[Read], unit: int, flat: ir.Value,
     """Makes the two loops in place of `loop`."""
     body = loop.regions[0].blocks[0]
     variable = body.arguments[0]
-    depth, lanes = (numbers.known(loop.operands[each]) or 0 for each in (1, 2))
-    index = ir.IndexType.get()
-
-    def constant(value: int) -> ir.Value:
-        return arith.constant(index, value)
-
-    patches_of = {
-        each.op: patches.places(numbers.total([_outside(n, body, loop) for n in each.rows])) for each in reads
-    }
-    parts = scf.ForOp(constant(0), constant(depth // unit), constant(1))
-    with ir.InsertionPoint(parts.body):
+    depth, lanes = (known(loop.operands[each]) or 0 for each in (1, 2))
+    patches_of = {each.op: patches.places(total([_outside(n, body, loop) for n in each.rows])) for each in reads}
+    with loop_(0, depth // unit, 1) as (part, _, _):
         found = {}
-        start = numbers.times(parts.induction_variable, unit)
+        start = mul(part, unit)
         for each in reads:
             rest = [n for n in each.columns if not (isinstance(n, ir.Value) and n == variable)]
-            first = numbers.plus(numbers.total(rest), start)
+            first = add(total(rest), start)
             found[each.op] = _tap(first, patches_of[each.op], patches, depth <= patches.depth and not rest)
-        vectors = scf.ForOp(constant(0), constant(unit), constant(lanes))
-        with ir.InsertionPoint(vectors.body):
-            k = numbers.scalar(numbers.plus(start, vectors.induction_variable))
-            _copy(body, {variable: k}, found, flat, vectors.induction_variable)
-            scf.YieldOp([])
-        scf.YieldOp([])
-    uses.erase(loop)
+        with loop_(0, unit, lanes) as (channel, _, _):
+            _copy(body, {variable: value(add(start, channel))}, found, flat, channel)
+    erase(loop)
 
 
 def _outside(number: Number, body: ir.Block, loop: ir.Operation) -> Number:
@@ -115,13 +105,13 @@ def _tap(k: Number, place: tuple[Number, Number, Number], patches: Patches, fits
     """Where the element k of a patch, which surely `fits` or not, lies, 0 for one outside of the image; and whether it is inside."""
     image, top, left = place
     down, right, channel = patches.taps(k)
-    y = numbers.plus(top, numbers.times(down, patches.dilation[0]))
-    x = numbers.plus(left, numbers.times(right, patches.dilation[1]))
-    inside = arith.andi(*(numbers.is_below(at, end) for at, end in zip((y, x), patches.extents, strict=True)))
+    y = add(top, mul(down, patches.dilation[0]))
+    x = add(left, mul(right, patches.dilation[1]))
+    inside = arith.andi(*(less(at, end) for at, end in zip((y, x), patches.extents, strict=True)))
     if not fits:  # The last block is filled up.
-        inside = arith.andi(inside, numbers.is_below(down, patches.filter[0]))
+        inside = arith.andi(inside, less(down, patches.filter[0]))
     start = patches.offset(image, y, x, channel)
-    return arith.select(inside, numbers.scalar(start), numbers.scalar(0)), inside
+    return arith.select(inside, value(start), value(0)), inside
 
 
 def _copy(
@@ -136,7 +126,7 @@ def _copy(
         if op in found:
             start, inside = found[op]
             kind = ir.VectorType(op.results[0].type)
-            read = numbers.loaded(kind, flat, numbers.plus(start, channel))
-            values[op.results[0]] = arith.select(inside, read, numbers.zeros(kind))
+            read = vector.load(kind, flat, [value(add(start, channel))])
+            values[op.results[0]] = arith.select(inside, read, zero(kind))
             continue
-        numbers.copied(op, values)
+        copied(op, values)

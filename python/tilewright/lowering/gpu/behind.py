@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from tilewright.build.loops import when
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import scf
 
 Behind = Callable[[ir.Value, Callable[[], None]], None]
 """Emits what something emits, at least where a condition holds, behind what was emitted before."""
 
 
 def _in_condition(condition: ir.Value, emit: Callable[[], None]) -> None:
-    some = scf.IfOp(condition)
-    with ir.InsertionPoint(some.then_block):
+    with when(condition):
         emit()
-        scf.yield_([])
 
 
 def _behind_barrier(condition: ir.Value, emit: Callable[[], None]) -> None:

@@ -20,13 +20,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
+from tilewright.build.constants import bits_of
+from tilewright.build.index import Index, add, div_rem, mul, value
+from tilewright.build.loops import when
 from tilewright.lowering.gpu import shared
 from tilewright.lowering.gpu.boxes import Box
-from tilewright.lowering.gpu.index import Index, add, divide, multiply, value
 from tilewright.lowering.gpu.meetings import elected, meet_warp
-from tilewright.lowering.gpu.staging import bits
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, llvm, nvvm, scf, vector
+from tilewright.mlir.dialects import arith, llvm, nvvm, vector
 from tilewright.schedules.warpgroup import ROW_BYTES, WarpGroupTile
 
 WARP_ROWS = 16
@@ -56,7 +57,7 @@ class BoxStores:
         """Makes it for C of such elements, of which `tensor` is the tensor map for that box."""
         self.box = box
         self._swapped, self._element, self._tensor = sizes.swapped, element, tensor
-        self._bytes = bits(element) // 8
+        self._bytes = bits_of(element) // 8
         outer, inner = box.shape[-2:]
         self._pitch = inner * self._bytes
         along = outer if sizes.swapped else inner
@@ -73,7 +74,7 @@ class BoxStores:
     @staticmethod
     def box_of(sizes: WarpGroupTile, element: ir.Type, operand: int) -> Box:
         """The box for C of such elements, which is that operand: of a warp's 16 rows as many columns as a swizzle takes."""
-        bytes_ = bits(element) // 8
+        bytes_ = bits_of(element) // 8
         if sizes.swapped:
             return Box(operand, (gcd(sizes.across, _MOST_BYTES // (WARP_ROWS * bytes_)), WARP_ROWS), 0)
         pitch = gcd(ROW_BYTES, sizes.across * bytes_)
@@ -82,7 +83,7 @@ class BoxStores:
     def start(self, warp: Index, lane: Index) -> None:
         """Says who the thread is: which warp among the consumers', and which thread of it."""
         self._lane = lane
-        self._own = multiply(warp, self.places * self._size)
+        self._own = mul(warp, self.places * self._size)
 
     def begin(self) -> None:
         """Waits for a place to be free."""
@@ -94,7 +95,7 @@ class BoxStores:
     def put(self, chunk: Chunk, part: ir.Value) -> None:
         """Writes a thread's part of some of a box to its place."""
         first = chunk.eights[0] // self.eights * self.eights
-        if bits(self._element) == 16:
+        if bits_of(self._element) == 16:
             for at in range(0, len(chunk.eights), 2):
                 pair = chunk.eights[at : at + 2]
                 self._put_matrices([self._registers(part, at + number) for number in range(len(pair))], pair[0] - first)
@@ -106,13 +107,11 @@ class BoxStores:
         """Begins the copy of the box to C, where its first element has those indices."""
         fence_copies()
         meet_warp()
-        one = scf.IfOp(elected())
-        with ir.InsertionPoint(one.then_block):
+        with when(elected()):
             coordinates = [shared.as_i32(each) for each in reversed(at)]
             source = shared.pointer(self._memory, self._place)
             nvvm.cp_async_bulk_tensor_global_shared_cta(self._tensor, source, coordinates)
             nvvm.cp_async_bulk_commit_group()
-            scf.yield_([])
 
     def finish(self) -> None:
         """Waits until all boxes have been read from shared memory, which ends with the block; what they write does not."""
@@ -134,17 +133,17 @@ class BoxStores:
 
     def _put_matrices(self, registers: Sequence[Sequence[ir.Value]], eight: int) -> None:
         """Two or four 8x8 matrices: lane i gives the address of row i % 8 of matrix i / 8."""
-        matrix, row = divide(self._lane, 8)
-        right, below = divide(matrix, 2)
+        matrix, row = div_rem(self._lane, 8)
+        right, below = div_rem(matrix, 2)
         if len(registers) == 1:
             right = 0
         if self._swapped:
-            outer = add(multiply(right, 8), row)
-            offset = add(multiply(outer, self._pitch), multiply(below, 16))
+            outer = add(mul(right, 8), row)
+            offset = add(mul(outer, self._pitch), mul(below, 16))
             place = add(offset, eight * 8 * self._pitch)
         else:
-            outer = add(multiply(below, 8), row)
-            place = self._swizzled(outer, eight * 16, multiply(right, 16))
+            outer = add(mul(below, 8), row)
+            place = self._swizzled(outer, eight * 16, mul(right, 16))
         layout = "col" if self._swapped else "row"
         nvvm.stmatrix(
             shared.pointer(self._memory, add(self._place, place)),
@@ -156,34 +155,32 @@ class BoxStores:
 
     def _put_elements(self, part: ir.Value, number: int, eight: int) -> None:
         """What a thread has of 8 columns of instructions: two neighbours in each of two rows."""
-        group, place = divide(self._lane, 4)
+        group, place = div_rem(self._lane, 4)
         for half in (0, 1):
             if self._swapped:
                 for each in (0, 1):
-                    outer = add(multiply(place, 2), eight * 8 + each)
+                    outer = add(mul(place, 2), eight * 8 + each)
                     inner = add(group, half * 8)
                     element = vector.extract(part, [], [2 * number + each, half])
                     one = vector.from_elements(ir.VectorType.get([1], self._element), [element])
-                    self._store(one, add(multiply(outer, self._pitch), multiply(inner, self._bytes)))
+                    self._store(one, add(mul(outer, self._pitch), mul(inner, self._bytes)))
                 continue
             row = vector.extract(part, [], [half])
             pair = vector.extract_strided_slice(ir.VectorType.get([2], self._element), row, [2 * number], [2], [1])
-            offset = self._swizzled(group, eight * 8 * self._bytes, multiply(place, 2 * self._bytes))
+            offset = self._swizzled(group, eight * 8 * self._bytes, mul(place, 2 * self._bytes))
             self._store(pair, add(offset, half * 8 * self._pitch))
 
     def _store(self, neighbours: ir.Value, offset: Index) -> None:
         """Writes a few elements as one number of as many bits: LLVM does not know every type of elements."""
-        word = ir.IntegerType.get_signless(ir.VectorType(neighbours.type).shape[0] * bits(self._element))
+        word = ir.IntegerType.get_signless(ir.VectorType(neighbours.type).shape[0] * bits_of(self._element))
         number = vector.extract(vector.bitcast(ir.VectorType.get([1], word), neighbours), [], [0])
         llvm.store(number, shared.pointer(self._memory, add(self._place, offset)))
 
     def _swizzled(self, row: Index, known: int, further: Index) -> Index:
         """Where in a box `known` + `further` bytes of a row are; the two have no bits in common."""
-        pattern = arith.andi(
-            arith.shrui(value(multiply(row, self._pitch)), value(7)), value(self.box.swizzle // 16 - 1)
-        )
+        pattern = arith.andi(arith.shrui(value(mul(row, self._pitch)), value(7)), value(self.box.swizzle // 16 - 1))
         turned = arith.xori(value(further), arith.shli(pattern, value(4))) if self.box.swizzle else value(further)
-        return add(multiply(row, self._pitch), arith.xori(turned, value(known)))
+        return add(mul(row, self._pitch), arith.xori(turned, value(known)))
 
 
 def fence_copies() -> None:

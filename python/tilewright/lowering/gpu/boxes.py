@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilewright.lowering.gpu.index import Index, add, multiply, value
+from tilewright.build.index import Index, add, mul, value
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
 from tilewright.schedules.warpgroup import ROW_BYTES
@@ -87,10 +87,10 @@ class BoxedTile:
         """How many bytes into the tile the element k of a row of A, or column of B, is; `index` is a multiple of 64."""
         if self.along_k:
             box, within = divmod(k * self.bits // 8, ROW_BYTES)
-            return add(multiply(index, ROW_BYTES), box * self.box_bytes + within)
+            return add(mul(index, ROW_BYTES), box * self.box_bytes + within)
         # As many rows of A, or columns of B, as a box has side by side.
         per = self.box_bytes // self.inner
-        return add(multiply(index, per), k * ROW_BYTES)
+        return add(mul(index, per), k * ROW_BYTES)
 
     def descriptor(self, place: Index) -> ir.Value:
         """The descriptor for instructions of what starts at an address in the tile: its strides, and its swizzle."""

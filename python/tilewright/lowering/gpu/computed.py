@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.build.index import Index
+from tilewright.build.usedef import defined_by, retyped
 from tilewright.errors import LoweringError
-from tilewright.lowering.gpu.index import Index
-from tilewright.lowering.gpu.parts import defined_by, retyped
 from tilewright.lowering.gpu.reads import Read, Reading
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.build.index import Index, add, div_rem, mul, value
 from tilewright.lowering.gpu.box_stores import WARP_ROWS, Chunk
-from tilewright.lowering.gpu.index import Index, add, divide, multiply, value
 from tilewright.lowering.gpu.parts import Part
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
@@ -46,16 +46,16 @@ class WarpGroups:
 
     def warp_row(self, warp: Index) -> Index:
         """The first row of instructions of one of the consumers' warps, in its tile."""
-        consumer, warp = divide(warp, 4)
-        own = 0 if self.sizes.pingpong else multiply(consumer, self.sizes.groups * ROWS)
-        return add(own, multiply(warp, WARP_ROWS))
+        consumer, warp = div_rem(warp, 4)
+        own = 0 if self.sizes.pingpong else mul(consumer, self.sizes.groups * ROWS)
+        return add(own, mul(warp, WARP_ROWS))
 
     def origin(self, thread: ir.Value) -> tuple[Index, Index]:
         """The first row and column of a thread's part."""
-        return self.origin_in(*divide(arith.subi(thread, value(WARP_GROUP)), WARP))
+        return self.origin_in(*div_rem(arith.subi(thread, value(WARP_GROUP)), WARP))
 
     def origin_in(self, warp: Index, lane: Index) -> tuple[Index, Index]:
         """The same by warp and lane: warps have 16 rows of instructions each; in a warp, groups of four threads have a row."""
-        group, place = divide(lane, 4)
-        down, across = add(self.warp_row(warp), group), multiply(place, 2)
+        group, place = div_rem(lane, 4)
+        down, across = add(self.warp_row(warp), group), mul(place, 2)
         return (across, down) if self.sizes.swapped else (down, across)

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.build.constants import bits_of, zero
+from tilewright.build.index import Index, add, less
 from tilewright.lowering.gpu import staging
 from tilewright.lowering.gpu.computed import Computed
-from tilewright.lowering.gpu.index import Index, add, below
 from tilewright.lowering.gpu.reads import Read
 from tilewright.lowering.gpu.staging import Piece, Team, Tile
 from tilewright.mlir import ir
@@ -76,16 +77,16 @@ class Filling:
     def _cut(self, piece: Piece, elements: ir.Value) -> ir.Value:
         """A piece with zeros beyond the edges. Of whole rows of pieces it is all within, or all beyond."""
         extents, across = self.source.extents(), self.source.across
-        outer = below(piece.outer, extents[1 - across])
+        outer = less(piece.outer, extents[1 - across])
         if self.source.reading.aligned:
-            inside = arith.andi(outer, below(piece.inner, extents[across]))
-            return arith.select(inside, elements, staging.nothing(elements.type))
-        zero = staging.zero_of(ir.VectorType(elements.type).element_type)
+            inside = arith.andi(outer, less(piece.inner, extents[across]))
+            return arith.select(inside, elements, zero(elements.type))
+        nothing = zero(ir.VectorType(elements.type).element_type)
         cut = [
             arith.select(
-                arith.andi(outer, below(add(piece.inner, each), extents[across])),
+                arith.andi(outer, less(add(piece.inner, each), extents[across])),
                 vector.extract(elements, [], [each]),
-                zero,
+                nothing,
             )
             for each in range(self.width)
         ]
@@ -94,7 +95,7 @@ class Filling:
     def _store(self, slot: Index, piece: Piece, elements: ir.Value) -> None:
         """Stores a piece: at once, where it lies in shared memory along a row."""
         if self.tile.swapped == (self.source.across == 0):
-            size = staging.bits(ir.VectorType(elements.type).element_type)
+            size = bits_of(ir.VectorType(elements.type).element_type)
             at = self.tile.of_rows(slot, piece.outer, piece.inner)
             vector.store(elements, self.tile.buffer, at, alignment=self.width * size // 8)
             return

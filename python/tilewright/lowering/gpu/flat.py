@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.build.index import Index, add, value
 from tilewright.errors import LoweringError
 from tilewright.lowering.gpu import words
-from tilewright.lowering.gpu.index import Index, add, value
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tilewright.lowering.gpu.index import Index, multiply, value
-from tilewright.lowering.gpu.parts import Part, Staged, retyped
-from tilewright.lowering.gpu.staging import bits, zero_of
+from tilewright.build.constants import bits_of, zero
+from tilewright.build.index import Index, mul, value
+from tilewright.build.usedef import retyped
+from tilewright.lowering.gpu.parts import Part, Staged
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 from tilewright.schedules.simt import ThreadTile
@@ -60,7 +61,7 @@ class Fma:
         """Threads lie side by side along the rows of the tile."""
         across = value(self.sizes.bn // self.sizes.columns)
         down, right = arith.divui(thread, across), arith.remui(thread, across)
-        self._at = multiply(down, self.sizes.rows), multiply(right, self.sizes.columns)
+        self._at = mul(down, self.sizes.rows), mul(right, self.sizes.columns)
         return self._at
 
     def is_swapped(self, operand: int, element: ir.Type, neighbours: int) -> bool:
@@ -72,7 +73,7 @@ class Fma:
 
         Floats are widened once, on the way to shared memory.
         """
-        return bits(element) >= (self.least_bits if isinstance(element, ir.IntegerType) else _SUM_BITS)
+        return bits_of(element) >= (self.least_bits if isinstance(element, ir.IntegerType) else _SUM_BITS)
 
     def multiply(self, op: ir.Operation, a: Staged, b: Staged, slot: Index, sums: ir.Value) -> ir.Value:
         """Multiplies and adds, a few steps over k at a time.
@@ -101,7 +102,7 @@ def _read(staged: Staged, at: Sequence[Index], shape: Sequence[int]) -> ir.Value
         buffer,
         [value(each) for each in at],
         ir.AffineMapAttr.get(ir.AffineMap.get(3, 0, axes)),
-        zero_of(element),
+        zero(element),
         [True, True],
     ).result
     for op in staged.widening:

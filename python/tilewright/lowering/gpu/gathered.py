@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.build.index import Index, add, less, minimum, sub, value
+from tilewright.build.loops import when
+from tilewright.build.usedef import defined_by, operations
 from tilewright.entries import Epilogue
 from tilewright.errors import LoweringError
-from tilewright.lowering import half_floats
 from tilewright.lowering.gpu import staging
-from tilewright.lowering.gpu.index import Index, add, below, least, subtract, value
-from tilewright.lowering.gpu.parts import defined_by
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, gpu, memref, scf
+from tilewright.mlir.dialects import arith, gpu, memref
 from tilewright.payload.prologues import OWN_BATCH
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
@@ -46,9 +46,7 @@ def read_as_a(spec: MatmulSpec, target: GpuTarget) -> MatmulSpec:
 
 def drop_prologue(module: ir.Module) -> None:
     """Drops the op that makes of A what it is, where it only gathers rows."""
-    (made,) = (
-        op for op in half_floats.operations(module.operation) if OWN_BATCH in op.attributes and _matrix(op) == TABLE
-    )
+    (made,) = (op for op in operations(module.operation) if OWN_BATCH in op.attributes and _matrix(op) == TABLE)
     made.results[0].replace_all_uses_with(made.operands[0])
     made.erase()
 
@@ -102,15 +100,15 @@ class Gathered:
 
     def exists(self, outer: Index) -> ir.Value:
         """Whether the table has the row of a row of the tile."""
-        return below(self._row(outer), memref.dim(self.numbers.table, value(0)))
+        return less(self._row(outer), memref.dim(self.numbers.table, value(0)))
 
     def copy(self, tile: staging.Tile, slot: Index, outer: Index, inner: Index, width: int) -> None:
         """Begins a copy of as many neighbours as are inside to the same place of a slot; the rest becomes zero."""
         table, row = self.numbers.table, self._row(outer)
         count = memref.dim(table, value(0))
-        inside = least(subtract(self.columns, least(inner, self.columns)), width)
-        some = arith.select(below(row, count), value(inside), value(0))
-        at = least(row, subtract(count, 1)), add(self.column, inner)
+        inside = minimum(sub(self.columns, minimum(inner, self.columns)), width)
+        some = arith.select(less(row, count), value(inside), value(0))
+        at = minimum(row, sub(count, 1)), add(self.column, inner)
         staging.begin_copy(table, at, tile, tile.of_rows(slot, outer, inner), width, some)
 
     def _row(self, outer: Index) -> ir.Value:
@@ -138,14 +136,12 @@ def bring(view: ir.Value, of: Callable[[ir.Value], ir.Value], count: int, team: 
     rows_ = memref.dim(index, value(0))
     for start in range(0, count, team.count):
         own = add(team.thread, start)
-        inside = scf.IfOp(below(own, count))
-        with ir.InsertionPoint(inside.then_block):
+        with when(less(own, count)):
             place = add(first, own)
-            number = arith.index_cast(ir.IndexType.get(), memref.load(index, [value(least(place, subtract(rows_, 1)))]))
-            known = arith.andi(below(place, rows_), below(number, memref.dim(table, value(0))))
+            number = arith.index_cast(ir.IndexType.get(), memref.load(index, [value(minimum(place, sub(rows_, 1)))]))
+            known = arith.andi(less(place, rows_), less(number, memref.dim(table, value(0))))
             number = arith.select(known, arith.index_cast(word, number), arith.constant(word, _NONE))
             memref.store(number, buffer, [value(own)])
-            scf.yield_([])
     gpu.barrier()
     return Numbers(table, buffer)
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tilewright.lowering import half_floats
-from tilewright.lowering.gpu.index import Index, add, divide, least, value
-from tilewright.lowering.gpu.parts import defined_by
+from tilewright.build.index import Index, add, div, minimum, value
+from tilewright.build.usedef import defined_by, operations
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref
 from tilewright.spec import MatmulSpec
@@ -45,7 +44,7 @@ def of(spec: MatmulSpec) -> Mapping[int, Grouped]:
 
 def read_one_by_one(module: ir.Module) -> None:
     """Lets prologues read grouped operands as if there were an element for each along K."""
-    for op in half_floats.operations(module.operation):
+    for op in operations(module.operation):
         if op.name != "linalg.generic":
             continue
         maps = [ir.AffineMapAttr(each).value for each in ir.ArrayAttr(op.attributes["indexing_maps"])]
@@ -82,8 +81,8 @@ def element(view: ir.Value, at: list[Index], grouped: Grouped, of_block: Callabl
         of_block: Gives the value of a thread for one of the block.
     """
     root, place = _rooted(view, at, of_block)
-    place[grouped.axis] = divide(place[grouped.axis], grouped.group)[0]
-    inside = [least(index, arith.subi(memref.dim(root, value(axis)), value(1))) for axis, index in enumerate(place)]
+    place[grouped.axis] = div(place[grouped.axis], grouped.group)
+    inside = [minimum(index, arith.subi(memref.dim(root, value(axis)), value(1))) for axis, index in enumerate(place)]
     return memref.load(root, [value(each) for each in inside])
 
 

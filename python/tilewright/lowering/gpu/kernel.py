@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from math import prod
 
+from tilewright.build.constants import bits_of
 from tilewright.lowering import driver, pipelines
-from tilewright.lowering.gpu import staging
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import gpu, llvm, memref
 from tilewright.mlir.dialects.transform import vector
@@ -114,7 +114,7 @@ def _place_tiles(kernel: ir.Operation, container: ir.Block) -> None:
 def tile_bytes(module: ir.Module) -> int:
     """Bytes of the tiles in shared memory of a thread's function."""
     kinds = [ir.MemRefType(each.results[0].type) for each in _ops(module.operation, "memref.alloc")]
-    return sum(prod(kind.shape) * staging.bits(kind.element_type) // 8 for kind in kinds)
+    return sum(prod(kind.shape) * bits_of(kind.element_type) // 8 for kind in kinds)
 
 
 def order_shared_memory_only(module: ir.Module) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilewright.build.index import Index, add
+from tilewright.build.usedef import defined_by
 from tilewright.errors import LoweringError
 from tilewright.lowering.gpu import computed
-from tilewright.lowering.gpu.index import Index, add
-from tilewright.lowering.gpu.parts import defined_by
 from tilewright.mlir import ir
 
 

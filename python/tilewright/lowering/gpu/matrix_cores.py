@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
 
+from tilewright.build.constants import bits_of
+from tilewright.build.index import Index, add, div, div_rem, mul, rem
 from tilewright.errors import ScheduleError
 from tilewright.lowering import double_functions
-from tilewright.lowering.gpu.index import Index, add, divide, multiply
 from tilewright.lowering.gpu.parts import Part, Staged
-from tilewright.lowering.gpu.staging import PIECE_BYTES, Tile, bits
+from tilewright.lowering.gpu.staging import PIECE_BYTES, Tile
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import memref, vector
 from tilewright.schedules.block_tile import INSTRUCTION, with_sizes
@@ -53,7 +54,7 @@ class Instruction:
 
     def first(self, lane: Index) -> Index:
         """The first row of a lane's sums."""
-        return multiply(divide(lane, INSTRUCTION)[0], self.sums if self.step == 1 else 1)
+        return mul(div(lane, INSTRUCTION), self.sums if self.step == 1 else 1)
 
 
 def _mfma(k: int, items: int, step: int = 1) -> Instruction:
@@ -193,10 +194,10 @@ class MatrixCores:
 
     def origin(self, thread: ir.Value) -> tuple[Index, Index]:
         """Waves lie side by side along the rows of the tile."""
-        wave, self._lane = divide(thread, self.sizes.wave)
-        down, right = divide(wave, self.sizes.bn // self.sizes.wn)
-        self._at = multiply(down, self.sizes.wm), multiply(right, self.sizes.wn)
-        own, first = divide(self._lane, INSTRUCTION)[1], self.instruction.first(self._lane)
+        wave, self._lane = div_rem(thread, self.sizes.wave)
+        down, right = div_rem(wave, self.sizes.bn // self.sizes.wn)
+        self._at = mul(down, self.sizes.wm), mul(right, self.sizes.wn)
+        own, first = rem(self._lane, INSTRUCTION), self.instruction.first(self._lane)
         return (
             (add(self._at[0], own), add(self._at[1], first))
             if self.instruction.swapped
@@ -273,7 +274,7 @@ class MatrixCores:
         takes the first ones of each lane's piece, the next one the next ones.
         """
         one = self.instruction
-        bytes_ = one.items * bits(ir.MemRefType(tile.buffer.type).element_type) // 8
+        bytes_ = one.items * bits_of(ir.MemRefType(tile.buffer.type).element_type) // 8
         most = max(1, PIECE_BYTES // bytes_) if one.items > 1 else 1
         return next(count for count in range(most, 0, -1) if depth % (count * one.k) == 0)
 
@@ -282,21 +283,21 @@ class MatrixCores:
         one, depth = self.instruction, tile.shape[1 - axis]
         together = self._together(tile, depth)
         count = one.items * together
-        group, own = divide(self._lane, INSTRUCTION)
-        along = add(multiply(group, count), k) if one.high else k
+        group, own = div_rem(self._lane, INSTRUCTION)
+        along = add(mul(group, count), k) if one.high else k
         across = add(first, own)
         element = ir.MemRefType(tile.buffer.type).element_type
         if one.items == 1:
             row, column = (across, along) if axis == 0 else (along, across)
             return [memref.load(tile.buffer, tile.at(slot, row, column))]
-        piece = min(count, PIECE_BYTES * 8 // bits(element))
+        piece = min(count, PIECE_BYTES * 8 // bits_of(element))
         loaded = []
         for start in range(0, count, piece):
             here = add(along, start)
             row, column = (across, here) if axis == 0 else (here, across)
             kind = ir.VectorType.get([piece], element)
             loaded.append(
-                vector.load(kind, tile.buffer, tile.at(slot, row, column), alignment=piece * bits(element) // 8)
+                vector.load(kind, tile.buffer, tile.at(slot, row, column), alignment=piece * bits_of(element) // 8)
             )
         kind = ir.VectorType.get([one.items], element)
         if piece < one.items:

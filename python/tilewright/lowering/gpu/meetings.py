@@ -6,8 +6,8 @@ Source: the PTX ISA manual, "barrier", "barrier.cluster" and "setmaxnreg".
 
 from __future__ import annotations
 
+from tilewright.build.index import Index, add
 from tilewright.lowering.gpu import shared
-from tilewright.lowering.gpu.index import Index, add
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import nvvm
 from tilewright.schedules.warpgroup import WARP_GROUP

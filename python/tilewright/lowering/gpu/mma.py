@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilewright.lowering.gpu.index import Index, add, divide, multiply
+from tilewright.build.constants import bits_of
+from tilewright.build.index import Index, add, div_rem, mul
 from tilewright.lowering.gpu.mma_types import INSTRUCTIONS, Instruction
 from tilewright.lowering.gpu.parts import Part, Staged
-from tilewright.lowering.gpu.staging import Tile, bits
+from tilewright.lowering.gpu.staging import Tile
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, memref, vector
 from tilewright.schedules.mma_sync import WARP, WarpTile
@@ -64,15 +65,15 @@ class MmaSync:
 
     def origin(self, thread: ir.Value) -> tuple[Index, Index]:
         """Warps lie side by side along the rows of the tile; in a warp, groups of four threads have a row of 8 columns."""
-        warp, self._lane = divide(thread, WARP)
-        down, right = divide(warp, self.sizes.bn // self.sizes.wn)
-        self._at = multiply(down, self.sizes.wm), multiply(right, self.sizes.wn)
-        group, place = divide(self._lane, 4)
-        return add(self._at[0], group), add(self._at[1], multiply(place, 2))
+        warp, self._lane = div_rem(thread, WARP)
+        down, right = div_rem(warp, self.sizes.bn // self.sizes.wn)
+        self._at = mul(down, self.sizes.wm), mul(right, self.sizes.wn)
+        group, place = div_rem(self._lane, 4)
+        return add(self._at[0], group), add(self._at[1], mul(place, 2))
 
     def is_swapped(self, operand: int, element: ir.Type, neighbours: int) -> bool:
         """Tiles lie as their operands do, but for bytes: of those, neighbours along k are wanted, which make up a register."""
-        return operand == 1 if bits(element) == _BYTE else neighbours == 0
+        return operand == 1 if bits_of(element) == _BYTE else neighbours == 0
 
     def takes(self, operand: int, element: ir.Type) -> bool:
         """Those of the instructions."""
@@ -117,7 +118,7 @@ class MmaSync:
             down, across = self._place_in_matrices(tile)
             at = add(row, down), add(across, k)
             return _load_matrices(tile, slot, at, transposed=tile.swapped, element=_element(tile))
-        group, place = divide(self._lane, 4)
+        group, place = div_rem(self._lane, 4)
         per = _per_register(tile)
         registers = instruction.m * instruction.k // WARP // per
         high = instruction.m // 8
@@ -126,7 +127,7 @@ class MmaSync:
                 tile,
                 slot,
                 add(row, add(group, number % high * 8)),
-                add(multiply(place, per), k + number // high * 4 * per),
+                add(mul(place, per), k + number // high * 4 * per),
             )
             for number in range(registers)
         ]
@@ -141,7 +142,7 @@ class MmaSync:
                 four = _load_matrices(tile, slot, at, transposed=not tile.swapped, element=_element(tile))
                 found += [four[:2], four[2:]]
             return found
-        group, place = divide(self._lane, 4)
+        group, place = div_rem(self._lane, 4)
         per = _per_register(tile)
         registers = 8 * instruction.k // WARP // per
         return [
@@ -149,7 +150,7 @@ class MmaSync:
                 _gather(
                     tile,
                     slot,
-                    add(multiply(place, per), k + number * 4 * per),
+                    add(mul(place, per), k + number * 4 * per),
                     add(add(self._at[1], first), group),
                     along_k=0,
                 )
@@ -163,9 +164,9 @@ class MmaSync:
 
         Returns how far it is from the first element, along both axes of the tile. Rows of the matrices are the buffer's.
         """
-        matrix, row = divide(self._lane, 8)
-        beside, below = divide(matrix, 2)
-        down, across = multiply(below, 8), multiply(beside, 8)
+        matrix, row = div_rem(self._lane, 8)
+        beside, below = div_rem(matrix, 2)
+        down, across = mul(below, 8), mul(beside, 8)
         return (down, add(across, row)) if tile.swapped else (add(down, row), across)
 
 
@@ -174,7 +175,7 @@ def _element(tile: Tile) -> ir.Type:
 
 
 def _size(tile: Tile) -> int:
-    return bits(_element(tile))
+    return bits_of(_element(tile))
 
 
 def _per_register(tile: Tile) -> int:

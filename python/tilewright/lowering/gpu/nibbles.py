@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.lowering import half_floats
+from tilewright.build.index import Index, add, value
+from tilewright.build.usedef import defined_by, operations
 from tilewright.lowering.gpu import words
-from tilewright.lowering.gpu.index import Index, add, value
-from tilewright.lowering.gpu.parts import defined_by
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
 
@@ -33,7 +32,7 @@ _BITS = 4
 def take_apart(function: ir.Operation) -> bool:
     """Makes loads of such elements loads of bytes, and computes with them one by one; returns whether there are any."""
     found = False
-    for op in half_floats.operations(function):
+    for op in operations(function):
         taken = None
         with ir.InsertionPoint(op), op.location:
             if op.name in ("memref.load", "vector.load") and _is_nibble(

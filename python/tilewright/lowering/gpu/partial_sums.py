@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from functools import reduce
 
+from tilewright.build.index import Index, add, mul
 from tilewright.lowering.gpu import shared
 from tilewright.lowering.gpu.box_stores import Chunk
-from tilewright.lowering.gpu.index import Index, add, multiply
 from tilewright.lowering.gpu.meetings import meet_cluster, meet_consumers
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm
@@ -53,7 +53,7 @@ class PartialSums:
             sums[chunk.group][number] = reduce(_add, [llvm.load(kind, place) for place in places])
 
     def _place(self, warp: Index, lane: Index) -> Index:
-        return multiply(add(multiply(warp, WARP_GROUP // 4), lane), _BYTES)
+        return mul(add(mul(warp, WARP_GROUP // 4), lane), _BYTES)
 
     def _offset(self, group: int, number: int) -> int:
         sums = self._sizes.across // 2

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tilewright.lowering.gpu.index import Index
+from tilewright.build.index import Index
 from tilewright.lowering.gpu.staging import Tile
 from tilewright.mlir import ir
 

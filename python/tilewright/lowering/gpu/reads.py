@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.lowering import half_floats
+from tilewright.build.constants import bits_of, like, zero
+from tilewright.build.index import Index, add, less, sub, value
 from tilewright.lowering.gpu import staging
 from tilewright.lowering.gpu.gathered import TABLE, Gathered, Numbers
 from tilewright.lowering.gpu.grouped import Grouped, element, number_of
-from tilewright.lowering.gpu.index import Index, add, below, subtract, value
 from tilewright.lowering.gpu.parts import axis_of
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
@@ -69,7 +69,7 @@ class Read:
     @property
     def kind(self) -> ir.VectorType:
         """The type of what is held: words, of which narrow elements that are loaded one by one have one each."""
-        count, size = 1 if self._is_one else self.width, staging.bits(self._element)
+        count, size = 1 if self._is_one else self.width, bits_of(self._element)
         if size >= _WORD:
             return ir.VectorType.get([count], self._element)
         word = min(_WORD, count * size) if self.at_once else _WORD
@@ -79,8 +79,8 @@ class Read:
         """Emits the loads. Returns what is held."""
         view, place, extents = self._by_rows()
         if self.at_once:
-            start = [_least(place[0], _last(extents[0])), _least(place[1], subtract(extents[1], self.width))]
-            bytes_ = min(staging.PIECE_BYTES, self.width * staging.bits(self._element) // 8)
+            start = [_least(place[0], _last(extents[0])), _least(place[1], sub(extents[1], self.width))]
+            bytes_ = min(staging.PIECE_BYTES, self.width * bits_of(self._element) // 8)
             loaded = vector.load(self._piece, view, [value(each) for each in start], alignment=bytes_)
         else:
             elements = self._elements(view, place, extents)
@@ -89,16 +89,16 @@ class Read:
             return loaded
         if self.at_once:
             return vector.bitcast(self.kind, loaded)
-        codes = half_floats.like(loaded.type, f"i{staging.bits(self._element)}")
+        codes = like(loaded.type, f"i{bits_of(self._element)}")
         return arith.extui(self.kind, loaded if loaded.type == codes else arith.bitcast(codes, loaded))
 
     def finish(self, held: ir.Value) -> ir.Value:
         """Emits what makes a piece of what is held; of one that was loaded at once, zeros where it is beyond the edges."""
         if self.at_once:
             _, place, extents = self._by_rows()
-            inside = arith.andi(*(below(index, extent) for index, extent in zip(place, extents, strict=True)))
+            inside = arith.andi(*(less(index, extent) for index, extent in zip(place, extents, strict=True)))
             # In words: LLVM would take them apart where they are loaded, if elements were all that is made of them.
-            held = arith.select(inside, held, staging.nothing(held.type))
+            held = arith.select(inside, held, zero(held.type))
         elif (gathered := self._gathered) is not None:
             held = _where(gathered.exists(self.at[0]), held)
         if held.type != self._loaded:
@@ -109,7 +109,7 @@ class Read:
         """The elements that are held as words."""
         if self.at_once:
             return vector.bitcast(self._loaded, held)
-        codes = arith.trunci(half_floats.like(self._loaded, f"i{staging.bits(self._element)}"), held)
+        codes = arith.trunci(like(self._loaded, f"i{bits_of(self._element)}"), held)
         return codes if codes.type == self._loaded else arith.bitcast(self._loaded, codes)
 
     @property
@@ -149,7 +149,7 @@ class Read:
         source = self.op.operands[0]
         if not self.reading.aligned or self._grouped is not None or self._rank != 2:
             return False
-        if self.width * staging.bits(self._element) % 8:
+        if self.width * bits_of(self._element) % 8:
             return False  # A piece of half a byte.
         return self._axes[self.across] == staging.neighbours(source)
 
@@ -199,8 +199,8 @@ class Read:
 def _where(condition: ir.Value, held: ir.Value) -> ir.Value:
     """What is held, or zeros."""
     kind = ir.VectorType(held.type)
-    zero = staging.zero_of(kind.element_type)
-    words = [arith.select(condition, vector.extract(held, [], [each]), zero) for each in range(kind.shape[0])]
+    nothing = zero(kind.element_type)
+    words = [arith.select(condition, vector.extract(held, [], [each]), nothing) for each in range(kind.shape[0])]
     return vector.from_elements(kind, words)
 
 
@@ -214,4 +214,4 @@ def _least(a: Index, b: Index) -> Index:
 
 
 def _last(extent: Index) -> Index:
-    return subtract(extent, 1)
+    return sub(extent, 1)

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.build.index import Index, add, div_rem, less, mul, value
+from tilewright.build.loops import when
 from tilewright.lowering.gpu import shared
-from tilewright.lowering.gpu.index import Index, add, below, divide, multiply, value
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, llvm, nvvm, scf
+from tilewright.mlir.dialects import arith, llvm, nvvm
 
 _TICKS = 0x989680
 """How long a thread sleeps at most before it looks at a barrier again."""
@@ -65,11 +66,11 @@ class Ring:
 
     def full(self, slot: Index) -> ir.Value:
         """The barrier object that tells that a slot is full."""
-        return shared.pointer(self._barriers, multiply(slot, _BYTES))
+        return shared.pointer(self._barriers, mul(slot, _BYTES))
 
     def empty(self, slot: Index) -> ir.Value:
         """The barrier object that tells that a slot is empty."""
-        return shared.pointer(self._barriers, add(multiply(slot, _BYTES), _BYTES * self._slots))
+        return shared.pointer(self._barriers, add(mul(slot, _BYTES), _BYTES * self._slots))
 
     def first(self) -> Turn:
         """The first turn."""
@@ -78,7 +79,7 @@ class Ring:
     def after(self, turn: Turn, steps: Index = 1) -> Turn:
         """The turn so many steps later."""
         if steps != 1:
-            rounds, slot = divide(add(turn.slot, steps), self._slots)
+            rounds, slot = div_rem(add(turn.slot, steps), self._slots)
             return Turn(value(slot), arith.andi(arith.xori(turn.parity, value(rounds)), value(1)))
         slot = value(add(turn.slot, 1))
         again = arith.cmpi(arith.CmpIPredicate.eq, slot, value(self._slots))
@@ -118,15 +119,13 @@ class Ring:
         would have to see: an arrival that makes writes known to them (``.release.cluster``) waits in each step for all of the
         thread's accesses to memory (MEMBAR.ALL.GPU), and is not needed.
         """
-        some = scf.IfOp(below(lane, self._blocks))
-        with ir.InsertionPoint(some.then_block):
+        with when(less(lane, self._blocks)):
             barrier = self.empty(slot)
             if self._blocks == 1:
                 nvvm.mbarrier_arrive(ir.IntegerType.get_signless(64), barrier)
             else:
                 remote = nvvm.mapa(ir.Type.parse("!llvm.ptr<7>"), barrier, shared.as_i32(lane))
                 nvvm.mbarrier_arrive(None, remote, scope=ir.Attribute.parse("#nvvm.mem_scope<cta>"))
-            scf.yield_([])
 
 
 def cluster_address(place: ir.Value) -> ir.Value:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.lowering.gpu.index import Index, add, at_most, below, least, value
+from tilewright.build.index import Index, add, less, less_equal, minimum, value, values
+from tilewright.build.loops import if_else, when
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, memref, scf, vector
+from tilewright.mlir.dialects import arith, memref, vector
 
 _ROW_ALIGNMENT = 16
 """Bytes to which rows are aligned where they are said to be."""
@@ -22,50 +23,48 @@ def load(
     """
     kind = ir.VectorType.get([width], ir.MemRefType(view.type).element_type)
     whole = _inside(at[:-1], extents[:-1])
-    whole = _both(whole, at_most(add(at[-1], width), extents[-1]))
-    branch = scf.IfOp(whole, [kind], has_else=True)
-    otherwise = branch.else_block
-    assert otherwise is not None, "as asked for"
-    with ir.InsertionPoint(branch.then_block):
-        scf.yield_([vector.load(kind, view, [value(each) for each in at], alignment=_alignment(kind, aligned=aligned))])
-    with ir.InsertionPoint(otherwise):
-        outer = [least(index, _last(extent)) for index, extent in zip(at[:-1], extents[:-1], strict=True)]
+    whole = _both(whole, less_equal(add(at[-1], width), extents[-1]))
+
+    def at_once() -> list[ir.Value]:
+        return [vector.load(kind, view, values(at), alignment=_alignment(kind, aligned=aligned))]
+
+    def one_by_one() -> list[ir.Value]:
+        outer = [minimum(index, _last(extent)) for index, extent in zip(at[:-1], extents[:-1], strict=True)]
         inside = _inside(at[:-1], extents[:-1])
         elements = []
         for each in range(width):
             column = add(at[-1], each)
-            element = memref.load(view, [value(index) for index in (*outer, least(column, _last(extents[-1])))])
-            elements.append(arith.select(_both(inside, below(column, extents[-1])), element, fill))
-        scf.yield_([vector.from_elements(kind, elements)])
-    return branch.results[0]
+            element = memref.load(view, [value(index) for index in (*outer, minimum(column, _last(extents[-1])))])
+            elements.append(arith.select(_both(inside, less(column, extents[-1])), element, fill))
+        return [vector.from_elements(kind, elements)]
+
+    return if_else(whole, at_once, one_by_one, [kind])[0]
 
 
 def store(row: ir.Value, view: ir.Value, at: Sequence[Index], extents: Sequence[Index]) -> None:
     """Writes a vector to the elements of the last axis from `at` on, as far as they are within the extents."""
     width = ir.VectorType(row.type).shape[0]
     inside = _inside(at[:-1], extents[:-1])
-    branch = scf.IfOp(_both(inside, at_most(add(at[-1], width), extents[-1])), has_else=True)
-    otherwise = branch.else_block
-    assert otherwise is not None, "as asked for"
-    with ir.InsertionPoint(branch.then_block):
-        vector.store(row, view, [value(each) for each in at])
-        scf.yield_([])
-    with ir.InsertionPoint(otherwise):
+
+    def at_once() -> None:
+        vector.store(row, view, values(at))
+
+    def one_by_one() -> None:
         for each in range(width):
             column = add(at[-1], each)
-            one = scf.IfOp(_both(inside, below(column, extents[-1])))
-            with ir.InsertionPoint(one.then_block):
+            with when(_both(inside, less(column, extents[-1]))):
                 element = vector.extract(row, [], [each])
-                memref.store(element, view, [value(index) for index in (*at[:-1], column)])
-                scf.yield_([])
-        scf.yield_([])
+                memref.store(element, view, values((*at[:-1], column)))
+
+    whole = _both(inside, less_equal(add(at[-1], width), extents[-1]))
+    if_else(whole, at_once, one_by_one)
 
 
 def _inside(at: Sequence[Index], extents: Sequence[Index]) -> ir.Value | None:
     """Whether all of `at` are; None where there are none."""
     inside = None
     for index, extent in zip(at, extents, strict=True):
-        inside = _both(inside, below(index, extent))
+        inside = _both(inside, less(index, extent))
     return inside
 
 

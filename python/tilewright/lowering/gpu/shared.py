@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from tilewright.build.index import Index, add, value
 from tilewright.lowering.gpu import staging
-from tilewright.lowering.gpu.index import Index, add, value
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, memref
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tilewright.lowering.gpu.index import Index, add, below, divide, exclusive_or, least, multiply, subtract, value
+from tilewright.build.index import Index, add, div, div_rem, less, minimum, mul, rem, sub, value, xor
+from tilewright.build.loops import when
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, memref, scf
+from tilewright.mlir.dialects import arith, memref
 
 SHARED = 3
 """The memory space of what the threads of a block share. A number, because not every pass knows the gpu dialect's name for it."""
@@ -53,9 +54,9 @@ class Tile:
         per = PIECE_BYTES * 8 // bits(kind.element_type)
         in_row = kind.shape[2] // per
         among = _BANKS_BYTES // PIECE_BYTES
-        turn = divide(divide(outer, max(1, among // in_row))[0], min(in_row, among))[1]
-        piece, rest = divide(inner, per)
-        return [value(slot), value(outer), value(add(multiply(exclusive_or(piece, turn), per), rest))]
+        turn = rem(div(outer, max(1, among // in_row)), min(in_row, among))
+        piece, rest = div_rem(inner, per)
+        return [value(slot), value(outer), value(add(mul(xor(piece, turn), per), rest))]
 
 
 def allocate(shape: tuple[int, int], element: ir.Type, slots: int, *, swapped: bool, swizzled: bool) -> Tile:
@@ -134,8 +135,8 @@ class Stored:
     def copy(self, tile: Tile, slot: Index, outer: Index, inner: Index, width: int) -> None:
         """Begins a copy of as many neighbours as are inside to the same place of a slot; the rest becomes zero."""
         view, extents = self._by_rows()
-        inside = least(subtract(extents[1], least(inner, extents[1])), width)
-        some = arith.select(below(outer, extents[0]), value(inside), value(0))
+        inside = minimum(sub(extents[1], minimum(inner, extents[1])), width)
+        some = arith.select(less(outer, extents[0]), value(inside), value(0))
         begin_copy(view, (outer, inner), tile, tile.of_rows(slot, outer, inner), width, some)
 
     def _by_rows(self) -> tuple[ir.Value, Sequence[Index]]:
@@ -194,8 +195,8 @@ def pieces(tile: Tile, across: int, width: int, team: Team) -> list[Piece]:
     for step in range(-(-count // team.count)):
         number = add(team.thread, step * team.count)
         all_have = (step + 1) * team.count <= count
-        outer, inner = divide(number if all_have else least(number, count - 1), tile.shape[across] // width)
-        found.append(Piece(outer, multiply(inner, width), None if all_have else number))
+        outer, inner = div_rem(number if all_have else minimum(number, count - 1), tile.shape[across] // width)
+        found.append(Piece(outer, mul(inner, width), None if all_have else number))
     return found
 
 
@@ -204,10 +205,8 @@ def for_those(tile: Tile, width: int, piece: Piece, emit: Callable[[], None]) ->
     if piece.number is None:
         emit()
         return
-    some = scf.IfOp(below(piece.number, tile.shape[0] * tile.shape[1] // width))
-    with ir.InsertionPoint(some.then_block):
+    with when(less(piece.number, tile.shape[0] * tile.shape[1] // width)):
         emit()
-        scf.yield_([])
 
 
 def begin_copies(tile: Tile, slot: Index, source: Source, team: Team) -> None:

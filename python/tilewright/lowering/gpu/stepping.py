@@ -27,13 +27,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.build.constants import zero
+from tilewright.build.index import Index, add, less, value
+from tilewright.build.loops import if_else, loop, when
+from tilewright.build.usedef import defined_by
 from tilewright.errors import LoweringError
 from tilewright.lowering.gpu import computed, filling, gathered, staging
 from tilewright.lowering.gpu.behind import BEHIND
 from tilewright.lowering.gpu.filling import Filling
 from tilewright.lowering.gpu.grouped import Grouped
-from tilewright.lowering.gpu.index import Index, add, below, value
-from tilewright.lowering.gpu.parts import Multiplier, Staged, defined_by
+from tilewright.lowering.gpu.parts import Multiplier, Staged
 from tilewright.lowering.gpu.reads import Reading
 from tilewright.lowering.gpu.threads import Sharing
 from tilewright.mlir import ir
@@ -87,14 +90,12 @@ class Stepping(Sharing):
             self._copy(block, _steps_later(lower, step, number), upper, number)
         held: list[ir.Value] = []
         if ahead:
-            held = [staging.nothing(kind) for each in self._fillings for kind in each.kinds]
+            held = [zero(kind) for each in self._fillings for kind in each.kinds]
             held = self._load(block, lower, upper, held)
             self._store_held(block, lower, 0, held)
         # Row by row: not every dialect has vectors of two axes.
-        loop = scf.ForOp(lower, upper, step, [value(0), *held, *self._rows_of(start)])
-        slot, held, sum_rows = _split(loop.inner_iter_args, len(held))
-        with ir.InsertionPoint(loop.body):
-            k = loop.induction_variable
+        with loop(lower, upper, step, [value(0), *held, *self._rows_of(start)]) as (k, carried, over):
+            slot, held, sum_rows = _split(carried, len(held))
             self._values |= dict(zip(block.arguments, [k, *self._of_rows(sum_rows, start)], strict=True))
             if ahead:
                 held = self._load(block, _steps_later(k, step, 1), upper, held)
@@ -105,7 +106,7 @@ class Stepping(Sharing):
                 slot = self._turned(slot, 1)
                 later = _steps_later(k, step, 1)
                 if held:
-                    BEHIND[self._family](below(later, upper), lambda: self._store_held(block, later, slot, held))
+                    BEHIND[self._family](less(later, upper), lambda: self._store_held(block, later, slot, held))
             else:
                 self._enter(block, k)
                 filling.finish(self._fillings, slot, filling.begin(self._fillings))
@@ -114,7 +115,7 @@ class Stepping(Sharing):
                 gpu.barrier()
             scf.yield_([slot, *held, *self._rows_of(results)])
         self._await(1)
-        _, _, sum_rows = _split(loop.results, len(held))
+        _, _, sum_rows = _split(over.results, len(held))
         self._values |= dict(zip(op.results, self._of_rows(sum_rows, start), strict=True))
 
     @property
@@ -161,12 +162,10 @@ class Stepping(Sharing):
         """Begins the copies for the step at `k` into a slot, if there is such a step; they are a group either way."""
         if not self._copied:
             return
-        some = scf.IfOp(below(k, upper))
-        with ir.InsertionPoint(some.then_block):
+        with when(less(k, upper)):
             self._enter(block, k)
             for tile, tiled in self._copied:
                 staging.begin_copies(tile, slot, self._source(tiled), self._team)
-            scf.yield_([])
         nvvm.cp_async_commit_group()
 
     def _load(self, block: ir.Block, k: ir.Value, upper: ir.Value, held: Sequence[ir.Value]) -> list[ir.Value]:
@@ -176,15 +175,12 @@ class Stepping(Sharing):
         """
         if not held:
             return []
-        some = scf.IfOp(below(k, upper), [each.type for each in held], has_else=True)
-        otherwise = some.else_block
-        assert otherwise is not None, "as asked for"
-        with ir.InsertionPoint(some.then_block):
+
+        def load() -> list[ir.Value]:
             self._enter(block, k)
-            scf.yield_(filling.begin(self._fillings))
-        with ir.InsertionPoint(otherwise):
-            scf.yield_(held)
-        return list(some.results)
+            return filling.begin(self._fillings)
+
+        return if_else(less(k, upper), load, lambda: held, [each.type for each in held])
 
     def _store_held(self, block: ir.Block, k: ir.Value, slot: Index, held: Sequence[ir.Value]) -> None:
         """Stores what is held of the step at `k` into a slot; that of a step that there is not is never read."""

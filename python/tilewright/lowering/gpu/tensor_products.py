@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from tilewright.build.index import Index, add, mul, value
 from tilewright.lowering.gpu import shared
 from tilewright.lowering.gpu.boxes import ROW_TILE_BYTES, WIDE_ATOM, BoxedTile
-from tilewright.lowering.gpu.index import Index, add, multiply, value
 from tilewright.lowering.gpu.tensor_sums import TensorMemory
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, nvvm
@@ -89,7 +89,7 @@ class TensorProducts:
         starts = [self._descriptor(first, slot), self._descriptor(second, slot)]
         instruction = shared.i32(self.instruction_descriptor())
         for group in range(self.sizes.down // LANES):
-            column = add(multiply(buffer, self.sizes.columns), group * self.sizes.across)
+            column = add(mul(buffer, self.sizes.columns), group * self.sizes.across)
             sums = self.sums.pointer(column)
             for k in range(0, self.sizes.bk, depth):
                 places = self.tiles[first].place(group * LANES, k), self.tiles[second].place(0, k)
@@ -122,7 +122,7 @@ class TensorProducts:
         """The descriptor of an operand's tile in a slot."""
         tile = self.tiles[number]
         stride = sum(each.bytes for each in self.tiles)
-        offset: Index = add(multiply(slot, stride), self.places[number])
+        offset: Index = add(mul(slot, stride), self.places[number])
         start = arith.andi(shared.as_i32(value(shared.address(self.memory, offset))), shared.i32(_ADDRESS_BITS))
         leading = 1 if tile.along_k else tile.box_bytes // _ADDRESS_UNIT
         wide = tile.atom == WIDE_ATOM

@@ -44,9 +44,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
+from tilewright.build.index import Index, add, div, div_rem, less, mul, value
+from tilewright.build.loops import if_else, loop, when
 from tilewright.lowering.gpu.box_stores import WARP_ROWS, Chunk
 from tilewright.lowering.gpu.consumers import WARP, WarpGroups
-from tilewright.lowering.gpu.index import Index, add, below, divide, multiply, value
 from tilewright.lowering.gpu.meetings import elected, meet_cluster, meet_warp
 from tilewright.lowering.gpu.ring import Ring, Turn
 from tilewright.lowering.gpu.tensor_products import TensorProducts
@@ -72,12 +73,12 @@ class Quarters(WarpGroups):
     @staticmethod
     def group_row(group: Index) -> Index:
         """How far below its warp's first row a group of 16 rows is: a warp has two of every 128 rows."""
-        rows, half = divide(group, 2)
-        return add(multiply(rows, LANES), multiply(half, WARP_ROWS))
+        rows, half = div_rem(group, 2)
+        return add(mul(rows, LANES), mul(half, WARP_ROWS))
 
     def warp_row(self, warp: Index) -> Index:
         """The first row of instructions of one of the four warps."""
-        return multiply(warp, _QUARTER)
+        return mul(warp, _QUARTER)
 
 
 class TensorRoles(Specialised):
@@ -100,40 +101,27 @@ class TensorRoles(Specialised):
         self._products = TensorProducts(
             sizes, self._tiles, places, self._memory, self._types, self._element, self._tensor
         )
-        second = scf.IfOp(self._is_second_warp())
-        with ir.InsertionPoint(second.then_block):
+        with when(self._is_second_warp()):
             self._tensor.allocate()
-            scf.yield_([])
         # Where tensor memory was allocated is known then, too.
         self._initialise(self._ring, self._buffers, meet=meet_cluster)
         self._tensor.find()
 
     def _is_second_warp(self) -> ir.Value:
-        return arith.cmpi(arith.CmpIPredicate.eq, value(divide(self._thread, WARP)[0]), value(1))
+        return arith.cmpi(arith.CmpIPredicate.eq, value(div(self._thread, WARP)), value(1))
 
     def _specialise(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
         """What each warp does."""
-        first = scf.IfOp(below(self._thread, WARP))
-        with ir.InsertionPoint(first.then_block):
+        with when(less(self._thread, WARP)):
             self._produce(before, over_k)
-            scf.yield_([])
-        second = scf.IfOp(self._is_second_warp())
-        with ir.InsertionPoint(second.then_block):
-            one = scf.IfOp(elected())
-            with ir.InsertionPoint(one.then_block):
-                self._multiply(before, over_k)
-                scf.yield_([])
-            scf.yield_([])
-        last = scf.IfOp(arith.cmpi(arith.CmpIPredicate.uge, self._thread, value(WARP_GROUP)))
-        with ir.InsertionPoint(last.then_block):
+        with when(self._is_second_warp()), when(elected()):
+            self._multiply(before, over_k)
+        with when(arith.cmpi(arith.CmpIPredicate.uge, self._thread, value(WARP_GROUP))):
             self._consume(before, over_k, after)
             fence_before()
-            scf.yield_([])
         gpu.barrier()
-        second = scf.IfOp(self._is_second_warp())
-        with ir.InsertionPoint(second.then_block):
+        with when(self._is_second_warp()):
             self._tensor.free()
-            scf.yield_([])
 
     def _steps(self, over_k: ir.Operation) -> tuple[Index, ir.Value, ir.Value]:
         """One step at least, which multiplies zeros: no thread writes to tensor memory.
@@ -149,19 +137,16 @@ class TensorRoles(Specialised):
         """What the thread does that multiplies."""
         order, first, buffers = self._order, self._ring.first(), self._buffers.first()
         carried = [*first.values, *buffers.values]
-        loop = scf.ForOp(order.first(), order.count(), order.step(), carried)
-        with ir.InsertionPoint(loop.body):
-            slot, parity, *buffer = loop.inner_iter_args
+        with loop(order.first(), order.count(), order.step(), carried) as (tile, (slot, parity, *buffer), _):
             buffers = Turn(*buffer)
-            self._enter(before, order.place(loop.induction_variable))
+            self._enter(before, order.place(tile))
             lower, upper, _ = self._steps(over_k)
             self._buffers.await_empty(buffers)
-            inner = scf.ForOp(value(lower), upper, value(self._sizes.bk), [slot, parity])
-            with ir.InsertionPoint(inner.body):
-                turn = Turn(*inner.inner_iter_args)
+            with loop(lower, upper, self._sizes.bk, [slot, parity]) as (k, carried, inner):
+                turn = Turn(*carried)
                 self._ring.await_full(turn)
                 fence_after()
-                adds = arith.cmpi(arith.CmpIPredicate.ugt, inner.induction_variable, value(lower))
+                adds = arith.cmpi(arith.CmpIPredicate.ugt, k, value(lower))
                 self._products.begin(turn.slot, buffers.slot, adds)
                 self._release(turn.slot)
                 scf.yield_(self._ring.after(turn).values)
@@ -178,10 +163,9 @@ class TensorRoles(Specialised):
     def _consume(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
         """What the warps do that finish sums."""
         self._identify()
-        loop = self._over_tiles(self._order.first(), self._order.step(), self._buffers.first())
-        with ir.InsertionPoint(loop.body):
-            turn = Turn(*loop.inner_iter_args)
-            self._enter(before, self._order.place(loop.induction_variable))
+        with self._over_tiles(self._order.first(), self._order.step(), self._buffers.first()) as (tile, carried, _):
+            turn = Turn(*carried)
+            self._enter(before, self._order.place(tile))
             self._buffers.await_full(turn)
             fence_after()
             self._buffer = turn.slot
@@ -195,15 +179,11 @@ class TensorRoles(Specialised):
         if self._sizes.cluster == 1:
             self._load_and_finish(over_k, ops)
             return
-        inside = scf.IfOp(below(self._at[0], self._order.rows), has_else=True)
-        outside = inside.else_block
-        assert outside is not None, "as asked for"
-        with ir.InsertionPoint(outside):
-            self._buffers.release(self._buffer, self._lane)
-            scf.yield_([])
-        with ir.InsertionPoint(inside.then_block):
-            self._load_and_finish(over_k, ops)
-            scf.yield_([])
+        if_else(
+            less(self._at[0], self._order.rows),
+            lambda: self._load_and_finish(over_k, ops),
+            lambda: self._buffers.release(self._buffer, self._lane),
+        )
 
     def _load_and_finish(self, over_k: ir.Operation, ops: list[ir.Operation]) -> None:
         """Finishes all sums of a tile, box by box: in a loop, because tensor memory, unlike registers, has addresses."""
@@ -211,17 +191,15 @@ class TensorRoles(Specialised):
         per = self._stores.eights if self._stores else gcd(_EIGHTS, eighths)
         at_once = self._stores.places if self._stores else 1  # They take turns with the places.
         threads = self._warp, self._lane
-        loop = scf.ForOp(value(0), value(self._sizes.groups * (eighths // per) // at_once), value(1))
-        with ir.InsertionPoint(loop.body):
-            first = multiply(loop.induction_variable, at_once)
-            boxes = [divide(add(first, box), eighths // per) for box in range(at_once)]
-            places = [(group, multiply(column, 8 * per)) for group, column in boxes]
+        with loop(0, self._sizes.groups * (eighths // per) // at_once, 1) as (number, _, _):
+            first = mul(number, at_once)
+            boxes = [div_rem(add(first, box), eighths // per) for box in range(at_once)]
+            places = [(group, mul(column, 8 * per)) for group, column in boxes]
             self._ahead = [(*place, chunk) for place in places for chunk in self._chunks(0, range(per))]
             self._begun = self._load(*self._ahead.pop(0))
             for group, across in places:
                 self._shift = self._groups.group_row(group), across
                 self._finish_box(over_k, ops, 0, range(per))
-            scf.yield_([])
         self._shift = 0, 0
         self._warp, self._lane = threads
         fence_before()
@@ -241,10 +219,10 @@ class TensorRoles(Specialised):
 
     def _load(self, group: Index, across: Index, chunk: Chunk) -> list[ir.Value]:
         """Begins to load a thread's sums of a chunk of a box, which begins at that column of a group of rows."""
-        rows, half = divide(group, 2)
+        rows, half = div_rem(group, 2)
         column = add(across, chunk.eights[0] * 8)
-        column = add(add(multiply(self._buffer, self._sizes.columns), multiply(rows, self._sizes.across)), column)
-        lane = add(self._groups.warp_row(self._warp), multiply(half, WARP_ROWS))
+        column = add(add(mul(self._buffer, self._sizes.columns), mul(rows, self._sizes.across)), column)
+        lane = add(self._groups.warp_row(self._warp), mul(half, WARP_ROWS))
         return self._tensor.load(column, lane, len(chunk.eights), self._element)
 
     def _chunk_sums(self) -> list[ir.Value]:

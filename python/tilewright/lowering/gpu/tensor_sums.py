@@ -8,8 +8,8 @@ Source: the PTX ISA manual, "Tensor Memory" and "tcgen05.ld".
 
 from __future__ import annotations
 
+from tilewright.build.index import Index
 from tilewright.lowering.gpu import shared
-from tilewright.lowering.gpu.index import Index
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm
 

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.build.constants import element_of, zero
+from tilewright.build.index import Index, add, div_rem, value
+from tilewright.build.usedef import defined_by, retyped
 from tilewright.errors import LoweringError
 from tilewright.lowering import double_functions
 from tilewright.lowering.gpu import rows, staging
-from tilewright.lowering.gpu.index import Index, add, divide, value
-from tilewright.lowering.gpu.parts import Division, Part, axis_of, defined_by, retyped
-from tilewright.lowering.half_floats import element_of
+from tilewright.lowering.gpu.parts import Division, Part, axis_of
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, memref, vector
 
@@ -90,7 +91,7 @@ class Sharing:
         ]
         first, *others = block.arguments
         for argument, extent in zip(reversed(others), reversed(extents[1:]), strict=True):
-            entry, place = divide(entry, extent)
+            entry, place = div_rem(entry, extent)
             self._values[argument] = value(place)
         self._values[first] = value(entry)
         before, found = _ops(block)[:inner], _ops(block)[inner]
@@ -228,7 +229,7 @@ class Sharing:
         kind = self._part_type(op.results[0].type)
         permutation = ir.AffineMapAttr(op.attributes["permutation_map"]).value
         down, across = (axis_of(each) for each in permutation.results)
-        extents, zero = self._extents(op, view), staging.zero_of(kind.element_type)
+        extents, fill = self._extents(op, view), zero(kind.element_type)
         part = arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, staging.zero_attribute(kind.element_type)))
         row: list[ir.Value] = []
         for number, below_first in enumerate(self._part.rows):
@@ -236,7 +237,7 @@ class Sharing:
                 at: list[Index] = [0] * permutation.n_dims
                 if down is not None:
                     at[down] = add(self._row, below_first)
-                row = [self._piece_of(view, at, across, piece, extents, zero) for piece in self._part.pieces]
+                row = [self._piece_of(view, at, across, piece, extents, fill) for piece in self._part.pieces]
             column = 0
             for piece in row:
                 part = vector.insert_strided_slice(piece, part, [number, column], [1])
@@ -250,18 +251,18 @@ class Sharing:
         axis: int | None,
         piece: tuple[int, int],
         extents: list[Index],
-        zero: ir.Value,
+        fill: ir.Value,
     ) -> ir.Value:
         """A piece of a row of a part: read along `axis`, or one element for all of it."""
         right, width = piece
         if axis is not None:
             start = [*at]
             start[axis] = add(self._column, right)
-            return rows.load(view, start, extents, width, zero)
-        kind = ir.VectorType.get([width], zero.type)
+            return rows.load(view, start, extents, width, fill)
+        kind = ir.VectorType.get([width], fill.type)
         if not at:
             return vector.broadcast(kind, memref.load(view, []))
-        return vector.broadcast(kind, vector.extract(rows.load(view, at, extents, 1, zero), [], [0]))
+        return vector.broadcast(kind, vector.extract(rows.load(view, at, extents, 1, fill), [], [0]))
 
     def _write(self, op: ir.Operation) -> None:
         part, target = self._of(op.operands[0]), op.operands[1]

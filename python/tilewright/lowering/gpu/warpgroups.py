@@ -35,15 +35,17 @@ Sources: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Multiply-Accum
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
 
+from tilewright.build.constants import bits_of
+from tilewright.build.index import Index, add, div, less, mul, value
+from tilewright.build.loops import Loop, if_else, loop, when
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.lowering.gpu import shared, staging
 from tilewright.lowering.gpu.box_stores import BoxStores, Chunk, fence_copies
 from tilewright.lowering.gpu.boxes import Box, BoxedTile, boxed
 from tilewright.lowering.gpu.consumers import WARP, WarpGroups
-from tilewright.lowering.gpu.index import Index, add, below, divide, multiply, value
 from tilewright.lowering.gpu.loads import axes_of, place_of, reads_of
 from tilewright.lowering.gpu.meetings import (
     await_turn,
@@ -109,22 +111,21 @@ class Specialised(Sharing):
 
     def _specialise(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
         """What each group of warps does."""
-        copies = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ult, self._thread, value(WARP_GROUP)), has_else=True)
-        multiplies = copies.else_block
-        assert multiplies is not None, "as asked for"
         # One consumer of many sums has as many registers as a thread can have from the start.
         moved = self._sizes.consumers > 1 or self._sizes.resident > 1
         registers = _REGISTERS[self._sizes.consumers] if moved else None
-        with ir.InsertionPoint(copies.then_block):
+
+        def copy() -> None:
             if registers:
                 set_registers("decrease", registers[0])
             self._produce(before, over_k)
-            scf.yield_([])
-        with ir.InsertionPoint(multiplies):
+
+        def multiply() -> None:
             if registers:
                 set_registers("increase", registers[1])
             self._consume(before, over_k, after)
-            scf.yield_([])
+
+        if_else(less(self._thread, WARP_GROUP), copy, multiply)
 
     def _prepare(self, over_k: ir.Operation) -> None:
         """Tiles, barriers, and the maps of the tensors, which are new parameters of the kernel."""
@@ -152,13 +153,11 @@ class Specialised(Sharing):
 
     def _initialise(self, *rings: Ring, meet: Callable[[], None] = begin_cluster) -> None:
         """Has one thread initialise barrier objects, after which all threads that use them meet; those of clusters by `meet`."""
-        first = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, self._thread, value(0)))
-        with ir.InsertionPoint(first.then_block):
+        with when(arith.cmpi(arith.CmpIPredicate.eq, self._thread, value(0))):
             for ring in rings:
                 ring.initialise()
             for map_ in self._maps:
                 nvvm.prefetch(map_, tensormap=True)
-            scf.yield_([])
         if self._sizes.blocks > 1:
             meet()
         else:
@@ -167,7 +166,7 @@ class Specialised(Sharing):
     def _check_room(self, sums: ir.VectorType) -> None:
         """Raises `ScheduleError` where sums of a tile do not fit to where its tiles of A and B were."""
         down, across = sums.shape
-        bytes_, room = down * across * staging.bits(sums.element_type) // 8, self._sizes.stages * self._slot_bytes
+        bytes_, room = down * across * bits_of(sums.element_type) // 8, self._sizes.stages * self._slot_bytes
         if self._sizes.split > 1 and bytes_ > room:
             raise ScheduleError(
                 f"{bytes_} bytes of sums with split={self._sizes.split}",
@@ -178,7 +177,7 @@ class Specialised(Sharing):
 
     def _tile(self, number: int, read: ir.Operation) -> BoxedTile:
         kind = ir.VectorType(read.results[0].type)
-        size = staging.bits(kind.element_type)
+        size = bits_of(kind.element_type)
         down, across = kind.shape
         parts = self._sizes.cluster if number == 1 else 1
         tile = boxed(number, (down, across), staging.neighbours(read.operands[0]), size, parts)
@@ -237,9 +236,9 @@ class Specialised(Sharing):
         last = arith.minui(arith.addi(first, own), steps)
         return arith.muli(first, bk), arith.minui(arith.muli(last, bk), upper), arith.subi(last, first)
 
-    def _over_tiles(self, first: ir.Value, step: ir.Value, turn: Turn) -> scf.ForOp:
+    def _over_tiles(self, first: ir.Value, step: ir.Value, turn: Turn) -> AbstractContextManager[Loop]:
         """The loop over the tiles of a thread, which carries a turn."""
-        return scf.ForOp(first, self._order.count(), step, turn.values)
+        return loop(first, self._order.count(), step, turn.values)
 
     def _enter(self, before: list[ir.Operation], at: tuple[ir.Value, ir.Value]) -> None:
         """Emits what precedes the products of a tile, given its row and column of tiles."""
@@ -250,37 +249,28 @@ class Specialised(Sharing):
 
     def _produce(self, before: list[ir.Operation], over_k: ir.Operation) -> None:
         """What the group does that copies: one thread of it."""
-        loop = self._over_tiles(self._order.first(), self._order.step(), self._ring.first())
-        with ir.InsertionPoint(loop.body):
-            turn = Turn(*loop.inner_iter_args)
-            self._enter(before, self._order.place(loop.induction_variable))
+        with self._over_tiles(self._order.first(), self._order.step(), self._ring.first()) as (tile, carried, over):
+            turn = Turn(*carried)
+            self._enter(before, self._order.place(tile))
             lower, upper, steps = self._steps(over_k)
-            with self._one_thread():
-                inner = scf.ForOp(lower, upper, value(self._sizes.bk), turn.values)
-                with ir.InsertionPoint(inner.body):
-                    now = Turn(*list(inner.inner_iter_args))
-                    self._copy_step(over_k, inner.induction_variable, now)
-                    scf.yield_(self._ring.after(now).values)
+            with self._one_thread(), loop(lower, upper, self._sizes.bk, turn.values) as (k, carried, _):
+                now = Turn(*carried)
+                self._copy_step(over_k, k, now)
+                scf.yield_(self._ring.after(now).values)
             if self._sizes.split > 1:
                 meet_cluster()
                 meet_cluster()
             scf.yield_(self._ring.after(turn, steps).values)
         if self._sizes.cluster > 1:
             with self._one_thread():
-                self._ring.drain(
-                    Turn(*loop.results)
-                )  # A block does not end while another one still arrives at its barriers.
+                # A block does not end while another one still arrives at its barriers.
+                self._ring.drain(Turn(*over.results))
 
     @contextmanager
     def _one_thread(self) -> Iterator[None]:
         """Where code goes for the one thread that copies."""
-        warp = scf.IfOp(below(self._thread, WARP))
-        with ir.InsertionPoint(warp.then_block):
-            one = scf.IfOp(elected())
-            with ir.InsertionPoint(one.then_block):
-                yield
-                scf.yield_([])
-            scf.yield_([])
+        with when(less(self._thread, WARP)), when(elected()):
+            yield
 
     def _copy_step(self, over_k: ir.Operation, k: ir.Value, turn: Turn) -> None:
         """Has the tiles of A and B for a step copied, when their slot is empty."""
@@ -288,7 +278,7 @@ class Specialised(Sharing):
         self._ring.await_empty(turn)
         self._values[block.arguments[0]] = k
         self._ring.expect(turn, self._slot_bytes)
-        start = multiply(turn.slot, self._slot_bytes)
+        start = mul(turn.slot, self._slot_bytes)
         for number in (0, 1):
             self._copy(number, add(start, number * self._tiles[0].bytes), self._ring.full(turn.slot))
 
@@ -300,8 +290,8 @@ class Specialised(Sharing):
         mask = None
         if tile.parts > 1:
             rank, rows = self._order.rank(), tile.outer // tile.parts
-            outer = add(outer, multiply(rank, rows))
-            start = add(start, multiply(rank, tile.box_bytes // tile.parts))
+            outer = add(outer, mul(rank, rows))
+            start = add(start, mul(rank, tile.box_bytes // tile.parts))
             mask = arith.constant(ir.IntegerType.get_signless(16), (1 << tile.parts) - 1)
         for part in range(tile.count):
             target = cluster_address(shared.pointer(self._memory, add(start, part * tile.box_bytes)))
@@ -315,7 +305,7 @@ class Specialised(Sharing):
         sizes, order = self._sizes, self._order
         first, step, turn = order.first(), order.step(), self._ring.first()
         self._identify()
-        consumer = divide(self._warp, 4)[0]
+        consumer = div(self._warp, 4)
         if sizes.pingpong:
             # The other one's steps for its tile lie between those for two of this one's. Parities tell rounds apart as long as nobody
             # waits for one further ahead: turns see to that too.
@@ -324,14 +314,13 @@ class Specialised(Sharing):
             self._enter(before, (value(0), value(0)))
             turn = self._ring.after(turn, arith.muli(self._steps(over_k)[2], value(consumer)))
             self._begin_turns(consumer)
-        loop = self._over_tiles(first, step, turn)
-        with ir.InsertionPoint(loop.body):
-            turn = Turn(*loop.inner_iter_args)
-            self._enter(before, order.place(loop.induction_variable))
+        with self._over_tiles(first, step, turn) as (tile, carried, _):
+            turn = Turn(*carried)
+            self._enter(before, order.place(tile))
             if sizes.pingpong:
                 await_turn(consumer)
             lower, upper, steps = self._steps(over_k)
-            row = 0 if sizes.pingpong else multiply(consumer, sizes.groups * ROWS)
+            row = 0 if sizes.pingpong else mul(consumer, sizes.groups * ROWS)
             sums, turn = self._multiply_all(lower, upper, turn, row)
             if sizes.pingpong:
                 give_turn(arith.xori(value(consumer), value(1)))
@@ -355,7 +344,7 @@ class Specialised(Sharing):
         kind = ir.Attribute.parse("#nvvm<shfl_kind idx>")
         told = nvvm.shfl_sync(i32, every, shared.as_i32(thread), first, bounds, kind)
         start = arith.index_castui(ir.IndexType.get(), told)
-        self._warp = value(divide(arith.subi(start, value(WARP_GROUP)), WARP)[0])
+        self._warp = value(div(arith.subi(start, value(WARP_GROUP)), WARP))
         self._lane = arith.subi(thread, start)
         self._row, self._column = self._groups.origin_in(self._warp, self._lane)
         if self._stores:
@@ -363,18 +352,14 @@ class Specialised(Sharing):
 
     def _begin_turns(self, consumer: Index) -> None:
         """The first one's turn comes first."""
-        second = scf.IfOp(arith.cmpi(arith.CmpIPredicate.eq, value(consumer), value(1)))
-        with ir.InsertionPoint(second.then_block):
+        with when(arith.cmpi(arith.CmpIPredicate.eq, value(consumer), value(1))):
             give_turn(0)
-            scf.yield_([])
 
     def _multiply_all(self, lower: Index, upper: ir.Value, turn: Turn, row: Index) -> tuple[list[ir.Value], Turn]:
         """The loop over K of those that multiply, of rows from `row` on: the sums, which are not waited for, and the turn after it."""
         zeros = self._products.zeros()
-        loop = scf.ForOp(value(lower), upper, value(self._sizes.bk), [*zeros, *turn.values])
-        *carried, slot, parity = loop.inner_iter_args
-        turn = Turn(slot, parity)
-        with ir.InsertionPoint(loop.body):
+        with loop(lower, upper, self._sizes.bk, [*zeros, *turn.values]) as (k, (*carried, slot, parity), over):
+            turn = Turn(slot, parity)
             self._ring.await_full(turn)
             sums = self._products.begin(slot, row, zeros if self._sizes.promote else carried)
             if self._sizes.promote:
@@ -383,22 +368,18 @@ class Specialised(Sharing):
                 self._ring.release(slot, self._lane)
             else:
                 nvvm.wgmma_wait_group_sync_aligned(1)
-                later = scf.IfOp(below(lower, loop.induction_variable))
-                with ir.InsertionPoint(later.then_block):
+                with when(less(lower, k)):
                     self._ring.release(self._ring.before(turn), self._lane)
-                    scf.yield_([])
             scf.yield_([*sums, *self._ring.after(turn).values])
-        *sums, slot, parity = loop.results
+        *sums, slot, parity = over.results
         return list(sums), Turn(slot, parity)
 
     def _release_last(self, steps: ir.Value, turn: Turn) -> None:
         """Releases the slot of the last step, if there was one."""
         if self._sizes.promote:
             return
-        some = scf.IfOp(below(0, steps))
-        with ir.InsertionPoint(some.then_block):
+        with when(less(0, steps)):
             self._ring.release(self._ring.before(turn), self._lane)
-            scf.yield_([])
 
     def _finish_tile(self, over_k: ir.Operation, ops: list[ir.Operation]) -> None:
         """Finishes the sums of a tile, box by box, of which each block of a cluster that has the same tile has some."""
@@ -408,10 +389,8 @@ class Specialised(Sharing):
             partial = PartialSums(sizes, self._memory)
             partial.publish(self._sums, self._warp, self._lane)
         if sizes.cluster > 1:
-            inside = scf.IfOp(below(self._at[0], self._order.rows))
-            with ir.InsertionPoint(inside.then_block):
+            with when(less(self._at[0], self._order.rows)):
                 self._finish_boxes(over_k, ops, partial)
-                scf.yield_([])
         else:
             self._finish_boxes(over_k, ops, partial)
         if partial:
@@ -430,10 +409,8 @@ class Specialised(Sharing):
                 self._finish_box(over_k, ops, group, eights)
                 continue
             mine = arith.cmpi(arith.CmpIPredicate.eq, self._order.rank(), value(number % self._sizes.split))
-            own = scf.IfOp(mine)
-            with ir.InsertionPoint(own.then_block):
+            with when(mine):
                 self._finish_box(over_k, ops, group, eights, partial)
-                scf.yield_([])
 
     @staticmethod
     def _chunks(group: int, eights: range) -> list[Chunk]:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from tilewright.build.index import Index, add, mul
 from tilewright.lowering.gpu import shared
 from tilewright.lowering.gpu.boxes import BoxedTile
-from tilewright.lowering.gpu.index import Index, add, multiply
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm
 from tilewright.schedules.warpgroup import ROWS, WarpGroupTile
@@ -103,7 +103,7 @@ class Products:
         """The descriptor of an operand's tile in a slot, from a row (or column) on."""
         tile = self.tiles[number]
         stride = sum(each.bytes for each in self.tiles)
-        offset = add(multiply(slot, stride), add(tile.place(row, 0), self.places[number]))
+        offset = add(mul(slot, stride), add(tile.place(row, 0), self.places[number]))
         return tile.descriptor(shared.address(self.memory, offset))
 
     def _instruction(

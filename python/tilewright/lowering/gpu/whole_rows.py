@@ -18,12 +18,13 @@ Which thread adds up what depends on N alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from tilewright.build.index import Index, add, div_rem, less, minimum, mul, sub, value
+from tilewright.build.loops import Loop, loop, when
 from tilewright.dims import least
 from tilewright.dtypes import dtype
-from tilewright.lowering.gpu import index as indices
-from tilewright.lowering.gpu.index import Index, add, below, divide, multiply, subtract, value
 from tilewright.lowering.gpu.staging import SHARED
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, gpu, math, memref, scf
@@ -98,11 +99,11 @@ class _Thread:
         axes = len(spec.batch_axes)
         self._m, self._n = (memref.dim(self._block, value(axes + each)) for each in (0, 1))
         self._thread = gpu.thread_id(gpu.Dimension.x)
-        self._group, self._lane = divide(self._thread, tile.lanes)
-        self._row = add(multiply(gpu.block_id(gpu.Dimension.x), tile.bn), self._group)
+        self._group, self._lane = div_rem(self._thread, tile.lanes)
+        self._row = add(mul(gpu.block_id(gpu.Dimension.x), tile.bn), self._group)
         self._entries = self._places(axes)
-        self._inside = below(self._row, self._m)
-        self._own = indices.least(self._row, subtract(self._m, 1))
+        self._inside = less(self._row, self._m)
+        self._own = minimum(self._row, sub(self._m, 1))
         kind = ir.MemRefType(self._block.type).element_type
         space = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), SHARED)
         self._shared = memref.alloc(ir.MemRefType.get([tile.threads], kind, memory_space=space), [], [])
@@ -112,7 +113,7 @@ class _Thread:
         found: dict[int, Index] = {}
         entry: Index = gpu.block_id(gpu.Dimension.z)
         for number in reversed(range(1, axes)):
-            entry, found[self._spec.batch_axes[number]] = divide(entry, memref.dim(self._block, value(number)))
+            entry, found[self._spec.batch_axes[number]] = div_rem(entry, memref.dim(self._block, value(number)))
         if axes:
             found[self._spec.batch_axes[0]] = entry
         return found
@@ -128,12 +129,10 @@ class _Thread:
         form, work = self._entry.entry.form, self._entry.result
         result = self._reduce(form, self._element)
         first = arith.andi(self._inside, arith.cmpi(arith.CmpIPredicate.eq, value(self._lane), value(0)))
-        branch = scf.IfOp(first)
-        with ir.InsertionPoint(branch.then_block):
+        with when(first):
             spec = self._spec
             result = elementwise.converted(result, work, spec.c_type.name, spec.chain.compute)
             self._store(result, self._pass.result, 0)
-            scf.yield_([])
 
     def _softmax(self) -> None:
         most = self._reduce("row_max", self._element)
@@ -143,9 +142,8 @@ class _Thread:
 
         total = self._reduce("row_sum", part)
         factor = arith.divf(arith.constant(total.type, 1.0), total)
-        loop = self._over_columns([])
-        with ir.InsertionPoint(loop.body):
-            columns = self._columns(loop.induction_variable)
+        with self._over_columns([]) as (first, _, _):
+            columns = self._columns(first)
             elements = []
             for column, _ in columns:
                 given = [
@@ -154,47 +152,40 @@ class _Thread:
                 ]
                 elements.append(rows.element_after(self._spec, arith.mulf(part(column), factor), given))
             for element, (column, is_one) in zip(elements, columns, strict=True):
-                branch = scf.IfOp(arith.andi(self._inside, is_one))
-                with ir.InsertionPoint(branch.then_block):
+                with when(arith.andi(self._inside, is_one)):
                     self._store(element, self._pass.result, column)
-                    scf.yield_([])
-            scf.yield_([])
 
     def _reduce(self, form: str, element: Callable[[ir.Value], ir.Value]) -> ir.Value:
         """What a reduction makes of a row, in all of its threads."""
         kind = ir.MemRefType(self._block.type).element_type
         start, combine = rows.COMBINE[form, dtype(self._entry.result).kind == "float"]
         nothing = arith.constant(kind, start)
-        loop = self._over_columns([nothing])
-        with ir.InsertionPoint(loop.body):
-            result = loop.inner_iter_args[0]
-            for column, is_one in self._columns(loop.induction_variable):
+        with self._over_columns([nothing]) as (first, (result,), over):
+            for column, is_one in self._columns(first):
                 result = combine(result, arith.select(is_one, element(column), nothing))
             scf.yield_([result])
         gpu.barrier()  # Nobody reads what was reduced before.
         mine = value(self._thread)
-        memref.store(loop.results[0], self._shared, [mine])
+        memref.store(over.results[0], self._shared, [mine])
         gpu.barrier()
         reach = self._tile.lanes
         while reach > 1:
             reach //= 2
-            branch = scf.IfOp(below(self._lane, reach))
-            with ir.InsertionPoint(branch.then_block):
+            with when(less(self._lane, reach)):
                 other = memref.load(self._shared, [value(add(mine, reach))])
                 memref.store(combine(memref.load(self._shared, [mine]), other), self._shared, [mine])
-                scf.yield_([])
             gpu.barrier()
-        return memref.load(self._shared, [value(multiply(self._group, self._tile.lanes))])
+        return memref.load(self._shared, [value(mul(self._group, self._tile.lanes))])
 
-    def _over_columns(self, carried: Sequence[ir.Value]) -> scf.ForOp:
+    def _over_columns(self, carried: Sequence[ir.Value]) -> AbstractContextManager[Loop]:
         """The loop over a thread's columns, some at a time."""
-        return scf.ForOp(value(self._lane), self._n, value(self._tile.lanes * _AT_ONCE), list(carried))
+        return loop(self._lane, self._n, self._tile.lanes * _AT_ONCE, carried)
 
     def _columns(self, first: ir.Value) -> list[tuple[ir.Value, ir.Value]]:
         """Those that a thread has at once: of which nothing waits for another one's loads. Beside each is whether there is such a one."""
-        last = subtract(self._n, 1)
+        last = sub(self._n, 1)
         columns = [add(first, each * self._tile.lanes) for each in range(_AT_ONCE)]
-        return [(value(indices.least(each, last)), below(each, self._n)) for each in columns]
+        return [(value(minimum(each, last)), less(each, self._n)) for each in columns]
 
     def _element(self, column: ir.Value) -> ir.Value:
         return self._load(self._block, self._pass.operands[0], column)

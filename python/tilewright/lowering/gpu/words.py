@@ -7,9 +7,11 @@ and i16 to 32 bits, but no floats, and no vectors.
 
 from __future__ import annotations
 
+from tilewright.build.constants import element_of, like
+from tilewright.build.index import Index, div_rem, mul, value
+from tilewright.build.usedef import operations
 from tilewright.errors import LoweringError
 from tilewright.lowering import half_floats, small_floats
-from tilewright.lowering.gpu.index import Index, divide, multiply, value
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
 
@@ -44,19 +46,19 @@ def expand(function: ir.Operation, below: int = WORD) -> None:
 
     Before: ``%y = arith.extf %x : vector<4xf16> to vector<4xf32>``. After, for each element: ``%y0 = f32 of the bits of %x0``.
     """
-    for op in half_floats.operations(function):
+    for op in operations(function):
         _widen_codes(op)
     if below == WORD:
         half_floats.expand_f16(function)
-    for op in half_floats.operations(function):
+    for op in operations(function):
         if op.name != "func.func" and op.results and _is_elementwise(op, below):
             with ir.InsertionPoint(op), op.location:
                 _one_by_one(op)
-    for op in half_floats.operations(function):
+    for op in operations(function):
         if op.name == "scf.if" and any(_is_narrow_vector(each.type, below) for each in op.results):
             with op.location:
                 _yield_words(op, below)
-    for op in half_floats.operations(function):
+    for op in operations(function):
         if op.name == "arith.select" and is_narrow(op.results[0].type, below):
             with ir.InsertionPoint(op), op.location:
                 _select(op)
@@ -67,7 +69,7 @@ def settle(function: ir.Operation) -> None:
 
     Before: ``extsi (trunci %word : i8) : i32``. After: ``(%word << 24) >> 24``.
     """
-    for op in half_floats.operations(function):
+    for op in operations(function):
         with op.location:
             _in_words(op)
 
@@ -77,16 +79,16 @@ def through_f32(function: ir.Operation) -> None:
 
     Before: ``sitofp %x : i4 to bf16``. After: ``truncf (sitofp (extsi %x : i32) : f32) : bf16``.
     """
-    for op in half_floats.operations(function):
+    for op in operations(function):
         if op.name not in _FROM_INTEGER:
             continue
         source, result = op.operands[0], op.results[0]
         with ir.InsertionPoint(op), op.location:
-            if is_narrow(half_floats.element_of(source)):
-                source = _FROM_INTEGER[op.name][0](half_floats.like(source.type, "i32"), source)
+            if is_narrow(element_of(source)):
+                source = _FROM_INTEGER[op.name][0](like(source.type, "i32"), source)
             wide = result.type
-            if is_narrow(half_floats.element_of(result)):
-                wide = half_floats.like(wide, "f32")
+            if is_narrow(element_of(result)):
+                wide = like(wide, "f32")
             made = _FROM_INTEGER[op.name][1](wide, source)
             result.replace_all_uses_with(made if wide == result.type else arith.truncf(result.type, made))
         op.erase()
@@ -97,12 +99,10 @@ _FROM_INTEGER = {"arith.uitofp": (arith.extui, arith.uitofp), "arith.sitofp": (a
 
 def _widen_codes(op: ir.Operation) -> None:
     """Floats of four bits, by their codes."""
-    if op.name == "arith.extf" and str(half_floats.element_of(op.operands[0])) == "f4E2M1FN":
+    if op.name == "arith.extf" and str(element_of(op.operands[0])) == "f4E2M1FN":
         with ir.InsertionPoint(op), op.location:
             kind = op.operands[0].type
-            code = arith.extui(
-                half_floats.like(kind, "i8"), arith.bitcast(half_floats.like(kind, "i4"), op.operands[0])
-            )
+            code = arith.extui(like(kind, "i8"), arith.bitcast(like(kind, "i4"), op.operands[0]))
             op.results[0].replace_all_uses_with(small_floats.from_f4_code(code, op.results[0].type))
         op.erase()
 
@@ -209,8 +209,8 @@ def _in_words(op: ir.Operation) -> None:
 
 def _where(place: Index, bits: int) -> tuple[ir.Value, ir.Value]:
     """In which word an element is, and how many bits are below it there."""
-    word, rest = divide(place, WORD // bits)
-    return value(word), arith.index_cast(_word_type(), value(multiply(rest, bits)))
+    word, rest = div_rem(place, WORD // bits)
+    return value(word), arith.index_cast(_word_type(), value(mul(rest, bits)))
 
 
 def as_element(element: ir.Type, word: ir.Value) -> ir.Value:
