@@ -9,6 +9,46 @@ func.func @size(%a: memref<8x8xf32>) {
 
 // -----
 
+func.func @softmax(%a: memref<8x8xf32>) {
+  // expected-error @+1 {{vectorize: expected "queries" or "head", got "keys"}}
+  linalg.softmax {tilewright.softmax = #tilewright.online_softmax<kc = 16, vectorize = "keys">} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  return
+}
+
+// -----
+
+func.func @softmax(%a: memref<8x8xf32>) {
+  // expected-error @+1 {{multiplied: expected "f32" or "bf16", got "f16"}}
+  linalg.softmax {tilewright.softmax = #tilewright.online_softmax<kc = 16, multiplied = "f16">} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  return
+}
+
+// -----
+
+func.func @softmax(%a: memref<8x8xf32>) {
+  // expected-error @+1 {{mr, nr, columns: expected 1 with vectorize = "head", got 1, 4, 1}}
+  linalg.softmax {tilewright.softmax = #tilewright.online_softmax<kc = 16, nr = 4, vectorize = "head">} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  return
+}
+
+// -----
+
+func.func @softmax(%a: memref<8x8xf32>) {
+  // expected-error @+1 {{mr: expected a number above zero, got 0}}
+  linalg.softmax {tilewright.softmax = #tilewright.online_softmax<kc = 16, mr = 0>} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  return
+}
+
+// -----
+
+func.func @softmax(%a: memref<8x8xf32>) {
+  // expected-error @+1 {{cannot carry 'tilewright.softmax': only a linalg.softmax is computed online}}
+  linalg.copy {tilewright.softmax = #tilewright.online_softmax<kc = 16>} ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  return
+}
+
+// -----
+
 // expected-error @+1 {{operands: expected "none" or "all", got "some"}}
 func.func @operands() attributes {tilewright.prefetch = #tilewright.prefetch<operands = "some">} { return }
 

@@ -16,6 +16,9 @@ module attributes {tilewright.kernel = #tilewright.kernel<threads = 2, extents =
     // CHECK: linalg.matmul {tilewright.product = #tilewright.scaled_sums<mr = 1, nr = 64, nc = 1024, kc = 16>}
     linalg.matmul {tilewright.product = #tilewright.scaled_sums<mr = 1, nr = 64, nc = 1024, kc = 16>}
       ins(%a, %b : memref<8x8xf32>, memref<8x8xf32>) outs(%c : memref<8x8xf32>)
+    // CHECK: linalg.softmax {tilewright.softmax = #tilewright.online_softmax<kc = 16, merged = true, vectorize = "head", multiplied = "bf16">}
+    linalg.softmax {tilewright.softmax = #tilewright.online_softmax<kc = 16, mr = 1, merged = true, vectorize = "head", multiplied = "bf16">}
+      dimension(1) ins(%a : memref<8x8xf32>) outs(%c : memref<8x8xf32>)
     return
   }
 }

@@ -227,7 +227,9 @@ def test_parameters_override_sizes_and_are_checked():
     spec = tw.AttentionSpec(queries=100, keys=100, head=16)
     operands = attention_cases.operands(spec, seed=0)
     kernel = tw.compile(spec, parameters={"mr": 4, "nr": 2, "kc": 24, "columns": 2})
-    assert kernel.metadata.parameters["products"] == ("blocks: mr=4, nr=2, kc=24, columns=2",)
+    assert kernel.metadata.parameters["products"] == (
+        "online_softmax: kc=24, mr=4, nr=2, columns=2, merged=False, vectorize=queries, multiplied=f32",
+    )
     assert within_bound(kernel(*operands), tw.reference(spec, *operands), tw.error_bound(spec, *operands)).all()
     for parameters, what in [({"mc": 3}, "no parameter 'mc'"), ({"kc": 25}, "kc is 25"), ({"nr": 0}, "nr is 0")]:
         with pytest.raises(tw.ScheduleError, match=what):

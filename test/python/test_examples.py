@@ -177,7 +177,8 @@ def test_packed_weights(run):
 
 def test_attention(run):
     printed = run(sys.executable, EXAMPLES / "15_attention.py")
-    assert re.fullmatch(r"blocks: .* and decode: .*\n\d{6} bytes beyond operands\n", printed)
+    sizes = r"online_softmax: .*vectorize="
+    assert re.fullmatch(rf"{sizes}queries.* and {sizes}head.*\n\d{{6}} bytes beyond operands\n", printed)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib came with Python 3.11")

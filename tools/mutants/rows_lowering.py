@@ -126,15 +126,15 @@ ROWS = (
         ("lowering/prefetch-panels.test",),
     ),
     Mutant(
-        "lowering/attention/decode.py",
+        "codegen/attention/decode.py",
         "build.least(build.add(number, distance), last)",
         "build.least(number, last)",
         ("lowering/attention.test",),
     ),
     Mutant(
-        "lowering/attention/blocks.py",
-        "build.loop(self.code.seen(last), plan.kc, keys)",
-        "build.loop(self.code.problem.keys, plan.kc, keys)",
+        "codegen/attention/blocks.py",
+        "build.loop(self.code.seen(last), tiling.kc, keys)",
+        "build.loop(self.code.problem.keys, tiling.kc, keys)",
         ("lowering/attention.test", "test_attention.py"),
     ),
     Mutant(

@@ -69,6 +69,16 @@ DictionaryAttr tilewright::decisionAsDictionary(Attribute attribute) {
         number("nc", sums.getNc());
         number("kc", sums.getKc());
       })
+      .Case([&](OnlineSoftmaxAttr softmax) {
+        kind(OnlineSoftmaxAttr::getMnemonic());
+        number("kc", softmax.getKc());
+        number("mr", softmax.getMr());
+        number("nr", softmax.getNr());
+        number("columns", softmax.getColumns());
+        flag("merged", softmax.getMerged());
+        found.append("vectorize", builder.getStringAttr(softmax.getVectorize()));
+        found.append("multiplied", builder.getStringAttr(softmax.getMultiplied()));
+      })
       .Case([&](PrefetchAttr prefetch) {
         kind(PrefetchAttr::getMnemonic());
         found.append("operands", builder.getStringAttr(prefetch.getOperands()));

@@ -27,6 +27,7 @@ void TilewrightDialect::initialize() {
 static bool isScfForall(Operation *op) { return op->getName().getStringRef() == "scf.forall"; }
 static bool isScfFor(Operation *op) { return op->getName().getStringRef() == "scf.for"; }
 static bool isLinalg(Operation *op) { return op->getName().getDialectNamespace() == "linalg"; }
+static bool isSoftmax(Operation *op) { return op->getName().getStringRef() == "linalg.softmax"; }
 
 static constexpr Place kPlaces[] = {
     {TilewrightDialect::getTargetAttrName(), "a #tilewright.target", [](Attribute a) { return isa<TargetAttr>(a); },
@@ -44,6 +45,8 @@ static constexpr Place kPlaces[] = {
      "a #tilewright.scalable_tiles, a #tilewright.outer_products or a #tilewright.scaled_sums",
      [](Attribute a) { return isa<ScalableTilesAttr, OuterProductsAttr, ScaledSumsAttr>(a); },
      "only a linalg op is a product", isLinalg},
+    {TilewrightDialect::getSoftmaxAttrName(), "a #tilewright.online_softmax",
+     [](Attribute a) { return isa<OnlineSoftmaxAttr>(a); }, "only a linalg.softmax is computed online", isSoftmax},
     {TilewrightDialect::getPrefetchAttrName(), "a #tilewright.prefetch",
      [](Attribute a) { return isa<PrefetchAttr>(a); }, "only a function prefetches its operands",
      [](Operation *op) { return isa<FunctionOpInterface>(op); }},

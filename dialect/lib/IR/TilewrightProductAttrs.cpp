@@ -24,6 +24,18 @@ LogicalResult ScaledSumsAttr::verify(EmitError emitError, int64_t mr, int64_t nr
   return verifyPositive(emitError, {{"mr", mr}, {"nr", nr}, {"nc", nc}, {"kc", kc}});
 }
 
+LogicalResult OnlineSoftmaxAttr::verify(EmitError emitError, int64_t kc, int64_t mr, int64_t nr, int64_t columns,
+                                        bool merged, StringRef vectorize, StringRef multiplied) {
+  if (vectorize != "queries" && vectorize != "head")
+    return emitError() << "vectorize: expected \"queries\" or \"head\", got \"" << vectorize << "\"";
+  if (multiplied != "f32" && multiplied != "bf16")
+    return emitError() << "multiplied: expected \"f32\" or \"bf16\", got \"" << multiplied << "\"";
+  if (vectorize == "head" && (mr != 1 || nr != 1 || columns != 1))
+    return emitError() << "mr, nr, columns: expected 1 with vectorize = \"head\", got " << mr << ", " << nr << ", "
+                       << columns;
+  return verifyPositive(emitError, {{"kc", kc}, {"mr", mr}, {"nr", nr}, {"columns", columns}});
+}
+
 LogicalResult PrefetchAttr::verify(EmitError emitError, StringRef operands) {
   if (operands != "none" && operands != "all")
     return emitError() << "operands: expected \"none\" or \"all\", got \"" << operands << "\"";

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The registry of decisions about products: the attribute that a schedule records, and what carries it out on memrefs."""
+"""The registry of decisions: the attribute that a schedule records on a product or on a softmax, and what carries it out."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.codegen import bounds
+from tilewright.codegen.attention import function as attention
 from tilewright.errors import ScheduleError
 from tilewright.lowering import block_products, outer_products, scalable, scalable_elementwise, scaled_sums
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
 from tilewright.schedules import decisions
-from tilewright.schedules.decisions import OuterProducts, ScalableTiles, ScaledSums
+from tilewright.schedules.decisions import Decision, OnlineSoftmax, OuterProducts, ScalableTiles, ScaledSums
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -41,6 +42,12 @@ CARRIERS: Mapping[type, Carrier] = MappingProxyType(
         ScaledSums: Carrier(scaled_sums.require, scaled_sums.expand, blocks=False),
     }
 )
+
+CHAINS: Mapping[type, Callable[[func.FuncOp, ir.Operation, Any, Target, int], int]] = MappingProxyType(
+    {OnlineSoftmax: attention.expand}
+)
+"""What carries out decisions about a softmax and the products around it: takes function, softmax, decision, target and threads, replaces
+the function on tensors by one on memrefs, and returns the bytes of scratch memory that this takes as its last argument."""
 
 
 def carry_out(function: func.FuncOp, spec: MatmulSpec, target: Target, run_passes: Callable[[str], None]) -> None:
@@ -75,3 +82,29 @@ def carry_out(function: func.FuncOp, spec: MatmulSpec, target: Target, run_passe
     carrier.expand(function, found[0], spec, target, decision)
     if carrier.blocks and target.scalable_bits:
         scalable_elementwise.vectorize(function)
+
+
+def carry_out_chain(function: func.FuncOp, target: Target, threads: int) -> tuple[Decision, int]:
+    """Replaces a function on tensors, whose softmax carries a decision, by one on memrefs.
+
+    Args:
+        function: The function.
+        target: For which target.
+        threads: Between how many threads it is shared at most.
+
+    Returns:
+        What was decided, and the bytes of scratch memory that the function takes as its last argument.
+
+    Raises:
+        ScheduleError: Not one softmax carries a decision, or it does not fit the ops around it or the target.
+    """
+    found = [op for op in block_products.walk(function.operation) if decisions.SOFTMAX in op.attributes]
+    if len(found) != 1:
+        raise ScheduleError(
+            f"{len(found)} ops carry a decision about a softmax",
+            expected="one: a softmax between two products is not lowered without",
+            remedy='steps.decide(steps.match(script.functions, "linalg.softmax"), sizes)',
+        )
+    decision = decisions.of(found[0], decisions.SOFTMAX)
+    assert decision is not None, "it carries one"
+    return decision, CHAINS[type(decision)](function, found[0], decision, target, threads)

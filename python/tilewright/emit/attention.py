@@ -4,19 +4,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 
+from tilewright.codegen import registry
 from tilewright.dims import Dim
 from tilewright.emit import pipeline
 from tilewright.emit.machine_code import MachineCode, texts
 from tilewright.emit.modules import Built
+from tilewright.errors import ScheduleError
 from tilewright.lowering import driver, module_entries, modules
-from tilewright.lowering.attention import function
 from tilewright.mlir import ir
 from tilewright.operand import OperandSpec
 from tilewright.operator_specs.attention import AttentionSpec
 from tilewright.payload import attention as payload
 from tilewright.payload.signature import Parameter, Signature, renamed
-from tilewright.schedules.attention import AttentionPlan, plan
+from tilewright.payload.text import parse
+from tilewright.schedules import attention as model
+from tilewright.schedules import decisions
+from tilewright.schedules.plan import Plan
 from tilewright.targets.base import Target
 
 _BODY = "attention_body"
@@ -34,66 +39,85 @@ def build(
     allocator: tuple[str, str],
     symbol: str = "",
 ) -> Built:
-    """Compiles attention, as `emit.operators.build` says. It has no schedule: the loops are written out by the lowering.
+    """Compiles attention, as `emit.operators.build` says.
 
     Raises:
         ScheduleError: A parameter is unknown or does not fit.
         LoweringError: A stage failed.
     """
-    made = _Attention(spec, target, threads, plan(spec, target, parameters), allocator, symbol)
-    with ir.Context(), ir.Location.unknown():
-        pipeline.run(made, "cpu", until=until, record=made.built, title=f"{spec} {target.name}")
-    return made.built
+    made = _Attention(spec, target, model.plan(spec, target, None, parameters, threads), allocator, symbol)
+    return made.run(until)
 
 
 class _Attention(MachineCode):
-    """Attention on its way, with a method for each stage.
-
-    Attributes:
-        built: What its stages have made.
-    """
+    """Attention on its way, with a method for each stage."""
 
     def __init__(
-        self,
-        spec: AttentionSpec,
-        target: Target,
-        threads: int,
-        sizes: AttentionPlan,
-        allocator: tuple[str, str],
-        symbol: str,
+        self, spec: AttentionSpec, target: Target, plan: Plan, allocator: tuple[str, str], symbol: str
     ) -> None:
-        self.built = Built()
-        super().__init__(target, self.built)
-        self._spec, self._target, self._threads = spec, target, threads
-        self._sizes, self._allocator, self._symbol = sizes, allocator, symbol
+        self._built, self._context = Built(), ir.Context()
+        super().__init__(target, self._built)
+        self._spec, self._target, self._plan = spec, target, plan.read(spec, self._context)
+        self._allocator, self._symbol = allocator, symbol
+        self._schedule: ir.Module | None = None
+
+    def run(self, until: str) -> Built:
+        """All stages up to the one that is wanted."""
+        with self._context, ir.Location.unknown():
+            pipeline.run(self, "cpu", until=until, record=self._built, title=f"{self._spec} {self._target.name}")
+        return self._built
 
     def payload(self) -> str:
-        return payload.text(self._spec)
+        self.module = parse(payload.text(self._spec), "payload", self._context)
+        return texts([self.module])
 
-    def schedule(self) -> None:
-        """There is none."""
+    def schedule(self) -> str:
+        self._schedule = self._plan.module(self._spec, self._target, self._context)
+        return texts([self._schedule])
 
-    def scheduled(self) -> None:
-        """There is none."""
+    def scheduled(self) -> str:
+        assert self._schedule is not None, "attention is always scheduled"
+        driver.apply_schedule(self.module, self._schedule, self._spec, name=self._plan.name)
+        return texts([self.module])
 
     def bufferized(self) -> str:
-        self.module, size = function.written_out(self._spec, self._sizes, self._target, self._threads)
+        function = driver.payload_function(self.module, "bufferized", self._spec.operator)
+        try:
+            decided, size = registry.carry_out_chain(function, self._target, self._plan.threads)
+        except ScheduleError as error:
+            raise driver.located(error, _deciding(self._schedule), self._plan.name) from None
         driver.run_passes(self.module, _TIDY, "bufferized")
-        self.built.functions = (_signature(self._spec, self._sizes).with_workspace(size),)
+        self._built.functions = (_signature(self._spec, decided).with_workspace(size),)
         return texts([self.module])
 
     def llvm(self) -> str:
         modules.to_llvm(self.module, _BODY, self._target)
-        bodies = {_BODY: (renamed(self.built.functions, self._symbol)[0], self.module)}
+        bodies = {_BODY: (renamed(self._built.functions, self._symbol)[0], self.module)}
         self.module = module_entries.join(bodies, (), self._target, self._allocator)
         return texts([self.module])
 
 
-def _signature(spec: AttentionSpec, made: AttentionPlan) -> Signature:
+def _deciding(schedule: ir.Module | None) -> ir.Operation | None:
+    """The op of a schedule that decides on the softmax; None where there is none."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "transform.tilewright.annotate" and str(op.attributes["annotation"]).startswith(
+            "#tilewright.online_softmax"
+        ):
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    if schedule is not None:
+        schedule.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found[0] if found else None
+
+
+def _signature(spec: AttentionSpec, decided: decisions.Decision) -> Signature:
     """What the function takes and gives."""
     arguments, result = [_parameter(each) for each in spec.operands], _parameter(spec.result, written=True)
-    sizes = ", ".join(f"{name}={value}" for name, value in made.sizes.items())
-    return Signature(spec.operator, tuple(arguments), (result,), spec.flops, (f"{made.strategy}: {sizes}",))
+    said = ", ".join(f"{name}={value}" for name, value in asdict(decided).items())
+    return Signature(spec.operator, tuple(arguments), (result,), spec.flops, (f"online_softmax: {said}",))
 
 
 def _parameter(operand: OperandSpec, *, written: bool = False) -> Parameter:

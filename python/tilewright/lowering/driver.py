@@ -33,6 +33,7 @@ from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import func, linalg
 from tilewright.mlir.passmanager import PassManager
+from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
 from tilewright.schedules import decisions
@@ -51,7 +52,7 @@ LIBC_ALLOCATOR = ("aligned_alloc", "free")
 """Scratch memory from the C library, for objects that are linked elsewhere."""
 
 
-def apply_schedule(payload: ir.Module, schedule: ir.Module, spec: MatmulSpec, *, name: str) -> None:
+def apply_schedule(payload: ir.Module, schedule: ir.Module, spec: MatmulSpec | OperatorSpec, *, name: str) -> None:
     """Applies `schedule` to the payload of `spec`, in place.
 
     Raises:
@@ -73,7 +74,7 @@ def apply_schedule(payload: ir.Module, schedule: ir.Module, spec: MatmulSpec, *,
         _refuse_to_miss(before, schedule, name)
 
 
-def _refuse_to_tile(schedule: ir.Module, spec: MatmulSpec, name: str) -> None:
+def _refuse_to_tile(schedule: ir.Module, spec: MatmulSpec | OperatorSpec, name: str) -> None:
     """MLIR crashes when it tiles an extent of zero."""
     tiling = _first(schedule, lambda op: op.name.startswith("transform.structured.tile"))
     if tiling is not None:
@@ -138,6 +139,7 @@ def located(error: ScheduleError, op: ir.Operation | None, name: str) -> Schedul
         file=file,
         line=line,
         transform_op=op and op.name,
+        payload_op=error.payload_op,
         where=None if file else name,
         expected=error.expected,
         remedy=error.remedy,

@@ -36,3 +36,8 @@ class OperatorSpec(ABC):
     @abstractmethod
     def flops(self) -> int:
         """Operations: a multiply and an add for each product."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether an extent of an operand is zero."""
+        return any(0 in each.shape for each in (*self.operands, self.result))

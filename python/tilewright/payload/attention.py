@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from tilewright.dims import Dim
+from tilewright.dtypes import dtype
 from tilewright.operand import OperandSpec
 from tilewright.operator_specs.attention import AttentionSpec
 
@@ -25,6 +26,8 @@ def text(spec: AttentionSpec) -> str:
     masked = ", ".join(dim for axis in spec.mask_axes for dim in mask_dims[axis])
     has_mask = spec.mask is not None
     sizes = _sizes(spec)
+    hides, masked_name = _masked(spec)
+    ends, seen = _seen(spec, masked_name, len(outer))
     return f"""module {{
   func.func @{spec.operator}({arguments}) -> {_tensor(spec.result)} {{
     %zero = arith.constant 0.0 : f32{sizes}
@@ -36,7 +39,7 @@ def text(spec: AttentionSpec) -> str:
       iterator_types = [{parallel}, "reduction"]
     }} ins(%q, %k : {_tensor(operands[0])}, {_tensor(operands[1])}) outs(%start : {scores}) {{
     ^bb0(%x: {operands[0].type.mlir}, %y: {operands[1].type.mlir}, %sum: f32):
-{_widened("%x", "%wx", spec.q)}{_widened("%y", "%wy", spec.k)}      %product = arith.mulf %wx, %wy : f32
+{_widened("%x", spec.q)}{_widened("%y", spec.k)}      %product = arith.mulf {_wide("%x", spec.q)}, {_wide("%y", spec.k)} : f32
       %next = arith.addf %sum, %product : f32
       linalg.yield %next : f32
     }} -> {scores}
@@ -47,7 +50,7 @@ def text(spec: AttentionSpec) -> str:
     ^bb0({f"%given: {operands[3].type.mlir}, " if has_mask else ""}%score: f32):
       %scale = arith.constant {spec.scale:.17e} : f32
       %scaled = arith.mulf %score, %scale : f32
-{_masked(spec)}{_causal(spec, len(outer))}      linalg.yield %seen : f32
+{hides}{ends}      linalg.yield {seen} : f32
     }} -> {scores}
     %weights = linalg.softmax dimension({len(outer) + 1}) ins(%scores : {scores}) outs(%none : {scores}) -> {scores}
     %rows = tensor.empty({_open(spec.queries, "%m")}) : {result}
@@ -58,7 +61,7 @@ def text(spec: AttentionSpec) -> str:
       iterator_types = [{parallel}, "reduction"]
     }} ins(%weights, %v : {scores}, {_tensor(operands[2])}) outs(%sums : {result}) {{
     ^bb0(%x: f32, %y: {operands[2].type.mlir}, %sum: f32):
-{_widened("%y", "%wy", spec.v)}      %product = arith.mulf %x, %wy : f32
+{_widened("%y", spec.v)}      %product = arith.mulf %x, {_wide("%y", spec.v)} : f32
       %next = arith.addf %sum, %product : f32
       linalg.yield %next : f32
     }} -> {result}
@@ -97,40 +100,50 @@ def _sizes(spec: AttentionSpec) -> str:
     return found + ("\n    %later = arith.subi %n, %m : index" if lower else "")
 
 
-def _widened(value: str, name: str, element: str) -> str:
-    """A line that defines `name` as `value` in f32."""
+def _wide(value: str, element: str) -> str:
+    """The name of `value` in f32."""
+    return value if element == "f32" else f"{value}_wide"
+
+
+def _widened(value: str, element: str) -> str:
+    """The line that makes it; empty where it is f32."""
     if element == "f32":
-        return f"      {name} = arith.addf {value}, %zero : f32\n"
-    from tilewright.dtypes import dtype
-
-    return f"      {name} = arith.extf {value} : {dtype(element).mlir} to f32\n"
+        return ""
+    return f"      {_wide(value, element)} = arith.extf {value} : {dtype(element).mlir} to f32\n"
 
 
-def _masked(spec: AttentionSpec) -> str:
-    """The lines that define %masked."""
+def _masked(spec: AttentionSpec) -> tuple[str, str]:
+    """The lines that add the mask to %scaled, or hide what it hides; and the name of what they make."""
     if spec.mask is None:
-        return "      %masked = arith.addf %scaled, %zero : f32\n"
+        return "", "%scaled"
     if spec.mask != "u8":
-        return f"{_widened('%given', '%wide', spec.mask)}      %masked = arith.addf %scaled, %wide : f32\n"
-    return """      %lowest = arith.constant 0xFF800000 : f32
+        added = f"      %masked = arith.addf %scaled, {_wide('%given', spec.mask)} : f32\n"
+        return f"{_widened('%given', spec.mask)}{added}", "%masked"
+    return (
+        """      %lowest = arith.constant 0xFF800000 : f32
       %no = arith.constant 0 : i8
       %visible = arith.cmpi ne, %given, %no : i8
       %masked = arith.select %visible, %scaled, %lowest : f32
-"""
+""",
+        "%masked",
+    )
 
 
-def _causal(spec: AttentionSpec, axis: int) -> str:
-    """The lines that define %seen."""
+def _seen(spec: AttentionSpec, masked: str, axis: int) -> tuple[str, str]:
+    """The lines that hide the keys behind the last one that a query sees; and the name of what they make."""
     if not spec.causal:
-        return "      %seen = arith.addf %masked, %zero : f32\n"
+        return "", masked
     last = "%query" if spec.causal == "upper_left" else "%last"
     later = "" if spec.causal == "upper_left" else "      %last = arith.addi %query, %later : index\n"
-    return f"""      %query = linalg.index {axis} : index
+    return (
+        f"""      %query = linalg.index {axis} : index
       %key = linalg.index {axis + 1} : index
 {later}      %hidden = arith.constant 0xFF800000 : f32
       %is_seen = arith.cmpi sle, %key, {last} : index
-      %seen = arith.select %is_seen, %masked, %hidden : f32
-"""
+      %seen = arith.select %is_seen, {masked}, %hidden : f32
+""",
+        "%seen",
+    )
 
 
 def _narrowed(spec: AttentionSpec, result: str) -> str:

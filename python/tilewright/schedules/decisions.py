@@ -7,6 +7,7 @@ determines the kernel.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
@@ -15,8 +16,9 @@ from typing import Any
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 
-PRODUCT, PREFETCH, SCHEDULE = "tilewright.product", "tilewright.prefetch", "tilewright.schedule"
-"""Names under which operations carry decisions: products, and functions."""
+PRODUCT, SOFTMAX = "tilewright.product", "tilewright.softmax"
+PREFETCH, SCHEDULE = "tilewright.prefetch", "tilewright.schedule"
+"""Names under which operations carry decisions: products, softmaxes between products, and functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,30 @@ class ScaledSums:
 
 
 @dataclass(frozen=True, slots=True)
+class OnlineSoftmax:
+    """Two products with a softmax between them, in one pass over blocks of keys.
+
+    Attributes:
+        kc: Keys of a block: a multiple of `mr` and of two; of the lanes of a vector of f32 where `vectorize` is "head".
+        mr: Rows of a register tile: keys of the first product, elements of a value of the second one.
+        nr: Vectors of queries in such a row.
+        columns: Register tiles, side by side, that meet one block of keys.
+        merged: Whether the heads that share keys are taken as more queries of one head.
+        vectorize: What lies in the lanes of vectors: "queries", or "head", the elements of a query, for few queries and many keys. There
+            are no register tiles then: `mr`, `nr` and `columns` are 1.
+        multiplied: The type as which elements are multiplied: "f32", or "bf16" in pairs, by which weights are rounded to it.
+    """
+
+    kc: int
+    mr: int = 1
+    nr: int = 1
+    columns: int = 1
+    merged: bool = False
+    vectorize: str = "queries"
+    multiplied: str = "f32"
+
+
+@dataclass(frozen=True, slots=True)
 class Prefetch:
     """Which operands of a function are prefetched by software.
 
@@ -82,12 +108,13 @@ class Prefetch:
     operands: str
 
 
-Decision = ScalableTiles | OuterProducts | ScaledSums | Prefetch
+Decision = ScalableTiles | OuterProducts | ScaledSums | OnlineSoftmax | Prefetch
 _KINDS: Mapping[str, type[Decision]] = MappingProxyType(
     {
         "scalable_tiles": ScalableTiles,
         "outer_products": OuterProducts,
         "scaled_sums": ScaledSums,
+        "online_softmax": OnlineSoftmax,
         "prefetch": Prefetch,
     }
 )
@@ -101,10 +128,8 @@ def attribute(decision: Decision) -> ir.Attribute:
         ir.MLIRError: A size is not above zero, or a name is unknown.
     """
     mnemonic = next(name for name, kind in _KINDS.items() if type(decision) is kind)
-    values = {name: f'"{value}"' if isinstance(value, str) else value for name, value in asdict(decision).items()}
-    return ir.Attribute.parse(
-        f"#tilewright.{mnemonic}<{', '.join(f'{name} = {value}' for name, value in values.items())}>"
-    )
+    values = ", ".join(f"{name} = {json.dumps(value)}" for name, value in asdict(decision).items())
+    return ir.Attribute.parse(f"#tilewright.{mnemonic}<{values}>")
 
 
 def of(op: ir.Operation, name: str) -> Decision | None:

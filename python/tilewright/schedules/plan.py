@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ScheduleError, SpecError
+from tilewright.operator_specs import OperatorSpec
 from tilewright.schedules import calls, python_file, select
 from tilewright.schedules.blocking import Blocking
 from tilewright.schedules.calls import Calls, Test
@@ -61,7 +62,7 @@ class Plan:
 
     name: str
     parameters: Blocking | Any | None
-    strategy: select.Strategy | None = None
+    strategy: Callable[..., ir.Module] | None = None
     text: str | None = None
     trusted: bool = True
     threads: int = 1
@@ -69,7 +70,9 @@ class Plan:
     sized_by_user: bool = False
     source: str | None = None
 
-    def module(self, spec: MatmulSpec, target: Target | GpuTarget, context: ir.Context) -> ir.Module | None:
+    def module(
+        self, spec: MatmulSpec | OperatorSpec, target: Target | GpuTarget, context: ir.Context
+    ) -> ir.Module | None:
         """Makes the transform module in `context`; None when there is nothing to schedule. A child process does, of a user's.
 
         Raises:
@@ -106,14 +109,14 @@ class Plan:
             calls.record(module, Calls(self.threads))
         return module
 
-    def read(self, spec: MatmulSpec, context: ir.Context) -> Plan:
+    def read(self, spec: MatmulSpec | OperatorSpec, context: ir.Context) -> Plan:
         """The plan that the text of a schedule makes for `spec`: its threads, and the cases of a dynamic kernel.
 
         A plan without a text is what it is.
 
         Raises:
             ScheduleError: The text does not parse, is for more threads than were asked for, or is one of a dynamic kernel of which
-                cases are missing.
+                cases are missing, or for an operator.
         """
         if self.text is None:
             return self
@@ -132,6 +135,11 @@ class Plan:
                     expected=f"one for at most {self.threads}, as many as are asked for",
                     remedy=f"Ask for threads={said.threads}",
                 )
+            if isinstance(spec, OperatorSpec):
+                if said.extents or said.cases:
+                    expected = f"one of {spec.operator}, for all extents"
+                    raise ScheduleError("the schedule is one of a dynamic product", where=self.name, expected=expected)
+                continue
             part = replace(self, text=text, threads=said.threads)
             narrow = replace(spec, **said.extents)
             cases += [(number, Case(narrow, part, tests)) for number, tests in said.cases]

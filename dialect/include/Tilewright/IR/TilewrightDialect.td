@@ -22,6 +22,7 @@ def Tilewright_Dialect : Dialect {
     - `tilewright.pipeline` on an `scf.for` over K holds a `#tilewright.pipeline`.
     - `tilewright.product` on a `linalg` op says how a product is written out that upstream's passes do not lower so:
       `#tilewright.scalable_tiles`, `#tilewright.outer_products` or `#tilewright.scaled_sums`.
+    - `tilewright.softmax` on a `linalg.softmax` between two products holds a `#tilewright.online_softmax`.
     - `tilewright.prefetch` on a function holds a `#tilewright.prefetch`.
     - `tilewright.kernel` on a schedule's module holds a `#tilewright.kernel`: for which calls the schedule is.
 
@@ -40,6 +41,8 @@ def Tilewright_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getPipelineAttrName() { return "tilewright.pipeline"; }
     /// The name under which a product carries how it is written out.
     static constexpr ::llvm::StringLiteral getProductAttrName() { return "tilewright.product"; }
+    /// The name under which a softmax carries how it is written out, with the products around it.
+    static constexpr ::llvm::StringLiteral getSoftmaxAttrName() { return "tilewright.softmax"; }
     /// The name under which a function carries its `PrefetchAttr`.
     static constexpr ::llvm::StringLiteral getPrefetchAttrName() { return "tilewright.prefetch"; }
     /// The name under which a schedule's module carries its `KernelAttr`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a schedule for a CPU has decided that upstream's passes do not carry out: how a product is written out, which operands are
-// prefetched, and for which calls a kernel is.
+// What a schedule for a CPU has decided that upstream's passes do not carry out: how a product or a softmax between two products is
+// written out, which operands are prefetched, and for which calls a kernel is.
 
 #ifndef TILEWRIGHT_IR_TILEWRIGHTPRODUCTATTRS_TD
 #define TILEWRIGHT_IR_TILEWRIGHTPRODUCTATTRS_TD
@@ -37,6 +37,33 @@ def Tilewright_ScaledSumsAttr : Tilewright_DecisionAttr<"ScaledSums", "scaled_su
     the depth of one pass over them.
   }];
   let parameters = (ins "int64_t":$mr, "int64_t":$nr, "int64_t":$nc, "int64_t":$kc);
+}
+
+def Tilewright_OnlineSoftmaxAttr : Tilewright_DecisionAttr<"OnlineSoftmax", "online_softmax"> {
+  let summary = "Two products with a softmax between them are computed in one pass over blocks of keys";
+  let description = [{
+    Stands on the `linalg.softmax` of softmax(scale * Q * K^T + mask) * V. A running maximum and a running sum for each query replace the
+    matrix of scores: no more than one block of scores is ever in memory.
+
+    `kc` is the number of keys in a block. `vectorize` is what lies in the lanes of vectors: `"queries"`, or `"head"`, the elements of a
+    query, for few queries and many keys. `mr` and `nr` are rows of a register tile (keys of the first product, elements of a value of the
+    second) and its vectors of queries; `columns` such tiles side by side meet one block of keys before the next block is read. `merged`
+    takes the heads that share keys as more queries of one head. `multiplied` is the type as which elements are multiplied: `"f32"`, or
+    `"bf16"` by the target's instruction for pairs.
+
+    ```mlir
+    linalg.softmax {tilewright.softmax = #tilewright.online_softmax<kc = 96, mr = 6, nr = 4, columns = 4>} ...
+    ```
+  }];
+  let parameters = (ins
+    "int64_t":$kc,
+    DefaultValuedParameter<"int64_t", "1", "rows of a register tile">:$mr,
+    DefaultValuedParameter<"int64_t", "1", "vectors of queries of a register tile">:$nr,
+    DefaultValuedParameter<"int64_t", "1", "register tiles that meet one block of keys">:$columns,
+    DefaultValuedParameter<"bool", "false", "whether heads that share keys are taken together">:$merged,
+    StringRefParameter<"queries or head", [{"queries"}]>:$vectorize,
+    StringRefParameter<"f32 or bf16", [{"f32"}]>:$multiplied
+  );
 }
 
 def Tilewright_PrefetchAttr : Tilewright_DecisionAttr<"Prefetch", "prefetch"> {

@@ -9,8 +9,8 @@ def Tilewright_AnnotateOp : Tilewright_TransformEachOp<"annotate"> {
   let summary = "Records a decision, the target or the schedule on payload operations";
   let description = [{
     Attaches an attribute of the dialect to payload operations, under the name that the dialect gives it: `#tilewright.target` to
-    modules or functions, `#tilewright.schedule` to any operation, `#tilewright.scalable_tiles` and its like to products. The lowering
-    carries out decisions, once the payload is bufferized, by the attribute alone.
+    modules or functions, `#tilewright.schedule` to any operation, `#tilewright.scalable_tiles` and its like to products,
+    `#tilewright.online_softmax` to a softmax between two products. The lowering carries out decisions by the attribute alone.
 
     Unlike upstream's `transform.annotate`, it never replaces what is there: a payload operation that already carries
     the same attribute is left alone, and one that carries another is a silenceable failure, because two schedules that

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.dims import Dim
-from tilewright.lowering.attention import build
-from tilewright.lowering.attention.build import Size
+from tilewright.codegen.attention import build
+from tilewright.codegen.attention.build import Size
+from tilewright.codegen.attention.chain import Chain, Extent
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
-from tilewright.operator_specs.attention import AttentionSpec
-from tilewright.schedules.attention import AttentionPlan
+from tilewright.schedules.online_softmax import Tiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +19,8 @@ class Problem:
     """The arguments of a function of attention.
 
     Attributes:
-        spec: What it computes.
-        plan: How.
+        chain: What it computes.
+        tiling: In which blocks.
         q: The queries.
         k: The keys.
         v: The values.
@@ -31,8 +30,8 @@ class Problem:
         keys: Keys of a head.
     """
 
-    spec: AttentionSpec
-    plan: AttentionPlan
+    chain: Chain
+    tiling: Tiling
     q: ir.Value
     k: ir.Value
     v: ir.Value
@@ -42,25 +41,25 @@ class Problem:
     keys: Size
 
     @classmethod
-    def of(cls, spec: AttentionSpec, plan: AttentionPlan, arguments: Sequence[ir.Value]) -> Problem:
-        """The problem of a function's arguments, in the order of the call, the result after them."""
-        q, k, v, *mask, out = arguments[: 4 + (spec.mask is not None)]
+    def of(cls, chain: Chain, tiling: Tiling, arguments: Sequence[ir.Value], out: ir.Value) -> Problem:
+        """The problem of a function's arguments, which the chain numbers, and of its result."""
+        q, k, v = (arguments[chain.arguments[name]] for name in ("q", "k", "v"))
+        mask = arguments[chain.arguments["mask"]] if chain.mask is not None else None
 
-        def extent(size: object, operand: ir.Value) -> Size:
-            axis = len(spec.batch) + 1
-            return memref.dim(operand, build.at(axis)) if isinstance(size, Dim) else int(size)  # type: ignore[call-overload]
+        def extent(size: Extent, operand: ir.Value) -> Size:
+            return memref.dim(operand, build.at(len(chain.batch) + 1)) if size is None else size
 
-        return cls(spec, plan, q, k, v, out, mask[0] if mask else None, extent(spec.queries, q), extent(spec.keys, k))
+        return cls(chain, tiling, q, k, v, out, mask, extent(chain.queries, q), extent(chain.keys, k))
 
     @property
     def rows(self) -> Size:
         """Rows of the queries that a task takes together: those of a head, or of all heads that share keys."""
-        return build.multiply(self.queries, self.spec.group) if self.plan.merged else self.queries
+        return build.multiply(self.queries, self.chain.group) if self.tiling.merged else self.queries
 
     @property
     def task_heads(self) -> int:
         """Tasks for each batch, without the blocks of rows."""
-        return self.spec.kv_heads if self.plan.merged else self.spec.heads
+        return self.chain.kv_heads if self.tiling.merged else self.chain.heads
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +81,20 @@ class Head:
     @classmethod
     def at(cls, problem: Problem, number: ir.Value) -> Head:
         """Head number `number` of all tasks' heads, those of a batch one after the other."""
-        spec = problem.spec
+        chain = problem.chain
         position = build.rest(number, problem.task_heads)
         outer: Size = build.divide(number, problem.task_heads)
         lead: list[ir.Value] = []
-        for size in reversed(spec.batch):
+        for size in reversed(chain.batch):
             lead.insert(0, build.at(build.rest(outer, max(size, 1))))
             outer = build.divide(outer, max(size, 1))
-        if problem.plan.merged:
-            return cls(problem, tuple(lead), build.multiply(position, spec.group), position)
-        return cls(problem, tuple(lead), position, build.divide(position, spec.group))
+        if problem.tiling.merged:
+            return cls(problem, tuple(lead), build.multiply(position, chain.group), position)
+        return cls(problem, tuple(lead), position, build.divide(position, chain.group))
 
     def place(self, row: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The head and the number of the query that row `row` of the task is."""
-        if not self.problem.plan.merged:
+        if not self.problem.tiling.merged:
             return build.at(self.head), row
         queries = self.problem.queries
         return build.at(build.add(self.head, build.divide(row, queries))), build.at(build.rest(row, queries))
@@ -110,13 +109,8 @@ class Head:
 
     def masked(self, row: ir.Value) -> list[ir.Value]:
         """The same of a row of the mask."""
-        axes = self.problem.spec.mask_axes
-        head, query = self.place(row)
-        return [
-            *(self.lead if "b" in axes else ()),
-            *((head,) if "h" in axes else ()),
-            *((query,) if "m" in axes else ()),
-        ]
+        axes = [*self.lead, *self.place(row)]
+        return [axes[each] for each in self.problem.chain.mask_axes[:-1]]
 
     def last(self, row: ir.Value) -> ir.Value:
         """The last row of the task, where `row` lies behind it."""

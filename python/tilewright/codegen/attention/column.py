@@ -6,20 +6,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.lowering.attention import build, convert
-from tilewright.lowering.attention.build import Size, Values
-from tilewright.lowering.attention.code import Code, inverse, load_mask, store
-from tilewright.lowering.attention.problem import Head
-from tilewright.lowering.attention.tile import product
+from tilewright.codegen.attention import build, convert
+from tilewright.codegen.attention.build import Size, Values
+from tilewright.codegen.attention.code import Code, inverse, load_mask, store
+from tilewright.codegen.attention.problem import Head
+from tilewright.codegen.attention.tile import product
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 from tilewright.payload.attention_numbers import LOWEST
-from tilewright.schedules.attention import stages_keys, stages_values
+from tilewright.schedules.online_softmax import stages_keys, stages_values
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The code of one register tile's queries: as many as `AttentionPlan.rows`.
+    """The code of one register tile's queries: as many as `Tiling.rows`.
 
     Attributes:
         code: The operands, arithmetic and buffers.
@@ -35,9 +35,9 @@ class Column:
 
     def begin(self) -> None:
         """Transposes the queries into scratch memory, and starts the sums."""
-        code, plan, spec = self.code, self.code.plan, self.code.problem.spec
-        vectors, scratch, lanes = code.vectors, code.scratch, plan.lanes
-        size = lanes * plan.depth
+        code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
+        vectors, scratch, lanes = code.vectors, code.scratch, tiling.lanes
+        size = lanes * tiling.depth
 
         def group(lane: ir.Value) -> None:
             rows = [self.head.last(build.at(build.add(build.add(self.start, lane), each))) for each in range(lanes)]
@@ -45,40 +45,42 @@ class Column:
 
             def words(at: Size, whole: int) -> None:
                 loaded = [
-                    convert.words(code.problem.q, [*place, build.at(at)], spec.q, lanes, pairs=plan.pairs, whole=whole)
+                    convert.words(
+                        code.problem.q, [*place, build.at(at)], chain.q, lanes, pairs=tiling.pairs, whole=whole
+                    )
                     for place in places
                 ]
-                first_step = build.divide(at, plan.depth)
+                first_step = build.divide(at, tiling.depth)
                 for step, word in enumerate(vectors.transposed(loaded)):
                     to = [self.number, build.at(build.add(first_step, step)), lane]
                     vector.store(word, scratch["queries"], to)
 
-            build.chunks(spec.head, size, words)
+            build.chunks(chain.head, size, words)
             for name, value in (("largest", LOWEST), ("weights", 0.0)):
                 vector.store(vectors.number(value), scratch[name], [self.number, lane])
             vector.store(self._limits(lane), scratch["limits"], [self.number, lane])
             zero = vectors.number(0.0)
             build.loop(
-                spec.value_head, 1, lambda row: vector.store(zero, scratch["sums"], [self.number, row, lane]) and None
+                chain.value_head, 1, lambda row: vector.store(zero, scratch["sums"], [self.number, row, lane]) and None
             )
 
-        build.loop(plan.rows, lanes, group)
+        build.loop(tiling.rows, lanes, group)
 
     def _limits(self, lane: ir.Value) -> ir.Value:
         """The last key that each of a vector of queries sees; below zero where there is none."""
         vectors, problem = self.code.vectors, self.code.problem
         last = vectors.splat_index(build.at(build.subtract(problem.keys, 1)))
-        if not problem.spec.causal:
+        if not problem.chain.causal:
             return last
         row = arith.addi(vectors.splat_index(build.at(build.add(self.start, lane))), vectors.counting())
-        query = arith.remui(row, vectors.splat_index(build.at(problem.queries))) if self.code.plan.merged else row
+        query = arith.remui(row, vectors.splat_index(build.at(problem.queries))) if self.code.tiling.merged else row
         return arith.minsi(last, arith.addi(query, vectors.splat_index(build.at(self.code.offset))))
 
     def add(self, first_key: ir.Value) -> None:
         """Adds the block of keys from `first_key` on, as far as these queries see it."""
-        code, plan = self.code, self.code.plan
-        last = build.subtract(build.least(build.add(self.start, plan.rows), code.problem.rows), 1)
-        count = build.least(plan.kc, build.subtract(code.seen(last), first_key))
+        code, tiling = self.code, self.code.tiling
+        last = build.subtract(build.least(build.add(self.start, tiling.rows), code.problem.rows), 1)
+        count = build.least(tiling.kc, build.subtract(code.seen(last), first_key))
         build.branch(build.less(0, count), lambda: self._add(first_key, count))
 
     def _add(self, first_key: ir.Value, count: Size) -> None:
@@ -89,7 +91,7 @@ class Column:
         self._values(first_key, count, rescale)
 
     def _lanes(self) -> range:
-        return range(0, self.code.plan.rows, self.code.plan.lanes)
+        return range(0, self.code.tiling.rows, self.code.tiling.lanes)
 
     def _load(self, name: str, *indices: Size, element: str = "f32") -> Values:
         """The vectors of a row of a buffer."""
@@ -105,27 +107,27 @@ class Column:
 
     def _scores(self, first_key: ir.Value, count: Size) -> Values:
         """Computes the scores of a block of keys into scratch memory, and returns their maxima."""
-        code, plan = self.code, self.code.plan
+        code, tiling = self.code, self.code.tiling
         vectors, problem = code.vectors, code.problem
-        word = "i32" if plan.pairs else "f32"
-        steps = -(-problem.spec.head // plan.depth)
+        word = "i32" if tiling.pairs else "f32"
+        steps = -(-problem.chain.head // tiling.depth)
         zero = vectors.number(0.0)
         last = build.subtract(problem.keys, 1)
         # Up to this key all of these queries see all.
         whole: Size = last
-        if problem.spec.causal:
-            earliest = 0 if plan.merged else self.start
+        if problem.chain.causal:
+            earliest = 0 if tiling.merged else self.start
             whole = build.least(build.add(earliest, code.offset), last)
 
         def tile(row: ir.Value, *largest: ir.Value) -> Values:
-            keys = [build.add(row, each) for each in range(plan.mr)]
+            keys = [build.add(row, each) for each in range(tiling.mr)]
             numbers = [build.add(first_key, each) for each in keys]
             left = self._keys(keys, [build.least(each, last) for each in numbers])
             sums = product(
                 vectors,
-                plan,
+                tiling,
                 steps,
-                [[zero] * plan.nr] * plan.mr,
+                [[zero] * tiling.nr] * tiling.mr,
                 left,
                 lambda step: self._load("queries", self.number, step, element=word),
             )
@@ -136,8 +138,8 @@ class Column:
                 lowest = vectors.number(float("-inf"))
                 found = []
                 for at, score in enumerate(flat):
-                    number = vectors.splat_index(build.at(numbers[at // plan.nr]))
-                    beyond = arith.cmpi(arith.CmpIPredicate.sgt, number, limits[at % plan.nr])
+                    number = vectors.splat_index(build.at(numbers[at // tiling.nr]))
+                    beyond = arith.cmpi(arith.CmpIPredicate.sgt, number, limits[at % tiling.nr])
                     found.append(arith.select(beyond, lowest, score))
                 return found
 
@@ -145,42 +147,44 @@ class Column:
             flat = build.branch(partly, hidden, lambda: flat, [vectors.floats] * len(flat))
             top = list(largest)
             for at, key in enumerate(keys):
-                scores = flat[at * plan.nr : (at + 1) * plan.nr]
+                scores = flat[at * tiling.nr : (at + 1) * tiling.nr]
                 self._store(scores, "scores", key)
                 top = [vectors.larger(score, each) for score, each in zip(scores, top, strict=True)]
             return top
 
-        return build.loop(count, plan.mr, tile, [vectors.number(LOWEST)] * plan.nr)
+        return build.loop(count, tiling.mr, tile, [vectors.number(LOWEST)] * tiling.nr)
 
     def _keys(self, rows: list[Size], numbers: list[Size]) -> Callable[[int, ir.Value], ir.Value]:
         """The words of keys, in every lane: of the operand itself, or of the block in scratch memory."""
-        code, plan = self.code, self.code.plan
-        staged = stages_keys(code.problem.spec, plan)
+        code, tiling = self.code, self.code.tiling
+        staged = stages_keys(code.problem.chain, tiling)
         places = [self.head.key(each) for each in numbers]
 
         def word(row: int, step: ir.Value) -> ir.Value:
             if staged:
                 return self._word(code.scratch["keys"], [build.at(rows[row]), step], staged=True)
-            return self._word(code.problem.k, [*places[row], build.at(build.multiply(step, plan.depth))], staged=False)
+            return self._word(
+                code.problem.k, [*places[row], build.at(build.multiply(step, tiling.depth))], staged=False
+            )
 
         return word
 
     def _word(self, buffer: ir.Value, indices: Values, *, staged: bool) -> ir.Value:
         """A word in every lane; a pair of bf16 where it is not `staged` as a word."""
-        vectors, plan = self.code.vectors, self.code.plan
-        if staged or not plan.pairs:
-            element = "i32" if plan.pairs else "f32"
+        vectors, tiling = self.code.vectors, self.code.tiling
+        if staged or not tiling.pairs:
+            element = "i32" if tiling.pairs else "f32"
             one = vector.load(vectors.of(element, 1), buffer, indices)
         else:
             one = vector.bitcast(vectors.of("i32", 1), vector.load(vectors.of("bf16", 2), buffer, indices))
-        return vector.broadcast(vectors.of("i32" if plan.pairs else "f32"), one)
+        return vector.broadcast(vectors.of("i32" if tiling.pairs else "f32"), one)
 
     def _scaled(self, scores: Values, key: Size) -> Values:
         """The scores of a key, with the scale and the mask where they have to be seen by the maximum."""
         code = self.code
         if not code.scaled:
             return scores
-        scale = code.vectors.number(code.problem.spec.scale)
+        scale = code.vectors.number(code.problem.chain.scale)
         if code.problem.mask is None:
             return [arith.mulf(each, scale) for each in scores]
         masks = self._load("mask", key)
@@ -188,7 +192,7 @@ class Column:
 
     def _powers(self, largest: Values, count: Size) -> Values:
         """Makes weights of a block's scores, and adds them up. Returns what earlier sums are multiplied by."""
-        code, plan = self.code, self.code.plan
+        code, tiling = self.code, self.code.tiling
         vectors, factor = code.vectors, code.factor
         before = self._load("largest", self.number)
         top = [vectors.larger(each, old) for each, old in zip(largest, before, strict=True)]
@@ -202,10 +206,10 @@ class Column:
             ]
 
         def step(key: ir.Value, *sums: ir.Value) -> Values:
-            rows = [powers(build.add(key, each)) for each in range(plan.depth)]
-            if plan.pairs:
+            rows = [powers(build.add(key, each)) for each in range(tiling.depth)]
+            if tiling.pairs:
                 pairs = [vectors.pairs(*each) for each in zip(*rows, strict=True)]
-                self._store(pairs, "powers", build.divide(key, plan.depth))
+                self._store(pairs, "powers", build.divide(key, tiling.depth))
             else:
                 self._store(rows[0], "scores", key)
             totals: Values = list(sums)
@@ -213,7 +217,7 @@ class Column:
                 totals = [arith.addf(total, each) for total, each in zip(totals, row, strict=True)]
             return totals
 
-        sums = build.loop(count, plan.depth, step, [vectors.number(0.0)] * plan.nr)
+        sums = build.loop(count, tiling.depth, step, [vectors.number(0.0)] * tiling.nr)
         old = self._load("weights", self.number)
         new = [vectors.fma(*each) for each in zip(old, rescale, sums, strict=True)]
         self._store(new, "weights", self.number)
@@ -221,18 +225,18 @@ class Column:
 
     def _values(self, first_key: ir.Value, count: Size, rescale: Values) -> None:
         """Adds the values of a block, by their weights."""
-        plan, size = self.code.plan, self.code.problem.spec.value_head
-        whole = size - size % plan.mr
+        tiling, size = self.code.tiling, self.code.problem.chain.value_head
+        whole = size - size % tiling.mr
         if whole:
-            build.loop(whole, plan.mr, lambda row: self._value_tile(first_key, count, rescale, row, plan.mr))
-        if size % plan.mr:
-            self._value_tile(first_key, count, rescale, build.at(whole), size % plan.mr)
+            build.loop(whole, tiling.mr, lambda row: self._value_tile(first_key, count, rescale, row, tiling.mr))
+        if size % tiling.mr:
+            self._value_tile(first_key, count, rescale, build.at(whole), size % tiling.mr)
 
     def _value_tile(self, first_key: ir.Value, count: Size, rescale: Values, row: ir.Value, rows: int) -> None:
         """The same for `rows` elements of the values, from number `row` on."""
-        code, plan = self.code, self.code.plan
-        staged = stages_values(code.problem.spec, plan)
-        weights, word = ("powers", "i32") if plan.pairs else ("scores", "f32")
+        code, tiling = self.code, self.code.tiling
+        staged = stages_values(code.problem.chain, tiling)
+        weights, word = ("powers", "i32") if tiling.pairs else ("scores", "f32")
         elements = [build.at(build.add(row, each)) for each in range(rows)]
 
         def left(at: int, step: ir.Value) -> ir.Value:
@@ -245,8 +249,8 @@ class Column:
         old = [[arith.mulf(*each) for each in zip(sums, rescale, strict=True)] for sums in old]
         new = product(
             code.vectors,
-            plan,
-            build.steps(count, plan.depth),
+            tiling,
+            build.steps(count, tiling.depth),
             old,
             left,
             lambda step: self._load(weights, step, element=word),
@@ -256,8 +260,8 @@ class Column:
 
     def _stage_mask(self, first_key: ir.Value, count: Size) -> None:
         """Brings the mask of a block into the order of its scores, as what is added to them."""
-        code, plan = self.code, self.code.plan
-        vectors, lanes = code.vectors, plan.lanes
+        code, tiling = self.code, self.code.tiling
+        vectors, lanes = code.vectors, tiling.lanes
 
         def group(lane: ir.Value) -> None:
             rows = [self.head.last(build.at(build.add(build.add(self.start, lane), each))) for each in range(lanes)]
@@ -272,12 +276,12 @@ class Column:
 
             build.loop(count, lanes, keys)
 
-        build.loop(plan.rows, lanes, group)
+        build.loop(tiling.rows, lanes, group)
 
     def end(self) -> None:
         """Divides the sums by the weights, and writes them as rows of the result."""
-        code, plan = self.code, self.code.plan
-        spec, vectors, lanes = code.problem.spec, code.vectors, plan.lanes
+        code, tiling = self.code, self.code.tiling
+        chain, vectors, lanes = code.problem.chain, code.vectors, tiling.lanes
         scratch = code.scratch
 
         def group(lane: ir.Value) -> None:
@@ -291,12 +295,12 @@ class Column:
                 results = vectors.transposed([arith.mulf(each, reciprocal) for each in columns])
                 for row, result in zip(rows, results, strict=True):
                     place = [*self.head.query(build.at(row)), build.at(at)]
-                    value = convert.narrowed(result, spec.out)
+                    value = convert.narrowed(result, chain.out)
                     build.branch(
                         build.less(row, code.problem.rows),
                         lambda value=value, place=place: store(value, code.problem.out, place, whole),
                     )
 
-            build.chunks(spec.value_head, lanes, elements)
+            build.chunks(chain.value_head, lanes, elements)
 
-        build.loop(plan.rows, lanes, group)
+        build.loop(tiling.rows, lanes, group)

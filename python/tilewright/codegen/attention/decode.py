@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from tilewright.codegen.attention import build, convert
+from tilewright.codegen.attention.build import Size, Values
+from tilewright.codegen.attention.code import Code, inverse, load_mask, store
+from tilewright.codegen.attention.problem import Head
+from tilewright.codegen.attention.tile import multiply_add
 from tilewright.dtypes import dtype
-from tilewright.lowering.attention import build, convert
-from tilewright.lowering.attention.build import Size, Values
-from tilewright.lowering.attention.code import Code, inverse, load_mask, store
-from tilewright.lowering.attention.problem import Head
-from tilewright.lowering.attention.tile import multiply_add
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
 from tilewright.payload.attention_numbers import LOWEST
@@ -56,26 +56,26 @@ class Decode:
     @property
     def _chunk(self) -> int:
         """Elements of a vector that is multiplied."""
-        return self.code.plan.lanes * self.code.plan.depth
+        return self.code.tiling.lanes * self.code.tiling.depth
 
     def run(self) -> None:
         """Computes all of them."""
-        code, plan = self.code, self.code.plan
+        code, tiling = self.code, self.code.tiling
         self._begin()
 
         def block(first_key: ir.Value) -> None:
-            count = build.least(plan.kc, build.subtract(seen, first_key))
+            count = build.least(tiling.kc, build.subtract(seen, first_key))
             self._products(first_key, count)
             build.loop(self.rows, 1, lambda row: self._weigh(row, first_key))
             self._values(first_key, count)
 
         seen = code.seen(build.subtract(self.rows, 1))
-        build.loop(seen, plan.kc, block)
+        build.loop(seen, tiling.kc, block)
         self._end()
 
     def _begin(self) -> None:
         """Brings the queries into words, and starts the sums."""
-        code, plan, spec = self.code, self.code.plan, self.code.problem.spec
+        code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
         vectors, scratch = code.vectors, code.scratch
         first, zero = build.at(0), vectors.number(0.0)
 
@@ -84,14 +84,14 @@ class Decode:
 
             def words(at: Size, whole: int) -> None:
                 loaded = convert.words(
-                    code.problem.q, [*place, build.at(at)], spec.q, plan.lanes, pairs=plan.pairs, whole=whole
+                    code.problem.q, [*place, build.at(at)], chain.q, tiling.lanes, pairs=tiling.pairs, whole=whole
                 )
-                vector.store(loaded, scratch["queries"], [row, build.at(build.divide(at, plan.depth))])
+                vector.store(loaded, scratch["queries"], [row, build.at(build.divide(at, tiling.depth))])
 
-            build.chunks(spec.head, self._chunk, words)
+            build.chunks(chain.head, self._chunk, words)
             build.chunks(
-                spec.value_head,
-                plan.lanes,
+                chain.value_head,
+                tiling.lanes,
                 lambda at, _: vector.store(zero, scratch["sums"], [row, build.at(at)]),
             )
             for name, value in (("largest", LOWEST), ("weights", 0.0)):
@@ -101,11 +101,11 @@ class Decode:
 
     def _weigh(self, row: ir.Value, first_key: ir.Value) -> None:
         """Makes weights of a block's scores for one query, and rescales its sums."""
-        code, plan, spec = self.code, self.code.plan, self.code.problem.spec
+        code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
         vectors, scratch = code.vectors, code.scratch
         first = build.at(0)
         limit = self._limit(row)
-        scores = [self._seen(row, first_key, key, limit) for key in range(0, plan.kc, plan.lanes)]
+        scores = [self._seen(row, first_key, key, limit) for key in range(0, tiling.kc, tiling.lanes)]
         before = vector.load(vectors.floats, scratch["largest"], [row, first])
         top = vectors.larger(vectors.spread(reduce(vectors.larger, scores), vectors.larger), before)
         rescale = vectors.power(arith.subf(before, top), code.factor)
@@ -113,8 +113,8 @@ class Decode:
         total = arith.mulf(vector.load(vectors.floats, scratch["weights"], [row, first]), rescale)
         for number, score in enumerate(scores):
             weights = vectors.power(arith.subf(score, top), code.factor)
-            place = [row, build.at(number * plan.lanes)]
-            if plan.pairs:
+            place = [row, build.at(number * tiling.lanes)]
+            if tiling.pairs:
                 vector.store(convert.narrowed(weights, "bf16"), scratch["powers"], place)
             else:
                 vector.store(weights, scratch["scores"], place)
@@ -126,11 +126,11 @@ class Decode:
             old = vector.load(vectors.floats, scratch["sums"], place)
             vector.store(arith.mulf(old, rescale), scratch["sums"], place)
 
-        build.chunks(spec.value_head, plan.lanes, elements)
+        build.chunks(chain.value_head, tiling.lanes, elements)
 
     def _seen(self, row: ir.Value, first_key: ir.Value, key: int, limit: ir.Value) -> ir.Value:
         """A vector of a query's scores in the block, from key number `key` on, those that it does not see -Inf."""
-        code, spec = self.code, self.code.problem.spec
+        code, chain = self.code, self.code.problem.chain
         vectors = code.vectors
         number = build.at(build.add(first_key, key))
         zero = build.at(0)
@@ -140,7 +140,7 @@ class Decode:
         ]
         scores = vectors.sums_of(products)
         if code.scaled:
-            scores = arith.mulf(scores, vectors.number(spec.scale))
+            scores = arith.mulf(scores, vectors.number(chain.scale))
         if code.problem.mask is not None:
             left = build.at(build.subtract(code.problem.keys, number))
             scores = arith.addf(scores, load_mask(code, [*self.head.masked(row), number], left))
@@ -152,7 +152,7 @@ class Decode:
         """The last key that a query sees, in each lane."""
         code = self.code
         last = build.subtract(code.problem.keys, 1)
-        if code.problem.spec.causal:
+        if code.problem.chain.causal:
             query = build.rest(row, code.problem.queries)
             last = build.least(last, build.add(query, code.offset))
         return code.vectors.splat_index(build.at(last))
@@ -162,34 +162,34 @@ class Decode:
 
         A loop over single keys, so that they are read in the order in which they lie: caches then see a stream, and read ahead.
         """
-        code, plan, spec = self.code, self.code.plan, self.code.problem.spec
+        code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
         vectors = code.vectors
-        word = vectors.of("i32" if plan.pairs else "f32")
+        word = vectors.of("i32" if tiling.pairs else "f32")
 
         def one(key: ir.Value) -> None:
             number = build.add(first_key, key)
             place = self.head.key(number)
-            self._prefetch(code.problem.k, [number], spec.head, spec.k)
+            self._prefetch(code.problem.k, [number], chain.head, chain.k)
 
             def add(sums: Sequence[ir.Value], at: Size, whole: int) -> Values:
                 """Adds the products of a vector of the head, from element `at` on, which has so many elements."""
-                step = build.at(build.divide(at, plan.depth))
+                step = build.at(build.divide(at, tiling.depth))
                 key_ = convert.words(
-                    code.problem.k, [*place, build.at(at)], spec.k, plan.lanes, pairs=plan.pairs, whole=whole
+                    code.problem.k, [*place, build.at(at)], chain.k, tiling.lanes, pairs=tiling.pairs, whole=whole
                 )
                 queries = [
                     vector.load(word, code.scratch["queries"], [build.at(row), step]) for row in range(self.rows)
                 ]
                 return [
-                    multiply_add(vectors, plan, each, key_, total) for each, total in zip(queries, sums, strict=True)
+                    multiply_add(vectors, tiling, each, key_, total) for each, total in zip(queries, sums, strict=True)
                 ]
 
             sums: Values = [vectors.number(0.0)] * self.rows
-            whole = spec.head - spec.head % self._chunk
+            whole = chain.head - chain.head % self._chunk
             if whole:
                 sums = build.loop(whole, self._chunk, lambda at, *each: add(each, at, self._chunk), sums)
-            if whole < spec.head:
-                sums = add(sums, whole, spec.head - whole)
+            if whole < chain.head:
+                sums = add(sums, whole, chain.head - whole)
             for row, total in enumerate(sums):
                 vector.store(total, code.scratch["products"], [build.at(row), key, build.at(0)])
 
@@ -197,16 +197,16 @@ class Decode:
 
     def _values(self, first_key: ir.Value, count: Size) -> None:
         """Adds a block of values to the sums, by their weights."""
-        spec, lanes = self.code.problem.spec, self.code.plan.lanes
-        for start in range(0, spec.value_head, lanes * _HELD):
-            columns = range(start, min(spec.value_head, start + lanes * _HELD), lanes)
+        chain, lanes = self.code.problem.chain, self.code.tiling.lanes
+        for start in range(0, chain.value_head, lanes * _HELD):
+            columns = range(start, min(chain.value_head, start + lanes * _HELD), lanes)
             together = max(1, _SUMS // len(columns))
             for row in range(0, self.rows, together):
                 self._add_values(first_key, count, columns, range(row, min(self.rows, row + together)))
 
     def _add_values(self, first_key: ir.Value, count: Size, columns: range, rows: range) -> None:
         """The same for vectors of the result that start at `columns`, and some queries."""
-        code, plan, spec = self.code, self.code.plan, self.code.problem.spec
+        code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
         vectors, scratch = code.vectors, code.scratch
         last = build.subtract(code.problem.keys, 1)
         places = [[build.at(row), build.at(column)] for row in rows for column in columns]
@@ -214,20 +214,20 @@ class Decode:
 
         def step(key: ir.Value, *sums: ir.Value) -> Values:
             number = build.add(first_key, key)
-            numbers = [number] + [build.least(build.add(number, 1), last)] * (plan.depth - 1)
+            numbers = [number] + [build.least(build.add(number, 1), last)] * (tiling.depth - 1)
             heads = [self.head.key(each) for each in numbers]
             if columns.start == rows.start == 0:
-                self._prefetch(code.problem.v, numbers, spec.value_head, spec.v)
+                self._prefetch(code.problem.v, numbers, chain.value_head, chain.v)
             values = self._words(columns, heads)
             found = list(sums)
             for at, row in enumerate(rows):
                 weight = self._weight(row, key)
                 for column, value in enumerate(values):
                     place = at * len(values) + column
-                    found[place] = multiply_add(vectors, plan, weight, value, found[place])
+                    found[place] = multiply_add(vectors, tiling, weight, value, found[place])
             return found
 
-        new = build.loop(count, plan.depth, step, old)
+        new = build.loop(count, tiling.depth, step, old)
         for place, value in zip(places, new, strict=True):
             vector.store(value, scratch["sums"], place)
 
@@ -244,9 +244,9 @@ class Decode:
 
     def _weight(self, row: int, key: ir.Value) -> ir.Value:
         """The weight of a key, or of a pair of them, in each lane."""
-        code, plan = self.code, self.code.plan
+        code, tiling = self.code, self.code.tiling
         place = [build.at(row), key]
-        if not plan.pairs:
+        if not tiling.pairs:
             one = vector.load(code.vectors.of("f32", 1), code.scratch["scores"], place)
             return vector.broadcast(code.vectors.floats, one)
         two = vector.load(code.vectors.of("bf16", 2), code.scratch["powers"], place)
@@ -254,16 +254,17 @@ class Decode:
 
     def _words(self, columns: range, heads: Sequence[Values]) -> Values:
         """The vectors of a value, or of two as pairs, that start at `columns`."""
-        code, plan, spec = self.code, self.code.plan, self.code.problem.spec
-        values, lanes, end = code.problem.v, plan.lanes, spec.value_head
-        if not plan.pairs:
+        code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
+        values, lanes, end = code.problem.v, tiling.lanes, chain.value_head
+        if not tiling.pairs:
             return [
-                convert.floats(values, [*heads[0], build.at(at)], spec.v, lanes, min(lanes, end - at)) for at in columns
+                convert.floats(values, [*heads[0], build.at(at)], chain.v, lanes, min(lanes, end - at))
+                for at in columns
             ]
         found: Values = []
         for at in range(columns.start, columns.stop, 2 * lanes):
             both = [
-                convert.halves(values, [*place, build.at(at)], spec.v, 2 * lanes, min(2 * lanes, end - at))
+                convert.halves(values, [*place, build.at(at)], chain.v, 2 * lanes, min(2 * lanes, end - at))
                 for place in heads
             ]
             for half in range(0, min(2 * lanes, columns.stop - at), lanes):
@@ -273,7 +274,7 @@ class Decode:
 
     def _end(self) -> None:
         """Divides the sums by the weights, and writes them."""
-        code, plan, spec = self.code, self.code.plan, self.code.problem.spec
+        code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
         vectors, scratch = code.vectors, code.scratch
 
         def end(row: ir.Value) -> None:
@@ -283,9 +284,9 @@ class Decode:
 
             def elements(at: Size, whole: int) -> None:
                 total = vector.load(vectors.floats, scratch["sums"], [row, build.at(at)])
-                result = convert.narrowed(arith.mulf(total, reciprocal), spec.out)
+                result = convert.narrowed(arith.mulf(total, reciprocal), chain.out)
                 store(result, code.problem.out, [*place, build.at(at)], whole)
 
-            build.chunks(spec.value_head, plan.lanes, elements)
+            build.chunks(chain.value_head, tiling.lanes, elements)
 
         build.loop(self.rows, 1, end)

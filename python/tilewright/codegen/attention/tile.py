@@ -5,21 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tilewright.lowering.attention import build
-from tilewright.lowering.attention.build import Size, Values
-from tilewright.lowering.attention.vectors import Vectors
+from tilewright.codegen.attention import build
+from tilewright.codegen.attention.build import Size, Values
+from tilewright.codegen.attention.vectors import Vectors
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import vector
-from tilewright.schedules.attention import AttentionPlan
+from tilewright.schedules.online_softmax import Tiling
 
 
-def multiply_add(vectors: Vectors, plan: AttentionPlan, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+def multiply_add(vectors: Vectors, tiling: Tiling, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
     """The sum of `total` and left·right in each lane, of f32 or of pairs of bf16 in i32."""
-    if not plan.pairs:
+    if not tiling.pairs:
         return vectors.fma(left, right, total)
-    kind = vectors.of("bf16", 2 * plan.lanes)
+    kind = vectors.of("bf16", 2 * tiling.lanes)
     operands = [total, vector.bitcast(kind, left), vector.bitcast(kind, right)]
-    name = ir.StringAttr.get(plan.intrinsic)
+    name = ir.StringAttr.get(tiling.intrinsic)
     attributes = {
         "intrin": name,
         "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
@@ -32,7 +32,7 @@ def multiply_add(vectors: Vectors, plan: AttentionPlan, left: ir.Value, right: i
 
 def product(
     vectors: Vectors,
-    plan: AttentionPlan,
+    tiling: Tiling,
     steps: Size,
     sums: Sequence[Sequence[ir.Value]],
     left: Callable[[int, ir.Value], ir.Value],
@@ -47,7 +47,7 @@ def product(
 
     Args:
         vectors: The vectors.
-        plan: Says what words are.
+        tiling: Says what words are.
         steps: How many words each sum has.
         sums: What is added to.
         left: The word of row i in step s, in every lane.
@@ -62,7 +62,7 @@ def product(
             word = left(row, step)
             for column in range(width):
                 at = row * width + column
-                totals[at] = multiply_add(vectors, plan, word, columns[column], totals[at])
+                totals[at] = multiply_add(vectors, tiling, word, columns[column], totals[at])
         return totals
 
     flat = build.loop(steps, 1, body, [each for row in sums for each in row])

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.codegen.attention.problem import load
 from tilewright.dtypes import dtype
-from tilewright.lowering.attention.problem import load
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.lowering.attention import build
-from tilewright.lowering.attention.build import Size, Values
-from tilewright.lowering.attention.problem import Problem, first, zeros
-from tilewright.lowering.attention.vectors import Vectors
+from tilewright.codegen.attention import build
+from tilewright.codegen.attention.build import Size, Values
+from tilewright.codegen.attention.problem import Problem, first, zeros
+from tilewright.codegen.attention.vectors import Vectors
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 from tilewright.payload.attention_numbers import LOG2_E
-from tilewright.schedules.attention import AttentionPlan
+from tilewright.schedules.online_softmax import Tiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,32 +31,31 @@ class Code:
     scratch: Mapping[str, ir.Value]
 
     @property
-    def plan(self) -> AttentionPlan:
+    def tiling(self) -> Tiling:
         """The sizes."""
-        return self.problem.plan
+        return self.problem.tiling
 
     @property
     def scaled(self) -> bool:
         """Whether scores are multiplied by the scale before their maximum is taken, and not in the exponent."""
-        return self.problem.mask is not None or self.problem.spec.scale <= 0
+        return self.problem.mask is not None or self.problem.chain.scale <= 0
 
     @property
     def factor(self) -> float:
         """What a difference of scores is multiplied by in the exponent of two."""
-        return LOG2_E * (1.0 if self.scaled else self.problem.spec.scale)
+        return LOG2_E * (1.0 if self.scaled else self.problem.chain.scale)
 
     @property
     def offset(self) -> Size:
         """Query i sees the keys up to number i + this, if causal."""
-        if self.problem.spec.causal == "lower_right":
-            return build.subtract(self.problem.keys, self.problem.queries)
-        return 0
+        offset = self.problem.chain.offset
+        return build.subtract(self.problem.keys, self.problem.queries) if offset is None else offset
 
     def seen(self, last: Size) -> Size:
         """How many keys the rows up to `last` see at most."""
-        if not self.problem.spec.causal:
+        if not self.problem.chain.causal:
             return self.problem.keys
-        query = build.subtract(self.problem.queries, 1) if self.plan.merged else last
+        query = build.subtract(self.problem.queries, 1) if self.tiling.merged else last
         return build.most(build.least(build.add(build.add(query, self.offset), 1), self.problem.keys), 0)
 
 
@@ -78,9 +77,8 @@ def store(value: ir.Value, buffer: ir.Value, place: Values, whole: int) -> None:
 
 def load_mask(code: Code, place: Values, left: ir.Value) -> ir.Value:
     """A vector of a row of the mask, of which `left` elements may be read, as what is added to scores."""
-    vectors, spec = code.vectors, code.problem.spec
-    lanes = vectors.lanes
-    element = "i8" if spec.mask == "u8" else str(spec.mask)
+    vectors = code.vectors
+    lanes, element = vectors.lanes, str(code.problem.chain.mask)
     kind = vectors.of(element)
     seen = vector.create_mask(vectors.of("i1"), [left])
     zero = zeros(kind)

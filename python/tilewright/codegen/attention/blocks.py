@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.lowering.attention import build, convert
-from tilewright.lowering.attention.build import Size
-from tilewright.lowering.attention.code import Code
-from tilewright.lowering.attention.column import Column
-from tilewright.lowering.attention.problem import Head
+from tilewright.codegen.attention import build, convert
+from tilewright.codegen.attention.build import Size
+from tilewright.codegen.attention.code import Code
+from tilewright.codegen.attention.column import Column
+from tilewright.codegen.attention.problem import Head
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import vector
-from tilewright.schedules.attention import stages_keys, stages_values
+from tilewright.schedules.online_softmax import stages_keys, stages_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,67 +41,67 @@ class Blocks:
 
     def block(self, head: Head, number: ir.Value) -> None:
         """Computes block number `number` of the rows of a task."""
-        plan, rows = self.code.plan, self.code.problem.rows
-        start = build.multiply(number, plan.columns * plan.rows)
-        columns = build.least(plan.columns, build.steps(build.subtract(rows, start), plan.rows))
+        tiling, rows = self.code.tiling, self.code.problem.rows
+        start = build.multiply(number, tiling.columns * tiling.rows)
+        columns = build.least(tiling.columns, build.steps(build.subtract(rows, start), tiling.rows))
 
         def begin(column: ir.Value) -> None:
-            Column(self.code, head, column, build.add(start, build.multiply(column, plan.rows))).begin()
+            Column(self.code, head, column, build.add(start, build.multiply(column, tiling.rows))).begin()
 
         def end(column: ir.Value) -> None:
-            Column(self.code, head, column, build.add(start, build.multiply(column, plan.rows))).end()
+            Column(self.code, head, column, build.add(start, build.multiply(column, tiling.rows))).end()
 
         def keys(first_key: ir.Value) -> None:
             self._stage(head, first_key)
 
             def each(column: ir.Value) -> None:
-                Column(self.code, head, column, build.add(start, build.multiply(column, plan.rows))).add(first_key)
+                Column(self.code, head, column, build.add(start, build.multiply(column, tiling.rows))).add(first_key)
 
             build.loop(columns, 1, each)
 
         build.loop(columns, 1, begin)
-        last = build.subtract(build.least(build.add(start, plan.columns * plan.rows), rows), 1)
-        build.loop(self.code.seen(last), plan.kc, keys)
+        last = build.subtract(build.least(build.add(start, tiling.columns * tiling.rows), rows), 1)
+        build.loop(self.code.seen(last), tiling.kc, keys)
         build.loop(columns, 1, end)
 
     def _stage(self, head: Head, first_key: ir.Value) -> None:
         """Converts a block of keys and of values, where they cannot be multiplied as they lie."""
-        spec, plan = self.code.problem.spec, self.code.plan
-        count = build.least(plan.kc, build.subtract(self.code.problem.keys, first_key))
-        if stages_keys(spec, plan):
-            size = plan.lanes * plan.depth
+        chain, tiling = self.code.problem.chain, self.code.tiling
+        count = build.least(tiling.kc, build.subtract(self.code.problem.keys, first_key))
+        if stages_keys(chain, tiling):
+            size = tiling.lanes * tiling.depth
 
             def key(row: ir.Value) -> None:
                 def words(at: Size, whole: int) -> None:
                     place = [*head.key(build.add(first_key, row)), build.at(at)]
                     loaded = convert.words(
-                        self.code.problem.k, place, spec.k, plan.lanes, pairs=plan.pairs, whole=whole
+                        self.code.problem.k, place, chain.k, tiling.lanes, pairs=tiling.pairs, whole=whole
                     )
-                    to = [row, build.at(build.divide(at, plan.depth))]
+                    to = [row, build.at(build.divide(at, tiling.depth))]
                     vector.store(loaded, self.code.scratch["keys"], to)
 
-                build.chunks(spec.head, size, words)
+                build.chunks(chain.head, size, words)
 
             build.loop(count, 1, key)
-        if stages_values(spec, plan):
-            build.loop(build.steps(count, plan.depth), 1, lambda row: self._stage_values(head, first_key, row))
+        if stages_values(chain, tiling):
+            build.loop(build.steps(count, tiling.depth), 1, lambda row: self._stage_values(head, first_key, row))
 
     def _stage_values(self, head: Head, first_key: ir.Value, row: ir.Value) -> None:
         """Converts a row of values, or makes pairs of two; behind the last one it stands itself: its weight is zero."""
-        spec, plan, values = self.code.problem.spec, self.code.plan, self.code.problem.v
-        lanes = plan.lanes
-        number = build.add(first_key, build.multiply(row, plan.depth))
+        chain, tiling, values = self.code.problem.chain, self.code.tiling, self.code.problem.v
+        lanes = tiling.lanes
+        number = build.add(first_key, build.multiply(row, tiling.depth))
 
         def words(at: Size, whole: int) -> None:
-            if plan.pairs:
+            if tiling.pairs:
                 after = build.least(build.add(number, 1), build.subtract(self.code.problem.keys, 1))
                 two = [
-                    convert.halves(values, [*head.key(each), build.at(at)], spec.v, lanes, whole)
+                    convert.halves(values, [*head.key(each), build.at(at)], chain.v, lanes, whole)
                     for each in (number, after)
                 ]
                 loaded = convert.interleaved(*two)
             else:
-                loaded = convert.floats(values, [*head.key(number), build.at(at)], spec.v, lanes, whole)
+                loaded = convert.floats(values, [*head.key(number), build.at(at)], chain.v, lanes, whole)
             vector.store(loaded, self.code.scratch["values"], [row, build.at(at)])
 
-        build.chunks(spec.value_head, lanes, words)
+        build.chunks(chain.value_head, lanes, words)

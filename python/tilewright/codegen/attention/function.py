@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Carries out an online softmax: the function of attention as loops on memrefs, its tasks shared between threads.
+
+No transform of upstream's makes one pass of the reductions of a softmax and of the products around it, so that what the payload's ops
+say is written out here, in the blocks that a `#tilewright.online_softmax` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from tilewright.codegen.attention import build, chain
+from tilewright.codegen.attention.blocks import Blocks
+from tilewright.codegen.attention.chain import Chain
+from tilewright.codegen.attention.code import Code
+from tilewright.codegen.attention.decode import Decode
+from tilewright.codegen.attention.problem import Head, Problem
+from tilewright.codegen.attention.vectors import Vectors
+from tilewright.lowering import parallel
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, func, memref, openmp
+from tilewright.payload.attention_numbers import DEGREE
+from tilewright.schedules import online_softmax
+from tilewright.schedules.decisions import OnlineSoftmax
+from tilewright.schedules.online_softmax import Tiling
+from tilewright.targets.base import Target
+
+
+def expand(function: func.FuncOp, softmax: ir.Operation, decision: OnlineSoftmax, target: Target, threads: int) -> int:
+    """Replaces a function on tensors by one on memrefs: its arguments, the result, and scratch memory.
+
+    Args:
+        function: The function, which computes nothing but the chain around `softmax`.
+        softmax: The softmax that carries the decision.
+        decision: The blocks.
+        target: For which target.
+        threads: Between how many threads its tasks are shared at most.
+
+    Returns:
+        The bytes of scratch memory.
+
+    Raises:
+        ScheduleError: The ops around the softmax are no attention, or the decision does not fit them or the target.
+    """
+    found = chain.read(function, softmax)
+    tiling = online_softmax.of(decision, found, target)
+    offsets, share = online_softmax.offsets(found, tiling)
+    scratch = ir.MemRefType.get([share * threads], ir.IntegerType.get_signless(8))
+    operands = [_memref(each) for each in (*function.type.inputs, *function.type.results)]
+    name = function.name.value
+    with ir.InsertionPoint(function.operation):
+        made = func.FuncOp(name, ir.FunctionType.get([*operands, scratch], []))
+    function.operation.erase()
+    *arguments, out, memory = made.add_entry_block().arguments
+    vectors = Vectors(
+        tiling.lanes, target.architecture != "x86_64" or "fma" in target.features, DEGREE[tiling.multiplied]
+    )
+    with ir.InsertionPoint(made.entry_block):
+        problem = Problem.of(found, tiling, arguments, out)
+        blocks = 1 if tiling.along_head else build.steps(problem.rows, tiling.rows * tiling.columns)
+        tasks = build.multiply(blocks, prod(found.batch) * problem.task_heads)
+
+        def run(part: build.Size, parts: build.Size) -> None:
+            def task(number: ir.Value) -> None:
+                place = build.multiply(number, parts)
+                place = build.add(place, part)
+                own = _buffers(found, tiling, memory, build.multiply(part, share), offsets)
+                head = Head.at(problem, build.at(build.divide(place, blocks)))
+                code = Code(problem, vectors, own)
+                if tiling.along_head:
+                    Decode(code, head, online_softmax.rows_along_head(found, tiling)).run()
+                else:
+                    Blocks(code).block(head, build.at(build.rest(place, blocks)))
+
+            # Neighbouring blocks go to different threads: of those that are causal, later ones take longer.
+            mine = build.divide(build.add(build.subtract(tasks, part), build.subtract(parts, 1)), parts)
+            build.loop(build.most(mine, 0), 1, task)
+
+        if threads == 1 and not found.is_empty:
+            run(0, 1)
+        func.ReturnOp([])
+    if threads > 1 and not found.is_empty:
+        _share(made, threads, run)
+    return share * threads
+
+
+def _memref(tensor: ir.Type) -> ir.Type:
+    """The type of an operand as calls pass it: rows anywhere, elements of a row side by side."""
+    kind = ir.RankedTensorType(tensor)
+    any_stride = ir.ShapedType.get_dynamic_stride_or_offset()
+    layout = ir.StridedLayoutAttr.get(0, [any_stride] * (kind.rank - 1) + [1])
+    return ir.MemRefType.get(kind.shape, kind.element_type, layout)
+
+
+def _buffers(
+    found: Chain, tiling: Tiling, scratch: ir.Value, start: build.Size, offsets: dict[str, int]
+) -> dict[str, ir.Value]:
+    """The buffers of a thread, whose scratch memory starts at byte `start`."""
+    made = {}
+    for name, (shape, element) in online_softmax.buffers(found, tiling).items():
+        kind = ir.MemRefType.get(shape, ir.Type.parse(element))
+        made[name] = memref.view(kind, scratch, build.at(build.add(start, offsets[name])), [])
+    return made
+
+
+def _share(function: func.FuncOp, threads: int, run: Callable[[build.Size, build.Size], None]) -> None:
+    """Runs `run(part, parts)` for each part, one for each thread of those that OpenMP grants.
+
+    After::
+
+        cap = omp_in_parallel() ? 1 : min(threads, omp_get_max_threads())
+        omp.parallel num_threads(cap): omp.wsloop: for part in 0..threads: run(part, threads)
+    """
+    cap = parallel.cap(function, threads)
+    block = function.entry_block
+    with ir.InsertionPoint(block.operations[len(block.operations) - 1]):
+        index = ir.IndexType.get()
+        zero, one, count = (arith.constant(index, each) for each in (0, 1, threads))
+        region = openmp.ParallelOp([], [], [], [], num_threads=cap)
+    with ir.InsertionPoint(region.region.blocks.append()):
+        loop = openmp.WsloopOp([], [], [], [], [], [], nowait=True)  # the region's end waits
+        openmp.TerminatorOp()
+    with ir.InsertionPoint(loop.region.blocks.append()):
+        nest = openmp.LoopNestOp([zero], [count], [one])
+    body = nest.region.blocks.append(index)
+    with ir.InsertionPoint(body):
+        run(body.arguments[0], threads)
+        openmp.YieldOp([])
