@@ -10,8 +10,9 @@ import pickle
 import sys
 
 from tilewright import targets
-from tilewright.emit import gpu, stages
+from tilewright.emit import gpu, operators, stages
 from tilewright.errors import TilewrightError
+from tilewright.operator_specs import OperatorSpec
 from tilewright.schedules.plan import Plan
 
 
@@ -22,7 +23,10 @@ def main() -> None:
         plan = Plan("replayed.mlir", None, text=request["schedule"], trusted=False, threads=request["threads"])
         card = targets.gpu(request["target"])
         try:
-            if card is None:
+            if isinstance(spec, OperatorSpec):
+                threads, target = request["threads"], targets.get(request["target"])
+                made = operators.build(spec, target, threads=threads, plan=plan).object
+            elif card is None:
                 made = stages.build(spec, targets.get(request["target"]), plan).object
             else:
                 built = gpu.build(spec, card, plan, {}, aligned=request["aligned"], boxed=request["boxed"])

@@ -100,6 +100,7 @@ def test_a_module_is_explained(tmp_path, capsys):
         (("run", "FILE", "--device", "emulated"), "both FILE.mlir and --device given"),
         (("compile", "FILE", "-o", "k.o", "--schedule", "packed"), "bad.mlir:2:8: tensor.pad is not supported yet"),
         (("compile", "FILE", "-o", "k.o", "--dtype", "bf16"), "both FILE.mlir and --dtype given"),
+        (("compile", "FILE", "-o", "k.o", "--schedule", "s.mlir"), "Leave out --schedule, which is for one product"),
         (("explain", "FILE", "-o", "out", "--beta", "1"), "both FILE.mlir and --beta given"),
         (("explain", "FILE", "-o", "out"), "bad.mlir:2:8: tensor.pad is not supported yet"),
     ],

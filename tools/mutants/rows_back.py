@@ -68,6 +68,12 @@ ROWS = (
         ("test_cache_key.py",),
     ),
     Mutant(
+        "runtime/operators.py",
+        "target=row, own=own, parameters",
+        "target=row, parameters",
+        ("test_operator_schedules.py",),
+    ),
+    Mutant(
         "runtime/compile.py",
         "        cases=plan.cases,\n",
         "",

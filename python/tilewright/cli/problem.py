@@ -141,10 +141,13 @@ def given(
     text = read_text(file)
     try:
         imported, function = isolated_import.load(text, file)
-    except SpecError:
-        # What is for one product only.
-        if schedule is not None or parameters or b_packed or deterministic or tf32:
-            raise
+    except SpecError as error:
+        given = {"--schedule": schedule, "--set": parameters, "--b-packed": b_packed}
+        given |= {"--deterministic": deterministic, "--tf32": tf32}
+        options = [option for option, value in given.items() if value]
+        if options:
+            remedy = f"Leave out {', '.join(options)}, which is for one product: each product of a module has its own schedule"
+            raise SpecError(error.what, where=error.where, expected=error.expected, remedy=remedy) from None
         return ModuleProblem(text, file, resolve(target), check(threads, "--threads"))
     spec = replace(imported, b_packed=b_packed, deterministic=deterministic, tf32=tf32)
     return _product(spec, target, threads, schedule, parameters, function)

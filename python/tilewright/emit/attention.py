@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
 from tilewright.codegen import registry
@@ -29,24 +29,34 @@ _TIDY = "builtin.module(canonicalize, cse)"
 """What is written out has the same constants many times."""
 
 
-def build(
-    spec: AttentionSpec,
-    target: Target,
-    *,
-    threads: int,
-    parameters: Mapping[str, int],
-    until: str,
-    allocator: tuple[str, str],
-    symbol: str = "",
-) -> Built:
-    """Compiles attention, as `emit.operators.build` says.
+def planned(
+    spec: AttentionSpec, target: Target, parameters: Mapping[str, int], threads: int
+) -> tuple[AttentionSpec, Plan]:
+    """What the schedule is made for, and the plan of our own one.
 
     Raises:
         ScheduleError: A parameter is unknown or does not fit.
+    """
+    return spec, model.plan(spec, target, None, parameters, threads)
+
+
+def build(
+    spec: AttentionSpec,
+    target: Target,
+    plan: Plan,
+    *,
+    until: str,
+    allocator: tuple[str, str],
+    symbol: str,
+    started: Callable[[str], object],
+) -> Built:
+    """Compiles attention, as `emit.operators.compiled` says.
+
+    Raises:
+        ScheduleError: The schedule does not fit.
         LoweringError: A stage failed.
     """
-    made = _Attention(spec, target, model.plan(spec, target, None, parameters, threads), allocator, symbol)
-    return made.run(until)
+    return _Attention(spec, target, plan, allocator, symbol).run(until, started)
 
 
 class _Attention(MachineCode):
@@ -61,10 +71,11 @@ class _Attention(MachineCode):
         self._allocator, self._symbol = allocator, symbol
         self._schedule: ir.Module | None = None
 
-    def run(self, until: str) -> Built:
+    def run(self, until: str, started: Callable[[str], object]) -> Built:
         """All stages up to the one that is wanted."""
+        title = f"{self._spec} {self._target.name}"
         with self._context, ir.Location.unknown():
-            pipeline.run(self, "cpu", until=until, record=self._built, title=f"{self._spec} {self._target.name}")
+            pipeline.run(self, "cpu", until=until, record=self._built, title=title, started=started)
         return self._built
 
     def payload(self) -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -14,25 +14,36 @@ from tilewright.mlir import ir
 from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.payload import conv2d
 from tilewright.schedules import conv2d as model
-from tilewright.schedules import decisions, make
+from tilewright.schedules import decisions
+from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 from tilewright.targets.dots import Dot
 
 
+def planned(spec: Conv2dSpec, target: Target, parameters: Mapping[str, int], threads: int) -> tuple[MatmulSpec, Plan]:
+    """The product of one group, which the schedule is made for, and the plan of our own schedule.
+
+    Raises:
+        ScheduleError: A parameter is unknown, or wrong.
+    """
+    product = conv2d.product(spec)
+    return product, model.plan(spec, product, target, parameters, threads)
+
+
 def build(
     spec: Conv2dSpec,
     target: Target,
+    plan: Plan,
     *,
-    threads: int,
-    parameters: Mapping[str, int],
     until: str,
     allocator: tuple[str, str],
-    symbol: str = "",
+    symbol: str,
+    started: Callable[[str], object],
 ) -> Built:
-    """Compiles `spec`, as `emit.operators.build` says."""
+    """Compiles `spec`, as `emit.operators.compiled` says."""
     builder = _Depthwise if spec.is_depthwise else _Products
-    return builder(spec, target, threads, parameters, allocator, symbol).run(until)
+    return builder(spec, target, plan, allocator, symbol, started).run(until)
 
 
 class _Products(Builder):
@@ -42,21 +53,19 @@ class _Products(Builder):
         self,
         spec: Conv2dSpec,
         target: Target,
-        threads: int,
-        parameters: Mapping[str, int],
+        plan: Plan,
         allocator: tuple[str, str],
         symbol: str,
+        started: Callable[[str], object],
     ) -> None:
         title, source = str(spec), partial(_function, spec)
-        super().__init__(
-            source, target, threads, allocator, lambda _: None, lambda _: title, title=title, symbol=symbol
-        )
+        super().__init__(source, target, plan.threads, allocator, started, lambda _: title, title=title, symbol=symbol)
         self._spec = spec
-        self._parameters = parameters
+        self._plan = plan
 
-    def plan(self, spec: MatmulSpec) -> make.Plan:
+    def plan(self, spec: MatmulSpec) -> Plan:
         """How the product is scheduled."""
-        return model.plan(self._spec, spec, self._target, self._parameters, self._threads)
+        return self._plan.read(spec, self._context)
 
     def changed(self, product: ProductPart) -> None:
         """Lets the product read its patches from the images."""

@@ -15,9 +15,12 @@ from typing import Any
 
 from tilewright.emit import child
 from tilewright.emit.gpu_stages import GpuStages, from_json
+from tilewright.emit.modules import Built
 from tilewright.emit.stages import Stages
 from tilewright.errors import ScheduleError
+from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.packing import PackedFormat
+from tilewright.payload.signature import Signature
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -85,6 +88,42 @@ def build_gpu(
     command = f"{_product(spec)} --target {target.name} --schedule schedule.mlir --emit threads -o -\n"
     answer = _answer(plan, wanted, command)
     return from_json(answer, spec, target, base64.b64decode(answer["code"]), cached=False)
+
+
+def build_operator(
+    spec: OperatorSpec,
+    target: Target,
+    plan: Plan,
+    scheduled: OperatorSpec | MatmulSpec,
+    *,
+    until: str,
+    allocator: tuple[str, str],
+    symbol: str,
+) -> Built:
+    """As `operators.compiled`, in a child process.
+
+    Args:
+        spec: What to compute.
+        target: For which target.
+        plan: The user's schedule, and the sizes that it is given.
+        scheduled: What it is made for.
+        until: The last stage wanted.
+        allocator: Where the kernel gets its workspace.
+        symbol: The name of the C entry.
+
+    Raises:
+        ScheduleError: The schedule does not fit, or, in Python, crashed or took too long.
+        LoweringError: A later stage failed; MLIR crashed or took too long, and the error names a reproducer.
+    """
+    wanted = {"spec": spec, "scheduled": scheduled, "target": target}
+    wanted |= {"until": until, "allocator": allocator, "symbol": symbol}
+    answer = _answer(plan, wanted, f'tilewright.compile({spec!r}, "{target.name}", schedule="schedule.mlir")\n')
+    return Built(
+        texts=answer["texts"],
+        seconds=answer["seconds"],
+        object=base64.b64decode(answer["object"]),
+        functions=tuple(Signature.from_json(each) for each in answer["functions"]),
+    )
 
 
 def _answer(plan: Plan, wanted: dict[str, Any], command: str) -> dict[str, Any]:

@@ -8,11 +8,12 @@ import pickle
 import sys
 from typing import Any
 
-from tilewright.emit import child, gpu, stages
+from tilewright.emit import child, gpu, operators, stages
 from tilewright.emit.gpu_stages import as_json
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.lowering import driver
 from tilewright.mlir import ir
+from tilewright.operator_specs import OperatorSpec
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
@@ -31,6 +32,8 @@ def answer(request: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
         if text is not None:
             tell("payload", schedule=text)
         plan = Plan(plan.name, None, text=text, threads=plan.threads)
+        if isinstance(wanted["spec"], OperatorSpec):
+            return _operator(plan, wanted, tell)
         return _gpu(plan, wanted, tell) if isinstance(wanted["target"], GpuTarget) else _cpu(plan, wanted, tell)
     except (ScheduleError, LoweringError) as e:
         # MLIR calls text without a file "-".
@@ -68,6 +71,18 @@ def _cpu(plan: Plan, wanted: dict[str, Any], tell: child.Tell) -> dict[str, Any]
         "object": base64.b64encode(built.object).decode(),
         "workspace": built.workspace,
         "packed": None if built.packed is None else built.packed.header.hex(),
+    }
+
+
+def _operator(plan: Plan, wanted: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
+    names = ("until", "allocator", "symbol")
+    given = {name: wanted[name] for name in names}
+    built = operators.compiled(wanted["spec"], wanted["target"], plan, **given, started=tell)
+    return {
+        "texts": built.texts,
+        "seconds": built.seconds,
+        "object": base64.b64encode(built.object).decode(),
+        "functions": [each.as_json() for each in built.functions],
     }
 
 

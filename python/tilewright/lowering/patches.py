@@ -16,7 +16,7 @@ from tilewright.build.constants import zero
 from tilewright.build.index import Number, add, inside, mul, ramp, spread, total, value
 from tilewright.build.loops import if_else
 from tilewright.build.views import offsets_of
-from tilewright.errors import LoweringError
+from tilewright.errors import ScheduleError
 from tilewright.lowering import pixel_rows, short_runs, skipped_rows, tap_loops
 from tilewright.lowering.patch_layout import Patches, Read
 from tilewright.mlir import ir
@@ -45,7 +45,7 @@ def read(module: ir.Module, operand: int, patches: Patches, result: int, tile: t
         tile: Rows of a register tile and elements of K in a step, where its loop over K may be shorter (`skipped_rows`).
 
     Raises:
-        LoweringError: Something else than vectors is read.
+        ScheduleError: Something else than vectors is read.
     """
     function = next(op for op in module.body if isinstance(op, func.FuncOp) and op.name.value == ENTRY)
     matrix = function.arguments[operand]
@@ -78,7 +78,11 @@ def _reads(view: ir.Value, rows: tuple[Number, ...], columns: tuple[Number, ...]
         elif op.name == "vector.transfer_read" and ir.MemRefType(view.type).rank == 2 and _is_plain(op):
             yield Read(op, (*rows, *terms(op.operands[1])), (*columns, *terms(op.operands[2])))
         elif op.name != "memref.prefetch":
-            raise LoweringError(f"{op.name} reads patches", stage="bufferized", expected="vectors of a row")
+            raise ScheduleError(
+                f"{op.name} reads the matrix of patches, which is never made",
+                expected="vectors of its rows, which are read from the images",
+                remedy="Pack the operand that is the patches, as strategy packed does, or tile and vectorize the product",
+            )
 
 
 def _is_shifted(read_: Read) -> bool:

@@ -105,7 +105,7 @@ def compile(
     if isinstance(spec, OperatorSpec):
         if verify:
             raise SpecError(
-                f"verify=True for {spec.operator}", where="compile", expected="False: its schedules are ours"
+                f"verify=True for {spec.operator}", where="compile", expected="False: only products are verified"
             )
         from tilewright.runtime import operators
 

@@ -21,7 +21,8 @@ from tilewright.runtime.kernel import Metadata
 from tilewright.runtime.linkable import of_functions
 from tilewright.runtime.module import entries
 from tilewright.runtime.operator_kernel import OperatorKernel
-from tilewright.schedules.plan import Schedule
+from tilewright.schedules import make as plans
+from tilewright.schedules.plan import Plan, Schedule
 from tilewright.schedules.threads import check
 from tilewright.targets import GpuTarget, Target
 from tilewright.version import VERSION
@@ -44,19 +45,20 @@ def compile(
     Raises:
         SpecError: `threads` is no int from 1 to 1024.
         TargetError: The target is unknown or a GPU, or cannot be emulated.
-        ScheduleError: A schedule is given, or a parameter is unknown.
+        ScheduleError: The schedule is unreadable or does not fit, or a parameter is unknown.
         LoweringError: A later stage failed.
     """
     start = time.perf_counter()
     if targets.gpu(target) is not None:
         raise TargetError(f"{spec.operator} for {target}", where="compile", expected="a CPU's target")
-    if schedule is not None:
-        raise ScheduleError(f"a schedule for {spec.operator}", expected="None: the operator has its own")
+    plan = None if schedule is None else _own(spec, schedule, parameters)
     row = targets.resolve(target)
     who = runners.of(row).sharing(row, check(threads, "compile"))
-    make = partial(operators.build, spec, row, threads=threads, parameters=parameters)
-    store = KernelCache.from_knobs(knobs.load()) if cache else None
-    what = Compilation(kind="operator", problem=spec, target=row, parameters=parameters or {}, threads=threads)
+    make = partial(operators.build, spec, row, threads=threads, parameters=parameters, plan=plan)
+    # What a function makes is not known without calling it.
+    store = KernelCache.from_knobs(knobs.load()) if cache and (plan is None or plan.text is not None) else None
+    own = None if plan is None else plan.text
+    what = Compilation(kind="operator", problem=spec, target=row, own=own, parameters=parameters or {}, threads=threads)
     found = cache_key.find(store, what)
     if found is not None:
         signature, object_ = Signature.from_json(found.header["function"]), found.object
@@ -70,7 +72,7 @@ def compile(
         target=row.name,
         triple=row.triple,
         features=row.feature_string,
-        schedule=spec.operator,
+        schedule=spec.operator if plan is None else plan.name,
         parameters={"products": signature.products},
         threads=threads,
         seconds=seconds,
@@ -92,6 +94,16 @@ def compile(
         return EmulatedOperator(object_, signature, spec, row, facts, stages, who.emulator, files)
     names = entries((signature,))
     return OperatorKernel(_runtime.Code(object_, names[0], names[1:]), signature, spec, row, facts, stages, files)
+
+
+def _own(spec: OperatorSpec, schedule: Schedule, parameters: Mapping[str, int] | None) -> Plan:
+    """The plan of a schedule of the user's."""
+    if isinstance(schedule, str) and not plans.is_file(schedule):
+        raise ScheduleError(
+            f"a schedule called {schedule!r} for {spec.operator}",
+            expected="None, for the operator's own; a function ``(spec, target, sizes)``; or a .py or .mlir file",
+        )
+    return plans.own(schedule, parameters)
 
 
 def _texts(make: Callable[..., Built], known: Mapping[str, str]) -> dict[str, str | Callable[[], str]]:
