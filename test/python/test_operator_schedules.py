@@ -56,6 +56,10 @@ def test_a_schedule_that_reads_patches_one_by_one_is_refused():
         tw.compile(SPEC, schedule=streamed)
 
 
+def broken(spec: tw.MatmulSpec, target: tw.Target, sizes: Any) -> ir.Module:
+    raise ZeroDivisionError
+
+
 def test_what_is_no_schedule_is_refused(tmp_path):
     with pytest.raises(tw.ScheduleError, match="a schedule called 'packed' for conv2d"):
         tw.compile(SPEC, schedule="packed")
@@ -66,4 +70,4 @@ def test_what_is_no_schedule_is_refused(tmp_path):
     with pytest.raises(tw.ScheduleError, match=r"a \.mlir schedule takes no sizes"):
         tw.compile(SPEC, schedule=file, parameters={"mr": 3})
     with pytest.raises(tw.ScheduleError, match=r"ZeroDivisionError"):
-        tw.compile(SPEC, schedule=lambda spec, target, sizes: 1 / 0)
+        tw.compile(SPEC, schedule=broken)
