@@ -84,6 +84,7 @@ def operator_cells():
     yield tw.Conv2dSpec(**image, w_packed=True), "x86-64-v4", 1
     yield tw.Conv2dSpec(1, 14, 14, 48, 96, 1, 1), "x86-64-v4", 1
     yield tw.Conv2dSpec(4, 28, 28, 64, 64, 3, 3, padding=1), "x86-64-v4", 2
+    yield tw.AttentionSpec(queries=40, keys=50, head=64, heads=2, causal=True), "x86-64-v4", 1
 
 
 @pytest.fixture(scope="module")
