@@ -127,14 +127,14 @@ ROWS = (
     ),
     Mutant(
         "codegen/attention/decode.py",
-        "build.least(build.add(number, distance), last)",
-        "build.least(number, last)",
+        "index.signed_min(index.add(number, distance), last)",
+        "index.signed_min(number, last)",
         ("lowering/attention.test",),
     ),
     Mutant(
         "codegen/attention/blocks.py",
-        "build.loop(self.code.seen(last), tiling.kc, keys)",
-        "build.loop(self.code.problem.keys, tiling.kc, keys)",
+        "repeat(self.code.seen(last), tiling.kc, keys)",
+        "repeat(self.code.problem.keys, tiling.kc, keys)",
         ("lowering/attention.test", "test_attention.py"),
     ),
     Mutant(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Index arithmetic with constant folding: a known index is a Python int, any other one a value.
 
-Ops are made at the current insertion point, and only for what is not known. Indices are unsigned, but for `signed_min` and `signed_max`.
+Ops are made at the current insertion point, and only for what is not known. Indices are unsigned, but for `signed_min`, `signed_max` and `signed_less`.
 
 A `Number` is an index, or one index for each lane of a vector: a tuple of ints while they are known, otherwise a vector of i32.
 """
@@ -75,9 +75,14 @@ def div_rem(a: _N, by: Index) -> tuple[_N, _N]:
     return div(a, by), rem(a, by)
 
 
+def ceil_div(a: Index, unit: int) -> Index:
+    """The quotient, rounded up."""
+    return div(add(a, unit - 1), unit)
+
+
 def round_up(a: Index, unit: int) -> Index:
     """The least multiple of `unit` that is not less."""
-    return mul(div(add(a, unit - 1), unit), unit)
+    return mul(ceil_div(a, unit), unit)
 
 
 def round_down(a: Index, unit: int) -> Index:
@@ -116,6 +121,11 @@ def total(terms: Sequence[_N]) -> _N:
 def less(a: Number, b: Number) -> ir.Value:
     """Whether a < b."""
     return arith.cmpi(arith.CmpIPredicate.ult, value(a), value(b))
+
+
+def signed_less(a: Index, b: Index) -> ir.Value:
+    """Whether a < b, of two that may be below zero."""
+    return arith.cmpi(arith.CmpIPredicate.slt, value(a), value(b))
 
 
 def less_equal(a: Index, b: Index) -> ir.Value:

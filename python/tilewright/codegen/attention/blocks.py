@@ -19,10 +19,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.codegen.attention import build, convert
-from tilewright.codegen.attention.build import Size
+from tilewright.build import index
+from tilewright.build.index import Index
+from tilewright.codegen.attention import convert
 from tilewright.codegen.attention.code import Code
 from tilewright.codegen.attention.column import Column
+from tilewright.codegen.attention.loops import chunks, repeat
 from tilewright.codegen.attention.problem import Head
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import vector
@@ -42,66 +44,66 @@ class Blocks:
     def block(self, head: Head, number: ir.Value) -> None:
         """Computes block number `number` of the rows of a task."""
         tiling, rows = self.code.tiling, self.code.problem.rows
-        start = build.multiply(number, tiling.columns * tiling.rows)
-        columns = build.least(tiling.columns, build.steps(build.subtract(rows, start), tiling.rows))
+        start = index.mul(number, tiling.columns * tiling.rows)
+        columns = index.signed_min(tiling.columns, index.ceil_div(index.sub(rows, start), tiling.rows))
 
         def begin(column: ir.Value) -> None:
-            Column(self.code, head, column, build.add(start, build.multiply(column, tiling.rows))).begin()
+            Column(self.code, head, column, index.add(start, index.mul(column, tiling.rows))).begin()
 
         def end(column: ir.Value) -> None:
-            Column(self.code, head, column, build.add(start, build.multiply(column, tiling.rows))).end()
+            Column(self.code, head, column, index.add(start, index.mul(column, tiling.rows))).end()
 
         def keys(first_key: ir.Value) -> None:
             self._stage(head, first_key)
 
             def each(column: ir.Value) -> None:
-                Column(self.code, head, column, build.add(start, build.multiply(column, tiling.rows))).add(first_key)
+                Column(self.code, head, column, index.add(start, index.mul(column, tiling.rows))).add(first_key)
 
-            build.loop(columns, 1, each)
+            repeat(columns, 1, each)
 
-        build.loop(columns, 1, begin)
-        last = build.subtract(build.least(build.add(start, tiling.columns * tiling.rows), rows), 1)
-        build.loop(self.code.seen(last), tiling.kc, keys)
-        build.loop(columns, 1, end)
+        repeat(columns, 1, begin)
+        last = index.sub(index.signed_min(index.add(start, tiling.columns * tiling.rows), rows), 1)
+        repeat(self.code.seen(last), tiling.kc, keys)
+        repeat(columns, 1, end)
 
     def _stage(self, head: Head, first_key: ir.Value) -> None:
         """Converts a block of keys and of values, where they cannot be multiplied as they lie."""
         chain, tiling = self.code.problem.chain, self.code.tiling
-        count = build.least(tiling.kc, build.subtract(self.code.problem.keys, first_key))
+        count = index.signed_min(tiling.kc, index.sub(self.code.problem.keys, first_key))
         if stages_keys(chain, tiling):
             size = tiling.lanes * tiling.depth
 
             def key(row: ir.Value) -> None:
-                def words(at: Size, whole: int) -> None:
-                    place = [*head.key(build.add(first_key, row)), build.at(at)]
+                def words(at: Index, whole: int) -> None:
+                    place = [*head.key(index.add(first_key, row)), index.value(at)]
                     loaded = convert.words(
                         self.code.problem.k, place, chain.k, tiling.lanes, pairs=tiling.pairs, whole=whole
                     )
-                    to = [row, build.at(build.divide(at, tiling.depth))]
+                    to = [row, index.value(index.div(at, tiling.depth))]
                     vector.store(loaded, self.code.scratch["keys"], to)
 
-                build.chunks(chain.head, size, words)
+                chunks(chain.head, size, words)
 
-            build.loop(count, 1, key)
+            repeat(count, 1, key)
         if stages_values(chain, tiling):
-            build.loop(build.steps(count, tiling.depth), 1, lambda row: self._stage_values(head, first_key, row))
+            repeat(index.ceil_div(count, tiling.depth), 1, lambda row: self._stage_values(head, first_key, row))
 
     def _stage_values(self, head: Head, first_key: ir.Value, row: ir.Value) -> None:
         """Converts a row of values, or makes pairs of two; behind the last one it stands itself: its weight is zero."""
         chain, tiling, values = self.code.problem.chain, self.code.tiling, self.code.problem.v
         lanes = tiling.lanes
-        number = build.add(first_key, build.multiply(row, tiling.depth))
+        number = index.add(first_key, index.mul(row, tiling.depth))
 
-        def words(at: Size, whole: int) -> None:
+        def words(at: Index, whole: int) -> None:
             if tiling.pairs:
-                after = build.least(build.add(number, 1), build.subtract(self.code.problem.keys, 1))
+                after = index.signed_min(index.add(number, 1), index.sub(self.code.problem.keys, 1))
                 two = [
-                    convert.halves(values, [*head.key(each), build.at(at)], chain.v, lanes, whole)
+                    convert.halves(values, [*head.key(each), index.value(at)], chain.v, lanes, whole)
                     for each in (number, after)
                 ]
                 loaded = convert.interleaved(*two)
             else:
-                loaded = convert.floats(values, [*head.key(number), build.at(at)], chain.v, lanes, whole)
-            vector.store(loaded, self.code.scratch["values"], [row, build.at(at)])
+                loaded = convert.floats(values, [*head.key(number), index.value(at)], chain.v, lanes, whole)
+            vector.store(loaded, self.code.scratch["values"], [row, index.value(at)])
 
-        build.chunks(chain.value_head, lanes, words)
+        chunks(chain.value_head, lanes, words)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isinf
 
+from tilewright.build.usedef import body, defined_by, definition, terminator
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 
@@ -41,18 +42,13 @@ def refused(what: str, op: ir.Operation) -> ScheduleError:
     )
 
 
-def maker(value: ir.Value) -> ir.Operation | None:
-    """The op that makes a value; None of an argument."""
-    return None if isinstance(value.owner, ir.Block) else value.owner.operation
-
-
 def check_product(op: ir.Operation) -> None:
     """Checks that the body is ``sum + x·y``, of elements that are widened to f32.
 
     Raises:
         ScheduleError: It is not.
     """
-    block = op.regions[0].blocks[0]
+    block = body(op)
     x, y, total = block.arguments
     added = _made(_yielded(op), "arith.addf")
     products = [each for each in (_made(term, "arith.mulf") for term in added or ()) if each is not None]
@@ -67,8 +63,8 @@ def check_zero(value: ir.Value, op: ir.Operation) -> None:
     Raises:
         ScheduleError: They do not.
     """
-    fill = maker(value)
-    if fill is None or fill.name != "linalg.fill" or _constant(fill.operands[0]) != 0:
+    fill = defined_by(value, "linalg.fill")
+    if fill is None or _constant(fill.operands[0]) != 0:
         raise refused("the sums do not start from a linalg.fill of zero", op)
 
 
@@ -78,7 +74,7 @@ def narrowed(op: ir.Operation) -> str:
     Raises:
         ScheduleError: It does something else.
     """
-    block, value = op.regions[0].blocks[0], _yielded(op)
+    block, value = body(op), _yielded(op)
     made = _made(value, "arith.truncf")
     if len(op.operands) != 2 or made is None or made[0] != block.arguments[0]:
         raise refused("the result is changed by more than a conversion to its type", op)
@@ -96,7 +92,7 @@ def scores(op: ir.Operation, order: list[int], extents: Mapping[tuple[ir.Value, 
     Raises:
         ScheduleError: It does something else.
     """
-    *given, score = op.regions[0].blocks[0].arguments
+    *given, score = body(op).arguments
     value, last, masked = _yielded(op), None, False
     hidden = _hidden(value)
     if hidden is not None and hidden[0] == _SLE:
@@ -125,7 +121,7 @@ def _sum(
     value: ir.Value, indices: Mapping[int, str], extents: Mapping[tuple[ir.Value, int], str], op: ir.Operation
 ) -> dict[str, int]:
     """A value as a sum of what `indices` and `extents` name, with factors, and of a number, which is under ""."""
-    number, index, made = _constant(value), _index(value), maker(value)
+    number, index, made = _constant(value), _index(value), definition(value)
     if number is not None:
         return {"": int(number)}
     if index is not None and index in indices:
@@ -144,8 +140,8 @@ def _sum(
 def _hidden(value: ir.Value) -> tuple[int, ir.Value, ir.Value, ir.Value] | None:
     """Of ``x if a <> b else -Inf`` the predicate's number, a, b and x."""
     select = _made(value, "arith.select")
-    compared = None if select is None else maker(select[0])
-    if select is None or compared is None or compared.name != "arith.cmpi":
+    compared = None if select is None else defined_by(select[0], "arith.cmpi")
+    if select is None or compared is None:
         return None
     lowest = _constant(select[2])
     if lowest is None or not isinf(lowest) or lowest > 0:
@@ -156,8 +152,8 @@ def _hidden(value: ir.Value) -> tuple[int, ir.Value, ir.Value, ir.Value] | None:
 
 def _made(value: ir.Value, name: str) -> list[ir.Value] | None:
     """The operands of the op called `name` that makes a value; None of others."""
-    made = maker(value)
-    return list(made.operands) if made is not None and made.name == name else None
+    made = defined_by(value, name)
+    return None if made is None else list(made.operands)
 
 
 def _unwidened(value: ir.Value) -> ir.Value:
@@ -168,8 +164,8 @@ def _unwidened(value: ir.Value) -> ir.Value:
 
 def _constant(value: ir.Value) -> float | int | None:
     """The number that a value is; None of others."""
-    made = maker(value)
-    if made is None or made.name != "arith.constant":
+    made = defined_by(value, "arith.constant")
+    if made is None:
         return None
     attribute = made.attributes["value"]
     return attribute.value if isinstance(attribute, ir.FloatAttr | ir.IntegerAttr) else None
@@ -177,11 +173,10 @@ def _constant(value: ir.Value) -> float | int | None:
 
 def _index(value: ir.Value) -> int | None:
     """The loop dimension whose index a value is; None of others."""
-    made = maker(value)
-    return ir.IntegerAttr(made.attributes["dim"]).value if made is not None and made.name == "linalg.index" else None
+    made = defined_by(value, "linalg.index")
+    return None if made is None else ir.IntegerAttr(made.attributes["dim"]).value
 
 
 def _yielded(op: ir.Operation) -> ir.Value:
     """What the body of an op gives."""
-    operations = op.regions[0].blocks[0].operations
-    return operations[len(operations) - 1].operands[0]
+    return terminator(body(op)).operands[0]

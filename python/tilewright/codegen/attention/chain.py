@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tilewright.build.usedef import definition, users
 from tilewright.codegen.attention import bodies, maps
 from tilewright.codegen.attention.bodies import refused
 from tilewright.mlir import ir
@@ -204,7 +205,7 @@ def _result(results: ir.Operation) -> tuple[ir.Operation, str]:
 
 def _maker(value: ir.Value, user: ir.Operation) -> ir.Operation:
     """The linalg.generic that makes an operand of `user`, which alone uses it."""
-    maker = bodies.maker(value)
+    maker = definition(value)
     if maker is None or maker.name != "linalg.generic":
         raise refused(f"what it is computed from is made by {'no op' if maker is None else maker.name}", user)
     if len(list(value.uses)) != 1:
@@ -214,10 +215,10 @@ def _maker(value: ir.Value, user: ir.Operation) -> ir.Operation:
 
 def _user(value: ir.Value, op: ir.Operation) -> ir.Operation:
     """The one op that uses a result of `op`: a linalg.generic, or the return."""
-    users = [each.owner.operation for each in value.uses]
-    if len(users) != 1 or users[0].name not in ("linalg.generic", "func.return"):
-        raise refused(f"its result is used by {', '.join(each.name for each in users) or 'nothing'}", op)
-    return users[0]
+    found = users(value)
+    if len(found) != 1 or found[0].name not in ("linalg.generic", "func.return"):
+        raise refused(f"its result is used by {', '.join(each.name for each in found) or 'nothing'}", op)
+    return found[0]
 
 
 def _inputs(op: ir.Operation) -> list[ir.Value]:

@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.codegen.attention import build
-from tilewright.codegen.attention.build import Size, Values
-from tilewright.codegen.attention.problem import Problem, first, zeros
+from tilewright.build import index
+from tilewright.build.constants import zero
+from tilewright.build.index import Index
+from tilewright.codegen.attention.loops import Values
+from tilewright.codegen.attention.problem import Problem, first
 from tilewright.codegen.attention.vectors import Vectors
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
@@ -46,24 +48,24 @@ class Code:
         return LOG2_E * (1.0 if self.scaled else self.problem.chain.scale)
 
     @property
-    def offset(self) -> Size:
+    def offset(self) -> Index:
         """Query i sees the keys up to number i + this, if causal."""
         offset = self.problem.chain.offset
-        return build.subtract(self.problem.keys, self.problem.queries) if offset is None else offset
+        return index.sub(self.problem.keys, self.problem.queries) if offset is None else offset
 
-    def seen(self, last: Size) -> Size:
+    def seen(self, last: Index) -> Index:
         """How many keys the rows up to `last` see at most."""
         if not self.problem.chain.causal:
             return self.problem.keys
-        query = build.subtract(self.problem.queries, 1) if self.tiling.merged else last
-        return build.most(build.least(build.add(build.add(query, self.offset), 1), self.problem.keys), 0)
+        query = index.sub(self.problem.queries, 1) if self.tiling.merged else last
+        return index.signed_max(index.signed_min(index.add(index.add(query, self.offset), 1), self.problem.keys), 0)
 
 
 def inverse(vectors: Vectors, weights: ir.Value) -> ir.Value:
     """1 / weights; 0 where no key was seen."""
-    zero = vectors.number(0.0)
-    none = arith.cmpf(arith.CmpFPredicate.OEQ, weights, zero)
-    return arith.select(none, zero, arith.divf(vectors.number(1.0), weights))
+    nothing = vectors.number(0.0)
+    unseen = arith.cmpf(arith.CmpFPredicate.OEQ, weights, nothing)
+    return arith.select(unseen, nothing, arith.divf(vectors.number(1.0), weights))
 
 
 def store(value: ir.Value, buffer: ir.Value, place: Values, whole: int) -> None:
@@ -81,11 +83,11 @@ def load_mask(code: Code, place: Values, left: ir.Value) -> ir.Value:
     lanes, element = vectors.lanes, str(code.problem.chain.mask)
     kind = vectors.of(element)
     seen = vector.create_mask(vectors.of("i1"), [left])
-    zero = zeros(kind)
-    loaded = vector.maskedload(kind, code.problem.mask, place, seen, zero)
+    none = zero(kind)
+    loaded = vector.maskedload(kind, code.problem.mask, place, seen, none)
     if element == "f32":
         return loaded
     if element != "i8":
         return arith.extf(vectors.of("f32", lanes), loaded)
-    hidden = arith.cmpi(arith.CmpIPredicate.eq, loaded, zero)
+    hidden = arith.cmpi(arith.CmpIPredicate.eq, loaded, none)
     return arith.select(hidden, vectors.number(float("-inf")), vectors.number(0.0))

@@ -6,9 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.codegen.attention import build, convert
-from tilewright.codegen.attention.build import Size, Values
+from tilewright.build import index
+from tilewright.build.index import Index
+from tilewright.build.loops import if_else, when
+from tilewright.codegen.attention import convert
 from tilewright.codegen.attention.code import Code, inverse, load_mask, store
+from tilewright.codegen.attention.loops import Values, chunks, repeat
 from tilewright.codegen.attention.problem import Head
 from tilewright.codegen.attention.tile import product
 from tilewright.mlir import ir
@@ -31,7 +34,7 @@ class Column:
     code: Code
     head: Head
     number: ir.Value
-    start: Size
+    start: Index
 
     def begin(self) -> None:
         """Transposes the queries into scratch memory, and starts the sums."""
@@ -40,50 +43,51 @@ class Column:
         size = lanes * tiling.depth
 
         def group(lane: ir.Value) -> None:
-            rows = [self.head.last(build.at(build.add(build.add(self.start, lane), each))) for each in range(lanes)]
+            rows = [self.head.last(index.value(index.add(index.add(self.start, lane), each))) for each in range(lanes)]
             places = [self.head.query(row) for row in rows]
 
-            def words(at: Size, whole: int) -> None:
+            def words(at: Index, whole: int) -> None:
                 loaded = [
                     convert.words(
-                        code.problem.q, [*place, build.at(at)], chain.q, lanes, pairs=tiling.pairs, whole=whole
+                        code.problem.q, [*place, index.value(at)], chain.q, lanes, pairs=tiling.pairs, whole=whole
                     )
                     for place in places
                 ]
-                first_step = build.divide(at, tiling.depth)
+                first_step = index.div(at, tiling.depth)
                 for step, word in enumerate(vectors.transposed(loaded)):
-                    to = [self.number, build.at(build.add(first_step, step)), lane]
+                    to = [self.number, index.value(index.add(first_step, step)), lane]
                     vector.store(word, scratch["queries"], to)
 
-            build.chunks(chain.head, size, words)
+            chunks(chain.head, size, words)
             for name, value in (("largest", LOWEST), ("weights", 0.0)):
                 vector.store(vectors.number(value), scratch[name], [self.number, lane])
             vector.store(self._limits(lane), scratch["limits"], [self.number, lane])
             zero = vectors.number(0.0)
-            build.loop(
+            repeat(
                 chain.value_head, 1, lambda row: vector.store(zero, scratch["sums"], [self.number, row, lane]) and None
             )
 
-        build.loop(tiling.rows, lanes, group)
+        repeat(tiling.rows, lanes, group)
 
     def _limits(self, lane: ir.Value) -> ir.Value:
         """The last key that each of a vector of queries sees; below zero where there is none."""
         vectors, problem = self.code.vectors, self.code.problem
-        last = vectors.splat_index(build.at(build.subtract(problem.keys, 1)))
+        last = vectors.splat_index(index.value(index.sub(problem.keys, 1)))
         if not problem.chain.causal:
             return last
-        row = arith.addi(vectors.splat_index(build.at(build.add(self.start, lane))), vectors.counting())
-        query = arith.remui(row, vectors.splat_index(build.at(problem.queries))) if self.code.tiling.merged else row
-        return arith.minsi(last, arith.addi(query, vectors.splat_index(build.at(self.code.offset))))
+        row = arith.addi(vectors.splat_index(index.value(index.add(self.start, lane))), vectors.counting())
+        query = arith.remui(row, vectors.splat_index(index.value(problem.queries))) if self.code.tiling.merged else row
+        return arith.minsi(last, arith.addi(query, vectors.splat_index(index.value(self.code.offset))))
 
     def add(self, first_key: ir.Value) -> None:
         """Adds the block of keys from `first_key` on, as far as these queries see it."""
         code, tiling = self.code, self.code.tiling
-        last = build.subtract(build.least(build.add(self.start, tiling.rows), code.problem.rows), 1)
-        count = build.least(tiling.kc, build.subtract(code.seen(last), first_key))
-        build.branch(build.less(0, count), lambda: self._add(first_key, count))
+        last = index.sub(index.signed_min(index.add(self.start, tiling.rows), code.problem.rows), 1)
+        count = index.signed_min(tiling.kc, index.sub(code.seen(last), first_key))
+        with when(index.signed_less(0, count)):
+            self._add(first_key, count)
 
-    def _add(self, first_key: ir.Value, count: Size) -> None:
+    def _add(self, first_key: ir.Value, count: Index) -> None:
         if self.code.problem.mask is not None:
             self._stage_mask(first_key, count)
         largest = self._scores(first_key, count)
@@ -93,36 +97,36 @@ class Column:
     def _lanes(self) -> range:
         return range(0, self.code.tiling.rows, self.code.tiling.lanes)
 
-    def _load(self, name: str, *indices: Size, element: str = "f32") -> Values:
+    def _load(self, name: str, *indices: Index, element: str = "f32") -> Values:
         """The vectors of a row of a buffer."""
         kind = self.code.vectors.of(element)
         return [
-            vector.load(kind, self.code.scratch[name], [*(build.at(each) for each in indices), build.at(lane)])
+            vector.load(kind, self.code.scratch[name], [*(index.value(each) for each in indices), index.value(lane)])
             for lane in self._lanes()
         ]
 
-    def _store(self, values: Values, name: str, *indices: Size) -> None:
+    def _store(self, values: Values, name: str, *indices: Index) -> None:
         for lane, value in zip(self._lanes(), values, strict=True):
-            vector.store(value, self.code.scratch[name], [*(build.at(each) for each in indices), build.at(lane)])
+            vector.store(value, self.code.scratch[name], [*(index.value(each) for each in indices), index.value(lane)])
 
-    def _scores(self, first_key: ir.Value, count: Size) -> Values:
+    def _scores(self, first_key: ir.Value, count: Index) -> Values:
         """Computes the scores of a block of keys into scratch memory, and returns their maxima."""
         code, tiling = self.code, self.code.tiling
         vectors, problem = code.vectors, code.problem
         word = "i32" if tiling.pairs else "f32"
         steps = -(-problem.chain.head // tiling.depth)
         zero = vectors.number(0.0)
-        last = build.subtract(problem.keys, 1)
+        last = index.sub(problem.keys, 1)
         # Up to this key all of these queries see all.
-        whole: Size = last
+        whole: Index = last
         if problem.chain.causal:
             earliest = 0 if tiling.merged else self.start
-            whole = build.least(build.add(earliest, code.offset), last)
+            whole = index.signed_min(index.add(earliest, code.offset), last)
 
         def tile(row: ir.Value, *largest: ir.Value) -> Values:
-            keys = [build.add(row, each) for each in range(tiling.mr)]
-            numbers = [build.add(first_key, each) for each in keys]
-            left = self._keys(keys, [build.least(each, last) for each in numbers])
+            keys = [index.add(row, each) for each in range(tiling.mr)]
+            numbers = [index.add(first_key, each) for each in keys]
+            left = self._keys(keys, [index.signed_min(each, last) for each in numbers])
             sums = product(
                 vectors,
                 tiling,
@@ -138,13 +142,13 @@ class Column:
                 lowest = vectors.number(float("-inf"))
                 found = []
                 for at, score in enumerate(flat):
-                    number = vectors.splat_index(build.at(numbers[at // tiling.nr]))
+                    number = vectors.splat_index(index.value(numbers[at // tiling.nr]))
                     beyond = arith.cmpi(arith.CmpIPredicate.sgt, number, limits[at % tiling.nr])
                     found.append(arith.select(beyond, lowest, score))
                 return found
 
-            partly = build.less(whole, numbers[-1])
-            flat = build.branch(partly, hidden, lambda: flat, [vectors.floats] * len(flat))
+            partly = index.signed_less(whole, numbers[-1])
+            flat = if_else(partly, hidden, lambda: flat, [vectors.floats] * len(flat))
             top = list(largest)
             for at, key in enumerate(keys):
                 scores = flat[at * tiling.nr : (at + 1) * tiling.nr]
@@ -152,9 +156,9 @@ class Column:
                 top = [vectors.larger(score, each) for score, each in zip(scores, top, strict=True)]
             return top
 
-        return build.loop(count, tiling.mr, tile, [vectors.number(LOWEST)] * tiling.nr)
+        return repeat(count, tiling.mr, tile, [vectors.number(LOWEST)] * tiling.nr)
 
-    def _keys(self, rows: list[Size], numbers: list[Size]) -> Callable[[int, ir.Value], ir.Value]:
+    def _keys(self, rows: list[Index], numbers: list[Index]) -> Callable[[int, ir.Value], ir.Value]:
         """The words of keys, in every lane: of the operand itself, or of the block in scratch memory."""
         code, tiling = self.code, self.code.tiling
         staged = stages_keys(code.problem.chain, tiling)
@@ -162,10 +166,8 @@ class Column:
 
         def word(row: int, step: ir.Value) -> ir.Value:
             if staged:
-                return self._word(code.scratch["keys"], [build.at(rows[row]), step], staged=True)
-            return self._word(
-                code.problem.k, [*places[row], build.at(build.multiply(step, tiling.depth))], staged=False
-            )
+                return self._word(code.scratch["keys"], [index.value(rows[row]), step], staged=True)
+            return self._word(code.problem.k, [*places[row], index.value(index.mul(step, tiling.depth))], staged=False)
 
         return word
 
@@ -179,7 +181,7 @@ class Column:
             one = vector.bitcast(vectors.of("i32", 1), vector.load(vectors.of("bf16", 2), buffer, indices))
         return vector.broadcast(vectors.of("i32" if tiling.pairs else "f32"), one)
 
-    def _scaled(self, scores: Values, key: Size) -> Values:
+    def _scaled(self, scores: Values, key: Index) -> Values:
         """The scores of a key, with the scale and the mask where they have to be seen by the maximum."""
         code = self.code
         if not code.scaled:
@@ -190,7 +192,7 @@ class Column:
         masks = self._load("mask", key)
         return [code.vectors.fma(each, scale, mask) for each, mask in zip(scores, masks, strict=True)]
 
-    def _powers(self, largest: Values, count: Size) -> Values:
+    def _powers(self, largest: Values, count: Index) -> Values:
         """Makes weights of a block's scores, and adds them up. Returns what earlier sums are multiplied by."""
         code, tiling = self.code, self.code.tiling
         vectors, factor = code.vectors, code.factor
@@ -199,17 +201,17 @@ class Column:
         rescale = [vectors.power(arith.subf(old, new), factor) for old, new in zip(before, top, strict=True)]
         self._store(top, "largest", self.number)
 
-        def powers(key: Size) -> Values:
+        def powers(key: Index) -> Values:
             return [
                 vectors.power(arith.subf(score, new), factor)
                 for score, new in zip(self._load("scores", key), top, strict=True)
             ]
 
         def step(key: ir.Value, *sums: ir.Value) -> Values:
-            rows = [powers(build.add(key, each)) for each in range(tiling.depth)]
+            rows = [powers(index.add(key, each)) for each in range(tiling.depth)]
             if tiling.pairs:
                 pairs = [vectors.pairs(*each) for each in zip(*rows, strict=True)]
-                self._store(pairs, "powers", build.divide(key, tiling.depth))
+                self._store(pairs, "powers", index.div(key, tiling.depth))
             else:
                 self._store(rows[0], "scores", key)
             totals: Values = list(sums)
@@ -217,32 +219,32 @@ class Column:
                 totals = [arith.addf(total, each) for total, each in zip(totals, row, strict=True)]
             return totals
 
-        sums = build.loop(count, tiling.depth, step, [vectors.number(0.0)] * tiling.nr)
+        sums = repeat(count, tiling.depth, step, [vectors.number(0.0)] * tiling.nr)
         old = self._load("weights", self.number)
         new = [vectors.fma(*each) for each in zip(old, rescale, sums, strict=True)]
         self._store(new, "weights", self.number)
         return rescale
 
-    def _values(self, first_key: ir.Value, count: Size, rescale: Values) -> None:
+    def _values(self, first_key: ir.Value, count: Index, rescale: Values) -> None:
         """Adds the values of a block, by their weights."""
         tiling, size = self.code.tiling, self.code.problem.chain.value_head
         whole = size - size % tiling.mr
         if whole:
-            build.loop(whole, tiling.mr, lambda row: self._value_tile(first_key, count, rescale, row, tiling.mr))
+            repeat(whole, tiling.mr, lambda row: self._value_tile(first_key, count, rescale, row, tiling.mr))
         if size % tiling.mr:
-            self._value_tile(first_key, count, rescale, build.at(whole), size % tiling.mr)
+            self._value_tile(first_key, count, rescale, index.value(whole), size % tiling.mr)
 
-    def _value_tile(self, first_key: ir.Value, count: Size, rescale: Values, row: ir.Value, rows: int) -> None:
+    def _value_tile(self, first_key: ir.Value, count: Index, rescale: Values, row: ir.Value, rows: int) -> None:
         """The same for `rows` elements of the values, from number `row` on."""
         code, tiling = self.code, self.code.tiling
         staged = stages_values(code.problem.chain, tiling)
         weights, word = ("powers", "i32") if tiling.pairs else ("scores", "f32")
-        elements = [build.at(build.add(row, each)) for each in range(rows)]
+        elements = [index.value(index.add(row, each)) for each in range(rows)]
 
         def left(at: int, step: ir.Value) -> ir.Value:
             if staged:
                 return self._word(code.scratch["values"], [step, elements[at]], staged=True)
-            place = self.head.key(build.add(first_key, step))
+            place = self.head.key(index.add(first_key, step))
             return self._word(code.problem.v, [*place, elements[at]], staged=False)
 
         old = [self._load("sums", self.number, each) for each in elements]
@@ -250,7 +252,7 @@ class Column:
         new = product(
             code.vectors,
             tiling,
-            build.steps(count, tiling.depth),
+            index.ceil_div(count, tiling.depth),
             old,
             left,
             lambda step: self._load(weights, step, element=word),
@@ -258,25 +260,25 @@ class Column:
         for each, sums in zip(elements, new, strict=True):
             self._store(sums, "sums", self.number, each)
 
-    def _stage_mask(self, first_key: ir.Value, count: Size) -> None:
+    def _stage_mask(self, first_key: ir.Value, count: Index) -> None:
         """Brings the mask of a block into the order of its scores, as what is added to them."""
         code, tiling = self.code, self.code.tiling
         vectors, lanes = code.vectors, tiling.lanes
 
         def group(lane: ir.Value) -> None:
-            rows = [self.head.last(build.at(build.add(build.add(self.start, lane), each))) for each in range(lanes)]
+            rows = [self.head.last(index.value(index.add(index.add(self.start, lane), each))) for each in range(lanes)]
             places = [self.head.masked(row) for row in rows]
 
             def keys(key: ir.Value) -> None:
-                number = build.at(build.add(first_key, key))
-                left = build.at(build.subtract(code.problem.keys, number))
+                number = index.value(index.add(first_key, key))
+                left = index.value(index.sub(code.problem.keys, number))
                 loaded = [load_mask(code, [*place, number], left) for place in places]
                 for at, each in enumerate(vectors.transposed(loaded)):
-                    vector.store(each, code.scratch["mask"], [build.at(build.add(key, at)), lane])
+                    vector.store(each, code.scratch["mask"], [index.value(index.add(key, at)), lane])
 
-            build.loop(count, lanes, keys)
+            repeat(count, lanes, keys)
 
-        build.loop(tiling.rows, lanes, group)
+        repeat(tiling.rows, lanes, group)
 
     def end(self) -> None:
         """Divides the sums by the weights, and writes them as rows of the result."""
@@ -287,20 +289,18 @@ class Column:
         def group(lane: ir.Value) -> None:
             weights = vector.load(vectors.floats, scratch["weights"], [self.number, lane])
             reciprocal = inverse(vectors, weights)
-            rows = [build.add(build.add(self.start, lane), each) for each in range(lanes)]
+            rows = [index.add(index.add(self.start, lane), each) for each in range(lanes)]
 
-            def elements(at: Size, whole: int) -> None:
-                places = [build.at(build.add(at, min(each, whole - 1))) for each in range(lanes)]
+            def elements(at: Index, whole: int) -> None:
+                places = [index.value(index.add(at, min(each, whole - 1))) for each in range(lanes)]
                 columns = [vector.load(vectors.floats, scratch["sums"], [self.number, place, lane]) for place in places]
                 results = vectors.transposed([arith.mulf(each, reciprocal) for each in columns])
                 for row, result in zip(rows, results, strict=True):
-                    place = [*self.head.query(build.at(row)), build.at(at)]
+                    place = [*self.head.query(index.value(row)), index.value(at)]
                     value = convert.narrowed(result, chain.out)
-                    build.branch(
-                        build.less(row, code.problem.rows),
-                        lambda value=value, place=place: store(value, code.problem.out, place, whole),
-                    )
+                    with when(index.signed_less(row, code.problem.rows)):
+                        store(value, code.problem.out, place, whole)
 
-            build.chunks(chain.value_head, lanes, elements)
+            chunks(chain.value_head, lanes, elements)
 
-        build.loop(tiling.rows, lanes, group)
+        repeat(tiling.rows, lanes, group)

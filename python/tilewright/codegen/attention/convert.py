@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.build.constants import constant
 from tilewright.codegen.attention.problem import load
 from tilewright.dtypes import dtype
 from tilewright.mlir import ir
@@ -43,7 +44,7 @@ def interleaved(first: ir.Value, second: ir.Value) -> ir.Value:
     count = ir.VectorType(first.type).shape[0]
     i16, i32 = (ir.VectorType.get([count], ir.IntegerType.get_signless(bits)) for bits in (16, 32))
     low, high = (arith.extui(i32, arith.bitcast(i16, each)) for each in (first, second))
-    sixteen = arith.constant(i32, ir.DenseElementsAttr.get_splat(i32, ir.IntegerAttr.get(i32.element_type, 16)))
+    sixteen = constant(i32, 16)
     return arith.ori(low, arith.shli(high, sixteen))
 
 

@@ -18,9 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from tilewright.codegen.attention import build, convert
-from tilewright.codegen.attention.build import Size, Values
+from tilewright.build import index
+from tilewright.build.index import Index
+from tilewright.codegen.attention import convert
 from tilewright.codegen.attention.code import Code, inverse, load_mask, store
+from tilewright.codegen.attention.loops import Values, chunks, repeat
 from tilewright.codegen.attention.problem import Head
 from tilewright.codegen.attention.tile import multiply_add
 from tilewright.dtypes import dtype
@@ -64,46 +66,46 @@ class Decode:
         self._begin()
 
         def block(first_key: ir.Value) -> None:
-            count = build.least(tiling.kc, build.subtract(seen, first_key))
+            count = index.signed_min(tiling.kc, index.sub(seen, first_key))
             self._products(first_key, count)
-            build.loop(self.rows, 1, lambda row: self._weigh(row, first_key))
+            repeat(self.rows, 1, lambda row: self._weigh(row, first_key))
             self._values(first_key, count)
 
-        seen = code.seen(build.subtract(self.rows, 1))
-        build.loop(seen, tiling.kc, block)
+        seen = code.seen(index.sub(self.rows, 1))
+        repeat(seen, tiling.kc, block)
         self._end()
 
     def _begin(self) -> None:
         """Brings the queries into words, and starts the sums."""
         code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
         vectors, scratch = code.vectors, code.scratch
-        first, zero = build.at(0), vectors.number(0.0)
+        first, zero = index.value(0), vectors.number(0.0)
 
         def begin(row: ir.Value) -> None:
             place = self.head.query(row)
 
-            def words(at: Size, whole: int) -> None:
+            def words(at: Index, whole: int) -> None:
                 loaded = convert.words(
-                    code.problem.q, [*place, build.at(at)], chain.q, tiling.lanes, pairs=tiling.pairs, whole=whole
+                    code.problem.q, [*place, index.value(at)], chain.q, tiling.lanes, pairs=tiling.pairs, whole=whole
                 )
-                vector.store(loaded, scratch["queries"], [row, build.at(build.divide(at, tiling.depth))])
+                vector.store(loaded, scratch["queries"], [row, index.value(index.div(at, tiling.depth))])
 
-            build.chunks(chain.head, self._chunk, words)
-            build.chunks(
+            chunks(chain.head, self._chunk, words)
+            chunks(
                 chain.value_head,
                 tiling.lanes,
-                lambda at, _: vector.store(zero, scratch["sums"], [row, build.at(at)]),
+                lambda at, _: vector.store(zero, scratch["sums"], [row, index.value(at)]),
             )
             for name, value in (("largest", LOWEST), ("weights", 0.0)):
                 vector.store(vectors.number(value), scratch[name], [row, first])
 
-        build.loop(self.rows, 1, begin)
+        repeat(self.rows, 1, begin)
 
     def _weigh(self, row: ir.Value, first_key: ir.Value) -> None:
         """Makes weights of a block's scores for one query, and rescales its sums."""
         code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
         vectors, scratch = code.vectors, code.scratch
-        first = build.at(0)
+        first = index.value(0)
         limit = self._limit(row)
         scores = [self._seen(row, first_key, key, limit) for key in range(0, tiling.kc, tiling.lanes)]
         before = vector.load(vectors.floats, scratch["largest"], [row, first])
@@ -113,7 +115,7 @@ class Decode:
         total = arith.mulf(vector.load(vectors.floats, scratch["weights"], [row, first]), rescale)
         for number, score in enumerate(scores):
             weights = vectors.power(arith.subf(score, top), code.factor)
-            place = [row, build.at(number * tiling.lanes)]
+            place = [row, index.value(number * tiling.lanes)]
             if tiling.pairs:
                 vector.store(convert.narrowed(weights, "bf16"), scratch["powers"], place)
             else:
@@ -121,28 +123,28 @@ class Decode:
             total = arith.addf(total, weights)
         vector.store(total, scratch["weights"], [row, first])
 
-        def elements(at: Size, _: int) -> None:
-            place = [row, build.at(at)]
+        def elements(at: Index, _: int) -> None:
+            place = [row, index.value(at)]
             old = vector.load(vectors.floats, scratch["sums"], place)
             vector.store(arith.mulf(old, rescale), scratch["sums"], place)
 
-        build.chunks(chain.value_head, tiling.lanes, elements)
+        chunks(chain.value_head, tiling.lanes, elements)
 
     def _seen(self, row: ir.Value, first_key: ir.Value, key: int, limit: ir.Value) -> ir.Value:
         """A vector of a query's scores in the block, from key number `key` on, those that it does not see -Inf."""
         code, chain = self.code, self.code.problem.chain
         vectors = code.vectors
-        number = build.at(build.add(first_key, key))
-        zero = build.at(0)
+        number = index.value(index.add(first_key, key))
+        zero = index.value(0)
         products = [
-            vector.load(vectors.floats, code.scratch["products"], [row, build.at(key + each), zero])
+            vector.load(vectors.floats, code.scratch["products"], [row, index.value(key + each), zero])
             for each in range(vectors.lanes)
         ]
         scores = vectors.sums_of(products)
         if code.scaled:
             scores = arith.mulf(scores, vectors.number(chain.scale))
         if code.problem.mask is not None:
-            left = build.at(build.subtract(code.problem.keys, number))
+            left = index.value(index.sub(code.problem.keys, number))
             scores = arith.addf(scores, load_mask(code, [*self.head.masked(row), number], left))
         numbers = arith.addi(vectors.splat_index(number), vectors.counting())
         beyond = arith.cmpi(arith.CmpIPredicate.sgt, numbers, limit)
@@ -151,13 +153,13 @@ class Decode:
     def _limit(self, row: ir.Value) -> ir.Value:
         """The last key that a query sees, in each lane."""
         code = self.code
-        last = build.subtract(code.problem.keys, 1)
+        last = index.sub(code.problem.keys, 1)
         if code.problem.chain.causal:
-            query = build.rest(row, code.problem.queries)
-            last = build.least(last, build.add(query, code.offset))
-        return code.vectors.splat_index(build.at(last))
+            query = index.rem(row, code.problem.queries)
+            last = index.signed_min(last, index.add(query, code.offset))
+        return code.vectors.splat_index(index.value(last))
 
-    def _products(self, first_key: ir.Value, count: Size) -> None:
+    def _products(self, first_key: ir.Value, count: Index) -> None:
         """Multiplies each key of a block with all queries, into vectors of partial sums in scratch memory.
 
         A loop over single keys, so that they are read in the order in which they lie: caches then see a stream, and read ahead.
@@ -167,18 +169,18 @@ class Decode:
         word = vectors.of("i32" if tiling.pairs else "f32")
 
         def one(key: ir.Value) -> None:
-            number = build.add(first_key, key)
+            number = index.add(first_key, key)
             place = self.head.key(number)
             self._prefetch(code.problem.k, [number], chain.head, chain.k)
 
-            def add(sums: Sequence[ir.Value], at: Size, whole: int) -> Values:
+            def add(sums: Sequence[ir.Value], at: Index, whole: int) -> Values:
                 """Adds the products of a vector of the head, from element `at` on, which has so many elements."""
-                step = build.at(build.divide(at, tiling.depth))
+                step = index.value(index.div(at, tiling.depth))
                 key_ = convert.words(
-                    code.problem.k, [*place, build.at(at)], chain.k, tiling.lanes, pairs=tiling.pairs, whole=whole
+                    code.problem.k, [*place, index.value(at)], chain.k, tiling.lanes, pairs=tiling.pairs, whole=whole
                 )
                 queries = [
-                    vector.load(word, code.scratch["queries"], [build.at(row), step]) for row in range(self.rows)
+                    vector.load(word, code.scratch["queries"], [index.value(row), step]) for row in range(self.rows)
                 ]
                 return [
                     multiply_add(vectors, tiling, each, key_, total) for each, total in zip(queries, sums, strict=True)
@@ -187,15 +189,15 @@ class Decode:
             sums: Values = [vectors.number(0.0)] * self.rows
             whole = chain.head - chain.head % self._chunk
             if whole:
-                sums = build.loop(whole, self._chunk, lambda at, *each: add(each, at, self._chunk), sums)
+                sums = repeat(whole, self._chunk, lambda at, *each: add(each, at, self._chunk), sums)
             if whole < chain.head:
                 sums = add(sums, whole, chain.head - whole)
             for row, total in enumerate(sums):
-                vector.store(total, code.scratch["products"], [build.at(row), key, build.at(0)])
+                vector.store(total, code.scratch["products"], [index.value(row), key, index.value(0)])
 
-        build.loop(count, 1, one)
+        repeat(count, 1, one)
 
-    def _values(self, first_key: ir.Value, count: Size) -> None:
+    def _values(self, first_key: ir.Value, count: Index) -> None:
         """Adds a block of values to the sums, by their weights."""
         chain, lanes = self.code.problem.chain, self.code.tiling.lanes
         for start in range(0, chain.value_head, lanes * _HELD):
@@ -204,17 +206,17 @@ class Decode:
             for row in range(0, self.rows, together):
                 self._add_values(first_key, count, columns, range(row, min(self.rows, row + together)))
 
-    def _add_values(self, first_key: ir.Value, count: Size, columns: range, rows: range) -> None:
+    def _add_values(self, first_key: ir.Value, count: Index, columns: range, rows: range) -> None:
         """The same for vectors of the result that start at `columns`, and some queries."""
         code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
         vectors, scratch = code.vectors, code.scratch
-        last = build.subtract(code.problem.keys, 1)
-        places = [[build.at(row), build.at(column)] for row in rows for column in columns]
+        last = index.sub(code.problem.keys, 1)
+        places = [[index.value(row), index.value(column)] for row in rows for column in columns]
         old = [vector.load(vectors.floats, scratch["sums"], place) for place in places]
 
         def step(key: ir.Value, *sums: ir.Value) -> Values:
-            number = build.add(first_key, key)
-            numbers = [number] + [build.least(build.add(number, 1), last)] * (tiling.depth - 1)
+            number = index.add(first_key, key)
+            numbers = [number] + [index.signed_min(index.add(number, 1), last)] * (tiling.depth - 1)
             heads = [self.head.key(each) for each in numbers]
             if columns.start == rows.start == 0:
                 self._prefetch(code.problem.v, numbers, chain.value_head, chain.v)
@@ -227,25 +229,25 @@ class Decode:
                     found[place] = multiply_add(vectors, tiling, weight, value, found[place])
             return found
 
-        new = build.loop(count, tiling.depth, step, old)
+        new = repeat(count, tiling.depth, step, old)
         for place, value in zip(places, new, strict=True):
             vector.store(value, scratch["sums"], place)
 
-    def _prefetch(self, operand: ir.Value, numbers: Sequence[Size], size: int, element: str) -> None:
+    def _prefetch(self, operand: ir.Value, numbers: Sequence[Index], size: int, element: str) -> None:
         """Prefetches into L2 the rows that lie as far behind some others as `_AHEAD` says."""
         step = dtype(element).bytes
         ahead = next(distance for most, distance in _AHEAD if self.rows <= most)
         distance = max(1, ahead // (size * step))
-        last = build.subtract(self.code.problem.keys, 1)
+        last = index.sub(self.code.problem.keys, 1)
         for number in numbers:
-            place = self.head.key(build.least(build.add(number, distance), last))
+            place = self.head.key(index.signed_min(index.add(number, distance), last))
             for at in range(0, size, _LINE // step):
-                memref.prefetch(operand, [*place, build.at(at)], is_write=False, locality_hint=2, is_data_cache=True)
+                memref.prefetch(operand, [*place, index.value(at)], is_write=False, locality_hint=2, is_data_cache=True)
 
     def _weight(self, row: int, key: ir.Value) -> ir.Value:
         """The weight of a key, or of a pair of them, in each lane."""
         code, tiling = self.code, self.code.tiling
-        place = [build.at(row), key]
+        place = [index.value(row), key]
         if not tiling.pairs:
             one = vector.load(code.vectors.of("f32", 1), code.scratch["scores"], place)
             return vector.broadcast(code.vectors.floats, one)
@@ -258,13 +260,13 @@ class Decode:
         values, lanes, end = code.problem.v, tiling.lanes, chain.value_head
         if not tiling.pairs:
             return [
-                convert.floats(values, [*heads[0], build.at(at)], chain.v, lanes, min(lanes, end - at))
+                convert.floats(values, [*heads[0], index.value(at)], chain.v, lanes, min(lanes, end - at))
                 for at in columns
             ]
         found: Values = []
         for at in range(columns.start, columns.stop, 2 * lanes):
             both = [
-                convert.halves(values, [*place, build.at(at)], chain.v, 2 * lanes, min(2 * lanes, end - at))
+                convert.halves(values, [*place, index.value(at)], chain.v, 2 * lanes, min(2 * lanes, end - at))
                 for place in heads
             ]
             for half in range(0, min(2 * lanes, columns.stop - at), lanes):
@@ -278,15 +280,15 @@ class Decode:
         vectors, scratch = code.vectors, code.scratch
 
         def end(row: ir.Value) -> None:
-            parts = vector.load(vectors.floats, scratch["weights"], [row, build.at(0)])
+            parts = vector.load(vectors.floats, scratch["weights"], [row, index.value(0)])
             reciprocal = inverse(vectors, vectors.spread(parts, arith.addf))
             place = self.head.query(row)
 
-            def elements(at: Size, whole: int) -> None:
-                total = vector.load(vectors.floats, scratch["sums"], [row, build.at(at)])
+            def elements(at: Index, whole: int) -> None:
+                total = vector.load(vectors.floats, scratch["sums"], [row, index.value(at)])
                 result = convert.narrowed(arith.mulf(total, reciprocal), chain.out)
-                store(result, code.problem.out, [*place, build.at(at)], whole)
+                store(result, code.problem.out, [*place, index.value(at)], whole)
 
-            build.chunks(chain.value_head, tiling.lanes, elements)
+            chunks(chain.value_head, tiling.lanes, elements)
 
-        build.loop(self.rows, 1, end)
+        repeat(self.rows, 1, end)

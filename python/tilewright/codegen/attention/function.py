@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from tilewright.codegen.attention import build, chain
+from tilewright.build import index
+from tilewright.build.index import Index
+from tilewright.codegen.attention import chain
 from tilewright.codegen.attention.blocks import Blocks
 from tilewright.codegen.attention.chain import Chain
 from tilewright.codegen.attention.code import Code
 from tilewright.codegen.attention.decode import Decode
+from tilewright.codegen.attention.loops import repeat
 from tilewright.codegen.attention.problem import Head, Problem
 from tilewright.codegen.attention.vectors import Vectors
 from tilewright.lowering import parallel
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, func, memref, openmp
+from tilewright.mlir.dialects import func, memref, openmp
 from tilewright.payload.attention_numbers import DEGREE
 from tilewright.schedules import online_softmax
 from tilewright.schedules.decisions import OnlineSoftmax
@@ -58,24 +61,24 @@ def expand(function: func.FuncOp, softmax: ir.Operation, decision: OnlineSoftmax
     )
     with ir.InsertionPoint(made.entry_block):
         problem = Problem.of(found, tiling, arguments, out)
-        blocks = 1 if tiling.along_head else build.steps(problem.rows, tiling.rows * tiling.columns)
-        tasks = build.multiply(blocks, prod(found.batch) * problem.task_heads)
+        blocks = 1 if tiling.along_head else index.ceil_div(problem.rows, tiling.rows * tiling.columns)
+        tasks = index.mul(blocks, prod(found.batch) * problem.task_heads)
 
-        def run(part: build.Size, parts: build.Size) -> None:
+        def run(part: Index, parts: Index) -> None:
             def task(number: ir.Value) -> None:
-                place = build.multiply(number, parts)
-                place = build.add(place, part)
-                own = _buffers(found, tiling, memory, build.multiply(part, share), offsets)
-                head = Head.at(problem, build.at(build.divide(place, blocks)))
+                place = index.mul(number, parts)
+                place = index.add(place, part)
+                own = _buffers(found, tiling, memory, index.mul(part, share), offsets)
+                head = Head.at(problem, index.value(index.div(place, blocks)))
                 code = Code(problem, vectors, own)
                 if tiling.along_head:
                     Decode(code, head, online_softmax.rows_along_head(found, tiling)).run()
                 else:
-                    Blocks(code).block(head, build.at(build.rest(place, blocks)))
+                    Blocks(code).block(head, index.value(index.rem(place, blocks)))
 
             # Neighbouring blocks go to different threads: of those that are causal, later ones take longer.
-            mine = build.divide(build.add(build.subtract(tasks, part), build.subtract(parts, 1)), parts)
-            build.loop(build.most(mine, 0), 1, task)
+            mine = index.div(index.add(index.sub(tasks, part), index.sub(parts, 1)), parts)
+            repeat(index.signed_max(mine, 0), 1, task)
 
         if threads == 1 and not found.is_empty:
             run(0, 1)
@@ -94,17 +97,17 @@ def _memref(tensor: ir.Type) -> ir.Type:
 
 
 def _buffers(
-    found: Chain, tiling: Tiling, scratch: ir.Value, start: build.Size, offsets: dict[str, int]
+    found: Chain, tiling: Tiling, scratch: ir.Value, start: Index, offsets: dict[str, int]
 ) -> dict[str, ir.Value]:
     """The buffers of a thread, whose scratch memory starts at byte `start`."""
     made = {}
     for name, (shape, element) in online_softmax.buffers(found, tiling).items():
         kind = ir.MemRefType.get(shape, ir.Type.parse(element))
-        made[name] = memref.view(kind, scratch, build.at(build.add(start, offsets[name])), [])
+        made[name] = memref.view(kind, scratch, index.value(index.add(start, offsets[name])), [])
     return made
 
 
-def _share(function: func.FuncOp, threads: int, run: Callable[[build.Size, build.Size], None]) -> None:
+def _share(function: func.FuncOp, threads: int, run: Callable[[Index, Index], None]) -> None:
     """Runs `run(part, parts)` for each part, one for each thread of those that OpenMP grants.
 
     After::
@@ -115,15 +118,14 @@ def _share(function: func.FuncOp, threads: int, run: Callable[[build.Size, build
     cap = parallel.cap(function, threads)
     block = function.entry_block
     with ir.InsertionPoint(block.operations[len(block.operations) - 1]):
-        index = ir.IndexType.get()
-        zero, one, count = (arith.constant(index, each) for each in (0, 1, threads))
+        zero, one, count = index.values((0, 1, threads))
         region = openmp.ParallelOp([], [], [], [], num_threads=cap)
     with ir.InsertionPoint(region.region.blocks.append()):
         loop = openmp.WsloopOp([], [], [], [], [], [], nowait=True)  # the region's end waits
         openmp.TerminatorOp()
     with ir.InsertionPoint(loop.region.blocks.append()):
         nest = openmp.LoopNestOp([zero], [count], [one])
-    body = nest.region.blocks.append(index)
+    body = nest.region.blocks.append(ir.IndexType.get())
     with ir.InsertionPoint(body):
         run(body.arguments[0], threads)
         openmp.YieldOp([])

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.codegen.attention import build
-from tilewright.codegen.attention.build import Size
+from tilewright.build import index
+from tilewright.build.constants import zero
+from tilewright.build.index import Index
 from tilewright.codegen.attention.chain import Chain, Extent
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
@@ -37,8 +38,8 @@ class Problem:
     v: ir.Value
     out: ir.Value
     mask: ir.Value | None
-    queries: Size
-    keys: Size
+    queries: Index
+    keys: Index
 
     @classmethod
     def of(cls, chain: Chain, tiling: Tiling, arguments: Sequence[ir.Value], out: ir.Value) -> Problem:
@@ -46,15 +47,15 @@ class Problem:
         q, k, v = (arguments[chain.arguments[name]] for name in ("q", "k", "v"))
         mask = arguments[chain.arguments["mask"]] if chain.mask is not None else None
 
-        def extent(size: Extent, operand: ir.Value) -> Size:
-            return memref.dim(operand, build.at(len(chain.batch) + 1)) if size is None else size
+        def extent(size: Extent, operand: ir.Value) -> Index:
+            return memref.dim(operand, index.value(len(chain.batch) + 1)) if size is None else size
 
         return cls(chain, tiling, q, k, v, out, mask, extent(chain.queries, q), extent(chain.keys, k))
 
     @property
-    def rows(self) -> Size:
+    def rows(self) -> Index:
         """Rows of the queries that a task takes together: those of a head, or of all heads that share keys."""
-        return build.multiply(self.queries, self.chain.group) if self.tiling.merged else self.queries
+        return index.mul(self.queries, self.chain.group) if self.tiling.merged else self.queries
 
     @property
     def task_heads(self) -> int:
@@ -75,37 +76,37 @@ class Head:
 
     problem: Problem
     lead: tuple[ir.Value, ...]
-    head: Size
-    shared: Size
+    head: Index
+    shared: Index
 
     @classmethod
     def at(cls, problem: Problem, number: ir.Value) -> Head:
         """Head number `number` of all tasks' heads, those of a batch one after the other."""
         chain = problem.chain
-        position = build.rest(number, problem.task_heads)
-        outer: Size = build.divide(number, problem.task_heads)
+        position = index.rem(number, problem.task_heads)
+        outer: Index = index.div(number, problem.task_heads)
         lead: list[ir.Value] = []
         for size in reversed(chain.batch):
-            lead.insert(0, build.at(build.rest(outer, max(size, 1))))
-            outer = build.divide(outer, max(size, 1))
+            lead.insert(0, index.value(index.rem(outer, max(size, 1))))
+            outer = index.div(outer, max(size, 1))
         if problem.tiling.merged:
-            return cls(problem, tuple(lead), build.multiply(position, chain.group), position)
-        return cls(problem, tuple(lead), position, build.divide(position, chain.group))
+            return cls(problem, tuple(lead), index.mul(position, chain.group), position)
+        return cls(problem, tuple(lead), position, index.div(position, chain.group))
 
     def place(self, row: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The head and the number of the query that row `row` of the task is."""
         if not self.problem.tiling.merged:
-            return build.at(self.head), row
+            return index.value(self.head), row
         queries = self.problem.queries
-        return build.at(build.add(self.head, build.divide(row, queries))), build.at(build.rest(row, queries))
+        return index.value(index.add(self.head, index.div(row, queries))), index.value(index.rem(row, queries))
 
     def query(self, row: ir.Value) -> list[ir.Value]:
         """The indices of a row of queries, or of results, but for the last one."""
         return [*self.lead, *self.place(row)]
 
-    def key(self, number: Size) -> list[ir.Value]:
+    def key(self, number: Index) -> list[ir.Value]:
         """The same of a key, or of a value."""
-        return [*self.lead, build.at(self.shared), build.at(number)]
+        return [*self.lead, index.value(self.shared), index.value(number)]
 
     def masked(self, row: ir.Value) -> list[ir.Value]:
         """The same of a row of the mask."""
@@ -114,7 +115,7 @@ class Head:
 
     def last(self, row: ir.Value) -> ir.Value:
         """The last row of the task, where `row` lies behind it."""
-        return arith.minsi(row, build.at(build.subtract(self.problem.rows, 1)))
+        return arith.minsi(row, index.value(index.sub(self.problem.rows, 1)))
 
 
 def load(buffer: ir.Value, indices: Sequence[ir.Value], element: str, count: int, whole: int | None = None) -> ir.Value:
@@ -122,15 +123,7 @@ def load(buffer: ir.Value, indices: Sequence[ir.Value], element: str, count: int
     kind = ir.VectorType.get([count], ir.Type.parse(element))
     if whole is None or whole >= count:
         return vector.load(kind, buffer, list(indices))
-    return vector.maskedload(kind, buffer, list(indices), first(count, whole), zeros(kind))
-
-
-def zeros(kind: ir.Type) -> ir.Value:
-    """Zeros of a vector type."""
-    element = ir.VectorType(kind).element_type
-    integer = isinstance(element, ir.IntegerType)
-    zero = ir.IntegerAttr.get(element, 0) if integer else ir.FloatAttr.get(element, 0.0)
-    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, zero))
+    return vector.maskedload(kind, buffer, list(indices), first(count, whole), zero(kind))
 
 
 def first(count: int, whole: int) -> ir.Value:

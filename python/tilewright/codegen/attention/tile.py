@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tilewright.codegen.attention import build
-from tilewright.codegen.attention.build import Size, Values
+from tilewright.build.index import Index
+from tilewright.build.vectors import intrinsic
+from tilewright.codegen.attention.loops import Values, repeat
 from tilewright.codegen.attention.vectors import Vectors
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import vector
@@ -19,21 +20,13 @@ def multiply_add(vectors: Vectors, tiling: Tiling, left: ir.Value, right: ir.Val
         return vectors.fma(left, right, total)
     kind = vectors.of("bf16", 2 * tiling.lanes)
     operands = [total, vector.bitcast(kind, left), vector.bitcast(kind, right)]
-    name = ir.StringAttr.get(tiling.intrinsic)
-    attributes = {
-        "intrin": name,
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([3, 0]),
-    }
-    return ir.Operation.create(
-        "llvm.call_intrinsic", results=[vectors.floats], operands=operands, attributes=attributes
-    ).results[0]
+    return intrinsic(tiling.intrinsic, vectors.floats, *operands)
 
 
 def product(
     vectors: Vectors,
     tiling: Tiling,
-    steps: Size,
+    steps: Index,
     sums: Sequence[Sequence[ir.Value]],
     left: Callable[[int, ir.Value], ir.Value],
     right: Callable[[ir.Value], Sequence[ir.Value]],
@@ -65,5 +58,5 @@ def product(
                 totals[at] = multiply_add(vectors, tiling, word, columns[column], totals[at])
         return totals
 
-    flat = build.loop(steps, 1, body, [each for row in sums for each in row])
+    flat = repeat(steps, 1, body, [each for row in sums for each in row])
     return [flat[row * width : (row + 1) * width] for row in range(len(sums))]

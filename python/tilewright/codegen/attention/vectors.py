@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tilewright.build.constants import constant, integer, numbers
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, math, vector
 from tilewright.payload.attention_numbers import EXP2, LOWEST
@@ -46,20 +47,15 @@ class Vectors:
 
     def number(self, value: float) -> ir.Value:
         """A constant of f32 in each lane."""
-        return self._constant(self.floats, ir.FloatAttr.get(ir.F32Type.get(), value))
+        return constant(self.floats, value)
 
     def integer(self, value: int) -> ir.Value:
         """A constant of i32 in each lane."""
-        return self._constant(self.integers, ir.IntegerAttr.get(ir.IntegerType.get_signless(32), value))
-
-    def _constant(self, kind: ir.Type, value: ir.Attribute) -> ir.Value:
-        return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, value))
+        return constant(self.integers, value)
 
     def counting(self) -> ir.Value:
         """0, 1, 2, … of i32."""
-        i32 = ir.IntegerType.get_signless(32)
-        numbers = [ir.IntegerAttr.get(i32, lane) for lane in range(self.lanes)]
-        return arith.constant(self.integers, ir.DenseElementsAttr.get(numbers, self.integers))
+        return numbers(integer(32), range(self.lanes))
 
     def splat(self, value: ir.Value) -> ir.Value:
         """A number in each lane."""
