@@ -179,7 +179,7 @@ class GpuProduct(GpuCode):
 
     def bufferized(self) -> str:
         """Memrefs for tensors."""
-        driver.run_own_script(self.module, pipelines.bufferize(), "bufferized")
+        driver.to_memrefs(self.module)
         driver.make_private(driver.payload_function(self.module, "bufferized"))
         driver.run_passes(self.module, pipelines.DROP_RESULT, "bufferized")
         return str(self.module)

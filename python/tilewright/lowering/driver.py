@@ -246,7 +246,7 @@ def bufferize(
     make_private(payload_function(module, "bufferized"))
     if take_matrices(spec, threads):
         own_buffers.mark(payload_function(module, "bufferized"))
-    run_own_script(module, pipelines.bufferize(), "bufferized")
+    to_memrefs(module)
     run_passes(module, pipelines.DROP_RESULT, "bufferized")
     _return_through_c(payload_function(module, "bufferized"))
     registry.carry_out(
@@ -269,6 +269,17 @@ def bufferize(
     if _first(module, lambda op: op.name == "memref.alloc") is not None:
         run_passes(module, pipelines.DEALLOCATE, "bufferized")
     return size, packed
+
+
+def to_memrefs(module: ir.Module) -> None:
+    """Bufferizes a scheduled module.
+
+    Raises:
+        LoweringError: It failed.
+    """
+    with module.context:
+        script = pipelines.bufferize(empties=_first(module, lambda op: op.name == "tensor.empty") is not None)
+        run_own_script(module, script, "bufferized")
 
 
 def origin_of(schedule: ir.Module, module: ir.Module, spec: MatmulSpec, target: Target) -> str:

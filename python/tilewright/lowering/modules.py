@@ -24,7 +24,7 @@ from tilewright.lowering import (
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import arith, func, memref, transform
-from tilewright.mlir.dialects.transform import bufferization, structured, vector
+from tilewright.mlir.dialects.transform import structured, vector
 from tilewright.payload.modules.chains import PACKS
 from tilewright.payload.modules.open_extents import shaped
 from tilewright.payload.modules.places import ORDERS, STAND_IN
@@ -173,8 +173,8 @@ def bufferize(module: ir.Module, products: Sequence[Product]) -> int:
     """
     function = _function(module)
     driver.make_private(function)
-    with module.context:
-        driver.run_own_script(module, _bufferize(), "bufferized")
+    with module.context:  # where results go, `boundary.close` has said
+        driver.run_own_script(module, pipelines.bufferize(empties=False), "bufferized")
     driver.run_passes(module, pipelines.DROP_RESULT, "bufferized")
     function = _function(module)
     if function.type.results:
@@ -190,15 +190,6 @@ def bufferize(module: ir.Module, products: Sequence[Product]) -> int:
         size = workspace.gather(_function(module), reuse=True)
     driver.run_passes(module, pipelines.DEALLOCATE, "bufferized")
     return size
-
-
-def _bufferize() -> ir.Module:
-    """As `pipelines.bufferize`, but results are where `boundary.close` put them: no tensor.empty is looked for again."""
-    with steps.script(consumes=True) as script:
-        bufferization.OneShotBufferizeOp(
-            transform.AnyOpType.get(), script.root, bufferize_function_boundaries=True, memcpy_op="linalg.copy"
-        )
-    return script.module
 
 
 def _function(module: ir.Module) -> func.FuncOp:

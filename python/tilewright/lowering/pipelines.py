@@ -41,13 +41,17 @@ TO_LLVM = """builtin.module(
 """Vectors of one dimension, memrefs and loops to the LLVM dialect."""
 
 
-def bufferize() -> ir.Module:
+def bufferize(*, empties: bool) -> ir.Module:
     """The script that takes tensors to memrefs. Slices of C are updated in place; packed panels become allocations.
 
     A script because the pass has no way to make copies that can be lowered to loops. Needs an active `ir.Context`.
+
+    Args:
+        empties: Whether results are computed in place of empty tensors, where they go: an analysis that takes as long as the rest.
     """
     with steps.script(consumes=True) as script:
-        bufferization.EliminateEmptyTensorsOp(script.root)
+        if empties:
+            bufferization.EliminateEmptyTensorsOp(script.root)
         bufferization.OneShotBufferizeOp(
             transform.AnyOpType.get(), script.root, bufferize_function_boundaries=True, memcpy_op="linalg.copy"
         )
