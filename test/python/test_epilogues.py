@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import pickle
@@ -13,6 +14,7 @@ import tilewright as tw
 from processes import in_new_process
 from tilewright.errors import OperandError, SpecError
 from tilewright.expressions import number
+from tilewright.payload import epilogues
 from tilewright.payload.epilogues import NAMES, parse
 from tilewright.payload.reference import within_bound
 
@@ -158,6 +160,17 @@ def test_types_follow_the_chain(fields, result, operands):
 def test_what_is_refused(make, match):
     with pytest.raises(SpecError, match=match):
         make()
+
+
+def test_every_entry_can_be_written_as_text_and_is_public():
+    made = [
+        name
+        for name, each in vars(epilogues).items()
+        if inspect.isfunction(each) and each.__module__ == epilogues.__name__
+    ]
+    entries = {name for name in made if inspect.get_annotations(getattr(epilogues, name)).get("return") == "Epilogue"}
+    assert {name for name in entries if not name.startswith("_")} - {"function"} == set(NAMES)
+    assert entries - set(tw.__all__) == set()
 
 
 def test_entries_can_be_written_as_text():
