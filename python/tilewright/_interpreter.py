@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Refuses to be imported in a subinterpreter of Python: native modules belong to the main one, and crash or hang in others."""
+"""Refuses to be imported in a subinterpreter of Python, where native modules crash or hang."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Console scripts for the native tools that the package carries in ``bin/``."""
+"""Console scripts for the native tools in the package's folder ``bin/``."""
 
 from __future__ import annotations
 

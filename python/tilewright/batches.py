@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Batches: leading extents over which a product is repeated, and how an operand that lacks some of them is broadcast."""
+"""Batches: leading extents over which a product is repeated, and how operands are broadcast to them."""
 
 from __future__ import annotations
 

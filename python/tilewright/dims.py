@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Extents: an int, or, where it is known only when a kernel is called, a `Dim` that says what it can be."""
+"""Extents of specs: an int, or a `Dim`, a dynamic extent with its limits."""
 
 from __future__ import annotations
 

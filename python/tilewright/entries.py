@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The entries of epilogues and prologues, and the element type of everything that they compute, from first to last.
+"""The entries of epilogues and prologues as values, and the types in which a chain of them computes.
 
 Numbers are kept in the accumulator's type, those of an i32 accumulator in f32 from the first operation that is no integer's.
 What is narrower (an operand of bf16, what was cast to i8) is widened before anything is computed with it.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # ruff: noqa: D105 - what operators do needs no words
-"""What is computed with one element: a Python function is called once with stand-ins, which write down what is done to them.
+"""Traces Python functions of one element: calls them with placeholders that record what is done to them.
 
 The result is a value, `Program`: it compares, hashes, pickles and prints by what it computes, whoever wrote the function.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Groups of elements along K that share a scale and a zero point, as prologues that dequantize have them.
+"""Groups of elements along K that share a scale and a zero point, for prologues that dequantize.
 
 Group g of a column of B, or of a row of A, has the elements k with k // group == g; the last one may be short. An operand with
 an element for each group follows its matrix: it is stored transposed where that is.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the environment sets: the only place where tilewright reads it. A leaf that every stage may import.
+"""Reads the environment variables; a leaf that every stage may import.
 
 ``TILEWRIGHT_CACHE_DIR`` names the folder of compiled kernels; without it that is ``tilewright/kernels`` in
 ``XDG_CACHE_HOME`` or in ``~/.cache``. ``TILEWRIGHT_CACHE_LIMIT_MB`` bounds its size. ``TILEWRIGHT_NO_CACHE=1`` does without.

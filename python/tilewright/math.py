@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Functions for epilogues that are written in Python: of one element, together with numbers and operands.
+"""Functions of one element for epilogues that are written in Python.
 
     spec = tw.MatmulSpec(m, n, k, epilogue=(lambda c, s: tw.math.tanh(c * s),))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Elements that are stored in fewer bits than they are multiplied in: how two share a byte, and what they are widened to."""
+"""Elements that are stored in fewer bits than they are multiplied in: 4-bit packing, and the wider types."""
 
 from __future__ import annotations
 

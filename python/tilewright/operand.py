@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a kernel takes or gives: a name, extents and an element type."""
+"""Operands of kernels: a name, extents and an element type."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Weights in few bits, with scales: from floats to what calls take, and back.
+"""Weight-only quantization: quantizes floats to narrow elements with scales, and dequantizes them.
 
 Elements along K share a scale in groups, as `tilewright.dequantize` has them in a prologue: the element is (code - zero point) ·
 scale. This module imports numpy only when it is used.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What to compute: a matrix multiplication by its extents and element types, and nothing about how."""
+"""The spec of a matrix multiplication: its extents and element types, and nothing about how."""
 
 from __future__ import annotations
 

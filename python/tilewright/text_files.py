@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Reads the text files that users name, up to a size."""
+"""Reads users' text files, up to a size."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How fast the cores read from each level of the memory: the slanted lines of a roofline."""
+"""Measures the bandwidth from each level of memory: the slanted lines of a roofline."""
 
 from __future__ import annotations
 

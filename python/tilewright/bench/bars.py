@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Our rate over that of the best other library as horizontal bars, sorted: those ahead of 1 to the right, losses to the left."""
+"""Draws our rate over that of the best other library as sorted horizontal bars; losses go to the left of 1."""
 
 from __future__ import annotations
 

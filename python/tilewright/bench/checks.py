@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Whether a contender's product is right. Nobody is timed before."""
+"""Checks a contender's product before it is timed."""
 
 from __future__ import annotations
 

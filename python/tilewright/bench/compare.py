@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Two runs side by side: which shapes became slower by more than their noise."""
+"""Compares two runs: which shapes became slower by more than their noise."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What takes part in a comparison: loads a problem, computes it once to be checked, and gives samples of its time."""
+"""A contender of a comparison: loads a problem, computes it once for the check, and gives samples of its time."""
 
 from __future__ import annotations
 

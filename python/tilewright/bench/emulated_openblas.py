@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The instructions that OpenBLAS for AArch64 executes for a product, counted in the emulator as a kernel's are.
+"""Counts the instructions that OpenBLAS for AArch64 executes for a product, in the emulator.
 
 `make setup-arm` fetches the library. It chooses its kernels by the processor, which is QEMU's "max": with it, and told to be a
 NEOVERSEN1 or a NEOVERSEV1, Debian's 0.3.21 executes the same instructions.

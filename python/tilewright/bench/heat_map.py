@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Our rate over that of the best other library as a map: a line for each shape, a column for each element type."""
+"""Draws our rate over that of the best other library as a heat map of shapes by element types."""
 
 from __future__ import annotations
 

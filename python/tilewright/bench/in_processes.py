@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Independent work for several processes, as tables of targets have it."""
+"""Runs independent tasks in several processes, for tables of targets."""
 
 from __future__ import annotations
 

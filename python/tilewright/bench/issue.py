@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Measures what this core starts in a cycle, beside what its target's row says.
+"""Measures how many instructions of each kind this core starts in a cycle, beside its target's row.
 
 A cycle is that of a chain of operations, each of which needs the one before. A loop and the chain are sampled in turn, in the time that
 the thread itself ran, so that neither the clock's changes nor other processes matter much. Who shares the core's units takes a part of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The loops that show what the machine can do at most, as LLVM IR: arithmetic on registers only, and reading.
+"""The loops that show the machine's limits, as LLVM IR: arithmetic on registers only, and reading.
 
 LLVM's optimizer never sees them, only its code generator, and all values come from memory, so nothing is folded away.
 """

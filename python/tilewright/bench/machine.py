@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is measured and on what: the machine in a line for a report, never its name, and the version of our source."""
+"""Describes the machine in a line for a report, without its name, and the version of our source."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A run: every case is compiled, checked, and timed beside the peers and the measured peak, in turn, round by round."""
+"""Runs a benchmark: compiles, checks and times every case beside the peers and the measured peak, in turn."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The matrices that everyone multiplies: the same values in every process that asks with the same arguments."""
+"""The operands that everyone multiplies: the same values in every process for the same arguments."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A run as a Markdown page: when, where and how it was measured, what came out in sum, and every shape."""
+"""Writes a run as a Markdown page: its conditions, its summary, and every shape."""
 
 from __future__ import annotations
 

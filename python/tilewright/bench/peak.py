@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the machine can do at most, measured: multiply-adds that touch registers only, and bytes streamed through.
+"""Measures the machine's peak: multiply-adds that touch registers only, and bytes streamed from memory.
 
 The loops of loops.py are compiled for the same target as the kernel; every multiply-add counts two operations.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The parent's end of a peer's process: the peer as a contender, its death and its errors as our errors."""
+"""The parent's end of a peer's process: wraps it as a contender, and turns its death and errors into our errors."""
 
 from __future__ import annotations
 

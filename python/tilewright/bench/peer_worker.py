@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The process of one peer: pins itself, loads the library, and does what the parent asks over a connection.
+"""The process of one peer: pins itself, loads the library, and obeys the parent over a connection.
 
 Started by peer_process.py with the arguments ``FD NAME CORES``. The environment has the number of
 threads already, and the affinity is set before the library is loaded, so that the library's threads inherit it.

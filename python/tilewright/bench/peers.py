@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The libraries that we are compared with: one row each. A new peer is a class in libraries/ and a row here."""
+"""The table of peers, the libraries that we are compared with: one row each."""
 
 from __future__ import annotations
 

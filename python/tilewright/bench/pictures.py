@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Every picture of a run, into a folder."""
+"""Draws every picture of a run into a folder."""
 
 from __future__ import annotations
 

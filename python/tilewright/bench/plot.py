@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What all pictures share: their looks, and how they are written. Dark text on white reads on light pages and on dark ones."""
+"""The common style of all pictures, and how they are written."""
 
 from __future__ import annotations
 

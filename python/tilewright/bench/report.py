@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What people read on a terminal: the tables and their summaries."""
+"""The tables and summaries that `tilewright bench` prints."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A file of results: products and operators, as `bench --json` writes them, one object a line."""
+"""Reads and writes files of results: products and operators, one JSON object a line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The roofline: rate against operations a byte, below the measured peak and the measured bandwidth of each level.
+"""Draws the roofline: rate against arithmetic intensity, below the measured peak and bandwidths.
 
 S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model for multicore architectures",
 Communications of the ACM 52(4), 2009.

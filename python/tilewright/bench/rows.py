@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What was measured: one `Row` a shape, with every sample, and what is computed from them."""
+"""The measured samples of one shape, `Row`, and the rates and ratios that follow from them."""
 
 from __future__ import annotations
 

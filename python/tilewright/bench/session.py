@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A session: everyone that takes part is started once, and then measured on one shape after another."""
+"""A session: starts all contenders once, and then measures them on one shape after another."""
 
 from __future__ import annotations
 

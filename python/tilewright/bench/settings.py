@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How a run measures."""
+"""The settings of a run: rounds, length of a sample, cache, cores."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Percent of the measured peak against size, for square products only: a line for each element type."""
+"""Draws percent of the measured peak against size for square products, a line for each element type."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What kernels cost and whether they are right, without the machines that they are for: a table of targets by types.
+"""What kernels cost, and whether they are right, without their machines: a table of targets by types.
 
 Every cell is compiled; run on this machine or in an emulator, and checked, where either can; its hot loop is read and given to
 llvm-mca; and the instructions of a call are counted, where it is emulated.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What kernels for GPUs take of a card, and whether they are right, without one: a table of strategies by types.
+"""The resources of GPU kernels, and whether they are right, without a card: a table of strategies by types.
 
 Every cell is compiled in both of its forms, for operands whose rows start at multiples of 16 bytes and for others; assembled where
 there is an assembler; and run, in the emulator or on a Vulkan device, at a shape that fills no tile.

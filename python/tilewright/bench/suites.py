@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The shapes that are measured, as data: named suites, and the spelling of one shape on the command line."""
+"""The shapes that are measured, as named suites, and the syntax of a shape on the command line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The peers of a session: who takes part in a shape, who is left out and why. One that fails is started anew for the next shape."""
+"""Decides which peers take part in a shape, and restarts one that failed for the next shape."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Timing one contender: how many calls make a sample, one sample. The same code runs here and in each peer's process."""
+"""Times one contender: how many calls make a sample, and one sample; the same code runs here and in each peer's process."""
 
 from __future__ import annotations
 

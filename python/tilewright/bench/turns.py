@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Round robin: everyone is sampled in turn, so that all share whatever else the machine does."""
+"""Samples all contenders in turn, so that other load on the machine affects all alike."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Products by quantized weights, beside our own product of the same shape and the bytes that the cores can read."""
+"""Measures products by quantized weights, beside the plain product and the memory bandwidth."""
 
 from __future__ import annotations
 

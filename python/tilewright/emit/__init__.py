@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Emission: text or bytes of every stage, one file a format."""
+"""Emission: makes text or bytes of every stage, with one file a format."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""LLVM's assembly text, read into functions, basic blocks and instructions; what differs between architectures is a `Syntax`."""
+"""Parses LLVM's assembly text into functions, basic blocks and instructions; a `Syntax` has what differs by architecture."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The stages of attention's compilation for a CPU."""
+"""Compiles attention for a CPU, stage by stage."""
 
 from __future__ import annotations
 

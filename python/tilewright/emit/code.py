@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""LLVM IR to optimized LLVM IR, assembly and object, through LLVM's own libraries in this process."""
+"""Optimizes LLVM IR and makes assembly and objects of it, through LLVM's libraries in this process."""
 
 from __future__ import annotations
 

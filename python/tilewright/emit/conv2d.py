@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Every stage of the compilation of a convolution: a product for each group, whose packing reads the patches from the images."""
+"""Compiles a convolution, stage by stage: a product for each group, which packs patches of the images (implicit im2col)."""
 
 from __future__ import annotations
 

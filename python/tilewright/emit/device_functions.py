@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Definitions of NVIDIA's device functions, so that no library of them is needed."""
+"""Definitions of NVIDIA's device functions, so that libdevice is not needed."""
 
 from __future__ import annotations
 

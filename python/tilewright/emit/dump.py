@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes what a compilation makes to a folder: a file a stage, and the IR after each pass."""
+"""Writes the stages of a compilation, and the IR after each pass, to a folder."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compilation for GPUs: what they compute, and the kernels of a call."""
+"""Compiles for GPUs: what is computed, and the kernels of a call."""
 
 from __future__ import annotations
 

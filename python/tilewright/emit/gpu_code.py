@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is made of a GPU kernel's last stage: NVIDIA's machine code and its text, shaders, AMD's code objects."""
+"""Makes a GPU's binary of a kernel's last stage: NVIDIA's machine code, shaders, AMD's code objects."""
 
 from __future__ import annotations
 

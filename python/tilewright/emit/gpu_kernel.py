@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The stages of one GPU kernel's compilation, for NVIDIA's, AMD's and Vulkan's."""
+"""Compiles one GPU kernel, stage by stage, for NVIDIA, AMD and Vulkan."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The stages of a GPU kernel, without what makes them: a kernel from the disk cache needs no compiler."""
+"""The stages of a GPU kernel as data, without the compiler, for kernels from the disk cache."""
 
 from __future__ import annotations
 

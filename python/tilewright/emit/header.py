@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The C header of a compiled kernel."""
+"""Writes the C header of a compiled kernel."""
 
 from __future__ import annotations
 

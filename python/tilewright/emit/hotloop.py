@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The innermost loops of a kernel, found in its assembly text, and what is in them.
+"""Finds the innermost loops of a kernel in its assembly text, and counts their instructions.
 
 A loop is a natural loop of the control-flow graph: an edge back to a block that dominates its source, with every block
 that reaches that edge without passing the header. The layout of the text does not matter then: LLVM rotates loops, and

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Reads a user's .mlir file of one product in a child process, so that a crash inside MLIR's parser is an error and not the end.
+"""Reads a user's .mlir file of one product in a child process, so that a crash in MLIR's parser is an error.
 
 The child is this module too. It answers with plain data: nothing that came from the file is unpickled here.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles a user's module in a child process, so that a crash inside MLIR is an error and not the end.
+"""Compiles a user's module in a child process, so that a crash inside MLIR is an error.
 
 This process never imports MLIR for it. The child is this module too.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The LLVM dialect to LLVM IR."""
+"""Translates the LLVM dialect to LLVM IR."""
 
 from __future__ import annotations
 

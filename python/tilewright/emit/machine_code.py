@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The last stages, which every compilation for a CPU shares: LLVM IR, assembly and the object."""
+"""The last stages of every compilation for a CPU: LLVM IR, assembly and the object."""
 
 from __future__ import annotations
 

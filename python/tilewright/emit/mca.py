@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What llvm-mca, LLVM's machine code analyser, says about a hot loop: cycles, ports, and how far from the FMA bound.
+"""Runs llvm-mca on a hot loop: cycles, port pressure, and the distance from the FMA bound.
 
 The analyser simulates a core from LLVM's scheduling model, with every load hitting the L1 and every branch predicted. A target's row
 names the model (`Target.model_cpu`): that of its core, or, where LLVM has none that starts as many multiply-adds in a cycle as the core

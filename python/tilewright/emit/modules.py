@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The stages of a module's compilation for a CPU, from its text to one object for all of its functions."""
+"""Compiles a module for a CPU, from its text to one object for all of its functions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The builders of operators: by name of the operator, the module that compiles it."""
+"""The table of operators' builders, and compilation through them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""NVIDIA's assembler: machine code of PTX, and what it says of it."""
+"""Runs NVIDIA's assembler: machine code of PTX, and its report of registers and spills."""
 
 from __future__ import annotations
 

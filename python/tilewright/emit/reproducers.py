@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Folders with what makes a crash of MLIR happen again: in the cache's folder, and no more of them than are looked at.
+"""Writes folders that reproduce crashes of MLIR, a bounded number of them, to the cache's folder.
 
 Without a cache they are in the folder for temporary files, where others remove them.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""LLVM's assembly text for RISC-V, read into instructions.
+"""Parses LLVM's assembly text for RISC-V into instructions.
 
 How wide a vector instruction's elements are, and how many registers it takes as one, the last ``vsetvli`` says, not the instruction.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Shared libraries and programs: a kernel's object, linked by a linker of the machine."""
+"""Links a kernel's object to a shared library or a program."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Warns when the hot loop of a kernel under a user's sizes or schedule keeps values on the stack.
+"""Warns when the hot loop of a kernel under a user's sizes or schedule spills to the stack.
 
 Sizes that the model chooses keep every sum in a register. A user's may not: the numbers stay right, and the kernel is slower.
 """

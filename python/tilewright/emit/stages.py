@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The stages of a product's compilation for a CPU, from the payload to the object."""
+"""Compiles a product for a CPU, stage by stage, from the payload to the object."""
 
 from __future__ import annotations
 

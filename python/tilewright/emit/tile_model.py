@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What instructions of tiles cost in a hot loop: AMX's, and SME's outer products.
+"""Latencies of tile instructions in a hot loop (AMX, and SME's outer products), which LLVM does not model.
 
 LLVM 22's scheduling models have AMX with placeholders (latency 100, on no port), so llvm-mca analyses the other instructions
 of a loop, and this model those of tiles: the unit that multiplies takes one product of whole tiles every 16 cycles; a sum

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What decides an object besides what was asked for: the sources of this package, and the libraries that made it."""
+"""A digest of this package's sources and libraries, which decide an object besides its spec and target."""
 
 from __future__ import annotations
 

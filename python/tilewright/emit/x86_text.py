@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""LLVM's assembly text for x86-64 (AT&T syntax), read into instructions."""
+"""Parses LLVM's assembly text for x86-64 (AT&T syntax) into instructions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What saves the ZA of a caller's caller, for functions that make a ZA of their own.
+"""Code that saves the ZA of a caller's caller, for functions with a ZA of their own.
 
 A function with ZA that calls one without leaves it in place, and says in TPIDR2_EL0 where it may be saved; who wants ZA for
 itself has it saved first. LLVM calls ``__arm_tpidr2_save`` for that. It comes with compiler-rt and with libgcc 14: older

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What to compute, for the operators built on matmul: a spec class each."""
+"""The specs of the operators built on matmul, a class each."""
 
 from tilewright.operator_specs.attention import AttentionSpec
 from tilewright.operator_specs.base import OperatorSpec

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What attention computes, and nothing about how."""
+"""The spec of attention: what it computes, and nothing about how."""
 
 from __future__ import annotations
 

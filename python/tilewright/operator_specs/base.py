@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the specs of all operators have, and what everything that takes any spec knows of them."""
+"""The common base of operators' specs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What to compute: a convolution of images with a bank of filters."""
+"""The spec of a convolution of images with a bank of filters."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a spec computes: as a linalg module, and beside it as NumPy."""
+"""Payloads: what a spec computes, as a linalg module and as NumPy."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The C interface of a kernel, apart from how it is made: what only loads or declares kernels must not import MLIR."""
+"""The C interface of a kernel, without MLIR, for code that only loads or declares kernels."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The payload of attention: what it computes, as a function of linalg ops on tensors, for each head."""
+"""The payload of attention: linalg ops on tensors for each head."""
 
 from __future__ import annotations
 

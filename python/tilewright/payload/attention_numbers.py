@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The numbers with which attention's weights are computed, for the code and for the bound of its error."""
+"""The constants with which attention computes its weights, for the code and for the error bound."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Attention in NumPy, in float64, and how far from it a right kernel may be.
+"""The NumPy reference of attention in float64, and its error bound.
 
 A kernel's result is a mean Σ ŵ_j·v_j / Σ ŵ_j, with weights ŵ_j = w_j·(1 + θ_j) where the exact ones add up to 1. In θ_j are
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How the operands of a product lie over the loops of its payload: those over the batch, then m, n and k."""
+"""How the operands of a product map to the loops of its payload: those over the batch, then m, n and k."""
 
 from __future__ import annotations
 

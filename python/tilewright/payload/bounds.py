@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a payload says of extents that only a call tells, where schedules have to know it."""
+"""Records the limits of dynamic extents in the payload, where schedules need them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Of a dynamic spec: what one call computes, as its operands tell."""
+"""Finds the extents of one call of a dynamic spec from its operands."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Which specs make a chain, apart from how it is computed: what only calls it must not import MLIR."""
+"""Checks that specs form a chain, without MLIR, for code that only calls it."""
 
 from __future__ import annotations
 

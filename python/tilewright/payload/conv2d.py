@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The function of a convolution: loops over groups, and over images where channels come before rows, of one product.
+"""The payload of a convolution: loops over groups, and over images in NCHW, around one product.
 
 Of images in NHWC the product has a row for each pixel of all images and a column for each channel; of those in NCHW a row for
 each channel and a column for each pixel of one image, so that its result lies as the image does. The patches are an operand

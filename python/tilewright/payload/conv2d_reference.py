@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The reference of a convolution: the reference of the product of its patches, which are written out here, and its filters."""
+"""The NumPy reference of a convolution: the reference of the product of its im2col matrix and its filters."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The programs of an epilogue as MLIR: the body of a linalg op, one op of arith or math for each step."""
+"""Emits the program of an epilogue as MLIR: the body of a linalg op, one op of arith or math for each step."""
 
 from __future__ import annotations
 

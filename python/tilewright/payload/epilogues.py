@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The entries of an epilogue that have names: each says what it does to one element, as a function of the user's would.
+"""The named entries of epilogues: each is a function of one element, like a user's.
 
 From what it says come the IR (`payload.elementwise`), the NumPy reference and the error bound (`payload.propagation`). `c` is
 the element, as the sum or the entry before leaves it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The forms of linalg ops that can be part of a matrix product, as `payload.matmul` builds them and others write them."""
+"""Recognizes the linalg ops that can be part of a matrix product, in our payloads and in users' files."""
 
 from __future__ import annotations
 

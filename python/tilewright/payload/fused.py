@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""From sums that are known up to an error, through the epilogue and the former C, to the result and its bound."""
+"""Propagates sums with error bounds through the epilogue and the former C, to the result and its bound."""
 
 from __future__ import annotations
 

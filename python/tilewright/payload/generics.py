@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The ``linalg.generic`` of a function of elements."""
+"""Builds elementwise ``linalg.generic`` ops."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Reads a user's .mlir file: one function with one matrix product, to the spec of what it computes.
+"""Reads a user's .mlir file, one function with one matrix product, and returns its spec.
 
 The file's ops are looked at, one by one, and nothing is run on them. What goes on to be compiled is the payload that
 `payload.matmul` builds for the spec.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The linalg module of a matrix product: what is computed, before any decision how."""
+"""Builds the linalg module of a matrix product: what is computed, before any decision how."""
 
 from __future__ import annotations
 

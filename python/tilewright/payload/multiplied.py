@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is multiplied when prologues come before the product: elements that are known up to an error, and sums of their products.
+"""The reference of products with prologues: operands with error bounds, and sums of their products.
 
 With A off by E and B by F at most, elementwise, sums are off by |A|F + E|B| + EF more than they would be by their own
 rounding, which grows with them: N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, 2002, section 3.5.

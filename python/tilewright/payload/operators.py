@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The references of operators: by name of the operator, the module that has them."""
+"""The table of operators' references, and `reference` and `error_bound` of any spec."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The format of a B that is packed ahead of time: its header, which says all that two kernels must agree on.
+"""The format of a B that is packed ahead of time: its header, which holds all that two kernels must agree on.
 
 docs/reference/packed_b.md describes the format for readers in other languages.
 """

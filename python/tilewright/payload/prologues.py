@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What prologues make of A and of B before they are multiplied, as elementwise ops of their own.
+"""Builds the prologues of A and B as elementwise ops of their own.
 
 Schedules do them while they pack: no matrix of what they give is ever in memory.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The programs of an epilogue in NumPy, each number with a bound of how far a kernel's may be from it.
+"""Runs the program of an epilogue in NumPy, with an error bound for each number.
 
 Every step is done in float64 on what the steps before gave, and beside it the errors are carried along: by the ends of the
 interval that a number may lie in for a function that only rises, and otherwise by the usual rules of interval arithmetic

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The same computation in NumPy, and how far from it a right kernel may be.
+"""The NumPy reference of a product, and how far a right kernel may be from it.
 
 Integers are exact. For floats the bounds are the standard ones for sums of products in any order, fused or not: N. J. Higham,
 "Accuracy and Stability of Numerical Algorithms", 2nd edition, 2002, section 3.5 and, for underflow, section 2.8. With

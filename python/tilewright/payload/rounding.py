@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What rounding, overflow and underflow do to numbers of a type and to sums of their products.
+"""Error bounds of rounding, overflow and underflow, for numbers of a type and for sums of their products.
 
 Instructions for dot products of bf16 (VDPBF16PS, TDPBF16PS: Intel SDM, volume 2) take subnormal numbers for zeros and give
 zeros for subnormal results, whatever the processor is set to. Therefore, where A is narrower than the accumulator, the bound

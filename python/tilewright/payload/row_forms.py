@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Entries that need a row of C, in NumPy: softmax and reductions, with bounds of how far a kernel's numbers may be from them.
+"""The NumPy reference of row entries (softmax and row reductions), with error bounds.
 
 A sum of n numbers in any order is off by γ_{n-1}·Σ|x|, and by what its terms are. Of softmax, p = exp(z) / Σ exp(z) with
 z = x - max, it does not matter how far off the largest number is, because it is taken off all alike. What matters is how far

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is left to do of a product with softmax or a reduction of rows when all before that is done, as if it were a product.
+"""Describes the second kernel of a GPU call whose epilogue has a row entry (softmax, row sums): what is left to do after the first.
 
 Needs no MLIR: kernels from the disk cache are run without.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is done to whole rows of C, as linalg ops: softmax, and reductions of rows."""
+"""Builds row entries as linalg ops: softmax, and row reductions."""
 
 from __future__ import annotations
 

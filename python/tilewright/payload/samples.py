@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Random operands of every element type, to try kernels on."""
+"""Random operands of every element type, to check kernels with."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a function of a compiled module takes and gives, apart from how it is made: what only calls it must not import MLIR."""
+"""The arguments and results of a compiled module's function, without MLIR, for code that only calls it."""
 
 from __future__ import annotations
 

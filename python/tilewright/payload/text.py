@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Reads MLIR text that others wrote, without letting it end the process.
+"""Parses users' MLIR text without letting it end the process.
 
 MLIR's parser calls itself for every bracket and every arithmetic operator that is open, and overflows the stack on a few
 thousand of them. So the text is measured before it is parsed.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Child processes: how each of them is started, spoken with and ended. A leaf that every stage may import."""
+"""Child processes: starts them, talks to them and ends them; a leaf that every stage may import."""

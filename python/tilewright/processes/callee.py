@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The process that `calls.each` starts: calls the functions that it is sent, until the connection is closed."""
+"""The process that `calls.each` starts: calls the functions that it receives, until the connection is closed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Calls a function many times, in several processes side by side.
+"""Calls a function many times, in several processes in parallel.
 
 Not by multiprocessing, whose processes import from the current folder, and run the caller's main program again. They are not forked
 either: this process may have threads.

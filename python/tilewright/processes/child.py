@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The parent's end of a child process: a connection, what the child printed, and how it ended."""
+"""The parent's end of a child process: its connection, its output, and how it ended."""
 
 from __future__ import annotations
 

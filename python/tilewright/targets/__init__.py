@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The machines that code is made for: rows of data, and what this machine is.
+"""The machines that code is made for, as rows of data, and detection of this machine.
 
 The module itself can be called: ``tilewright.targets()`` says what this machine can do with each.
 """

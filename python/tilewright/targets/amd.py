@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""AMD's GPUs, by LLVM's name of their architecture."""
+"""AMD's GPUs, by LLVM's names of their architectures."""
 
 from __future__ import annotations
 

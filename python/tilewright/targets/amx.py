@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Linux's permission to use AMX's tile registers, which a process has to ask for once.
+"""Requests Linux's permission to use AMX's tile registers, once for each process.
 
 Linux: Documentation/arch/x86/xstate.rst; arch/x86/include/uapi/asm/prctl.h. Children inherit what was granted. A seccomp
 filter may refuse, and so does Linux before 5.16, which knows no such call.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The AArch64 targets: the baseline of the architecture, then cores that have more, from the oldest to the most specific.
+"""The AArch64 targets: the baseline of the architecture, then cores from the oldest to the most specific.
 
 Features: Arm Architecture Reference Manual for A-profile (DDI 0487), in LLVM's spelling (`llc -march=aarch64 -mattr=help`).
 Caches: each core's Technical Reference Manual; what a core may have in several sizes has here the size of the servers that it

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a target is: data only, for the schedules to compute from and for LLVM to generate code with."""
+"""CPU targets as data, from which schedules compute sizes and LLVM generates code."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Reads a target of one's own from a file: a table of its fields in TOML, or a Python program."""
+"""Reads a user's own target from a file: a TOML table of its fields, or a Python program."""
 
 from __future__ import annotations
 

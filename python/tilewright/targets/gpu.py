@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a GPU is as a target: data only."""
+"""GPU targets as data."""
 
 from __future__ import annotations
 

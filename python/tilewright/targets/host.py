@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What this machine is, told by its features and its caches; only how it issues instructions, also by what core it is.
+"""Detects this machine: features, caches, and, for issue rates only, the core.
 
 Linux only: /proc/cpuinfo for the features, /sys for the caches, and /proc/sys/abi for the lengths of AArch64's scalable vectors.
 Everything that reads takes the text or the path as an argument, so that any machine can be described without being there.

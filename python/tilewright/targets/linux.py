@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How an architecture meets Linux: the number of its ELF files, its system calls, and the emulator of one of its processes."""
+"""Linux's facts about an architecture: its ELF machine number, its system calls, and the emulator of its processes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Instructions that look elements of four bits up in a table that one register holds: one row each.
+"""The table of instructions that look 4-bit elements up in a table in one register.
 
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (order number 325383): VPERMW, VPERMD. Both take the lowest
 bits of an index only, so that words of several elements are indices as they are, once they are shifted.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""SME's outer products: which instruction adds products of two element types to tiles of the array ZA, one row each.
+"""The table of SME's outer products, by element types.
 
 Source: Arm Architecture Reference Manual for A-profile (DDI 0487), part "Scalable Matrix Extension": FMOPA, BFMOPA, SMOPA,
 UMOPA, USMOPA, SUMOPA, and the tiles of ZA: four of 32-bit elements, eight of 64-bit ones.

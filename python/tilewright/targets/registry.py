@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Every known target, by name. A new family is a file of rows and one entry of `FAMILIES`."""
+"""Every known target by name, from one table of families."""
 
 from __future__ import annotations
 

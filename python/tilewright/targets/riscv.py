@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The RISC-V targets with the vector extension: the application profile's baseline, then a core that is sold.
+"""The RISC-V targets with the vector extension: the application profile's baseline, then cores that are sold.
 
 Features: The RISC-V Instruction Set Manual, volume I (V 1.0, Zvfh, Zvfbfwma), in LLVM's spelling (`llc -march=riscv64 -mattr=help`).
 Kernels on fixed vectors use registers of 128 bits, the least that V allows; those on scalable ones use groups of two registers,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Whatever runs Vulkan's compute shaders."""
+"""The target for Vulkan's compute shaders on any device."""
 
 from __future__ import annotations
 

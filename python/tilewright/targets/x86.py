@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The x86-64 targets: the levels of the psABI, then cores that have more, from the oldest to the most specific.
+"""The x86-64 targets: the levels of the psABI, then cores from the oldest to the most specific.
 
 Features: System V ABI, AMD64 architecture processor supplement (x86-64 psABI), table "Micro-Architecture Levels", in
 LLVM's spelling. Its OSFXSR, SCE and OSXSAVE say what the operating system does, and have no LLVM feature but ``xsave``;

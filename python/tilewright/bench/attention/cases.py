@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The attention that is measured."""
+"""The attention problems that are measured."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Results of attention in Markdown, for the screen and for a page."""
+"""Attention results as Markdown tables."""
 
 from __future__ import annotations
 

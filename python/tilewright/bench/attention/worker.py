@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The process of torch: as `bench.peer_worker`, for attention."""
+"""The peer process that runs torch's attention; see `bench.peer_worker`."""
 
 from __future__ import annotations
 

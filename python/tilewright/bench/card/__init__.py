@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Everything that an NVIDIA card is needed for, in two halves that share a folder.
+"""Everything that needs an NVIDIA card, in two halves that share a folder.
 
 `bundle.make` compiles, on any machine with this package, the kernels that `plan` names: cubins, what their launches take, and what
 the emulator computed with them. ``python -m tilewright.bench.card FOLDER`` then runs on the machine of the card, which needs Python,

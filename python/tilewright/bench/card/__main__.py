@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""``python -m tilewright.bench.card FOLDER``: the half that runs where the card is, without a compiler."""
+"""``python -m tilewright.bench.card FOLDER``: the half that runs on the machine with the card, without a compiler."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is aimed at on a card, as data, and whether records show that it is met."""
+"""The performance goals on a card, as data, and whether records meet them."""
 
 from __future__ import annotations
 

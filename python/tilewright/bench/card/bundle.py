@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The folder that a card's machine is given: kernels, assembled, and what the emulator computes with them."""
+"""Writes the folder for a card's machine: assembled kernels, and the emulator's results for them."""
 
 from __future__ import annotations
 

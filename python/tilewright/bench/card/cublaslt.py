@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""cuBLASLt by its own interface: all algorithms that its heuristic proposes for a product, of which the fastest is timed.
+"""cuBLASLt as a peer: times every algorithm that its heuristic proposes for a product, and keeps the fastest.
 
 Sources of numbers and structures: cublasLt.h, cublas_api.h and library_types.h of CUDA 13. Matrices are column by column there, so
 that Cᵀ = Bᵀ·Aᵀ is asked for.

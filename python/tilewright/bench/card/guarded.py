@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Matrices in a card's memory that tell when something beside them was written: bytes around them, and between their rows, are known."""
+"""Matrices in a card's memory with guard bytes around them and between their rows, which show writes out of bounds."""
 
 from __future__ import annotations
 

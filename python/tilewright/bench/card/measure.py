@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The half that runs on a card's machine: steps of a bundle, one after the other, each with a record of what came out."""
+"""Runs the steps of a bundle on a card's machine, and records each outcome."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Whether a result on a card is right: element by element and as a whole, beside the product in f64."""
+"""Checks a result of a card against the product in f64, element by element and as a whole."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A card, and what a step of the plan does on it: one process does steps, one after the other, until one breaks the card's context."""
+"""The process that uses a card: runs steps of the plan one after the other, until one breaks the card's context."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What was measured on a card as a page of the documentation: when, with which driver and clocks, by which command, and every figure."""
+"""Writes what was measured on a card as a documentation page: date, driver, clocks, command, and every figure."""
 
 from __future__ import annotations
 

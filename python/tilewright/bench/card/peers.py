@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What kernels are timed beside on a card, each with its choices, of which the fastest counts: cuBLASLt, torch and Triton."""
+"""The peers on a card (cuBLASLt, torch and Triton), each with its variants, of which the fastest counts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is run on a card, as data: kernels, and the steps that take them, the most telling ones first."""
+"""The plan of what runs on a card, as data: kernels, and the steps that use them, the most informative ones first."""
 
 from __future__ import annotations
 

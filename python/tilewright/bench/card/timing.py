@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Times on a card, by the protocol of docs/how-to/benchmark.md: in turn, warm, with operands that rotate past the L2 cache.
+"""Times contenders on a card by the protocol of docs/how-to/benchmark.md: in turn, warm, with operands that rotate past L2.
 
 A sample is the replay of a graph of launches between two events, so that no host's time is in it.
 """

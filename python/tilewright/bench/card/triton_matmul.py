@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Matrix products in Triton, the peer: blocks that stay and go from tile to tile, in bands, on boxes copied by the TMA.
+"""Matrix products in Triton, a peer: persistent kernels with tiles in bands and TMA copies.
 
 With `SPECIALIZED`, Triton gives copying and multiplying to warps of their own; it then takes results that are stored by pointers.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Triton as a peer: the sizes that are tried, what launches each, and their compilation in processes of their own, without a card.
+"""Triton as a peer: the sizes that are tried, their launches, and their compilation in processes that need no card.
 
 Of each product all sizes are timed, and the best is compared with ours: what Triton's autotuner does.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Which sizes were best on a card, beside those that the model of strategy `warpgroup` chooses: what it loses, and where."""
+"""Compares the best sizes on a card with those that the model of strategy `warpgroup` chooses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The process that has the card, as the one that keeps the records sees it: it may hang or die, and then another one is begun.
+"""Starts the process that uses the card, and starts another one when it hangs or dies.
 
 A kernel that reads where nothing is ends the context of its process on the card, and a deadlock never ends: neither may take with it
 what other kernels would have shown.

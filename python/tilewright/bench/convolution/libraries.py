@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The libraries that convolutions are compared with; loaded in their own processes. All get their filters ahead of time."""
+"""The libraries that convolutions are compared with, loaded in their own processes; all pack filters ahead of time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Results of layers in Markdown, for the screen and for a page."""
+"""Convolution results as Markdown tables."""
 
 from __future__ import annotations
 

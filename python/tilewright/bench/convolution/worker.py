@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The process of a library that convolves: as `bench.peer_worker`, for layers."""
+"""The peer process of a convolution library; see `bench.peer_worker`."""
 
 from __future__ import annotations
 

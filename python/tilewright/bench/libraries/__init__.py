@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How the libraries that we are compared with are called: a module each. None is loaded before its class is made."""
+"""The libraries that we are compared with, one module each; none is imported before its class is made."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a library has to offer to be a peer. Its module is loaded in the peer's own process, so the environment is set already."""
+"""The interface of a library that is a peer; its module is imported in the peer's own process."""
 
 from __future__ import annotations
 

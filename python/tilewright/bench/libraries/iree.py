@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""IREE's compiler for the CPU, and its runtime."""
+"""Peer: IREE's compiler and runtime on the CPU."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""MKL through ctypes: a table of its routines, one row for each pair of element types."""
+"""Peer: MKL through ctypes, with a table of its routines by element types."""
 
 from __future__ import annotations
 

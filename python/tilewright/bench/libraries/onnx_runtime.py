@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""onnxruntime on the CPU: a model of one product."""
+"""Peer: onnxruntime on the CPU, with a model of one product."""
 
 from __future__ import annotations
 

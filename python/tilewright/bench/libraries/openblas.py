@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""numpy, and the BLAS that it brings."""
+"""Peer: numpy with the BLAS of its wheel."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""torch.compile on the CPU: a product and what is done to its sums, compiled together for one shape."""
+"""Peer: torch.compile on the CPU, with a product and its epilogue compiled together for one shape."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""torch on the CPU: oneDNN through it, and what torch.mm does by itself."""
+"""Peers: torch on the CPU, through oneDNN and by torch.mm."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""XLA on the CPU, through JAX."""
+"""Peer: XLA on the CPU, through JAX."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What takes part in a comparison of an operator, in this process or in its own, and the operands that it is given."""
+"""A contender of an operator's comparison, in this process or in its own, and its operands."""
 
 from __future__ import annotations
 

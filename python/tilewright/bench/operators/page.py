@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Results of operators in Markdown: what the pages of all of them have in common."""
+"""The common parts of the Markdown pages of operators' results."""
 
 from __future__ import annotations
 

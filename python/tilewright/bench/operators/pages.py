@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The operators that are compared, and how the results of each are written."""
+"""The table of operators that are compared, and how the results of each are written."""
 
 from __future__ import annotations
 

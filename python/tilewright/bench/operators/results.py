@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What was measured of one case of an operator, with every sample, and as an object of `bench --json`."""
+"""The measured samples of one case of an operator, as a value and as an object of `bench --json`."""
 
 from __future__ import annotations
 

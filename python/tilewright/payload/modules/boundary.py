@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The boundary of a function: its results become arguments that it writes to, and its tensors get names and layouts."""
+"""Normalizes the boundary of a function: results become arguments that it writes to, tensors get names and layouts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Chains of products, the result of one of which is the A of the next: as a function, and fused over rows."""
+"""Builds chains of products, each of which takes the result of the one before as its A, and fuses them over rows."""
 
 from __future__ import annotations
 

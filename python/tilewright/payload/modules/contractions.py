@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Finds the matrix products of a function by their structure, whatever they are called, and sets them apart.
+"""Finds the matrix products of a function by their structure, whatever their op, and splits them off.
 
 A product is a ``linalg.generic`` that multiplies elements of two operands and sums the products, each dimension of which is one
 of both operands and the result (batch), of the first and the result (m), of the second and the result (n), or of both

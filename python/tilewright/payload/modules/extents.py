@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Which extents of a function, of those that only a call tells, are the same: those that its ops go along together."""
+"""Finds dynamic extents of a function that must be equal, because an op iterates over them together."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Joins each matrix product with what is done to its sums, and says as a `MatmulSpec` what both compute.
+"""Joins each matrix product with its epilogue, and returns both as a `MatmulSpec`.
 
 What stays in the function is a ``linalg.generic`` that stands for the product: its operands and its result are those of the
 call that it becomes once there are buffers, and its region only says that all of them are read.

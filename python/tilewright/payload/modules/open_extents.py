@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Extents of a module that only a call tells: how Python and MLIR say them, and ops that ask for them."""
+"""Dynamic extents of a module: how Python and MLIR express them, and ops that ask for them."""
 
 from __future__ import annotations
 

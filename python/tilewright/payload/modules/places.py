@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How the operands of a product lie in memory, as kernels take them: matrices, perhaps transposed, in loops over the rest."""
+"""The memory layout of a product's operands as kernels take them: matrices, perhaps transposed, in loops over the rest."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a linalg op does to one element, as the program of an epilogue: the way back from `payload.elementwise`.
+"""Turns a linalg op into the program of an epilogue: the inverse of `payload.elementwise`.
 
 A program computes with what it widens narrow numbers to, so that rounding to narrow floats is written out after each operation
 that has it; what no program can say exactly (unsigned comparisons, integers that wrap around in eight bits) is left where it is.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Finds what is done to each element of a product's operands before they are multiplied."""
+"""Finds the prologues of a product: elementwise ops on its operands."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a user's module may hold: everything is looked at, and refused with its place, before anything is changed."""
+"""Checks a user's module for unsupported ops before anything is changed, and refuses them with their location."""
 
 from __future__ import annotations
 

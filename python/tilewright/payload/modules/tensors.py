@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Functions on memrefs as functions on tensors: each write makes a new value of the memref, which later reads see.
+"""Turns functions on memrefs into functions on tensors: each write makes a new value of the memref.
 
 Upstream has no pass for it: bufferization goes the other way. Memrefs that a function is given must not overlap one that it
 writes to, which calls check.
