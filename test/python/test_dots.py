@@ -50,3 +50,10 @@ def test_a_core_that_no_row_describes_gets_its_instruction(features, a, b, instr
 def test_turning_signs_is_for_operands_of_one_sign():
     for a, b, flip in (("u8", "i8", False), ("i8", "u8", False), ("i8", "i8", True), ("u8", "u8", True)):
         assert get("cascadelake").dot(a, b).flip == flip
+
+
+@pytest.mark.parametrize("bits", [256, 512])
+def test_an_instruction_multiplies_registers_of_the_targets_size(bits):
+    target = replace(V4, name="made-up", features=V4.features | {"avx512vnni"}, vector_bits=bits)
+    for types in (("u8", "i8"), ("u8", "u8"), ("i8", "u8")):
+        assert [dot.bits for dot in target.dots(*types)] == [bits], types

@@ -18,7 +18,7 @@ from tilewright.payload.reference import within_bound
 from tilewright.runtime import emulators
 from tilewright.runtime.emulated_call import Operand, Program
 from tilewright.runtime.emulator import Emulator
-from tilewright.schedules import make, select
+from tilewright.schedules import make, outer_blocks, select
 from tilewright.targets import outer_products
 
 needs_emulator = pytest.mark.skipif(
@@ -294,3 +294,10 @@ def test_za_of_a_caller_is_as_it_was_and_streaming_mode_is_left(target, streamin
     assert program.call("calls_with_za", arguments) == outside // 8
     assert (after == before).all()
     np.testing.assert_allclose(c, a @ b.T, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "tiles"), [("f32", (2, 2)), ("f64", (2, 4))])
+def test_a_block_has_more_tiles_side_by_side(dtype, tiles):
+    spec, target = tw.MatmulSpec(64, 64, 64, a=dtype), targets.get("sme")
+    lanes = max(target.streaming_bits, 128) // spec.acc_type.bits
+    assert outer_blocks.register_tile(spec, target) == tuple(count * lanes for count in tiles)

@@ -12,8 +12,12 @@ from processes import in_new_process
 from products import check, uniform
 from threadpoolctl import threadpool_limits
 from tilewright.emit import stages
+from tilewright.lowering import own_buffers
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import func
 from tilewright.schedules import make, select
-from tilewright.schedules.threads import MOST, used, widened
+from tilewright.schedules.batch_loops import ENTRIES
+from tilewright.schedules.threads import MOST, take_matrices, used, widened
 from tilewright.schedules.unpacked import unpacked
 from tilewright.targets import registry
 
@@ -194,6 +198,41 @@ def test_more_threads_never_change_the_order_of_a_sum():
             more = widened(one, spec, threads)
             assert (more.mr, more.nr, more.nc, more.kc) == (one.mr, one.nr, one.nc, one.kc)
             assert more.mc >= one.mc
+
+
+def test_a_block_of_rows_grows_with_the_threads_that_share_it():
+    spec, row = tw.MatmulSpec(4000, 512, 512), registry.get("x86-64-v3")
+    one = select.sized("packed", spec, row).parameters
+    assert one.mc < spec.m // 4
+    for threads in (2, 3):
+        assert abs(widened(one, spec, threads).mc - threads * one.mc) <= one.mc
+
+
+@pytest.mark.parametrize(
+    ("entries", "size", "threads", "expected"), [(2, 16, 8, False), (8, 16, 8, True), (8, 512, 8, True)]
+)
+def test_a_batch_is_shared_by_entries_where_there_are_enough(entries, size, threads, expected):
+    assert take_matrices(tw.MatmulSpec(size, size, size, batch=(entries,)), threads) == expected
+
+
+@pytest.mark.parametrize(("carried", "expected"), [(1, True), (2, False)])
+def test_entries_are_independent_where_their_loop_carries_c_alone(carried, expected):
+    names = [f"%{each}" for each in "abc"[:carried]]
+    kinds, starts = ", ".join(["tensor<4xf32>"] * carried), ", ".join(f"{each} = %x" for each in names)
+    text = f"""func.func @f(%x: tensor<4xf32>, %n: index) -> tensor<4xf32> {{
+      %zero = arith.constant 0 : index
+      %r:{carried} = scf.for %i = %zero to %n step %n iter_args({starts}) -> ({kinds}) {{
+        scf.yield {", ".join(names)} : {kinds}
+      }} {{{ENTRIES}}}
+      return %r#0 : tensor<4xf32>
+    }}"""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        function = next(iter(module.body.operations))
+        assert isinstance(function, func.FuncOp)
+        own_buffers.mark(function)
+        (loop,) = (op for op in function.entry_block.operations if op.operation.name == "scf.for")
+        assert own_buffers.is_taken_in_turn(loop.operation) != expected
 
 
 @pytest.mark.usefixtures("many")
