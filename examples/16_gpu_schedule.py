@@ -16,7 +16,7 @@ from tilewright.schedules import block_tile, sharing, steps
 def schedule(spec: tw.MatmulSpec, target: tw.GpuTarget, sizes: Any) -> ir.Module:  # noqa: ANN401 - of any strategy
     """Tiles of 64 x 64 for blocks of four warps, which multiply 32 x 32 each, and four stages.
 
-    `spec` is of open extents, as kernels for GPUs are. `sizes` has the sizes that tilewright would choose; this schedule has its own.
+    `spec` has dynamic extents, as all GPU kernels do. `sizes` has the sizes that tilewright would choose; this schedule has its own.
     """
     with steps.script() as script:
         # From linalg to blocks that compute a tile each, in vectors as large as the tile, by upstream's transform ops:

@@ -14,8 +14,8 @@ void tilewright::runtime::raiseStatus(Status status, const std::string &entry) {
   nb::dict details;
   if (status == Status::wrongIndex) {
     details["operand"] = "index";
-    details["expected"] = "numbers of rows of the table a: from 0, and less than it has rows";
-    raiseError("OperandError", "an element is the number of no row", details);
+    details["expected"] = "indices of rows of the table a, from 0 to its number of rows - 1";
+    raiseError("OperandError", "an index is out of range", details);
     return;
   }
   std::string what = status == Status::wrongExtents

@@ -59,7 +59,7 @@ def named(batch: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def entries(sizes: tuple[Any, ...]) -> int:
-    """How many entries there are, at least where only a call tells; one for each such extent that may be none."""
+    """How many entries there are, at least; a dynamic extent counts as its least, but as one where that is zero."""
     return prod(max(1, least(each)) if isinstance(each, Dim) else each for each in sizes)
 
 

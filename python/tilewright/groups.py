@@ -57,6 +57,6 @@ def check(operands: Sequence[Operand], k: Any, where: str) -> None:  # noqa: ANN
     for each in operands:
         if each.group and isinstance(k, Dim):
             remedy = "Compile one kernel for each K"
-            raise SpecError("groups along a k that only a call tells", where=where, expected="a size", remedy=remedy)
+            raise SpecError("groups along a dynamic k", where=where, expected="a size", remedy=remedy)
         if each.group % UNIT:
             raise SpecError(f"groups of {each.group} elements", where=where, expected=f"a multiple of {UNIT}")

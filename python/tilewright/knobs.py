@@ -78,7 +78,7 @@ def load(environ: Mapping[str, str] | None = None) -> Knobs:
 def _named_folder(text: str) -> Path:
     try:
         return Path(text).expanduser().absolute()
-    except RuntimeError:  # "~someone" whose home nobody knows
+    except RuntimeError:  # "~someone" without a home
         return Path(text).absolute()
 
 

@@ -41,11 +41,11 @@ def packed_extent(extent: Any, name: str) -> int:  # noqa: ANN401 - an Extent
     """Bytes of a row of `extent` elements of which two share one.
 
     Raises:
-        SpecError: Only a call tells the extent.
+        SpecError: The extent is dynamic.
     """
     if isinstance(extent, Dim):
         raise SpecError(
-            f"operand {name} has two elements in a byte along an extent that only a call tells",
+            f"operand {name} has two elements in a byte along a dynamic extent",
             where="MatmulSpec",
             expected="a size there",
             remedy="Let another extent be dynamic, or compile one kernel for each size",

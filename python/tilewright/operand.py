@@ -41,7 +41,7 @@ class OperandSpec:
         """Its extents in memory, as calls take it: in bytes along its last axis where elements share one.
 
         Raises:
-            SpecError: That extent is one that only a call tells.
+            SpecError: That extent is dynamic.
         """
         return self.shape if self.type.packed == 1 else (*self.shape[:-1], packed_extent(self.shape[-1], self.name))
 

@@ -43,7 +43,7 @@ class MatmulSpec:
     `acc` are then never None).
 
     Attributes:
-        m: Rows of A and C, from 0 to 2**31 - 1; or a `Dim`, for rows that only a call tells; None is ``Dim()``, any number.
+        m: Rows of A and C, from 0 to 2**31 - 1; or a `Dim`, for a dynamic number of rows; None is ``Dim()``, any number.
         n: Columns of B and C, likewise.
         k: Columns of A and rows of B, likewise; with 0, A·B is all zeros.
         a: Element type of A, as it is stored.
@@ -55,7 +55,7 @@ class MatmulSpec:
         batch: Leading extents of C, and of A and B: so many products, each of matrices of its own. (8, 12) makes 96. Any may
             be None or a `Dim`.
         a_batch: Those that A has, which are broadcast to `batch` by numpy's rules: (12,), (8, 1) or (). None: all of them.
-            What only a call tells is never broadcast: A has it as `batch` has, or 1 here.
+            Broadcasting is static: A has a dynamic extent as `batch` has it, or 1 here.
         b_batch: Those that B has, likewise.
         deterministic: True: each element of C is the same to the last bit for every M, batch and number of threads, all else
             being equal: no sum's order depends on them. With False that holds from call to call of one kernel.
@@ -179,7 +179,7 @@ class MatmulSpec:
                 expected=f"{rows[0]} as the last entry",
             )
         if rows and isinstance(self.n, Dim):
-            raise _not_yet(f"{rows[0]} with an n that only a call tells", "a size", "Compile one kernel for each n")
+            raise _not_yet(f"{rows[0]} with a dynamic n", "a size", "Compile one kernel for each n")
         after = self.epilogue[self.epilogue.index(rows[0]) + 1 :] if rows else ()
         if any(operand.role == "b" for each in after for operand in each.operands):
             raise _not_yet(f"glu after {rows[0]}", "glu before it", "Use a kernel for each")
@@ -230,7 +230,7 @@ class MatmulSpec:
         """Checks what does not go with a batch."""
         if self.b_packed and (isinstance(self.n, Dim) or isinstance(self.k, Dim)):
             expected = "b_packed=False, or n and k that are known"
-            raise _not_yet("b_packed with an n or k that only a call tells", expected, "Let m alone be dynamic")
+            raise _not_yet("b_packed with a dynamic n or k", expected, "Let m alone be dynamic")
         if self.b_packed and self.b_batch:
             remedy = "Share one B between all (b_batch=()), or let calls take B as it is stored"
             raise _not_yet(f"b_packed with a B for each of batch {self.b_batch}", "b_batch=()", remedy)
@@ -268,7 +268,7 @@ class MatmulSpec:
 
     @property
     def dynamic(self) -> tuple[str, ...]:
-        """Those of "m", "n" and "k" that only a call tells."""
+        """Those of "m", "n" and "k" that are dynamic."""
         return tuple(name for name in ("m", "n", "k") if isinstance(getattr(self, name), Dim))
 
     @property
@@ -278,7 +278,7 @@ class MatmulSpec:
 
     @property
     def open(self) -> dict[str, Dim]:
-        """Those of them that only a call tells."""
+        """Those of them that are dynamic."""
         return {name: size for name, size in self.extents.items() if isinstance(size, Dim)}
 
     def at(self, m: int, n: int, k: int, *batch: int) -> MatmulSpec:
@@ -297,7 +297,7 @@ class MatmulSpec:
         return self.sized(sizes)
 
     def sized(self, sizes: Mapping[str, int]) -> MatmulSpec:
-        """The spec with sizes in place of those extents, by name, that only a call tells."""
+        """The spec with sizes in place of its dynamic extents, by name."""
         sizes = {name: sizes[name] for name in self.open if name in sizes}
 
         def of(operand: OperandSpec) -> tuple[Any, ...]:

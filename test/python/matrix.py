@@ -163,7 +163,7 @@ def _batch(chance: random.Random, _: Drawn) -> dict[str, tuple[int, ...]]:
 
 
 def _open_batch(chance: random.Random, drawn: Drawn) -> dict[int, tw.Dim]:
-    """Mostly none; otherwise axes of the batch of which only a call tells how many entries they have."""
+    """Mostly none; otherwise the dynamic axes of the batch."""
     fields = drawn["batch"]
     batch = fields.get("batch", ())
     told = set() if {"a_batch", "b_batch"} <= fields.keys() else set(range(len(batch)))

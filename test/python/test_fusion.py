@@ -92,10 +92,10 @@ def test_numbers_of_no_row_are_refused(index):
         wrong = rows.copy()
         wrong[at] = number
         out = np.full((9, 20), 7, np.float32)
-        with pytest.raises(OperandError, match="operand index: an element is the number of no row"):
+        with pytest.raises(OperandError, match="operand index: an index is out of range"):
             kernel(table, b, wrong, out=out)
         assert (out == 7).all()
-        with pytest.raises(OperandError, match="the number of no row; expected numbers from 0 to 4"):
+        with pytest.raises(OperandError, match="an index is out of range; expected indices from 0 to 4"):
             tw.reference(kernel.spec, table, b, wrong)
     np.testing.assert_allclose(kernel(table, b, index=rows), table[rows] @ b, rtol=1e-5, atol=1e-6)
 
@@ -222,7 +222,7 @@ def test_nothing_beyond_an_operand_is_touched():
         ({"epilogue": (tw.row_sum(), tw.relu())}, r"relu\(\) comes after row_sum\(\)"),
         ({"epilogue": (tw.softmax(), tw.row_max())}, "an epilogue with softmax.* and row_max"),
         ({"epilogue": (tw.softmax(),), "beta": 1}, "beta 1 with softmax"),
-        ({"epilogue": (tw.softmax(),), "n": tw.Dim()}, "softmax.* with an n that only a call tells"),
+        ({"epilogue": (tw.softmax(),), "n": tw.Dim()}, "softmax.* with a dynamic n"),
         ({"epilogue": (tw.glu(),), "b_packed": True}, "b_packed with glu"),
         ({"epilogue": (tw.glu(),), "prologue_b": (tw.relu(),)}, "a prologue of B with glu"),
         ({"prologue_b": (tw.scale_by("n"),), "b_packed": True}, "b_packed with a prologue of B with operands"),

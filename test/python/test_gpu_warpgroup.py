@@ -218,7 +218,7 @@ def test_what_the_assembler_calls_information_is_a_warning() -> None:
     if tool("ptxas") is None:
         pytest.skip("there is no ptxas")
     stages = gpu.compile(tw.MatmulSpec(m=128, n=64, k=640, a="bf16"), SM_90A, "warpgroup", SMALL)._stages
-    # Without a bound of the threads nobody knows how many registers they begin with.
+    # Without a bound of the threads, the registers that they start with are unknown.
     stages.texts["ptx"] = re.sub(r"\.(minnctapersm|maxntid)[^\n]*", "", stages.texts["ptx"])
     assert any("'setmaxnreg' ignored" in line for line in assemble(stages).warnings)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Modules of which only a call tells extents: one object for all sizes, and nothing out of bounds."""
+"""Modules with dynamic extents: one object for all sizes, and nothing out of bounds."""
 
 import numpy as np
 import pytest

@@ -199,7 +199,7 @@ def test_what_is_multiplied():
         (("gn", 0, 24), {}, "groups of 24"),
         (("gn",), {}, "axes 'gn' and group 0"),
         (("n", 0, 32), {}, "axes 'n' and group 32"),
-        (("gn", 0, 32), {"k": None}, "only a call tells"),
+        (("gn", 0, 32), {"k": None}, "a dynamic k"),
         (("mg", 0, 32), {}, "axes 'mg' in prologue_b"),
         ((2.0, "u8"), {}, "zero point"),
         (("gn", "u9", 32), {}, "unknown element type"),

@@ -126,7 +126,7 @@ def test_elements_of_a_byte_each_are_told_how_to_become_two():
 def test_specs_say_what_small_types_cannot():
     with pytest.raises(tw.SpecError, match="f8E8M0FNU for scales"):
         tw.MatmulSpec(2, 2, 2, a="f8E8M0FNU")
-    with pytest.raises(tw.SpecError, match="two elements in a byte along an extent that only a call tells"):
+    with pytest.raises(tw.SpecError, match="two elements in a byte along a dynamic extent"):
         tw.MatmulSpec(2, None, 2, a="i8", b="i4")
     with pytest.raises(tw.SpecError, match="b_packed with a B of i4"):
         tw.MatmulSpec(2, 2, 2, a="i8", b="i4", b_packed=True)

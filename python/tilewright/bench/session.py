@@ -241,7 +241,7 @@ def _as_stored(spec: MatmulSpec, each: Operands) -> tuple[np.ndarray, np.ndarray
 def _describe(kernel: Kernel) -> str:
     facts = kernel.metadata
     values = ", ".join(f"{name}={value}" for name, value in facts.parameters.items())
-    given = "" if facts.schedule in STRATEGIES else "given "  # What a user's function does with them, nobody knows.
+    given = "" if facts.schedule in STRATEGIES else "given "  # A user's function may ignore them.
     return f"{facts.schedule}({given}{values})" if values else facts.schedule
 
 

@@ -243,10 +243,10 @@ def _expand(stages: GpuStages, module: ir.Module) -> str:
 
 
 def _with_open_extents(spec: MatmulSpec) -> MatmulSpec:
-    """The same product of any extents.
+    """The same product with dynamic extents.
 
-    A spec promises no such thing where two elements share a byte: how long a row is in memory would not be known. Here calls
-    tell where each row starts, so that its check of that is passed over. Of a batch, extents of zero are open: no loop has so many.
+    A spec promises no such thing where two elements share a byte: the length of a row in memory would not be known. Here calls
+    give the start of each row, so that check is skipped. Extents of zero in the batch are dynamic: no loop has zero iterations.
     """
     made = copy(spec)
     for axis in ("m", "n", "k"):

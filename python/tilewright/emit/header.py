@@ -74,7 +74,7 @@ def header(spec: MatmulSpec, target: Target, name: str, *, threads: int = 1) -> 
         if spec.takes_tensors
         else ""
     )
-    wrong += f"; {WRONG_INDEX} when an index is\n   the number of no row" if spec.gathers else ""
+    wrong += f"; {WRONG_INDEX} when an index is\n   out of range" if spec.gathers else ""
     shared = _OPENMP.format(threads=threads) if threads > 1 else ""
     tiles = _AMX if target.dot(spec.a_type.name, spec.b_type.name).kind == "amx" else ""
     declarations = f"""\
@@ -119,7 +119,7 @@ def _stored(spec: MatmulSpec) -> str:
 
 
 def _open(spec: MatmulSpec) -> str:
-    """What extents are that only a call tells; nothing without one."""
+    """A comment with the limits of dynamic extents; empty without any."""
     said = [
         f"{name if name in spec.dynamic else f'extent {name[1:]} of the batch'} is {size.words}"
         for name, size in spec.open.items()

@@ -32,7 +32,7 @@ class AttentionSpec(OperatorSpec):
     result (*batch, heads, queries, value_head). A query that sees no key gets zeros, where torch's formula has NaN.
 
     Attributes:
-        queries: How many queries each head has; None or a `Dim` where only a call tells.
+        queries: How many queries each head has; None or a `Dim` where that is dynamic.
         keys: How many keys and values; likewise.
         head: Elements of a query and of a key.
         heads: Heads of the queries.
@@ -159,7 +159,7 @@ class AttentionSpec(OperatorSpec):
 
     @property
     def flops(self) -> int:
-        """A multiply and an add for each product of Q·Kᵀ and of P·V, whatever `causal` leaves out; open extents at their least."""
+        """A multiply and an add for each product of Q·Kᵀ and of P·V, whatever `causal` leaves out; dynamic extents at their least."""
         queries, keys = (size.min if isinstance(size, Dim) else size for size in (self.queries, self.keys))
         return 2 * prod(self.batch) * self.heads * queries * keys * (self.head + self.value_head)
 

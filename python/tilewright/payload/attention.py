@@ -87,7 +87,7 @@ def _tensor(operand: OperandSpec) -> str:
 
 
 def _sizes(spec: AttentionSpec) -> str:
-    """The extents that only a call tells, and where "lower_right" begins."""
+    """The dynamic extents, and where "lower_right" begins."""
     found, axis = "", len(spec.batch) + 1
     lower = spec.causal == "lower_right"
     for name, size, operand in (("m", spec.queries, 0), ("n", spec.keys, 1)):

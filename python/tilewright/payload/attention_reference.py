@@ -43,7 +43,7 @@ def known(spec: AttentionSpec, *operands: NDArray[Any]) -> tuple[Doubles, Double
     That is inf where nothing is promised: where a score that is seen, or a value, is NaN or Inf, or would overflow f32.
 
     Raises:
-        OperandError: The operands disagree in an extent that only a call tells.
+        OperandError: The operands disagree in a dynamic extent.
     """
     q, k, v, *mask = operands
     _check(spec, q, k, v, *mask)

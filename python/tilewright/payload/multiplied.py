@@ -31,14 +31,14 @@ def of(chain: Chain, matrix: NDArray[Any], operands: Sequence[NDArray[Any]], axe
     """What a prologue makes of a matrix with a dimension for each of `axes`, the last two, in the product's type.
 
     Raises:
-        OperandError: An index is the number of no row.
+        OperandError: An index is out of range.
     """
     given = list(operands)
     if chain.entries and chain.entries[0].entry.form == "gather":
         numbers = given[0]
         if numbers.size and not (numbers.min() >= 0 and numbers.max() < len(matrix)):
             raise OperandError(
-                "an element is the number of no row", operand="index", expected=f"numbers from 0 to {len(matrix) - 1}"
+                "an index is out of range", operand="index", expected=f"indices from 0 to {len(matrix) - 1}"
             )
         matrix = matrix[numbers]
     known = [

@@ -89,7 +89,7 @@ def check(spec: OperatorSpec, operands: tuple[NDArray[Any], ...]) -> None:
 
 
 def _fits(shape: tuple[int, ...], wanted: tuple[Any, ...]) -> bool:
-    """Whether an array of that shape has the extents of the spec, of which only a call tells some."""
+    """Whether an array of that shape has the extents of the spec; dynamic ones take any that they allow."""
     return len(shape) == len(wanted) and all(
         size in extent if isinstance(extent, Dim) else size == extent
         for size, extent in zip(shape, wanted, strict=True)

@@ -82,7 +82,7 @@ def _computed(
 
 
 def _extent(axis: str, spec: MatmulSpec, operand: ir.Value, position: int) -> int | ir.Value:
-    """How many elements there are along an axis; of those that only a call tells, a dimension of an operand does."""
+    """How many elements there are along an axis; a dynamic extent is a dimension of an operand."""
     extent = getattr(spec, axis) if axis in "mnk" else spec.batch[int(axis)]
     if isinstance(extent, int):
         return extent

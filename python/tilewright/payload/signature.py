@@ -18,7 +18,7 @@ class Parameter:
 
     Attributes:
         name: Its name in calls and errors.
-        shape: Its extents, each an int, or a `Dim` where only a call tells it.
+        shape: Its extents, each an int, or a `Dim` where it is dynamic.
         element: The name of its element type.
         written: Whether the function writes to it: a result, or an argument that it changes in place.
         compact: Whether its elements follow one another without gaps; otherwise outer dimensions may be any distance apart.
@@ -83,7 +83,7 @@ class Signature:
 
     @property
     def is_open(self) -> bool:
-        """Whether only a call tells an extent of a tensor."""
+        """Whether a tensor has a dynamic extent."""
         return any(isinstance(size, Dim) for each in self.parameters for size in each.shape)
 
     def with_workspace(self, workspace: int) -> Signature:

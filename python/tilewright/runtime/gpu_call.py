@@ -251,15 +251,15 @@ def called(spec: MatmulSpec, operands: tuple[object, ...]) -> MatmulSpec:
 
 
 def check_rows(called: MatmulSpec, arrays: Sequence[object]) -> None:
-    """Raises `OperandError` where rows are gathered by the number of none; in a card's memory kernels take such a row for zeros."""
+    """Raises `OperandError` where an index of gathered rows is out of range; in a card's memory, kernels take such a row as zeros."""
     if not called.gathers:
         return
     numbers, rows = arrays[2], called.a_shape[0]
     if isinstance(numbers, np.ndarray) and numbers.size and not 0 <= numbers.min() <= numbers.max() < rows:
         raise OperandError(
-            "an element is the number of no row",
+            "an index is out of range",
             operand=called.operands[2].name,
-            expected="numbers of rows of the table a: from 0, and less than it has rows",
+            expected="indices of rows of the table a, from 0 to its number of rows - 1",
         )
 
 

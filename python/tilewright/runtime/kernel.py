@@ -83,7 +83,7 @@ class CFunction:
 
     It may be called from any number of threads at once. It returns 0; 1 when the extents are not those that the kernel was
     compiled for; 2 when there is no memory for its packed panels; 4 when a DLTensor is of another type, rank or device, or
-    has other strides than it takes; 5 when an index of `tilewright.gather_rows` is the number of no row. Leading dimensions
+    has other strides than it takes; 5 when an index of `tilewright.gather_rows` is out of range. Leading dimensions
     are in elements. Operands are not checked further: they must not overlap the result.
 
     Attributes:

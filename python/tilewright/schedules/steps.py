@@ -570,7 +570,7 @@ def split_full_write(write: Handle) -> None:
 
 
 def specialize_tiles(loop_handle: Handle, *, unit: int = 1, whole: bool = False) -> None:
-    """Evens out the tiles of a loop over an extent that only a call tells, and gives each size code of its own.
+    """Balances the tiles of a loop over a dynamic extent, and gives each size code of its own.
 
     Sizes are multiples of `unit`; with `whole` the extent is one too, and otherwise the last tile may end within one. Needs
     an extent above zero. Before: ``for i in 0..M step MR: tile of min(MR, M - i) rows``. After::

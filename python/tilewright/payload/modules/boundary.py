@@ -28,7 +28,7 @@ _RESHAPES = (
 )
 _DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
 _TYPICAL = 64
-"""An extent that is meant where only a call tells it, when operations are counted."""
+"""The value of a dynamic extent when operations are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _shape(extents: Sequence[Name]) -> tuple[int | Dim, ...]:
 
 
 def _names(extents: Sequence[Name]) -> tuple[str, ...]:
-    """The names of those extents that only a call tells; none where all are known."""
+    """The names of the dynamic extents; none where all are static."""
     names = tuple(each if isinstance(each, str) else "" for each in extents)
     return names if any(names) else ()
 

@@ -231,7 +231,7 @@ def _maps(op: ir.Operation, *, packed: bool) -> list[list[Axes]]:
 
 
 def _pack(op: ir.Operation, number: int) -> ir.Value:
-    """An op that packs the B of `op`, into bytes of which nobody knows yet how many there are."""
+    """An op that packs the B of `op`, into a buffer whose size is not decided yet."""
     byte = ir.IntegerType.get_signless(8)
     into = tensor.empty([1], byte)
     maps = [ir.AffineMap.get(3, 0, [ir.AffineDimExpr.get(each) for each in axes]) for axes in ((1, 2), (0,))]

@@ -34,7 +34,7 @@ class Contraction:
         b: That of the second's.
         acc: That in which products are summed.
         maps: Which dimension each axis of the operands and of the result goes along.
-        extents: The extent of each dimension; a `Dim` where only a call tells it.
+        extents: The extent of each dimension; a `Dim` where it is dynamic.
     """
 
     a: str

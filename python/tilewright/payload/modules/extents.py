@@ -14,7 +14,7 @@ from tilewright.payload.modules.open_extents import OPEN
 from tilewright.payload.text import place
 
 Name = Union[int, str]  # noqa: UP007 - evaluated by Python 3.10 in other modules
-"""An extent: its number, or the name of one that only a call tells."""
+"""An extent: its number, or the name of a dynamic one."""
 _Place = tuple[ir.Value, int]
 """An axis of a tensor."""
 
@@ -143,7 +143,7 @@ class _Finder:
             raise self._error(op, f"{op.name} of a {kind}, with a dynamic extent, is not supported yet")
 
     def _sized(self, op: ir.Operation, sizes: Sequence[ir.Value]) -> None:
-        """The extents of a result, of which those that are open are `sizes`, in order."""
+        """The extents of a result, with `sizes` for the dynamic ones, in order."""
         given = iter(sizes)
         for axis, extent in enumerate(ir.ShapedType(op.results[0].type).shape):
             if extent == OPEN:

@@ -24,7 +24,7 @@ def shaped(extent: Extent) -> int:
 
 
 def product(extents: Iterable[Extent]) -> Extent:
-    """The product of several extents: of one that only a call tells, and of others, all that is known is what divides it."""
+    """The product of several extents; if one is dynamic, all that is known is what divides the product."""
     number, multiple, is_open = 1, 1, False
     for each in extents:
         is_open = is_open or isinstance(each, Dim)
