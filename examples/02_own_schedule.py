@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A schedule of one's own: a function from a spec and a target to a transform-dialect module.
+"""Compiles under a schedule of your own: a function from a spec and a target to a transform-dialect module.
 
 Run it with ``python examples/02_own_schedule.py``. The same file is a schedule for the command line:
 ``tilewright run --shape 512x512x512 --schedule examples/02_own_schedule.py``.

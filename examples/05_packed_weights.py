@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Packs the weights of a layer once, keeps them in a file, and serves batches of several sizes with them.
+"""Packs the weights of a layer once, saves them to a file, and serves batches of several sizes with them.
 
 Run it with ``python examples/05_packed_weights.py [N K]``.
 """

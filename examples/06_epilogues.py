@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Fuses what follows a product into it: named entries, a function of one's own, and requantization of integers.
+"""Fuses epilogues into a product: named entries, a Python function, and requantization of integers.
 
 Run it with ``python examples/06_epilogues.py [M N K]``.
 """

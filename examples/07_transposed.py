@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A linear layer whose weights are stored as outputs by inputs: layout "nt", and no copy of a transpose."""
+"""Computes a linear layer whose weights are stored as outputs by inputs (layout "nt") without copying a transpose."""
 
 import numpy as np
 import tilewright as tw

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""BERT's feed-forward block: two products, each with all that follows it fused into its loops.
+"""Computes BERT's feed-forward block: two products, each with its epilogue fused into its loops.
 
     hidden = gelu(x · w1 + b1)
     y = hidden · w2 + b2 + x

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A layer of experts: each token goes to one of them, whose kernel gathers its tokens' rows while it multiplies.
+"""Computes a layer of experts: each token goes to one of them, whose kernel gathers its tokens' rows while it multiplies.
 
 No expert's tokens are copied together first: `tilewright.gather_rows` takes row ``index[i]`` of all tokens for row i of A.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The scores of attention, of all heads at once: a batch whose matrices lie side by side, and a scale and a mask fused onto them."""
+"""Computes the attention scores of all heads at once: a batch of interleaved matrices, with a scale and a mask fused."""
 
 import numpy as np
 import tilewright as tw

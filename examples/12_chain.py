@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""An MLP as one function: two products, the second of which takes what the first one gives, with weights packed ahead of time.
+"""Computes an MLP as one function: two chained products, with weights packed ahead of time.
 
     y = gelu(x · w1 + b1) · w2 + b2
 

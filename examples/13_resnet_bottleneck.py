@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A bottleneck of ResNet-50: three convolutions, each with its bias and relu fused onto it, the last one with the shortcut.
+"""Computes a bottleneck of ResNet-50: three convolutions with fused bias and relu, the last one with the shortcut.
 
 Batch normalization is folded into filters and biases, as for inference. Filters are packed once. Run it with ``python
 examples/13_resnet_bottleneck.py [SIZE CHANNELS WIDTH]``. Where torch is installed, its result is compared too.

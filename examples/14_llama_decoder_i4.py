@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A decoder layer as Llama has it, with its seven projections in four bits a weight.
+"""Computes a Llama decoder layer whose seven projections have 4-bit weights.
 
     h = x + o(attention(rotated q(norm(x)), rotated k(norm(x)), v(norm(x))))
     y = h + down(silu(gate(norm(h))) * up(norm(h)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Attention of a decoder: a prompt at once, then token by token with a growing cache, heads as the projections leave them."""
+"""Computes attention of a decoder: a prompt at once, then token by token with a growing cache, with interleaved heads."""
 
 import ml_dtypes
 import numpy as np

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A schedule of one's own for a GPU: who computes what of a block's tile, and how many stages the pipeline has.
+"""Compiles under a GPU schedule of your own: how threads share a block's tile, and the stages of its pipeline.
 
 Run it with ``python examples/16_gpu_schedule.py``. The same file is a schedule for the command line:
 ``tilewright run --shape 93x121x61 --dtype bf16 --target sm_80 --device emulated --schedule examples/16_gpu_schedule.py``.

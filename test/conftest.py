@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What holds for all tests: hypothesis draws the same examples in every run, and takes the time that the machine gives it."""
+"""Settings of all tests: hypothesis draws the same examples in every run, without a deadline."""
 
 import pytest
 from hypothesis import HealthCheck, settings

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles attention for the lit tests, and prints a stage, or for "loops" what its loops that multiply are made of.
+"""Compiles attention for the lit tests, and prints a stage, or for "loops" the instructions of its hot loops.
 
 Usage: attention.py TARGET STAGE FIELD=VALUE… (fields of AttentionSpec; queries and keys "?": open)
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Attention to test with: few cases, in which every length, head size, type, mask and group occurs."""
+"""Attention cases for tests: few, in which every length, head size, type, mask and group occurs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs attention on operands between pages that nobody may touch, and checks it. A program, as `guard_pages` is.
+"""Runs attention on operands between guard pages, and checks it. A program, as `guard_pages` is.
 
 Usage: attention_guard_pages.py TARGET NUMBER… Each case of `attention_cases` is announced before it runs.
 """

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""In place of processes of ``bench --card``: the one that has a card, which does what is named where choices are that a step
-goes without, and those that compile.
-"""
+"""Stands in for the processes of ``bench --card``: the one with a card and those that compile, which fail as tests ask."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs kernels of dynamic specs on operands that end, or begin, where memory does. A program, as `guard_pages` is.
+"""Runs dynamic kernels on operands that end, or begin, at a guard page. A program, as `guard_pages` is.
 
 Usage: dynamic_guard_pages.py TARGET DTYPES:SCHEDULE… Each call is announced before it runs.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Kernels with AMX, run in a process of their own: by the hardware, or by the emulator of ``test/emulators/amx.c``."""
+"""Runs AMX kernels in a process of their own: on the hardware, or in the emulator of ``test/emulators/amx.c``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Kernels for processors that `tilewright.compile` knows no emulator of, for tests that bring one."""
+"""Runs kernels for processors that `tilewright.compile` has no emulator for, in tests that bring one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Products with what is fused around them beside elementwise epilogues, and operands for them."""
+"""Products with fused prologues and row entries, and operands for them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs generated cases of one part of the tests, each known by its seed. A program.
+"""Runs generated cases of one part of the tests, each identified by its seed. A program.
 
 Usage: generated.py PART [--first SEED] [--count N] [--seconds S] [--on host|TARGET|qemu:LEVEL|amx|gpu:TARGET|vulkan]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Convolutions and attention of random shapes, between pages that nobody may touch: a part of `generated`."""
+"""Convolutions and attention of random shapes, between guard pages: a part of `generated`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Specs whose result needs whole rows, or two products side by side, drawn at random: a part of `generated`."""
+"""Random specs whose result needs whole rows, or two products in one loop: a part of `generated`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Operands for GPU kernels, and the check of what they make of them."""
+"""Operands for GPU kernels, and the check of their results."""
 
 from __future__ import annotations
 

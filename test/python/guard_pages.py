@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs kernels on operands that end, or begin, where memory does. A program: a kernel that strays ends it with SIGSEGV.
+"""Runs kernels on operands that end, or begin, at a guard page: an access out of bounds is a SIGSEGV. A program.
 
 Usage: guard_pages.py TARGET SCHEDULE MxNxK[:LAYOUT]… (SCHEDULE "-": the one chosen). Each product is announced before it runs.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Small kernels in LLVM IR, so that the runtime is tested apart from the pipe that makes the real ones."""
+"""Small kernels in LLVM IR, to test the runtime without the compiler."""
 
 from __future__ import annotations
 

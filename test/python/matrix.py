@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Specs drawn from a table of axes, compiled and run on operands between pages that nobody may touch: a part of `generated`."""
+"""Specs drawn from a table of axes, compiled and run on operands between guard pages: a part of `generated`."""
 
 from __future__ import annotations
 

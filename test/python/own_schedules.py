@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Schedules of a user, for tests, and the errors that compiling under them gives."""
+"""Users' schedules for tests, and the errors of compiling under them."""
 
 from __future__ import annotations
 

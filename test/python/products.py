@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Operands in hostile surroundings, and the check of a kernel's numbers, for tests that run compiled kernels."""
+"""Operands with hostile values around them, and the check of a kernel's results, for tests that run kernels."""
 
 from __future__ import annotations
 

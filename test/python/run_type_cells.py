@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs cells of the table of types, each at one small odd size, where its target's code can be run. A program.
+"""Runs cells of the table of types, each at one small odd size, where the target's code can run. A program.
 
 Usage: run_type_cells.py FAMILY…    x86, amx, arm, nvidia, vulkan, amd
 

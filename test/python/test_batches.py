@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Batches: the same numbers as one product after the other, wherever their matrices lie, and whatever they share."""
+"""Batches: the same results as one product after the other, with any strides and broadcasting."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Turns, checks and settings with contenders that are not there."""
+"""Turns, checks and settings of a run, with fake contenders."""
 
 import itertools
 import os

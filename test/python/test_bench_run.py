@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Whole runs on tiny shapes: real kernels, a real peer, no opinion about their speed."""
+"""Whole runs on tiny shapes: real kernels, a real peer, no claim about their speed."""
 
 import json
 import os

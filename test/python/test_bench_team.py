@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Who takes part in a shape, and what becomes of a peer that fails."""
+"""Who takes part in a shape, and what happens to a peer that fails."""
 
 import pytest
 from tilewright.bench import Rates, Shape, team

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Child processes import nothing of the folder where their parent stands, whoever starts them."""
+"""Child processes import nothing from their parent's current folder, whoever starts them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A program that used kernels ends in silence, whoever still holds them."""
+"""A program that used kernels ends without output, whoever still references them."""
 
 import pytest
 from processes import in_new_process, new_process

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`explain`: differences, loop nests, the page, and a folder in which nobody loses a file."""
+"""`explain`: differences, loop nests, the page, and a folder in which no file is lost."""
 
 import json
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Columns of a transposed B that are read far apart: how many, and that the numbers are those of the definition."""
+"""Columns of a transposed B that are read far apart: how many, and that the results are right."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Loads that go on while threads multiply: their order in machine code, numbers of aligned operands over edges, and swizzled tiles."""
+"""Loads that overlap with multiplication: their order in machine code, results at edges of aligned operands, swizzled tiles."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The host: any machine is told from its flags and caches, faked here, and read quickly on the real one."""
+"""Detection of the host: any machine is recognized by its flags and caches, faked here, and quickly on the real one."""
 
 import itertools
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Kernels touch nothing but their operands: not a byte before, after or between the rows, and A and B only to read."""
+"""Kernels access nothing but their operands: not a byte before, after or between the rows, and only read A and B."""
 
 from __future__ import annotations
 

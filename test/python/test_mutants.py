@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The table of mutants fits the sources, and what judges them tells those that are noticed from those that are not."""
+"""The table of mutants matches the sources, and the judge tells noticed mutants from unnoticed ones."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Schedules of a user's for operators: files and functions, and what does not fit."""
+"""Users' schedules for operators: files and functions, and what is refused."""
 
 from __future__ import annotations
 

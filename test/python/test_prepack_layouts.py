@@ -33,7 +33,9 @@ func.func @matmul(%a: memref<4x4xf32>, %b: memref<4x4xf32>, %c: memref<4x4xf32>)
 def packed(**fields: str) -> PackedFormat:
     """The format of a schedule of a user's that packs so."""
     with ir.Context():
-        module = ir.Module.parse(KERNEL.format(**{"to": "%k, %j", "step": "%one", "read": "%zero", "about": "", **fields}))
+        module = ir.Module.parse(
+            KERNEL.format(**{"to": "%k, %j", "step": "%one", "read": "%zero", "about": "", **fields})
+        )
         return prepack.separate(module, tw.MatmulSpec(4, 4, 4, b_packed=True), "")
 
 

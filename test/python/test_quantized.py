@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Weights in few bits: what the helpers make of floats, and kernels that dequantize, against the reference."""
+"""Quantized weights: what the helpers make of floats, and kernels that dequantize, against the reference."""
 
 import numpy as np
 import pytest

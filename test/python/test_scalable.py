@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Strategy `scalable`: one kernel, right and vectorized whatever the length of the vectors is, run in an emulator."""
+"""Strategy `scalable`: one kernel that is right and vectorized at every vector length, run in an emulator."""
 
 import dataclasses
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Few rows by weights in few bits, whose sums are scaled: numbers at odd sizes, and what is touched, chosen and refused."""
+"""Strategy `scaled_sums`, few rows by quantized weights: results at odd sizes, guard pages, choice and refusals."""
 
 from __future__ import annotations
 

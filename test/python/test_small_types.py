@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Floats of eight bits, and elements of four: every code is widened exactly, results are rounded to nearest, odd rows end in a byte."""
+"""8-bit floats and 4-bit elements: every value is widened exactly, results are rounded to nearest, odd rows end in a byte."""
 
 import ml_dtypes
 import numpy as np

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Kernels of several threads: the numbers, the same bits, how many threads there are, and what the model decides."""
+"""Multithreaded kernels: results, the same bits, how many threads there are, and what the model decides."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

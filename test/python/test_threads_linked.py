@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Kernels of several threads in other programs: shared libraries, objects, and callers that have threads of their own."""
+"""Multithreaded kernels in other programs: shared libraries, objects, and callers with threads of their own."""
 
 import shutil
 import subprocess

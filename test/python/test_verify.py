@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Kernels that are tried before they are returned: wrong numbers, a crash and an endless loop are the schedule's error."""
+"""Kernels are checked before they are returned: wrong results, a crash and an endless loop are the schedule's error."""
 
 from __future__ import annotations
 

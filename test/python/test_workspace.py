@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Scratch buffers in one workspace: those that are in use at the same time share no byte, and the others may."""
+"""Scratch buffers in one workspace: those that are live together share no byte, and others may."""
 
 from __future__ import annotations
 

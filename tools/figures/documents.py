@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""README and docs, whose figures are written from results: `write` writes them, `stale` says which are not as they should be."""
+"""Writes README and docs from results (`write`), and finds what differs from them (`stale`)."""
 
 from __future__ import annotations
 

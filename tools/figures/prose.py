@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Finds measured figures that were written into a page by hand, where nothing holds them against results."""
+"""Finds measured figures that were written into a page by hand, where no results back them."""
 
 from __future__ import annotations
 

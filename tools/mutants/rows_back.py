@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Mutants of what comes behind lowering: texts and objects, the runtime, measurements and the command line."""
+"""Mutants of the stages after lowering: texts and objects, the runtime, measurements and the command line."""
 
 from __future__ import annotations
 

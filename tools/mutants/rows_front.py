@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Mutants of what says what to compute: specs, element types, weights in few bits, payloads and references."""
+"""Mutants of the front end: specs, element types, quantized weights, payloads and references."""
 
 from __future__ import annotations
 

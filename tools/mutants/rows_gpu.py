@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Mutants of kernels for GPUs: what they do in threads and blocks, and the emulator's Python side."""
+"""Mutants of GPU kernels: their threads and blocks, and the emulator's Python side."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Mutants of what takes a schedule's result to the LLVM dialect on processors."""
+"""Mutants of the lowering of a schedule's result to the LLVM dialect, for CPUs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Mutants of what decides how: the choice of strategies, models of sizes, and targets."""
+"""Mutants of decisions: the choice of strategies, models of sizes, and targets."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What running kernels for Arm and RISC-V takes on another machine: QEMU's emulation of one process. `make setup-arm` calls it.
+"""Installs what running kernels for Arm and RISC-V on another machine needs: QEMU's user-mode emulation. `make setup-arm` calls it.
 
 Nothing is built: a kernel's program is linked by LLVM's own linker and needs no C library. OpenBLAS for AArch64 comes along, whose
 instructions are counted beside the kernels'.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What checking GPU kernels takes without a GPU: a Vulkan driver for the CPU, NVIDIA's assembler. `make setup-gpu` calls it."""
+"""Installs what checking GPU kernels without a GPU needs: a Vulkan driver for the CPU, NVIDIA's assembler. `make setup-gpu` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A QEMU that computes SME's outer products of bytes, where the system's does not: 7.2, of Debian 12, leaves out every second row.
+"""Installs a QEMU that computes SME's byte outer products right: the system's 7.2, of Debian 12, skips every second row.
 
 Only the one program is taken, out of the package of a newer Debian, whose programs need no libraries. apt checks its
 signature with the keys that the system has; the system's own packages and lists are left as they are.

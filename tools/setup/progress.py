@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tells what a long step is doing while it runs, and how long it took.
+"""Reports what a long step is doing while it runs, and how long it took.
 
 On a terminal one line is kept up to date, with a bar where the step counts what it has done. Elsewhere a line comes now and
 then. A step that ends within a second says nothing.

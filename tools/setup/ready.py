@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Keeps what was built in the user's cache, so that another checkout of the same sources takes it from there.
+"""Keeps builds in the user's cache, so that another checkout of the same sources reuses them.
 
 An archive is found by its key: a digest of everything that decides what the build makes. A checkout that took one has no build
 tree; the first change in its C++ makes one.
