@@ -59,6 +59,7 @@ def test_every_example_is_run_here():
         "15_attention.py",
         "16_gpu_schedule.py",
         "17_own_target.toml",
+        "18_attention_schedule.py",
     ]
 
 
@@ -179,6 +180,12 @@ def test_attention(run):
     printed = run(sys.executable, EXAMPLES / "15_attention.py")
     sizes = r"online_softmax: .*vectorize="
     assert re.fullmatch(rf"{sizes}queries.* and {sizes}head.*\n\d{{6}} bytes beyond operands\n", printed)
+
+
+def test_attention_schedule(run):
+    first, second = run(sys.executable, EXAMPLES / "18_attention_schedule.py").splitlines()
+    assert re.fullmatch(r"chosen: online_softmax: .*vectorize=queries.*, right", first)
+    assert re.fullmatch(r"own: online_softmax: kc=32, .*merged=True, vectorize=head.*, right", second)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib came with Python 3.11")

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import attention_cases
 import pytest
 import tilewright as tw
 from tilewright import targets
@@ -84,7 +85,8 @@ def operator_cells():
     yield tw.Conv2dSpec(**image, w_packed=True), "x86-64-v4", 1
     yield tw.Conv2dSpec(1, 14, 14, 48, 96, 1, 1), "x86-64-v4", 1
     yield tw.Conv2dSpec(4, 28, 28, 64, 64, 3, 3, padding=1), "x86-64-v4", 2
-    yield tw.AttentionSpec(queries=40, keys=50, head=64, heads=2, causal=True), "x86-64-v4", 1
+    for number, target in enumerate(("x86-64", "x86-64-v3", "znver4", "neoverse-n2") * 3):
+        yield attention_cases.specs(number)[1], target, 1 + number % 2
 
 
 @pytest.fixture(scope="module")

@@ -132,6 +132,24 @@ ROWS = (
         ("lowering/attention.test",),
     ),
     Mutant(
+        "codegen/attention/bodies.py",
+        "{name: sign * factor for name, factor in right.items()}",
+        "{name: factor for name, factor in right.items()}",
+        ("test_attention.py",),
+    ),
+    Mutant(
+        "codegen/attention/chain.py",
+        "replace(chain, causal=True, offset=_offset(chain, found.last, scores))",
+        "replace(chain, causal=True)",
+        ("test_attention.py",),
+    ),
+    Mutant(
+        "codegen/attention/maps.py",
+        "    return tuple(order.index(each) for each in found)\n",
+        "    return tuple(range(len(order) - len(found), len(order)))\n",
+        ("test_attention.py",),
+    ),
+    Mutant(
         "codegen/attention/blocks.py",
         "repeat(self.code.seen(last), tiling.kc, keys)",
         "repeat(self.code.problem.keys, tiling.kc, keys)",

@@ -37,7 +37,7 @@ def planned(
     Raises:
         ScheduleError: A parameter is unknown or does not fit.
     """
-    return spec, model.plan(spec, target, None, parameters, threads)
+    return spec, model.plan(spec, target, parameters, threads)
 
 
 def build(

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from tilewright.dims import Dim, most
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.operator_specs.attention import AttentionSpec
-from tilewright.schedules import make, steps
+from tilewright.schedules import steps
 from tilewright.schedules.decisions import OnlineSoftmax
 from tilewright.schedules.online_softmax import Tiling, can_pair, key_multiple, pair_instruction, scratch_bytes
-from tilewright.schedules.plan import Plan, Schedule
+from tilewright.schedules.plan import Plan
 from tilewright.targets.base import Target
 
 _MOST_ROWS = 12
@@ -34,30 +33,13 @@ _OVERRIDDEN = ("mr", "nr", "kc", "columns")
 """Sizes that can be overridden."""
 
 
-def plan(
-    spec: AttentionSpec, target: Target, schedule: Schedule, parameters: Mapping[str, int] | None, threads: int
-) -> Plan:
-    """The schedule of attention.
-
-    Args:
-        spec: What is computed.
-        target: For which target.
-        schedule: None for this module's; a function ``(spec, target, sizes)`` that returns a transform module and is given an
-            `OnlineSoftmax` as `sizes`; or a .py or .mlir file with one.
-        parameters: Sizes that override the model's, by name; a .mlir file takes none.
-        threads: Most threads that a call uses.
+def plan(spec: AttentionSpec, target: Target, parameters: Mapping[str, int] | None, threads: int) -> Plan:
+    """The plan of the schedule below, in sizes of which `parameters` override some, for calls of up to `threads` threads.
 
     Raises:
-        ScheduleError: The schedule is unknown or unreadable, or a parameter is unknown or does not fit.
+        ScheduleError: A parameter is unknown or does not fit.
     """
-    if schedule is None:
-        return Plan(online_softmax.__name__, sizes(spec, target, parameters), online_softmax, threads=threads)
-    if isinstance(schedule, str | Path) and not make.is_file(schedule):
-        raise ScheduleError(
-            f"no strategy {str(schedule)!r} for attention", expected="None, a function, or a .py or .mlir file"
-        )
-    own = make.own(schedule, parameters)
-    return replace(own, threads=threads, parameters=sizes(spec, target, parameters) if own.text is None else None)
+    return Plan(online_softmax.__name__, sizes(spec, target, parameters), online_softmax, threads=threads)
 
 
 def online_softmax(spec: AttentionSpec, target: Target, sizes: OnlineSoftmax) -> ir.Module:

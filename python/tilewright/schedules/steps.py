@@ -100,7 +100,7 @@ def record(functions: Handle, strategy: FunctionType, blocking: Blocking, target
 
 
 def decide(op: Handle, decision: decisions.Decision) -> None:
-    """Records a decision on the ops of a handle, for the lowering to carry out once they are bufferized.
+    """Records a decision on the ops of a handle, for the lowering to carry out.
 
     Before: ``linalg.matmul ...``. After: ``linalg.matmul {tilewright.product = #tilewright.scalable_tiles<mr = 8, ...>} ...``.
     """

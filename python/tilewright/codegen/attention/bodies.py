@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isinf
 
+from tilewright.build.affine import terms
 from tilewright.build.usedef import body, defined_by, definition, terminator
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
@@ -121,9 +122,12 @@ def _sum(
     value: ir.Value, indices: Mapping[int, str], extents: Mapping[tuple[ir.Value, int], str], op: ir.Operation
 ) -> dict[str, int]:
     """A value as a sum of what `indices` and `extents` name, with factors, and of a number, which is under ""."""
-    number, index, made = _constant(value), _index(value), definition(value)
-    if number is not None:
-        return {"": int(number)}
+    first, *others = terms(value)
+    if others or isinstance(first, int):
+        parts = [first, *others]
+        return _added([{"": each} if isinstance(each, int) else _sum(each, indices, extents, op) for each in parts])
+    value = first
+    index, made = _index(value), definition(value)
     if index is not None and index in indices:
         return {indices[index]: 1}
     if made is not None and made.name == "tensor.dim":
@@ -134,7 +138,12 @@ def _sum(
         raise refused("the last key that a query sees is no sum of its number and of extents", op)
     left, right = (_sum(each, indices, extents, op) for each in made.operands)
     sign = 1 if made.name == "arith.addi" else -1
-    return {name: left.get(name, 0) + sign * right.get(name, 0) for name in {*left, *right}}
+    return _added([left, {name: sign * factor for name, factor in right.items()}])
+
+
+def _added(sums: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The sum of sums."""
+    return {name: sum(each.get(name, 0) for each in sums) for name in {name for each in sums for name in each}}
 
 
 def _hidden(value: ir.Value) -> tuple[int, ir.Value, ir.Value, ir.Value] | None:
@@ -173,6 +182,9 @@ def _constant(value: ir.Value) -> float | int | None:
 
 def _index(value: ir.Value) -> int | None:
     """The loop dimension whose index a value is; None of others."""
+    (value, *others) = terms(value)
+    if others or isinstance(value, int):
+        return None
     made = defined_by(value, "linalg.index")
     return None if made is None else ir.IntegerAttr(made.attributes["dim"]).value
 

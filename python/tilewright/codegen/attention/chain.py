@@ -4,7 +4,7 @@
 The chain is what `payload.attention` writes, or an equal one::
 
     S = Q·Kᵀ                            linalg.generic: heads of Q share heads of K by h floordiv group
-    S = scale·S + mask, -Inf if hidden  linalg.generic, on S's own tensor
+    S = scale·S + mask, -Inf if hidden  linalg.generic, on S's own tensor; nothing where the scale is 1 and all is seen
     P = softmax(S)                      linalg.softmax along the keys
     O = P·V                             linalg.generic
     O in the type of the result         linalg.generic, where that is not f32
@@ -99,10 +99,11 @@ def read(function: func.FuncOp, softmax: ir.Operation) -> Chain:
     if ir.IntegerAttr(softmax.attributes["dimension"]).value != rank - 1:
         raise refused("the softmax is not along the last dimension", softmax)
     scores = _maker(softmax.operands[0], softmax)
-    products = _maker(_outputs(scores)[0], scores)
+    products = _maker(_outputs(scores)[0], scores) if maps.is_elementwise(scores) else scores
     results = _user(softmax.results[0], softmax)
     chain = _around(softmax.results[0], products, results)
-    chain = _between(chain, scores, _inputs(products))
+    if scores != products:
+        chain = _between(chain, scores, _inputs(products))
     last, out = _result(results)
     if last.parent != function.operation or len(last.operands) != 1:
         raise refused("the product with V is not the one result of the function", results)

@@ -32,9 +32,10 @@ from tilewright.payload.attention_numbers import LOWEST
 
 _LINE = 64
 """Bytes of a cache line: on a machine of longer ones some prefetches are for nothing."""
-_AHEAD = ((2, 2048), (16, 8192))
-"""Up to how many queries how many bytes lie between what is prefetched and what is read. On a Zen 4 core one or two queries get 91 to
-98 % of the bandwidth so, without prefetching 82 to 98, and 8 KiB ahead 70; four get 49 to 76, with 2 KiB 33 to 72."""
+_FEW = 2
+_AHEAD_OF_FEW, _AHEAD = 2048, 8192
+"""How many bytes lie between what is prefetched and what is read, of up to `_FEW` queries and of more. On a Zen 4 core one or two
+queries get 91 to 98 % of the bandwidth so, without prefetching 82 to 98, and 8 KiB ahead 70; four get 49 to 76, with 2 KiB 33 to 72."""
 _HELD = 8
 """Vectors of a result that one pass over a block of values sums up."""
 _SUMS = 16
@@ -236,7 +237,7 @@ class Decode:
     def _prefetch(self, operand: ir.Value, numbers: Sequence[Index], size: int, element: str) -> None:
         """Prefetches into L2 the rows that lie as far behind some others as `_AHEAD` says."""
         step = dtype(element).bytes
-        ahead = next(distance for most, distance in _AHEAD if self.rows <= most)
+        ahead = _AHEAD_OF_FEW if self.rows <= _FEW else _AHEAD
         distance = max(1, ahead // (size * step))
         last = index.sub(self.code.problem.keys, 1)
         for number in numbers:

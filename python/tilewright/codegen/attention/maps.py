@@ -38,13 +38,18 @@ def product(op: ir.Operation, *, transposed: bool) -> int:
     return group
 
 
+def is_elementwise(op: ir.Operation) -> bool:
+    """Whether an op sums over no dimension."""
+    return set(_iterators(op)) == {"parallel"}
+
+
 def elementwise(op: ir.Operation) -> list[int]:
     """The loop dimensions of an elementwise op in the order of its result's axes.
 
     Raises:
         ScheduleError: The op sums, or gives several results.
     """
-    if len(op.results) != 1 or set(_iterators(op)) != {"parallel"}:
+    if len(op.results) != 1 or not is_elementwise(op):
         raise refused("expected an elementwise op with one result", op)
     return _plain(_axes(op)[-1], op)
 
