@@ -46,7 +46,7 @@ def of_operand(field: str, value: object, batch: tuple[Any, ...]) -> tuple[Any, 
 
 
 def axes(own: tuple[Any, ...], batch: tuple[Any, ...]) -> tuple[int, ...]:
-    """The axes of `batch`, of those with more than one entry or none, along which an operand with batch `own` has several."""
+    """The axes of `batch` along which an operand with batch `own` is not broadcast, without axes of a single entry."""
     missing = len(batch) - len(own)
     return tuple(
         axis for axis, whole in enumerate(batch) if whole != 1 and axis >= missing and own[axis - missing] != 1

@@ -15,7 +15,7 @@ MAX_EXTENT = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """An extent that is known only when a kernel is called.
+    """A dynamic extent, which is known only when a kernel is called.
 
     Attributes:
         min: The least that it can be.
@@ -50,16 +50,16 @@ class Dim:
         object.__setattr__(self, "max", most)
 
     def __contains__(self, extent: int) -> bool:
-        """Whether it can be that extent."""
+        """Whether the value is allowed."""
         return self.min <= extent <= self.max and extent % self.multiple == 0
 
     def nearest(self, extent: int) -> int:
-        """What it can be that is no larger than `extent`; its least where nothing is."""
+        """The largest allowed value that is at most `extent`; the minimum if there is none."""
         return max(min(extent, self.max) // self.multiple * self.multiple, self.min)
 
     @property
     def words(self) -> str:
-        """What it can be, in words: "a multiple of 8 from 8 to 512"."""
+        """The allowed values in words: "a multiple of 8 from 8 to 512"."""
         what = "an extent" if self.multiple == 1 else f"a multiple of {self.multiple}"
         return f"{what} from {self.min}" + ("" if self.max == Dim(multiple=self.multiple).max else f" to {self.max}")
 

@@ -81,7 +81,7 @@ class DType:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Element types that go together in one product, by name.
+    """Element types that can be combined in one product, by name.
 
     Attributes:
         a: Of A.
@@ -96,7 +96,7 @@ class Combination:
     c: str
 
     def __str__(self) -> str:
-        """What the product maps, and what it sums in where that is not the result's: "bf16×bf16→bf16 (summed in f32)"."""
+        """Operands and result, and the accumulator where it differs from the result: "bf16×bf16→bf16 (summed in f32)"."""
         return f"{self.a}×{self.b}→{self.c}{'' if self.acc == self.c else f' (summed in {self.acc})'}"
 
 
@@ -160,7 +160,7 @@ COMBINATIONS = (
     Combination("i8", "u8", "i32", "i32"),
     Combination("u8", "u8", "i32", "i32"),
 )
-"""What this release computes with."""
+"""The combinations that this release computes."""
 
 STORED: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -170,7 +170,7 @@ STORED: Mapping[str, frozenset[str]] = MappingProxyType(
         "f8E8M0FNU": frozenset({"bf16", "f32"}),
     }
 )
-"""Types that are stored, and widened before they are multiplied: by name, those that hold every one of their elements."""
+"""Storage-only types: by name, the types that represent all of their values, to which they are widened before multiplication."""
 
 SMALL_FLOATS = ("f8E4M3FN", "f8E5M2")
 """Those of them to which a sum, or the result of an epilogue, in f32 can be rounded."""

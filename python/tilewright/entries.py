@@ -22,13 +22,13 @@ A_AXES, B_AXES = ("mk", "m", "k", "mg", ""), ("kn", "k", "n", "gn", "")
 """The same for operands of a prologue, of A and of B; g is a group of elements along K."""
 AXES = tuple(dict.fromkeys((*EPILOGUE_AXES, *A_AXES, *B_AXES)))
 FLOAT = "float"
-"""Stands for the type in which an epilogue computes with floats: f64 for an accumulator of f64, and otherwise f32."""
+"""The name of the type in which an epilogue computes with floats: f64 for an accumulator of f64, and otherwise f32."""
 TRUTH = "truth"
-"""Stands for the type of a comparison."""
+"""The name of the type of a comparison."""
 INDEX_TYPES = ("i32", "i64")
 """The types of an index of rows."""
 ROW_FORMS = ("softmax", "row_sum", "row_max")
-"""Forms of entries that need a row of C before they give anything."""
+"""Forms of entries that need a whole row of C."""
 REDUCTIONS = ("row_sum", "row_max")
 """Those of them that give one number for each row."""
 _RESERVED = ("a", "b", "c", "out")
@@ -268,7 +268,7 @@ def chain(accumulator: str, epilogue: Sequence[Epilogue], taken: Sequence[str] =
 
 
 def converting(element: str) -> Epilogue:
-    """The entry that only converts to `element`."""
+    """An entry that only converts to `element`."""
     return Epilogue(f"cast({element!r})", (), trace(lambda c: convert(c, element), 0))
 
 

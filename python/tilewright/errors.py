@@ -21,7 +21,7 @@ _MOST = 4000
 
 
 def shortened(text: str) -> str:
-    """A text with its middle left out where it is too long to be read, and how much that is."""
+    """A text whose middle is replaced by its length where it is too long to read."""
     if len(text) <= _MOST:
         return text
     kept = _MOST // 2 - 50
@@ -77,7 +77,7 @@ class TilewrightError(Exception):
 
 
 class SpecError(TilewrightError):
-    """A specification that cannot be: a wrong extent, an unknown element type, something not done yet."""
+    """An invalid or unsupported spec: a wrong extent, an unknown element type, something that is not done yet."""
 
 
 class TargetError(TilewrightError):
@@ -154,7 +154,7 @@ class ScheduleError(TilewrightError):
 
 
 class WrongResultError(ScheduleError):
-    """A schedule whose kernel computes wrong numbers, crashes, or does not end: it was tried on random operands."""
+    """A schedule whose kernel computed wrong results, crashed, or did not end on random operands."""
 
 
 class LoweringError(TilewrightError):
@@ -189,11 +189,11 @@ class LoweringError(TilewrightError):
 
 
 class SlowScheduleWarning(UserWarning):
-    """A schedule's sizes give right numbers by slower code; the message says which would be right."""
+    """A schedule's sizes give right results by slower code; the message names better ones."""
 
 
 class UnverifiedWarning(UserWarning):
-    """A kernel was to be tried, and nothing here can do that; the message says why."""
+    """A kernel was to be verified, and nothing here can run it; the message says why."""
 
 
 def warn_slow(message: str) -> None:

@@ -65,7 +65,7 @@ class Program:
 
 
 class Traced:
-    """Stands for a number, or a truth value, of which only what is done to it is known.
+    """A placeholder for a number or a truth value, which records the operations on it.
 
     It takes ``+ - * /``, comparisons, ``abs``, and the functions of `tilewright.math`, together with numbers.
     """
@@ -76,7 +76,7 @@ class Traced:
     __array_ufunc__ = None
 
     def __init__(self, op: str, arguments: Sequence[Traced] = (), detail: str = "", *, truth: bool = False) -> None:
-        """As for `Step`, with stand-ins for arguments; `truth` says that it is a truth value."""
+        """As for `Step`, with placeholders for arguments; `truth` says that it is a truth value."""
         self.op = op
         self.arguments = tuple(arguments)
         self.detail = detail
@@ -159,7 +159,7 @@ class Traced:
 
 
 def apply(op: str, *arguments: Any) -> Traced:  # noqa: ANN401
-    """The stand-in for the result of `op`.
+    """The placeholder for the result of `op`.
 
     Raises:
         SpecError: An argument is no number, or a truth value where a number is wanted, or the other way round.
@@ -176,7 +176,7 @@ def apply(op: str, *arguments: Any) -> Traced:  # noqa: ANN401
 
 
 def convert(value: Any, element: str) -> Traced:  # noqa: ANN401
-    """The stand-in for `value` as an element of type `element`.
+    """The placeholder for `value` as an element of type `element`.
 
     Raises:
         SpecError: There is no such type, or `value` is no number.
@@ -185,7 +185,7 @@ def convert(value: Any, element: str) -> Traced:  # noqa: ANN401
 
 
 def constant(value: Any) -> Traced:  # noqa: ANN401
-    """The stand-in for a number.
+    """The placeholder for a number.
 
     Raises:
         SpecError: It is none.

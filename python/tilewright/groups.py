@@ -20,7 +20,7 @@ from tilewright.expressions import Program, Step
 UNIT = 16
 """Every group is a multiple of it: so many elements of a vector, along K, then have one scale."""
 NARROW = "bf16"
-"""What is multiplied when nothing says it, and A is stored in eight bits or less."""
+"""The default type of multiplication if A is stored in eight bits or less."""
 
 
 def count(k: Extent, group: int) -> Extent:
@@ -49,10 +49,10 @@ def grouped(operands: Sequence[Operand]) -> bool:
 
 
 def check(operands: Sequence[Operand], k: Any, where: str) -> None:  # noqa: ANN401 - an extent
-    """Checks that K can be taken in the groups of `operands`.
+    """Checks that K can be split into the groups of `operands`.
 
     Raises:
-        SpecError: K is known only when a kernel is called, or a group is no multiple of `UNIT`.
+        SpecError: K is dynamic, or a group is not a multiple of `UNIT`.
     """
     for each in operands:
         if each.group and isinstance(k, Dim):

@@ -54,7 +54,7 @@ def packed_extent(extent: Any, name: str) -> int:  # noqa: ANN401 - an Extent
 
 
 def pack_nibbles(x: NDArray[Any]) -> NDArray[Any]:
-    """Puts two elements of four bits into each byte, along the last axis: the first one into the low half.
+    """Packs two 4-bit elements into each byte, along the last axis, the first one into the low half.
 
     Args:
         x: An array of ml_dtypes' ``int4``, ``uint4`` or ``float4_e2m1fn``, of shape (..., n).
@@ -80,7 +80,7 @@ def pack_nibbles(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def unpack_nibbles(x: NDArray[Any], type: str, n: int) -> NDArray[Any]:
-    """Takes the elements of four bits out of bytes, as `pack_nibbles` puts them in.
+    """Unpacks 4-bit elements from bytes: the inverse of `pack_nibbles`.
 
     Args:
         x: Bytes (``uint8``) of shape (..., (n + 1) // 2).
@@ -111,7 +111,7 @@ def unpack_nibbles(x: NDArray[Any], type: str, n: int) -> NDArray[Any]:
 
 
 def decoded(codes: NDArray[Any], element: DType) -> NDArray[Any]:
-    """The elements of four bits that stand in the low halves of bytes."""
+    """The 4-bit elements in the low halves of bytes."""
     import numpy as np
 
     numpy_type = to_numpy(element)

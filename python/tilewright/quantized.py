@@ -26,7 +26,7 @@ _SCALE_BIAS, _SCALE_NAN = 127, 255
 
 @dataclass(frozen=True, slots=True)
 class Quantized:
-    """Weights as calls take them.
+    """Quantized weights as calls take them.
 
     Attributes:
         codes: The elements, shaped as the weights; of four bits two in a byte along the last axis (`tilewright.pack_nibbles`).
@@ -59,7 +59,7 @@ class Quantized:
         return (self.codes, self.scales) if self.zero_points is None else (self.codes, self.scales, self.zero_points)
 
     def floats(self) -> NDArray[Any]:
-        """The weights that they stand for, as float32: (code - zero point) · scale."""
+        """The dequantized weights as float32: (code - zero point) · scale."""
         import numpy as np
 
         codes = self.codes
@@ -89,7 +89,7 @@ def quantize_weights(
     axis: int = 1,
     scale_type: str = "f32",
 ) -> Quantized:
-    """Rounds weights to codes of few bits, and gives each group along K the scale that its largest element needs.
+    """Quantizes weights, with a scale for each group along K that fits its largest element.
 
     Symmetric: the scale is max|w| over the largest code, and no zero point is needed. Otherwise codes span from the least
     to the largest element, 0 among them, and a zero point says which code is 0. A group of zeros has scale 0.

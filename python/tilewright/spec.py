@@ -31,7 +31,7 @@ from tilewright.nibbles import multiplied_as
 from tilewright.operand import OperandSpec
 
 LAYOUTS = ("nn", "nt", "tn", "tt")
-"""How A and B can be stored: n as they are multiplied, t transposed."""
+"""How A and B can be stored: n row-major as they are multiplied, t transposed."""
 _MAX_BYTES = 2**63 - 1
 
 

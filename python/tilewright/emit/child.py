@@ -48,7 +48,7 @@ _FIELDS = ("what", "where", "expected", "remedy", "file", "line", "transform_op"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a child may take.
+    """Resource limits of a child process.
 
     Attributes:
         seconds: After so many it is ended.
@@ -60,18 +60,18 @@ class Limits:
 
     @classmethod
     def of_compilation(cls) -> Limits:
-        """Those that the environment sets for what came from a user."""
+        """The limits that the environment sets for input from users."""
         settings = knobs.load()
         return cls(settings.compile_timeout_s, settings.compile_memory_mb)
 
     @property
     def too_long(self) -> str:
-        """What is said of a child that took too long."""
+        """The error text for a child that took too long."""
         return f"took more than {self.seconds:g} s, the limit that TILEWRIGHT_COMPILE_TIMEOUT_S sets"
 
     @property
     def too_much(self) -> str:
-        """What is said of a child that ran out of memory."""
+        """The error text for a child that ran out of memory."""
         return f"took more than {self.memory_mb} MiB of memory, the limit that TILEWRIGHT_COMPILE_MEMORY_MB sets"
 
     def apply(self) -> None:
@@ -124,7 +124,7 @@ class EndedError(Exception):
 
 
 def _is_users(file: str) -> bool:
-    """Whether a file of a traceback is neither ours nor of a library."""
+    """Whether a file of a traceback is the user's: neither ours nor a library's."""
     path, libraries = Path(file), (_PACKAGE, Path(os.__file__).parent)
     installed = "site-packages" in path.parts or any(folder in path.parents for folder in libraries)
     return not file.startswith("<") and not installed

@@ -24,7 +24,7 @@ from tilewright.targets.gpu import GpuTarget
 
 
 class Forms:
-    """What a product is on its way through the compiler.
+    """The forms of a product on its way through the compiler.
 
     Attributes:
         finished: The product, of any extents, that ends in an op over its elements.
@@ -219,7 +219,7 @@ class GpuRows(GpuCode):
 
 
 def _expand(stages: GpuStages, module: ir.Module) -> str:
-    """Writes out what a thread computes that no instruction does. Returns the module's text before.
+    """Expands the computations of a thread that no instruction does. Returns the module's text before.
 
     Raises:
         LoweringError: There is something that cannot be.

@@ -15,7 +15,7 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
 _DERIVED = ("threads", "blocks")
-"""What a launch takes of a strategy's sizes besides its fields."""
+"""Properties of a strategy's sizes that a launch needs besides its fields."""
 
 
 @dataclass(slots=True, kw_only=True)

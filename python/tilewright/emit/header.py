@@ -112,7 +112,7 @@ extern "C" {{
 
 
 def _stored(spec: MatmulSpec) -> str:
-    """Which operands are stored transposed; nothing where none is."""
+    """A comment that names the operands that are stored transposed; empty without any."""
     operands = (("A", spec.a_transposed, spec.a_shape), ("B", spec.b_transposed, spec.b_shape))
     which = [f"{name} as {shape[-2]} x {shape[-1]}" for name, transposed, shape in operands if transposed]
     return f"\n   Stored transposed: {' and '.join(which)} elements." if which else ""

@@ -108,7 +108,7 @@ class Analysis:
 
     @property
     def percent_of_bound(self) -> float:
-        """How much of the bound of multiply-adds the loop reaches, 100 being all of it."""
+        """Percent of the multiply-add bound that the loop reaches."""
         return 100.0 * self.bound / self.cycles if self.cycles else 0.0
 
 
@@ -190,13 +190,13 @@ def _settings(loop: HotLoop) -> list[str]:
 
 
 def _stand_in(instruction: Instruction, cpu: str) -> str:
-    """What is analyzed in place of an instruction's mnemonic; the same, mostly."""
+    """The mnemonic that is analyzed instead of an instruction's; usually the same."""
     found = _STAND_INS.get(cpu, {}).get(instruction.mnemonic, instruction.mnemonic)
     return instruction.mnemonic if found == _LOAD and not instruction.reads_memory else found
 
 
 def _notes(instructions: Iterable[Instruction], target: Target, cpu: str) -> Iterator[str]:
-    """What the model has otherwise than the target's core."""
+    """How the model differs from the target's core."""
     if cpu == target.model_cpu and target.model_note:
         yield target.model_note
     others = {each.mnemonic: stand_in for each in instructions if (stand_in := _stand_in(each, cpu)) != each.mnemonic}

@@ -308,7 +308,7 @@ class Builder(MachineCode):
         return self._text()
 
     def _say_slow(self, function: FunctionPart, ops: Sequence[ir.Operation]) -> None:
-        """Notes the ops of which no vectors are made."""
+        """Notes the ops that are not vectorized."""
         function.signature = function.signature.with_slow(self._name(op.location) for op in ops)
 
     def bufferized(self) -> str:

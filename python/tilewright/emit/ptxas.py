@@ -73,7 +73,7 @@ def tool(name: str) -> str | None:
 
 
 _ADVICE = re.compile(r"\(C\d+\)|performance loss|ignored|serialized", re.IGNORECASE)
-"""What ptxas calls information and is none: that it makes products wait for each other (C7510 and on), or moves no registers (C7508)."""
+"""Warnings that ptxas prints as information: it serializes products (C7510 and on), or ignores setmaxnreg (C7508)."""
 _ORDINARY = re.compile(r"ptxas info|\s+\d+ bytes stack frame")
 
 

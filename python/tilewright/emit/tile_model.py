@@ -29,7 +29,7 @@ STORE_CYCLES = 16
 
 
 def cost(instruction: Instruction) -> tuple[int, float] | None:
-    """The cycles until the result of a tiles' instruction can be used, and between two of its kind; None for another one."""
+    """The latency and the reciprocal throughput of a tile instruction, in cycles; None for other instructions."""
     if instruction.tile_product:
         return _product(instruction)
     if instruction.mnemonic.startswith("tileload"):
@@ -42,7 +42,7 @@ def cost(instruction: Instruction) -> tuple[int, float] | None:
 
 
 def _product(instruction: Instruction) -> tuple[int, float]:
-    """The same of a product of tiles, or an outer product."""
+    """The same for a product of tiles, or an outer product."""
     if not _is_outer(instruction):
         return PRODUCT_LATENCY, PRODUCT_CYCLES
     narrow = instruction.operands[-1].endswith((".h", ".b"))

@@ -49,7 +49,7 @@ def libraries() -> dict[str, str]:
 
 
 def version_of(file: str) -> str:
-    """What tells a file from another version of it."""
+    """A fingerprint of a file's version."""
     status = os.stat(file)
     return f"{status.st_size} {status.st_mtime_ns}"
 

@@ -53,7 +53,7 @@ _KEYWORDS = frozenset(
     typeof_unqual union unsigned using virtual void volatile wchar_t while xor xor_eq
     """.split()  # noqa: SIM905 - a list would take ninety lines
 )
-"""Of C23 and C++20, and `main`."""
+"""The keywords of C23 and C++20, and `main`."""
 
 
 def require_name(name: object, where: str) -> str:

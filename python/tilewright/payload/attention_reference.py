@@ -70,7 +70,7 @@ def _check(spec: AttentionSpec, *arrays: NDArray[Any]) -> None:
 
 
 def _added(spec: AttentionSpec, mask: NDArray[Any] | None, queries: int, keys: int) -> Doubles:
-    """What is added to the scores: the mask, and -Inf for keys that are not seen."""
+    """The numbers added to the scores: the mask, and -Inf for masked keys."""
     added = np.zeros((queries, keys))
     if mask is not None:
         wide = np.where(mask != 0, 0.0, -np.inf) if spec.mask == "u8" else mask.astype(np.float64)
@@ -151,6 +151,6 @@ def _later_maxima(away: Doubles) -> Doubles:
 
 
 def _flushed(q: Doubles, k: Doubles) -> Doubles:
-    """What may be lost where an instruction takes subnormal numbers for zeros."""
+    """The error of instructions that flush subnormal numbers to zero."""
     tiny_q, tiny_k = (np.where(np.abs(each) < _TINY, np.abs(each), 0.0) for each in (q, k))
     return tiny_q @ np.abs(k).T + np.abs(q) @ tiny_k.T + (2 * q.shape[1] + 2) * _TINY

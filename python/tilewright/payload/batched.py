@@ -17,7 +17,7 @@ def shape(operand: OperandSpec, spec: MatmulSpec, *, transposed: bool = False) -
 
 
 def strides(rank: int, *, transposed: bool = False) -> list[int]:
-    """Of an operand in the payload, in elements: any, but for those of a row, which are neighbors; transposed, of a column."""
+    """The strides of an operand in the payload, in elements: rows are contiguous (transposed: columns), the others are dynamic."""
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     steps = [*[dynamic] * (rank - 1), 1][-rank:] if rank else []
     return [*steps[:-2], steps[-1], steps[-2]] if transposed else steps

@@ -9,7 +9,7 @@ from tilewright.mlir.dialects import affine, arith, tensor
 
 
 def deep(operand: ir.Value, dim: Dim, axis: int) -> ir.Value:
-    """`operand` with no more elements along an axis than `dim` allows, which are all that it has.
+    """`operand` as a slice that is at most as long along an axis as `dim` allows, which tells the compiler that limit.
 
     Without it nothing in the IR says how large a packed panel can be. `axis` counts from the end: -1 is the last one.
     """

@@ -54,7 +54,7 @@ _LARGEST_I32 = {"f32": 2.0**31 - 2**7, "f64": 2.0**31 - 1}
 def apply(
     chain: Chain, element: ir.Value, operands: Sequence[ir.Value], entries: Sequence[TypedEntry] | None = None
 ) -> ir.Value:
-    """What all entries of `chain`, or some, make of `element`, given one element of each of their operands."""
+    """Applies all entries of `chain`, or some, to `element`, given one element of each of their operands."""
     taken = 0
     for entry in chain.entries if entries is None else entries:
         given = operands[taken : taken + len(entry.operands)]
@@ -82,7 +82,7 @@ def widened(value: ir.Value, source: str, wide: str) -> ir.Value:
 
 
 def held(value: ir.Value, source: str, element: str) -> ir.Value:
-    """`value`, of the type `source`, in the type `element`, which holds every number of that."""
+    """`value`, of the type `source`, in the wider type `element`."""
     if dtype(element).kind != "float":
         return (arith.extui if dtype(source).kind == "uint" else arith.extsi)(_type(element), value)
     if dtype(source).kind == "float":

@@ -38,7 +38,7 @@ def multiply(axes: str = "mn", type: str | None = None) -> Epilogue:
 
 
 def scale(value: float) -> Epilogue:
-    """Computes c · value, for one number that is known beforehand."""
+    """Computes c · value, for a constant."""
     factor = _number("scale", value)
     return Epilogue(f"scale({factor!r})", (), trace(lambda c: c * factor, 0))
 
@@ -273,7 +273,7 @@ def gather_rows(rows: int, type: str = "i32") -> Epilogue:
 def function(of: Callable[..., Any], **axes: str | tuple[str, str]) -> Epilogue:
     """A Python function of the element and of one of each further operand, computed with operators and `tilewright.math`.
 
-    It is called once, with stand-ins. A function without this around it has an operand of N floats for each parameter after
+    It is called once, with placeholders. A function without this around it has an operand of N floats for each parameter after
     the first; here `axes` says otherwise, by the parameter's name: "n", "m", "mn" or "" (one number for all), or that and an
     element type, ("mn", "bf16").
 

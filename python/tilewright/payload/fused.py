@@ -18,7 +18,7 @@ from tilewright.spec import MatmulSpec
 def finish(
     spec: MatmulSpec, sums: Known, operands: Sequence[NDArray[Any] | Known], former: NDArray[Any] | None
 ) -> Known:
-    """The result of `spec`, with how far a kernel's may be from it.
+    """The result of `spec`, with its error bound.
 
     Args:
         spec: What is computed.
@@ -47,7 +47,7 @@ def finish(
 
 
 def _wide(numbers: Known, entry: TypedEntry) -> Known:
-    """What an entry is given, in the type in which it computes."""
+    """The input of an entry, in the type in which it computes."""
     with np.errstate(all="ignore"):
         return propagation.widened(numbers, entry.source, entry.result)
 

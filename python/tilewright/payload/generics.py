@@ -16,7 +16,7 @@ def generic(
     iterators: list[ir.Attribute],
     body: Callable[..., ir.Value],
 ) -> ir.Value:
-    """A ``linalg.generic`` whose region yields what `body` makes of one element of each operand."""
+    """Builds a ``linalg.generic`` whose region applies `body` to one element of each operand."""
     operation = linalg.GenericOp(
         [output.type],
         inputs,

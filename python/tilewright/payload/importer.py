@@ -25,7 +25,7 @@ _TAKEN = (
     "main malloc free aligned_alloc memcpy memmove memset memcmp matmul_body"
 )
 TAKEN = frozenset(_TAKEN.split())
-"""What a C compiler, or the code around the kernel, already knows by that name."""
+"""Names that a C compiler, or the code around the kernel, already uses."""
 _FUNCTION_ATTRIBUTES = ("sym_name", "function_type", "sym_visibility", "arg_attrs")
 _DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
 
@@ -290,7 +290,7 @@ class _Reader:
         return roles
 
     def _check_argument_attributes(self, function: ir.Operation, roles: tuple[str, ...]) -> None:
-        """Lets pass what `payload.matmul` writes, and any other layout of rows; the rest would change what is compiled."""
+        """Accepts the attributes that `payload.matmul` writes, and any leading dimension; others would change what is compiled."""
         if "arg_attrs" not in function.attributes:
             return
         for role, attributes in zip(roles, ir.ArrayAttr(function.attributes["arg_attrs"]), strict=True):

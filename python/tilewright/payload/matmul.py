@@ -19,7 +19,7 @@ _WIDEN = {"float": arith.extf, "int": arith.extsi, "uint": arith.extui}
 
 
 def _operand_attributes(rank: int, *, transposed: bool, writable: bool) -> ir.DictAttr:
-    """Rows may be any distance apart, elements of a row are neighbors, or, transposed, columns; only C may be written."""
+    """Rows are contiguous (transposed: columns), with any leading dimension; only C may be written."""
     return ir.DictAttr.get(
         {
             "bufferization.buffer_layout": ir.StridedLayoutAttr.get(0, batched.strides(rank, transposed=transposed)),
@@ -34,7 +34,7 @@ def _sizes(shape: Sequence[Extent]) -> list[int]:
 
 
 def _named(op: str, spec: MatmulSpec) -> ir.Location:
-    """The location of an op, and of all that schedules make of it: its name, so that an error can tell it."""
+    """A location that names an op, for errors in whatever schedules make of it."""
     return ir.Location.name(op, ir.Location.name(str(spec)))
 
 

@@ -28,7 +28,7 @@ _MOST_BITS = 9
 
 
 def of(chain: Chain, matrix: NDArray[Any], operands: Sequence[NDArray[Any]], axes: str) -> Known:
-    """What a prologue makes of a matrix with a dimension for each of `axes`, the last two, in the product's type.
+    """Applies a prologue to a matrix with a dimension for each of `axes`, the last two, in the product's type.
 
     Raises:
         OperandError: An index is out of range.

@@ -28,7 +28,7 @@ REFERENCES: Mapping[str, str] = MappingProxyType(
 
 
 def reference(spec: MatmulSpec | OperatorSpec, *operands: Any, c: NDArray[Any] | None = None) -> NDArray[Any]:  # noqa: ANN401
-    """The result of `spec`, more accurate than any kernel of it may be, as float64, or as int64 where it is exact.
+    """The reference result of `spec`, in float64, or in int64 where it is exact.
 
     Args:
         spec: What to compute: a product, as `payload.reference.reference` has it, or an operator.

@@ -20,7 +20,7 @@ assert _LAYOUT.size == HEADER_BYTES
 
 @dataclass(frozen=True, slots=True)
 class PackedFormat:
-    """How a B lies in memory once it is packed.
+    """The layout of a packed B in memory.
 
     Two formats that are equal hold the same elements at the same places, whichever kernel packed them: M is no part of it.
 

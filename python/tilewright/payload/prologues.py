@@ -43,7 +43,7 @@ def _computed(
     specs: Sequence[OperandSpec],
     spec: MatmulSpec,
 ) -> ir.Value:
-    """What `chain` makes of a matrix, with a dimension for each of `axes` after those of its batch."""
+    """Applies `chain` to a matrix, with a dimension for each of `axes` after those of its batch."""
     gathers = bool(chain.entries) and chain.entries[0].entry.form == "gather"
     place = {axis: number for number, axis in enumerate((*map(str, loops), *axes))}
 

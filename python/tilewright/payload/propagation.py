@@ -69,7 +69,7 @@ def exact(value: NDArray[Any], element: str) -> Known:
 
 
 def apply(chain: Chain, element: Known, operands: Sequence[Known]) -> Known:
-    """What all entries of `chain` make of `element`, given one of each of its operands, which are broadcast."""
+    """Applies all entries of `chain` to `element`, given one of each of its operands, which are broadcast."""
     taken = 0
     with np.errstate(all="ignore"):
         for entry in chain.entries:
@@ -219,7 +219,7 @@ def _arithmetic(op: str, given: Sequence[Known], work: str) -> Known:
 
 
 def _rising(op: str, x: Known, work: str) -> Known:
-    """A function that only rises: its values at the ends of an interval are the least and the largest in it."""
+    """A monotone function: its values at the ends of an interval bound those inside."""
     function = _RISING[op]
     value = function(x.value)
     below = np.maximum(x.value - x.error, 0) if op in _FROM_ZERO else x.value - x.error

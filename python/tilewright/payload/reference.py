@@ -129,7 +129,7 @@ def _further(spec: MatmulSpec) -> tuple[Operand, ...]:
 
 
 def _known_sums(spec: MatmulSpec, left: Known, right: Known) -> Known:
-    """The sums of products of what prologues leave, which may be off."""
+    """The sums of products of prologues' results, which have errors."""
     types = {"a": spec.a_type.name, "b": spec.b_type.name, "c": spec.acc}
     plain = replace(spec, epilogue=(), prologue_a=(), prologue_b=(), beta=0, layout="nn", b_packed=False, **types)
     (a, a_off), (b, b_off) = multiplied.rounded(left, spec.a_type), multiplied.rounded(right, spec.b_type)

@@ -42,7 +42,7 @@ def limits(element: DType) -> Any:  # noqa: ANN401 - ml_dtypes' class is none of
 
 
 def shortened(spec: MatmulSpec) -> float:
-    """What of |A||B| may be lost where each element may lose all but 10 bits after the point, without rounding (TF32)."""
+    """The relative error, as a factor of |A||B|, of truncating each element to 10 bits of mantissa (TF32)."""
     lost = 2.0**-10 if spec.tf32 else 0.0
     return 2 * lost + lost**2
 
@@ -66,7 +66,7 @@ def magnitudes(x: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def flushed(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
-    """What may be lost where subnormal numbers count as zeros, as the module says."""
+    """The error of flushing subnormal numbers to zero, as the module says."""
     tiny = float(np.finfo(to_numpy(spec.acc_type)).tiny)
     lost = np.full(spec.c_shape, (2 * spec.k + 2) * tiny)
     a_size, b_size = magnitudes(a), magnitudes(b)

@@ -20,7 +20,7 @@ _I32 = 2**31
 
 
 def apply(form: str, x: Known, element: str) -> Known:
-    """What `form` makes of rows of numbers of type `element`: i32, f32 or f64."""
+    """Applies `form` to rows of numbers of type `element`: i32, f32 or f64."""
     with np.errstate(all="ignore"):
         return {"softmax": _softmax, "row_sum": _sum, "row_max": _max}[form](x, element)
 

@@ -49,5 +49,5 @@ def values(random: np.random.Generator, shape: tuple[int, ...], kind: DType) -> 
 
 
 def unwritten(kind: DType) -> float | int:
-    """What C is filled with before a call, so that an element nobody wrote is found."""
+    """The contents of C before a call, so that an unwritten element is found."""
     return math.nan if kind.kind == "float" else int(np.iinfo(to_numpy(kind)).min)

@@ -87,11 +87,11 @@ class Signature:
         return any(isinstance(size, Dim) for each in self.parameters for size in each.shape)
 
     def with_workspace(self, workspace: int) -> Signature:
-        """The same, of which a call needs so many bytes of scratch memory."""
+        """The same, with the bytes of scratch memory that a call needs."""
         return replace(self, workspace=workspace)
 
     def with_slow(self, ops: Iterable[str]) -> Signature:
-        """The same, with more ops of which no vectors are made."""
+        """The same, with more ops that are not vectorized."""
         return replace(self, slow=(*self.slow, *ops))
 
     def with_formats(self, formats: Mapping[int, bytes]) -> Signature:

@@ -78,7 +78,7 @@ def op_at(location: ir.Location, text: str) -> str:
 
 
 def _check(text: str, filename: str) -> None:
-    """Raises SpecError for text that MLIR's parser may not survive, or does not take."""
+    """Raises SpecError for text that may crash MLIR's parser, or that it does not accept."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

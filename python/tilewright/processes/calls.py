@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 def each(
     work: Callable[..., Result], wanted: Sequence[tuple[Any, ...]], jobs: int | None = None
 ) -> Iterator[tuple[int, Result | ChildEndedError]]:
-    """Calls `work` with each of some arguments, and gives results as they come: which one, and what it is.
+    """Calls `work` with each of some arguments, and yields the index and the result of each call as it ends.
 
     A call that ends its process gives the error that says how, and the other ones go on. What a call raises is raised here, and ends
     everything.

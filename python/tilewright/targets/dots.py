@@ -101,7 +101,7 @@ _BF16 = frozenset({("bf16", "bf16")})
 
 
 def _vnni(features: set[str], bits: int) -> tuple[Dot, ...]:
-    """The two ways to use VPDPBUSD: as it is, and with A's sign turned."""
+    """The two ways to use VPDPBUSD: as it is, and with A's signedness flipped."""
     return tuple(
         Dot(
             name="vpdpbusd",
@@ -307,6 +307,6 @@ FAMILIES: Mapping[str, tuple[Dot, ...]] = MappingProxyType({"x86": X86, "arm": A
 
 
 def multiply_add(a: str, b: str, groups: int = 1) -> Dot:
-    """The plain way, which every target has: elements are widened to the type of the sum as they are packed."""
+    """The fallback of every target: packing widens elements to the accumulator's type, and multiply-adds sum them."""
     operands = frozenset({(a, b)})
     return Dot(name="multiply-add", kind="multiply_add", operands=operands, storage=_WIDENED.get(a), groups=groups)

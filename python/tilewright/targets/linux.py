@@ -31,7 +31,7 @@ class SystemCalls:
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """QEMU's option for a length of vectors.
+    """QEMU's option for a vector length.
 
     Attributes:
         name: The option.
@@ -61,7 +61,7 @@ class Emulation:
 
 @dataclass(frozen=True, slots=True)
 class Linux:
-    """How an architecture meets Linux.
+    """Linux's facts about an architecture.
 
     Attributes:
         elf: The number of the architecture in ELF files, of the System V ABI.

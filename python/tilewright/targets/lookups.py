@@ -48,6 +48,6 @@ ROWS = (
 
 
 def lookup(target: Target, bits: int) -> Lookup | None:
-    """How `target` looks up what is `bits` wide; None where it cannot."""
+    """How `target` looks up values that are `bits` wide; None where it cannot."""
     fitting = (row for row in ROWS if row.bits == bits and row.features <= target.features)
     return next(fitting, None)

@@ -165,7 +165,7 @@ def _walk(function: func.FuncOp) -> list[tuple[ir.Operation, int]]:
 
 
 def _attributes(parameter: Parameter) -> ir.DictAttr:
-    """What bufferization wants to know of an argument."""
+    """The attributes of an argument that bufferization needs."""
     strides = [_DYNAMIC] * len(parameter.shape)
     step = 1
     for axis in reversed(range(len(strides))):
@@ -235,7 +235,7 @@ def _argument_element(argument: ir.Value, specs: Sequence[MatmulSpec]) -> str:
 
 
 def _signs(value: ir.Value, specs: Sequence[MatmulSpec]) -> set[str]:
-    """As what the bytes of a tensor are used."""
+    """Whether the bytes of a tensor are used as signed or unsigned integers."""
     found: set[str] = set()
     for use in value.uses:
         op, position = use.owner.operation, use.operand_number

@@ -83,11 +83,11 @@ def set_apart(function: ir.Operation, found: list[Contraction]) -> bool:
 
 _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 _GUARD = "bufferization.dealloc_tensor"
-"""An op that uses a tensor, so that it has several uses, and does nothing that matters before there are buffers."""
+"""An op without effect that adds a use to a tensor, so that fusion leaves it alone until bufferization."""
 
 
 def guard(function: ir.Operation) -> None:
-    """Keeps fusion from moving what is done to operands of products into these, once reshapes have made them generic."""
+    """Keeps fusion from moving elementwise ops on operands into products that reshapes have made generic."""
     for op in list(function.regions[0].blocks[0].operations):
         if MARK not in op.operation.attributes:
             continue
@@ -100,14 +100,14 @@ def guard(function: ir.Operation) -> None:
 
 
 def unguard(function: ir.Operation) -> None:
-    """Takes away what `guard` has added."""
+    """Removes what `guard` has added."""
     for op in list(function.regions[0].blocks[0].operations):
         if op.operation.name == _GUARD:
             op.operation.erase()
 
 
 def _drop_licenses(op: ir.Operation) -> None:
-    """Takes away what allows arithmetic to be less exact: a license need not be used."""
+    """Drops fast-math flags: they allow less exact arithmetic and do not demand it."""
     for each in op.regions[0].blocks[0].operations:
         if "fastmath" in each.operation.attributes:
             each.operation.attributes["fastmath"] = ir.Attribute.parse(_PLAIN)

@@ -33,12 +33,12 @@ class Boundary:
 
 
 def of(function: ir.Operation, filename: str) -> Boundary:
-    """The extents of what `function`, on tensors, takes and gives; equal ones have one name, d0, d1 ….
+    """The extents of the arguments and results of `function`, on tensors; equal ones have one name, d0, d1 ….
 
     Calls check that extents of one name are the same, so that no op reads or writes beyond one of its tensors.
 
     Raises:
-        SpecError: Two extents that an op goes along are not the same; or nothing of the arguments tells one.
+        SpecError: Two extents that an op iterates over together differ, or one does not follow from the arguments.
     """
     return _Finder(function, filename).boundary()
 
@@ -112,7 +112,7 @@ class _Finder:
         return self._classes[self._root(at)]
 
     def _join(self, op: ir.Operation, places: Sequence[_Place]) -> None:
-        """Takes places for places of one extent."""
+        """Merges the classes of axes that have the same extent."""
         for at in places[1:]:
             first, second = self._root(places[0]), self._root(at)
             if first == second:

@@ -10,7 +10,7 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, tensor
 
 OPEN = ir.ShapedType.get_dynamic_size()
-"""What MLIR's shapes have for such an extent."""
+"""The marker of a dynamic extent in MLIR's shapes."""
 
 
 def known(size: int) -> Extent:
@@ -36,11 +36,11 @@ def product(extents: Iterable[Extent]) -> Extent:
 
 
 def size(value: ir.Value, axis: int) -> int | ir.Value:
-    """The extent of a tensor along an axis: a number, or what an op finds out."""
+    """The extent of a tensor along an axis: a number, or the result of a dim op."""
     extent = ir.ShapedType(value.type).shape[axis]
     return tensor.dim(value, arith.constant(ir.IndexType.get(), axis)) if extent == OPEN else extent
 
 
 def empty_like(value: ir.Value, element: ir.Type) -> ir.Value:
-    """A tensor of the extents of `value` that nobody has written yet."""
+    """An uninitialized tensor with the extents of `value`."""
     return tensor.empty([size(value, axis) for axis in range(ir.ShapedType(value.type).rank)], element)

@@ -51,7 +51,7 @@ _FLOAT_PREDICATES = {
     arith.CmpFPredicate.ULE: ("greater", True),
     arith.CmpFPredicate.ULT: ("greater_equal", True),
 }
-"""What compares so, and whether the opposite is meant: of NaN, only the opposite of a comparison holds."""
+"""By predicate, the comparison and whether it is negated: for NaN, only a negated comparison holds."""
 _INTEGER_PREDICATES = {
     arith.CmpIPredicate.slt: "less",
     arith.CmpIPredicate.sle: "less_equal",
@@ -174,7 +174,7 @@ def _same(_op: ir.Operation, operands: list[Traced]) -> Traced:
 
 
 def _extend(op: ir.Operation, operands: list[Traced]) -> Traced:
-    """The same of integers; what a program made one of eight bits has the sign that it was made with."""
+    """The same for integers; a byte that the program made has the signedness with which it was made."""
     unsigned, value = op.name in ("arith.extui", "arith.uitofp"), operands[0]
     made = value.detail if value.op == "convert" else ""
     if str(op.operands[0].type) != "i8" or (made and (made == "u8") != unsigned):

@@ -46,7 +46,7 @@ Starts = tuple[Start | None, Start | None]
 
 
 def find(product: ir.Operation, contraction: Contraction) -> Starts:
-    """What is elementwise before a product, and used by nothing else."""
+    """Finds elementwise ops before a product whose result nothing else uses."""
     first, second = (_start(product, contraction, side) for side in (0, 1))
     return first, second
 
