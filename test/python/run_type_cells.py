@@ -16,7 +16,7 @@ import emulated_amx
 import matrix_targets
 import numpy as np
 import tilewright as tw
-from tilewright.lowering.type_cells import Cell, cells
+from tilewright.bench.type_cells import Cell, cells
 from tilewright.payload.reference import within_bound
 from tilewright.payload.samples import values
 from tilewright.targets.gpu import GpuTarget

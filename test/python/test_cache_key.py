@@ -226,7 +226,7 @@ def test_each_form_of_a_gpu_kernel_is_said(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_sources_are_in_the_digest(tmp_path: Path) -> None:
     package = tmp_path / "tilewright"
-    files = {name: package / name for name in ("spec.py", "nibbles.py", "lowering/gpu/mma.py", "runtime/gpu.py")}
+    files = {name: package / name for name in ("spec.py", "nibbles.py", "codegen/gpu/mma.py", "runtime/gpu.py")}
     others = {name: package / name for name in ("bench/rows.py", "cli/run.py", "mlir/ir.py")}
     for file in (*files.values(), *others.values()):
         file.parent.mkdir(parents=True, exist_ok=True)

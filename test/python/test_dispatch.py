@@ -11,7 +11,7 @@ import pytest
 import tilewright as tw
 from handmade import compiled
 from tilewright import _runtime, targets
-from tilewright.lowering import dispatch
+from tilewright.lowering.entries import dispatch
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs._tilewright import translate_to_llvmir
 from tilewright.schedules import make, plan

@@ -22,7 +22,7 @@ WARM = """
         "cached": kernel.metadata.cached,
         "right": bool((kernel(a, b) == 16).all()),
         "schedule": kernel.metadata.schedule,
-        "compiler": [name for name in sys.modules if name in ("tilewright.emit.gpu", "tilewright.lowering.gpu.kernel")],
+        "compiler": [name for name in sys.modules if name in ("tilewright.emit.gpu", "tilewright.codegen.gpu.kernel")],
         "stages": "vector.contract" in kernel.asm["scheduled"],
     }))
 """

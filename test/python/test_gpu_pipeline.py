@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import tilewright as tw
 from gpu_kernels import check, check_that_breaking_is_caught
+from tilewright.codegen.gpu import staging
 from tilewright.emit.gpu import tool
-from tilewright.lowering.gpu import staging
 from tilewright.mlir import ir
 from tilewright.runtime import gpu
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError

@@ -2,7 +2,7 @@
 """16-bit floats in LLVM's dialect: what moves them moves integers, what computes gets floats, and nothing else changes."""
 
 import pytest
-from tilewright.lowering import half_floats
+from tilewright.lowering.types import half_floats
 from tilewright.mlir import ir
 from tilewright.spec import MatmulSpec
 from tilewright.targets import get

@@ -41,6 +41,7 @@ STAGES = (
     "payload",
     "schedules",
     "lowering",
+    "codegen",
     "emit",
     "runtime",
     "bench",
@@ -48,8 +49,7 @@ STAGES = (
     "",
     "cli",
 )
-# Lowering hands decisions to what the registry of codegen names, which is made with lowering's own tools: two folders, one stage.
-SAME_AS = {"__init__": "", "__main__": "cli", "_tools": "cli", "codegen": "lowering"}
+SAME_AS = {"__init__": "", "__main__": "cli", "_tools": "cli"}
 # Compiled modules, and the first stage that may import each.
 NATIVE = {"mlir": "build", "_codegen": "emit", "_runtime": "runtime"}
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tilewright as tw
-from tilewright.lowering import prepack
+from tilewright.lowering.passes import prepack
 from tilewright.mlir import ir
 from tilewright.payload.packing import PackedFormat
 

@@ -2,7 +2,7 @@
 """Which loops may be shared between threads: what is proven, and what is refused."""
 
 import pytest
-from tilewright.lowering import parallel, races
+from tilewright.lowering.passes import parallel, races
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
 

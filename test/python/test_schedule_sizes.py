@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import tilewright as tw
 from own_schedules import MATCH, SPEC, TILED, schedule_failure, written
-from tilewright.lowering import driver
+from tilewright.lowering import run
 from tilewright.mlir import ir
 from tilewright.mlir.dialects.transform import structured
 from tilewright.payload import matmul, text
@@ -35,7 +35,7 @@ def scheduled(tmp_path: Path, *ops: str, spec: tw.MatmulSpec = SPEC) -> ir.Modul
     context = ir.Context()
     with context, ir.Location.unknown():
         module = matmul.build(spec, context)
-        driver.apply_schedule(module, text.parse(path.read_text(), str(path), context), spec, name=str(path))
+        run.apply_schedule(module, text.parse(path.read_text(), str(path), context), spec, name=str(path))
     return module
 
 

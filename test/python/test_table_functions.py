@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.lowering.table_functions import _MOST, _WIDTH
+from tilewright.lowering.types.table_functions import _MOST, _WIDTH
 
 TARGET = tw.targets.get("x86-64-v4")
 pytestmark = pytest.mark.skipif(bool(tw.targets.runnable(TARGET)), reason="AVX-512 is absent")

@@ -10,7 +10,7 @@ import emulated_amx as amx
 import matrix_targets
 import pytest
 import tilewright as tw
-from tilewright.lowering.type_cells import TYPES, cells
+from tilewright.bench.type_cells import TYPES, cells
 from tilewright.runtime import vulkan
 from tilewright.targets.registry import GPUS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 
-from tilewright.lowering import open_workspace, workspace
+from tilewright.lowering.passes import dynamic_workspace, workspace
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
 
@@ -53,8 +53,8 @@ def test_open_buffers_in_use_at_the_same_time_share_no_byte():
     with ir.Context():
         module = ir.Module.parse(OPEN)
         function = next(op for op in module.body if isinstance(op, func.FuncOp))
-        assert open_workspace.is_needed(function)
-        open_workspace.gather(module, function)
+        assert dynamic_workspace.is_needed(function)
+        dynamic_workspace.gather(module, function)
         views = {
             str(op.operation.results[0].get_name()): op.operation.operands[1]
             for op in function.entry_block
@@ -70,9 +70,9 @@ def test_bytes_that_are_no_number_of_64_bits_are_told_as_too_many():
     with ir.Context():
         module = ir.Module.parse(OPEN.replace("?xf32", "?x?xf32").replace("alloc(%n)", "alloc(%n, %n)"))
         function = next(op for op in module.body if isinstance(op, func.FuncOp))
-        open_workspace.gather(module, function)
+        dynamic_workspace.gather(module, function)
         bytes_of = next(
-            op for op in module.body if isinstance(op, func.FuncOp) and op.name.value == open_workspace.BYTES
+            op for op in module.body if isinstance(op, func.FuncOp) and op.name.value == dynamic_workspace.BYTES
         )
         names = [op.operation.name for op in bytes_of.entry_block]
         # Each product's upper half is compared with zero, and each buffer's size with what a buffer may have.

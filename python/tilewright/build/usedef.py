@@ -199,10 +199,11 @@ def retyped(op: ir.Operation, kind: ir.Type, operands: Sequence[ir.Value]) -> ir
     return ir.Operation.create(op.name, [kind], list(operands), attributes).results[0]
 
 
-def retype(function: ir.Operation | ir.OpView) -> None:
-    """Gives a function the type that its arguments have by now; its results stay as they are."""
+def retype(function: ir.Operation | ir.OpView, results: Sequence[ir.Type] | None = None) -> None:
+    """Gives a function the type that its arguments have by now, and these results, or those that it has."""
     op = function.operation
-    results = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).results
+    if results is None:
+        results = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).results
     inputs = [argument.type for argument in body(op).arguments]
     with op.context:
         op.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))

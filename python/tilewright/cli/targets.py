@@ -89,7 +89,7 @@ def _check(*, as_json: bool) -> int:
 
 def _print_types(*, as_json: bool) -> None:
     """What is widened to what, and what multiplies, by target and by types."""
-    from tilewright.lowering.type_cells import cells
+    from tilewright.bench.type_cells import cells
     from tilewright.targets import all as every
 
     rows = [(target, cells(target)) for target in (*every(), *GPUS)]

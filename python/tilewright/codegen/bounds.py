@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from tilewright.build.usedef import definition
+from tilewright.codegen import block_products
 from tilewright.dims import most
 from tilewright.errors import ScheduleError
-from tilewright.lowering import block_products
 from tilewright.mlir import ir
 from tilewright.schedules.decisions import Decision, ScaledSums
 from tilewright.spec import MatmulSpec

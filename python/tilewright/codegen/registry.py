@@ -8,16 +8,22 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from tilewright.codegen import bounds
+from tilewright.codegen import block_products, bounds
 from tilewright.codegen.attention import function as attention
+from tilewright.codegen.scalable import elementwise as scalable_elementwise
+from tilewright.codegen.scalable import product as scalable
+from tilewright.codegen.scaled_sums import product as scaled_sums
+from tilewright.codegen.streaming import product as outer_products
+from tilewright.codegen.streaming.functions import define
 from tilewright.errors import ScheduleError
-from tilewright.lowering import block_products, outer_products, scalable, scalable_elementwise, scaled_sums
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
 from tilewright.schedules import decisions
 from tilewright.schedules.decisions import Decision, OnlineSoftmax, OuterProducts, ScalableTiles, ScaledSums
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+
+__all__ = ["CARRIERS", "Carrier", "carry_out", "carry_out_chain", "define"]
 
 
 @dataclass(frozen=True, slots=True)

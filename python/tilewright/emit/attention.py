@@ -12,7 +12,8 @@ from tilewright.emit import pipeline
 from tilewright.emit.machine_code import MachineCode, texts
 from tilewright.emit.modules import Built
 from tilewright.errors import ScheduleError
-from tilewright.lowering import driver, module_entries, modules
+from tilewright.lowering import modules, run
+from tilewright.lowering.entries import module_entries
 from tilewright.mlir import ir
 from tilewright.operand import OperandSpec
 from tilewright.operator_specs.attention import AttentionSpec
@@ -88,16 +89,16 @@ class _Attention(MachineCode):
 
     def scheduled(self) -> str:
         assert self._schedule is not None, "attention is always scheduled"
-        driver.apply_schedule(self.module, self._schedule, self._spec, name=self._plan.name)
+        run.apply_schedule(self.module, self._schedule, self._spec, name=self._plan.name)
         return texts([self.module])
 
     def bufferized(self) -> str:
-        function = driver.payload_function(self.module, "bufferized", self._spec.operator)
+        function = run.payload_function(self.module, "bufferized", self._spec.operator)
         try:
             decided, size = registry.carry_out_chain(function, self._target, self._plan.threads)
         except ScheduleError as error:
-            raise driver.located(error, _deciding(self._schedule), self._plan.name) from None
-        driver.run_passes(self.module, _TIDY, "bufferized")
+            raise run.located(error, _deciding(self._schedule), self._plan.name) from None
+        run.run_passes(self.module, _TIDY, "bufferized")
         self._built.functions = (_signature(self._spec, decided).with_workspace(size),)
         return texts([self.module])
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from tilewright.emit.modules import Builder, Built, FunctionPart, ProductPart
-from tilewright.lowering import depthwise, driver, in_place, patches
+from tilewright.lowering import depthwise, in_place, patches, run
 from tilewright.lowering.patch_layout import Patches
 from tilewright.mlir import ir
 from tilewright.operator_specs.conv2d import Conv2dSpec
@@ -75,7 +75,7 @@ class _Products(Builder):
             return
         operand, images, dot = conv2d.patched_operand(self._spec), patches_of(self._spec), self._dot(product.spec)
         # Tile registers, and multiply-adds by lane, take loops over K of a known length.
-        rows = decisions.strategy_size(driver.payload_function(product.module, "bufferized").operation, "mr")
+        rows = decisions.strategy_size(run.payload_function(product.module, "bufferized").operation, "mr")
         tile = (rows, dot.step) if rows and dot.kind != "amx" and not self._target.by_lane else None
         patches.read(product.module, operand, images, len(product.spec.operands), tile)
         product.images = {operand: images.shape}

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from tilewright.codegen.gpu import whole_rows
+from tilewright.codegen.gpu.strategies import STRATEGIES, able
 from tilewright.emit import isolated, pipeline
 from tilewright.emit.gpu_kernel import Forms, GpuCode, GpuProduct, GpuRows
 from tilewright.emit.gpu_stages import GpuStages
 from tilewright.emit.ptxas import Assembled, assemble, tool
 from tilewright.errors import ScheduleError, SpecError
-from tilewright.lowering import double_functions
-from tilewright.lowering.gpu import whole_rows
-from tilewright.lowering.gpu.strategies import STRATEGIES, able
+from tilewright.lowering.types import double_functions
 from tilewright.mlir import ir
 from tilewright.payload.row_pass import RowPass
 from tilewright.schedules.plan import Plan

@@ -7,16 +7,17 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 
+from tilewright.codegen.gpu import decisions, gathered_rows, grouped, kernel, nibbles, spirv, threads, whole_rows, words
+from tilewright.codegen.gpu.stepping import ROW_MULTIPLE
+from tilewright.codegen.gpu.strategies import decided
 from tilewright.dims import Dim
 from tilewright.emit import code, device_functions, llvmir
 from tilewright.emit.gpu_stages import GpuStages
 from tilewright.entries import Epilogue
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.expressions import trace
-from tilewright.lowering import double_functions, driver, math_functions, pipelines, small_floats
-from tilewright.lowering.gpu import decisions, gathered, grouped, kernel, nibbles, spirv, threads, whole_rows, words
-from tilewright.lowering.gpu.stepping import ROW_MULTIPLE
-from tilewright.lowering.gpu.strategies import decided
+from tilewright.lowering import driver, pipelines, run
+from tilewright.lowering.types import double_functions, math_functions, small_floats
 from tilewright.mlir import ir
 from tilewright.payload import matmul
 from tilewright.spec import MatmulSpec
@@ -36,7 +37,7 @@ class Forms:
         """Makes them."""
         # Every block, also one that covers all of C, is then a slice that is padded to a tile.
         finished = spec if spec.fused else replace(spec, epilogue=(_sum(),))
-        self.read = _with_open_extents(gathered.read_as_a(finished, target) if spec.gathers else finished)
+        self.read = _with_open_extents(gathered_rows.read_as_a(finished, target) if spec.gathers else finished)
         self.finished = _with_open_extents(finished)
         self.only_gathers = bool(spec.gathers) and len(spec.prologue_a) == 1
         self.scheduled = replace(self.read, prologue_a=()) if self.only_gathers else self.read
@@ -73,7 +74,7 @@ class GpuCode:
         """The LLVM dialect with NVIDIA's intrinsics."""
         stages = self.stages
         outlined = kernel.outline(self.module, stages.sizes.threads)
-        driver.run_passes(outlined, kernel.TO_NVVM, "nvvm")
+        run.run_passes(outlined, kernel.TO_NVVM, "nvvm")
         kernel.hold_registers(outlined, getattr(stages.sizes, "blocks", 1), getattr(stages.sizes, "resident", 1))
         kernel.pass_by_value(outlined, len(stages.boxes))
         stages.shared_bytes = kernel.join_tiles(outlined)
@@ -87,7 +88,7 @@ class GpuCode:
         self._check_shared(kernel.tile_bytes(self.module))
         outlined = kernel.outline(self.module, stages.sizes.threads)
         kernel.order_shared_memory_only(outlined)
-        driver.run_passes(outlined, kernel.TO_ROCDL.format(chip=stages.target.cpu), "rocdl")
+        run.run_passes(outlined, kernel.TO_ROCDL.format(chip=stages.target.cpu), "rocdl")
         self.module = outlined
         return str(outlined)
 
@@ -95,7 +96,7 @@ class GpuCode:
         """The SPIR-V dialect; the shader is the object."""
         stages = self.stages
         self._check_shared(kernel.tile_bytes(self.module))
-        function = driver.payload_function(self.module, "spirv").operation
+        function = run.payload_function(self.module, "spirv").operation
         text, stages.object = spirv.shader(self.module, function, stages.sizes.threads)
         return text
 
@@ -119,7 +120,7 @@ class GpuCode:
                 expected=f"at most the {stages.target.shared_bytes} of {stages.target.name}",
                 remedy="Make tiles smaller, or fewer stages",
             )
-            raise error if self.deciding is None else driver.located(error, self.deciding, stages.strategy)
+            raise error if self.deciding is None else run.located(error, self.deciding, stages.strategy)
 
     def ptx(self) -> str:
         """PTX, which is the object too."""
@@ -161,7 +162,7 @@ class GpuProduct(GpuCode):
         if grouped.of(self._forms.finished):
             grouped.read_one_by_one(self.module)
         if self._forms.only_gathers:
-            gathered.drop_prologue(self.module)
+            gathered_rows.drop_prologue(self.module)
         return text
 
     def schedule(self) -> str:
@@ -173,21 +174,21 @@ class GpuProduct(GpuCode):
 
     def scheduled(self) -> str:
         """Blocks, in vectors as large as a tile."""
-        driver.apply_schedule(self.module, self._schedule, self._forms.finished, name=self.stages.strategy)
+        run.apply_schedule(self.module, self._schedule, self._forms.finished, name=self.stages.strategy)
         self.deciding = decisions.check(self._schedule, self.stages.strategy)
         return str(self.module)
 
     def bufferized(self) -> str:
         """Memrefs for tensors."""
         driver.to_memrefs(self.module)
-        driver.make_private(driver.payload_function(self.module, "bufferized"))
-        driver.run_passes(self.module, pipelines.DROP_RESULT, "bufferized")
+        run.make_private(run.payload_function(self.module, "bufferized"))
+        run.run_passes(self.module, pipelines.DROP_RESULT, "bufferized")
         return str(self.module)
 
     def threads(self) -> str:
         """The code of a thread, as the decisions on the loops say."""
         stages, finished = self.stages, self._forms.finished
-        function = driver.payload_function(self.module, "threads").operation
+        function = run.payload_function(self.module, "threads").operation
         try:
             row, stages.sizes = decided(function, stages.spec, stages.target)
             with function.location:
@@ -196,7 +197,7 @@ class GpuProduct(GpuCode):
                     row.share(blocks, finished, stages.target, stages.sizes, self._aligned, self._boxed)
                 )
         except ScheduleError as error:
-            raise driver.located(error, self.deciding, stages.strategy) from None
+            raise run.located(error, self.deciding, stages.strategy) from None
         if ROW_MULTIPLE in function.attributes:
             stages.row_multiple = ir.IntegerAttr(function.attributes[ROW_MULTIPLE]).value
         text = _expand(stages, self.module)
@@ -225,12 +226,12 @@ def _expand(stages: GpuStages, module: ir.Module) -> str:
         LoweringError: There is something that cannot be.
     """
     target = stages.target
-    driver.run_passes(module, "builtin.module(canonicalize, cse)", "threads")
-    text, function = str(module), driver.payload_function(module, "threads").operation
+    run.run_passes(module, "builtin.module(canonicalize, cse)", "threads")
+    text, function = str(module), run.payload_function(module, "threads").operation
     small_floats.expand(function, target)
     if target.least_bits == 8 and nibbles.take_apart(function):
         # LLVM would make vectors of four bits of them again, and loads of those of parts.
-        driver.run_passes(module, "builtin.module(canonicalize, cse)", "threads")
+        run.run_passes(module, "builtin.module(canonicalize, cse)", "threads")
         words.settle(function)
     left = math_functions.expand(module.operation, target)
     if left and target.least_bits == 8:

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from tilewright.codegen import registry
 from tilewright.emit import pipeline
 from tilewright.emit.machine_code import MachineCode, texts
-from tilewright.lowering import driver, module_entries, modules
+from tilewright.lowering import driver, modules, run
+from tilewright.lowering.entries import module_entries
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
 from tilewright.payload import chain_check, matmul
@@ -160,13 +162,13 @@ def _read(
     """The functions of a module's text, split into products, which are added to `specs`, and the rest."""
     module = parse(text, filename, context)
     supported.check(module, filename)
-    driver.run_passes(module, modules.TIDY, "payload")
+    run.run_passes(module, modules.TIDY, "payload")
     supported.check_indices(module, filename)
     functions = _functions(module)
     given = [boundary.given(function, text) for function in functions]
     written = [tensors.raise_to_tensors(function) for function in functions]
     modules.decompose(module)
-    driver.run_passes(module, modules.GENERIC, "payload")
+    run.run_passes(module, modules.GENERIC, "payload")
     sizes = [extents.of(function.operation, filename) for function in _functions(module)]
     found: list[list[contractions.Contraction]] = [[] for _ in given]
     if not plain:
@@ -192,7 +194,7 @@ def _fuse(module: ir.Module, found: Sequence[list[contractions.Contraction]]) ->
     while True:
         for function in _functions(module):
             contractions.guard(function.operation)
-        driver.run_passes(module, modules.FUSE, "payload")
+        run.run_passes(module, modules.FUSE, "payload")
         for function in _functions(module):
             contractions.unguard(function.operation)
         if not set_apart():  # What reshapes were moved through is a product of more dimensions now.
@@ -272,7 +274,7 @@ class Builder(MachineCode):
         rows, packs = partial(model.rows, target=self._target), partial(model.packs, target=self._target)
         for each in self._functions:
             chains.fuse(_functions(each.module)[0], specs, rows, packs)
-            driver.run_passes(each.module, modules.RESOLVE if each.signature.is_open else modules.TIDY, "payload")
+            run.run_passes(each.module, modules.RESOLVE if each.signature.is_open else modules.TIDY, "payload")
         for spec in chains.renumber([_functions(each.module)[0] for each in self._functions], specs):
             self._products.append(self._product(spec, self.plan(spec)))
         for each in self._functions:
@@ -303,7 +305,7 @@ class Builder(MachineCode):
                 each.module = made
         for each in self._kernels:
             if each.schedule is not None:
-                driver.apply_schedule(each.module, each.schedule, each.spec, name=each.plan.name)
+                run.apply_schedule(each.module, each.schedule, each.spec, name=each.plan.name)
                 each.origin = driver.origin_of(each.schedule, each.module, each.spec, self._target)
         return self._text()
 
@@ -315,7 +317,7 @@ class Builder(MachineCode):
         """Memrefs for tensors."""
         for each in self._kernels:
             each.workspace, each.packed = driver.bufferize(
-                each.module, each.spec, self._target, each.plan.threads, each.origin
+                each.module, each.spec, self._target, registry, each.plan.threads, each.origin
             )
             self.changed(each)
         products = [each.lowered for each in self._products]
@@ -329,7 +331,7 @@ class Builder(MachineCode):
     def llvm(self) -> str:
         """One module of all functions and products, with their C entries."""
         for each in self._kernels:
-            driver.lower_body(each.module, each.spec, self._target, each.packed)
+            driver.lower_body(each.module, each.spec, self._target, registry, each.packed)
         bodies = {}
         for each, signature in zip(self._functions, renamed(self._signatures, self._symbol), strict=True):
             each.signature = signature

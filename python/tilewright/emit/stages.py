@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tilewright.codegen import registry
 from tilewright.emit import pipeline
 from tilewright.emit.machine_code import MachineCode, texts
 from tilewright.errors import LoweringError
-from tilewright.lowering import dispatch, driver
+from tilewright.lowering import driver, run
+from tilewright.lowering.entries import dispatch
 from tilewright.mlir import ir
 from tilewright.payload import matmul
 from tilewright.payload.abi import ENTRY
@@ -120,7 +122,7 @@ class _Product(MachineCode):
     def scheduled(self) -> str:
         for part in self._parts:
             if part.schedule is not None:
-                driver.apply_schedule(part.module, part.schedule, part.spec, name=part.plan.name)
+                run.apply_schedule(part.module, part.schedule, part.spec, name=part.plan.name)
                 part.origin = driver.origin_of(part.schedule, part.module, part.spec, self._made.target)
         return texts(part.module for part in self._parts)
 
@@ -128,7 +130,7 @@ class _Product(MachineCode):
         made = self._made
         for part in self._parts:
             part.workspace, part.packed = driver.bufferize(
-                part.module, part.spec, made.target, part.plan.threads, part.origin
+                part.module, part.spec, made.target, registry, part.plan.threads, part.origin
             )
         if len({part.packed for part in self._parts}) > 1:
             raise LoweringError("the cases pack B differently", stage="bufferized")
@@ -140,7 +142,7 @@ class _Product(MachineCode):
         for number, part in enumerate(self._parts):
             name = f"{symbol}_case{number}" if made.plan.cases else symbol
             part.module = driver.to_llvm(
-                part.module, part.spec, made.target, part.workspace, self._allocator, name, part.packed
+                part.module, part.spec, made.target, registry, part.workspace, self._allocator, name, part.packed
             )
         self.module = self._parts[0].module
         if made.plan.cases:

@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.emit import child, gpu, operators, stages
 from tilewright.emit.gpu_stages import as_json
 from tilewright.errors import LoweringError, ScheduleError
-from tilewright.lowering import driver
+from tilewright.lowering import run
 from tilewright.mlir import ir
 from tilewright.operator_specs import OperatorSpec
 from tilewright.schedules.plan import Plan
@@ -57,7 +57,7 @@ def _made(plan: Plan, wanted: dict[str, Any]) -> str | None:
     module = plan.module(wanted["scheduled"], wanted["target"], ir.Context())
     if module is None:
         return None
-    driver.verify(module, plan.name)
+    run.verify(module, plan.name)
     return str(module.operation.get_asm(enable_debug_info=True))
 
 

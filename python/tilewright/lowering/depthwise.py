@@ -13,7 +13,7 @@ from math import prod
 from tilewright.build.constants import zero
 from tilewright.build.index import Number, add, less, mul, value
 from tilewright.build.loops import if_else
-from tilewright.lowering import driver, short_runs
+from tilewright.lowering import run, short_runs
 from tilewright.lowering.patch_layout import Patches
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, linalg, memref, scf, vector
@@ -56,7 +56,7 @@ def written_out(spec: Conv2dSpec, patches: Patches, lanes: int, context: ir.Cont
             func.ReturnOp([])
         with steps.script() as script:
             structured.VectorizeChildrenAndApplyPatternsOp(script.functions)
-        driver.run_own_script(module, script.module, "bufferized")
+        run.run_own_script(module, script.module, "bufferized")
     return module
 
 

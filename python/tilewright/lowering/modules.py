@@ -9,18 +9,10 @@ from dataclasses import dataclass, field
 
 from tilewright.dims import Dim, Extent
 from tilewright.errors import LoweringError
-from tilewright.lowering import (
-    driver,
-    entry,
-    half_floats,
-    math_functions,
-    narrow_stores,
-    open_reshapes,
-    open_workspace,
-    pipelines,
-    small_floats,
-    workspace,
-)
+from tilewright.lowering import pipelines, run
+from tilewright.lowering.entries import entry
+from tilewright.lowering.passes import dynamic_reshapes, dynamic_workspace, narrow_stores, workspace
+from tilewright.lowering.types import half_floats, math_functions, small_floats
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import arith, func, memref, transform
@@ -125,7 +117,7 @@ def decompose(module: ir.Module) -> None:
     with steps.script() as script:
         kind = transform.AnyOpType.get()
         structured.DecomposeInterfaceOp(kind, steps.match(script.root, "linalg.softmax"))
-    driver.run_own_script(module, script.module, "payload")
+    run.run_own_script(module, script.module, "payload")
 
 
 def scheduled(
@@ -141,14 +133,14 @@ def scheduled(
         schedule: Makes the schedule of the nests of some numbers.
         count: How many nests there are.
     """
-    driver.run_passes(module, _WIDEN, "scheduled")
+    run.run_passes(module, _WIDEN, "scheduled")
     text = str(module.operation.get_asm(enable_debug_info=True))
 
     def under(numbers: Collection[int]) -> ir.Module | None:
         tried, script = ir.Module.parse(text, module.context), schedule(numbers)
         try:
             if script is not None:
-                driver.run_own_script(tried, script, "scheduled")
+                run.run_own_script(tried, script, "scheduled")
         except LoweringError:
             return None
         return tried
@@ -172,23 +164,23 @@ def bufferize(module: ir.Module, products: Sequence[Product]) -> int:
         LoweringError: Bufferisation failed.
     """
     function = _function(module)
-    driver.make_private(function)
+    run.make_private(function)
     with module.context:  # where results go, `boundary.close` has said
-        driver.run_own_script(module, pipelines.bufferize(empties=False), "bufferized")
-    driver.run_passes(module, pipelines.DROP_RESULT, "bufferized")
+        run.run_own_script(module, pipelines.bufferize(empties=False), "bufferized")
+    run.run_passes(module, pipelines.DROP_RESULT, "bufferized")
     function = _function(module)
     if function.type.results:
         raise LoweringError("a result is not computed into its argument", stage="bufferized")
-    driver.run_passes(module, _HOIST, "bufferized")
+    run.run_passes(module, _HOIST, "bufferized")
     with function.context, function.location:
         _call_products(_function(module), products)
-    driver.run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
-    if open_workspace.is_needed(_function(module)):
-        open_workspace.gather(module, _function(module))
+    run.run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
+    if dynamic_workspace.is_needed(_function(module)):
+        dynamic_workspace.gather(module, _function(module))
         size = 0
     else:
         size = workspace.gather(_function(module), reuse=True)
-    driver.run_passes(module, pipelines.DEALLOCATE, "bufferized")
+    run.run_passes(module, pipelines.DEALLOCATE, "bufferized")
     return size
 
 
@@ -344,7 +336,7 @@ def to_llvm(module: ir.Module, name: str, target: Target) -> None:
     """
     if "memref.expand_shape" in str(module):
         _drop_unit_dimensions(module)
-    driver.run_own_script(module, pipelines.lower_vectors(target.vector_bits // 32, ()), "llvm")
+    run.run_own_script(module, pipelines.lower_vectors(target.vector_bits // 32, ()), "llvm")
     attributes = {"sym_name": f'"{name}"', "llvm.linkage": _INTERNAL, **entry.target_attributes(target)}
     for key, text in attributes.items():
         _tilewright.set_attribute(_function(module).operation, key, text)
@@ -356,13 +348,13 @@ def to_llvm(module: ir.Module, name: str, target: Target) -> None:
         if "f16" in halves and half_floats.CONVERTERS["f16"].isdisjoint(target.features):
             half_floats.expand_f16(module.operation)
         if "bf16" in halves and half_floats.CONVERTERS["bf16"].isdisjoint(target.features):
-            driver.run_passes(module, half_floats.EXPAND_BF16, "llvm")
+            run.run_passes(module, half_floats.EXPAND_BF16, "llvm")
         left = math_functions.expand(module.operation, target)
     if left or _calls_library(module):
-        driver.run_passes(module, math_functions.F64, "llvm")
+        run.run_passes(module, math_functions.F64, "llvm")
     with module.context:
-        open_reshapes.expand(module.operation)
-    driver.run_passes(module, _TO_LLVM, "llvm")
+        dynamic_reshapes.expand(module.operation)
+    run.run_passes(module, _TO_LLVM, "llvm")
     with module.context:
         if "avx512bw" in target.features:
             narrow_stores.protect(module.operation)
@@ -391,4 +383,4 @@ def _drop_unit_dimensions(module: ir.Module) -> None:
     """
     with steps.script() as script:
         steps.apply(script.functions, vector.apply_patterns_vector_rank_reducing_subview_patterns)
-    driver.run_own_script(module, script.module, "llvm")
+    run.run_own_script(module, script.module, "llvm")

@@ -30,8 +30,8 @@ from tilewright.runtime.launches import Launch
 from tilewright.targets.gpu import GpuTarget
 
 if TYPE_CHECKING:
+    from tilewright.codegen.gpu.tma_tiles import Box
     from tilewright.emit.gpu_stages import GpuStages
-    from tilewright.lowering.gpu.boxes import Box
 
 _ENTRY = "matmul"
 _MAP_BYTES = 128

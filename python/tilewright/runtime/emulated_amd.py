@@ -2,7 +2,7 @@
 """Kernels for AMD's GPUs as the emulator of NVVM takes them: the same threads, blocks, barriers and shared memory under other names.
 
 A matrix instruction, which NVVM has not, becomes a function: the threads of a wave leave their fragments in shared memory, meet, and
-each sums up what the instruction gives it, by the layout that `lowering.gpu.matrix_cores` has from AMD's manuals. Other waves do not
+each sums up what the instruction gives it, by the layout that `codegen.gpu.matrix_cores` has from AMD's manuals. Other waves do not
 wait for them: a barrier that a kernel lacks is found.
 """
 
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from tilewright.errors import LoweringError
 
 if TYPE_CHECKING:
+    from tilewright.codegen.gpu.matrix_cores import Instruction
     from tilewright.emit.gpu_stages import GpuStages
-    from tilewright.lowering.gpu.matrix_cores import Instruction
 
 _NAMES = {
     f"@llvm.amdgcn.{ours}.{axis}": f"@llvm.nvvm.read.ptx.sreg.{theirs}.{axis}"
@@ -67,7 +67,7 @@ def translated(stages: GpuStages) -> str:
 
 def _definition(result: str, given: str, stages: GpuStages) -> Iterator[str]:
     """The function that does what a kernel's matrix instruction does, of parameters of those types."""
-    from tilewright.lowering.gpu import matrix_cores
+    from tilewright.codegen.gpu import matrix_cores
 
     kinds = [_TYPE.findall(each)[0] for each in given.split(",")]
     sums = kinds.index(result, 2)

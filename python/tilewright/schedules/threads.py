@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How many threads a product gets of those that were asked for, and what its blocks become with them: the model.
 
-It decides while compiling. A call uses fewer threads when OpenMP has fewer to give: see `tilewright.lowering.parallel`.
+It decides while compiling. A call uses fewer threads when OpenMP has fewer to give: see `tilewright.lowering.passes.parallel`.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def _steps() -> Iterator[Step]:
 
 def _timed(types: str, layout: str, shape: Shape, epilogue: str) -> Step:
     """A measurement: the kernel that is selected for the shape, those that the model ranks behind it, and the candidates."""
-    from tilewright.lowering.gpu.strategies import STRATEGIES, able
+    from tilewright.codegen.gpu.strategies import STRATEGIES, able
     from tilewright.schedules import warpgroup_sizes
 
     target = targets.gpu(plan.TARGET)

@@ -20,7 +20,7 @@ from tilewright.codegen.attention.decode import Decode
 from tilewright.codegen.attention.loops import repeat
 from tilewright.codegen.attention.problem import Head, Problem
 from tilewright.codegen.attention.vectors import Vectors
-from tilewright.lowering import parallel
+from tilewright.lowering.passes import parallel
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, memref, openmp
 from tilewright.payload.attention_numbers import DEGREE

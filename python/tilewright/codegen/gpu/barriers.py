@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Where warp groups and the blocks of a cluster meet, and how they share registers.
+
+Source: the PTX ISA manual, "barrier", "barrier.cluster" and "setmaxnreg".
+"""
+
+from __future__ import annotations
+
+from tilewright.build.index import Index, add
+from tilewright.codegen.gpu import shared
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import nvvm
+from tilewright.schedules.warpgroup import WARP_GROUP
+
+_FIRST_TURN = 1
+"""The named barriers of two consumers that multiply in turns are this one and the next; number 0 is that of all threads."""
+_CONSUMERS = 3
+"""The named barrier of all consumers of a block."""
+
+
+def set_registers(action: str, count: int) -> None:
+    """Gives registers back, or takes those that others have given back."""
+    nvvm.setmaxregister(count, ir.Attribute.parse(f"#nvvm<action {action}>"))
+
+
+def meet_cluster() -> None:
+    """All threads of the cluster meet; what they did before is then done."""
+    nvvm.cluster_arrive()
+    nvvm.cluster_wait()
+
+
+def begin_cluster() -> None:
+    """All threads of the cluster meet when barrier objects have been initialised and fenced: nothing else that was done is known then.
+
+    Nobody has to wait for accesses to memory.
+    """
+    nvvm.cluster_arrive_relaxed()
+    nvvm.cluster_wait()
+
+
+def elected() -> ir.Value:
+    """Whether a thread is the one that does something for its warp, all of whose threads are here: always the same one.
+
+    The assembler then knows that it is alone: what copies take needs no loop over the threads' values.
+    """
+    return nvvm.elect_sync(ir.IntegerType.get_signless(1))
+
+
+def await_turn(consumer: Index) -> None:
+    """Waits until the other of two consumers has let this one go on."""
+    nvvm.barrier(
+        None, barrier_id=shared.as_i32(add(consumer, _FIRST_TURN)), number_of_threads=shared.i32(2 * WARP_GROUP)
+    )
+
+
+def give_turn(consumer: Index) -> None:
+    """Lets one of two consumers go on: code for the other one."""
+    nvvm.barrier_arrive(shared.i32(2 * WARP_GROUP), barrier_id=shared.as_i32(add(consumer, _FIRST_TURN)))
+
+
+def meet_warp() -> None:
+    """The threads of a warp meet."""
+    nvvm.bar_warp_sync(shared.i32(-1))
+
+
+def meet_consumers(count: int) -> None:
+    """So many consumers of a block meet."""
+    nvvm.barrier(None, barrier_id=shared.i32(_CONSUMERS), number_of_threads=shared.i32(count * WARP_GROUP))

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Every thread multiplies and adds by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tilewright.build.constants import bits_of, zero
+from tilewright.build.index import Index, mul, value
+from tilewright.build.usedef import retyped
+from tilewright.codegen.gpu.fragments import Part, Staged
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, vector
+from tilewright.schedules.simt import ThreadTile
+
+_AT_ONCE = 4
+"""Steps over k that are loaded from shared memory at once."""
+_SUM_BITS = 32
+
+
+@dataclass(slots=True)
+class Fma:
+    """A `parts.Multiplier`: a thread has a rectangle of the tile.
+
+    Attributes:
+        sizes: The strategy's.
+        least_bits: Of the narrowest integers that shared memory holds.
+    """
+
+    sizes: ThreadTile
+    least_bits: int
+    _at: tuple[Index, Index] = field(default=(0, 0), init=False)
+
+    @property
+    def part(self) -> Part:
+        """Rows and columns side by side."""
+        return Part(tuple(range(self.sizes.rows)), ((0, self.sizes.columns),))
+
+    @property
+    def threads(self) -> int:
+        """As the sizes say."""
+        return self.sizes.threads
+
+    @property
+    def stages(self) -> int:
+        """As the sizes say."""
+        return self.sizes.stages
+
+    @property
+    def swizzles(self) -> bool:
+        """Threads read several pieces of a row at once."""
+        return False
+
+    @property
+    def copies(self) -> bool:
+        """Not on every GPU."""
+        return False
+
+    def origin(self, thread: ir.Value) -> tuple[Index, Index]:
+        """Threads lie side by side along the rows of the tile."""
+        across = value(self.sizes.bn // self.sizes.columns)
+        down, right = arith.divui(thread, across), arith.remui(thread, across)
+        self._at = mul(down, self.sizes.rows), mul(right, self.sizes.columns)
+        return self._at
+
+    def is_swapped(self, operand: int, element: ir.Type, neighbours: int) -> bool:
+        """Never: rows of B are read along n, elements of A one by one."""
+        return False
+
+    def takes(self, operand: int, element: ir.Type) -> bool:
+        """Integers as they are stored, where memory holds them: what they are widened to would have to be multiplied as if it were large.
+
+        Floats are widened once, on the way to shared memory.
+        """
+        return bits_of(element) >= (self.least_bits if isinstance(element, ir.IntegerType) else _SUM_BITS)
+
+    def multiply(self, op: ir.Operation, a: Staged, b: Staged, slot: Index, sums: ir.Value) -> ir.Value:
+        """Multiplies and adds, a few steps over k at a time.
+
+        Before: ``sums += tile_a * tile_b``. After, of a few columns of A and rows of B at a time::
+
+        mine += read tile_a[rows, k:k+4] * read tile_b[k:k+4, columns]
+        """
+        depth = a.tile.shape[1]
+        row, column = self._at
+        for k in range(0, depth, _AT_ONCE):
+            at_once = min(_AT_ONCE, depth - k)
+            left = _read(a, (slot, row, k), (self.sizes.rows, at_once))
+            right = _read(b, (slot, k, column), (at_once, self.sizes.columns))
+            sums = retyped(op, sums.type, (left, right, sums))
+        return sums
+
+
+def _read(staged: Staged, at: Sequence[Index], shape: Sequence[int]) -> ir.Value:
+    """What a thread multiplies of a tile."""
+    buffer = staged.tile.buffer
+    element = ir.MemRefType(buffer.type).element_type
+    axes = [ir.AffineDimExpr.get(1), ir.AffineDimExpr.get(2)]
+    part = vector.TransferReadOp(
+        ir.VectorType.get(shape, element),
+        buffer,
+        [value(each) for each in at],
+        ir.AffineMapAttr.get(ir.AffineMap.get(3, 0, axes)),
+        zero(element),
+        [True, True],
+    ).result
+    for op in staged.widening:
+        part = retyped(op, ir.VectorType.get(shape, ir.VectorType(op.results[0].type).element_type), (part,))
+    return part

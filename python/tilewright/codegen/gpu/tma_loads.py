@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a block reads of A and B, and where in an operand a slice of it lies: for copies that go by coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.build.index import Index, add
+from tilewright.build.usedef import defined_by
+from tilewright.codegen.gpu import prologues
+from tilewright.errors import LoweringError
+from tilewright.mlir import ir
+
+
+def axes_of(argument: ir.Value) -> int:
+    """Axes of an operand."""
+    return ir.MemRefType(argument.type).rank
+
+
+def reads_of(over_k: ir.Operation) -> list[ir.Operation]:
+    """What reads A and B for the product of a loop over K, behind whatever only widens their elements."""
+    contracts = [
+        op.operation for op in over_k.regions[0].blocks[0].operations if op.operation.name == "vector.contract"
+    ]
+    if len(contracts) != 1:
+        raise LoweringError(f"{len(contracts)} products of a block", stage="threads", expected="one vector.contract")
+    reads = []
+    for operand in contracts[0].operands[:2]:
+        stored, _ = prologues.forms(operand)[-1]
+        read = defined_by(stored, "vector.transfer_read")
+        if read is None or prologues.made_in(read) is not None:
+            raise LoweringError("what a prologue computes cannot be copied in boxes", stage="threads")
+        reads.append(read)
+    return reads
+
+
+def place_of(view: ir.Value, of: Callable[[ir.Value], ir.Value]) -> list[Index]:
+    """Where in an operand a view of it starts: in the batch, and in the matrix. `of` gives a thread's value for one of the block."""
+    entry: list[Index] = []
+    at: list[Index] = [0, 0]
+    while (subview := defined_by(view, "memref.subview")) is not None:
+        static = list(ir.DenseI64ArrayAttr(subview.attributes["static_offsets"]))
+        given = iter(subview.operands[1:])
+        dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+        offsets = [of(next(given)) if offset == dynamic else offset for offset in static]
+        entry, at = offsets[:-2], [add(here, more) for here, more in zip(at, offsets[-2:], strict=True)]
+        view = subview.operands[0]
+    return [*entry, *at]

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `warpgroup` as a row of the table of strategies: what it does, with which sizes, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.codegen.gpu.mma_types import as_stored
+from tilewright.codegen.gpu.tma_tiles import Box
+from tilewright.codegen.gpu.warp_group_fragments import WarpGroups
+from tilewright.codegen.gpu.warpgroups import Specialised
+from tilewright.codegen.gpu.wgmma import TYPES
+from tilewright.mlir import ir
+from tilewright.schedules.warpgroup import WarpGroupTile
+from tilewright.spec import MatmulSpec
+from tilewright.targets.gpu import GpuTarget
+
+MOST_BATCH_AXES = 3
+"""Axes that a tensor map has beside those of a matrix."""
+
+
+def does(spec: MatmulSpec, target: GpuTarget) -> bool:
+    """Elements of 16 bits in every layout; others where they lie along K: only of the former instructions take both orders."""
+    types = _types(spec, target)
+    # Rows that are not aligned take another strategy, whose sums are of another order.
+    if (
+        types is None
+        or spec.products > 1
+        or spec.gathers
+        or spec.deterministic
+        or len(spec.batch_axes) > MOST_BATCH_AXES
+    ):
+        return False
+    return spec.a_stored.bits == 16 or spec.layout == "nt"
+
+
+def share(
+    loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: WarpGroupTile, aligned: bool, boxed: bool
+) -> Sequence[Box]:
+    """Makes the loop over blocks the code of a thread; returns the boxes in which operands are copied."""
+    types = _types(spec, target)
+    assert types is not None, "the strategy does it"
+    shared = Specialised(loop, WarpGroups(sizes), types, boxes_of_c=boxed)
+    shared.run()
+    return shared.boxes
+
+
+def _types(spec: MatmulSpec, target: GpuTarget) -> tuple[str, str] | None:
+    """PTX's names of what instructions multiply of A and B as they are stored; None where a prologue computes something else."""
+    names = as_stored(spec, target)
+    if names is None or not set(names) <= set(TYPES):
+        return None
+    return TYPES[names[0]], TYPES[names[1]]

@@ -1,0 +1,463 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Shares tiles of C between a warp group that copies boxes of A and B, and others that multiply them (Hopper).
+
+Upstream has the instructions, and no op that divides a loop between those who copy and those who multiply.
+
+Before::
+
+    forall (i, j) in tiles:
+        for k: sums = contract(read A under a mask, read B under a mask, sums)
+        write C <- f(sums)
+
+After, of blocks that go on as long as there are tiles (`tile_order`), with slots for tiles of A and B (`ring`)::
+
+    if first warp group:                                 # the producer: one thread of it
+        for (i, j) in my tiles:
+            for k: await empty[slot];  expect so many bytes at full[slot];  copy boxes of A and B to slot
+    else:                                                # a consumer
+        for (i, j) in my tiles:
+            for k:
+                await full[slot]
+                sums += tile_a[slot] * tile_b[slot], asynchronously
+                await the product before;  release the slot before
+            await all products;  release the last slot
+            write C <- f(sums), by boxes (`box_stores`) while the next tile is multiplied
+
+Consumers have a part of the same tile each, or, in ping-pong, each a tile of its own: two named barriers let them multiply in turns.
+
+Two blocks of a cluster whose tiles lie below one another have one half each of the tile of B copied to both; a slot is then empty
+when the consumers of both have read it. Blocks of a cluster that have the same tile have a part of K each: their sums go to shared
+memory, from where each block adds up some of all blocks' sums, and finishes them.
+
+Sources: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate" and "cp.async.bulk.tensor".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from types import MappingProxyType
+
+from tilewright.build.constants import bits_of
+from tilewright.build.index import Index, add, div, less, mul, value
+from tilewright.build.loops import Loop, if_else, loop, when
+from tilewright.codegen.gpu import shared, staging
+from tilewright.codegen.gpu.barriers import await_turn, begin_cluster, elected, give_turn, meet_cluster, set_registers
+from tilewright.codegen.gpu.partial_sums import PartialSums
+from tilewright.codegen.gpu.ring import Ring, Turn, cluster_address
+from tilewright.codegen.gpu.threads import Sharing
+from tilewright.codegen.gpu.tile_order import TileOrder
+from tilewright.codegen.gpu.tma_loads import axes_of, place_of, reads_of
+from tilewright.codegen.gpu.tma_stores import BoxStores, Chunk, fence_copies
+from tilewright.codegen.gpu.tma_tiles import Box, BoxedTile, boxed
+from tilewright.codegen.gpu.warp_group_fragments import WARP, WarpGroups
+from tilewright.codegen.gpu.wgmma import Products
+from tilewright.errors import LoweringError, ScheduleError
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, gpu, nvvm, scf, vector
+from tilewright.schedules.warpgroup import ROWS, WARP_GROUP
+
+_REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({1: (40, 216), 2: (40, 232), 3: (32, 160), 4: (24, 112)})
+"""Of a thread that copies, and of one that multiplies, by consumers: all that there are; of one consumer, half of them."""
+_EIGHTS = 4
+"""Groups of 8 columns that are finished at once: 16 sums of a thread, so that what is computed of them fits into registers."""
+
+
+class Specialised(Sharing):
+    """One loop over tiles on its way to warp groups of two kinds."""
+
+    _ACROSS = frozenset({16})
+    """Bits of elements that instructions take across K."""
+
+    def __init__(self, loop: ir.Operation, groups: WarpGroups, types: tuple[str, str], *, boxes_of_c: bool) -> None:
+        """Makes it for a product of elements of `types`; with `boxes_of_c`, C is written by copies of boxes."""
+        super().__init__(loop, groups)
+        self._groups, self._sizes = groups, groups.sizes
+        self._types = types
+        self._boxes_of_c = boxes_of_c
+        self.boxes: list[Box] = []
+        """How operands are copied, in the order of the tensor maps that the kernel takes."""
+
+    def run(self) -> None:
+        """Makes the loop the code of a thread.
+
+        Raises:
+            LoweringError: There is an op in it that cannot be shared.
+        """
+        with ir.InsertionPoint(self._loop):
+            self._thread = gpu.thread_id(gpu.Dimension.x)
+            self._blocks = self._enter_entry(self._loop)
+            ops = [op.operation for op in self._blocks.regions[0].blocks[0].operations]
+            self._emit_all([op for op in ops if op.name != "scf.forall.in_parallel"])
+        self._loop.erase()
+
+    def _emit_all(self, ops: list[ir.Operation]) -> None:
+        """The tiles of a block, for both kinds of groups."""
+        loops = [number for number, op in enumerate(ops) if op.name == "scf.for"]
+        if len(loops) != 1:
+            raise LoweringError(
+                f"{len(loops)} loops over K in a block", stage="threads", expected="one", remedy="K has to be above bk"
+            )
+        before, over_k, after = ops[: loops[0]], ops[loops[0]], ops[loops[0] + 1 :]
+        self._prepare(over_k)
+        self._specialise(before, over_k, after)
+
+    def _specialise(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
+        """What each group of warps does."""
+        # One consumer of many sums has as many registers as a thread can have from the start.
+        moved = self._sizes.consumers > 1 or self._sizes.resident > 1
+        registers = _REGISTERS[self._sizes.consumers] if moved else None
+
+        def copy() -> None:
+            if registers:
+                set_registers("decrease", registers[0])
+            self._produce(before, over_k)
+
+        def multiply() -> None:
+            if registers:
+                set_registers("increase", registers[1])
+            self._consume(before, over_k, after)
+
+        if_else(less(self._thread, WARP_GROUP), copy, multiply)
+
+    def _prepare(self, over_k: ir.Operation) -> None:
+        """Tiles, barriers, and the maps of the tensors, which are new parameters of the kernel."""
+        sizes = self._sizes
+        self._place_tiles(over_k)
+        self._ring = Ring(sizes.stages, 4 if sizes.pingpong else 4 * sizes.consumers, sizes.cluster)
+        element = ir.VectorType(over_k.results[0].type).element_type
+        self._products = Products(sizes, self._tiles, (0, self._tiles[0].bytes), self._memory, self._types, element)
+        self._initialise(self._ring)
+
+    def _place_tiles(self, over_k: ir.Operation) -> None:
+        """Where tiles are, how they are copied, and which of C a block has."""
+        sizes = self._sizes
+        self._reads = reads_of(over_k)
+        tiles = [self._tile(number, read) for number, read in enumerate(self._reads)]
+        self._tiles = tiles[0], tiles[1]
+        self._slot_bytes = sum(each.bytes for each in tiles)
+        self._check_room(ir.VectorType(over_k.results[0].type))
+        self._memory = shared.allocate(sizes.stages * self._slot_bytes)
+        arguments = list(self._function().regions[0].blocks[0].arguments)
+        self._maps = [self._map(each.box(axes_of(arguments[each.operand]))) for each in tiles]
+        rows, columns = self._tile_counts()
+        self._order = TileOrder(rows, columns, sizes.band, sizes.cluster, sizes.split)
+        self._stores = self._box_stores()
+
+    def _initialise(self, *rings: Ring, meet: Callable[[], None] = begin_cluster) -> None:
+        """Has one thread initialise barrier objects, after which all threads that use them meet; those of clusters by `meet`."""
+        with when(arith.cmpi(arith.CmpIPredicate.eq, self._thread, value(0))):
+            for ring in rings:
+                ring.initialise()
+            for map_ in self._maps:
+                nvvm.prefetch(map_, tensormap=True)
+        if self._sizes.blocks > 1:
+            meet()
+        else:
+            gpu.barrier()
+
+    def _check_room(self, sums: ir.VectorType) -> None:
+        """Raises `ScheduleError` where sums of a tile do not fit to where its tiles of A and B were."""
+        down, across = sums.shape
+        bytes_, room = down * across * bits_of(sums.element_type) // 8, self._sizes.stages * self._slot_bytes
+        if self._sizes.split > 1 and bytes_ > room:
+            raise ScheduleError(
+                f"{bytes_} bytes of sums with split={self._sizes.split}",
+                where="schedule parameters",
+                expected=f"at most the {room} of the stages' tiles",
+                remedy="Have more stages, or smaller tiles of C",
+            )
+
+    def _tile(self, number: int, read: ir.Operation) -> BoxedTile:
+        kind = ir.VectorType(read.results[0].type)
+        size = bits_of(kind.element_type)
+        down, across = kind.shape
+        parts = self._sizes.cluster if number == 1 else 1
+        tile = boxed(number, (down, across), staging.neighbours(read.operands[0]), size, parts)
+        if size not in self._ACROSS and not tile.along_k:
+            raise LoweringError(
+                f"elements of {size} bits that do not lie along K in memory cannot be multiplied", stage="threads"
+            )
+        return tile
+
+    def _map(self, box: Box) -> ir.Value:
+        """A new parameter of the kernel: the tensor map for a box."""
+        self.boxes.append(box)
+        function = self._function()
+        entry = function.regions[0].blocks[0]
+        map_ = entry.add_argument(ir.Type.parse("!llvm.ptr"), function.location)
+        inputs = [argument.type for argument in entry.arguments]
+        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, []))
+        return map_
+
+    def _function(self) -> ir.Operation:
+        function = self._loop.parent
+        while function is not None and function.name != "func.func":
+            function = function.parent
+        assert function is not None, "blocks are in a function"
+        return function
+
+    def _tile_counts(self) -> list[ir.Value]:
+        """Rows and columns of tiles: the extents of the loop over blocks."""
+        given = iter(self._blocks.operands)
+        dynamic = ir.ShapedType.get_dynamic_size()
+        return [
+            self._of(next(given)) if extent == dynamic else value(extent)
+            for extent in ir.DenseI64ArrayAttr(self._blocks.attributes["staticUpperBound"])
+        ]
+
+    def _box_stores(self) -> BoxStores | None:
+        if not self._boxes_of_c:
+            return None
+        arguments = self._function().regions[0].blocks[0].arguments
+        operands = [each for each in arguments if isinstance(each.type, ir.MemRefType)]
+        number = len(operands) - 1
+        element = ir.MemRefType(operands[number].type).element_type
+        box = BoxStores.box_of(self._sizes, element, number)
+        axes = axes_of(operands[number])
+        return BoxStores(self._sizes, element, box, self._map(box.of_rank(axes)))
+
+    def _steps(self, over_k: ir.Operation) -> tuple[Index, ir.Value, ir.Value]:
+        """The first and the last index along K of this block, and how many steps there are between them."""
+        lower, upper, *_ = (self._of(operand) for operand in over_k.operands)
+        bk, split = value(self._sizes.bk), self._sizes.split
+        steps = arith.ceildivui(upper, bk)
+        if split == 1:
+            return lower, upper, steps
+        own = arith.ceildivui(steps, value(split))
+        first = arith.minui(arith.muli(own, self._order.rank()), steps)
+        last = arith.minui(arith.addi(first, own), steps)
+        return arith.muli(first, bk), arith.minui(arith.muli(last, bk), upper), arith.subi(last, first)
+
+    def _over_tiles(self, first: ir.Value, step: ir.Value, turn: Turn) -> AbstractContextManager[Loop]:
+        """The loop over the tiles of a thread, which carries a turn."""
+        return loop(first, self._order.count(), step, turn.values)
+
+    def _enter(self, before: list[ir.Operation], at: tuple[ir.Value, ir.Value]) -> None:
+        """Emits what precedes the products of a tile, given its row and column of tiles."""
+        self._at = at
+        self._values |= dict(zip(self._blocks.regions[0].blocks[0].arguments, at, strict=True))
+        for op in before:
+            self._emit(op)
+
+    def _produce(self, before: list[ir.Operation], over_k: ir.Operation) -> None:
+        """What the group does that copies: one thread of it."""
+        with self._over_tiles(self._order.first(), self._order.step(), self._ring.first()) as (tile, carried, over):
+            turn = Turn(*carried)
+            self._enter(before, self._order.place(tile))
+            lower, upper, steps = self._steps(over_k)
+            with self._one_thread(), loop(lower, upper, self._sizes.bk, turn.values) as (k, carried, _):
+                now = Turn(*carried)
+                self._copy_step(over_k, k, now)
+                scf.yield_(self._ring.after(now).values)
+            if self._sizes.split > 1:
+                meet_cluster()
+                meet_cluster()
+            scf.yield_(self._ring.after(turn, steps).values)
+        if self._sizes.cluster > 1:
+            with self._one_thread():
+                # A block does not end while another one still arrives at its barriers.
+                self._ring.drain(Turn(*over.results))
+
+    @contextmanager
+    def _one_thread(self) -> Iterator[None]:
+        """Where code goes for the one thread that copies."""
+        with when(less(self._thread, WARP)), when(elected()):
+            yield
+
+    def _copy_step(self, over_k: ir.Operation, k: ir.Value, turn: Turn) -> None:
+        """Has the tiles of A and B for a step copied, when their slot is empty."""
+        block = over_k.regions[0].blocks[0]
+        self._ring.await_empty(turn)
+        self._values[block.arguments[0]] = k
+        self._ring.expect(turn, self._slot_bytes)
+        start = mul(turn.slot, self._slot_bytes)
+        for number in (0, 1):
+            self._copy(number, add(start, number * self._tiles[0].bytes), self._ring.full(turn.slot))
+
+    def _copy(self, number: int, start: Index, barrier: ir.Value) -> None:
+        """Begins the copies of an operand's boxes to where its tile starts."""
+        read, tile = self._reads[number], self._tiles[number]
+        *entry, row, column = place_of(read.operands[0], self._of)
+        inner, outer = (column, row) if staging.neighbours(read.operands[0]) == 1 else (row, column)
+        mask = None
+        if tile.parts > 1:
+            rank, rows = self._order.rank(), tile.outer // tile.parts
+            outer = add(outer, mul(rank, rows))
+            start = add(start, mul(rank, tile.box_bytes // tile.parts))
+            mask = arith.constant(ir.IntegerType.get_signless(16), (1 << tile.parts) - 1)
+        for part in range(tile.count):
+            target = cluster_address(shared.pointer(self._memory, add(start, part * tile.box_bytes)))
+            coordinates = [add(inner, part * tile.inner), outer, *reversed(entry)]
+            nvvm.cp_async_bulk_tensor_shared_cluster_global(
+                target, self._maps[number], [*map(shared.as_i32, coordinates)], barrier, [], multicast_mask=mask
+            )
+
+    def _consume(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
+        """What a group does that multiplies."""
+        sizes, order = self._sizes, self._order
+        first, step, turn = order.first(), order.step(), self._ring.first()
+        self._identify()
+        consumer = div(self._warp, 4)
+        if sizes.pingpong:
+            # The other one's steps for its tile lie between those for two of this one's. Parities tell rounds apart as long as nobody
+            # waits for one further ahead: turns see to that too.
+            first = arith.addi(first, arith.muli(step, value(consumer)))
+            step = arith.muli(step, value(2))
+            self._enter(before, (value(0), value(0)))
+            turn = self._ring.after(turn, arith.muli(self._steps(over_k)[2], value(consumer)))
+            self._begin_turns(consumer)
+        with self._over_tiles(first, step, turn) as (tile, carried, _):
+            turn = Turn(*carried)
+            self._enter(before, order.place(tile))
+            if sizes.pingpong:
+                await_turn(consumer)
+            lower, upper, steps = self._steps(over_k)
+            row = 0 if sizes.pingpong else mul(consumer, sizes.groups * ROWS)
+            sums, turn = self._multiply_all(lower, upper, turn, row)
+            if sizes.pingpong:
+                give_turn(arith.xori(value(consumer), value(1)))
+            nvvm.wgmma_wait_group_sync_aligned(0)
+            self._release_last(steps, turn)
+            self._sums = [self._products.elements(each) for each in sums]
+            self._finish_tile(over_k, after)
+            scf.yield_((self._ring.after(turn, steps) if sizes.pingpong else turn).values)
+        if self._stores:
+            self._stores.finish()
+
+    def _identify(self) -> None:
+        """Says again who the thread is: which warp among the consumers' it is of, and its lane there.
+
+        The first lane tells its own number: the warp's is then known to be the same in all, and nothing that follows from either is
+        computed before, where registers are needed for the products.
+        """
+        i32 = ir.IntegerType.get_signless(32)
+        thread = gpu.thread_id(gpu.Dimension.x)
+        every, first, bounds = (shared.i32(each) for each in (-1, 0, WARP - 1))
+        kind = ir.Attribute.parse("#nvvm<shfl_kind idx>")
+        told = nvvm.shfl_sync(i32, every, shared.as_i32(thread), first, bounds, kind)
+        start = arith.index_castui(ir.IndexType.get(), told)
+        self._warp = value(div(arith.subi(start, value(WARP_GROUP)), WARP))
+        self._lane = arith.subi(thread, start)
+        self._row, self._column = self._groups.origin_in(self._warp, self._lane)
+        if self._stores:
+            self._stores.start(self._warp, self._lane)
+
+    def _begin_turns(self, consumer: Index) -> None:
+        """The first one's turn comes first."""
+        with when(arith.cmpi(arith.CmpIPredicate.eq, value(consumer), value(1))):
+            give_turn(0)
+
+    def _multiply_all(self, lower: Index, upper: ir.Value, turn: Turn, row: Index) -> tuple[list[ir.Value], Turn]:
+        """The loop over K of those that multiply, of rows from `row` on: the sums, which are not waited for, and the turn after it."""
+        zeros = self._products.zeros()
+        with loop(lower, upper, self._sizes.bk, [*zeros, *turn.values]) as (k, (*carried, slot, parity), over):
+            turn = Turn(slot, parity)
+            self._ring.await_full(turn)
+            sums = self._products.begin(slot, row, zeros if self._sizes.promote else carried)
+            if self._sizes.promote:
+                nvvm.wgmma_wait_group_sync_aligned(0)
+                sums = self._products.add(carried, sums)
+                self._ring.release(slot, self._lane)
+            else:
+                nvvm.wgmma_wait_group_sync_aligned(1)
+                with when(less(lower, k)):
+                    self._ring.release(self._ring.before(turn), self._lane)
+            scf.yield_([*sums, *self._ring.after(turn).values])
+        *sums, slot, parity = over.results
+        return list(sums), Turn(slot, parity)
+
+    def _release_last(self, steps: ir.Value, turn: Turn) -> None:
+        """Releases the slot of the last step, if there was one."""
+        if self._sizes.promote:
+            return
+        with when(less(0, steps)):
+            self._ring.release(self._ring.before(turn), self._lane)
+
+    def _finish_tile(self, over_k: ir.Operation, ops: list[ir.Operation]) -> None:
+        """Finishes the sums of a tile, box by box, of which each block of a cluster that has the same tile has some."""
+        sizes = self._sizes
+        partial = None
+        if sizes.split > 1:
+            partial = PartialSums(sizes, self._memory)
+            partial.publish(self._sums, self._warp, self._lane)
+        if sizes.cluster > 1:
+            with when(less(self._at[0], self._order.rows)):
+                self._finish_boxes(over_k, ops, partial)
+        else:
+            self._finish_boxes(over_k, ops, partial)
+        if partial:
+            fence_copies()  # Tiles are copied again to where the sums are.
+            meet_cluster()
+
+    def _finish_boxes(self, over_k: ir.Operation, ops: list[ir.Operation], partial: PartialSums | None) -> None:
+        per = self._stores.eights if self._stores else _EIGHTS
+        boxes = [
+            (group, range(start, min(start + per, self._sizes.across // 8)))
+            for group in range(self._sizes.groups)
+            for start in range(0, self._sizes.across // 8, per)
+        ]
+        for number, (group, eights) in enumerate(boxes):
+            if partial is None:
+                self._finish_box(over_k, ops, group, eights)
+                continue
+            mine = arith.cmpi(arith.CmpIPredicate.eq, self._order.rank(), value(number % self._sizes.split))
+            with when(mine):
+                self._finish_box(over_k, ops, group, eights, partial)
+
+    @staticmethod
+    def _chunks(group: int, eights: range) -> list[Chunk]:
+        """What of a part is finished at once, in order."""
+        return [Chunk(group, tuple(eights[start : start + _EIGHTS])) for start in range(0, len(eights), _EIGHTS)]
+
+    def _finish_box(
+        self,
+        over_k: ir.Operation,
+        ops: list[ir.Operation],
+        group: int,
+        eights: range,
+        partial: PartialSums | None = None,
+    ) -> None:
+        """Finishes sums of neighbouring columns, some at a time, and writes them."""
+        self._identify()
+        if self._stores:
+            self._stores.begin()
+        for chunk in self._chunks(group, eights):
+            self._chunk = chunk
+            if partial:
+                partial.sum(self._sums, self._chunk, self._warp, self._lane)
+            self._finish_chunk(over_k.results[0], ops)
+        if self._stores:
+            down, across = self._box_place(group, eights)
+            row, column = (across, down) if self._sizes.swapped else (down, across)
+            *entry, down, across = place_of(self._view, self._of)
+            self._stores.end([*entry, add(down, row), add(across, column)])
+
+    def _box_place(self, group: int, eights: range) -> tuple[Index, Index]:
+        """Where a part begins in the tile: rows and columns of instructions."""
+        return add(self._groups.warp_row(self._warp), group * ROWS), eights[0] * 8
+
+    def _finish_chunk(self, result: ir.Value, ops: list[ir.Operation]) -> None:
+        """Emits what is done to some sums. A thread's come by 8 columns of instructions, of these by row."""
+        self._part = self._groups.part_of(self._chunk)
+        sums, eights = self._chunk_sums(), range(len(self._chunk.eights))
+        places = [(eight, half, each) for half in (0, 1) for eight in eights for each in (0, 1)]
+        if self._sizes.swapped:
+            places = [(eight, half, each) for eight in eights for each in (0, 1) for half in (0, 1)]
+        elements = [sums[eight * 4 + half * 2 + each] for eight, half, each in places]
+        self._values[result] = vector.from_elements(self._part_type(result.type), elements)
+        for op in ops:
+            self._emit(op)
+
+    def _chunk_sums(self) -> list[ir.Value]:
+        """A thread's sums of the chunk, by 8 columns: two of a row, and two of the row 8 below."""
+        start = self._chunk.eights[0] * 4
+        return self._sums[self._chunk.group][start : start + len(self._chunk.eights) * 4]
+
+    def _store(self, part: ir.Value, view: ir.Value, extents: Sequence[Index]) -> None:
+        """Writes the thread's part: what is written is C."""
+        if self._stores:
+            self._view = view
+            self._stores.put(self._chunk, part)
+        else:
+            super()._store(part, view, extents)

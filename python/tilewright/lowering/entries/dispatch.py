@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The entry of a kernel of a dynamic spec: finds out which case a call is, and goes to its entry.
+
+Each case is a kernel of its own, with an entry as any other; the entry here only compares extents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.errors import LoweringError
+from tilewright.lowering.entries import extents, pack_entry, tensor_entry
+from tilewright.lowering.entries.entry import attributes_text, tensor_arguments
+from tilewright.mlir import ir
+from tilewright.payload.abi import OK, WRONG_EXTENTS
+from tilewright.schedules.calls import Test
+from tilewright.schedules.plan import Plan
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+_INTERNAL = "#llvm.linkage<internal>"
+
+
+def join(modules: Sequence[ir.Module], spec: MatmulSpec, plan: Plan, target: Target, symbol: str) -> ir.Module:
+    """One module of those of all cases, whose entries are called `symbol` and ``_case<number>``, with the entry added.
+
+    Args:
+        modules: A module for each case of `plan`, in the LLVM dialect; they are changed.
+        spec: What is computed.
+        plan: Its cases.
+        target: For which target.
+        symbol: The name of the entry.
+
+    Raises:
+        LoweringError: Two modules define the same name differently.
+    """
+    joined = modules[0]
+    present: dict[str, ir.Operation] = {}
+    for number, module in enumerate(modules):
+        _rename(module, f"{symbol}_case{number}", number)
+        for op in [op.operation for op in module.body]:
+            name = _name(op)
+            if name in present:
+                if str(present[name]) != str(op):
+                    raise LoweringError(f"two cases define {name} differently", stage="llvm")
+                continue
+            if name:
+                present[name] = op
+            if number:
+                with module.context:
+                    op.clone(ip=ir.InsertionPoint(joined.body))
+    text = str(joined).rstrip()
+    entries = _entry(spec, plan, target, symbol)
+    if spec.b_packed:
+        entries += pack_entry.forwarded(symbol, f"{symbol}_case{len(modules) - 1}", attributes_text(target))
+    return ir.Module.parse(text[: text.rindex("}")] + entries + "}", joined.context)
+
+
+def _rename(module: ir.Module, entry: str, number: int) -> None:
+    """Gives what a module defines names that no other case has, and lets nobody else see it."""
+    for op in [op.operation for op in module.body]:
+        if not any(len(region.blocks) for region in op.regions):
+            continue
+        name = _name(op)
+        with module.context:
+            op.attributes["linkage"] = ir.Attribute.parse(_INTERNAL)
+        if not name.startswith(entry):
+            renamed = f"{name}_{number}"
+            ir.SymbolTable.replace_all_symbol_uses(name, renamed, module.operation)
+            ir.SymbolTable.set_symbol_name(op, renamed)
+
+
+def _name(op: ir.Operation) -> str:
+    """The symbol that an op defines; empty when it defines none."""
+    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
+
+
+def _entry(spec: MatmulSpec, plan: Plan, target: Target, symbol: str) -> str:
+    """The entry, as text."""
+    if spec.takes_tensors:
+        arguments = tensor_arguments(spec)
+        values = ", ".join(f"%{each.name}_tensor" for each in arguments)
+        known = [f"%{name} = llvm.mlir.constant({getattr(spec, name)} : i64) : i64" for name in extents.NAMES]
+        known = [line for line, name in zip(known, extents.NAMES, strict=True) if name not in spec.dynamic]
+        run = "\n    ".join([*known, choice(spec, plan, symbol, values, ", ".join(["!llvm.ptr"] * len(arguments)))])
+        return tensor_entry.text(symbol, arguments, attributes_text(target), "", run)
+    arguments = [("m", "i64"), ("n", "i64"), ("k", "i64")]
+    for name in ("a", "b", "c"):
+        arguments += [(name, "!llvm.ptr"), (f"ld{name}", "i64")]
+    parameters = ", ".join(f"%{name}: {kind}" for name, kind in arguments)
+    values, types = (", ".join(each) for each in zip(*((f"%{name}", kind) for name, kind in arguments), strict=True))
+    return f"""
+  llvm.func @{symbol}({parameters}) -> i32 attributes {{{attributes_text(target)}}} {{
+    {extents.check(spec)}
+    llvm.cond_br %same, ^fits, ^wrong
+  ^wrong:
+    %wrong_extents = llvm.mlir.constant({WRONG_EXTENTS} : i32) : i32
+    llvm.return %wrong_extents : i32
+  ^fits:
+    {choice(spec, plan, symbol, values, types)}
+  }}
+"""
+
+
+def choice(spec: MatmulSpec, plan: Plan, symbol: str, values: str, types: str) -> str:
+    """What comes once the extents ``%m``, ``%n`` and ``%k`` are known to fit: the call of the first case that does.
+
+    Args:
+        spec: What is computed.
+        plan: Its cases.
+        symbol: The entry's name.
+        values: What the entries of the cases are called with.
+        types: The types of that.
+    """
+    lines: list[str] = []
+    if extents.may_be_empty(spec):
+        lines += _empty()
+    kernels = plan.kernels
+    for number, case in enumerate(plan.cases):
+        kernel = kernels.index((case.spec, case.plan))
+        if number + 1 < len(plan.cases):
+            fits = [line for at, test in enumerate(case.tests) for line in _test(test, f"{number}t{at}")]
+            holds = " ".join(f"%holds{number}t{at}" for at in range(len(case.tests)))
+            lines += [*fits, *_all(holds.split(), f"%holds{number}")]
+            lines += [f"llvm.cond_br %holds{number}, ^case{number}, ^not{number}", f"^case{number}:"]
+        lines += [
+            f"%status{number} = llvm.call @{symbol}_case{kernel}({values}) : ({types}) -> i32",
+            f"llvm.return %status{number} : i32",
+        ]
+        if number + 1 < len(plan.cases):
+            lines.append(f"^not{number}:")
+    return "\n    ".join(lines)
+
+
+def _empty() -> list[str]:
+    """Returns at once where C has no elements."""
+    return [
+        "%nothing = llvm.mlir.constant(0 : i64) : i64",
+        "%elements = llvm.mul %m, %n : i64",
+        '%empty = llvm.icmp "eq" %elements, %nothing : i64',
+        "llvm.cond_br %empty, ^empty, ^some",
+        "^empty:",
+        f"%done = llvm.mlir.constant({OK} : i32) : i32",
+        "llvm.return %done : i32",
+        "^some:",
+    ]
+
+
+def _all(values: Sequence[str], name: str) -> list[str]:
+    """Defines `name`: whether all of `values` hold."""
+    lines = [f"{name}a0 = llvm.mlir.constant(true) : i1"]
+    lines += [f"{name}a{at + 1} = llvm.and {name}a{at}, {value} : i1" for at, value in enumerate(values)]
+    last = lines[-1].split(" = ", 1)
+    return [*lines[:-1], f"{name} = {last[1]}"]
+
+
+def _test(test: Test, label: str) -> list[str]:
+    """Defines ``%holds<label>``."""
+    value, lines = f"%{test.extents[0]}", []
+    for at, extent in enumerate(test.extents[1:]):
+        product = f"%product{label}_{at}"
+        lines.append(f"{product} = llvm.mul {value}, %{extent} : i64")
+        value = product
+    wanted = [("sge", test.least)] if test.least else []
+    wanted += [] if test.most is None else [("sle", test.most)]
+    holds = []
+    for predicate, bound in wanted:
+        name = f"%{predicate}{label}"
+        lines.append(f"{name}_bound = llvm.mlir.constant({bound} : i64) : i64")
+        lines.append(f'{name} = llvm.icmp "{predicate}" {value}, {name}_bound : i64')
+        holds.append(name)
+    if test.multiple > 1:
+        lines += [
+            f"%multiple{label} = llvm.mlir.constant({test.multiple} : i64) : i64",
+            f"%whole{label} = llvm.mlir.constant(0 : i64) : i64",
+            f"%rest{label} = llvm.urem {value}, %multiple{label} : i64",
+            f'%divides{label} = llvm.icmp "eq" %rest{label}, %whole{label} : i64',
+        ]
+        holds.append(f"%divides{label}")
+    return [*lines, *_all(holds, f"%holds{label}")]
