@@ -12,7 +12,7 @@ from processes import in_new_process
 from products import check, uniform
 from threadpoolctl import threadpool_limits
 from tilewright.emit import stages
-from tilewright.lowering import own_buffers
+from tilewright.lowering.passes import privatization
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
 from tilewright.schedules import make, select
@@ -230,9 +230,9 @@ def test_entries_are_independent_where_their_loop_carries_c_alone(carried, expec
         module = ir.Module.parse(text)
         function = next(iter(module.body.operations))
         assert isinstance(function, func.FuncOp)
-        own_buffers.mark(function)
+        privatization.mark(function)
         (loop,) = (op for op in function.entry_block.operations if op.operation.name == "scf.for")
-        assert own_buffers.is_taken_in_turn(loop.operation) != expected
+        assert privatization.is_taken_in_turn(loop.operation) != expected
 
 
 @pytest.mark.usefixtures("many")
