@@ -479,7 +479,7 @@ DEEP = 100_000
     ids=lambda text: text[:24],
 )
 def test_deep_text_is_refused_before_it_is_parsed(text):
-    with pytest.raises(SpecError, match=r"^mm\.mlir:\d+:\d+: more than 256 brackets and operators inside one another"):
+    with pytest.raises(SpecError, match=r"^mm\.mlir:\d+:\d+: more than 256 nested brackets and operators"):
         importer.load(text, "mm.mlir")
 
 

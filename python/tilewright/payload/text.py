@@ -129,7 +129,7 @@ def _check(text: str, filename: str) -> None:
 
 def _too_deep(text: str, index: int, filename: str) -> SpecError:
     return SpecError(
-        f"more than {_MAX_NESTING} brackets and operators inside one another",
+        f"more than {_MAX_NESTING} nested brackets and operators",
         where=_place_of(text, index, filename),
     )
 
