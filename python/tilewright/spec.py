@@ -141,12 +141,12 @@ class MatmulSpec:
             self._check_result(self.chain.results())
 
     def _widen_stored(self, field: str, own: str, other: str) -> None:
-        """Ends a prologue that leaves a type that is only stored, and never multiplied, with a cast to one that is."""
+        """Adds a cast to the end of a prologue whose result type is storage-only."""
         if (wide := multiplied_as(own, other)) != own:
             object.__setattr__(self, field, (*getattr(self, field), converting(wide)))
 
     def _check_result(self, possible: tuple[str, ...]) -> None:
-        """Checks that the epilogue's last entry leaves what C can hold."""
+        """Checks that C can hold the result of the epilogue's last entry."""
         if self.c not in possible:
             raise SpecError(
                 f"C of {self.c} after an epilogue that ends with {self.epilogue[-1]}",
@@ -227,7 +227,7 @@ class MatmulSpec:
                 raise SpecError(f"{field} is {value!r}", where="MatmulSpec", expected="False or True")
 
     def _check_batch(self) -> None:
-        """Checks what does not go with a batch."""
+        """Refuses what is not supported with a batch."""
         if self.b_packed and (isinstance(self.n, Dim) or isinstance(self.k, Dim)):
             expected = "b_packed=False, or n and k that are known"
             raise _not_yet("b_packed with a dynamic n or k", expected, "Let m alone be dynamic")
@@ -355,7 +355,7 @@ class MatmulSpec:
 
     @property
     def a_transposed(self) -> bool:
-        """Whether A is stored transposed, and has more than one element: that lies the same either way."""
+        """Whether A is stored transposed, and has more than one element (one is the same either way)."""
         return self.layout[0] == "t" and (self.m, self.k) != (1, 1)
 
     @property
@@ -401,7 +401,7 @@ class MatmulSpec:
         return (self.a_transposed, self.b_transposed, *map(self._turned, further))
 
     def _turned(self, operand: Operand) -> bool:
-        """Whether a further operand is stored transposed: as the matrix is that it is like, or of which it has the groups."""
+        """Whether a further operand is stored transposed: as the matrix whose shape or groups it has."""
         like_b = operand.role == "b" or operand.axes == "gn"
         return self.b_transposed if like_b else operand.axes == "mg" and self.a_transposed
 
@@ -431,17 +431,17 @@ class MatmulSpec:
 
     @property
     def gathers(self) -> bool:
-        """Whether A's rows are taken from a table, by their numbers."""
+        """Whether A's rows are gathered from a table by indices."""
         return bool(self.prologue_a) and self.prologue_a[0].form == "gather"
 
     @property
     def has_rows(self) -> bool:
-        """Whether the epilogue needs a row of C before it gives anything: softmax, or a reduction."""
+        """Whether the epilogue needs whole rows of C: softmax, or a reduction."""
         return any(each.form in ROW_FORMS for each in self.epilogue)
 
     @property
     def inner(self) -> MatmulSpec:
-        """What is computed before softmax or a reduction looks at a row: M×N elements of the type in which that computes."""
+        """The spec of what comes before softmax or a row reduction: M×N elements of the type in which that computes."""
         position = next(i for i, each in enumerate(self.epilogue) if each.form in ROW_FORMS)
         row, before = self.chain.entries[position], self.epilogue[:position]
         if dtype(row.source).kind != dtype(row.result).kind or row.source in ("i8", "u8"):
@@ -588,5 +588,5 @@ def _type(field: str, name: str) -> DType:
 
 
 def _not_yet(what: str, supported: str, remedy: str) -> SpecError:
-    """The error for what a spec can say and this release does not do."""
+    """The error for a valid spec that this release does not support."""
     return SpecError(f"{what} is not supported yet", where="MatmulSpec", expected=supported, remedy=remedy)

@@ -17,7 +17,7 @@ _LEAST_MEMORY = 2**28  # bytes: beyond any cache that a machine might not tell a
 
 
 def working_sets(machine: Target, threads: int) -> dict[str, int]:
-    """By level, bytes that all threads together go through: half of what the level holds, and of memory twice the last level."""
+    """By level, the bytes that all threads together read: half of the level's capacity; for memory, twice the last level's."""
     shares = max(1, threads)
     sets = {"L1": machine.l1.bytes * shares // 2, "L2": machine.l2.bytes * shares // 2}
     last = machine.l2.bytes * shares

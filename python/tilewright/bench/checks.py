@@ -17,7 +17,7 @@ from tilewright.spec import MatmulSpec
 
 
 class CheckError(TilewrightError):
-    """A contender's numbers are wrong, so it is not timed."""
+    """A contender's result is wrong, so it is not timed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from tilewright.bench.rows import MATMUL, OURS, PEAK, Key, Rates
 from tilewright.errors import TilewrightError
 
 TOLERANCE = 0.05
-"""What part of the old figure may be lost, beyond the noise, before it counts as a regression."""
+"""The relative loss, beyond the noise, from which a change counts as a regression."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from tilewright.bench.timing import Clock, Loop
 
 
 class Contender(Protocol):
-    """One that is measured; in this process (`Local`) or in its own (`PeerProcess`)."""
+    """A contender that is measured, in this process (`Local`) or in its own (`PeerProcess`)."""
 
     @property
     def name(self) -> str:

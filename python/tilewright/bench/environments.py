@@ -56,7 +56,7 @@ ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType({row.name: row for ro
 
 
 def folder() -> Path | None:
-    """Where the environments lie, or None when there is no home folder to put them in."""
+    """The folder of the environments, or None without a home folder."""
     return knobs.load().peers_dir
 
 
@@ -75,7 +75,7 @@ def python(name: str) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What became of one environment.
+    """The outcome of setting up one environment.
 
     Attributes:
         name: Which one.

@@ -20,7 +20,7 @@ def each(
     progress: Callable[[int, int], object],
     jobs: int | None = None,
 ) -> list[Result]:
-    """What `work` makes of each of some arguments, in their order.
+    """Calls `work` with each of some arguments, in several processes; returns the results in order.
 
     Args:
         work: A function of a module, so that other processes find it.

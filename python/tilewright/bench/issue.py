@@ -50,7 +50,7 @@ class Fact:
 
     @property
     def agrees(self) -> bool:
-        """Whether the two are the same, but for what measuring costs."""
+        """Whether the two agree, within the error of measuring."""
         return abs(self.measured / self.claim - 1) <= TOLERANCE
 
     def as_json(self) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def _matrix(
 
 
 def _stored(matrix: np.ndarray, *, transposed: bool) -> np.ndarray:
-    """The same elements, with those of a column side by side where it is stored transposed."""
+    """The same elements, with contiguous columns where the matrix is stored transposed."""
     if not transposed:
         return matrix
     stored = aligned((*matrix.shape[:-2], matrix.shape[-1], matrix.shape[-2]), matrix.dtype)

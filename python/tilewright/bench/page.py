@@ -17,7 +17,7 @@ _COLUMNS = (
 
 
 class Measured(Protocol):
-    """What says when, where and with which source it was measured."""
+    """A measurement with its date, machine and version."""
 
     @property
     def date(self) -> str:
@@ -124,7 +124,7 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def name(group: Group) -> str:
-    """What the rows of a table have in common, in words."""
+    """The title of a table: what its rows have in common."""
     threads = "1 thread" if group.threads == 1 else f"{group.threads} threads"
     packed = ", B packed ahead" if group.packed else ""
     epilogue = f", {group.epilogue}" if group.epilogue else ""

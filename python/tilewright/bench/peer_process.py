@@ -89,7 +89,7 @@ class PeerProcess:
         self._ask("unload")
 
     def close(self) -> None:
-        """Ends the process: politely, then not."""
+        """Ends the process, by force if it does not end by itself."""
         self._process.close(_LAST_SECONDS)
 
     def _ask(self, method: str, *values: object) -> Any:  # noqa: ANN401 (whatever the method returns)

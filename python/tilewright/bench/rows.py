@@ -56,7 +56,7 @@ class Rates:
 
 
 class Key(NamedTuple):
-    """What names a measurement: no two rows of a file have the same."""
+    """The identity of a measurement: unique among the rows of a file."""
 
     m: int
     n: int
@@ -203,7 +203,7 @@ class Row:
 
     @property
     def key(self) -> Key:
-        """What was measured, as against how it went."""
+        """The identity of the measurement, without its outcome."""
         return Key(
             self.shape.m,
             self.shape.n,

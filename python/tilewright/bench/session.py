@@ -189,13 +189,13 @@ class Session:
 
 
 def measured_again_if_impossible(measure: Callable[[], Mapping[str, Rates]]) -> Mapping[str, Rates]:
-    """What `measure` gives; once more where our rate is above the peak, of which one was disturbed then. The second result counts."""
+    """Calls `measure`, and again if our rate is above the peak, because one of the two was disturbed. The second result counts."""
     rates = measure()
     return measure() if rates[OURS].over(rates["peak"]) > 1 else rates
 
 
 def problem(shape: Shape, dtype: str, packed: bool = False, epilogue: str = "", layout: str = "nn") -> MatmulSpec:
-    """The spec of a shape, or why it cannot be measured.
+    """The spec of a shape.
 
     Raises:
         SpecError: It is no work, or the element types do not go together.

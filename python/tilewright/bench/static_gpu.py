@@ -34,7 +34,7 @@ SHAPE = Shape(130, 272, 112)
 _SIZES: Mapping[str, Mapping[str, int]] = MappingProxyType({"warpgroup": {"bm": 128, "bn": 128}})
 """Sizes that are given: for so small a shape the model of this strategy would take one consumer, which is given no registers."""
 TF32 = "tf32"
-"""Elements of f32 that may be shortened before they are multiplied."""
+"""The name of f32 elements that may be truncated to TF32."""
 _ALIGNMENT = 16
 _PRODUCTS = (
     "UTCHMMA",

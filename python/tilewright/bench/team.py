@@ -49,7 +49,7 @@ class Team:
     def members(
         self, shape: Shape, dtype: str, packed: bool, layout: str = "nn"
     ) -> tuple[dict[str, tuple[PeerProcess, str]], dict[str, str]]:
-        """Who takes part in this shape, with the types of its product "a,b,c", and from the other names to why not."""
+        """The peers that take part in this shape, with the types of its product "a,b,c", and why the others do not."""
         present: dict[str, tuple[PeerProcess, str]] = {}
         absent: dict[str, str] = {}
         for peer in self._peers:
@@ -65,7 +65,7 @@ class Team:
         return present, absent
 
     def fail(self, name: str, error: TilewrightError) -> str:
-        """Ends the process of a peer that went wrong, and says how, in a line.
+        """Ends the process of a peer that failed, and returns the reason in a line.
 
         Raises:
             TilewrightError: It was demanded; the same error.

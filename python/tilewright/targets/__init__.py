@@ -81,7 +81,7 @@ def _survey() -> tuple[Availability, ...]:
 
 
 class _CallableModule(ModuleType):
-    """Lets ``tilewright.targets()`` be a call though ``tilewright.targets`` is a package."""
+    """Makes the package callable: ``tilewright.targets()``."""
 
     def __call__(self) -> tuple[Availability, ...]:
         return _survey()

@@ -40,7 +40,7 @@ class Case:
         return self.queries == 1
 
     def spec(self, asked: str) -> AttentionSpec:
-        """What it is to us."""
+        """Our spec of it."""
         return AttentionSpec(self.queries, self.keys, self.head, self.heads, self.kv_heads, q=asked, causal=self.causal)
 
     def work(self, asked: str) -> int:

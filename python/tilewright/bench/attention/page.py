@@ -19,7 +19,7 @@ _ABOUT = (
 
 
 def table(results: Sequence[Result]) -> Iterator[str]:
-    """Tables in Markdown, of cases that decode and of others, a line for each, and what comes out in sum."""
+    """Markdown tables of decoding and other cases, a line for each, with a summary."""
     for streams, unit, limit in ((False, "GFLOP/s", "% peak"), (True, "GB/s", "% bandwidth")):
         some = [each for each in results if each.streams == streams]
         if some:

@@ -28,7 +28,7 @@ from tilewright.version import VERSION
 
 PLAN = "plan.json"
 _FEW_KERNELS = 4
-"""So many are compiled faster than further processes begin."""
+"""Up to so many kernels, compiling takes less time than starting further processes."""
 _WHOLE = 4
 """Whole numbers of operands are at most this: products of them are exact in every type, sums of a thousand in every order."""
 
@@ -113,7 +113,7 @@ def _tried(folder: Path, kernel: Kernel, exact: bool) -> str:
 
 
 def _remarked(folder: Path, kernels: Sequence[Kernel]) -> Iterator[str]:
-    """A line for each kernel whose registers do not hold what it needs, or of which the assembler warned."""
+    """A line for each kernel that spills, or that the assembler warned about."""
     for kernel in kernels:
         file = folder / f"{kernel.key}.json"
         about = json.loads(file.read_text()) if file.exists() else {"spill_bytes": 0, "warnings": []}
@@ -124,7 +124,7 @@ def _remarked(folder: Path, kernels: Sequence[Kernel]) -> Iterator[str]:
 
 
 def _digest(folder: Path, kernel: Kernel) -> str:
-    """Of a kernel's code: what was measured of another one says nothing."""
+    """The digest of a kernel's code: measurements of other code do not count."""
     return hashlib.sha256(read_code(folder, kernel)).hexdigest()
 
 

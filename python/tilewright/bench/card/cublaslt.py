@@ -181,7 +181,7 @@ class CublasLt:
         return found
 
     def _made(self, function: str, *given: int) -> ctypes.c_void_p:
-        """What a function makes and writes to its first argument."""
+        """The object that a function creates and writes to its first argument."""
         made = ctypes.c_void_p()
         _check(function, getattr(self._library, function)(ctypes.byref(made), *given))
         return made

@@ -29,7 +29,7 @@ class Guarded:
     matrix: Any
 
     def clear(self) -> None:
-        """Makes all bytes what they are at first, those of the matrix too."""
+        """Resets all bytes to their first values, also those of the matrix."""
         self.memory.fill_(_BYTE)
 
     @property

@@ -31,7 +31,7 @@ class Runner(Protocol):
     """What runs steps: `worker.Worker`, or a test's."""
 
     def run(self, step: Step, without: Iterable[str] = ()) -> dict[str, Any] | Broken:
-        """What comes of a step, without some choices, or what ended it."""
+        """Runs a step without some choices; returns its outcome, or what ended it."""
         ...
 
 
@@ -49,7 +49,7 @@ def current(steps: Sequence[Step], records: Iterable[dict[str, Any]]) -> list[di
 
 
 def pending(steps: Sequence[Step], records: Iterable[Mapping[str, Any]], *, again: bool = False) -> list[Step]:
-    """The steps that no record tells of, and, with `again`, those that failed."""
+    """The steps without a record, and, with `again`, those that failed."""
     done = {each["step"] for each in records if not (again and ("error" in each or each.get("right") is False))}
     return [step for step in steps if step.key not in done]
 
@@ -183,7 +183,7 @@ class _Run:
 
 
 def _end_a_line(path: Path, file: TextIO) -> None:
-    """So that a line which was cut off does not take the next one with it."""
+    """Ends a truncated last line, so that it does not spoil the next one."""
     text = path.read_bytes()
     if text and not text.endswith(b"\n"):
         file.write("\n")

@@ -33,7 +33,7 @@ _OF_PEERS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a result has to be, torch's tensors in f64.
+    """The expected result and its bounds, as torch tensors in f64.
 
     Attributes:
         wanted: The result.
@@ -52,7 +52,7 @@ class Known:
     k: int
 
     def of_peers(self, types: str) -> Known:
-        """The same for peers, which round and sum in a way of their own."""
+        """The same for peers, which round and sum in other ways."""
         short = _SHORT_SUMS * self.k if types.startswith("f8") else 0.0
         return replace(self, gamma=2 * self.gamma + short, least=10 * self.least, relative=_OF_PEERS * self.relative)
 
@@ -75,7 +75,7 @@ def expected(torch: Any, kernel: Kernel, seen: Operands) -> Known:  # noqa: ANN4
 
 
 def compared(torch: Any, got: Any, known: Known) -> dict[str, Any]:  # noqa: ANN401 - the library, and its tensor
-    """How far a result is off: elements beyond their bound, the relative error, and whether both are as they should be."""
+    """Compares a result: elements beyond their bound, the relative error, and whether both are acceptable."""
     off = (got.double() - known.wanted).abs()
     if got.dtype.is_floating_point:
         rounded = torch.finfo(got.dtype).eps * known.wanted.abs()

@@ -34,7 +34,7 @@ _SMI_SECONDS = 5
 """The clocks are asked for at most so often: it takes a part of a second."""
 _COPIED_BYTES = 1 << 30
 _TOO_LARGE = "OutOfResources"
-"""What Triton raises of sizes that do not fit into shared memory: no failure, but none of its choices."""
+"""What Triton raises for sizes that do not fit shared memory: these are left out and are no failure."""
 OURS = "tilewright"
 
 T = TypeVar("T")
@@ -158,7 +158,7 @@ class Bench:
             raise BrokenError(what, f"{_said(error)}; then {_said(e)}") from error
 
     def _attempt(self, name: str, failures: dict[str, str], work: Callable[[], T]) -> T | None:
-        """What `work` gives; where it fails, that is noted under the choice's name."""
+        """The result of `work`; a failure is recorded under the choice's name."""
         self._tell(name)
         try:
             return work()

@@ -169,7 +169,7 @@ def _ratio(record: Record, name: str) -> str:
 
 
 def _share(record: Record) -> str:
-    """What our kernel has of what the matrix units, at the clock that was seen, and the memory, as copies go, allow."""
+    """Our kernel's share of the roofline: the matrix units at the observed clock, and memory at the speed of copies."""
     clock, row = str(record.get("clocks.sm", "")).partition(" ")[0], plan.TYPES[record["types"]]
     if not clock.isdigit() or not record.get("copy_bytes_a_second"):
         return ""

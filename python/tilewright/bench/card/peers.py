@@ -15,7 +15,7 @@ from tilewright.bench.card.cublaslt import CublasLt, Matrix
 
 Run = Callable[[], object]
 Bind = Callable[["Operands"], Run]
-"""What binds a peer's way to a set of operands, and gives what runs it on torch's current stream."""
+"""Binds a peer's variant to a set of operands, and returns a function that runs it on torch's current stream."""
 _WORKSPACE_BYTES = 64 << 20
 
 
@@ -53,7 +53,7 @@ class Peers:
         self._workspace: Any = None
 
     def choices(self, name: str, types: str, first: Operands) -> Mapping[str, Bind]:
-        """The ways of a peer, by name, for operands like these.
+        """The variants of a peer, by name, for operands like these.
 
         Raises:
             Exception: Whatever its library raises where it does not do this.

@@ -56,7 +56,7 @@ _STRATEGIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Which strategies multiply which types."""
 _ALONG_K = frozenset({"f8E4M3FN", "f8E5M2", "i8", "tf32"})
-"""Types of which warp groups want neighbors along K: layout nt."""
+"""Types whose wgmma operands are contiguous along K: layout nt."""
 _SMALL: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
         "simt": {"bm": 32, "bn": 32, "bk": 8},
@@ -64,13 +64,13 @@ _SMALL: Mapping[str, Mapping[str, int]] = MappingProxyType(
         "warpgroup": {"bm": 128, "bn": 64},
     }
 )
-"""Sizes that the emulator is through with in a second."""
+"""Sizes that the emulator computes within a second."""
 _MODES: tuple[Mapping[str, int], ...] = (
     {"bm": 128, "bn": 128, "cluster": 2},
     {"bm": 64, "bn": 64, "pingpong": 1},
     {"bm": 16, "bn": 128, "swapped": 1, "split": 2},
 )
-"""The other ways of `warpgroup`, each of which has waits and fences of its own."""
+"""The other modes of `warpgroup`, each with its own waits and fences."""
 RANKED = 10
 """How many of the sizes that the model of `warpgroup` compares are tried: those that it predicts to be fastest."""
 CANDIDATES: tuple[Mapping[str, int], ...] = (

@@ -14,9 +14,9 @@ from typing import Any
 Launch = Callable[[int], object]
 """Launches a contender on one of the sets of operands, by number, on torch's current stream."""
 SAMPLE_SECONDS = 0.004
-"""Of a sample at least, so that an event's half microsecond is nothing."""
+"""The least length of a sample, so that an event's half microsecond is negligible."""
 QUICK_SECONDS = 0.001
-"""Of one by which the best of several is found."""
+"""The length of a sample that finds the best of several variants."""
 _MOST_LAUNCHES = 1000
 
 
@@ -90,7 +90,7 @@ def in_turn(samples: Mapping[str, Callable[[], float]], rounds: int) -> dict[str
 
 
 def summary(seconds: Sequence[float], flops: int) -> dict[str, float]:
-    """Rates in TFLOP/s: the median, and between what 60 % of the rounds lie."""
+    """Rates in TFLOP/s: the median, and the 20th and 80th percentiles."""
     rates = sorted(flops / each / 1e12 for each in seconds)
     if len(rates) == 1:
         return {"tflops": rates[0], "p20": rates[0], "p80": rates[0]}

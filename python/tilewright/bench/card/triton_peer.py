@@ -113,7 +113,7 @@ def _arguments(a: Any, b: Any, c: Any, sizes: Sizes) -> tuple[tuple[Any, ...], d
 
 
 class _NoCard:
-    """In place of Triton's driver, where kernels are only compiled."""
+    """Replaces Triton's driver where kernels are only compiled."""
 
     def get_current_target(self) -> Any:  # noqa: ANN401 - Triton's
         return import_module("triton.backends.compiler").GPUTarget("cuda", _CAPABILITY, 32)

@@ -20,7 +20,7 @@ TYPES: Mapping[str, tuple[str, str, str]] = MappingProxyType(
 )
 """By what is asked for, the types of images, filters and result; integer sums are quantized."""
 ZERO_POINT = 128
-"""What stands for zero in a quantized result."""
+"""The zero point of a quantized result."""
 _DEVIATION = 40
 """The standard deviation of a quantized result's elements."""
 
@@ -72,7 +72,7 @@ class Layer:
         return False
 
     def spec(self, asked: str) -> Conv2dSpec:
-        """What it is to us, with filters packed ahead of time."""
+        """Our spec of it, with filters packed ahead of time."""
         a, b, c = TYPES[asked]
         return Conv2dSpec(
             1,

@@ -17,7 +17,7 @@ _ABOUT = (
 
 
 def table(results: Sequence[Result]) -> Iterator[str]:
-    """A table in Markdown, a line for each layer, and what comes out in sum."""
+    """A Markdown table with a line for each layer, and a summary."""
     names = page.libraries(results)
     yield "| image, filters | GFLOP/s | p20–p80 | % peak | " + "".join(f"÷ {name} | " for name in names) + "compile s |"
     yield "|---|" + "---:|" * (4 + len(names))

@@ -31,7 +31,7 @@ class Library(Protocol):
         ...
 
     def bind_packed(self, operands: Operands) -> Call:
-        """The same, with B put ahead of time into whatever order the library likes best.
+        """The same, with B packed ahead of time in the library's own order.
 
         Raises:
             TilewrightError: The library offers nothing of the kind.

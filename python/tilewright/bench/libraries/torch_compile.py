@@ -30,7 +30,7 @@ _STEPS: Mapping[str, Step] = MappingProxyType(
         "tanh": lambda torch, x, further: torch.tanh(x),
     }
 )
-"""What torch calls the entries that it is given, without arguments beside the axes of an operand that is added to each row."""
+"""By entry, torch's function for it; the only arguments are the axes of an operand that is added to each row."""
 
 
 class TorchCompile(Torch):
@@ -96,7 +96,7 @@ class TorchCompile(Torch):
 
     @staticmethod
     def _steps(epilogue: str) -> list[Step]:
-        """What an epilogue is to torch.
+        """The torch functions of an epilogue.
 
         Raises:
             TilewrightError: It has an entry that is not known here.

@@ -14,7 +14,7 @@ from tilewright.bench.operands import Operands
 
 
 class Torch:
-    """What both have in common."""
+    """The common part of torch's peers."""
 
     def __init__(self) -> None:
         """Loads torch, with as many threads as this process has cores."""

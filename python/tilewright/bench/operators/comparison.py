@@ -185,7 +185,7 @@ class Comparison:
 
 
 def _limit(case: Case, asked: str, target: Target, size: int, on: Sequence[int]) -> Rate:
-    """What the machine can do at most."""
+    """The machine's limit: its peak, or its bandwidth."""
     if case.streams:
         return StreamPeak(target, size, on)
     first, second, *_ = case.spec(asked).operands

@@ -26,7 +26,7 @@ class Case(Protocol):
         ...
 
     def spec(self, asked: str) -> OperatorSpec:
-        """What it is to us in the type asked for."""
+        """Our spec of it in the type asked for."""
         ...
 
     def work(self, asked: str) -> int:

@@ -49,7 +49,7 @@ def libraries(results: Sequence[Result]) -> list[str]:
 
 
 def sums(results: Sequence[Result]) -> Iterator[str]:
-    """A line for each library: how many times as fast as it we are, or why it is not there."""
+    """A line for each library: our speed over its, or why it is absent."""
     for name in libraries(results):
         every = [ratio for each in results for other, ratio in each.ratios() if other == name]
         mean = exp(sum(map(log, every)) / len(every))

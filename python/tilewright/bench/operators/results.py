@@ -15,7 +15,7 @@ LIMIT = "limit"
 
 
 class Key(NamedTuple):
-    """What names a measurement of an operator: no two results of a file have the same."""
+    """The identity of a measurement of an operator: unique among the results of a file."""
 
     operator: str
     case: str
@@ -67,7 +67,7 @@ class Result:
 
     @property
     def key(self) -> Key:
-        """What was measured, as against how it went."""
+        """The identity of the measurement, without its outcome."""
         return Key(self.operator, self.case, self.asked, self.threads, self.target)
 
     @property
