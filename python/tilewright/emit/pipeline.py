@@ -20,7 +20,7 @@ WHAT: Mapping[str, str] = MappingProxyType(
         "payload": "the computation, as linalg ops on tensors",
         "schedule": "the transform module that decides the kernel",
         "scheduled": "the payload once the schedule ran: tiled, packed, vectorized, with decisions as attributes",
-        "bufferized": "memrefs for tensors; decisions about products are carried out, threads share loops, scratch memory is one block",
+        "bufferized": "memrefs for tensors; decisions are carried out, threads share loops, scratch memory is one block",
         "threads": "the code of one GPU thread: tiles are shared among the threads of a block, copies are pipelined",
         "llvm": "the LLVM dialect, with the C entries around the kernel",
         "nvvm": "the LLVM dialect with NVIDIA's intrinsics",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Strategy "blocks": blocks of queries by keys, a query in each lane, so that maxima and sums over keys are of vectors.
+"""Vectors of queries: blocks of queries by keys, with a query in each lane, so that maxima and sums over keys are vector operations.
 
 For a block of queries::
 
@@ -11,8 +11,8 @@ For a block of queries::
         O' = O' * a + V[j0:j0+kc] transposed * S' in tiles of mr elements of a value by nr vectors
     O = O' / l transposed
 
-Neither K nor V needs to be packed or transposed where their elements are multiplied as they are: a tile reads single words of
-them, and vectors of Q' and S' only. Nothing but one block of scores is ever in memory.
+K and V are neither packed nor transposed where their elements are multiplied as they are: a tile broadcasts single words of them,
+and reads vectors of Q' and S' only. No more than one block of scores is ever in memory.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Blocks:
         repeat(columns, 1, end)
 
     def _stage(self, head: Head, first_key: ir.Value) -> None:
-        """Converts a block of keys and of values, where they cannot be multiplied as they lie."""
+        """Converts a block of keys and of values, where they cannot be multiplied as stored."""
         chain, tiling = self.code.problem.chain, self.code.tiling
         count = index.signed_min(tiling.kc, index.sub(self.code.problem.keys, first_key))
         if stages_keys(chain, tiling):
@@ -89,7 +89,7 @@ class Blocks:
             repeat(index.ceil_div(count, tiling.depth), 1, lambda row: self._stage_values(head, first_key, row))
 
     def _stage_values(self, head: Head, first_key: ir.Value, row: ir.Value) -> None:
-        """Converts a row of values, or makes pairs of two; behind the last one it stands itself: its weight is zero."""
+        """Converts a row of values, or interleaves two as pairs; an odd last row is its own partner, with a weight of zero."""
         chain, tiling, values = self.code.problem.chain, self.code.tiling, self.code.problem.v
         lanes = tiling.lanes
         number = index.add(first_key, index.mul(row, tiling.depth))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the code of both strategies shares: operands, arithmetic, buffers; and how masks are read and results are written."""
+"""Operands, arithmetic and scratch buffers of a thread; reads masks and writes results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tilewright.schedules.online_softmax import Tiling
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What all code of a thread is made with.
+    """What the code of a thread uses.
 
     Attributes:
         problem: The operands.
@@ -39,12 +39,12 @@ class Code:
 
     @property
     def scaled(self) -> bool:
-        """Whether scores are multiplied by the scale before their maximum is taken, and not in the exponent."""
+        """Whether scores are scaled before their maximum is taken; otherwise the exponent's factor has the scale."""
         return self.problem.mask is not None or self.problem.chain.scale <= 0
 
     @property
     def factor(self) -> float:
-        """What a difference of scores is multiplied by in the exponent of two."""
+        """The factor of a difference of scores in the exponent of two."""
         return LOG2_E * (1.0 if self.scaled else self.problem.chain.scale)
 
     @property
@@ -54,7 +54,7 @@ class Code:
         return index.sub(self.problem.keys, self.problem.queries) if offset is None else offset
 
     def seen(self, last: Index) -> Index:
-        """How many keys the rows up to `last` see at most."""
+        """The most keys that rows up to `last` see."""
         if not self.problem.chain.causal:
             return self.problem.keys
         query = index.sub(self.problem.queries, 1) if self.tiling.merged else last
@@ -78,7 +78,7 @@ def store(value: ir.Value, buffer: ir.Value, place: Values, whole: int) -> None:
 
 
 def load_mask(code: Code, place: Values, left: ir.Value) -> ir.Value:
-    """A vector of a row of the mask, of which `left` elements may be read, as what is added to scores."""
+    """A vector of a row of the mask, of which `left` elements may be read, as numbers to add to the scores."""
     vectors = code.vectors
     lanes, element = vectors.lanes, str(code.problem.chain.mask)
     kind = vectors.of(element)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The queries of one register tile, one in each lane: what strategy "blocks" does with them."""
+"""One register tile of queries, a query in each lane: its scores, weights and sums."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Column:
         repeat(tiling.rows, lanes, group)
 
     def _limits(self, lane: ir.Value) -> ir.Value:
-        """The last key that each of a vector of queries sees; below zero where there is none."""
+        """The last key that each query of a vector sees; negative where it sees none."""
         vectors, problem = self.code.vectors, self.code.problem
         last = vectors.splat_index(index.value(index.sub(problem.keys, 1)))
         if not problem.chain.causal:
@@ -159,7 +159,7 @@ class Column:
         return repeat(count, tiling.mr, tile, [vectors.number(LOWEST)] * tiling.nr)
 
     def _keys(self, rows: list[Index], numbers: list[Index]) -> Callable[[int, ir.Value], ir.Value]:
-        """The words of keys, in every lane: of the operand itself, or of the block in scratch memory."""
+        """Reads words of keys, broadcast to every lane: from the operand itself, or from the converted block in scratch memory."""
         code, tiling = self.code, self.code.tiling
         staged = stages_keys(code.problem.chain, tiling)
         places = [self.head.key(each) for each in numbers]
@@ -172,7 +172,7 @@ class Column:
         return word
 
     def _word(self, buffer: ir.Value, indices: Values, *, staged: bool) -> ir.Value:
-        """A word in every lane; a pair of bf16 where it is not `staged` as a word."""
+        """A word broadcast to every lane; a pair of bf16 where it is not `staged` as a word."""
         vectors, tiling = self.code.vectors, self.code.tiling
         if staged or not tiling.pairs:
             element = "i32" if tiling.pairs else "f32"
@@ -182,7 +182,7 @@ class Column:
         return vector.broadcast(vectors.of("i32" if tiling.pairs else "f32"), one)
 
     def _scaled(self, scores: Values, key: Index) -> Values:
-        """The scores of a key, with the scale and the mask where they have to be seen by the maximum."""
+        """The scores of a key, with the scale and the mask where the maximum depends on them."""
         code = self.code
         if not code.scaled:
             return scores
@@ -193,7 +193,7 @@ class Column:
         return [code.vectors.fma(each, scale, mask) for each, mask in zip(scores, masks, strict=True)]
 
     def _powers(self, largest: Values, count: Index) -> Values:
-        """Makes weights of a block's scores, and adds them up. Returns what earlier sums are multiplied by."""
+        """Turns a block's scores into weights, and adds them up. Returns the factors that rescale earlier sums."""
         code, tiling = self.code, self.code.tiling
         vectors, factor = code.vectors, code.factor
         before = self._load("largest", self.number)
@@ -226,7 +226,7 @@ class Column:
         return rescale
 
     def _values(self, first_key: ir.Value, count: Index, rescale: Values) -> None:
-        """Adds the values of a block, by their weights."""
+        """Adds the weighted values of a block."""
         tiling, size = self.code.tiling, self.code.problem.chain.value_head
         whole = size - size % tiling.mr
         if whole:
@@ -261,7 +261,7 @@ class Column:
             self._store(sums, "sums", self.number, each)
 
     def _stage_mask(self, first_key: ir.Value, count: Index) -> None:
-        """Brings the mask of a block into the order of its scores, as what is added to them."""
+        """Transposes the mask of a block into the order of its scores, as numbers to add to them."""
         code, tiling = self.code, self.code.tiling
         vectors, lanes = code.vectors, tiling.lanes
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Elements as they lie in memory, as the words that are multiplied: f32, or pairs of bf16 in i32."""
+"""Converts stored elements to the words that are multiplied: f32, or pairs of bf16 in i32."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def floats(
 def halves(
     buffer: ir.Value, indices: Sequence[ir.Value], element: str, count: int, whole: int | None = None
 ) -> ir.Value:
-    """The same as bf16, of types whose numbers are all bf16 too."""
+    """The same as bf16, of types that bf16 holds without loss."""
     loaded = load(buffer, indices, dtype(element).mlir, count, whole)
     return loaded if element == "bf16" else arith.extf(ir.VectorType.get([count], ir.BF16Type.get()), loaded)
 
@@ -31,7 +31,7 @@ def halves(
 def words(
     buffer: ir.Value, indices: Sequence[ir.Value], element: str, lanes: int, *, pairs: bool, whole: int | None = None
 ) -> ir.Value:
-    """`lanes` words of elements that lie side by side: numbers of f32, or pairs of bf16; from element `whole` on zeros."""
+    """`lanes` words of contiguous elements: numbers of f32, or pairs of bf16; zeros from element `whole` on."""
     if not pairs:
         return floats(buffer, indices, element, lanes, whole)
     return vector.bitcast(

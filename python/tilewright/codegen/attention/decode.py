@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Strategy "decode": few queries and many keys, each of which is read once, in the order in which they lie in memory.
+"""Vectors along the head: few queries and many keys, each of which is read once, in memory order.
 
 For the queries of all heads that share a head of keys::
 
@@ -31,15 +31,15 @@ from tilewright.mlir.dialects import arith, memref, vector
 from tilewright.payload.attention_numbers import LOWEST
 
 _LINE = 64
-"""Bytes of a cache line: on a machine of longer ones some prefetches are for nothing."""
+"""Bytes of a cache line: where lines are longer some prefetches are redundant."""
 _FEW = 2
 _AHEAD_OF_FEW, _AHEAD = 2048, 8192
-"""How many bytes lie between what is prefetched and what is read, of up to `_FEW` queries and of more. On a Zen 4 core one or two
-queries get 91 to 98 % of the bandwidth so, without prefetching 82 to 98, and 8 KiB ahead 70; four get 49 to 76, with 2 KiB 33 to 72."""
+"""Prefetch distance in bytes, for up to `_FEW` queries and for more. On a Zen 4 core one or two queries get 91 to 98 % of the bandwidth
+so, 82 to 98 without prefetching, and 70 at 8 KiB; four get 49 to 76, and 33 to 72 at 2 KiB."""
 _HELD = 8
-"""Vectors of a result that one pass over a block of values sums up."""
+"""Vectors of a result that one pass over a block of values accumulates."""
 _SUMS = 16
-"""The same of all queries that it does this for."""
+"""The same of all queries of such a pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Decode:
 
     @property
     def _chunk(self) -> int:
-        """Elements of a vector that is multiplied."""
+        """Elements of an operand's vector."""
         return self.code.tiling.lanes * self.code.tiling.depth
 
     def run(self) -> None:
@@ -77,7 +77,7 @@ class Decode:
         self._end()
 
     def _begin(self) -> None:
-        """Brings the queries into words, and starts the sums."""
+        """Converts the queries to words, and starts the sums."""
         code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
         vectors, scratch = code.vectors, code.scratch
         first, zero = index.value(0), vectors.number(0.0)
@@ -103,7 +103,7 @@ class Decode:
         repeat(self.rows, 1, begin)
 
     def _weigh(self, row: ir.Value, first_key: ir.Value) -> None:
-        """Makes weights of a block's scores for one query, and rescales its sums."""
+        """Turns a block's scores into weights for one query, and rescales its sums."""
         code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
         vectors, scratch = code.vectors, code.scratch
         first = index.value(0)
@@ -132,7 +132,7 @@ class Decode:
         chunks(chain.value_head, tiling.lanes, elements)
 
     def _seen(self, row: ir.Value, first_key: ir.Value, key: int, limit: ir.Value) -> ir.Value:
-        """A vector of a query's scores in the block, from key number `key` on, those that it does not see -Inf."""
+        """A vector of a query's scores in the block, from key number `key` on; -Inf for keys that it does not see."""
         code, chain = self.code, self.code.problem.chain
         vectors = code.vectors
         number = index.value(index.add(first_key, key))
@@ -175,7 +175,7 @@ class Decode:
             self._prefetch(code.problem.k, [number], chain.head, chain.k)
 
             def add(sums: Sequence[ir.Value], at: Index, whole: int) -> Values:
-                """Adds the products of a vector of the head, from element `at` on, which has so many elements."""
+                """Adds the products of `whole` elements of the head, from element `at` on."""
                 step = index.value(index.div(at, tiling.depth))
                 key_ = convert.words(
                     code.problem.k, [*place, index.value(at)], chain.k, tiling.lanes, pairs=tiling.pairs, whole=whole
@@ -199,7 +199,7 @@ class Decode:
         repeat(count, 1, one)
 
     def _values(self, first_key: ir.Value, count: Index) -> None:
-        """Adds a block of values to the sums, by their weights."""
+        """Adds a block of weighted values to the sums."""
         chain, lanes = self.code.problem.chain, self.code.tiling.lanes
         for start in range(0, chain.value_head, lanes * _HELD):
             columns = range(start, min(chain.value_head, start + lanes * _HELD), lanes)
@@ -235,7 +235,7 @@ class Decode:
             vector.store(value, scratch["sums"], place)
 
     def _prefetch(self, operand: ir.Value, numbers: Sequence[Index], size: int, element: str) -> None:
-        """Prefetches into L2 the rows that lie as far behind some others as `_AHEAD` says."""
+        """Prefetches into L2 the rows at the prefetch distance behind those of `numbers`."""
         step = dtype(element).bytes
         ahead = _AHEAD_OF_FEW if self.rows <= _FEW else _AHEAD
         distance = max(1, ahead // (size * step))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Carries out an online softmax: the function of attention as loops on memrefs, its tasks shared between threads.
 
-No transform of upstream's makes one pass of the reductions of a softmax and of the products around it, so that what the payload's ops
-say is written out here, in the blocks that a `#tilewright.online_softmax` says.
+No transform of upstream's fuses the reductions of a softmax with the products around it into one pass. So the loops are written out
+here: the payload's ops say what is computed, and a `#tilewright.online_softmax` in which blocks.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def expand(function: func.FuncOp, softmax: ir.Operation, decision: OnlineSoftmax
 
 
 def _memref(tensor: ir.Type) -> ir.Type:
-    """The type of an operand as calls pass it: rows anywhere, elements of a row side by side."""
+    """The type of an operand as calls pass it: any strides, but rows are contiguous."""
     kind = ir.RankedTensorType(tensor)
     any_stride = ir.ShapedType.get_dynamic_stride_or_offset()
     layout = ir.StridedLayoutAttr.get(0, [any_stride] * (kind.rank - 1) + [1])

@@ -16,7 +16,7 @@ Values = list[ir.Value]
 def repeat(
     end: Index, step: int, body: Callable[..., Sequence[ir.Value] | None], carried: Sequence[ir.Value] = ()
 ) -> Values:
-    """``for i in 0..end step step``; `body` takes i and what is carried from step to step, and returns that anew."""
+    """``for i in 0..end step step``; `body` takes i and the loop-carried values, and returns the next ones."""
     with loop(0, end, step, carried) as (at, held, made):
         found = body(at, *held)
         if carried:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The operands of attention, and where the rows of one head of keys lie in them."""
+"""The operands of attention, and the indices of one head's rows in them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Problem:
         k: The keys.
         v: The values.
         out: The result.
-        mask: What is added to the scores, or says what is seen.
+        mask: What is added to the scores, or hides keys; None without.
         queries: Queries of a head.
         keys: Keys of a head.
     """
@@ -81,7 +81,7 @@ class Head:
 
     @classmethod
     def at(cls, problem: Problem, number: ir.Value) -> Head:
-        """Head number `number` of all tasks' heads, those of a batch one after the other."""
+        """Head number `number` of all tasks' heads, in the order of the batch."""
         chain = problem.chain
         position = index.rem(number, problem.task_heads)
         outer: Index = index.div(number, problem.task_heads)
@@ -114,12 +114,12 @@ class Head:
         return [axes[each] for each in self.problem.chain.mask_axes[:-1]]
 
     def last(self, row: ir.Value) -> ir.Value:
-        """The last row of the task, where `row` lies behind it."""
+        """The row, but at most the last one of the task."""
         return arith.minsi(row, index.value(index.sub(self.problem.rows, 1)))
 
 
 def load(buffer: ir.Value, indices: Sequence[ir.Value], element: str, count: int, whole: int | None = None) -> ir.Value:
-    """`count` elements at `indices`; zeros from element `whole` on, where that is given, which are not read."""
+    """`count` elements at `indices`; from element `whole` on, if given, they are zeros and not read."""
     kind = ir.VectorType.get([count], ir.Type.parse(element))
     if whole is None or whole >= count:
         return vector.load(kind, buffer, list(indices))

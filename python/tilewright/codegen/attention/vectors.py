@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Arithmetic on vectors of f32, as wide as a target's registers, and powers of two."""
+"""Arithmetic on vectors of f32 that fill a register: multiply-adds, powers of two, transposes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Vectors:
         return self.of("i32")
 
     def of(self, element: str, count: int | None = None) -> ir.Type:
-        """A vector of `count` elements of a type, or of as many as there are lanes."""
+        """A vector type of `count` elements, by default one for each lane."""
         return ir.VectorType.get([count or self.lanes], ir.Type.parse(element))
 
     def number(self, value: float) -> ir.Value:
@@ -58,11 +58,11 @@ class Vectors:
         return numbers(integer(32), range(self.lanes))
 
     def splat(self, value: ir.Value) -> ir.Value:
-        """A number in each lane."""
+        """A number broadcast to each lane."""
         return vector.broadcast(ir.VectorType.get([self.lanes], value.type), value)
 
     def splat_index(self, value: ir.Value) -> ir.Value:
-        """An index in each lane, as i32."""
+        """An index broadcast to each lane, as i32."""
         return self.splat(arith.index_cast(ir.IntegerType.get_signless(32), value))
 
     def fma(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
@@ -101,7 +101,7 @@ class Vectors:
         return arith.ori(low, arith.andi(high, self.integer(-0x10000)))
 
     def transposed(self, rows: Sequence[ir.Value]) -> list[ir.Value]:
-        """As many vectors as there are lanes, transposed: each round interleaves those that lie half of them apart."""
+        """A square of vectors transposed: each round interleaves the vectors of the two halves."""
         found: list[ir.Value] = list(rows)
         half = self.lanes // 2
         low = [each for lane in range(half) for each in (lane, self.lanes + lane)]
@@ -127,7 +127,7 @@ class Vectors:
         return rows[0]
 
     def spread(self, value: ir.Value, join: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
-        """What `join` makes of all lanes, in each lane."""
+        """All lanes reduced by `join`, in each lane."""
         distance = 1
         while distance < self.lanes:
             value = join(value, vector.shuffle(value, value, [lane ^ distance for lane in range(self.lanes)]))
