@@ -78,7 +78,8 @@ def check(
     Rows of A, B and C are `gaps` elements longer than needed, all of them NaN, or 77 where there is none. With beta 0, C is
     full of that before the call.
     """
-    spec = spec or kernel.spec
+    spec = kernel.spec if spec is None else spec
+    assert isinstance(spec, tw.MatmulSpec)
     former = operands[2] if spec.beta else np.full_like(operands[2], foreign(operands[2].dtype))
     a, b, c = (Bordered.of(each, gap) for each, gap in zip((*operands[:2], former), gaps, strict=True))
     assert kernel(a.inner, b.inner, out=c.inner) is c.inner

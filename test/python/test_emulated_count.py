@@ -15,7 +15,6 @@ from tilewright.bench import emulated_openblas
 from tilewright.emit import code
 from tilewright.errors import TargetError
 from tilewright.runtime import emulators
-from tilewright.runtime.emulated import EmulatedKernel
 from tilewright.runtime.emulated_call import Program
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "Inputs"))
@@ -39,10 +38,10 @@ def count_of(instructions: int) -> int:
     return counts[0]
 
 
-def emulated(spec: tw.MatmulSpec) -> EmulatedKernel:
+def emulated(spec: tw.MatmulSpec) -> tw.Kernel:
     """A kernel that is surely emulated."""
     kernel = tw.compile(spec, "neoverse-n1")
-    assert isinstance(kernel, EmulatedKernel)
+    assert kernel.metadata.emulator
     return kernel
 
 

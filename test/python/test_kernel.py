@@ -16,7 +16,8 @@ import pytest
 from handmade import matrix
 from tilewright import _runtime, targets
 from tilewright.errors import OperandError, TilewrightError
-from tilewright.runtime.kernel import Kernel, Metadata
+from tilewright.runtime.kernel import About, Kernel, Metadata, StageTexts
+from tilewright.runtime.product import Product
 from tilewright.spec import MatmulSpec
 
 A, B = matrix(3, 7), matrix(7, 5)
@@ -38,7 +39,8 @@ def kernel(spec: MatmulSpec, object_: bytes | None = None, stages: dict[str, Any
         version="0",
     )
     code = _runtime.Code(object_ or handmade.matmul("float" if spec.a == "f32" else "double"), "matmul")
-    return Kernel(code, spec, target, metadata, stages or {"payload": "p", "asm": lambda: "a"})
+    texts = StageTexts(stages or {"payload": "p", "asm": lambda: "a"})
+    return Product(code, About(spec, target, metadata, texts))
 
 
 def test_a_kernel_knows_what_it_is():

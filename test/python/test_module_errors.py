@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import tilewright as tw
+from matrix_targets import QEMU_ARM
 from tilewright import targets
 from tilewright.emit import modules
 from tilewright.payload.modules import groups
@@ -83,11 +84,20 @@ def test_the_text_has_to_be_text():
 
 
 def test_a_module_for_another_machine_refuses_calls_and_writes_files(tmp_path):
-    module = tw.compile_module(MATMUL, target="neoverse-n1")
-    with pytest.raises(tw.TargetError, match=r"neoverse-n1 cannot be run here.*module\.write"):
-        module(A, B)
+    module = tw.compile_module(MATMUL, target="neoverse-n1", threads=2)
+    for call in (module, module["f"], lambda *_: module.c_function):
+        with pytest.raises(tw.TargetError, match=r"emulated here, on one thread.*kernel\.write"):
+            call(A, B)
     module.write(tmp_path / "matmul.o")
     assert (tmp_path / "matmul.o").read_bytes()[:4] == b"\x7fELF"
+
+
+@pytest.mark.skipif(QEMU_ARM is None, reason="qemu-aarch64 is not installed")
+def test_a_module_for_another_machine_is_emulated():
+    module = tw.compile_module(MATMUL, target="neoverse-n1")
+    np.testing.assert_allclose(module(A, B), A @ B, rtol=1e-4)
+    assert module.metadata.emulator.startswith("qemu-aarch64")
+    assert module["f"].metadata == module.metadata
 
 
 def test_a_chain_for_another_machine_is_compiled():

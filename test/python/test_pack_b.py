@@ -25,6 +25,7 @@ from tilewright.dtypes import dtype, to_numpy
 from tilewright.emit import stages
 from tilewright.payload.packing import HEADER_BYTES, PackedFormat
 from tilewright.payload.reference import within_bound
+from tilewright.runtime.product import Product
 from tilewright.schedules import make
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -305,7 +306,7 @@ def test_a_kernel_that_takes_b_as_it_is():
     kernel = tw.compile(tw.MatmulSpec(9, 40, 20))
     assert kernel.packed_format is None
     a, b, _ = products.uniform(kernel.spec)
-    with pytest.raises(tw.SpecError, match=r"kernel\.pack_b: .* takes B as it is; .*compile with b_packed=True"):
+    with pytest.raises(tw.SpecError, match=r"kernel\.pack: .* takes B as it is; .*compile with b_packed=True"):
         kernel.pack_b(b)
     with pytest.raises(tw.OperandError, match="operand b: a PackedB is not a numpy array"):
         kernel(a, compiled(9, 40, 20).pack_b(b))
@@ -404,6 +405,7 @@ def test_nothing_beside_the_packed_b_is_written():
     b = products.uniform(kernel.spec)[1]
     size = format_of(kernel).nbytes
     whole = np.full(size + 128, 0xAB, np.uint8)
+    assert isinstance(kernel, Product)
     assert kernel._packing is not None
     kernel._packing.function.pack(b, whole[64 : 64 + size])
     assert (whole[:64] == 0xAB).all()

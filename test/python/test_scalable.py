@@ -16,7 +16,6 @@ from tilewright import targets
 from tilewright.emit import stages
 from tilewright.errors import ScheduleError, TargetError
 from tilewright.payload.reference import within_bound
-from tilewright.runtime.emulated import EmulatedKernel
 from tilewright.schedules import make, select
 
 pytestmark = pytest.mark.skipif(
@@ -174,14 +173,12 @@ def test_longer_vectors_take_fewer_instructions():
     counts = []
     for length in LENGTHS:
         kernel = tw.compile(spec, emulated("neoverse-v1", length))
-        assert isinstance(kernel, EmulatedKernel)
         try:
             counts.append(kernel.count_instructions(*operands))
         except TargetError as reason:
             pytest.skip(str(reason))
     assert all(longer < 0.6 * shorter for shorter, longer in pairwise(counts)), counts
     fixed = tw.compile(spec, dataclasses.replace(targets.get("neoverse-v1"), scalable_bits=0))
-    assert isinstance(fixed, EmulatedKernel)
     assert counts[1] < 0.75 * fixed.count_instructions(*operands)
 
 

@@ -16,6 +16,7 @@ from tilewright.emit import child
 from tilewright.errors import UnverifiedWarning, WrongResultError
 from tilewright.runtime import verification
 from tilewright.runtime.emulators import find
+from tilewright.runtime.runners import Runner
 from tilewright.targets import registry
 
 # K is padded from 8 to 9 with ones, and every sum is larger by one.
@@ -81,7 +82,7 @@ def test_on_an_emulator(tmp_path):
 
 def verify(object_: bytes = b"") -> None:
     facts = verification._facts(tw.targets.resolve("host"), "own.mlir", 1)
-    verification.verify(object_, SPEC, tw.targets.resolve("host"), facts, None, None)
+    verification.verify(object_, SPEC, tw.targets.resolve("host"), facts, None, Runner("host"))
 
 
 def test_a_kernel_that_crashes():

@@ -20,8 +20,6 @@ from tilewright.emit import code, hotloop, mca
 from tilewright.emit.hotloop import HotLoop
 from tilewright.errors import TargetError, TilewrightError
 from tilewright.runtime.compile import compile
-from tilewright.runtime.emulated import EmulatedKernel
-from tilewright.runtime.foreign import ForeignKernel
 from tilewright.runtime.kernel import Kernel
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -120,7 +118,7 @@ def _assembled(spec: MatmulSpec, target: Target, found: dict[str, Any]) -> str:
     """The assembly; compiles, runs and checks."""
     kernel = compile(spec, target, cache=False)
     facts = kernel.metadata
-    if isinstance(kernel, ForeignKernel):
+    if kernel.refusal is not None:
         found["notes"].append(kernel.refusal.what)
         found |= {"schedule": facts.schedule, "object_bytes": facts.object_bytes}
         return code.assembly(kernel.asm["llvmir"], target)
@@ -141,7 +139,7 @@ def _checked(kernel: Kernel, target: Target, found: dict[str, Any]) -> None:
     except checks.CheckError as error:
         found["notes"].append(str(error))
         found["right"] = False
-    if not isinstance(kernel, EmulatedKernel):
+    if not kernel.metadata.emulator:
         return
     try:
         found["instructions"] = kernel.count_instructions(given.a, given.b)

@@ -104,7 +104,6 @@ def run(
         raise click.UsageError("neither FILE.mlir nor --shape given; expected one of them")
     import tilewright as tw
     from tilewright.cli.output import console
-    from tilewright.runtime.foreign import ForeignKernel
     from tilewright.runtime.trial import calls
     from tilewright.schedules import make
 
@@ -129,7 +128,7 @@ def run(
             # What is not ours may crash, or never end: it is tried in a process of its own first.
             verify=verify and make.is_file(schedule) and tw.targets.gpu(machine) is None,
         )
-        if isinstance(kernel, ForeignKernel):
+        if kernel.refusal is not None:
             raise kernel.refusal
         for number, called in enumerate(calls(kernel.spec)):
             outcome = _measure(kernel, called, seed, verify=verify)

@@ -22,7 +22,7 @@ from tilewright.payload.samples import values
 from tilewright.payload.signature import Parameter, Signature
 
 if TYPE_CHECKING:
-    from tilewright.runtime.module import Function
+    from tilewright.runtime.kernel import Kernel
     from tilewright.targets import GpuTarget, Target
 
 _OPEN_SIZES = ((1, 1), (7, 30), (64, 0))
@@ -85,7 +85,7 @@ def _given(signature: Signature, random: np.random.Generator, sizes: tuple[int, 
     return [values(random, _shape(each, sizes), each.type) for each in signature.arguments]
 
 
-def _check(function: Function, plain: Function, random: np.random.Generator, sizes: tuple[int, int]) -> float:
+def _check(function: Kernel, plain: Kernel, random: np.random.Generator, sizes: tuple[int, int]) -> float:
     """The largest relative error of a result."""
     signature = function.signature
     given = _given(signature, random, sizes)
@@ -99,7 +99,7 @@ def _check(function: Function, plain: Function, random: np.random.Generator, siz
     return max((relative_error(*pair) for pair in zip(*results, strict=True)), default=0.0)
 
 
-def _time(function: Function, random: np.random.Generator) -> float:
+def _time(function: Kernel, random: np.random.Generator) -> float:
     """The median time of a call."""
     signature, sizes = function.signature, _OPEN_SIZES[-1]
     given = _given(signature, random, sizes)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from tilewright.dtypes import from_numpy
 from tilewright.errors import OperandError
 from tilewright.operator_specs.attention import AttentionSpec, Causal
 from tilewright.runtime.compile import compile
-from tilewright.runtime.operator_kernel import OperatorKernel
+from tilewright.runtime.kernel import Kernel
 from tilewright.schedules.threads import check
 
 Array = np.ndarray[Any, Any]
@@ -121,7 +121,7 @@ def _kept(
     causal: Causal,
     scale: float | None,
     threads: int,
-) -> OperatorKernel:
+) -> Kernel:
     """The kernel for operands of these shapes and types."""
     expected = {"k": (*q[:-3], "a divisor of the heads", "keys", q[-1]), "v": (*k[:-1], "value_head")}
     if len(k) != len(q) or k[:-3] != q[:-3] or k[-1] != q[-1] or not k[-3] or q[-3] % k[-3]:
@@ -142,4 +142,4 @@ def _kept(
         mask=None if mask is None else from_numpy(mask[0]).name,
         mask_axes="mn" if mask is None else mask[1],
     )
-    return cast("OperatorKernel", compile(spec, threads=threads))
+    return compile(spec, threads=threads)

@@ -6,61 +6,30 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, cast, overload
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright import knobs, targets
 from tilewright.dtypes import from_numpy
 from tilewright.emit.pipeline import CPU_TEXTS
-from tilewright.errors import LoweringError, OperandError, SpecError
+from tilewright.errors import OperandError, SpecError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
-from tilewright.runtime import cache_key, runners
+from tilewright.runtime import cache_key, load, runners
 from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
-from tilewright.runtime.kernel import Kernel, Metadata
+from tilewright.runtime.kernel import About, Kernel, Metadata, StageTexts
 from tilewright.runtime.linkable import Linkable
-from tilewright.runtime.load import load
 from tilewright.schedules import make
 from tilewright.schedules.plan import Plan, Schedule
 from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
 from tilewright.targets import GpuTarget, Target
-from tilewright.version import VERSION
 
 if TYPE_CHECKING:
     from tilewright.emit.stages import Stages
-    from tilewright.runtime.operator_kernel import OperatorKernel
-
-
-# At run time `typing` would keep the overloads, and with them this module and its kernels, until after the end.
-if TYPE_CHECKING:
-
-    @overload
-    def compile(
-        spec: MatmulSpec,
-        target: str | Target | GpuTarget = "host",
-        threads: int = 1,
-        schedule: Schedule = None,
-        *,
-        parameters: Mapping[str, int] | None = None,
-        cache: bool = True,
-        verify: bool = False,
-    ) -> Kernel: ...
-
-    @overload
-    def compile(
-        spec: OperatorSpec,
-        target: str | Target | GpuTarget = "host",
-        threads: int = 1,
-        schedule: Schedule = None,
-        *,
-        parameters: Mapping[str, int] | None = None,
-        cache: bool = True,
-        verify: bool = False,
-    ) -> OperatorKernel: ...
 
 
 def compile(
@@ -72,17 +41,15 @@ def compile(
     parameters: Mapping[str, int] | None = None,
     cache: bool = True,
     verify: bool = False,
-) -> Kernel | OperatorKernel:
+) -> Kernel:
     """Compiles `spec` for a target, or takes it from the disk cache.
 
     Where neither this machine nor an emulator runs the target's code, calls of the kernel raise `NotRunnableError`, a TargetError; all
     else, such as `Kernel.write`, is as ever.
 
     Args:
-        spec: What to compute: a product, or an operator built on it (`Conv2dSpec`, `AttentionSpec`), whose kernel is a
-            `runtime.operator_kernel.OperatorKernel`, with the same surface.
-        target: "host", a row's name, a Target, or a GpuTarget. For a GPU the kernel is a `runtime.gpu.GpuKernel`, whose call is the
-            same. `target.emulated` has an emulator run the kernel.
+        spec: What to compute: a product, or an operator built on it (`Conv2dSpec`, `AttentionSpec`).
+        target: "host", a row's name, a Target, or a GpuTarget. `target.emulated` has an emulator run the kernel.
         threads: Most threads that a call uses, through LLVM's OpenMP runtime. A small product uses fewer, as
             `Kernel.metadata` says; and a call no more than OpenMP then grants its caller.
         schedule: None to have a strategy chosen; a strategy's name; a function ``(spec, target, sizes)`` that returns
@@ -141,10 +108,8 @@ def compile(
         from tilewright.emit import spills
 
         spills.warn(spilled, plan, row)
-    facts = Metadata(
-        target=row.name,
-        triple=row.triple,
-        features=row.feature_string,
+    facts = Metadata.of(
+        row,
         schedule=plan.name,
         parameters=plan.sizes,
         threads=plan.threads,
@@ -152,9 +117,8 @@ def compile(
         compile_seconds=time.perf_counter() - start,
         object_bytes=len(object_),
         cached=found is not None,
-        version=VERSION,
         workspace_bytes=workspace,
-        emulator=who.emulator.name if who.emulator is not None else "",
+        emulator=who.name,
     )
     if verify:
         from tilewright.runtime import verification
@@ -162,13 +126,14 @@ def compile(
         if who.refusal is not None:
             verification.warn(spec, who.refusal.what)
         else:
-            verification.verify(object_, spec, row, facts, packed, who.emulator)
-    stages, files = _Texts(spec, row, plan, texts), linkable(spec, row, plan)
-    if who.refusal is not None:
-        from tilewright.runtime.foreign import ForeignKernel
+            verification.verify(object_, spec, row, facts, packed, who)
 
-        return ForeignKernel(spec, row, facts, stages, packed, files, who.refusal)
-    return load(object_, spec, row, facts, stages, packed, who.emulator, files)
+    def text(stage: str) -> str:
+        # A product without arithmetic has no schedule.
+        return build(spec, row, plan, until=stage).texts.get(stage, "")
+
+    about = About(spec, row, facts, StageTexts.made(CPU_TEXTS, text, texts), linkable(spec, row, plan).write)
+    return load.product(object_, about, packed, who)
 
 
 def _for_gpu(
@@ -180,7 +145,7 @@ def _for_gpu(
     cache: bool,
     verify: bool,
 ) -> Kernel:
-    """A kernel for a GPU, which has what people use of a `Kernel`: the call, spec, target, asm and metadata."""
+    """The kernel of a product for a GPU."""
     from tilewright.runtime import gpu
 
     if check(threads, "compile") > 1:
@@ -191,7 +156,7 @@ def _for_gpu(
 
         on_emulator = partial(gpu.compile, spec, target.emulated(), schedule, parameters, cache=cache)
         verification.verify_gpu(kernel, on_emulator)
-    return cast("Kernel", kernel)
+    return kernel
 
 
 def build(
@@ -237,30 +202,6 @@ def linkable(spec: MatmulSpec, target: Target, plan: Plan, name: str = ENTRY) ->
         return header(spec, target, symbol, threads=plan.threads)
 
     return Linkable(target, plan.threads, name, built, declared)
-
-
-class _Texts(Mapping[str, str]):
-    """The text of every stage of one kernel; those that are not at hand are made when they are asked for."""
-
-    def __init__(self, spec: MatmulSpec, target: Target, plan: Plan, texts: Mapping[str, str]) -> None:
-        self._spec = spec
-        self._target = target
-        self._plan = plan
-        self._texts = dict(texts)
-
-    def __getitem__(self, stage: str) -> str:
-        if stage not in self._texts:
-            if stage not in CPU_TEXTS:
-                raise LoweringError(f"no stage {stage!r}", where="asm", expected=f"one of {', '.join(CPU_TEXTS)}")
-            self._texts |= build(self._spec, self._target, self._plan, until=stage).texts
-        # A product without arithmetic has no schedule.
-        return self._texts.get(stage, "")
-
-    def __iter__(self):  # noqa: ANN204 - Iterator[str], as in the base class
-        return iter(CPU_TEXTS)
-
-    def __len__(self) -> int:
-        return len(CPU_TEXTS)
 
 
 def matmul(a: np.ndarray, b: np.ndarray, *, threads: int = 1) -> np.ndarray:

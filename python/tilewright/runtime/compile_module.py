@@ -4,26 +4,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from tilewright import _runtime, knobs, targets
+from tilewright import knobs, targets
 from tilewright.emit import isolated_modules, versions
 from tilewright.emit.isolated_modules import Compiled
 from tilewright.emit.pipeline import CPU_TEXTS
-from tilewright.errors import NotRunnableError, SpecError, warn_slow
+from tilewright.errors import SpecError, warn_slow
 from tilewright.payload import chain_check
 from tilewright.payload.signature import Signature
-from tilewright.runtime import cache_key, runners
+from tilewright.runtime import cache_key, load, runners
 from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
-from tilewright.runtime.kernel import Metadata
+from tilewright.runtime.kernel import About, Metadata, StageTexts
 from tilewright.runtime.linkable import Linkable, of_functions
-from tilewright.runtime.module import Function, Module, entries
+from tilewright.runtime.module import Module
 from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
 from tilewright.targets import GpuTarget, Target
-from tilewright.version import VERSION
 
 FILENAME = "module"
 """What errors call a text that came from no file."""
@@ -114,7 +113,7 @@ def _module(
     what: Compilation, target: Target, filename: str, make: Callable[..., Compiled], *, cache: bool, start: float
 ) -> Module:
     """The module that `what` decides, which errors call `filename`, from the disk cache or made."""
-    refusal = runners.of(target).sharing(target, what.threads).alone(target).refusal
+    who = runners.of(target).sharing(target, what.threads)
     store = KernelCache.from_knobs(knobs.load()) if cache else None
     found = cache_key.find(store, what)
     if found is not None:
@@ -125,10 +124,8 @@ def _module(
         compiled = make()
         about = {"functions": [each.as_json() for each in compiled.functions]}
         cache_key.keep(store, what, compiled.object, about, compiled.libraries)
-    facts = Metadata(
-        target=target.name,
-        triple=target.triple,
-        features=target.feature_string,
+    facts = Metadata.of(
+        target,
         schedule="modules",
         parameters={each.name: each.products for each in compiled.functions},
         threads=what.threads,
@@ -136,22 +133,14 @@ def _module(
         compile_seconds=time.perf_counter() - start,
         object_bytes=len(compiled.object),
         cached=found is not None,
-        version=VERSION,
         workspace_bytes=compiled.workspace,
+        emulator=who.name,
     )
-    files = of_functions(target, what.threads, make)
-    return Module(_functions(compiled, refusal), target, facts, _texts(make, compiled.texts), files)
-
-
-def _functions(compiled: Compiled, refusal: NotRunnableError | None) -> list[Function]:
-    """The functions of a module, whose calls raise `refusal` where there is one."""
-    if refusal is not None:
-        from tilewright.runtime.foreign import ForeignFunction
-
-        return [ForeignFunction(each, refusal) for each in compiled.functions]
-    names = entries(compiled.functions)
-    code = _runtime.Code(compiled.object, names[0], names[1:])
-    return [Function(code, each) for each in compiled.functions]
+    # A module without products, and with nothing to vectorise, has no schedule.
+    texts = StageTexts.made(CPU_TEXTS, lambda stage: make(until=stage).texts.get(stage, ""), compiled.texts)
+    about = About(what.problem, target, facts, texts, of_functions(target, what.threads, make).write)
+    functions = load.functions(compiled.object, compiled.functions, about, who)
+    return Module({each.name: function for each, function in zip(compiled.functions, functions, strict=True)}, about)
 
 
 def build_module(
@@ -198,13 +187,3 @@ def _warn(functions: Sequence[Signature], filename: str) -> None:
     """Says which ops are slow."""
     for op in (each for function in functions for each in function.slow):
         warn_slow(f"{filename}:{op} is computed element by element: no vectors are made of it")
-
-
-def _texts(make: Callable[..., Compiled], known: Mapping[str, str]) -> dict[str, str | Callable[[], str]]:
-    """The text of every stage; those that are not at hand are made when they are asked for."""
-
-    def text(stage: str) -> str:
-        # A module without products, and with nothing to vectorise, has no schedule.
-        return make(until=stage).texts.get(stage, "")
-
-    return {stage: known[stage] if stage in known else partial(text, stage) for stage in CPU_TEXTS}

@@ -12,7 +12,7 @@ from tilewright.dtypes import from_numpy
 from tilewright.errors import OperandError, SpecError
 from tilewright.operator_specs.conv2d import FILTERS, Conv2dSpec
 from tilewright.runtime.compile import compile
-from tilewright.runtime.operator_kernel import OperatorKernel
+from tilewright.runtime.kernel import Kernel
 from tilewright.schedules.threads import check
 
 
@@ -72,7 +72,7 @@ def _kept(
     w_type: np.dtype,
     options: tuple[Any, ...],
     threads: int,
-) -> OperatorKernel:
+) -> Kernel:
     """The kernel for operands of these shapes and types."""
     layout, stored, stride, dilation, padding, groups, epilogue = options
     if layout not in FILTERS:

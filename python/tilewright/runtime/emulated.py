@@ -11,24 +11,20 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
-from tilewright import _runtime, targets
-from tilewright.dtypes import to_numpy
+from tilewright import targets
 from tilewright.emit import code
 from tilewright.errors import TilewrightError
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.payload.packing import PackedFormat
 from tilewright.runtime.emulated_call import Argument, Operand, Program, Tensor
-from tilewright.runtime.emulator import Emulator
-from tilewright.runtime.kernel import Kernel, Metadata, tensors
-from tilewright.runtime.linkable import Linkable
-from tilewright.runtime.packed_b import PackedB, Packing
+from tilewright.runtime.kernel import Kernel
+from tilewright.runtime.packed_b import PackedB
+from tilewright.runtime.product import tensors
 from tilewright.spec import MatmulSpec
-from tilewright.targets.base import Target
 
 _FAILED = -1
 """What a stub returns when the emulator did not run the kernel."""
@@ -46,94 +42,6 @@ _SIGNATURES: Mapping[str, tuple[type[Any], ...]] = MappingProxyType(
 """The parameters of `payload.abi.PROTOTYPE`, of the entry that packs B, and of the one that takes pointers to tensors."""
 
 
-class EmulatedKernel(Kernel):
-    """A kernel whose calls run in an emulator: to test and to count, never to be fast.
-
-    Calls, their operands and their errors are those of `Kernel`. One that the emulator does not run to its end raises
-    TilewrightError.
-    """
-
-    __slots__ = ("_entries",)
-
-    def __init__(
-        self,
-        object_: bytes,
-        spec: MatmulSpec,
-        target: Target,
-        metadata: Metadata,
-        stages: Mapping[str, str | Callable[[], str]],
-        packed: PackedFormat | None,
-        emulator: Emulator,
-        files: Linkable | None = None,
-    ) -> None:
-        """Links the program that the emulator runs, and stubs for this machine.
-
-        Args:
-            object_: The kernel's object, for `target`.
-            spec: What it computes.
-            target: What it was compiled for.
-            metadata: How it came about.
-            stages: As for `Kernel`.
-            packed: The format of B when it comes packed.
-            emulator: What runs it.
-            files: As for `Kernel`.
-
-        Raises:
-            TargetError: There is no linker for the target, or no row for this machine.
-            LoweringError: The linker failed.
-        """
-        functions = [ENTRY]
-        if packed is not None:
-            functions.append(_PACKER)
-        if tensors(spec):
-            functions.append(_TENSORS)
-        self._entries = _Entries(Program(object_, functions, target, emulator), spec, packed)
-        stubs = _runtime.Code(self._entries.stubs(functions), ENTRY, functions[1:])
-        packing = None
-        if packed is not None:
-            call = _runtime.PackCall(
-                stubs, _PACKER, spec.n, spec.k, b=to_numpy(spec.b_stored), b_transposed=spec.b_transposed
-            )
-            packing = Packing(packed, call)
-        super().__init__(stubs, spec, target, metadata, stages, packing, files)
-
-    def __call__(
-        self,
-        a: np.ndarray[Any, Any],
-        b: np.ndarray[Any, Any] | PackedB,
-        *further: np.ndarray[Any, Any],
-        out: np.ndarray[Any, Any] | None = None,
-        **named: np.ndarray[Any, Any],
-    ) -> np.ndarray[Any, Any]:
-        """Computes A·B, as `Kernel` says."""
-        with self._entries.errors():
-            return super().__call__(a, b, *further, out=out, **named)
-
-    def count_instructions(
-        self,
-        a: np.ndarray[Any, Any],
-        b: np.ndarray[Any, Any] | PackedB,
-        *further: np.ndarray[Any, Any],
-        out: np.ndarray[Any, Any] | None = None,
-        **named: np.ndarray[Any, Any],
-    ) -> int:
-        """Calls the kernel, as `Kernel` says, and returns how many instructions that took; about ten are the call's own.
-
-        The result is not to be used: an emulator that counts may be an older one than the kernel needs to be right.
-
-        Raises:
-            TargetError: There is no emulator that can count.
-        """
-        with self._entries.counting() as counts:
-            self(a, b, *further, out=out, **named)
-        return sum(counts)
-
-    def pack_b(self, b: np.ndarray[Any, Any]) -> PackedB:
-        """Packs `b`, as `Kernel.pack_b` says."""
-        with self._entries.errors():
-            return super().pack_b(b)
-
-
 class Stubs:
     """Functions of this machine's code, each of which calls back into Python, where the emulator is started."""
 
@@ -148,7 +56,7 @@ class Stubs:
             name: ctypes.CFUNCTYPE(ctypes.c_int32, *types)(function) for name, (types, function) in functions.items()
         }
 
-    def stubs(self, functions: list[str]) -> bytes:
+    def object(self, functions: list[str]) -> bytes:
         """An object for this machine that defines `functions`, each of which calls the one of that name here.
 
         Raises:
@@ -195,10 +103,43 @@ class Stubs:
             return _FAILED
 
 
-class _Entries(Stubs):
+@cache
+def emulated(kind: type[Kernel]) -> Callable[..., Kernel]:
+    """The class of kernels of a kind whose calls run in an emulator: to test and to count, never to be fast.
+
+    It takes the linked stubs, and then what the kind takes. Calls, their operands and their errors are those of the kind. One that the
+    emulator does not run to its end raises TilewrightError.
+    """
+
+    class Emulated(kind):
+        __slots__ = ("_stubs",)
+
+        def __init__(self, stubs: Stubs, *arguments: Any) -> None:  # noqa: ANN401 - the kind's
+            self._stubs = stubs
+            super().__init__(*arguments)
+
+        def __call__(self, *operands: Any, out: Any = None, **named: Any) -> Any:  # noqa: ANN401 - the kind's
+            with self._stubs.errors():
+                return super().__call__(*operands, out=out, **named)
+
+        def pack(self, name: str, b: Any) -> PackedB:  # noqa: ANN401 - the kind's
+            with self._stubs.errors():
+                return super().pack(name, b)
+
+        def count_instructions(self, *operands: Any, out: Any = None, **named: Any) -> int:  # noqa: ANN401 - the kind's
+            with self._stubs.counting() as counts:
+                self(*operands, out=out, **named)
+            return sum(counts)
+
+    return Emulated
+
+
+class ProductStubs(Stubs):
     """The functions that stubs call, with the signatures of the kernel's own."""
 
     def __init__(self, program: Program, spec: MatmulSpec, packed: PackedFormat | None) -> None:
+        """Makes the callbacks for a product; `packed` is the format of B when it comes packed."""
+        """Makes the callbacks for a product; `packed` is the format of B when it comes packed."""
         self._transposed = spec.a_transposed, spec.b_transposed
         self._sizes = tuple(element.bytes for element in (spec.a_stored, spec.b_stored, spec.c_type))
         self._packed_bytes = 0 if packed is None else packed.nbytes

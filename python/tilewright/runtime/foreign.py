@@ -3,47 +3,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tilewright.errors import NotRunnableError
-from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Signature
-from tilewright.runtime.kernel import CFunction, Kernel, Metadata, StageTexts
-from tilewright.runtime.linkable import Linkable
-from tilewright.runtime.module import Function
-from tilewright.runtime.operator_kernel import OperatorKernel
-from tilewright.runtime.packed_b import PackedB
-from tilewright.spec import MatmulSpec
-from tilewright.targets.base import Target
-
-Texts = Mapping[str, str | Callable[[], str]]
+from tilewright.runtime.kernel import About, Kernel
 
 
 class ForeignKernel(Kernel):
-    """A kernel for another machine: `write`, `asm` and `metadata` are as ever, and calls raise TargetError."""
+    """A kernel or a function for another machine: `write`, `asm` and `metadata` are as ever, and calls raise TargetError."""
 
-    __slots__ = ("_packed", "_refusal")
+    __slots__ = ("_about", "_packed", "_refusal", "_signature")
 
     def __init__(
         self,
-        spec: MatmulSpec,
-        target: Target,
-        metadata: Metadata,
-        stages: Texts,
-        packed: PackedFormat | None,
-        files: Linkable | None,
+        about: About,
         refusal: NotRunnableError,
+        packed: PackedFormat | None = None,
+        signature: Signature | None = None,
     ) -> None:
-        """Makes a kernel without code; the arguments are as for `Kernel`, and `refusal` is what calls raise."""
-        self._spec, self._target, self._metadata, self._asm = spec, target, metadata, StageTexts(stages)
-        self._packing, self._packed, self._files, self._refusal = None, packed, files, refusal
+        """Makes a kernel without code.
 
-    @property
-    def refusal(self) -> NotRunnableError:
-        """Why nothing here runs it."""
-        return self._refusal
+        Args:
+            about: As for every kernel.
+            refusal: What calls raise.
+            packed: The format of B when it comes packed.
+            signature: What a function takes and gives.
+        """
+        self._about, self._refusal, self._packed, self._signature = about, refusal, packed, signature
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         """Refuses.
@@ -53,80 +41,24 @@ class ForeignKernel(Kernel):
         """
         raise self._refusal.with_traceback(None)
 
-    def pack_b(self, b: object) -> PackedB:
+    pack = pack_b = count_instructions = __call__
+
+    @property
+    def c_function(self) -> NoReturn:
         """Refuses, as a call does."""
-        return self(b)
+        raise self._refusal.with_traceback(None)
+
+    @property
+    def signature(self) -> Signature | None:
+        """What a function or an operator takes and gives; None for a product."""
+        return self._signature
+
+    @property
+    def refusal(self) -> NotRunnableError:
+        """What calls raise."""
+        return self._refusal
 
     @property
     def packed_format(self) -> PackedFormat | None:
         """The format of the packed B that the kernel takes; None when it takes B as it is."""
         return self._packed
-
-    @property
-    def c_function(self) -> CFunction:
-        """Refuses, as a call does."""
-        return self()
-
-
-class ForeignFunction(Function):
-    """The same for a function of a module."""
-
-    __slots__ = ("_refusal",)
-
-    def __init__(self, signature: Signature, refusal: NotRunnableError) -> None:
-        """Makes a function without code; `refusal` is what calls raise."""
-        self._signature, self._packings, self._refusal = signature, {}, refusal
-
-    def __call__(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - as of Function
-        """Refuses.
-
-        Raises:
-            NotRunnableError: Always.
-        """
-        raise self._refusal.with_traceback(None)
-
-    def pack(self, name: str, b: object) -> PackedB:
-        """Refuses, as a call does."""
-        return self(name, b)
-
-    @property
-    def c_function(self) -> CFunction:
-        """Refuses, as a call does."""
-        return self()
-
-
-class ForeignOperator(OperatorKernel):
-    """The same for the kernel of an operator."""
-
-    __slots__ = ("_refusal",)
-
-    def __init__(
-        self,
-        signature: Signature,
-        spec: OperatorSpec,
-        target: Target,
-        metadata: Metadata,
-        stages: Texts,
-        files: Linkable,
-        refusal: NotRunnableError,
-    ) -> None:
-        """Makes a kernel without code; the arguments are as for `OperatorKernel`, and `refusal` is what calls raise."""
-        self._spec, self._target, self._metadata, self._asm = spec, target, metadata, StageTexts(stages)
-        self._signature, self._packings, self._files, self._refusal = signature, {}, files, refusal
-
-    def __call__(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - as of Function
-        """Refuses.
-
-        Raises:
-            NotRunnableError: Always.
-        """
-        raise self._refusal.with_traceback(None)
-
-    def pack(self, name: str, b: object) -> PackedB:
-        """Refuses, as a call does."""
-        return self(name, b)
-
-    @property
-    def c_function(self) -> CFunction:
-        """Refuses, as a call does."""
-        return self()

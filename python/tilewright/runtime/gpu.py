@@ -5,22 +5,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.errors import OperandError
+from tilewright.emit import pipeline
+from tilewright.errors import NotRunnableError, OperandError
 from tilewright.runtime import gpu_call, gpu_forms, gpu_passes, linkable, runners
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
-from tilewright.runtime.kernel import Metadata, StageTexts, origin
+from tilewright.runtime.kernel import About, Kernel, Metadata, StageTexts
 from tilewright.runtime.vulkan import Shader
 from tilewright.schedules import make
 from tilewright.schedules.plan import Schedule
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
-from tilewright.version import VERSION
 
 if TYPE_CHECKING:
     from tilewright.emit.gpu_stages import GpuStages
@@ -95,7 +95,7 @@ def compile(
     return GpuKernel(find if cache and is_known else build, build, own=plan is not None)
 
 
-class GpuKernel:
+class GpuKernel(Kernel):
     """A kernel for a GPU. A call takes and returns numpy arrays, as calls of `tilewright.Kernel` do.
 
     There are several forms of its code: one for operands whose rows all start at multiples of 16 bytes, which are copied into shared
@@ -112,12 +112,26 @@ class GpuKernel:
         it is not for.
         """
         start = time.perf_counter()
-        self._own = own
-        self._build, self._find = build, find
-        self._forms = {(True, True): find(True, True)}
-        self._seconds = time.perf_counter() - start
-        self._texts: Mapping[str, str] | None = None
+        stages = find(True, True)
+        self._own, self._find = own, find
+        self._forms = {(True, True): stages}
         self._made: dict[tuple[bool, bool], Any] = {}
+        target = stages.target
+        facts = Metadata.of(
+            target,
+            schedule=stages.strategy,
+            parameters=stages.parameters,
+            threads=stages.sizes.threads,
+            seconds={},
+            compile_seconds=time.perf_counter() - start,
+            object_bytes=len(stages.object),
+            cached=stages.cached,
+            emulator="tilewright's emulator of NVVM" if target.emulation else "",
+        )
+        built = cache(lambda: build(True, True) if stages.cached else stages)
+        names = [name for name in pipeline.FAMILIES[target.family] if name != "obj"]
+        texts = StageTexts.made(names, lambda name: built().texts[name], {} if stages.cached else stages.texts)
+        self._about = About(stages.whole, target, facts, texts, partial(linkable.write_gpu, built))
 
     def _key(self, aligned: bool, boxed: bool) -> tuple[bool, bool]:
         """Which form is for such operands: only copies of boxes depend on the result's rows."""
@@ -144,11 +158,6 @@ class GpuKernel:
     def _stages(self) -> GpuStages:
         return self._forms[True, True]
 
-    @property
-    def spec(self) -> MatmulSpec:
-        """What the kernel computes."""
-        return self._stages.whole
-
     def called_as(self, spec: MatmulSpec) -> GpuKernel:
         """The same kernel for calls of a spec of other extents: its code takes any."""
 
@@ -158,52 +167,9 @@ class GpuKernel:
         return GpuKernel(find, find, own=self._own)
 
     @property
-    def target(self) -> GpuTarget:
-        """What it was compiled for."""
-        return self._stages.target
-
-    @property
-    def asm(self) -> Mapping[str, str]:
-        """The text of every stage by name, from the payload to PTX; a kernel from the disk cache is compiled for it."""
-        if self._texts is None:
-            self._texts = StageTexts((self._build(True, True) if self._stages.cached else self._stages).texts)
-        return self._texts
-
-    def __repr__(self) -> str:
-        """What it computes, for which target and by which schedule."""
-        return f"<tilewright.GpuKernel {self.spec} {origin(self.metadata)}>"
-
-    def write(self, path: str | PathLike[str], *, name: str | None = None) -> None:
-        """Writes the form for aligned operands to a file, whole or not at all.
-
-        The suffix says the format: .mlir (after the schedule), .ll, .ptx, .cubin, .spv, .s, .o, .hsaco.
-
-        Raises:
-            SpecError: The target has no such format, or there is a name: the entry is called matmul.
-            TargetError: A program is missing.
-            LoweringError: A program refused the kernel.
-            TilewrightError: The file cannot be written.
-        """
-        linkable.write_gpu(lambda: self._build(True, True), path, name)
-
-    @property
-    def metadata(self) -> Metadata:
-        """How the kernel came about."""
-        target = self.target
-        return Metadata(
-            target=target.name,
-            triple=target.triple,
-            features=target.feature_string,
-            schedule=self._stages.strategy,
-            parameters=self._stages.parameters,
-            threads=self._stages.sizes.threads,
-            seconds={},
-            compile_seconds=self._seconds,
-            object_bytes=len(self._stages.object),
-            cached=self._stages.cached,
-            version=VERSION,
-            emulator="tilewright's emulator of NVVM" if target.emulation else "",
-        )
+    def refusal(self) -> NotRunnableError | None:
+        """What calls raise, where nothing here runs the kernel."""
+        return runners.of(self.target).refusal
 
     @property
     def row_multiple(self) -> int:

@@ -1,28 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A compiled kernel: what `tilewright.compile` returns."""
+"""The public surface of every kernel, and what kernels know of themselves."""
 
 from __future__ import annotations
 
 import reprlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
 from os import PathLike
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
-from tilewright._runtime import Code, MatmulCall
-from tilewright.dims import Dim, Extent
-from tilewright.dtypes import stored_numpy, to_numpy
-from tilewright.errors import SpecError, TilewrightError
-from tilewright.payload.abi import TENSORS_SUFFIX, dlpack_code, prototype
+from tilewright._runtime import Code
+from tilewright.errors import NotRunnableError, SpecError, TargetError, TilewrightError
 from tilewright.payload.packing import PackedFormat
-from tilewright.runtime.linkable import Linkable
-from tilewright.runtime.packed_b import PackedB, Packing
-from tilewright.spec import MatmulSpec, OperandSpec
-from tilewright.targets.base import Target
+from tilewright.runtime.packed_b import PackedB
+from tilewright.targets import GpuTarget, Target
+from tilewright.version import VERSION
 
 
 class UnknownStageError(TilewrightError, KeyError):
@@ -63,6 +61,11 @@ class Metadata:
     workspace_bytes: int = 0
     emulator: str = ""
 
+    @classmethod
+    def of(cls, target: Target | GpuTarget, **facts: Any) -> Metadata:  # noqa: ANN401 - the other fields
+        """Those of a kernel that this version compiled for a target."""
+        return cls(target=target.name, triple=target.triple, features=target.feature_string, version=VERSION, **facts)
+
     def __post_init__(self) -> None:
         """Freezes copies of the mappings."""
         for name in ("parameters", "seconds"):
@@ -96,158 +99,154 @@ class CFunction:
     _code: Code = field(repr=False, compare=False)
 
 
-class Kernel(MatmulCall):
-    """A matmul compiled for one spec and target.
+@dataclass(frozen=True, slots=True)
+class About:
+    """All that there is of a kernel but its code.
 
-    ``kernel(a, b, *further, out=None)`` computes A·B of numpy arrays, and what the spec's epilogue makes of it with the
-    further operands, which may be passed by name too, and returns the result: a new array, or `out`. The arrays are
-    used where they lie and never copied. They need the spec's element types and shapes (an extent of None takes any);
-    elements of a row adjacent; rows any distance apart, but in order and without overlap; and natural alignment. `out` must
-    be writable and share no element with `a` or `b`. With beta 1 in the spec, `out` is what is added to, and must be given.
-    With `b_packed` in the spec, `b` is what `pack_b` returned.
-    A subclass of ndarray is taken for the memory that it describes.
+    Attributes:
+        spec: What it computes.
+        target: What it was compiled for.
+        metadata: How it came about.
+        asm: The text of every stage.
+        write: Writes it to a file, under a name; None for a kernel that cannot be.
+    """
 
-    Any number of threads may call a kernel at once. Other Python threads run meanwhile, except beside very small products.
+    spec: Any
+    target: Any
+    metadata: Metadata
+    asm: Mapping[str, str]
+    write: Callable[[str | PathLike[str], str | None], None] | None = None
+
+
+class Kernel(ABC):
+    """A kernel: what `tilewright.compile` and `tilewright.compile_module` return, whatever it computes and whoever runs it.
+
+    A call takes the operands in order or by name, as numpy arrays, and returns the result: a new array, or `out`. On a card it also takes
+    arrays that lie in its memory. Where nothing here runs the kernel, calls, `pack` and `c_function` raise `NotRunnableError`, and all else
+    is as ever.
+
+    Any number of threads may call a kernel at once.
 
     Raises (the call):
         OperandError: An operand does not fit; the error says which, why, and what to do.
         TypeError: Operands are missing, or too many.
-        MemoryError: There is no memory for the result or for packed panels.
+        MemoryError: There is no memory for the result or for scratch memory.
+        NotRunnableError: Nothing here runs the kernel.
     """
 
-    __slots__ = ("_asm", "_code", "_files", "_metadata", "_packing", "_spec", "_target")
+    __slots__ = ()
+    _about: About
 
-    def __init__(
-        self,
-        code: Code,
-        spec: MatmulSpec,
-        target: Target,
-        metadata: Metadata,
-        stages: Mapping[str, str | Callable[[], str]],
-        packing: Packing | None = None,
-        files: Linkable | None = None,
-    ) -> None:
-        """Makes a kernel of linked code.
+    @abstractmethod
+    def __call__(self, *operands: Any, out: Any = None, **named: Any) -> Any:  # noqa: ANN401 - arrays of any library
+        """Computes the result, as the class says."""
 
-        Args:
-            code: The linked entry, compiled from `spec`.
-            spec: What it computes.
-            target: What it was compiled for; this machine must be able to run it.
-            metadata: How it came about.
-            stages: The text of each stage by name, in order; or a function that makes the text when it is first asked for.
-            packing: How it packs B, when the spec says that B comes packed.
-            files: How it is made as a file; None for a kernel that cannot be.
-        """
-        a, b, c = (to_numpy(element) for element in (spec.a_stored, spec.b_stored, spec.c_type))
-        super().__init__(
-            code,
-            *(None if isinstance(extent, Dim) else extent for extent in (spec.m, spec.n, spec.k)),
-            a=a,
-            b=b,
-            c=c,
-            a_transposed=spec.a_transposed,
-            b_transposed=spec.b_transposed,
-            accumulate=bool(spec.beta),
-            packed=packing,
-            tensor_entry=f"{code.entry}{TENSORS_SUFFIX}",
-            operands=tensors(spec),
-            limits=[_limits(extent) for extent in spec.extents.values()],
-        )
-        self._packing = packing
-        self._files = files
-        self._code = code
-        self._spec = spec
-        self._target = target
-        self._metadata = metadata
-        self._asm = StageTexts(stages)
-
-    if TYPE_CHECKING:  # The native base class has it.
-
-        def __call__(
-            self,
-            a: np.ndarray[Any, Any],
-            b: np.ndarray[Any, Any] | PackedB,
-            *further: np.ndarray[Any, Any],
-            out: np.ndarray[Any, Any] | None = None,
-            **named: np.ndarray[Any, Any],
-        ) -> np.ndarray[Any, Any]:
-            """Computes A·B, as the class says."""
-            ...
-
-    def pack_b(self, b: np.ndarray[Any, Any]) -> PackedB:
-        """Packs `b`, an array as the call would take it, for this kernel and for every other one of an equal format.
+    def pack(self, name: str, b: np.ndarray[Any, Any]) -> PackedB:
+        """Packs `b` for the operand `name`, which comes packed, for this kernel and for every other one of an equal format.
 
         Raises:
-            SpecError: The kernel was not compiled with `b_packed`.
+            SpecError: The kernel takes that operand as it is.
             OperandError: `b` does not fit; the error says why, and what to do.
             MemoryError: There is no memory for it.
         """
-        if self._packing is None:
-            raise SpecError(
-                f"{self!r} takes B as it is",
-                where="kernel.pack_b",
-                expected="a kernel of a spec with b_packed=True",
-                remedy="Pass b itself, or compile with b_packed=True",
-            )
-        return self._packing.pack(b)
+        raise SpecError(
+            f"{self!r} takes {name.upper() if len(name) == 1 else name} as it is",
+            where="kernel.pack",
+            expected="a kernel of a spec with b_packed=True",
+            remedy="Pass the operand itself, or compile with b_packed=True",
+        )
 
-    def write(self, path: str | PathLike[str], *, name: str | None = None) -> None:
-        """Writes the kernel to a file for a linker, a compiler or people, whole or not at all.
-
-        The suffix says the format: .o, .so, .h (the C header), .s, .ll, .mlir (after the schedule). What is written gets its scratch
-        memory from the C library, so it is compiled for that. This machine need not be able to run it.
-
-        Args:
-            path: Where to write.
-            name: What the C entry is called, by default "matmul": other functions, such as that which packs B, are called after it.
-
-        Raises:
-            SpecError: The suffix is unknown, or the name is no C identifier.
-            TargetError: For .so: there is no linker for the target.
-            TilewrightError: The file cannot be written; or, of several threads, there is no OpenMP runtime.
-            LoweringError: A stage or the linker failed.
-        """
-        if self._files is None:
-            raise SpecError(f"{self!r} was not compiled by tilewright.compile", where="write", expected="one that was")
-        self._files.write(path, name)
+    def pack_b(self, b: np.ndarray[Any, Any]) -> PackedB:
+        """Packs the operand "b", as `pack` says."""
+        return self.pack("b", b)
 
     @property
     def packed_format(self) -> PackedFormat | None:
         """The format of the packed B that the kernel takes; None when it takes B as it is."""
-        return None if self._packing is None else self._packing.format
+        return None
+
+    def write(self, path: str | PathLike[str], *, name: str | None = None) -> None:
+        """Writes the kernel to a file for a linker, a compiler or people, whole or not at all.
+
+        The suffix says the format: .o, .so, .h (the C header), .s, .ll, .mlir (after the schedule). Of a GPU's kernel it is .mlir, .ll,
+        .ptx, .cubin, .spv, .s, .o, .hsaco, and its form for aligned operands is written. An object gets its scratch memory from the C
+        library, so it is compiled for that. This machine need not be able to run it.
+
+        Args:
+            path: Where to write.
+            name: What the C entry is called, by default "matmul", or as the operator or function is; others, such as that which packs B,
+                are called after it. A GPU's kernel and a module of several functions take none.
+
+        Raises:
+            SpecError: The suffix is unknown, or there is no such format, or the name is no C identifier, or there may be none.
+            TargetError: A program is missing, such as the linker.
+            TilewrightError: The file cannot be written; or, of several threads, there is no OpenMP runtime.
+            LoweringError: A stage or a program failed.
+        """
+        if self._about.write is None:
+            raise SpecError(f"{self!r} was not compiled by tilewright.compile", where="write", expected="one that was")
+        self._about.write(path, name)
 
     @property
-    def spec(self) -> MatmulSpec:
+    def spec(self) -> Any:  # noqa: ANN401 - of a product, an operator or nothing
         """What the kernel computes."""
-        return self._spec
+        return self._about.spec
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Any:  # noqa: ANN401 - Target or GpuTarget, as compile was given
         """What the kernel was compiled for."""
-        return self._target
+        return self._about.target
+
+    @property
+    def signature(self) -> Any:  # noqa: ANN401 - Signature, or None
+        """What a function or an operator takes and gives; None for a product."""
+        return None
 
     @property
     def metadata(self) -> Metadata:
         """How the kernel came about."""
-        return self._metadata
+        return self._about.metadata
 
     @property
     def asm(self) -> Mapping[str, str]:
-        """The text of every stage by name, from the payload to the assembly; made when asked for, where it is not at hand.
+        """The text of every stage by name, from the payload on; made when asked for, where it is not at hand.
 
         Raises (on access):
             UnknownStageError: There is no such stage; the message lists those that there are.
         """
-        return self._asm
+        return self._about.asm
 
     @property
     def c_function(self) -> CFunction:
-        """The entry itself, for callers in C."""
-        return CFunction(self._code.address, prototype(self._spec, self._code.entry), self._code)
+        """The entry itself, for callers in C.
+
+        Raises:
+            SpecError: There is none: the kernel runs on a GPU, or is a module of several functions.
+        """
+        raise SpecError(f"{self!r} has no entry for C", where="c_function", expected="a kernel for a processor")
+
+    @property
+    def refusal(self) -> NotRunnableError | None:
+        """What calls raise, where nothing here runs the kernel; None where something does."""
+        return None
+
+    def count_instructions(self, *operands: Any, out: Any = None, **named: Any) -> int:  # noqa: ANN401 - as of a call
+        """Calls the kernel in an emulator, and returns how many instructions that took; about ten are the call's own.
+
+        The result is not to be used: an emulator that counts may be an older one than the kernel needs to be right.
+
+        Raises:
+            TargetError: No emulator that can count runs the kernel.
+        """
+        raise TargetError(
+            f"this machine runs code for {self.target.name} itself",
+            where="count_instructions",
+            expected="a target of another architecture: instructions are counted in its emulator",
+        )
 
     def __repr__(self) -> str:
         """What it computes, for which target and by which schedule."""
-        return f"<tilewright.Kernel {self._spec} {origin(self._metadata)}>"
+        return f"<tilewright.Kernel {self.spec} {origin(self.metadata)}>"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:  # noqa: ANN401 - as in object
         """Refuses: a kernel is machine code in this process.
@@ -256,6 +255,17 @@ class Kernel(MatmulCall):
             TilewrightError: Always.
         """
         raise unpicklable(self, "Pickle kernel.spec")
+
+
+_OWN = ("__call__", "__slots__", "__doc__", "__module__", "__annotations__", "__abstractmethods__", "_abc_impl")
+"""What a class has for itself."""
+
+
+def native(call: type) -> Any:  # noqa: ANN401 - a class
+    """A class of kernels whose calls are native, with all else of `Kernel`: nanobind's classes take no second base."""
+    members = {name: value for name, value in vars(Kernel).items() if name not in _OWN}
+    made = type(call)(call.__name__, (call,), {**members, "__slots__": ("_about",), "__module__": __name__})
+    return Kernel.register(made)
 
 
 def origin(metadata: Metadata) -> str:
@@ -273,33 +283,6 @@ def unpicklable(value: object, instead: str) -> TilewrightError:
     )
 
 
-def tensors(spec: MatmulSpec) -> list[tuple[str, tuple[int, ...], np.dtype[Any], int, int, int]]:
-    """All operands of a kernel that has further ones, as `MatmulCall` takes them; none for other kernels."""
-    if not spec.takes_tensors:
-        return []
-    operands = (*spec.operands, replace(spec.result, name="out"))
-    return [
-        (each.name, _shape(each, spec), stored_numpy(each.type), *dlpack_code(each.type.name), each.batch)
-        for each in operands
-    ]
-
-
-_OPEN = -2
-"""How `MatmulCall` takes the first one of the spec's extents in a shape, where only a call tells it; others are below it."""
-
-
-def _shape(operand: OperandSpec, spec: MatmulSpec) -> tuple[int, ...]:
-    """The shape of an operand as the native base class takes it."""
-    number = {name: index for index, name in enumerate(spec.extents)}
-    pairs = zip(operand.stored, operand.names, strict=True)
-    return tuple(_OPEN - number[name] if isinstance(extent, Dim) else extent for extent, name in pairs)
-
-
-def _limits(extent: Extent) -> tuple[int, int, int]:
-    """The least and the most that an extent can be, and what divides it."""
-    return (extent.min, extent.max, extent.multiple) if isinstance(extent, Dim) else (extent, extent, 1)
-
-
 class StageTexts(Mapping[str, str]):
     """Texts by stage; those given as functions are computed once, when they are first asked for."""
 
@@ -309,6 +292,11 @@ class StageTexts(Mapping[str, str]):
         self._names = tuple(stages)
         self._made: dict[str, str] = {}
         self._lock = threading.RLock()
+
+    @classmethod
+    def made(cls, names: Sequence[str], make: Callable[[str], str], known: Mapping[str, str]) -> StageTexts:
+        """The texts of the stages of these names, as `known` or as `make` makes them."""
+        return cls({name: known[name] if name in known else partial(make, name) for name in names})
 
     def __getitem__(self, stage: str) -> str:
         """The text of a stage.

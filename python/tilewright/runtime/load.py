@@ -1,47 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Kernels of objects: linked into this process, or run by an emulator."""
+"""Makes kernels of objects: linked into this process, run by an emulator, or refusing their calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from tilewright import _runtime
+from tilewright._runtime import Code, PackCall
 from tilewright.dtypes import to_numpy
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.payload.packing import PackedFormat
-from tilewright.runtime.emulator import Emulator
-from tilewright.runtime.kernel import Kernel, Metadata
-from tilewright.runtime.linkable import Linkable
+from tilewright.payload.signature import Signature
+from tilewright.runtime.foreign import ForeignKernel
+from tilewright.runtime.kernel import About, Kernel
+from tilewright.runtime.module import Function, entries
 from tilewright.runtime.packed_b import Packing
-from tilewright.spec import MatmulSpec
-from tilewright.targets import Target
+from tilewright.runtime.product import Product
+from tilewright.runtime.runners import Runner
 
 
-def load(
-    object_: bytes,
-    spec: MatmulSpec,
-    target: Target,
-    facts: Metadata,
-    stages: Mapping[str, str | Callable[[], str]],
-    packed: PackedFormat | None,
-    emulator: Emulator | None,
-    files: Linkable | None = None,
-) -> Kernel:
-    """The kernel of an object, linked into this process or run by an emulator; the rest is as for `Kernel`."""
-    if emulator is not None:
-        from tilewright.runtime.emulated import EmulatedKernel
+def product(object_: bytes, about: About, packed: PackedFormat | None, who: Runner) -> Kernel:
+    """The kernel of a product that `who` runs; `packed` is the format of B when it comes packed.
 
-        return EmulatedKernel(object_, spec, target, facts, stages, packed, emulator, files)
-    code, packing = _link(object_, spec, packed)
-    return Kernel(code, spec, target, facts, stages, packing, files)
-
-
-def _link(object_: bytes, spec: MatmulSpec, packed: PackedFormat | None) -> tuple[_runtime.Code, Packing | None]:
-    """Links an object, and with it what packs B in the format `packed`, when B comes packed."""
-    further = [f"{ENTRY}{TENSORS_SUFFIX}"] if spec.takes_tensors else []
-    if packed is None:
-        return _runtime.Code(object_, ENTRY, further), None
+    Raises:
+        TargetError: It is emulated, and there is no linker for the target, or no row for this machine.
+        LoweringError: The linker failed.
+    """
+    if who.refusal is not None:
+        return ForeignKernel(about, who.refusal, packed)
+    spec = about.spec
+    make: Callable[..., Kernel] = Product
     packer = f"{ENTRY}{PACK_SUFFIX}"
-    code = _runtime.Code(object_, ENTRY, [packer, *further])
-    call = _runtime.PackCall(code, packer, spec.n, spec.k, b=to_numpy(spec.b_stored), b_transposed=spec.b_transposed)
-    return code, Packing(packed, call)
+    names = [ENTRY, *([packer] if packed else []), *([f"{ENTRY}{TENSORS_SUFFIX}"] if spec.takes_tensors else [])]
+    if who.emulator is not None:
+        from tilewright.runtime import emulated
+
+        stubs = emulated.ProductStubs(emulated.Program(object_, names, about.target, who.emulator), spec, packed)
+        object_, make = stubs.object(names), partial(emulated.emulated(Product), stubs)
+    code = Code(object_, ENTRY, names[1:])
+    if packed is None:
+        return make(code, about)
+    call = PackCall(code, packer, spec.n, spec.k, b=to_numpy(spec.b_stored), b_transposed=spec.b_transposed)
+    return make(code, about, Packing(packed, call))
+
+
+def functions(
+    object_: bytes, signatures: Sequence[Signature], about: About, who: Runner, kind: type[Function] = Function
+) -> list[Kernel]:
+    """The functions of an object that `who` runs: those of a module, or the one of an operator.
+
+    Raises:
+        TilewrightError: As for `product`.
+    """
+    if who.refusal is not None:
+        return [ForeignKernel(about, who.refusal, signature=each) for each in signatures]
+    names = entries(signatures)
+    make: Callable[..., Kernel] = kind
+    if who.emulator is not None:
+        from tilewright.runtime import emulated
+        from tilewright.runtime.emulated_function import FunctionStubs
+
+        stubs = FunctionStubs(
+            emulated.Program(object_, names[len(signatures) :], about.target, who.emulator), signatures
+        )
+        object_, make = stubs.object(names), partial(emulated.emulated(kind), stubs)
+    code = Code(object_, names[0], names[1:])
+    return [make(code, each, about) for each in signatures]

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from os import PathLike
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,15 +15,20 @@ from tilewright.errors import SpecError
 from tilewright.payload.abi import PACK_SUFFIX, TENSORS_SUFFIX, dlpack_code, function_prototype
 from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Parameter, Signature
-from tilewright.runtime.kernel import CFunction, Metadata, StageTexts, unpicklable
-from tilewright.runtime.linkable import Linkable
+from tilewright.runtime.kernel import About, CFunction, Kernel, native
 from tilewright.runtime.packed_b import PackedB, Packing
-from tilewright.targets.base import Target
 
 Array = np.ndarray[Any, Any]
 
 
-class Function(FunctionCall):
+if TYPE_CHECKING:
+
+    class _Call(FunctionCall, Kernel): ...
+else:
+    _Call = native(FunctionCall)
+
+
+class Function(_Call):
     """A function of a compiled module.
 
     ``function(*arguments, out=None)`` takes the function's tensors as numpy arrays, in its order or by their names, and returns
@@ -32,19 +36,12 @@ class Function(FunctionCall):
     that the function writes to are changed in place. Arrays are used where they lie and never copied: they need the types and
     shapes of the function; those of up to two dimensions have adjacent elements in a row, and rows any distance apart, others no
     gaps at all. What is written shares no element with anything else.
-
-    Any number of threads may call a function at once.
-
-    Raises (the call):
-        OperandError: An argument does not fit; the error says which, why, and what to do.
-        TypeError: Arguments are missing, or too many.
-        MemoryError: There is no memory for the results or for what is computed on the way.
     """
 
     __slots__ = ("_code", "_packings", "_signature")
 
-    def __init__(self, code: Code, signature: Signature) -> None:
-        """Makes the function of linked code."""
+    def __init__(self, code: Code, signature: Signature, about: About) -> None:
+        """Makes the function of linked code, whose entries take and give what the signature says."""
         self._packings = {each.name: _packing(code, signature, each) for each in signature.arguments if each.packed}
         tensors = [
             (
@@ -62,16 +59,7 @@ class Function(FunctionCall):
         entry = f"{signature.name}{TENSORS_SUFFIX}"
         operations = float(signature.operations)
         super().__init__(code, entry, tensors, len(signature.arguments), operations, _limits(signature))
-        self._code = code
-        self._signature = signature
-
-    if TYPE_CHECKING:  # The native base class has it.
-
-        def __call__(
-            self, *arguments: Array | PackedB, out: Array | tuple[Array, ...] | None = None, **named: Array | PackedB
-        ) -> Any:  # noqa: ANN401 - an array, a tuple or None
-            """Computes the results, as the class says."""
-            ...
+        self._about, self._code, self._signature = about, code, signature
 
     def pack(self, name: str, b: Array) -> PackedB:
         """Packs `b` for the argument `name`, a B that comes packed.
@@ -105,45 +93,18 @@ class Function(FunctionCall):
         """What it takes and gives."""
         return f"<tilewright.Function {self._signature}>"
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:  # noqa: ANN401 - as in object
-        """Refuses: a function is machine code in this process.
 
-        Raises:
-            TilewrightError: Always.
-        """
-        raise unpicklable(self, "Pass its text on")
-
-
-class Module(Mapping[str, Function]):
+class Module(Mapping[str, Kernel], Kernel):
     """A module compiled for one target: its functions by name.
 
     ``module(*arguments, out=None)`` calls the only function of a module that has one.
     """
 
-    def __init__(
-        self,
-        functions: Iterable[Function],
-        target: Target,
-        metadata: Metadata,
-        stages: Mapping[str, str | Callable[[], str]],
-        files: Linkable,
-    ) -> None:
-        """Makes a module of its functions.
+    def __init__(self, functions: Mapping[str, Kernel], about: About) -> None:
+        """Makes a module of its functions, in their order."""
+        self._functions, self._about = functions, about
 
-        Args:
-            functions: All of them, in their order.
-            target: What they were compiled for.
-            metadata: How they came about.
-            stages: The text of each stage by name, in order; or a function that makes the text when it is first asked for.
-            files: How it is made as a file.
-        """
-        self._files = files
-        self._functions = {each.signature.name: each for each in functions}
-        self._target = target
-        self._metadata = metadata
-        self._asm = StageTexts(stages)
-
-    def __getitem__(self, name: str) -> Function:
+    def __getitem__(self, name: str) -> Kernel:
         """The function of that name.
 
         Raises:
@@ -159,16 +120,14 @@ class Module(Mapping[str, Function]):
         """How many functions there are."""
         return len(self._functions)
 
-    def __call__(
-        self, *arguments: Array | PackedB, out: Array | tuple[Array, ...] | None = None, **named: Array | PackedB
-    ) -> Any:  # noqa: ANN401 - as of Function
+    def __call__(self, *arguments: Any, out: Any = None, **named: Any) -> Any:  # noqa: ANN401 - as of Function
         """Calls the only function, as `Function` says.
 
         Raises:
             SpecError: There are several.
         """
         results: dict[str, Any] = {} if out is None else {"out": out}
-        return cast("Callable[..., Any]", self._only())(*arguments, **results, **named)
+        return self._only()(*arguments, **results, **named)
 
     def pack(self, name: str, b: Array) -> PackedB:
         """Packs an argument of the only function, as `Function.pack` says.
@@ -177,43 +136,6 @@ class Module(Mapping[str, Function]):
             SpecError: There are several functions.
         """
         return self._only().pack(name, b)
-
-    def write(self, path: str | PathLike[str], *, name: str | None = None) -> None:
-        """Writes the module to a file for a linker, a compiler or people, whole or not at all.
-
-        The suffix says the format: .o, .so, .h (the C header), .s, .ll, .mlir (after the schedule). What is written gets its scratch
-        memory from the C library, so it is compiled for that. This machine need not be able to run it.
-
-        Args:
-            path: Where to write.
-            name: What the C entry is called, for a module of one function; by default as the module calls it.
-
-        Raises:
-            SpecError: The suffix is unknown, or the name is no C identifier, or there are several functions.
-            TargetError: For .so: there is no linker for the target.
-            TilewrightError: The file cannot be written; or, of several threads, there is no OpenMP runtime.
-            LoweringError: A stage or the linker failed.
-        """
-        self._files.write(path, name)
-
-    @property
-    def target(self) -> Target:
-        """What the module was compiled for."""
-        return self._target
-
-    @property
-    def metadata(self) -> Metadata:
-        """How the module came about."""
-        return self._metadata
-
-    @property
-    def asm(self) -> Mapping[str, str]:
-        """The text of every stage by name: of functions and products one after the other, until they are one module.
-
-        Raises (on access):
-            UnknownStageError: There is no such stage; the message lists those that there are.
-        """
-        return self._asm
 
     @property
     def c_function(self) -> CFunction:
@@ -224,7 +146,16 @@ class Module(Mapping[str, Function]):
         """
         return self._only().c_function
 
-    def _only(self) -> Function:
+    def count_instructions(self, *arguments: Any, out: Any = None, **named: Any) -> int:  # noqa: ANN401 - as of Function
+        """Counts the instructions of a call of the only function.
+
+        Raises:
+            SpecError: There are several.
+            TargetError: No emulator that can count runs it.
+        """
+        return self._only().count_instructions(*arguments, out=out, **named)
+
+    def _only(self) -> Kernel:
         if len(self._functions) != 1:
             raise SpecError(
                 f"the module has {len(self._functions)} functions",
@@ -235,15 +166,7 @@ class Module(Mapping[str, Function]):
 
     def __repr__(self) -> str:
         """Its functions and target."""
-        return f"<tilewright.Module {', '.join(self._functions)} for {self._target.name}>"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:  # noqa: ANN401 - as in object
-        """Refuses: a module is machine code in this process.
-
-        Raises:
-            TilewrightError: Always.
-        """
-        raise unpicklable(self, "Pass its text on")
+        return f"<tilewright.Module {', '.join(self._functions)} for {self.target.name}>"
 
 
 _NAMES = ("m", "n", "k")
@@ -282,7 +205,7 @@ def _packing(code: Code, signature: Signature, parameter: Parameter) -> Packing:
     return Packing(form, PackCall(code, entry, form.n, form.k, b=element, b_transposed=parameter.transposed))
 
 
-def entries(functions: tuple[Signature, ...]) -> list[str]:
+def entries(functions: Sequence[Signature]) -> list[str]:
     """The names of all entries of an object with these functions."""
     names = [each.name for each in functions]
     packers = [

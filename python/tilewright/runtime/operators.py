@@ -4,31 +4,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
-from tilewright import _runtime, knobs, targets
+from tilewright import knobs, targets
 from tilewright.emit import operators
 from tilewright.emit.pipeline import CPU_TEXTS
 from tilewright.errors import ScheduleError, TargetError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature
-from tilewright.runtime import cache_key, runners
+from tilewright.runtime import cache_key, load, runners
 from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
-from tilewright.runtime.kernel import Metadata
+from tilewright.runtime.kernel import About, Kernel, Metadata, StageTexts
 from tilewright.runtime.linkable import of_functions
-from tilewright.runtime.module import entries
 from tilewright.runtime.operator_kernel import OperatorKernel
 from tilewright.schedules import make as plans
 from tilewright.schedules.plan import Plan, Schedule
 from tilewright.schedules.threads import check
 from tilewright.targets import GpuTarget, Target
-from tilewright.version import VERSION
-
-if TYPE_CHECKING:
-    from tilewright.emit.modules import Built
 
 
 def compile(
@@ -39,7 +33,7 @@ def compile(
     *,
     parameters: Mapping[str, int] | None,
     cache: bool,
-) -> OperatorKernel:
+) -> Kernel:
     """As `tilewright.compile`, for the spec of an operator.
 
     Raises:
@@ -68,10 +62,8 @@ def compile(
         built = make()
         (signature,), object_, seconds, texts = built.functions, built.object, built.seconds, built.texts
         cache_key.keep(store, what, object_, {"function": signature.as_json()})
-    facts = Metadata(
-        target=row.name,
-        triple=row.triple,
-        features=row.feature_string,
+    facts = Metadata.of(
+        row,
         schedule=spec.operator if plan is None else plan.name,
         parameters={"products": signature.products},
         threads=threads,
@@ -79,21 +71,12 @@ def compile(
         compile_seconds=time.perf_counter() - start,
         object_bytes=len(object_),
         cached=found is not None,
-        version=VERSION,
         workspace_bytes=signature.workspace,
-        emulator=who.emulator.name if who.emulator is not None else "",
+        emulator=who.name,
     )
-    stages, files = _texts(make, texts), of_functions(row, threads, make)
-    if who.refusal is not None:
-        from tilewright.runtime.foreign import ForeignOperator
-
-        return ForeignOperator(signature, spec, row, facts, stages, files, who.refusal)
-    if who.emulator is not None:
-        from tilewright.runtime.emulated_operator import EmulatedOperator
-
-        return EmulatedOperator(object_, signature, spec, row, facts, stages, who.emulator, files)
-    names = entries((signature,))
-    return OperatorKernel(_runtime.Code(object_, names[0], names[1:]), signature, spec, row, facts, stages, files)
+    texts = StageTexts.made(CPU_TEXTS, lambda stage: make(until=stage).texts.get(stage, ""), texts)
+    about = About(spec, row, facts, texts, of_functions(row, threads, make).write)
+    return load.functions(object_, (signature,), about, who, OperatorKernel)[0]
 
 
 def _own(spec: OperatorSpec, schedule: Schedule, parameters: Mapping[str, int] | None) -> Plan:
@@ -104,12 +87,3 @@ def _own(spec: OperatorSpec, schedule: Schedule, parameters: Mapping[str, int] |
             expected="None, for the operator's own; a function ``(spec, target, sizes)``; or a .py or .mlir file",
         )
     return plans.own(schedule, parameters)
-
-
-def _texts(make: Callable[..., Built], known: Mapping[str, str]) -> dict[str, str | Callable[[], str]]:
-    """The text of every stage; those that are not at hand are made when they are asked for."""
-
-    def text(stage: str) -> str:
-        return make(until=stage).texts.get(stage, "")
-
-    return {stage: known[stage] if stage in known else partial(text, stage) for stage in CPU_TEXTS}

@@ -44,6 +44,11 @@ class Runner:
     emulator: Emulator | None = None
     refusal: NotRunnableError | None = None
 
+    @property
+    def name(self) -> str:
+        """The program's name; empty where an emulator of processes runs nothing."""
+        return "" if self.emulator is None else self.emulator.name
+
     def sharing(self, target: Target, threads: int) -> Runner:
         """Who runs kernels of so many threads: emulators run those of one.
 
@@ -58,14 +63,6 @@ class Runner:
                 "Ask for one thread; kernel.write makes files of more for the machine itself",
             )
         return self
-
-    def alone(self, target: Target) -> Runner:
-        """Who runs whole modules: this machine, or nobody."""
-        if self.kind == "host":
-            return self
-        return _nobody(
-            f"modules for {target.name} cannot be run here", "module.write makes files for the machine itself"
-        )
 
     def computing(self, spec: MatmulSpec, schedule: str) -> Runner:
         """Who runs a product under a strategy: old emulators compute some wrongly."""

@@ -11,16 +11,16 @@ import pickle
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tilewright import knobs
 from tilewright.emit import child
 from tilewright.errors import OperandError, SpecError, TargetError, TilewrightError, UnverifiedWarning, WrongResultError
 from tilewright.payload.packing import PackedFormat
+from tilewright.runtime import load
 from tilewright.runtime.emulated_gpu import EmulationError
-from tilewright.runtime.emulator import Emulator
-from tilewright.runtime.kernel import Kernel, Metadata
-from tilewright.runtime.load import load
+from tilewright.runtime.kernel import About, Metadata
+from tilewright.runtime.runners import Runner
 from tilewright.runtime.trial import Difference, Trial, calls
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -44,7 +44,7 @@ def verify(
     target: Target,
     metadata: Metadata,
     packed: PackedFormat | None,
-    emulator: Emulator | None,
+    who: Runner,
 ) -> None:
     """Calls a kernel in a child process on random operands, and compares the result with the reference.
 
@@ -57,13 +57,13 @@ def verify(
         target: What it was compiled for.
         metadata: How it came about.
         packed: The format of B when it comes packed.
-        emulator: What runs it, where this machine itself does not.
+        who: Who runs it.
 
     Raises:
         WrongResultError: An element is further from the reference than its bound, or the kernel crashed, or did not end.
     """
     request = {
-        "kernel": base64.b64encode(pickle.dumps((object_, spec, target, packed, emulator))).decode(),
+        "kernel": base64.b64encode(pickle.dumps((object_, spec, target, packed, who))).decode(),
         "schedule": metadata.schedule,
         "threads": metadata.threads,
     }
@@ -109,7 +109,7 @@ def verify_gpu(kernel: GpuKernel, emulated: Callable[[], GpuKernel]) -> None:
 def _check_gpu(kernel: GpuKernel) -> None:
     for small in dict.fromkeys(_small(call) for call in calls(kernel.spec)):
         try:
-            trial = Trial.random(cast("Kernel", kernel.called_as(small)), small, _SEED)
+            trial = Trial.random(kernel.called_as(small), small, _SEED)
             trial()
         except EmulationError as e:
             raise _failed(kernel.metadata.schedule, str(e)) from e
@@ -146,10 +146,10 @@ def warn(spec: MatmulSpec, why: str) -> None:
 def _answer(request: dict[str, Any], started: child.Tell) -> dict[str, Any]:
     """Calls the kernel that `request` holds. A wrong result is an answer too."""
     # From the parent process, and nobody else.
-    object_, spec, target, packed, emulator = pickle.loads(base64.b64decode(request["kernel"]))
+    object_, spec, target, packed, who = pickle.loads(base64.b64decode(request["kernel"]))
     facts = _facts(target, request["schedule"], request["threads"])
     try:
-        kernel = load(object_, spec, target, facts, {}, packed, emulator)
+        kernel = load.product(object_, About(spec, target, facts, {}), packed, who)
         for call in calls(spec):
             trial = Trial.random(kernel, call, _SEED)
             started(_CALL)

@@ -26,7 +26,7 @@ from tilewright.errors import TilewrightError
 from tilewright.payload.operators import reference
 from tilewright.payload.reference import relative_error
 from tilewright.runtime.compile import compile as compile_kernel
-from tilewright.runtime.operator_kernel import OperatorKernel
+from tilewright.runtime.kernel import Kernel
 from tilewright.targets.base import Target
 
 
@@ -132,7 +132,7 @@ class Comparison:
         self,
         key: Key,
         case: Case,
-        kernel: OperatorKernel,
+        kernel: Kernel,
         members: Mapping[str, CallerProcess],
         absent: Mapping[str, str],
         memory: int,
@@ -192,7 +192,7 @@ def _limit(case: Case, asked: str, target: Target, size: int, on: Sequence[int])
     return Peak(target, (first.type.name, second.type.name), on)
 
 
-def _bind(kernel: OperatorKernel, case: Case, asked: str, given: Arrays) -> Callable[[], object]:
+def _bind(kernel: Kernel, case: Case, asked: str, given: Arrays) -> Callable[[], object]:
     """The call of our kernel; `case` and `asked` are its spec's."""
     inputs = [
         kernel.pack(each.name, array) if each.packed else array
