@@ -10,7 +10,7 @@ BENCH_DIR ?= build/bench
 BENCH_OUT = --json $(BENCH_DIR)/$(1).json --plots $(BENCH_DIR)/$(1) --report $(BENCH_DIR)/$(1).md --command "make $@"
 # What README and docs show, one thread, hot, B packed on the fly; a file for each machine.
 RESULTS := docs/reference/results
-PUBLISH = $(BIN)/tilewright bench --resume --json $(RESULTS)
+PUBLISH = --resume --json $(RESULTS)
 PUBLISHED_TYPES := --dtype f32 --dtype bf16 --dtype u8,i8,i32
 FEW_ROWS := --shape 1x4096x4096 --shape 8x4096x4096 --shape 32x4096x4096 --shape 128x4096x4096
 BERT_LAYERS := --shape 128x768x768 --shape 128x3072x768 --shape 128x768x3072 --shape 384x1024x1024 --shape 512x4096x1024
@@ -39,14 +39,14 @@ demo: setup ## The main job on real shapes: speed, share of the peak, against nu
 	@$(BIN)/tilewright bench --suite square --suite bert --dtype f32 --threads 1
 
 setup-bench: setup ## Install the libraries that bench compares with, each into an environment of its own (3.5 GB)
-	@$(BIN)/tilewright bench --setup
+	@$(BIN)/tilewright bench setup
 
 bench: setup ## Everything beside every library, for hours; goes on where it was broken off. BENCH_ARGS="…" replaces what
 	@mkdir -p $(BENCH_DIR)
 	@$(BIN)/tilewright bench $(BENCH_ARGS) --resume $(call BENCH_OUT,results)
 
 bench-card: setup-gpu ## Kernels for an NVIDIA card, and, where one is, everything measured on it; goes on where it was broken off
-	@$(BIN)/tilewright bench --card $(BENCH_DIR)/card --report $(BENCH_DIR)/card.md --command "make $@"
+	@$(BIN)/tilewright bench card $(BENCH_DIR)/card --report $(BENCH_DIR)/card.md --command "make $@"
 
 bench-quick: setup ## Six shapes in f32, bf16 and int8, in a few minutes
 	@mkdir -p $(BENCH_DIR)
@@ -54,11 +54,11 @@ bench-quick: setup ## Six shapes in f32, bf16 and int8, in a few minutes
 
 bench-results: setup ## Measure every figure of README and docs, beside every library, in some 25 minutes; goes on where it was broken off
 	@mkdir -p $(RESULTS)
-	@$(PUBLISH) --suite square --suite bert --suite odd --suite skinny $(FEW_ROWS) $(PUBLISHED_TYPES)
-	@$(PUBLISH) --suite square $(PUBLISHED_TYPES) --threads all --peers none
-	@$(PUBLISH) $(BERT_LAYERS) --dtype f32 --dtype bf16,bf16,bf16 --epilogue bias:n,gelu --peers torch-compile,torch-autotune
-	@$(PUBLISH) --conv resnet50 --dtype f32 --dtype bf16 --dtype i8 --rounds 9 --sample-ms 20
-	@$(PUBLISH) --attention all --dtype f32 --dtype bf16 --rounds 9
+	@$(BIN)/tilewright bench $(PUBLISH) --suite square --suite bert --suite odd --suite skinny $(FEW_ROWS) $(PUBLISHED_TYPES)
+	@$(BIN)/tilewright bench $(PUBLISH) --suite square $(PUBLISHED_TYPES) --threads all --peers none
+	@$(BIN)/tilewright bench $(PUBLISH) $(BERT_LAYERS) --dtype f32 --dtype bf16,bf16,bf16 --epilogue bias:n,gelu --peers torch-compile,torch-autotune
+	@$(BIN)/tilewright bench conv resnet50 $(PUBLISH) --dtype f32 --dtype bf16 --dtype i8 --rounds 9 --sample-ms 20
+	@$(BIN)/tilewright bench attention all $(PUBLISH) --dtype f32 --dtype bf16 --rounds 9
 	@$(BIN)/python tools/figures
 
 bench-docs: setup ## Write every figure of README and docs from docs/reference/results: tables, sentences, pictures

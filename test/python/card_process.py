@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Stands in for the processes of ``bench --card``: the one with a card and those that compile, which fail as tests ask."""
+"""Stands in for the processes of ``bench card``: the one with a card and those that compile, which fail as tests ask."""
 
 from __future__ import annotations
 

@@ -323,7 +323,7 @@ def a_driver_that_is_older_than_the_assembler() -> None:
 
 @case
 def a_kernel_of_a_bundle() -> None:
-    """As ``bench --card`` launches it where the card is."""
+    """As ``bench card`` launches it where the card is."""
     sizes = {"bm": 128, "bn": 64}
     kernel = plan.Kernel("bf16", "nt", "warpgroup", tuple(sizes.items()))
     DRIVER.runs(gpu.compile(kernel.spec, SM_90A, "warpgroup", sizes))

@@ -35,7 +35,7 @@ def test_work_is_what_is_seen_or_bytes_from_memory():
 
 
 def test_a_page_and_json_have_every_case(results):
-    text = PAGE.markdown(results, "tilewright bench --attention all")
+    text = PAGE.markdown(results, "tilewright bench attention all")
     assert [f"| {case} |" in text for case in CASES] == [True] * len(CASES)
     assert "GB/s" in text
     assert "- without torch: not asked for" in text

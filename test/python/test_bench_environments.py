@@ -85,7 +85,7 @@ def test_a_failure_says_why_and_leaves_nothing(place, step):
 
 def test_a_peer_is_measured_in_its_own_environment_when_that_is_there(place):
     assert peers.PEERS["numpy"].python() == Path(sys.executable)
-    assert "tilewright bench --setup" in (peers.PEERS["iree"].missing() or "")
+    assert "tilewright bench setup" in (peers.PEERS["iree"].missing() or "")
     environments.setup("numpy", Runs())
     environments.setup("iree", Runs())
     assert peers.PEERS["numpy"].python() == place / "numpy" / "bin" / "python"
@@ -102,8 +102,8 @@ def test_set_up_says_what_became_of_each(capsys, monkeypatch):
         "jax": environments.Made("jax", "ERROR: no such wheel", 0.0, False),
     }
     monkeypatch.setattr(environments, "setup", lambda name: answers[name])
-    assert main(["bench", "--setup", "--peers", "onednn,torch"]) == 0
+    assert main(["bench", "setup", "--peers", "onednn,torch"]) == 0
     assert "torch: installed, 950 MB" in capsys.readouterr().out
-    assert main(["bench", "--setup", "--peers", "xla"]) == 1
+    assert main(["bench", "setup", "--peers", "xla"]) == 1
     assert "jax: ERROR: no such wheel" in capsys.readouterr().out
-    assert main(["bench", "--setup", "--peers", "nosuch"]) == 2
+    assert main(["bench", "setup", "--peers", "nosuch"]) == 2

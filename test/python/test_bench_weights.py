@@ -21,8 +21,8 @@ def test_what_weights_mean():
 
 def test_a_small_product_is_measured(capsys, tmp_path):
     file = tmp_path / "out.json"
-    options = ["--dtype", "bf16", "--layout", "nt", "--weights", "i4:128", "--rounds", "1", "--sample-ms", "0.1"]
-    assert main(["bench", "--shape", "1x32x256", *options, "--json", str(file)]) == 0
+    options = ["--dtype", "bf16", "--layout", "nt", "--rounds", "1", "--sample-ms", "0.1"]
+    assert main(["bench", "weights", "i4:128", *options, "--shape", "1x32x256", "--json", str(file)]) == 0
     assert "1x32x256 bf16 by i4:128 nt" in capsys.readouterr().out
     (row,) = json.loads(file.read_text())
     assert (row["weights"], row["layout"], row["n"]) == ("i4:128", "nt", 32)
@@ -43,7 +43,7 @@ def test_other_weights_are_refused(text):
         weights.problem(SHAPE, "bf16", text)
 
 
-@pytest.mark.parametrize("options", [["--epilogue", "relu"], ["--batch", "2"], ["--conv", "resnet50"]])
+@pytest.mark.parametrize("options", [["--epilogue", "relu"], ["--batch", "2"], ["--cache", "both"]])
 def test_options_that_do_not_apply_are_refused(capsys, options):
-    assert main(["bench", "--shape", "1x32x256", "--weights", "i4:128", *options]) == 2
+    assert main(["bench", "weights", "i4:128", "--shape", "1x32x256", *options]) == 2
     assert capsys.readouterr().err

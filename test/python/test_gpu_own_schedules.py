@@ -157,10 +157,10 @@ def test_the_table_of_one_schedule(tmp_path: Path, capsys: pytest.CaptureFixture
     with ir.Context():
         file.write_text(str(deciding(among_warps)(SPEC, None, None)))
     arguments = ("--target", "sm_80", "--dtype", "bf16", "--shape", "8x8x8", "--schedule", str(file), "--json", "-")
-    assert main(["bench", "--static", *arguments]) == 0
+    assert main(["bench", "static", *arguments]) == 0
     (cell,) = json.loads(capsys.readouterr().out)
     assert (cell["strategy"], cell["right"]) == (str(file), True)
-    assert main(["bench", "--static", "--target", "x86-64-v3", "--schedule", str(file)]) == 2
+    assert main(["bench", "static", "--target", "x86-64-v3", "--schedule", str(file)]) == 2
 
 
 def test_a_child_that_dies_is_an_error_with_a_reproducer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

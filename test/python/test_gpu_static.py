@@ -97,7 +97,7 @@ def test_tensor_memory_is_for_all_types_that_tensor_cores_multiply() -> None:
 def test_a_table(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "cells.json"
     options = ("--dtype", "bf16", "--shape", "65x48x40", "--json", file)
-    status, said = run("bench", "--static", "--target", "sm_80,gfx942", *options)
+    status, said = run("bench", "static", "--target", "sm_80,gfx942", *options)
     assert status == 0, said
     found = json.loads(file.read_text())
     assert [(each["target"], each["strategy"]) for each in found][:2] == [("sm_80", "simt"), ("sm_80", "mma_sync")]
@@ -124,7 +124,7 @@ def test_a_wrong_kernel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_schedule_under_which_nothing_can_be_made_is_bad_input(run: Run, tmp_path: Path, schedule: str) -> None:
     (tmp_path / "three.py").write_text("def schedule(spec, target, sizes):\n    return 3\n")
     given = schedule if schedule == "nosuch" else str(tmp_path / schedule)
-    status, said = run("bench", "--static", "--target", "sm_80", "--dtype", "f16", "--schedule", given)
+    status, said = run("bench", "static", "--target", "sm_80", "--dtype", "f16", "--schedule", given)
     assert status == 2
     assert said.splitlines()[-1].startswith("tilewright: ")
     assert schedule in said.splitlines()[-1]

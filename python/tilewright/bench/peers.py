@@ -148,7 +148,7 @@ def _needs_mkl() -> str | None:
 
 def _install(what: str, extra: bool = False) -> str:
     pip = f"pip install 'tilewright[{EXTRA}]', or every peer with: " if extra else ""
-    return f"{what}; install it with: {pip}tilewright bench --setup"
+    return f"{what}; install it with: {pip}tilewright bench setup"
 
 
 def _openblas_overlooks_avx512() -> bool:

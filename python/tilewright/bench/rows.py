@@ -71,7 +71,7 @@ class Key(NamedTuple):
     batch: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        """As `bench --compare` prints it."""
+        """As `bench compare` prints it."""
         how = [self.target]
         how += [f"{self.threads} threads"] if self.threads > 1 else []
         how += [name for name, yes in (("packed", self.packed), ("cold", self.cold)) if yes]

@@ -36,7 +36,7 @@ _COMPLETION = "_TILEWRIGHT_COMPLETE"
 """The environment variable by which a shell asks for completions, as click documents it."""
 
 
-@options.verbs
+@options.verbs()
 @click.version_option(package_name=_PROGRAM, prog_name=_PROGRAM, message="%(prog)s %(version)s")
 def command() -> None:
     """Compile matrix multiplications from MLIR, run and check them, and look at every stage."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""``tilewright bench --card``: kernels for a card compiled, and, where there is one, compared with the emulator, checked and timed."""
+"""``tilewright bench card``: kernels for a card compiled, and, where there is one, compared with the emulator, checked and timed."""
 
 from __future__ import annotations
 
@@ -9,41 +9,42 @@ from pathlib import Path
 
 import click
 
-from tilewright.cli import options
+from tilewright.cli import bench_options, options
+from tilewright.cli.bench_outputs import Outputs
 from tilewright.cli.output import console
 from tilewright.errors import TargetError
-from tilewright.runtime.files import require_writable, write
-
-_PARAMETERS = ("card", "budget", "report", "command")
-"""Those of ``bench`` that mean something with ``--card``."""
 
 
-def from_context(context: click.Context) -> int:
-    """Makes the bundle, and measures what is left of it; 1 when something is wrong.
+@options.verb(short_help="Kernels for an NVIDIA card, checked and timed on one.")
+@click.argument("folder", metavar="DIR")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Begin nothing more after so long; the next run goes on.",
+)
+@bench_options.report
+def card(folder: str, budget: float | None, report: str | None, command: str | None) -> int:
+    """Compile kernels for an NVIDIA card into DIR; where one is, check them on it and time them beside cuBLASLt and Triton.
 
-    Raises:
-        click.UsageError: An option is given that means nothing here.
-        TilewrightError: The bundle cannot be made, or not read, or the page not written.
+    Exits with status 1 when something is wrong.
     """
     from tilewright.bench.card import bundle, measure, page
 
-    given = options.require_only(context, "--card", *_PARAMETERS)
-    folder, report = Path(context.params["card"]), context.params["report"]
-    if report is not None:
-        require_writable(Path(report), "--report")
-    out = console()
+    outputs = Outputs.of({"report": report, "command": command}, f"card {folder}")
+    outputs.check()
+    bundled, out = Path(folder), console()
     with _bar() as progress:
-        failures = bundle.make(folder, progress)
+        failures = bundle.make(bundled, progress)
     with _bar() as progress:
         try:
-            records = measure.run(folder, context.params["budget"], progress)
+            records = measure.run(bundled, budget, progress)
         except TargetError as error:
             out.print(f"The kernels are in {folder}; nothing is measured: {error}", soft_wrap=True, markup=False)
             out.print(f"Where a card is: python -m tilewright.bench.card {folder}", soft_wrap=True, markup=False)
-            records = measure.read(folder)
-    if report is not None and records:
-        command = context.params["command"] if "command" in given else f"tilewright bench --card {folder}"
-        write(Path(report), page.markdown(records, command).encode(), "--report")
+            records = measure.read(bundled)
+    if records:
+        outputs.write_page(page.markdown(records, outputs.command))
     failures += page.failures(records)
     for line in failures:
         out.print(line, soft_wrap=True, markup=False)

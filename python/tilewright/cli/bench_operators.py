@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the kinds of ``tilewright bench`` that measure other things than suites of shapes have in common."""
+"""``tilewright bench conv`` and ``attention``: operators beside other libraries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli import options
+from tilewright.cli import bench_options, options
 from tilewright.cli.bench_outputs import Outputs
+from tilewright.cli.options import Command
 from tilewright.cli.output import console
+from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.bench.operators.comparison import Comparison
@@ -19,37 +21,60 @@ if TYPE_CHECKING:
     from tilewright.bench.operators.results import Result
 
 
-PARAMETERS = ("dtypes", "target", "threads", "peers", "rounds", "sample_ms", "json_file", "resume", "report", "command")
-"""Those of ``bench`` that mean something to `compare`."""
+def _options(function: Command) -> Command:
+    """The options of both."""
+    for each in (
+        bench_options.report,
+        bench_options.resume,
+        bench_options.json_file,
+        bench_options.effort,
+        bench_options.peers,
+        bench_options.threads,
+        bench_options.target,
+        bench_options.dtypes,
+    ):
+        function = each(function)
+    return function
 
 
-def check(context: click.Context, option: str, *names: str) -> None:
-    """Checks, before anything is measured, that the options of ``bench`` that are given mean something beside `option`.
+@options.verb(short_help="Convolutions of a network beside other libraries.")
+@click.argument("network")
+@_options
+def conv(network: str, **given: Any) -> int:  # noqa: ANN401 - of `_options`
+    """Measure the distinct convolutions of NETWORK (resnet50), filters packed ahead, beside other libraries."""
+    from tilewright.bench.convolution import COMPARISON, LAYERS
+    from tilewright.bench.convolution.page import PAGE
 
-    Args:
-        context: Of ``bench``.
-        option: What says the kind: ``--conv``.
-        names: The parameters that mean something to this kind.
-
-    Raises:
-        click.UsageError: Another one is given, or several numbers of threads.
-    """
-    options.require_only(context, option, *names)
-    if len(context.params["threads"]) > 1:
-        raise click.UsageError(f"--threads given {len(context.params['threads'])} times; expected once with {option}")
+    return _compare(COMPARISON, _named(network, LAYERS, "network"), PAGE, f"conv {network}", given)
 
 
-def compare(context: click.Context, comparison: Comparison, cases: Sequence[Case], page: Page) -> int:
-    """Measures cases as the options of ``bench`` say, of which only some apply, and writes what comes out.
+@options.verb(short_help="Attention beside torch's.")
+@click.argument("suite")
+@_options
+def attention(suite: str, **given: Any) -> int:  # noqa: ANN401 - of `_options`
+    """Measure the attention of SUITE (prefill, decode or all) beside torch's."""
+    from tilewright.bench.attention import COMPARISON, SUITES
+    from tilewright.bench.attention.page import PAGE
+
+    known = {**SUITES, "all": tuple(case for each in SUITES.values() for case in each)}
+    return _compare(COMPARISON, _named(suite, known, "suite of attention"), PAGE, f"attention {suite}", given)
+
+
+def _named(name: str, known: Mapping[str, Sequence[Case]], what: str) -> Sequence[Case]:
+    if name not in known:
+        raise TilewrightError(f"no {what} {name!r}", where="bench", expected=f"one of {', '.join(known)}")
+    return known[name]
+
+
+def _compare(comparison: Comparison, cases: Sequence[Case], page: Page, words: str, given: Mapping[str, Any]) -> int:
+    """Measures cases as the options say, and writes what comes out; `words` ask for it on the command line.
 
     Raises:
         TilewrightError: A type or a library is unknown or not there.
     """
     from tilewright.bench import results
 
-    given = context.params
-    names = None if given["peers"] is None else [each for each in given["peers"].split(",") if each not in ("", "none")]
-    outputs = Outputs.of(context)
+    outputs = Outputs.of(given, words)
     outputs.check()
     out = console(stderr=outputs.json_file == "-")
     earlier = outputs.earlier(given["resume"])
@@ -65,8 +90,8 @@ def compare(context: click.Context, comparison: Comparison, cases: Sequence[Case
             cases,
             asked,
             target=given["target"],
-            libraries=names,
-            threads=given["threads"][0],
+            libraries=None if given["peers"] is None else list(given["peers"]),
+            threads=given["threads"],
             rounds=given["rounds"],
             min_seconds=given["sample_ms"] / 1000,
             finished=results.operators(earlier),

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -37,10 +37,17 @@ class Outputs:
     command: str
 
     @classmethod
-    def of(cls, context: click.Context) -> Outputs:
-        """Those that the options of ``bench`` name."""
-        given = context.params
-        return cls(_file(given["json_file"]), given["plots"], given["report"], given["command"])
+    def of(cls, given: Mapping[str, Any], words: str = "") -> Outputs:
+        """Those of the options of a verb, which `words` after ``bench`` ask for.
+
+        Raises:
+            click.UsageError: There is a command for a page, and no page.
+        """
+        command = given.get("command")
+        if command is not None and given["report"] is None:
+            raise click.UsageError("--command given without --report; expected both")
+        usual = " ".join(("tilewright bench", *words.split()))
+        return cls(_file(given.get("json_file")), given.get("plots"), given.get("report"), command or usual)
 
     @property
     def wanted(self) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""``tilewright bench --static``: the table of targets by types, each cell compiled, run where it can be, checked and analyzed."""
+"""``tilewright bench static``: the table of targets by types, each cell compiled, run where it can be, checked and analyzed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright.cli import bench_static_gpu, options
+from tilewright.cli import bench_options, bench_static_gpu, options
 from tilewright.cli.options import Extents
 from tilewright.cli.static_table import Form, short, show
 
@@ -36,63 +36,49 @@ _NUMBERS = frozenset({"object", "% of bound", "cycles", "spills", "instructions"
 _LOADS = ("load", "broadcast", "gather")
 
 
-_PARAMETERS = ("static", "target", "dtypes", "shapes", "schedule", "json_file")
-"""Those of ``bench`` that mean something with ``--static``; a schedule for GPUs only."""
-_LISTS = {"targets": "target", "dtypes": "dtypes"}
-"""Those that are every one when they are not given, by their names in `table`."""
-
-
-def from_context(context: click.Context) -> int:
-    """`table` for the options of ``bench``; a target and types that were not given are all of them.
-
-    Raises:
-        click.UsageError: An option is given that means nothing here.
-    """
-    given = options.require_only(context, "--static", *_PARAMETERS)
-    asked = {to: context.params[name] if name in given else None for to, name in _LISTS.items()}
-    return table(**asked, **{name: context.params[name] for name in ("shapes", "schedule", "json_file")})
-
-
-def table(
+@options.verb(short_help="What kernels cost, without the hardware.")
+@options.shape(required=False)
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    help="Element type: one, or those of A, B and C; may be repeated. Otherwise all.",
+)
+@click.option("--target", "targets", help="Names, or files, with commas between them. Otherwise every processor.")
+@click.option("--schedule", metavar="NAME|FILE", help="Of GPUs: a strategy's name or a file, to have only that one.")
+@bench_options.json_file
+def static(
+    shapes: tuple[Extents, ...],
+    dtypes: tuple[str, ...],
     targets: str | None,
-    dtypes: Sequence[str] | None,
-    shapes: Sequence[Extents],
     schedule: str | None,
     json_file: str | None,
 ) -> int:
-    """Makes the cells and prints them; 1 when one was not made or is wrong.
+    """Measure nothing: compile, run or emulate, check and analyze each type on each target.
 
-    Args:
-        targets: Names with commas between them; None: every target.
-        dtypes: The types; None: every combination.
-        shapes: At most one.
-        schedule: Of GPUs, a strategy's name or a file, to have only that one; or None.
-        json_file: Where the cells go as JSON, ``-`` being standard output in place of the table; or None.
-
-    Raises:
-        click.UsageError: There are several shapes.
-        TilewrightError: A target or a type is unknown, or the file cannot be written.
+    A table of targets by types: what multiplies, percent of the bound of multiply-adds by llvm-mca, spills, and the instructions of a
+    call, where it runs in an emulator. Exits with status 1 when a cell was not made or is wrong.
     """
     from tilewright import targets as known
-    from tilewright.bench import static
+    from tilewright.bench import static as survey
     from tilewright.bench.operands import types_of
     from tilewright.bench.suites import parse_shape
 
     if len(shapes) > 1:
-        raise click.UsageError(f"{len(shapes)} shapes given; expected one with --static")
-    names = [] if targets is None else [name.strip() for name in targets.split(",")]
+        raise click.UsageError(f"{len(shapes)} shapes given; expected one")
+    names = [] if targets is None else [options.TARGET.convert(each.strip(), None, None) for each in targets.split(",")]
     cards = [card for name in names if (card := known.gpu(name)) is not None]
     if cards and len(cards) < len(names):
         raise click.UsageError(f"--target {targets} has both GPUs and processors; expected one kind")
     if cards:
         shape = parse_shape("x".join(map(str, shapes[0]))) if shapes else None
-        return bench_static_gpu.table(cards, dtypes, shape, schedule, json_file)
+        return bench_static_gpu.table(cards, dtypes or None, shape, schedule, json_file)
     if schedule is not None:
-        raise click.UsageError("--schedule and --static given; expected a --target that is a GPU, or one of them")
+        raise click.UsageError("--schedule given; expected a --target that is a GPU with it")
     rows = known.all() if targets is None else [known.resolve(name) for name in names]
-    types = static.types() if dtypes is None else [",".join(types_of(each)) for each in dtypes]
-    shape = parse_shape("x".join(map(str, shapes[0]))) if shapes else static.SHAPE
-    cells = show(partial(static.survey, rows, types, shape), _FORM, json_file)
+    types = survey.types() if not dtypes else [",".join(types_of(each)) for each in dtypes]
+    shape = parse_shape("x".join(map(str, shapes[0]))) if shapes else survey.SHAPE
+    cells = show(partial(survey.survey, rows, types, shape), _FORM, json_file)
     return 0 if all(each.object_bytes and each.right is not False for each in cells) else 1
 
 

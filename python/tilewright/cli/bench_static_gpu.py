@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""``tilewright bench --static`` for GPUs: the table of strategies by types."""
+"""``tilewright bench static`` for GPUs: the table of strategies by types."""
 
 from __future__ import annotations
 

@@ -95,9 +95,11 @@ def verb(name: str | None = None, *, short_help: str) -> Callable[[Callable[...,
     return click.command(name, short_help=short_help, context_settings=dict(_SETTINGS))
 
 
-def verbs(function: Callable[..., Any]) -> click.Group:
-    """Makes a function a group of verbs, with the same settings."""
-    return click.group(no_args_is_help=False, context_settings=dict(_SETTINGS))(function)
+def verbs(*, invoke_without_command: bool = False) -> Callable[[Callable[..., Any]], click.Group]:
+    """Makes a function a group of verbs, with the same settings; it may do something without a verb too."""
+    return click.group(
+        no_args_is_help=False, invoke_without_command=invoke_without_command, context_settings=dict(_SETTINGS)
+    )
 
 
 def shape(required: bool) -> Callable[[Command], Command]:
@@ -269,33 +271,15 @@ def _for_this_call(context: click.Context, name: str, value: str) -> None:
     context.call_on_close(restore)
 
 
-def require_only(context: click.Context, mode: str, *names: str) -> frozenset[str]:
-    """Checks that, beside the option `mode`, none was given but those called `names`: others would mean nothing there.
-
-    Returns:
-        The names of the parameters that were given.
+def require_none(context: click.Context, verb: str) -> None:
+    """Checks that, before a verb of its own, a group was given no option: it would mean nothing there.
 
     Raises:
-        click.UsageError: Another one was.
+        click.UsageError: One was.
     """
-    given = frozenset(name for name in context.params if _is_given(context, name))
     for parameter in context.command.params:
-        if parameter.name in given.difference(names):
-            what = (parameter.metavar or "").strip("[]") if isinstance(parameter, click.Argument) else parameter.opts[0]
-            raise click.UsageError(f"{what} and {mode} given; expected one of them")
-    return given
-
-
-def require_with(context: click.Context, name: str, *others: str) -> None:
-    """Checks that, if the option `name` was given, one of `others` was too: it would mean nothing without.
-
-    Raises:
-        click.UsageError: None was.
-    """
-    if _is_given(context, name) and not any(_is_given(context, each) for each in others):
-        spelled = {each.name: each.opts[0] for each in context.command.params}
-        wanted = " or ".join(spelled[each] for each in others)
-        raise click.UsageError(f"{spelled[name]} given without {wanted}; expected both")
+        if _is_given(context, str(parameter.name)):
+            raise click.UsageError(f"{parameter.opts[0]} given before {verb}; expected it after the verb, if it has it")
 
 
 def _is_given(context: click.Context, name: str) -> bool:

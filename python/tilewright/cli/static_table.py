@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the tables of ``tilewright bench --static`` have in common: the bar, JSON and the lines."""
+"""What the tables of ``tilewright bench static`` have in common: the bar, JSON and the lines."""
 
 from __future__ import annotations
 

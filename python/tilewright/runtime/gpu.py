@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.emit import pipeline
 from tilewright.errors import NotRunnableError, OperandError
 from tilewright.runtime import gpu_call, gpu_forms, gpu_passes, linkable, runners
 from tilewright.runtime.cache_key import Compilation
@@ -128,10 +127,8 @@ class GpuKernel(Kernel):
             cached=stages.cached,
             emulator="tilewright's emulator of NVVM" if target.emulation else "",
         )
-        built = cache(lambda: build(True, True) if stages.cached else stages)
-        names = [name for name in pipeline.FAMILIES[target.family] if name != "obj"]
-        texts = StageTexts.made(names, lambda name: built().texts[name], {} if stages.cached else stages.texts)
-        self._about = About(stages.whole, target, facts, texts, partial(linkable.write_gpu, built))
+        self._built = cache(lambda: build(True, True) if stages.cached else stages)
+        self._about = About(stages.whole, target, facts, {}, partial(linkable.write_gpu, self._built))
 
     def _key(self, aligned: bool, boxed: bool) -> tuple[bool, bool]:
         """Which form is for such operands: only copies of boxes depend on the result's rows."""
@@ -165,6 +162,11 @@ class GpuKernel(Kernel):
             return self._form(self._key(aligned, boxed)).computing(spec)
 
         return GpuKernel(find, find, own=self._own)
+
+    @property
+    def asm(self) -> Mapping[str, str]:
+        """The text of every stage by name, from the payload to PTX; a kernel from the disk cache is compiled for it."""
+        return StageTexts(self._built().texts)
 
     @property
     def refusal(self) -> NotRunnableError | None:

@@ -14,7 +14,7 @@ from tilewright.errors import TilewrightError
 def main(arguments: list[str] | None = None) -> int:
     """Runs the steps that are left; 1 when something is wrong, 2 when nothing can be run."""
     parser = argparse.ArgumentParser(prog="python -m tilewright.bench.card", description=__doc__)
-    parser.add_argument("folder", type=Path, help="the bundle, of tilewright bench --card")
+    parser.add_argument("folder", type=Path, help="the bundle, of tilewright bench card")
     parser.add_argument("--budget", type=float, help="seconds after which no further step begins")
     parser.add_argument("--report", type=Path, help="write what all runs so far measured as a page in Markdown")
     parser.add_argument("--records", type=Path, help="write further records there, not into the folder, and read both")

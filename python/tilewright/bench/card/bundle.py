@@ -178,7 +178,7 @@ def _compile(folder: Path, kernel: Kernel, *, exact: bool) -> None:
     if exact:
         shape = next(step.shape for step in plan.layouts())
         a, b = whole_numbers(kernel, shape)
-        emulated = gpu.compile(kernel.spec, target.on("emulated"), kernel.strategy, dict(kernel.sizes))
+        emulated = gpu.compile(kernel.spec, target.emulated(), kernel.strategy, dict(kernel.sizes))
         np.savez_compressed(folder / f"{kernel.key}.npz", c=emulated(a, b))
     about = {"compiler": versions.fingerprint(), "form": as_json(form, ()), "seconds": seconds}
     about |= {"registers": assembled.registers, "spill_bytes": assembled.spill_bytes}
@@ -220,7 +220,7 @@ def read_steps(folder: Path) -> list[Step]:
         found = json.loads(file.read_text())
     except (OSError, ValueError) as e:
         raise TilewrightError(
-            f"no bundle: {e}", where=str(folder), remedy="tilewright bench --card FOLDER makes it, without a card too"
+            f"no bundle: {e}", where=str(folder), remedy="tilewright bench card FOLDER makes it, without a card too"
         ) from None
     if found["version"] != VERSION or any("code" not in each for each in found["steps"]):
         raise TilewrightError(f"a bundle of version {found['version']}", where=str(folder), expected=VERSION)

@@ -177,7 +177,7 @@ class _Run:
         if self._in_a_row >= _MOST_IN_A_ROW:
             raise TargetError(
                 f"{self._in_a_row} processes ended one after the other: {outcome.text}",
-                where="bench --card",
+                where="bench card",
                 remedy="See what nvidia-smi says of the card; another run goes on behind these steps",
             )
 

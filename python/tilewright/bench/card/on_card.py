@@ -90,7 +90,7 @@ class Bench:
             import torch  # pyright: ignore[reportMissingImports]
         except ImportError as e:
             raise TargetError(
-                f"no torch: {e}", where="bench --card", expected="torch with CUDA, whose cuBLASLt is the peer"
+                f"no torch: {e}", where="bench card", expected="torch with CUDA, whose cuBLASLt is the peer"
             ) from None
         self._torch: Any = torch
         self._folder = folder

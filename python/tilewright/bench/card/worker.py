@@ -110,7 +110,7 @@ class Worker:
                 self.close()
                 raise TargetError(about)
             return process
-        raise TargetError(f"no process can open the card: {broken.text}", where="bench --card")
+        raise TargetError(f"no process can open the card: {broken.text}", where="bench card")
 
     def _broken(self, at: str, ended: ChildEndedError) -> Broken:
         """What ended the process while it was at something."""

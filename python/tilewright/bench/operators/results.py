@@ -24,7 +24,7 @@ class Key(NamedTuple):
     target: str
 
     def __str__(self) -> str:
-        """As `bench --compare` prints it."""
+        """As `bench compare` prints it."""
         threads = f" {self.threads} threads" if self.threads > 1 else ""
         return f"{self.operator} {self.case}, {self.dtype} {self.target}{threads}"
 
