@@ -58,7 +58,7 @@ def of_this_machine(path: Path, machine: str) -> Measurements:
         raise TilewrightError(
             f"{path} was measured on {'; '.join(others)}, and this is {machine}",
             where="--resume",
-            remedy="Write to another file, or compare the two with --compare.",
+            remedy="Write to another file, or compare the two with `tilewright bench compare`.",
         )
     return found
 
