@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs the project's checks: `check.py STEP…`, with the steps lint, lit, pytest, long and format.
 
-Every step runs, also after one that failed. pytest's summary is the last line when it is the last step. The exit status is
-0 when all passed.
+Every step runs, also after one that failed. Lint runs beside what follows it: the type checker has one thread. pytest's summary is the
+last line when it is the last step. The exit status is 0 when all passed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import llvm
@@ -27,7 +28,11 @@ def main(steps: list[str]) -> int:
     if unknown or not steps:
         print(f"check: unknown step {' '.join(unknown) or '(none)'}; expected {', '.join(STEPS)}", file=sys.stderr)
         return 2
-    passed = [STEPS[step]() for step in steps]
+    with ThreadPoolExecutor() as beside:
+        linted = beside.submit(lint) if "lint" in steps else None
+        passed = [STEPS[step]() for step in steps if step not in ("lint", "pytest")]
+        passed += [linted.result()] if linted else []
+        passed += [pytest()] if "pytest" in steps else []
     return 0 if all(passed) else 1
 
 
@@ -98,17 +103,27 @@ STEPS: dict[str, Callable[[], bool]] = {
 
 
 def _passes(name: str, command: list[str | Path]) -> bool:
-    """Runs one tool and prints how it went in one line, after what it printed itself."""
-    passed = _run(command)
-    print(f"check: {name}: {'ok' if passed else 'FAILED'}", flush=True)
+    """Runs one tool and prints what it printed and, in one line, how it went."""
+    done = _done(command, into=subprocess.PIPE)
+    passed = done.returncode == 0
+    # In one piece: others may print beside it.
+    sys.stdout.write(f"{done.stdout.decode(errors='replace')}check: {name}: {'ok' if passed else 'FAILED'}\n")
+    sys.stdout.flush()
     return passed
 
 
 def _run(command: list[str | Path]) -> bool:
-    """Whether a command succeeds; the virtual environment's programs come first on its path."""
+    """Whether a command succeeds."""
+    return _done(command).returncode == 0
+
+
+def _done(command: list[str | Path], into: int | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Runs a command, which prints into a pipe or where this process does; the virtual environment's programs come first on its path."""
     path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
     words = [str(word) for word in command]
-    return subprocess.run(words, cwd=ROOT, env={**os.environ, "PATH": path}, stdin=subprocess.DEVNULL).returncode == 0
+    environment = {**os.environ, "PATH": path}
+    nothing, both = subprocess.DEVNULL, None if into is None else subprocess.STDOUT
+    return subprocess.run(words, cwd=ROOT, env=environment, stdin=nothing, stdout=into, stderr=both, check=False)
 
 
 def _clang_format() -> str:
