@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright.mlir import ir
+from tilewright.schedules import steps
+from tilewright.schedules.decisions import Depthwise
 from tilewright.schedules.packed import packed
 from tilewright.schedules.streamed import streamed
 from tilewright.schedules.unpacked import unpacked
@@ -16,12 +18,18 @@ from tilewright.schedules.unpacked import unpacked
 SPEC = tw.Conv2dSpec(1, 9, 11, 16, 24, 3, 3, padding=1, epilogue=(tw.bias("n"),))
 
 
-def is_right(kernel: Any) -> bool:
-    """Whether a call of a kernel for `SPEC` gives the right numbers."""
+CONVOLUTION = "linalg.depthwise_conv_2d_nhwc_hwc"
+DEPTHWISE = tw.Conv2dSpec(
+    2, 9, 11, 20, 20, 3, 5, padding=((1, 0), (2, 1)), groups=20, epilogue=(tw.bias("n"), tw.residual())
+)
+
+
+def is_right(kernel: Any, spec: tw.Conv2dSpec = SPEC) -> bool:
+    """Whether a call of a kernel gives the right numbers."""
     rng = np.random.default_rng(0)
-    x, w, bias = (rng.uniform(-1, 1, each.shape).astype(np.float32) for each in SPEC.operands)
-    difference = np.abs(kernel(x, w, bias) - tw.reference(SPEC, x, w, bias))
-    return bool((difference <= tw.error_bound(SPEC, x, w, bias)).all())
+    operands = [rng.uniform(-1, 1, each.shape).astype(np.float32) for each in spec.operands]
+    difference = np.abs(kernel(*operands) - tw.reference(spec, *operands))
+    return bool((difference <= tw.error_bound(spec, *operands)).all())
 
 
 def test_a_printed_schedule_is_given_back_and_may_be_edited(tmp_path):
@@ -71,3 +79,53 @@ def test_what_is_no_schedule_is_refused(tmp_path):
         tw.compile(SPEC, schedule=file, parameters={"mr": 3})
     with pytest.raises(tw.ScheduleError, match=r"ZeroDivisionError"):
         tw.compile(SPEC, schedule=broken)
+
+
+def undecided(spec: tw.Conv2dSpec, target: tw.Target, sizes: Depthwise) -> ir.Module:
+    with steps.script() as script:
+        steps.mark(steps.match(script.functions, CONVOLUTION), "some")
+    return script.module
+
+
+def deciding(matched: str, channels: int = 4) -> Any:
+    """A schedule for a depthwise convolution that decides on the ops of a name."""
+
+    def own(spec: tw.Conv2dSpec, target: tw.Target, sizes: Depthwise) -> ir.Module:
+        assert sizes.channels == target.lanes(spec.product.acc_type)
+        with steps.script() as script:
+            steps.decide(steps.match(script.functions, matched), Depthwise(channels))
+        return script.module
+
+    return own
+
+
+@pytest.mark.parametrize("channels", [1, 4, 7, 64])
+def test_a_depthwise_convolution_has_vectors_of_as_many_channels_as_was_decided(channels):
+    kernel = tw.compile(DEPTHWISE, schedule=deciding(CONVOLUTION, channels))
+    assert f"vector<{min(channels, 20)}xf32>" in kernel.asm["bufferized"]
+    assert is_right(kernel, DEPTHWISE)
+
+
+def test_what_does_not_fit_a_depthwise_convolution_is_refused():
+    with pytest.raises(tw.ScheduleError, match=r"test_operator_schedules.*expected images.*linalg\.generic"):
+        tw.compile(DEPTHWISE, schedule=deciding("linalg.generic"))
+    with pytest.raises(tw.ScheduleError, match="0 ops carry a decision.*asm"):
+        tw.compile(DEPTHWISE, schedule=undecided)
+    with pytest.raises(tw.ScheduleError, match="channels: expected a number above zero, got 0"):
+        tw.compile(DEPTHWISE, schedule=deciding(CONVOLUTION, 0))
+    with pytest.raises(tw.ScheduleError, match="vectors of 100000 channels; expected at most"):
+        tw.compile(DEPTHWISE, schedule=deciding(CONVOLUTION, 100000))
+    with pytest.raises(tw.ScheduleError, match="unknown parameter 'mr'; expected channels"):
+        tw.compile(DEPTHWISE, parameters={"mr": 3})
+    assert is_right(tw.compile(DEPTHWISE, parameters={"channels": 3}), DEPTHWISE)
+
+
+def test_a_tiled_depthwise_convolution_is_refused():
+    def tiled(spec: tw.Conv2dSpec, target: tw.Target, sizes: Depthwise) -> ir.Module:
+        with steps.script() as script:
+            tile, _ = steps.tile(steps.match(script.functions, CONVOLUTION), [0, 1])
+            steps.decide(tile, sizes)
+        return script.module
+
+    with pytest.raises(tw.ScheduleError, match="it is in a loop, or bufferized"):
+        tw.compile(DEPTHWISE, schedule=tiled)

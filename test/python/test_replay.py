@@ -87,6 +87,9 @@ def operator_cells():
     yield tw.Conv2dSpec(4, 28, 28, 64, 64, 3, 3, padding=1), "x86-64-v4", 2
     for number, target in enumerate(("x86-64", "x86-64-v3", "znver4", "neoverse-n2") * 3):
         yield attention_cases.specs(number)[1], target, 1 + number % 2
+    depthwise: dict[str, Any] = {**image, "oc": 16, "groups": 16}
+    yield tw.Conv2dSpec(**depthwise, epilogue=(tw.bias("n"), tw.relu())), "x86-64-v4", 1
+    yield tw.Conv2dSpec(**depthwise, a="u8", b="i8", stride=2), "neoverse-n1", 1
 
 
 @pytest.fixture(scope="module")

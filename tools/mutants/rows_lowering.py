@@ -165,13 +165,25 @@ ROWS = (
         ("test_small_types.py",),
     ),
     Mutant(
-        "lowering/in_place.py",
+        "codegen/convolution/problem.py",
+        "return pad.operands[0], (low[1], low[2])",
+        "return pad.operands[0], (low[2], low[1])",
+        ("test_operator_schedules.py",),
+    ),
+    Mutant(
+        "codegen/convolution/problem.py",
+        "return (s, t), (d, e)",
+        "return (s, t), (s, t)",
+        ("test_conv2d.py",),
+    ),
+    Mutant(
+        "codegen/convolution/in_place.py",
         "    if depth != spec.k or spec.m % rows:\n",
         "    if depth != spec.k:\n",
         ("test_conv2d.py",),
     ),
     Mutant(
-        "lowering/skipped_rows.py",
+        "codegen/convolution/skipped_rows.py",
         "end = _quotient(add(first, above + patches.extents[0]), dilation)",
         "end = _quotient(add(first, above + patches.extents[0] - 1), dilation)",
         ("test_conv2d.py",),

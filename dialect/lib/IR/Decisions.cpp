@@ -79,6 +79,10 @@ DictionaryAttr tilewright::decisionAsDictionary(Attribute attribute) {
         found.append("vectorize", builder.getStringAttr(softmax.getVectorize()));
         found.append("multiplied", builder.getStringAttr(softmax.getMultiplied()));
       })
+      .Case([&](DepthwiseAttr depthwise) {
+        kind(DepthwiseAttr::getMnemonic());
+        number("channels", depthwise.getChannels());
+      })
       .Case([&](PrefetchAttr prefetch) {
         kind(PrefetchAttr::getMnemonic());
         found.append("operands", builder.getStringAttr(prefetch.getOperands()));

@@ -47,6 +47,8 @@ static constexpr Place kPlaces[] = {
      "only a linalg op is a product", isLinalg},
     {TilewrightDialect::getSoftmaxAttrName(), "a #tilewright.online_softmax",
      [](Attribute a) { return isa<OnlineSoftmaxAttr>(a); }, "only a linalg.softmax is computed online", isSoftmax},
+    {TilewrightDialect::getConvolutionAttrName(), "a #tilewright.depthwise",
+     [](Attribute a) { return isa<DepthwiseAttr>(a); }, "only a linalg op is a convolution", isLinalg},
     {TilewrightDialect::getPrefetchAttrName(), "a #tilewright.prefetch",
      [](Attribute a) { return isa<PrefetchAttr>(a); }, "only a function prefetches its operands",
      [](Operation *op) { return isa<FunctionOpInterface>(op); }},

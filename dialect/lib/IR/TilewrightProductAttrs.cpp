@@ -36,6 +36,10 @@ LogicalResult OnlineSoftmaxAttr::verify(EmitError emitError, int64_t kc, int64_t
   return verifyPositive(emitError, {{"kc", kc}, {"mr", mr}, {"nr", nr}, {"columns", columns}});
 }
 
+LogicalResult DepthwiseAttr::verify(EmitError emitError, int64_t channels) {
+  return verifyPositive(emitError, {{"channels", channels}});
+}
+
 LogicalResult PrefetchAttr::verify(EmitError emitError, StringRef operands) {
   if (operands != "none" && operands != "all")
     return emitError() << "operands: expected \"none\" or \"all\", got \"" << operands << "\"";

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.build.constants import bits_of, integer, zero
 from tilewright.build.index import Index, value, values
@@ -53,6 +53,33 @@ def write(source: ir.Value, matrix: ir.Value, at: Sequence[Index], *, inside: bo
     """Writes elements along the last dimension of `matrix`, as far as it goes; `inside` says that all are there."""
     rank = ir.MemRefType(matrix.type).rank
     vector.TransferWriteOp(None, source, matrix, values(at), _along(rank, rank - 1), [inside])
+
+
+def elementwise(body: ir.Block, given: Sequence[ir.Value | None], kind: Callable[[ir.Type], ir.VectorType]) -> ir.Value:
+    """What a body on single elements yields, as vectors.
+
+    Args:
+        body: Ops of elements, ended by what yields one of them.
+        given: A vector for each argument that the body uses, in their order; what is missing at the end it does not use.
+        kind: The vector type of an element type.
+    """
+    known = {argument: each for argument, each in zip(body.arguments, given, strict=False) if each is not None}
+
+    def taken(operand: ir.Value) -> ir.Value:
+        """The vector that stands for an operand; a value from outside is the same for all elements."""
+        if operand not in known:
+            known[operand] = vector.broadcast(kind(operand.type), operand)
+        return known[operand]
+
+    *ops, end = [each.operation for each in body.operations]
+    for op in ops:
+        result = kind(op.results[0].type)
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        if op.name == "arith.constant":
+            attributes["value"] = ir.DenseElementsAttr.get_splat(result, attributes["value"])
+        operands = [taken(each) for each in op.operands]
+        known[op.results[0]] = ir.Operation.create(op.name, [result], operands, attributes).results[0]
+    return taken(end.operands[0])
 
 
 def _along(rank: int, dimension: int) -> ir.AffineMapAttr:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The registry of decisions: the attribute that a schedule records on a product or on a softmax, and what carries it out."""
+"""The registry of decisions: the attribute that a schedule records on a product, a softmax or a convolution, and what carries it out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from tilewright.codegen import block_products, bounds
 from tilewright.codegen.attention import function as attention
+from tilewright.codegen.convolution import depthwise
 from tilewright.codegen.scalable import elementwise as scalable_elementwise
 from tilewright.codegen.scalable import product as scalable
 from tilewright.codegen.scaled_sums import product as scaled_sums
@@ -19,7 +20,7 @@ from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
 from tilewright.schedules import decisions
-from tilewright.schedules.decisions import Decision, OnlineSoftmax, OuterProducts, ScalableTiles, ScaledSums
+from tilewright.schedules.decisions import Decision, Depthwise, OnlineSoftmax, OuterProducts, ScalableTiles, ScaledSums
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -49,11 +50,12 @@ CARRIERS: Mapping[type, Carrier] = MappingProxyType(
     }
 )
 
-CHAINS: Mapping[type, Callable[[func.FuncOp, ir.Operation, Any, Target, int], int]] = MappingProxyType(
-    {OnlineSoftmax: attention.expand}
+WHOLE: Mapping[type, Callable[[func.FuncOp, ir.Operation, Any, Target, int], int]] = MappingProxyType(
+    {OnlineSoftmax: attention.expand, Depthwise: depthwise.expand}
 )
-"""What carries out decisions about a softmax and the products around it: takes function, softmax, decision, target and threads, replaces
-the function on tensors by one on memrefs, and returns the bytes of scratch memory that this takes as its last argument."""
+"""What carries out decisions about a softmax, or a convolution, and all ops around it: takes function, op, decision, target and threads,
+replaces the function on tensors by one on memrefs, and returns the bytes of scratch memory that this takes as its last argument; with
+0 it takes none."""
 
 
 def carry_out(function: func.FuncOp, spec: MatmulSpec, target: Target, run_passes: Callable[[str], None]) -> None:
@@ -90,8 +92,8 @@ def carry_out(function: func.FuncOp, spec: MatmulSpec, target: Target, run_passe
         scalable_elementwise.vectorize(function)
 
 
-def carry_out_chain(function: func.FuncOp, target: Target, threads: int) -> tuple[Decision, int]:
-    """Replaces a function on tensors, whose softmax carries a decision, by one on memrefs.
+def carry_out_whole(function: func.FuncOp, target: Target, threads: int) -> tuple[Decision, int]:
+    """Replaces a function on tensors, of which one op carries a decision about all of it, by one on memrefs.
 
     Args:
         function: The function.
@@ -102,15 +104,17 @@ def carry_out_chain(function: func.FuncOp, target: Target, threads: int) -> tupl
         What was decided, and the bytes of scratch memory that the function takes as its last argument.
 
     Raises:
-        ScheduleError: Not one softmax carries a decision, or it does not fit the ops around it or the target.
+        ScheduleError: Not one op carries such a decision, or it does not fit the ops around it or the target.
     """
-    found = [op for op in block_products.walk(function.operation) if decisions.SOFTMAX in op.attributes]
+    names = (decisions.SOFTMAX, decisions.CONVOLUTION)
+    found = [(op, name) for op in block_products.walk(function.operation) for name in names if name in op.attributes]
     if len(found) != 1:
         raise ScheduleError(
-            f"{len(found)} ops carry a decision about a softmax",
-            expected="one: a softmax between two products is not lowered without",
-            remedy='steps.decide(steps.match(script.functions, "linalg.softmax"), sizes)',
+            f"{len(found)} ops carry a decision about a softmax or a convolution",
+            expected="one, which says how the function is computed",
+            remedy="Let the schedule decide on it once, as the operator's own does: kernel.asm['schedule'] prints that",
         )
-    decision = decisions.of(found[0], decisions.SOFTMAX)
+    op, name = found[0]
+    decision = decisions.of(op, name)
     assert decision is not None, "it carries one"
-    return decision, CHAINS[type(decision)](function, found[0], decision, target, threads)
+    return decision, WHOLE[type(decision)](function, op, decision, target, threads)

@@ -4,29 +4,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 
+from tilewright.codegen.convolution import in_place, patches
+from tilewright.codegen.convolution.patch_layout import Patches
 from tilewright.emit.modules import Builder, Built, FunctionPart, ProductPart
-from tilewright.lowering import depthwise, in_place, patches, run
-from tilewright.lowering.patch_layout import Patches
+from tilewright.emit.operator_function import OperatorFunction
+from tilewright.lowering import run
 from tilewright.mlir import ir
 from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.payload import conv2d
 from tilewright.schedules import conv2d as model
-from tilewright.schedules import decisions
+from tilewright.schedules import decisions, depthwise
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 from tilewright.targets.dots import Dot
 
 
-def planned(spec: Conv2dSpec, target: Target, parameters: Mapping[str, int], threads: int) -> tuple[MatmulSpec, Plan]:
-    """The product of one group, which the schedule is made for, and the plan of our own schedule.
+def planned(
+    spec: Conv2dSpec, target: Target, parameters: Mapping[str, int], threads: int
+) -> tuple[MatmulSpec | Conv2dSpec, Plan]:
+    """What the schedule is made for, the product of one group or a depthwise convolution, and the plan of our own schedule.
 
     Raises:
         ScheduleError: A parameter is unknown, or wrong.
     """
+    if spec.is_depthwise:
+        return spec, depthwise.plan(spec, target, parameters)
     product = conv2d.product(spec)
     return product, model.plan(spec, product, target, parameters, threads)
 
@@ -42,8 +47,10 @@ def build(
     started: Callable[[str], object],
 ) -> Built:
     """Compiles `spec`, as `emit.operators.compiled` says."""
-    builder = _Depthwise if spec.is_depthwise else _Products
-    return builder(spec, target, plan, allocator, symbol, started).run(until)
+    if spec.is_depthwise:
+        payload, signature = partial(conv2d.build_depthwise, spec), lambda _: conv2d.signature(spec)
+        return OperatorFunction(spec, target, plan, allocator, symbol, payload, signature).run(until, started)
+    return _Products(spec, target, plan, allocator, symbol, started).run(until)
 
 
 class _Products(Builder):
@@ -84,22 +91,6 @@ class _Products(Builder):
         return self._target.dot(spec.a_type.name, spec.b_type.name)
 
 
-class _Depthwise(_Products):
-    """Runs them where there are no products: the function is written out when others are bufferized."""
-
-    def payload(self) -> str:
-        text = super().payload()
-        self._products.clear()
-        return text
-
-    def bufferized(self) -> str:
-        (function,) = self._functions
-        lanes = self._target.lanes(self._spec.product.acc_type)
-        function.module = depthwise.written_out(self._spec, patches_of(self._spec), lanes, self._context)
-        self._built.functions = (replace(function.signature, products=()),)
-        return self._text()
-
-
 def _function(spec: Conv2dSpec, context: ir.Context, specs: list[MatmulSpec]) -> list[FunctionPart]:
     """The function of the convolution, whose product is added to `specs`."""
     module, signature, product = conv2d.build(spec, context)
@@ -108,8 +99,8 @@ def _function(spec: Conv2dSpec, context: ir.Context, specs: list[MatmulSpec]) ->
 
 
 def patches_of(spec: Conv2dSpec) -> Patches:
-    """Where the patches of one group lie; of all channels where they are computed together."""
-    channels = spec.ic if spec.is_depthwise else spec.ic // spec.groups
+    """Where the patches of one group lie."""
+    channels = spec.ic // spec.groups
     by_pixels = spec.layout == "nhwc"
     if by_pixels:
         shape = (spec.n, spec.h, spec.w, channels)

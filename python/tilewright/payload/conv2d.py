@@ -3,7 +3,7 @@
 
 Of images in NHWC the product has a row for each pixel of all images and a column for each channel; of those in NCHW a row for
 each channel and a column for each pixel of one image, so that its result lies as the image does. The patches are an operand
-that stands for the images: `lowering.patches` lets the product read those.
+that stands for the images: `codegen.convolution.patches` lets the product read those.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from math import prod
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, scf
 from tilewright.operator_specs.conv2d import Conv2dSpec, along_rows
+from tilewright.payload import depthwise
 from tilewright.payload.modules.places import stand_in
 from tilewright.payload.signature import Parameter, Signature
 from tilewright.spec import MatmulSpec
@@ -41,21 +42,42 @@ def patched_operand(spec: Conv2dSpec) -> int:
 def build(spec: Conv2dSpec, context: ir.Context) -> tuple[ir.Module, Signature, MatmulSpec]:
     """The module of the function, what it takes and gives, and the product that it calls."""
     inner = product(spec)
+
+    def body(*arguments: ir.Value) -> ir.Value:
+        *given, out = arguments
+        return _Payload(spec, inner, given).result(out)
+
+    return _function(spec, context, body), signature(spec), inner
+
+
+def build_depthwise(spec: Conv2dSpec, context: ir.Context) -> ir.Module:
+    """The module of the function of a depthwise convolution, which calls no product."""
+    return _function(spec, context, lambda *arguments: depthwise.build(spec, arguments))
+
+
+def signature(spec: Conv2dSpec) -> Signature:
+    """What the function takes and gives."""
+    inner = product(spec)
     parameters = [Parameter(each.name, each.shape, each.type.name, compact=True) for each in spec.operands]
     if spec.w_packed:
         parameters[1] = Parameter("w", (1,), "i8", packed=1, transposed=inner.b_transposed)
     result = Parameter("out", spec.result.shape, spec.result.type.name, written=True, compact=True)
-    signature = Signature(spec.operator, tuple(parameters), (result,), operations=spec.flops, products=(str(inner),))
+    products = () if spec.is_depthwise else (str(inner),)
+    return Signature(spec.operator, tuple(parameters), (result,), operations=spec.flops, products=products)
+
+
+def _function(spec: Conv2dSpec, context: ir.Context, body: Callable[..., ir.Value]) -> ir.Module:
+    """The module of a function with that body."""
+    parameters = signature(spec).parameters
     with context, ir.Location.name(str(spec)):
-        types = [ir.RankedTensorType.get(each.shape, ir.Type.parse(each.type.mlir)) for each in (*parameters, result)]
+        types = [ir.RankedTensorType.get(each.shape, ir.Type.parse(each.type.mlir)) for each in parameters]
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
             function = func.FuncOp(spec.operator, ir.FunctionType.get(types, types[-1:]))
-        function.arg_attrs = [_attributes(each) for each in (*parameters, result)]
+        function.arg_attrs = [_attributes(each) for each in parameters]
         with ir.InsertionPoint(function.add_entry_block()):
-            *given, out = function.arguments
-            func.return_([_Payload(spec, inner, given).result(out)])
-    return module, signature, inner
+            func.return_([body(*function.arguments)])
+    return module
 
 
 def _attributes(parameter: Parameter) -> ir.DictAttr:

@@ -16,9 +16,9 @@ from typing import Any
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 
-PRODUCT, SOFTMAX = "tilewright.product", "tilewright.softmax"
+PRODUCT, SOFTMAX, CONVOLUTION = "tilewright.product", "tilewright.softmax", "tilewright.convolution"
 PREFETCH, SCHEDULE = "tilewright.prefetch", "tilewright.schedule"
-"""Names under which operations carry decisions: products, softmaxes between products, and functions."""
+"""Names under which operations carry decisions: products, softmaxes between products, convolutions, and functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,17 @@ class OnlineSoftmax:
 
 
 @dataclass(frozen=True, slots=True)
+class Depthwise:
+    """A depthwise convolution in vectors of channels.
+
+    Attributes:
+        channels: Channels of a vector.
+    """
+
+    channels: int
+
+
+@dataclass(frozen=True, slots=True)
 class Prefetch:
     """Which operands of a function are prefetched by software.
 
@@ -108,13 +119,14 @@ class Prefetch:
     operands: str
 
 
-Decision = ScalableTiles | OuterProducts | ScaledSums | OnlineSoftmax | Prefetch
+Decision = ScalableTiles | OuterProducts | ScaledSums | OnlineSoftmax | Depthwise | Prefetch
 _KINDS: Mapping[str, type[Decision]] = MappingProxyType(
     {
         "scalable_tiles": ScalableTiles,
         "outer_products": OuterProducts,
         "scaled_sums": ScaledSums,
         "online_softmax": OnlineSoftmax,
+        "depthwise": Depthwise,
         "prefetch": Prefetch,
     }
 )
@@ -127,9 +139,13 @@ def attribute(decision: Decision) -> ir.Attribute:
     Raises:
         ir.MLIRError: A size is not above zero, or a name is unknown.
     """
-    mnemonic = next(name for name, kind in _KINDS.items() if type(decision) is kind)
     values = ", ".join(f"{name} = {json.dumps(value)}" for name, value in asdict(decision).items())
-    return ir.Attribute.parse(f"#tilewright.{mnemonic}<{values}>")
+    return ir.Attribute.parse(f"#tilewright.{mnemonic(type(decision))}<{values}>")
+
+
+def mnemonic(kind: type[Decision]) -> str:
+    """What the attribute of a kind of decision is called: "scalable_tiles"."""
+    return next(name for name, each in _KINDS.items() if each is kind)
 
 
 def of(op: ir.Operation, name: str) -> Decision | None:

@@ -23,6 +23,7 @@ def Tilewright_Dialect : Dialect {
     - `tilewright.product` on a `linalg` op says how a product is written out that upstream's passes do not lower so:
       `#tilewright.scalable_tiles`, `#tilewright.outer_products` or `#tilewright.scaled_sums`.
     - `tilewright.softmax` on a `linalg.softmax` between two products holds a `#tilewright.online_softmax`.
+    - `tilewright.convolution` on a `linalg` op that is a convolution holds a `#tilewright.depthwise`.
     - `tilewright.prefetch` on a function holds a `#tilewright.prefetch`.
     - `tilewright.kernel` on a schedule's module holds a `#tilewright.kernel`: for which calls the schedule is.
 
@@ -43,6 +44,8 @@ def Tilewright_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getProductAttrName() { return "tilewright.product"; }
     /// The name under which a softmax carries how it is written out, with the products around it.
     static constexpr ::llvm::StringLiteral getSoftmaxAttrName() { return "tilewright.softmax"; }
+    /// The name under which a convolution carries how it is written out, with the ops around it.
+    static constexpr ::llvm::StringLiteral getConvolutionAttrName() { return "tilewright.convolution"; }
     /// The name under which a function carries its `PrefetchAttr`.
     static constexpr ::llvm::StringLiteral getPrefetchAttrName() { return "tilewright.prefetch"; }
     /// The name under which a schedule's module carries its `KernelAttr`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a schedule for a CPU has decided that upstream's passes do not carry out: how a product or a softmax between two products is
-// written out, which operands are prefetched, and for which calls a kernel is.
+// What a schedule for a CPU has decided that upstream's passes do not carry out: how a product, a softmax between two products or a
+// convolution is written out, which operands are prefetched, and for which calls a kernel is.
 
 #ifndef TILEWRIGHT_IR_TILEWRIGHTPRODUCTATTRS_TD
 #define TILEWRIGHT_IR_TILEWRIGHTPRODUCTATTRS_TD
@@ -64,6 +64,20 @@ def Tilewright_OnlineSoftmaxAttr : Tilewright_DecisionAttr<"OnlineSoftmax", "onl
     StringRefParameter<"queries or head", [{"queries"}]>:$vectorize,
     StringRefParameter<"f32 or bf16", [{"f32"}]>:$multiplied
   );
+}
+
+def Tilewright_DepthwiseAttr : Tilewright_DecisionAttr<"Depthwise", "depthwise"> {
+  let summary = "A depthwise convolution is computed in vectors of channels, which stay in a register over the whole filter";
+  let description = [{
+    Stands on a depthwise convolution of images in NHWC. `channels` is the number of channels in a vector of sums. The zeros of a
+    `tensor.pad` before it are never in memory: a pixel whose patch lies inside of the image reads it as it is, and others ask for each
+    element of the filter. What is done to each sum is done in registers too.
+
+    ```mlir
+    linalg.depthwise_conv_2d_nhwc_hwc {tilewright.convolution = #tilewright.depthwise<channels = 16>} ...
+    ```
+  }];
+  let parameters = (ins "int64_t":$channels);
 }
 
 def Tilewright_PrefetchAttr : Tilewright_DecisionAttr<"Prefetch", "prefetch"> {

@@ -10,7 +10,7 @@ def Tilewright_AnnotateOp : Tilewright_TransformEachOp<"annotate"> {
   let description = [{
     Attaches an attribute of the dialect to payload operations, under the name that the dialect gives it: `#tilewright.target` to
     modules or functions, `#tilewright.schedule` to any operation, `#tilewright.scalable_tiles` and its like to products,
-    `#tilewright.online_softmax` to a softmax between two products. The lowering carries out decisions by the attribute alone.
+    `#tilewright.online_softmax` to a softmax between two products, `#tilewright.depthwise` to a depthwise convolution. The lowering carries out decisions by the attribute alone.
 
     Unlike upstream's `transform.annotate`, it never replaces what is there: a payload operation that already carries
     the same attribute is left alone, and one that carries another is a silenceable failure, because two schedules that

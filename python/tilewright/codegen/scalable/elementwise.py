@@ -6,13 +6,12 @@ Upstream's ``structured.vectorize`` takes scalable sizes before bufferisation, w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.build.constants import bits_of, zero
 from tilewright.build.index import mul, value
 from tilewright.build.loops import loop
-from tilewright.build.vectors import REGISTER_BITS, lane_mask, scalable
+from tilewright.build.vectors import REGISTER_BITS, elementwise, lane_mask, scalable
 from tilewright.codegen.block_products import walk
 from tilewright.lowering.types.math_functions import FUNCTIONS
 from tilewright.mlir import ir
@@ -112,17 +111,12 @@ def _write_out(op: ir.Operation) -> None:
     m, n = (memref.dim(op.operands[len(op.operands) - 1], value(d)) for d in (0, 1))
     with loop(0, m, 1) as (row, _, _), loop(0, n, mul(vector.vscale(), lanes)) as (column, _, _):
         mask = lane_mask(lanes, column, n)
-        known: dict[ir.Value, ir.Value] = {}
-        for access, argument in zip(accesses, body.arguments, strict=True):
-            if list(argument.uses):
-                known[argument] = _read(access, row, column, lanes, mask)
-        for each in body.operations:
-            operands = [_vector(known, operand, lanes) for operand in each.operands]
-            if each.operation.name == "linalg.yield":
-                to = accesses[-1]
-                vector.maskedstore(to.buffer, to.at(row, column), mask, operands[0])
-            else:
-                known[each.operation.results[0]] = _again(each.operation, operands, lanes)
+        given = [
+            _read(access, row, column, lanes, mask) if list(argument.uses) else None
+            for access, argument in zip(accesses, body.arguments, strict=True)
+        ]
+        result = elementwise(body, given, lambda element: scalable(lanes, element))
+        vector.maskedstore(accesses[-1].buffer, accesses[-1].at(row, column), mask, result)
 
 
 def _read(access: _Access, row: ir.Value, column: ir.Value, lanes: int, mask: ir.Value) -> ir.Value:
@@ -131,19 +125,3 @@ def _read(access: _Access, row: ir.Value, column: ir.Value, lanes: int, mask: ir
     if access.is_vector:
         return vector.maskedload(kind, access.buffer, at, mask, zero(kind))
     return vector.broadcast(kind, memref.load(access.buffer, at))
-
-
-def _vector(known: dict[ir.Value, ir.Value], value: ir.Value, lanes: int) -> ir.Value:
-    """The vector that stands for `value`; a value from outside is the same for all elements."""
-    if value not in known:
-        known[value] = vector.broadcast(scalable(lanes, value.type), value)
-    return known[value]
-
-
-def _again(op: ir.Operation, operands: Sequence[ir.Value], lanes: int) -> ir.Value:
-    """`op` on vectors."""
-    kind = scalable(lanes, op.results[0].type)
-    attributes = {name: op.attributes[name] for name in op.attributes}
-    if op.name == "arith.constant":
-        attributes["value"] = ir.DenseElementsAttr.get_splat(kind, attributes["value"])
-    return ir.Operation.create(op.name, [kind], list(operands), attributes).results[0]

@@ -12,7 +12,7 @@ from math import prod
 from tilewright.build.affine import terms
 from tilewright.build.index import Number, add, div, div_rem, mul, signed_max, signed_min, total, value
 from tilewright.build.views import offsets_of
-from tilewright.lowering.patch_layout import Patches
+from tilewright.codegen.convolution.patch_layout import Patches
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func
 

@@ -16,9 +16,9 @@ from tilewright.build.constants import zero
 from tilewright.build.index import Number, add, inside, mul, ramp, spread, total, value
 from tilewright.build.loops import if_else
 from tilewright.build.views import offsets_of
+from tilewright.codegen.convolution import pixel_rows, short_runs, skipped_rows, tap_loops
+from tilewright.codegen.convolution.patch_layout import Patches, Read
 from tilewright.errors import ScheduleError
-from tilewright.lowering import pixel_rows, short_runs, skipped_rows, tap_loops
-from tilewright.lowering.patch_layout import Patches, Read
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, vector
 from tilewright.payload.abi import ENTRY

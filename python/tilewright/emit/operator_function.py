@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The stages of an operator whose payload is one function, of which a decision of its schedule says how all of it is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.codegen import registry
+from tilewright.emit import pipeline
+from tilewright.emit.machine_code import MachineCode, texts
+from tilewright.emit.modules import Built
+from tilewright.errors import ScheduleError
+from tilewright.lowering import modules, run
+from tilewright.lowering.entries import module_entries
+from tilewright.mlir import ir
+from tilewright.operator_specs import OperatorSpec
+from tilewright.payload.signature import Signature, renamed
+from tilewright.schedules import decisions
+from tilewright.schedules.decisions import Decision
+from tilewright.schedules.plan import Plan
+from tilewright.targets.base import Target
+
+_TIDY = "builtin.module(canonicalize, cse)"
+"""What is written out has the same constants many times."""
+
+
+class OperatorFunction(MachineCode):
+    """The function of an operator on its way, with a method for each stage."""
+
+    def __init__(
+        self,
+        spec: OperatorSpec,
+        target: Target,
+        plan: Plan,
+        allocator: tuple[str, str],
+        symbol: str,
+        payload: Callable[[ir.Context], ir.Module],
+        signature: Callable[[Decision], Signature],
+    ) -> None:
+        """Takes what is compiled, for which target, under which schedule.
+
+        Args:
+            spec: What is computed.
+            target: For which target.
+            plan: The schedule.
+            allocator: Where the kernel gets its workspace.
+            symbol: The name of the C entry; empty for the operator's.
+            payload: Makes the payload, whose function is called as the operator.
+            signature: What the function takes and gives, once it is decided how it is computed.
+        """
+        self._built, self._context = Built(), ir.Context()
+        super().__init__(target, self._built)
+        self._spec, self._target, self._plan = spec, target, plan.read(spec, self._context)
+        self._allocator, self._symbol = allocator, symbol
+        self._make, self._signature = payload, signature
+        self._schedule: ir.Module | None = None
+
+    def run(self, until: str, started: Callable[[str], object]) -> Built:
+        """All stages up to the one that is wanted."""
+        title = f"{self._spec} {self._target.name}"
+        with self._context, ir.Location.unknown():
+            pipeline.run(self, "cpu", until=until, record=self._built, title=title, started=started)
+        return self._built
+
+    def payload(self) -> str:
+        """The payload, in linalg on tensors."""
+        self.module = self._make(self._context)
+        return texts([self.module])
+
+    def schedule(self) -> str:
+        """The schedule, which decides how the function is computed."""
+        self._schedule = self._plan.module(self._spec, self._target, self._context)
+        return texts([self._schedule])
+
+    def scheduled(self) -> str:
+        """The payload with the decision on it."""
+        assert self._schedule is not None, "an operator is always scheduled"
+        run.apply_schedule(self.module, self._schedule, self._spec, name=self._plan.name)
+        return texts([self.module])
+
+    def bufferized(self) -> str:
+        """Loops on memrefs for tensors, as was decided."""
+        function = run.payload_function(self.module, "bufferized", self._spec.operator)
+        try:
+            decided, size = registry.carry_out_whole(function, self._target, self._plan.threads)
+        except ScheduleError as error:
+            raise run.located(error, _deciding(self._schedule), self._plan.name) from None
+        run.run_passes(self.module, _TIDY, "bufferized")
+        self._built.functions = (self._signature(decided).with_workspace(size),)
+        return texts([self.module])
+
+    def llvm(self) -> str:
+        """The function in the LLVM dialect, with its C entry."""
+        body = f"{self._spec.operator}_body"
+        modules.to_llvm(self.module, body, self._target)
+        bodies = {body: (renamed(self._built.functions, self._symbol)[0], self.module)}
+        self.module = module_entries.join(bodies, (), self._target, self._allocator)
+        return texts([self.module])
+
+
+def _deciding(schedule: ir.Module | None) -> ir.Operation | None:
+    """The op of a schedule that decides how the function is computed; None where there is none."""
+    kinds = tuple(f"#tilewright.{decisions.mnemonic(kind)}<" for kind in registry.WHOLE)
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "transform.tilewright.annotate" and str(op.attributes["annotation"]).startswith(kinds):
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    if schedule is not None:
+        schedule.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found[0] if found else None
