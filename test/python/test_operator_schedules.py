@@ -109,11 +109,11 @@ def test_a_depthwise_convolution_has_vectors_of_as_many_channels_as_was_decided(
 def test_what_does_not_fit_a_depthwise_convolution_is_refused():
     with pytest.raises(tw.ScheduleError, match=r"test_operator_schedules.*expected images.*linalg\.generic"):
         tw.compile(DEPTHWISE, schedule=deciding("linalg.generic"))
-    with pytest.raises(tw.ScheduleError, match="0 ops carry a decision.*asm"):
+    with pytest.raises(tw.ScheduleError, match=r"0 ops carry a decision.*asm"):
         tw.compile(DEPTHWISE, schedule=undecided)
     with pytest.raises(tw.ScheduleError, match="channels: expected a number above zero, got 0"):
         tw.compile(DEPTHWISE, schedule=deciding(CONVOLUTION, 0))
-    with pytest.raises(tw.ScheduleError, match="vectors of 100000 channels; expected at most"):
+    with pytest.raises(tw.ScheduleError, match=r"vectors of 100000 channels.*at most"):
         tw.compile(DEPTHWISE, schedule=deciding(CONVOLUTION, 100000))
     with pytest.raises(tw.ScheduleError, match="unknown parameter 'mr'; expected channels"):
         tw.compile(DEPTHWISE, parameters={"mr": 3})
