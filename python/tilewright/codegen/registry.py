@@ -24,7 +24,7 @@ from tilewright.schedules.decisions import Decision, Depthwise, OnlineSoftmax, O
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-__all__ = ["CARRIERS", "Carrier", "carry_out", "carry_out_chain", "define"]
+__all__ = ["CARRIERS", "WHOLE", "Carrier", "carry_out", "carry_out_whole", "define"]
 
 
 @dataclass(frozen=True, slots=True)
