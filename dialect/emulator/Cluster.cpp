@@ -229,7 +229,7 @@ void Cluster::end(Thread &thread) {
                  ", which touches its shared memory");
 }
 
-void Cluster::initialise(Thread &thread, std::byte *address, unsigned expected) {
+void Cluster::initialize(Thread &thread, std::byte *address, unsigned expected) {
   Agent agent = firstOfBarriers() + static_cast<Agent>(barriers.size());
   if (barriers.contains(address))
     agent = barriers.at(address).agent;
@@ -241,30 +241,30 @@ void Cluster::initialise(Thread &thread, std::byte *address, unsigned expected) 
                                                   thread.agent, false, nothing, nothing});
 }
 
-PhaseBarrier &Cluster::initialised(Thread &thread, const std::byte *address) {
+PhaseBarrier &Cluster::initialized(Thread &thread, const std::byte *address) {
   auto found = barriers.find(address);
   if (found == barriers.end())
-    fail(thread, "an mbarrier operation on what is no initialised barrier object");
+    fail(thread, "an mbarrier operation on what is no initialized barrier object");
   PhaseBarrier &barrier = found->second;
-  if (thread.view.generic[barrier.by] < barrier.initialised)
+  if (thread.view.generic[barrier.by] < barrier.initialized)
     report.add("race: " + thread.name() + " uses an mbarrier before " + agentName(barrier.by) +
-               " is known to have initialised it");
+               " is known to have initialized it");
   return barrier;
 }
 
 PhaseBarrier &Cluster::barrier(Thread &thread, const std::byte *address) {
   Block *block = owner(address);
   if (!block || block == thread.block)
-    return initialised(thread, address);
+    return initialized(thread, address);
   visit(*block, thread.agent, thread.view.generic[thread.agent]);
   return fencedBarrier(thread, address);
 }
 
 PhaseBarrier &Cluster::fencedBarrier(Thread &thread, const std::byte *address) {
-  PhaseBarrier &barrier = initialised(thread, address);
+  PhaseBarrier &barrier = initialized(thread, address);
   if (!barrier.fenced)
     report.add("unfenced: " + thread.name() + " has an mbarrier used outside of the block, or by copies, that " +
-               agentName(barrier.by) + " has initialised without fence.mbarrier_init");
+               agentName(barrier.by) + " has initialized without fence.mbarrier_init");
   return barrier;
 }
 

@@ -44,7 +44,7 @@ void runGrid(const Grid &grid, Report &report) {
 Handler tilewright::emulator::findHandler(std::string_view name) {
   const Row *best = nullptr;
   bool isText = name.find(';') != std::string_view::npos; // Inline PTX.
-  for (const auto *rows : {&registerRows, &synchronisationRows, &copyRows, &warpRows, &warpGroupRows, &tensorRows})
+  for (const auto *rows : {&registerRows, &synchronizationRows, &copyRows, &warpRows, &warpGroupRows, &tensorRows})
     for (const Row &row : *rows) {
       bool fits = row.pattern.front() == '.' ? isText && name.find(row.pattern.substr(1)) != std::string_view::npos
                                              : name.starts_with(row.pattern);

@@ -93,9 +93,9 @@ struct PhaseBarrier {
   int64_t bytes = 0;
   uint64_t phase = 0;
   Agent agent;      // On whose account it is that copies into shared memory write.
-  Time initialised; // By `by`.
+  Time initialized; // By `by`.
   Agent by;
-  bool fenced = false; // Whether its initialisation is made known to other blocks and the asynchronous proxy.
+  bool fenced = false; // Whether its initialization is made known to other blocks and the asynchronous proxy.
   View gathered, published;
 };
 
@@ -117,7 +117,7 @@ struct Thread {
   Groups<BoxCopy> stores;
   std::deque<Time> products;   // Of each committed group of wgmma, its last one.
   bool productsFenced = false; // Whether wgmma may take the registers as they are now.
-  View barriersFenced;         // What it knew when it last fenced initialisations of barrier objects.
+  View barriersFenced;         // What it knew when it last fenced initializations of barrier objects.
   unsigned clusterGeneration = 0;
   std::shared_ptr<const View> fenced; // What it knew at its last fence behind a wait, for tensor memory.
   Time loaded = 0;                    // Up to which load from tensor memory it has waited for.
@@ -251,11 +251,11 @@ public:
   PhaseBarrier &barrier(Thread &thread, const std::byte *address);
   /// The same for what another block or the asynchronous proxy does with it.
   PhaseBarrier &fencedBarrier(Thread &thread, const std::byte *address);
-  /// Makes initialisations by `thread` known to other blocks and the asynchronous proxy.
+  /// Makes initializations by `thread` known to other blocks and the asynchronous proxy.
   void fenceBarriers(const Thread &thread);
   /// The object at `address`, which is one.
   PhaseBarrier &barrierAt(const std::byte *address) { return barriers.at(address); }
-  void initialise(Thread &thread, std::byte *address, unsigned expected);
+  void initialize(Thread &thread, std::byte *address, unsigned expected);
   void settle(PhaseBarrier &barrier);
 
   /// Agents that stand for what a thread, or its warp group, has begun.
@@ -276,7 +276,7 @@ public:
   std::vector<Time> laneTimes; // Of the agents that are no threads.
 
 private:
-  PhaseBarrier &initialised(Thread &thread, const std::byte *address);
+  PhaseBarrier &initialized(Thread &thread, const std::byte *address);
   void runThreads();
   void completeOldest();
   Agent firstOfWarps() const { return 3 * threads + threads / warpGroupThreads + 1; }
@@ -312,7 +312,7 @@ struct Row {
   std::string_view pattern;
   Handler handler;
 };
-extern const std::vector<Row> registerRows, synchronisationRows, copyRows, warpRows, warpGroupRows, tensorRows;
+extern const std::vector<Row> registerRows, synchronizationRows, copyRows, warpRows, warpGroupRows, tensorRows;
 
 /// Performs `action` for all of the threads in `mask` of the warp (or of four) of `thread`, when they have come
 /// together.

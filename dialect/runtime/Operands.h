@@ -125,7 +125,7 @@ bool closeShape(PyObject *value, TensorOperand &operand, std::vector<int64_t> &e
 /// ones. The matrices of a batch lie anywhere, in order, and may be the same; those that are written share no element.
 bool readTensor(PyObject *value, const TensorOperand &operand, Tensor &tensor);
 
-/// A new array of `operand` with uninitialised elements, or null with a Python error. Raises OperandError where an
+/// A new array of `operand` with uninitialized elements, or null with a Python error. Raises OperandError where an
 /// extent is still open.
 PyObject *newTensor(const TensorOperand &operand, Tensor &tensor);
 
@@ -133,7 +133,7 @@ PyObject *newTensor(const TensorOperand &operand, Tensor &tensor);
 void raiseMissing(const Operand &operand, const Extents &extents);
 void raiseMissing(const TensorOperand &operand);
 
-/// A new array of `operand` with uninitialised elements, or null with a Python error.
+/// A new array of `operand` with uninitialized elements, or null with a Python error.
 PyObject *newMatrix(const Operand &operand, const Extents &extents, Matrix &matrix);
 
 /// Whether no byte of `out` belongs to `in`, gaps between rows set aside; otherwise raises OperandError.

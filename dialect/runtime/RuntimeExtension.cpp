@@ -105,7 +105,7 @@ static void makeFunctionCall(FunctionCall *self, const Code &code, const std::st
 template <typename Callable>
 static PyObject *callNative(PyObject *self, PyObject *arguments, PyObject *keywords) {
   if (!nb::inst_ready(self)) {
-    PyErr_SetString(PyExc_TypeError, "this kernel is not initialised: a subclass has to call super().__init__(...)");
+    PyErr_SetString(PyExc_TypeError, "this kernel is not initialized: a subclass has to call super().__init__(...)");
     return nullptr;
   }
   try {

@@ -13,7 +13,7 @@ namespace tilewright::runtime {
 /// A thread keeps at most this much. What does not fit comes from the C library and goes back to it.
 constexpr size_t scratchLimit = size_t{64} << 20;
 
-/// `bytes` of uninitialised memory at a multiple of `alignment` (a power of two) and of 64, or null when there is none.
+/// `bytes` of uninitialized memory at a multiple of `alignment` (a power of two) and of 64, or null when there is none.
 /// Cheap when blocks are freed in the reverse order of their allocation, right in every order.
 void *allocateScratch(size_t alignment, size_t bytes) noexcept;
 

@@ -171,7 +171,7 @@ def test_a_box_is_copied_to_several_blocks():
 
 
 def test_a_cluster_that_does_not_meet_or_wait_is_reported():
-    with pytest.raises(EmulationError, match="initialised"):
+    with pytest.raises(EmulationError, match="initialized"):
         copied(meet="")
     with pytest.raises(EmulationError, match="which nobody has written"):
         copied(wait="")

@@ -32,7 +32,7 @@ _MAP = r"(call [^\n]*@llvm\.nvvm\.mapa\.[^\n]*, i32) %[\w.]+\)"
 _TO_BOTH = r"(cp\.async\.bulk\.tensor\.g2s\.tile\.2d[^\n]*, i16) 3,"
 _FENCE = _CALL + r"fence\.proxy\.async[^\n]*"
 BROKEN = {
-    "the barrier behind the initialisation is removed": ("plain", _CALL + r"barrier\.cta\.sync\.aligned\.all[^\n]*", "", "initialised"),
+    "the barrier behind the initialization is removed": ("plain", _CALL + r"barrier\.cta\.sync\.aligned\.all[^\n]*", "", "initialized"),
     "barrier objects are not fenced": ("plain", _CALL + r"fence\.mbarrier_init[^\n]*", "", "unfenced: .* without fence.mbarrier_init"),
     "registers are not fenced": ("plain", _CALL + r"wgmma\.fence[^\n]*", "", "unfenced: .* without a wgmma.fence"),
     "fewer bytes are expected": ("plain", r"(arrive\.expect\.tx[^\n]*i32 )24576\)", r"\g<1>16384)", "race|unwritten|deadlock"),
@@ -50,9 +50,9 @@ BROKEN = {
     "a consumer never gives its turn away": ("turns", r"\n[^\n]*asm sideeffect \"bar\.arrive[^\n]*", "", "deadlock"),
     "slots are released to this block alone": ("cluster", _MAP, r"\1 0)", "deadlock|race|more arrivals"),
     "a box is copied to this block alone": ("cluster", _TO_BOTH, r"\1 1,", "deadlock|race|unwritten"),
-    "blocks of a cluster begin before the other is ready": ("cluster", r"(fence\.mbarrier_init(?:.|\n)*?)" + _MEET, r"\1", "initialised"),
+    "blocks of a cluster begin before the other is ready": ("cluster", r"(fence\.mbarrier_init(?:.|\n)*?)" + _MEET, r"\1", "initialized"),
     "a block ends before the other has": ("cluster", _DRAIN, r"\1\2\3\4", "ended: "),
-    "barrier objects are not fenced where blocks meet": ("cluster", _CALL + r"fence\.mbarrier_init[^\n]*", "", "race: .* initialised it"),
+    "barrier objects are not fenced where blocks meet": ("cluster", _CALL + r"fence\.mbarrier_init[^\n]*", "", "race: .* initialized it"),
     "sums are read before all have come": ("split", rf"(?<=, align 4){_MEET}|{_MEET}(?={_MEET})", "", "race|unwritten"),
     "sums are written while tiles are read": ("split", _CALL + r"barrier\.cta\.sync\.aligned\.count[^\n]*", "", "race"),
     "tiles are copied to where sums are, without a fence": ("split", _FENCE, "", "race"),

@@ -96,7 +96,7 @@ static bool isByElement(Operation *op) {
 /// into them.
 static Flaw checkOp(Operation *op) {
   if (isa<linalg::LinalgOp, tensor::PadOp>(op))
-    return flaw(op, quoted(op) + " is not in vectors: vectorise it first");
+    return flaw(op, quoted(op) + " is not in vectors: vectorize it first");
   if (op->getNumRegions())
     return flaw(op, quoted(op) + " in a block: expected one loop, over K, and vectors as large as the tile");
   bool onTensors = llvm::any_of(op->getResultTypes(), llvm::IsaPred<TensorType>);
@@ -104,7 +104,7 @@ static Flaw checkOp(Operation *op) {
                         tensor::ExtractSliceOp, vector::TransferWriteOp>(op))
     return flaw(op, quoted(op) + " of a tensor in a block: expected slices, and vectors that are read and written");
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op); slice && !slice.hasUnitStride())
-    return flaw(op, quoted(op) + " leaves elements out: expected slices of neighbours");
+    return flaw(op, quoted(op) + " leaves elements out: expected slices of neighbors");
   if (auto alloc = dyn_cast<bufferization::AllocTensorOp>(op); alloc && alloc.getCopy())
     return flaw(op, quoted(op) + " copies a tensor: expected none");
   if (auto transfer = dyn_cast<VectorTransferOpInterface>(op))
@@ -124,7 +124,7 @@ static Flaw checkVectors(Operation *op, ArrayRef<SmallVector<int64_t>> shapes) {
       return flaw(op, quoted(op) + " moves elements of a vector: expected what is done to each by itself");
     if (vector && !llvm::is_contained(shapes, SmallVector<int64_t>(vector.getShape())))
       return flaw(op, quoted(op) +
-                          " is of vectors that are no tile of the block's: vectorise everything by the tile's sizes");
+                          " is of vectors that are no tile of the block's: vectorize everything by the tile's sizes");
   }
   return {};
 }
@@ -173,7 +173,7 @@ static Flaw findProducts(BlockTile &found) {
   scf::ForOp overK = found.overK = loops.front();
   SmallVector<vector::ContractionOp> products(overK.getBody()->getOps<vector::ContractionOp>());
   if (products.empty())
-    return flaw(overK, "expected a vector.contract in the loop over K: vectorise the product by the tile's sizes");
+    return flaw(overK, "expected a vector.contract in the loop over K: vectorize the product by the tile's sizes");
   for (vector::ContractionOp each : products) {
     if (each.getLhs() != products.front().getLhs() || each.getResultType() != products.front().getResultType())
       return flaw(each, "expected products of one tile of A, and of tiles of one size");
@@ -204,7 +204,7 @@ static Flaw checkPlaces(BlockTile &found) {
         !isMultipleOf(insert.getMixedOffsets()[0], blocks.getInductionVar(0), found.rows) ||
         !isMultipleOf(insert.getMixedOffsets()[1], blocks.getInductionVar(1), found.columns))
       return flaw(blocks, "a block's tile is not of the " + Twine(found.rows) + "x" + Twine(found.columns) +
-                              " elements that its vectors have: tile and vectorise by the same sizes");
+                              " elements that its vectors have: tile and vectorize by the same sizes");
   }
   return {};
 }

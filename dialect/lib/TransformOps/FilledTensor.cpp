@@ -140,7 +140,7 @@ public:
   void follow(Value tensor, const Path &path) {
     for (OpOperand &use : tensor.getUses())
       if (!followUse(use, path))
-        refuse(use.getOwner(), "uses the filled tensor too: tile and vectorise every consumer first");
+        refuse(use.getOwner(), "uses the filled tensor too: tile and vectorize every consumer first");
   }
 
 private:

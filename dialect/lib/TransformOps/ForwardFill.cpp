@@ -52,7 +52,7 @@ DiagnosedSilenceableFailure ForwardFillOp::applyToOne(transform::TransformRewrit
   }
   if (uses.reads.empty()) {
     DiagnosedSilenceableFailure failure =
-        emitSilenceableError() << "no vector.transfer_read of the filled tensor: vectorise its consumer first";
+        emitSilenceableError() << "no vector.transfer_read of the filled tensor: vectorize its consumer first";
     failure.attachNote(target->getLoc()) << "payload operation";
     return failure;
   }

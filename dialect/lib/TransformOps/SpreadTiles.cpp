@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace tilewright;
 
-/// The dimension along which a slice begins at `counter` and has `size` neighbours; nothing for any other slice.
+/// The dimension along which a slice begins at `counter` and has `size` neighbors; nothing for any other slice.
 static std::optional<unsigned> dimensionOf(OffsetSizeAndStrideOpInterface slice, Value counter, int64_t size) {
   std::optional<unsigned> found;
   for (auto [dim, offset] : llvm::enumerate(slice.getMixedOffsets())) {

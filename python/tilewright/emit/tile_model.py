@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Latencies of tile instructions in a hot loop (AMX, and SME's outer products), which LLVM does not model.
 
-LLVM 22's scheduling models have AMX with placeholders (latency 100, on no port), so llvm-mca analyses the other instructions
+LLVM 22's scheduling models have AMX with placeholders (latency 100, on no port), so llvm-mca analyzes the other instructions
 of a loop, and this model those of tiles: the unit that multiplies takes one product of whole tiles every 16 cycles; a sum
 is there 52 cycles later; loading a tile from L1 takes 8 cycles, two of its lines each. Figures: Sapphire Rapids in Intel 64
 and IA-32 Architectures Optimization Reference Manual (order number 248966), "Intel Advanced Matrix Extensions"; uops.info.

@@ -84,7 +84,7 @@ module attributes {transform.with_named_sequence} {
   }
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %0 = transform.structured.match ops{["linalg.fill"]} in %root : (!transform.any_op) -> !transform.any_op
-    // expected-error @+1 {{'scf.yield' uses the filled tensor too: tile and vectorise every consumer first}}
+    // expected-error @+1 {{'scf.yield' uses the filled tensor too: tile and vectorize every consumer first}}
     transform.tilewright.forward_fill %0 : !transform.any_op
     transform.yield
   }
@@ -110,7 +110,7 @@ module attributes {transform.with_named_sequence} {
   }
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %0 = transform.structured.match ops{["linalg.fill"]} in %root : (!transform.any_op) -> !transform.any_op
-    // expected-error @+1 {{'scf.yield' uses the filled tensor too: tile and vectorise every consumer first}}
+    // expected-error @+1 {{'scf.yield' uses the filled tensor too: tile and vectorize every consumer first}}
     transform.tilewright.forward_fill %0 : !transform.any_op
     transform.yield
   }
@@ -136,7 +136,7 @@ module attributes {transform.with_named_sequence} {
   }
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %0 = transform.structured.match ops{["linalg.fill"]} in %root : (!transform.any_op) -> !transform.any_op
-    // expected-error @+1 {{'scf.for' uses the filled tensor too: tile and vectorise every consumer first}}
+    // expected-error @+1 {{'scf.for' uses the filled tensor too: tile and vectorize every consumer first}}
     transform.tilewright.forward_fill %0 : !transform.any_op
     transform.yield
   }
@@ -272,7 +272,7 @@ module attributes {transform.with_named_sequence} {
 
 // A consumer that is no vector yet.
 module attributes {transform.with_named_sequence} {
-  func.func @not_vectorised(%c: tensor<8x8xf32>, %d: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  func.func @not_vectorized(%c: tensor<8x8xf32>, %d: tensor<8x8xf32>) -> tensor<8x8xf32> {
     %z = arith.constant 0.0 : f32
     %f = linalg.fill ins(%z : f32) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
     // expected-note @+1 {{payload operation}}
@@ -281,7 +281,7 @@ module attributes {transform.with_named_sequence} {
   }
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %0 = transform.structured.match ops{["linalg.fill"]} in %root : (!transform.any_op) -> !transform.any_op
-    // expected-error @+1 {{'linalg.matmul' uses the filled tensor too: tile and vectorise every consumer first}}
+    // expected-error @+1 {{'linalg.matmul' uses the filled tensor too: tile and vectorize every consumer first}}
     transform.tilewright.forward_fill %0 : !transform.any_op
     transform.yield
   }
@@ -301,7 +301,7 @@ module attributes {transform.with_named_sequence} {
   }
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %0 = transform.structured.match ops{["linalg.fill"]} in %root : (!transform.any_op) -> !transform.any_op
-    // expected-error @+1 {{no vector.transfer_read of the filled tensor: vectorise its consumer first}}
+    // expected-error @+1 {{no vector.transfer_read of the filled tensor: vectorize its consumer first}}
     transform.tilewright.forward_fill %0 : !transform.any_op
     transform.yield
   }

@@ -179,7 +179,7 @@ module attributes {transform.with_named_sequence} {
   }
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %0 = transform.structured.match ops{["linalg.fill"]} in %root : (!transform.any_op) -> !transform.any_op
-    // expected-error @+1 {{'vector.transfer_write' uses the filled tensor too: tile and vectorise every consumer first}}
+    // expected-error @+1 {{'vector.transfer_write' uses the filled tensor too: tile and vectorize every consumer first}}
     transform.tilewright.forward_fill %0 : !transform.any_op
     transform.yield
   }
@@ -200,7 +200,7 @@ module attributes {transform.with_named_sequence} {
   }
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %0 = transform.structured.match ops{["linalg.fill"]} in %root : (!transform.any_op) -> !transform.any_op
-    // expected-error @+1 {{'vector.transfer_write' uses the filled tensor too: tile and vectorise every consumer first}}
+    // expected-error @+1 {{'vector.transfer_write' uses the filled tensor too: tile and vectorize every consumer first}}
     transform.tilewright.forward_fill %0 : !transform.any_op
     transform.yield
   }
@@ -221,7 +221,7 @@ module attributes {transform.with_named_sequence} {
   }
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %0 = transform.structured.match ops{["linalg.fill"]} in %root : (!transform.any_op) -> !transform.any_op
-    // expected-error @+1 {{'vector.transfer_write' uses the filled tensor too: tile and vectorise every consumer first}}
+    // expected-error @+1 {{'vector.transfer_write' uses the filled tensor too: tile and vectorize every consumer first}}
     transform.tilewright.forward_fill %0 : !transform.any_op
     transform.yield
   }

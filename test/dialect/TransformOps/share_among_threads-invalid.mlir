@@ -138,7 +138,7 @@ module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
     %over_k = transform.structured.match ops{["scf.for"]} in %root : (!transform.any_op) -> !transform.any_op
-    // expected-error @+1 {{a block's tile is not of the 32x32 elements that its vectors have: tile and vectorise by the same sizes}}
+    // expected-error @+1 {{a block's tile is not of the 32x32 elements that its vectors have: tile and vectorize by the same sizes}}
     transform.tilewright.share_among_threads %blocks rows 4 columns 4 : !transform.any_op
     transform.yield
   }
@@ -331,7 +331,7 @@ module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
     %over_k = transform.structured.match ops{["scf.for"]} in %root : (!transform.any_op) -> !transform.any_op
-    // expected-error @+1 {{'linalg.fill' is not in vectors: vectorise it first}}
+    // expected-error @+1 {{'linalg.fill' is not in vectors: vectorize it first}}
     transform.tilewright.share_among_threads %blocks rows 4 columns 4 : !transform.any_op
     transform.yield
   }

@@ -138,7 +138,7 @@ module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
     %over_k = transform.structured.match ops{["scf.for"]} in %root : (!transform.any_op) -> !transform.any_op
-    // expected-error @+1 {{'vector.broadcast' is of vectors that are no tile of the block's: vectorise everything by the tile's sizes}}
+    // expected-error @+1 {{'vector.broadcast' is of vectors that are no tile of the block's: vectorize everything by the tile's sizes}}
     transform.tilewright.share_among_threads %blocks rows 4 columns 4 : !transform.any_op
     transform.yield
   }

@@ -7,7 +7,7 @@
 #product_c = affine_map<(m, n, k) -> (m, n)>
 #by_32 = affine_map<(d0) -> (d0 * 32)>
 
-// The loops stay as they are, and carry what was decided; so they do when they have been bufferised.
+// The loops stay as they are, and carry what was decided; so they do when they have been bufferized.
 // CHECK-LABEL: func.func @product
 // CHECK: scf.forall
 // CHECK: vector.contract

@@ -20,7 +20,7 @@ def Tilewright_TargetAttr : Tilewright_Attr<"Target", "target"> {
     Says in LLVM's spelling what the code may use. `name` is the row of tilewright's target table, or `host`.
     `features` is a comma-separated list of `+feature` and `-feature`, each feature once. `tune_cpu` only steers LLVM's
     cost model. `vector_bits` is the width of a vector register, and `prefer_vector_width` the width that LLVM should
-    vectorise to; 0 leaves either open.
+    vectorize to; 0 leaves either open.
 
     ```mlir
     module attributes {tilewright.target = #tilewright.target<

@@ -18,7 +18,7 @@ class Tilewright_DecisionAttr<string name, string attrMnemonic> : AttrDef<Tilewr
 def Tilewright_ThreadsAttr : Tilewright_DecisionAttr<"Threads", "threads"> {
   let summary = "Each thread of a block multiplies and adds a rectangle of the block's tile";
   let description = [{
-    Recorded by `transform.tilewright.share_among_threads`: rows and neighbouring columns of a thread's part, in elements.
+    Recorded by `transform.tilewright.share_among_threads`: rows and neighboring columns of a thread's part, in elements.
 
     ```mlir
     scf.forall (%i, %j) in (%0, %1) { ... } {mapping = [#gpu.block<y>, #gpu.block<x>],

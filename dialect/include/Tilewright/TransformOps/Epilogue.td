@@ -8,7 +8,7 @@
 include "Tilewright/TransformOps/TransformOpBase.td"
 
 def Tilewright_VectorizeEpilogueOp : Tilewright_TransformEachOp<"vectorize_epilogue"> {
-  let summary = "Vectorises an elementwise op on a tile of sums that was padded to a static shape";
+  let summary = "Vectorizes an elementwise op on a tile of sums that was padded to a static shape";
   let description = [{
     Takes a `linalg.generic` over (m, n) whose first input is a tile of static shape, or the part of one that is inside
     the result, and which reads its other inputs, further tiles among them, at the same place, or broadcast. It is computed on vectors of the whole

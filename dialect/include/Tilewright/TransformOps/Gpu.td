@@ -17,8 +17,8 @@ def Tilewright_ShareAmongThreadsOp : Tilewright_TransformEachOp<"share_among_thr
     multiplies and adds `rows` x `columns` elements of the block's tile. So many threads a block has as there are such rectangles.
 
     The target is a loop over blocks, each of which computes its tile in vectors as large as the tile, as `linalg` tiled by
-    `transform.structured.tile_using_forall` and vectorised is. The decision is recorded on it, as upstream's `mapping` is, and is
-    carried out when the module has been bufferised: only then can tiles of A and B have memory of their own.
+    `transform.structured.tile_using_forall` and vectorized is. The decision is recorded on it, as upstream's `mapping` is, and is
+    carried out when the module has been bufferized: only then can tiles of A and B have memory of their own.
 
     Why not upstream: `transform.gpu.map_nested_forall_to_threads` gives the iterations of an `scf.forall` in a `gpu.launch` one
     thread each, and needs the tiles of shared memory, the copies into them and the barriers between to be there already, in loops

@@ -27,7 +27,7 @@ def Tilewright_VectorizeRowsOp : Tilewright_TransformEachOp<"vectorize_rows"> {
 
     The handle is consumed. A chain of another form is a silenceable failure.
 
-    Why not upstream: tiled by one row and fused, the values of each row are a tensor of their own, which bufferisation
+    Why not upstream: tiled by one row and fused, the values of each row are a tensor of their own, which bufferization
     copies; and `tile_reduction_using_for` keeps partial sums in memory, whose last, short part has no static size.
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$lanes);

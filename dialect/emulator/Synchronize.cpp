@@ -75,15 +75,15 @@ void arriveInCluster(Thread &thread, const View &told) {
 
 void clusterArrive(Thread &thread, const Operation &) { arriveInCluster(thread, thread.view); }
 
-/// Publishes nothing but what a fence has released before: initialisations of barrier objects.
+/// Publishes nothing but what a fence has released before: initializations of barrier objects.
 void clusterArriveRelaxed(Thread &thread, const Operation &) { arriveInCluster(thread, thread.barriersFenced); }
 
 void clusterWait(Thread &thread, const Operation &) {
   await(thread, thread.block->cluster->meeting, thread.clusterGeneration, "the others at a cluster barrier");
 }
 
-void initialise(Thread &thread, const Operation &operation) {
-  thread.block->cluster->initialise(thread, operation.operand<std::byte *>(0), operation.operand<unsigned>(1));
+void initialize(Thread &thread, const Operation &operation) {
+  thread.block->cluster->initialize(thread, operation.operand<std::byte *>(0), operation.operand<unsigned>(1));
 }
 
 /// Arrives at a barrier object and returns the phase, which is what waits by state go by.
@@ -143,7 +143,7 @@ void fenceProxy(Thread &thread, const Operation &) { thread.fenceProxy(); }
 
 } // namespace
 
-const std::vector<Row> tilewright::emulator::synchronisationRows = {
+const std::vector<Row> tilewright::emulator::synchronizationRows = {
     {"barrier0", barrierZero},
     {"barrier.cta.sync.aligned.all", barrierAll},
     {"barrier.cta.sync.all", barrierAll},
@@ -157,7 +157,7 @@ const std::vector<Row> tilewright::emulator::synchronisationRows = {
     {"barrier.cluster.arrive", clusterArrive},
     {"barrier.cluster.arrive.relaxed", clusterArriveRelaxed},
     {"barrier.cluster.wait", clusterWait},
-    {"mbarrier.init", initialise},
+    {"mbarrier.init", initialize},
     {"mbarrier.inval", fence},
     {"mbarrier.arrive", arriveOne},
     {"mbarrier.arrive.scope", arriveCount},
@@ -168,7 +168,7 @@ const std::vector<Row> tilewright::emulator::synchronisationRows = {
     {"mbarrier.test.wait.parity", awaitParity},
     {"mbarrier.try.wait.parity", awaitParity},
     {".mbarrier.try_wait.parity", awaitParity},
-    {".mbarrier.init", initialise},
+    {".mbarrier.init", initialize},
     {"fence", fence},
     {"membar", fence},
     {"fence.proxy.async", fenceProxy},
