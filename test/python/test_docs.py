@@ -182,6 +182,13 @@ def test_the_recipes_name_files_that_exist():
     assert sorted(name for name in named if not (ROOT / name).exists()) == []
 
 
+def test_the_tables_that_recipes_name_are_where_they_say():
+    text = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
+    named = re.findall(r"`(\w+)` (?:of|in) `((?:python|test|dialect|tools)/[\w./-]+)`", text)
+    assert len(named) > 20
+    assert [(table, name) for table, name in named if table not in (ROOT / name).read_text(encoding="utf-8")] == []
+
+
 def test_the_readme_says_the_two_commands():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "make demo" in text
