@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The entries of epilogues and prologues as values, and the types in which a chain of them computes.
 
-Numbers are kept in the accumulator's type, those of an i32 accumulator in f32 from the first operation that is no integer's.
-What is narrower (an operand of bf16, what was cast to i8) is widened before anything is computed with it.
+Numbers are kept in the accumulator's type; an i32 sum becomes f32 at the first operation on floats.
+Narrower values (a bf16 operand, the result of a cast to i8) are widened before anything is computed with them.
 """
 
 from __future__ import annotations

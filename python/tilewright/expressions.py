@@ -2,7 +2,7 @@
 # ruff: noqa: D105 - what operators do needs no words
 """Traces Python functions of one element: calls them with placeholders that record what is done to them.
 
-The result is a value, `Program`: it compares, hashes, pickles and prints by what it computes, whoever wrote the function.
+The result is a value, `Program`: it compares, hashes, pickles and prints by what it computes, however the function was written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The Python environments of the peers, one each, so that no library loads another one's numpy, MKL or OpenMP.
 
-They lie in the folder that `knobs` names, and are made by `tilewright bench setup` with venv and pip.
+They are in the folder that `knobs` names; `tilewright bench setup` makes them with venv and pip.
 """
 
 from __future__ import annotations

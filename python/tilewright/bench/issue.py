@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures how many instructions of each kind this core starts in a cycle, beside its target's row.
 
-A cycle is that of a chain of operations, each of which needs the one before. A loop and the chain are sampled in turn, in the time that
-the thread itself ran, so that neither the clock's changes nor other processes matter much. Who shares the core's units takes a part of
-them all the same, which only makes it slower: of several attempts the fastest counts.
+Cycles are counted by a chain of dependent operations. A loop and the chain are sampled in turn, in CPU time of the thread, so that neither
+clock changes nor other processes matter much. A hardware thread that shares the core's units can only make it slower: of several
+attempts the fastest counts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What kernels cost, and whether they are right, without their machines: a table of targets by types.
 
-Every cell is compiled; run on this machine or in an emulator, and checked, where either can; its hot loop is read and given to
-llvm-mca; and the instructions of a call are counted, where it is emulated.
+Every cell is compiled. Where this machine or an emulator can, it is run and checked. llvm-mca analyzes its hot loop, and the emulator
+counts the instructions of a call.
 """
 
 from __future__ import annotations

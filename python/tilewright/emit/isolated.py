@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles under a user's schedule in a child process, so that a crash, an endless loop or a lack of memory is an error.
 
-A schedule in Python runs there too. MLIR's packages are built without assertions: a schedule that is wrong in the right way ends the
-process that runs it.
+A schedule in Python runs there too. MLIR's packages are built without assertions: a wrong schedule can end the process that runs it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs llvm-mca on a hot loop: cycles, port pressure, and the distance from the FMA bound.
 
-The analyser simulates a core from LLVM's scheduling model, with every load hitting the L1 and every branch predicted. A target's row
-names the model (`Target.model_cpu`): that of its core, or, where LLVM has none that starts as many multiply-adds in a cycle as the core
-does, another core's that does. A test compares every row with the models.
+llvm-mca simulates a core from LLVM's scheduling model, with every load hitting L1 and every branch predicted. A target's row
+names the model (`Target.model_cpu`): its core's own, or, where that does not start as many multiply-adds in a cycle as the core
+does, the model of another core. A test compares every row with the models.
 """
 
 from __future__ import annotations

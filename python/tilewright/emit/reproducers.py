@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes folders that reproduce crashes of MLIR, a bounded number of them, to the cache's folder.
 
-Without a cache they are in the folder for temporary files, where others remove them.
+Without a cache they are in the folder for temporary files, which the system cleans.
 """
 
 from __future__ import annotations

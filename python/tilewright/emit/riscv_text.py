@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Parses LLVM's assembly text for RISC-V into instructions.
 
-How wide a vector instruction's elements are, and how many registers it takes as one, the last ``vsetvli`` says, not the instruction.
+The last ``vsetvli`` sets the element width and the register group (LMUL) of a vector instruction, not the instruction itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Warns when the hot loop of a kernel under a user's sizes or schedule spills to the stack.
 
-Sizes that the model chooses keep every sum in a register. A user's may not: the numbers stay right, and the kernel is slower.
+Sizes that the model chooses keep every sum in a register. A user's may not: the results stay right, but the kernel is slower.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Code that saves the ZA of a caller's caller, for functions with a ZA of their own.
 
-A function with ZA that calls one without leaves it in place, and says in TPIDR2_EL0 where it may be saved; who wants ZA for
-itself has it saved first. LLVM calls ``__arm_tpidr2_save`` for that. It comes with compiler-rt and with libgcc 14: older
-toolchains have none, and so each object brings its own, as a weak symbol.
+A function that uses ZA and calls one that does not leaves ZA in place, and points TPIDR2_EL0 to a buffer where it may be saved. A function
+that needs ZA for itself saves it there first, by ``__arm_tpidr2_save``. That comes with compiler-rt and with libgcc 14; for older
+toolchains, each object has its own, as a weak symbol.
 
 Source: Procedure Call Standard for the Arm 64-bit Architecture (AAPCS64), "SME support routines" and "TPIDR2_EL0".
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The named entries of epilogues: each is a function of one element, like a user's.
 
-From what it says come the IR (`payload.elementwise`), the NumPy reference and the error bound (`payload.propagation`). `c` is
-the element, as the sum or the entry before leaves it.
+The IR (`payload.elementwise`), the NumPy reference and the error bound (`payload.propagation`) all follow from it. `c` is
+the sum, or the result of the entry before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Reads a user's .mlir file, one function with one matrix product, and returns its spec.
 
-The file's ops are looked at, one by one, and nothing is run on them. What goes on to be compiled is the payload that
+The file's ops are inspected one by one, and no pass runs on them. What is compiled is the payload that
 `payload.matmul` builds for the spec.
 """
 

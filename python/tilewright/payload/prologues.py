@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Builds the prologues of A and B as elementwise ops of their own.
 
-Schedules do them while they pack: no matrix of what they give is ever in memory.
+Schedules fuse them into packing: their result is never a matrix in memory.
 """
 
 from __future__ import annotations

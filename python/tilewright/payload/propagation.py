@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs the program of an epilogue in NumPy, with an error bound for each number.
 
-Every step is done in float64 on what the steps before gave, and beside it the errors are carried along: by the ends of the
-interval that a number may lie in for a function that only rises, and otherwise by the usual rules of interval arithmetic
-(N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, 2002, section 26.4). To that comes the step's own
-rounding: half a unit in the last place of the type, times `ROUNDINGS` for the functions that processors do not have.
+Every step is computed in float64, and the errors are propagated beside it: for a monotone function by the ends of the
+interval of possible values, and otherwise by the usual rules of interval arithmetic
+(N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, 2002, section 26.4). The step's own
+rounding is added: half a unit in the last place of the type, times `ROUNDINGS` for the functions that processors do not have.
 
 An integer is exact until it comes from a float that was rounded: it may then be off by one where, and only where, the float
 may lie on the other side of a boundary. A comparison of numbers that may be equal leaves both of its outcomes possible.

@@ -10,7 +10,7 @@ Integers are exact. For floats the bounds are the standard ones for sums of prod
 With beta 1 the former C is one more term: γ_{K+1}(u)·(|A||B| + |C|). Where C is narrower than the accumulator, the sum is
 rounded once more: by half a unit in the last place of C, u(C)·|sum|.
 
-What instructions for dot products add to it, `rounding` says.
+`rounding` has the further errors of dot-product instructions.
 """
 
 from __future__ import annotations

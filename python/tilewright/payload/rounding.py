@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Error bounds of rounding, overflow and underflow, for numbers of a type and for sums of their products.
 
-Instructions for dot products of bf16 (VDPBF16PS, TDPBF16PS: Intel SDM, volume 2) take subnormal numbers for zeros and give
-zeros for subnormal results, whatever the processor is set to. Therefore, where A is narrower than the accumulator, the bound
-has three terms more, with t = 2**-126, the smallest normal number of bf16 and of f32 both:
+bf16 dot-product instructions (VDPBF16PS, TDPBF16PS: Intel SDM, volume 2) flush subnormal inputs and results to zero, whatever
+the processor's mode. Therefore, where A is narrower than the accumulator, the bound
+has three more terms, with t = 2**-126, the smallest normal number of both bf16 and f32:
 
 - the sum of |a||b| over the products of which a factor is below t: such a product may be missing;
 - 2·K·t: each of K products and K sums may become zero when it is below t;
 - 2·t: so may the former C when it is read, and the result when it is rounded to bf16 (VCVTNEPS2BF16).
 
-No f16 is that small, and its sums are multiples of 2**-48, so that for f16 none of this is of weight.
+No f16 is that small, and its sums are multiples of 2**-48, so for f16 none of this matters.
 """
 
 from __future__ import annotations

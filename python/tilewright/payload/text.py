@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Parses users' MLIR text without letting it end the process.
 
-MLIR's parser calls itself for every bracket and every arithmetic operator that is open, and overflows the stack on a few
+MLIR's parser recurses for every open bracket and arithmetic operator, and overflows the stack on a few
 thousand of them. So the text is measured before it is parsed.
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Calls a function many times, in several processes in parallel.
 
-Not by multiprocessing, whose processes import from the current folder, and run the caller's main program again. They are not forked
-either: this process may have threads.
+It does not use multiprocessing, whose processes import from the current folder and run the caller's main program again. It does not
+fork either, because this process may have threads.
 """
 
 from __future__ import annotations

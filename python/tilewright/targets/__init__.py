@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The machines that code is made for, as rows of data, and detection of this machine.
 
-The module itself can be called: ``tilewright.targets()`` says what this machine can do with each.
+The module itself can be called: ``tilewright.targets()`` lists what this machine can do with each.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """cuBLASLt as a peer: times every algorithm that its heuristic proposes for a product, and keeps the fastest.
 
-Sources of numbers and structures: cublasLt.h, cublas_api.h and library_types.h of CUDA 13. Matrices are column by column there, so
-that Cᵀ = Bᵀ·Aᵀ is asked for.
+Sources of numbers and structures: cublasLt.h, cublas_api.h and library_types.h of CUDA 13. Matrices are column-major there, so
+the product is Cᵀ = Bᵀ·Aᵀ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Times contenders on a card by the protocol of docs/how-to/benchmark.md: in turn, warm, with operands that rotate past L2.
 
-A sample is the replay of a graph of launches between two events, so that no host's time is in it.
+A sample is the replay of a graph of launches between two events, so that it includes no time of the host.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Matrix products in Triton, a peer: persistent kernels with tiles in bands and TMA copies.
 
-With `SPECIALIZED`, Triton gives copying and multiplying to warps of their own; it then takes results that are stored by pointers.
+With `SPECIALIZED`, Triton specializes warps for copies and products; it then needs results that are stored through pointers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Triton as a peer: the sizes that are tried, their launches, and their compilation in processes that need no card.
 
-Of each product all sizes are timed, and the best is compared with ours: what Triton's autotuner does.
+All sizes of each product are timed, and the best is compared with ours, as Triton's autotuner does.
 """
 
 from __future__ import annotations

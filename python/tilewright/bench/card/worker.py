@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Starts the process that uses the card, and starts another one when it hangs or dies.
 
-A kernel that reads where nothing is ends the context of its process on the card, and a deadlock never ends: neither may take with it
-what other kernels would have shown.
+A kernel that faults ends the card's context of its process, and a deadlock never ends. Neither may keep other kernels from being
+measured.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Joins each matrix product with its epilogue, and returns both as a `MatmulSpec`.
 
-What stays in the function is a ``linalg.generic`` that stands for the product: its operands and its result are those of the
-call that it becomes once there are buffers, and its region only says that all of them are read.
+A ``linalg.generic`` stays in the function as a placeholder for the product: it has the operands and the result of the
+call that it becomes after bufferization, and its region only reads all of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Turns a linalg op into the program of an epilogue: the inverse of `payload.elementwise`.
 
-A program computes with what it widens narrow numbers to, so that rounding to narrow floats is written out after each operation
-that has it; what no program can say exactly (unsigned comparisons, integers that wrap around in eight bits) is left where it is.
+A program computes with widened numbers, so rounding to narrow floats is an explicit step after each operation
+that has it. An op that no program expresses exactly (unsigned comparisons, 8-bit integers that wrap around) stays where it is.
 """
 
 from __future__ import annotations
