@@ -307,3 +307,11 @@ def test_halves_are_rounded_before_an_odd_zero_point_is_added():
     halves = np.arange(-8, 8, dtype=np.float32) + np.float32(0.5)
     kernel = tw.compile(tw.MatmulSpec(1, halves.size, 1, epilogue=(tw.quantize(1, 1, "i8"),)))
     np.testing.assert_array_equal(kernel(np.ones((1, 1), np.float32), halves[None])[0], np.rint(halves) + 1)
+
+
+def test_exp_reaches_down_to_the_smallest_number():
+    x = np.linspace(-103, -80, 64, dtype=np.float32)
+    kernel = tw.compile(spec_of(tw.exp(), m=1, n=x.size, k=1))
+    expected = np.exp(x.astype(np.float64))
+    # In steps of the smallest number, or relative where that is more.
+    assert (np.abs(kernel(np.ones((1, 1), np.float32), x[None])[0] - expected) <= 2.0**-149 + 2.0**-21 * expected).all()

@@ -32,6 +32,9 @@ CASES: list[tuple[Any, str, dict[str, Any]]] = [
     (GFX942, "matrix_cores", {**ODD, "a": "f16", "layout": "tn", "epilogue": (tw.glu(), tw.glu("sigmoid"))}),
     (SM_80, "mma_sync", {"m": 70, "n": 24, "k": 128, "a": "bf16", "prologue_a": (tw.gather_rows(50, "i64"),)}),
     (SM_80, "mma_sync", {**ODD, "a": "bf16", "prologue_a": (tw.gather_rows(5), tw.scale_by(""), tw.cast("bf16"))}),
+    # What lies beyond K becomes one in both, and has to be zero all the same.
+    (SM_80, "mma_sync", {"m": 40, "n": 48, "k": 72, "a": "bf16", "layout": "nt", "prologue_a": (tw.exp(), tw.cast("bf16")),
+                         "prologue_b": (tw.exp(), tw.cast("bf16"))}),
     (SM_80, "simt", {**ODD, "prologue_a": (tw.gather_rows(9), tw.scale_by("m"), tw.exp()), "prologue_b": (tw.scale_by("k"),)}),
     (GFX1100, "matrix_cores", {**ODD, "a": "i4", "k": 54, "b": "bf16", "layout": "nt",
                                "prologue_a": (tw.gather_rows(9), tw.dequantize("m")), "epilogue": (tw.glu(),)}),

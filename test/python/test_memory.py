@@ -66,3 +66,18 @@ def test_a_kernel_says_what_it_takes():
     assert tw.compile(spec, schedule="packed").metadata.workspace_bytes == kernel.metadata.workspace_bytes
     assert tw.compile(tw.MatmulSpec(4, 4, 4)).metadata.workspace_bytes == 0
     assert kernel(*(np.zeros((n, 512), np.float32) for n in (64, 512))).shape == (64, 512)
+
+
+def test_buffers_between_products_take_the_room_of_earlier_ones():
+    product = "%t{0} = linalg.matmul ins(%t{1}, %w : {2}, {2}) outs(%z : {2}) -> {2}"
+    kind = "tensor<128x128xf32>"
+    body = "\n".join(product.format(step, step - 1, kind) for step in range(1, 7))
+    text = f"""func.func @f(%t0: {kind}, %w: {kind}) -> {kind} {{
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : {kind}
+      %z = linalg.fill ins(%zero : f32) outs(%e : {kind}) -> {kind}
+      {body}
+      return %t6 : {kind}
+    }}"""
+    plain = tw.compile_module(text, "x86-64-v3", plain=True)
+    assert plain.metadata.workspace_bytes < 4 * 128 * 128 * 4

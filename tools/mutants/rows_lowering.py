@@ -205,6 +205,7 @@ ROWS = (
         "        if not in_bounds and not (isinstance(self.extent, int) and self.extent % 2 == 0):\n",
         "        if False:\n",
         ("test_small_types.py",),
+        equivalent="past the end the other operand has zeros, and every number of four bits is finite",
     ),
     Mutant(
         "lowering/types/math_functions.py",
