@@ -96,3 +96,28 @@ func.func @channels(%x: tensor<1x8x8x4xf32>, %w: tensor<3x3x4xf32>, %y: tensor<1
 
 // expected-error @+1 {{cannot carry 'tilewright.convolution': only a linalg op is a convolution}}
 func.func @place() attributes {tilewright.convolution = #tilewright.depthwise<channels = 16>} { return }
+
+// -----
+
+// expected-error @+1 {{pixels: expected "rows" or "columns", got "planes"}}
+func.func @patches(%matrix: memref<36x36xf32>) attributes {tilewright.patches = #tilewright.patches<operand = 0, pixels = "planes", images = [1, 8, 8, 4], pitches = [256, 32, 4, 1], extents = [8, 8], results = [6, 6], filter = [3, 3], channels = 4, stride = [1, 1], dilation = [1, 1], before = [0, 0]>} { return }
+
+// -----
+
+// expected-error @+1 {{filter: expected 2 numbers of at least 1, got array<i64: 3>}}
+func.func @patches(%matrix: memref<36x36xf32>) attributes {tilewright.patches = #tilewright.patches<operand = 0, pixels = "rows", images = [1, 8, 8, 4], pitches = [256, 32, 4, 1], extents = [8, 8], results = [6, 6], filter = [3], channels = 4, stride = [1, 1], dilation = [1, 1], before = [0, 0]>} { return }
+
+// -----
+
+// expected-error @+1 {{before: expected 2 numbers of at least 0, got array<i64: 0, -1>}}
+func.func @patches(%matrix: memref<36x36xf32>) attributes {tilewright.patches = #tilewright.patches<operand = 0, pixels = "rows", images = [1, 8, 8, 4], pitches = [256, 32, 4, 1], extents = [8, 8], results = [6, 6], filter = [3, 3], channels = 4, stride = [1, 1], dilation = [1, 1], before = [0, -1]>} { return }
+
+// -----
+
+// expected-error @+1 {{operand: expected the number of an argument, got -1}}
+func.func @patches(%matrix: memref<36x36xf32>) attributes {tilewright.patches = #tilewright.patches<operand = -1, pixels = "rows", images = [1, 8, 8, 4], pitches = [256, 32, 4, 1], extents = [8, 8], results = [6, 6], filter = [3, 3], channels = 4, stride = [1, 1], dilation = [1, 1], before = [0, 0]>} { return }
+
+// -----
+
+// expected-error @+1 {{channels: expected a number above zero, got 0}}
+func.func @patches(%matrix: memref<36x36xf32>) attributes {tilewright.patches = #tilewright.patches<operand = 0, pixels = "rows", images = [1, 8, 8, 4], pitches = [256, 32, 4, 1], extents = [8, 8], results = [6, 6], filter = [3, 3], channels = 0, stride = [1, 1], dilation = [1, 1], before = [0, 0]>} { return }

@@ -28,4 +28,7 @@ module attributes {tilewright.kernel = #tilewright.kernel<threads = 2, extents =
       ins(%x, %w : tensor<1x8x8x4xf32>, tensor<3x3x4xf32>) outs(%y : tensor<1x6x6x4xf32>) -> tensor<1x6x6x4xf32>
     return %0 : tensor<1x6x6x4xf32>
   }
+  // CHECK-LABEL: func.func @patches
+  // CHECK-SAME: tilewright.patches = #tilewright.patches<operand = 0, pixels = "rows", images = [1, 8, 8, 4], pitches = [256, 32, 4, 1], extents = [8, 8], results = [6, 6], filter = [3, 3], channels = 4, stride = [1, 1], dilation = [1, 1], before = [0, 0]>
+  func.func @patches(%matrix: memref<36x36xf32>) attributes {tilewright.patches = #tilewright.patches<operand = 0, pixels = "rows", images = [1, 8, 8, 4], pitches = [256, 32, 4, 1], extents = [8, 8], results = [6, 6], filter = [3, 3], channels = 4, stride = [1, 1], dilation = [1, 1], before = [0, 0]>} { return }
 }

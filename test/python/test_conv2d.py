@@ -139,6 +139,8 @@ FORMS = {
     "depthwise": tw.Conv2dSpec(1, 9, 11, 37, 37, 3, 3, padding="same", groups=37, epilogue=(tw.bias(), tw.residual())),
     "pointwise": tw.Conv2dSpec(2, 5, 7, 24, 40, 1, 1, epilogue=(tw.bias(), tw.residual())),
     "in place": tw.Conv2dSpec(2, 14, 7, 64, 64, 1, 1, a="bf16", epilogue=(tw.bias(),)),
+    # The result has as many pixels as the image, and is no product of its pixels as they lie.
+    "strided": tw.Conv2dSpec(1, 3, 3, 16, 24, 1, 1, stride=2, padding=((0, 3), (0, 3))),
     "bytes": tw.Conv2dSpec(1, 9, 9, 64, 32, 3, 3, a="u8", b="i8", padding=1, epilogue=(tw.quantize(900.0, 9, "u8"),)),
     # Pairs of elements along K, of which the last reaches past a patch.
     "odd depth": tw.Conv2dSpec(1, 5, 16, 1, 4, 1, 7, a="bf16", layout="nchw", padding=1),

@@ -171,6 +171,12 @@ ROWS = (
         ("test_operator_schedules.py",),
     ),
     Mutant(
+        "codegen/convolution/patch_layout.py",
+        "(self.filter, self.stride, self.before) == (one, one, (0, 0))",
+        "(self.filter, self.before) == (one, (0, 0))",
+        ("test_conv2d.py",),
+    ),
+    Mutant(
         "codegen/convolution/problem.py",
         "return (s, t), (d, e)",
         "return (s, t), (s, t)",

@@ -79,6 +79,20 @@ DictionaryAttr tilewright::decisionAsDictionary(Attribute attribute) {
         found.append("vectorize", builder.getStringAttr(softmax.getVectorize()));
         found.append("multiplied", builder.getStringAttr(softmax.getMultiplied()));
       })
+      .Case([&](PatchesAttr patches) {
+        kind(PatchesAttr::getMnemonic());
+        number("operand", patches.getOperand());
+        found.append("pixels", builder.getStringAttr(patches.getPixels()));
+        found.append("images", patches.getImages());
+        found.append("pitches", patches.getPitches());
+        found.append("extents", patches.getExtents());
+        found.append("results", patches.getResults());
+        found.append("filter", patches.getFilter());
+        number("channels", patches.getChannels());
+        found.append("stride", patches.getStride());
+        found.append("dilation", patches.getDilation());
+        found.append("before", patches.getBefore());
+      })
       .Case([&](DepthwiseAttr depthwise) {
         kind(DepthwiseAttr::getMnemonic());
         number("channels", depthwise.getChannels());

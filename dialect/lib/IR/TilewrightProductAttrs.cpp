@@ -36,6 +36,35 @@ LogicalResult OnlineSoftmaxAttr::verify(EmitError emitError, int64_t kc, int64_t
   return verifyPositive(emitError, {{"kc", kc}, {"mr", mr}, {"nr", nr}, {"columns", columns}});
 }
 
+/// Checks that there are `count` numbers, of at least `least` each.
+static LogicalResult verifyNumbers(EmitError emitError, StringRef name, DenseI64ArrayAttr numbers, size_t count,
+                                   int64_t least) {
+  if (static_cast<size_t>(numbers.size()) != count ||
+      llvm::any_of(numbers.asArrayRef(), [&](int64_t each) { return each < least; }))
+    return emitError() << name << ": expected " << count << " numbers of at least " << least << ", got " << numbers;
+  return success();
+}
+
+LogicalResult PatchesAttr::verify(EmitError emitError, int64_t operand, StringRef pixels, DenseI64ArrayAttr images,
+                                  DenseI64ArrayAttr pitches, DenseI64ArrayAttr extents, DenseI64ArrayAttr results,
+                                  DenseI64ArrayAttr filter, int64_t channels, DenseI64ArrayAttr stride,
+                                  DenseI64ArrayAttr dilation, DenseI64ArrayAttr before) {
+  if (operand < 0)
+    return emitError() << "operand: expected the number of an argument, got " << operand;
+  if (pixels != "rows" && pixels != "columns")
+    return emitError() << "pixels: expected \"rows\" or \"columns\", got \"" << pixels << "\"";
+  if (failed(verifyNumbers(emitError, "images", images, pixels == "rows" ? 4 : 3, 1)) ||
+      failed(verifyNumbers(emitError, "pitches", pitches, 4, 1)) ||
+      failed(verifyNumbers(emitError, "extents", extents, 2, 1)) ||
+      failed(verifyNumbers(emitError, "results", results, 2, 1)) ||
+      failed(verifyNumbers(emitError, "filter", filter, 2, 1)) ||
+      failed(verifyNumbers(emitError, "stride", stride, 2, 1)) ||
+      failed(verifyNumbers(emitError, "dilation", dilation, 2, 1)) ||
+      failed(verifyNumbers(emitError, "before", before, 2, 0)))
+    return failure();
+  return verifyPositive(emitError, {{"channels", channels}});
+}
+
 LogicalResult DepthwiseAttr::verify(EmitError emitError, int64_t channels) {
   return verifyPositive(emitError, {{"channels", channels}});
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tilewright.codegen import registry
+from tilewright.codegen.convolution import images
 from tilewright.emit import pipeline
 from tilewright.emit.machine_code import MachineCode, texts
 from tilewright.lowering import driver, modules, run
@@ -264,9 +265,6 @@ class Builder(MachineCode):
         """How a product is scheduled."""
         return make.make(spec, self._target, threads=self._threads)
 
-    def changed(self, product: ProductPart) -> None:
-        """Changes a product once it is bufferized, where there is something to change."""
-
     def payload(self) -> str:
         """Splits each function into products and the rest, and joins chains of products where that pays."""
         specs: list[MatmulSpec] = []
@@ -319,7 +317,7 @@ class Builder(MachineCode):
             each.workspace, each.packed = driver.bufferize(
                 each.module, each.spec, self._target, registry, each.plan.threads, each.origin
             )
-            self.changed(each)
+            each.images = images.read(each.module, each.spec, self._target)
         products = [each.lowered for each in self._products]
         formats = {number: each.packed.header for number, each in enumerate(products) if each.packed is not None}
         for each in self._functions:

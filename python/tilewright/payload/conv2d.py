@@ -20,6 +20,8 @@ from tilewright.payload.modules.places import stand_in
 from tilewright.payload.signature import Parameter, Signature
 from tilewright.spec import MatmulSpec
 
+PATCHES = "tilewright.patches"
+"""The attribute of a product's function that says of which images an operand is the matrix of patches."""
 _M, _N, _K, _IMAGE, _BYTES = 0, 1, 2, 3, 9
 """Numbers of the dimensions that the axes of operands go along: those of the product, of the images from one number on, and of w packed."""
 
@@ -34,9 +36,38 @@ def product(spec: Conv2dSpec) -> MatmulSpec:
     return replace(whole, m=whole.n, n=spec.oh * spec.ow, epilogue=entries, **types)
 
 
-def patched_operand(spec: Conv2dSpec) -> int:
-    """Which operand of the product is the matrix of patches."""
-    return 0 if spec.layout == "nhwc" else 1
+def say_patches(spec: Conv2dSpec, module: ir.Module) -> None:
+    """Says on the function of the product of a convolution of which images an operand is the matrix of patches.
+
+    Nothing is said of filters of one element that see single pixels, unless the matrix is the images as they lie, without gaps.
+    """
+    if spec.is_pointwise and (spec.layout == "nchw" or spec.groups > 1):
+        return
+    channels, by_pixels = spec.ic // spec.groups, spec.layout == "nhwc"
+    if by_pixels:
+        images = (spec.n, spec.h, spec.w, channels)
+        pitches = (spec.h * spec.w * spec.ic, spec.w * spec.ic, spec.ic, 1)
+    else:
+        images = (channels, spec.h, spec.w)
+        pitches = (spec.ic * spec.h * spec.w, spec.w, 1, spec.h * spec.w)
+    numbers = {
+        "images": images,
+        "pitches": pitches,
+        "extents": (spec.h, spec.w),
+        "results": (spec.oh, spec.ow),
+        "filter": (spec.kh, spec.kw),
+        "stride": spec.stride,
+        "dilation": spec.dilation,
+        "before": (spec.padding[0][0], spec.padding[1][0]),
+    }
+    said = [f"{name} = {list(each)}" for name, each in numbers.items()]
+    said += [
+        f"operand = {0 if by_pixels else 1}",
+        f'pixels = "{"rows" if by_pixels else "columns"}"',
+        f"channels = {channels}",
+    ]
+    (function,) = module.body.operations
+    function.attributes[PATCHES] = ir.Attribute.parse(f"#tilewright.patches<{', '.join(said)}>", module.context)
 
 
 def build(spec: Conv2dSpec, context: ir.Context) -> tuple[ir.Module, Signature, MatmulSpec]:

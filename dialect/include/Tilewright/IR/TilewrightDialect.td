@@ -24,6 +24,7 @@ def Tilewright_Dialect : Dialect {
       `#tilewright.scalable_tiles`, `#tilewright.outer_products` or `#tilewright.scaled_sums`.
     - `tilewright.softmax` on a `linalg.softmax` between two products holds a `#tilewright.online_softmax`.
     - `tilewright.convolution` on a `linalg` op that is a convolution holds a `#tilewright.depthwise`.
+    - `tilewright.patches` on the function of a product holds a `#tilewright.patches`.
     - `tilewright.prefetch` on a function holds a `#tilewright.prefetch`.
     - `tilewright.kernel` on a schedule's module holds a `#tilewright.kernel`: for which calls the schedule is.
 
@@ -46,6 +47,8 @@ def Tilewright_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getSoftmaxAttrName() { return "tilewright.softmax"; }
     /// The name under which a convolution carries how it is written out, with the ops around it.
     static constexpr ::llvm::StringLiteral getConvolutionAttrName() { return "tilewright.convolution"; }
+    /// The name under which the function of a product carries which operand is a matrix of patches.
+    static constexpr ::llvm::StringLiteral getPatchesAttrName() { return "tilewright.patches"; }
     /// The name under which a function carries its `PrefetchAttr`.
     static constexpr ::llvm::StringLiteral getPrefetchAttrName() { return "tilewright.prefetch"; }
     /// The name under which a schedule's module carries its `KernelAttr`.

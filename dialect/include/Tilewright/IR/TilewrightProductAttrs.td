@@ -66,6 +66,34 @@ def Tilewright_OnlineSoftmaxAttr : Tilewright_DecisionAttr<"OnlineSoftmax", "onl
   );
 }
 
+def Tilewright_PatchesAttr : Tilewright_DecisionAttr<"Patches", "patches"> {
+  let summary = "An operand of a product is a matrix of patches, which is never made: packing reads them from the images (implicit im2col)";
+  let description = [{
+    Stands on the function of a product. `operand` is the number of the argument that is the matrix. Its `pixels` are `"rows"`: the matrix has
+    a row for each pixel of the result, and in it rows and columns of the filter, and channels, these side by side; or `"columns"`: a
+    column for each pixel, and a row for each channel, row and column of the filter.
+
+    `images` is the shape of the images that the lowered function takes in place of the matrix, and `pitches` how many elements there are from one
+    image, row, column and channel to the next. `extents` are rows and columns of an image, `results` those of the result, `filter` those of a filter; `channels` are
+    those of the images. `stride`, `dilation` and `before`, zeros above and to the left, are for rows and columns.
+
+    With a filter of one element, no strides and no zeros the matrix is the images as they lie, which nothing need pack.
+  }];
+  let parameters = (ins
+    "int64_t":$operand,
+    StringRefParameter<"rows or columns">:$pixels,
+    "::mlir::DenseI64ArrayAttr":$images,
+    "::mlir::DenseI64ArrayAttr":$pitches,
+    "::mlir::DenseI64ArrayAttr":$extents,
+    "::mlir::DenseI64ArrayAttr":$results,
+    "::mlir::DenseI64ArrayAttr":$filter,
+    "int64_t":$channels,
+    "::mlir::DenseI64ArrayAttr":$stride,
+    "::mlir::DenseI64ArrayAttr":$dilation,
+    "::mlir::DenseI64ArrayAttr":$before
+  );
+}
+
 def Tilewright_DepthwiseAttr : Tilewright_DecisionAttr<"Depthwise", "depthwise"> {
   let summary = "A depthwise convolution is computed in vectors of channels, which stay in a register over the whole filter";
   let description = [{

@@ -8,6 +8,7 @@ from math import prod
 
 from tilewright.build.index import Number, add, div_rem, mul, total
 from tilewright.mlir import ir
+from tilewright.schedules import decisions
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,26 @@ class Patches:
     dilation: tuple[int, int]
     before: tuple[int, int]
     rows_are_pixels: bool
+
+    @classmethod
+    def of(cls, attribute: ir.Attribute) -> tuple[int, Patches]:
+        """The operand that a ``#tilewright.patches`` says is a matrix of patches, and what it is the matrix of."""
+        given = decisions.said(attribute)
+        pairs = {
+            name: tuple(given[name])
+            for name in ("pitches", "extents", "results", "filter", "stride", "dilation", "before")
+        }
+        rows = given["pixels"] == "rows"
+        return given["operand"], cls(tuple(given["images"]), channels=given["channels"], rows_are_pixels=rows, **pairs)
+
+    @property
+    def are_rows_as_they_lie(self) -> bool:
+        """Whether each patch is one pixel, and the matrix is the images without gaps."""
+        one = (1, 1)
+        rows, columns = self.extents
+        compact = (rows * columns * self.channels, columns * self.channels, self.channels, 1)
+        same = self.rows_are_pixels and self.results == self.extents and self.pitches == compact
+        return same and (self.filter, self.stride, self.before) == (one, one, (0, 0))
 
     @property
     def depth(self) -> int:

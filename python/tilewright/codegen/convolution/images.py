@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Carries out `#tilewright.patches`: a bufferized product reads a matrix of patches, one of its operands, from the images."""
+
+from __future__ import annotations
+
+from tilewright.codegen.convolution import in_place, patches
+from tilewright.codegen.convolution.patch_layout import Patches
+from tilewright.errors import ScheduleError
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import func
+from tilewright.payload.abi import ENTRY
+from tilewright.payload.conv2d import PATCHES
+from tilewright.schedules import decisions
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+
+def read(module: ir.Module, spec: MatmulSpec, target: Target) -> dict[int, tuple[int, ...]]:
+    """Lets the product of a module read images, where its function says that an operand is their patches.
+
+    Args:
+        module: The bufferized product, which is changed.
+        spec: What it computes.
+        target: For which target.
+
+    Returns:
+        By number of an operand that the function does not take any more, the shape of the images that it takes for it.
+
+    Raises:
+        ScheduleError: The schedule does not read the operand in vectors.
+    """
+    functions = [op for op in module.body if isinstance(op, func.FuncOp)]
+    (function,) = (op for op in functions if op.name.value == ENTRY)
+    if PATCHES not in function.attributes:
+        return {}
+    operand, found = Patches.of(function.attributes[PATCHES])
+    if operand >= len(function.arguments):
+        raise ScheduleError(f"operand {operand} is a matrix of patches", expected=f"one of {len(function.arguments)}")
+    for each in functions:
+        if PATCHES in each.attributes:
+            del each.attributes[PATCHES]
+    if found.are_rows_as_they_lie:
+        in_place.read(module, spec)
+        return {}
+    # Tile registers, and multiply-adds by lane, take loops over K of a known length.
+    dot, rows = target.dot(spec.a_type.name, spec.b_type.name), decisions.strategy_size(function.operation, "mr")
+    tile = (rows, dot.step) if rows and dot.kind != "amx" and not target.by_lane else None
+    patches.read(module, operand, found, len(spec.operands), tile)
+    return {operand: found.shape}
