@@ -41,18 +41,18 @@ demo: setup ## The main job on real shapes: speed, share of the peak, against nu
 setup-bench: setup ## Install the libraries that bench compares with, each into an environment of its own (3.5 GB)
 	@$(BIN)/tilewright bench setup
 
-bench: setup ## Everything beside every library, for hours; goes on where it was broken off. BENCH_ARGS="…" replaces what
+bench: setup ## Measure everything beside every library, for hours; an interrupted run continues. BENCH_ARGS="…" replaces what
 	@mkdir -p $(BENCH_DIR)
 	@$(BIN)/tilewright bench $(BENCH_ARGS) --resume $(call BENCH_OUT,results)
 
-bench-card: setup-gpu ## Kernels for an NVIDIA card, and, where one is, everything measured on it; goes on where it was broken off
+bench-card: setup-gpu ## Compile kernels for an NVIDIA card, and measure them where there is one; an interrupted run continues
 	@$(BIN)/tilewright bench card $(BENCH_DIR)/card --report $(BENCH_DIR)/card.md --command "make $@"
 
 bench-quick: setup ## Six shapes in f32, bf16 and int8, in a few minutes
 	@mkdir -p $(BENCH_DIR)
 	@$(BIN)/tilewright bench $(QUICK_ARGS) $(call BENCH_OUT,quick)
 
-bench-results: setup ## Measure every figure of README and docs, beside every library, in some 25 minutes; goes on where it was broken off
+bench-results: setup ## Measure every figure of README and docs, beside every library, in some 25 minutes; an interrupted run continues
 	@mkdir -p $(RESULTS)
 	@$(BIN)/tilewright bench $(PUBLISH) --suite square --suite bert --suite odd --suite skinny $(FEW_ROWS) $(PUBLISHED_TYPES)
 	@$(BIN)/tilewright bench $(PUBLISH) --suite square $(PUBLISHED_TYPES) --threads all --peers none
@@ -70,7 +70,7 @@ check: setup setup-arm setup-netlib setup-gpu ## Lint, types and every test
 check-long: setup setup-arm setup-netlib ## Generated specs, rows, operators, schedules and mutants from a fresh seed, and other people's suites, for hours; SEED=… repeats one
 	@SEED=$(SEED) $(BIN)/python tools/setup/check.py long
 
-mutants: setup setup-arm setup-gpu ## A hundred and some small defects, each of which a test has to notice, for hours; goes on where it was broken off
+mutants: setup setup-arm setup-gpu ## Insert some hundred small defects, which tests have to notice, for hours; an interrupted run continues
 	@$(BIN)/python tools/mutants
 
 lint: setup ## Lint and types only

@@ -175,6 +175,17 @@ def test_the_page_of_steps_is_that_of_the_module():
     assert text == (ROOT / "docs" / "reference" / "steps.md").read_text(encoding="utf-8"), "run make docs"
 
 
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_sources_that_a_page_names_exist(page):
+    text = page.read_text(encoding="utf-8")
+    parts = ("python", "test", "tools", "dialect", "examples")
+    known = {each.name for part in parts for each in (ROOT / part).rglob("*.*")}
+    named = re.findall(r"`(?:[\w.-]+/)*([\w-]+\.(?:py|cpp|td))`", text)
+    assert sorted(name for name in named if name not in known) == []
+    links = re.findall(r"\[`([\w/.-]+\.py)`\]\(([^)#]+)\)", text)
+    assert [(name, path) for name, path in links if not path.endswith(name)] == []
+
+
 def test_the_recipes_name_files_that_exist():
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     named = re.findall(r"`((?:python|test|dialect|tools|docs|examples|cmake)/[\w./-]+)`", text)
