@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from typing import Any
 
@@ -196,6 +198,14 @@ def schedule(spec, target, sizes):
     )
     with pytest.raises(tw.ScheduleError, match=r"wrong\.py:9.*kc is 7.*; expected a multiple of"):
         tw.compile(SPEC, "x86-64-v3", schedule=file)
+
+
+def test_a_schedule_that_crashes_ends_its_own_process_only():
+    def crash(spec: Any, target: Any, sizes: Any) -> None:
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    with pytest.raises(tw.ScheduleError, match="SIGSEGV"):
+        tw.compile(SPEC, schedule=crash)
 
 
 def test_a_schedule_of_a_product_is_refused(tmp_path):

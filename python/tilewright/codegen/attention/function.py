@@ -7,11 +7,11 @@ here: the payload's ops say what is computed, and a `#tilewright.online_softmax`
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 
 from tilewright.build import index
 from tilewright.build.index import Index
+from tilewright.build.usedef import terminator
 from tilewright.codegen.attention import chain
 from tilewright.codegen.attention.blocks import Blocks
 from tilewright.codegen.attention.chain import Chain
@@ -22,7 +22,7 @@ from tilewright.codegen.attention.problem import Head, Problem
 from tilewright.codegen.attention.vectors import Vectors
 from tilewright.lowering.passes import parallel
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import func, memref, openmp
+from tilewright.mlir.dialects import func, memref
 from tilewright.payload.attention_numbers import DEGREE
 from tilewright.schedules import online_softmax
 from tilewright.schedules.decisions import OnlineSoftmax
@@ -84,7 +84,11 @@ def expand(function: func.FuncOp, softmax: ir.Operation, decision: OnlineSoftmax
             run(0, 1)
         func.ReturnOp([])
     if threads > 1 and not found.is_empty:
-        _share(made, threads, run)
+        cap = parallel.cap(made, threads)
+        with ir.InsertionPoint(terminator(made.entry_block)):
+            _, part, end = parallel.region(cap, threads)
+        with ir.InsertionPoint(end):
+            run(part.arguments[0], threads)
     return share * threads
 
 
@@ -105,27 +109,3 @@ def _buffers(
         kind = ir.MemRefType.get(shape, ir.Type.parse(element))
         made[name] = memref.view(kind, scratch, index.value(index.add(start, offsets[name])), [])
     return made
-
-
-def _share(function: func.FuncOp, threads: int, run: Callable[[Index, Index], None]) -> None:
-    """Runs `run(part, parts)` for each part, one for each thread of those that OpenMP grants.
-
-    After::
-
-        cap = omp_in_parallel() ? 1 : min(threads, omp_get_max_threads())
-        omp.parallel num_threads(cap): omp.wsloop: for part in 0..threads: run(part, threads)
-    """
-    cap = parallel.cap(function, threads)
-    block = function.entry_block
-    with ir.InsertionPoint(block.operations[len(block.operations) - 1]):
-        zero, one, count = index.values((0, 1, threads))
-        region = openmp.ParallelOp([], [], [], [], num_threads=cap)
-    with ir.InsertionPoint(region.region.blocks.append()):
-        loop = openmp.WsloopOp([], [], [], [], [], [], nowait=True)  # the region's end waits
-        openmp.TerminatorOp()
-    with ir.InsertionPoint(loop.region.blocks.append()):
-        nest = openmp.LoopNestOp([zero], [count], [one])
-    body = nest.region.blocks.append(ir.IndexType.get())
-    with ir.InsertionPoint(body):
-        run(body.arguments[0], threads)
-        openmp.YieldOp([])

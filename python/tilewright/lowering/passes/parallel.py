@@ -137,6 +137,29 @@ def cap(function: func.FuncOp, threads: int) -> ir.Value:
         return arith.select(alone, arith.constant(i32, 1), arith.minsi(limit, arith.constant(i32, threads)))
 
 
+def region(cap: ir.Value, parts: int) -> tuple[ir.Block, ir.Block, openmp.YieldOp]:
+    """Opens a parallel region of up to `cap` threads, which share `parts` parts.
+
+    After::
+
+        omp.parallel num_threads(cap): omp.wsloop: for part in 0..parts: (nothing yet)
+
+    Returns:
+        The block that each thread runs, the block of a part, whose argument is its number, and the end of that.
+    """
+    index = ir.IndexType.get()
+    zero, one, count = (arith.constant(index, each) for each in (0, 1, parts))
+    outside = openmp.ParallelOp([], [], [], [], num_threads=cap).region.blocks.append()
+    with ir.InsertionPoint(outside):
+        loop = openmp.WsloopOp([], [], [], [], [], [], nowait=True)  # the region's end waits
+        openmp.TerminatorOp()
+    with ir.InsertionPoint(loop.region.blocks.append()):
+        nest = openmp.LoopNestOp([zero], [count], [one])
+    part = nest.region.blocks.append(index)
+    with ir.InsertionPoint(part):
+        return outside, part, openmp.YieldOp([])
+
+
 def _candidates(block: ir.Block) -> Iterator[Shared]:
     """The outermost loops in a block that can be shared and do enough work."""
     ops = [each.operation for each in block]
@@ -198,33 +221,22 @@ def _share_loop(shared: Shared, threads: int, cap: ir.Value) -> None:
     for op in races.private_buffers(loop):
         (own if privatization.is_own(op, loop) else private).append(op)
     with ir.InsertionPoint(shared.whole):
-        index = ir.IndexType.get()
-        zero, one = arith.constant(index, 0), arith.constant(index, 1)
-        count = arith.constant(index, parts.outer * parts.inner)
-        region = openmp.ParallelOp([], [], [], [], num_threads=cap)
-    outside = region.region.blocks.append()
-    with ir.InsertionPoint(outside):
-        share_ = openmp.WsloopOp([], [], [], [], [], [], nowait=True)  # the region's end waits
-        openmp.TerminatorOp()
-    with ir.InsertionPoint(share_.region.blocks.append()):
-        nest = openmp.LoopNestOp([zero], [count], [one])
-    body = nest.region.blocks.append(index)
-    with ir.InsertionPoint(body):
-        end = openmp.YieldOp([])
+        outside, part, end = region(cap, parts.outer * parts.inner)
+    number = part.arguments[0]
     shared.whole.move_before(end)
     with ir.InsertionPoint(shared.whole):
-        rows = arith.constant(index, parts.inner)
-        row = arith.remui(body.arguments[0], rows)
-        _restrict(loop, arith.divui(body.arguments[0], rows), parts.outer)
+        rows = arith.constant(ir.IndexType.get(), parts.inner)
+        row = arith.remui(number, rows)
+        _restrict(loop, arith.divui(number, rows), parts.outer)
         if inner is not None:
             _restrict(inner, row, parts.inner)
-    _leave_to_first(body.arguments[0], shared.rest, end)
+    _leave_to_first(number, shared.rest, end)
     if inner is not None and parts.inner > 1:
         beside = [op.operation for op in inner.block]
         _leave_to_first(row, beside[beside.index(inner) + 1 : -1], beside[-1])
-    with ir.InsertionPoint.at_block_begin(body):
+    with ir.InsertionPoint.at_block_begin(part):
         for alloc in own:
-            privatization.divide(alloc, parts.outer * parts.inner, body.arguments[0])
+            privatization.divide(alloc, parts.outer * parts.inner, number)
     for alloc in private:
         with ir.InsertionPoint.at_block_begin(outside):
             own = memref.alloca(alloc.results[0].type, [], [])
