@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -93,3 +94,21 @@ def test_memory_that_must_not_be_written_is_told() -> None:
     assert not frozen.writable
     with pytest.raises(OperandError, match="is read-only"):
         gpu_call.check_result(SPEC, frozen, [A, B])
+
+
+class Shifted(Exported):
+    """The same, whose elements are some bytes behind the address of its memory."""
+
+    def __dlpack__(self, *, stream: int, max_version: tuple[int, int]) -> object:
+        capsule = super().__dlpack__(stream=stream, max_version=max_version)
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        versioned = ctypes.cast(pointer(capsule, b"dltensor_versioned"), ctypes.POINTER(device_arrays._Versioned))
+        versioned.contents.tensor.data -= 64
+        versioned.contents.tensor.byte_offset += 64
+        return capsule
+
+
+def test_elements_are_behind_the_address_of_their_memory() -> None:
+    values = np.ones((4, 8), np.float32)
+    assert device_arrays.view(Shifted(values), "a", 0).address == values.ctypes.data

@@ -198,6 +198,10 @@ def test_a_barrier_that_not_all_reach_is_a_deadlock():
 
 
 def test_tensor_maps_are_checked():
+    for strides in ((-32, 4), (0, 4)):
+        rows = np.lib.stride_tricks.as_strided(np.zeros((4, 8), np.float32)[-1:], (4, 8), strides, writeable=False)
+        with pytest.raises(EmulationError, match="rows 16 bytes apart"):
+            TensorMap(rows, (4, 8))
     with pytest.raises(EmulationError, match="rows 16 bytes apart"):
         TensorMap(np.zeros((4, 5), np.float32), (4, 4))
     with pytest.raises(EmulationError, match="256 bytes wide"):

@@ -96,8 +96,9 @@ def test_a_row_that_is_none_is_refused() -> None:
     [
         {"m": 300, "n": 5, "k": 6, "layout": "tn", "epilogue": (tw.bias("m"), tw.row_sum())},
         {"m": 3, "n": 5, "k": 6, "batch": (7, 5), "a_batch": (5,), "b_batch": (7, 1), "epilogue": (tw.residual(),)},
+        {"m": 300, "n": 5, "k": 6, "layout": "tn", "a": "i4", "b": "f32"},
     ],
-    ids=["rows", "entries"],
+    ids=["rows", "entries", "rows of nibbles"],
 )
 def test_more_blocks_than_a_grid_has_are_several_launches(monkeypatch: pytest.MonkeyPatch, fields: Any) -> None:
     monkeypatch.setattr(gpu_call, "MOST_BLOCKS", 16)

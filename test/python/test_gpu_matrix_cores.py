@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from gpu_kernels import array, check
+from tilewright.codegen.gpu.matrix_cores import INSTRUCTIONS
 from tilewright.errors import ScheduleError
 from tilewright.runtime import emulated_amd, gpu
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError
@@ -76,3 +77,20 @@ def test_sizes_that_do_not_fit() -> None:
             gpu.compile(spec, GFX942, parameters=wrong)
     with pytest.raises(ScheduleError, match="shared memory"):
         gpu.compile(spec, GFX942, parameters={"bm": 256, "bn": 256, "bk": 128})
+
+
+@pytest.mark.parametrize(
+    ("feature", "element", "rows"),
+    [
+        ("mfma", "f32", {0: [0, 1, 2, 3], 16: [4, 5, 6, 7], 63: [12, 13, 14, 15]}),
+        ("mfma", "f64", {0: [0, 4, 8, 12], 16: [1, 5, 9, 13], 63: [3, 7, 11, 15]}),
+        ("wmma", "f16", {0: [*range(0, 16, 2)], 16: [*range(1, 16, 2)]}),
+    ],
+)
+def test_which_rows_a_lane_has(feature: str, element: str, rows: dict[int, list[int]]) -> None:
+    # "AMD Instinct MI300 Instruction Set Architecture" and "RDNA3 Instruction Set Architecture", layouts of results. The
+    # emulator reads the same table as the kernels, so that a wrong row there would be right here.
+    row = INSTRUCTIONS[feature][element]
+    for lane, expected in rows.items():
+        first = row.first(lane)
+        assert [first + row.step * each for each in range(row.sums)] == expected
