@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.build.usedef import definition, is_below
-from tilewright.build.views import transposed_type
+from tilewright.build.index import value
+from tilewright.build.usedef import body, definition, is_below, named
+from tilewright.build.views import sizes_of, subview
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref
 
@@ -14,26 +15,11 @@ HOIST = "builtin.module(canonicalize, func.func(loop-invariant-code-motion), cse
 """Slices leave the loops that they do not depend on, and those that are the same are one."""
 
 
-def walk(op: ir.Operation) -> Iterator[ir.Operation]:
-    """All ops below one, outer ones first."""
-    for region in op.regions:
-        for block in region:
-            for inner in block:
-                yield inner.operation
-                yield from walk(inner.operation)
-
-
 def behind(block: ir.Value, panels: ir.Value) -> ir.InsertionPoint:
     """Behind the op that makes a block of an operand, or, where it is an argument, its panels."""
     maker = definition(block) or definition(panels)
     assert maker is not None, "panels are a view of an allocation"
     return ir.InsertionPoint.after(maker)
-
-
-def transposed(matrix: ir.Value) -> ir.Value:
-    """A view with rows and columns swapped."""
-    permutation = ir.AffineMapAttr.get(ir.AffineMap.get_permutation([1, 0]))
-    return memref.TransposeOp(transposed_type(ir.MemRefType(matrix.type)), matrix, permutation).result
 
 
 def extent(matrix: ir.Value, dimension: int) -> int | ir.Value:
@@ -45,14 +31,12 @@ def extent(matrix: ir.Value, dimension: int) -> int | ir.Value:
     if maker is not None and maker.name == "memref.alloc":
         return maker.operands[sum(kind.is_dynamic_dim(d) for d in range(dimension))]
     if maker is not None and maker.name == "memref.subview":
-        offsets, sizes = (
-            list(ir.DenseI64ArrayAttr(maker.attributes[f"static_{what}"])) for what in ("offsets", "sizes")
-        )
-        unknown, dropped = ir.ShapedType.get_dynamic_size(), len(sizes) - kind.rank
+        sizes = sizes_of(maker)
+        dropped = len(sizes) - kind.rank
         # A batch's dimensions are dropped from the front.
         if sizes[:dropped] == [1] * dropped:
-            return maker.operands[1 + offsets.count(unknown) + sizes[: dropped + dimension].count(unknown)]
-    return memref.dim(matrix, arith.constant(ir.IndexType.get(), dimension))
+            return sizes[dropped + dimension]
+    return memref.dim(matrix, value(dimension))
 
 
 def static(c: ir.Value, function: func.FuncOp, most: Sequence[int]) -> ir.Value:
@@ -75,15 +59,8 @@ def static(c: ir.Value, function: func.FuncOp, most: Sequence[int]) -> ir.Value:
         whole = memref.AllocOp(ir.MemRefType.get(most, kind.element_type), [], [])
     layout = ir.StridedLayoutAttr.get(0, [most[1], 1])
     with ir.InsertionPoint(maker):
-        sizes = [each for each in (extent(c, d) for d in range(kind.rank)) if not isinstance(each, int)]
-        part = memref.SubViewOp(
-            ir.MemRefType.get(kind.shape, kind.element_type, layout),
-            whole,
-            [],
-            sizes,
-            [],
-            *(ir.DenseI64ArrayAttr.get(each) for each in ([0, 0], kind.shape, [1, 1])),
-        ).result
+        sizes = [extent(c, d) for d in range(kind.rank)]
+        part = subview(ir.MemRefType.get(kind.shape, kind.element_type, layout), whole.memref, [0, 0], sizes)
     c.replace_all_uses_with(part)
     for op in (maker,) if maker == allocation else (maker, allocation):
         op.erase()
@@ -92,8 +69,7 @@ def static(c: ir.Value, function: func.FuncOp, most: Sequence[int]) -> ir.Value:
 
 def fill_of(c: ir.Value, function: func.FuncOp) -> ir.Operation | None:
     """The op that fills what `c` is a part of with zeros; None where sums are added to what is there."""
-    fills = (op for op in walk(function.operation) if op.name == "linalg.fill")
-    return next((op for op in fills if _root(op.operands[1]) == _root(c)), None)
+    return next((op for op in named(function.operation, "linalg.fill") if _root(op.operands[1]) == _root(c)), None)
 
 
 def first_step(product: ir.Operation, c: ir.Value, fill: ir.Operation) -> ir.Value | None:
@@ -105,7 +81,7 @@ def first_step(product: ir.Operation, c: ir.Value, fill: ir.Operation) -> ir.Val
     first: ir.Value | None = None
     loop = product.parent
     while loop is not None and loop.name == "scf.for" and not is_below(fill, loop):
-        variable = loop.regions[0].blocks[0].arguments[0]
+        variable = body(loop).arguments[0]
         if variable not in used:
             begins = arith.cmpi(arith.CmpIPredicate.eq, variable, loop.operands[0])
             first = begins if first is None else arith.andi(first, begins)
@@ -113,18 +89,18 @@ def first_step(product: ir.Operation, c: ir.Value, fill: ir.Operation) -> ir.Val
     return first
 
 
-def _root(value: ir.Value) -> ir.Value:
+def _root(view: ir.Value) -> ir.Value:
     """The argument or allocation that a view is one of."""
-    maker = definition(value)
+    maker = definition(view)
     while maker is not None and maker.name in ("memref.subview", "memref.cast"):
-        value = maker.operands[0]
-        maker = definition(value)
-    return value
+        view = maker.operands[0]
+        maker = definition(view)
+    return view
 
 
-def _makers(value: ir.Value) -> Iterator[ir.Value]:
+def _makers(made: ir.Value) -> Iterator[ir.Value]:
     """A value and all that it is made from."""
-    yield value
-    maker = definition(value)
+    yield made
+    maker = definition(made)
     for operand in () if maker is None else maker.operands:
         yield from _makers(operand)

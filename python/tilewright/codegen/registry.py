@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from tilewright.build.usedef import operations
 from tilewright.codegen import block_products, bounds
 from tilewright.codegen.attention import function as attention
 from tilewright.codegen.convolution import depthwise
@@ -70,7 +71,7 @@ def carry_out(function: func.FuncOp, spec: MatmulSpec, target: Target, run_passe
     Raises:
         ScheduleError: Several products carry decisions, or the decision does not fit the target, the spec or the blocks.
     """
-    found = [op for op in block_products.walk(function.operation) if decisions.PRODUCT in op.attributes]
+    found = [op for op in operations(function.operation) if decisions.PRODUCT in op.attributes]
     if not found:
         return
     if len(found) > 1:
@@ -85,7 +86,7 @@ def carry_out(function: func.FuncOp, spec: MatmulSpec, target: Target, run_passe
     carrier.require(spec, target, decision)
     if carrier.blocks:
         run_passes(block_products.HOIST)
-        (found[0],) = (op for op in block_products.walk(function.operation) if decisions.PRODUCT in op.attributes)
+        (found[0],) = (op for op in operations(function.operation) if decisions.PRODUCT in op.attributes)
     bounds.check(found[0], spec, decision)
     carrier.expand(function, found[0], spec, target, decision)
     if carrier.blocks and target.scalable_bits:
@@ -107,7 +108,7 @@ def carry_out_whole(function: func.FuncOp, target: Target, threads: int) -> tupl
         ScheduleError: Not one op carries such a decision, or it does not fit the ops around it or the target.
     """
     names = (decisions.SOFTMAX, decisions.CONVOLUTION)
-    found = [(op, name) for op in block_products.walk(function.operation) for name in names if name in op.attributes]
+    found = [(op, name) for op in operations(function.operation) for name in names if name in op.attributes]
     if len(found) != 1:
         raise ScheduleError(
             f"{len(found)} ops carry a decision about a softmax or a convolution",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from tilewright.build.usedef import body
 from tilewright.lowering.diagnostics import collect
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
@@ -13,7 +14,7 @@ MAIN = "__transform_main"
 
 def main_sequence(schedule: ir.Operation) -> ir.Operation | None:
     """The named sequence of a transform module that is run; None when it has none."""
-    for op in schedule.regions[0].blocks[0].operations:
+    for op in body(schedule).operations:
         named = op.name == "transform.named_sequence" and "sym_name" in op.attributes
         if named and ir.StringAttr(op.attributes["sym_name"]).value == MAIN:
             return op.operation
@@ -36,7 +37,7 @@ def find(payload: ir.Operation, schedule: ir.Operation) -> ir.Operation | None:
     main = main_sequence(schedule)
     if main is None:
         return None
-    ops = list(main.regions[0].blocks[0].operations)[:-1]
+    ops = list(body(main).operations)[:-1]
     # The first `sound` ops succeed, the first `failing` fail.
     sound, failing = 0, len(ops)
     if not _fails(payload, schedule, failing):
@@ -55,7 +56,7 @@ def _fails(payload: ir.Operation, schedule: ir.Operation, count: int) -> bool:
     trial = schedule.clone().operation
     main = main_sequence(trial)
     assert main is not None, "the copy has what the original has"
-    for op in reversed(list(main.regions[0].blocks[0].operations)[count:-1]):
+    for op in reversed(list(body(main).operations)[count:-1]):
         op.operation.erase()
     with collect(payload.context) as collected:
         succeeded = _tilewright.apply_named_sequence(payload.clone().operation, main, trial)

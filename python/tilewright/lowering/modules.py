@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tilewright.build.usedef import operations
 from tilewright.dims import Dim, Extent
 from tilewright.errors import LoweringError
 from tilewright.lowering import pipelines, run
@@ -190,15 +191,8 @@ def _function(module: ir.Module) -> func.FuncOp:
 
 def _marked(function: func.FuncOp, mark: str) -> list[tuple[ir.Operation, int]]:
     """The ops that have a number as the attribute `mark`, and that number."""
-    found: list[tuple[ir.Operation, int]] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if mark in op.attributes:
-            found.append((op, ir.IntegerAttr(op.attributes[mark]).value))
-        return ir.WalkResult.ADVANCE
-
-    function.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
+    found = [op for op in operations(function.operation) if mark in op.attributes]
+    return [(op, ir.IntegerAttr(op.attributes[mark]).value) for op in found]
 
 
 def _call_products(function: func.FuncOp, products: Sequence[Product]) -> None:
@@ -364,15 +358,7 @@ def to_llvm(module: ir.Module, name: str, target: Target) -> None:
 
 def _calls_library(module: ir.Module) -> bool:
     """Whether a function of the C library's is needed."""
-    found: list[str] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name.startswith("math.") and op.name not in _NATIVE_MATH:
-            found.append(op.name)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return bool(found)
+    return any(op.name.startswith("math.") and op.name not in _NATIVE_MATH for op in operations(module.operation))
 
 
 def _drop_unit_dimensions(module: ir.Module) -> None:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tilewright.build.usedef import named
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import match
@@ -110,15 +111,7 @@ def refusal(schedule: ir.Operation) -> Refusal | None:
 
 def _ruled(schedule: ir.Operation) -> Iterator[tuple[ir.Operation, Rule]]:
     """The ops of a transform module that take sizes, in order."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in RULES:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    schedule.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return ((op, RULES[op.name]) for op in found)
+    return ((op, RULES[op.name]) for op in named(schedule, *RULES))
 
 
 def _integers(attribute: ir.Attribute) -> list[int]:

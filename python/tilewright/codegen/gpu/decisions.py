@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
 
+from tilewright.build.usedef import body, in_block
 from tilewright.codegen.gpu import threads
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.lowering import culprit, run
@@ -74,7 +75,7 @@ def check(schedule: ir.Module, name: str) -> ir.Operation:
         ScheduleError: There is none, or something does; the error names the place.
     """
     main = culprit.main_sequence(schedule.operation)
-    ops = [] if main is None else [op.operation for op in main.regions[0].blocks[0].operations][:-1]
+    ops = [] if main is None else in_block(body(main))[:-1]
     first = next((number for number, op in enumerate(ops) if op.name in {*OPS.values(), _PIPELINE_OP}), len(ops))
     found = next((op for op in ops[first:] if op.name in OPS.values()), None)
     if found is None:
@@ -103,7 +104,7 @@ def of(function: ir.Operation, batch: int) -> Decisions:
     """
     blocks, entries = threads.over_blocks(function), 0
     if inner := _ops(blocks, "scf.forall"):
-        entries = len(blocks.regions[0].blocks[0].arguments)
+        entries = len(body(blocks).arguments)
         (blocks,) = inner
     if entries != batch:
         raise LoweringError(
@@ -129,4 +130,4 @@ def of(function: ir.Operation, batch: int) -> Decisions:
 
 def _ops(loop: ir.Operation, name: str) -> list[ir.Operation]:
     """Those of a name in the body of a loop."""
-    return [op.operation for op in loop.regions[0].blocks[0].operations if op.operation.name == name]
+    return [op.operation for op in body(loop).operations if op.operation.name == name]

@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.build.index import Index, add, value
+from tilewright.build.index import Index, add, mul, value
+from tilewright.build.usedef import body, replace, retype
+from tilewright.build.views import DYNAMIC, offsets_of, sizes_of
 from tilewright.codegen.gpu import words
 from tilewright.errors import LoweringError
 from tilewright.mlir import ir
@@ -37,7 +39,7 @@ class _View:
         """Where an element is."""
         place = self.start
         for index, stride in zip(at, self.strides, strict=True):
-            place = add(place, _times(index, stride))
+            place = add(place, mul(index, stride))
         return place
 
 
@@ -47,7 +49,7 @@ def flatten(function: ir.Operation) -> None:
     Raises:
         LoweringError: An operand is used by an op that is not known here.
     """
-    block = function.regions[0].blocks[0]
+    block = body(function)
     with function.context, function.location:
         operands = list(block.arguments)
         views: dict[ir.Value, _View] = {}
@@ -65,19 +67,15 @@ def flatten(function: ir.Operation) -> None:
                 ]
                 number += 2 * kind.rank
                 strides, _ = kind.get_strides_and_offset()
-                dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-                given = [
-                    read if stride == dynamic else stride
-                    for stride, read in zip(strides, known[kind.rank :], strict=True)
-                ]
+                read = zip(strides, known[kind.rank :], strict=True)
+                given = [each if stride == DYNAMIC else stride for stride, each in read]
                 views[operand] = _View(flat, kind.element_type, 0, tuple(known[: kind.rank]), tuple(given))
         flattening = _Flattening(views)
         flattening.block(block)
         flattening.finish()
         for _ in operands:
             block.erase_argument(0)
-        inputs = [argument.type for argument in block.arguments]
-        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, []))
+        retype(function)
 
 
 class _Flattening:
@@ -113,15 +111,14 @@ class _Flattening:
             case "memref.dim":
                 view = self._views[op.operands[0]]
                 axis = op.operands[1].owner.operation.attributes["value"]
-                op.results[0].replace_all_uses_with(value(view.extents[ir.IntegerAttr(axis).value]))
-                op.erase()
+                replace(op, value(view.extents[ir.IntegerAttr(axis).value]))
             case "memref.load":
-                self._replace(op, [self._load(op.operands[0], list(op.operands)[1:])])
+                replace(op, self._load(op.operands[0], list(op.operands)[1:]))
             case "vector.load" | "vector.transfer_read":  # Of a row, all in bounds.
                 kind = ir.VectorType(op.results[0].type)
                 *outer, last = list(op.operands)[1 : 1 + ir.MemRefType(op.operands[0].type).rank]
                 elements = [self._load(op.operands[0], [*outer, add(last, each)]) for each in range(kind.shape[0])]
-                self._replace(op, [vector.from_elements(kind, elements)])
+                replace(op, vector.from_elements(kind, elements))
             case "memref.store":
                 if op.operands[1] in self._views:
                     self._store(op.operands[0], op.operands[1], list(op.operands)[2:])
@@ -133,11 +130,6 @@ class _Flattening:
                 op.erase()
             case _ if any(operand in self._views for operand in op.operands):
                 raise LoweringError(f"{op.name} of an operand", stage="spirv", expected="loads and stores")
-
-    def _replace(self, op: ir.Operation, results: list[ir.Value]) -> None:
-        for old, new in zip(op.results, results, strict=True):
-            old.replace_all_uses_with(new)
-        op.erase()
 
     def _load(self, memory: ir.Value, at: Sequence[Index]) -> ir.Value:
         view = self._views.get(memory)
@@ -158,17 +150,7 @@ class _Flattening:
 
     def _subview(self, op: ir.Operation) -> _View:
         source = self._views[op.operands[0]]
-        given = iter(list(op.operands)[1:])
-        dynamic = ir.ShapedType.get_dynamic_size()
-        unknown = ir.ShapedType.get_dynamic_stride_or_offset()
-        offsets = [
-            next(given) if each in (dynamic, unknown) else each
-            for each in ir.DenseI64ArrayAttr(op.attributes["static_offsets"])
-        ]
-        extents = [
-            next(given) if each in (dynamic, unknown) else each
-            for each in ir.DenseI64ArrayAttr(op.attributes["static_sizes"])
-        ]
+        offsets, extents = offsets_of(op), sizes_of(op)
         dropped = len(extents) - ir.MemRefType(op.results[0].type).rank  # Axes of a batch, which come first.
         start, strides = source.place(offsets), source.strides[dropped:]
         return _View(source.buffer, source.element, start, tuple(extents[dropped:]), strides)
@@ -176,15 +158,6 @@ class _Flattening:
     def _transpose(self, op: ir.Operation) -> _View:
         source = self._views[op.operands[0]]
         return _View(source.buffer, source.element, source.start, source.extents[::-1], source.strides[::-1])
-
-
-def _times(index: Index, stride: Index) -> Index:
-    if isinstance(index, int) and isinstance(stride, int):
-        return index * stride
-    for one, other in ((index, stride), (stride, index)):
-        if isinstance(one, int):
-            return 0 if one == 0 else other if one == 1 else arith.muli(value(other), value(one))
-    return arith.muli(value(index), value(stride))
 
 
 def _buffer(element: ir.Type) -> ir.MemRefType:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from tilewright.build.index import Index, add, less, minimum, sub, value
 from tilewright.build.loops import when
 from tilewright.build.usedef import defined_by, operations
+from tilewright.build.views import offsets_of
 from tilewright.codegen.gpu import staging
 from tilewright.entries import Epilogue
 from tilewright.errors import LoweringError
@@ -157,7 +158,5 @@ def _start(view: ir.Value, axis: int, of: Callable[[ir.Value], ir.Value]) -> Ind
     subview = defined_by(view, "memref.subview")
     if subview is None:
         return 0
-    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-    offsets = list(ir.DenseI64ArrayAttr(subview.attributes["static_offsets"]))
-    given = subview.operands[1 + offsets[:axis].count(dynamic)]
-    return add(_start(subview.operands[0], axis, of), of(given) if offsets[axis] == dynamic else offsets[axis])
+    offset = offsets_of(subview)[axis]
+    return add(_start(subview.operands[0], axis, of), offset if isinstance(offset, int) else of(offset))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tilewright.build.index import Index, add, div, minimum, value
 from tilewright.build.usedef import defined_by, operations
+from tilewright.build.views import mixed
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref
 from tilewright.spec import MatmulSpec
@@ -91,12 +92,7 @@ def _rooted(view: ir.Value, at: list[Index], of_block: Callable[[ir.Value], ir.V
     subview = defined_by(view, "memref.subview")
     if subview is None:
         return of_block(view), at
-    given = iter(list(subview.operands)[1:])
-    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-    offsets: list[Index] = [
-        of_block(next(given)) if each == dynamic else each
-        for each in ir.DenseI64ArrayAttr(subview.attributes["static_offsets"])
-    ]
+    offsets = mixed(subview.attributes["static_offsets"], map(of_block, list(subview.operands)[1:]))
     dropped = len(offsets) - len(at)  # Axes of a batch, which come first.
     place = [*offsets[:dropped], *(add(start, index) for start, index in zip(offsets[dropped:], at, strict=True))]
     return _rooted(subview.operands[0], place, of_block)

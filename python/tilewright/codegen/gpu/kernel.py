@@ -7,6 +7,7 @@ import re
 from math import prod
 
 from tilewright.build.constants import bits_of
+from tilewright.build.usedef import body, named, replace, terminator
 from tilewright.lowering import pipelines, run
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import gpu, llvm, memref
@@ -76,25 +77,24 @@ def outline(module: ir.Module, threads: int, *, variables: bool = True) -> ir.Mo
         outlined.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
         with ir.InsertionPoint(outlined.body):
             container = gpu.GPUModuleOp(MODULE)
-        body = (
-            container.bodyRegion.blocks.append() if not container.bodyRegion.blocks else container.bodyRegion.blocks[0]
-        )
-        with ir.InsertionPoint(body):
+        inside = container.bodyRegion
+        top = inside.blocks[0] if inside.blocks else inside.blocks.append()
+        with ir.InsertionPoint(top):
             kernel = gpu.GPUFuncOp(kind, ENTRY, kernel=True, known_block_size=[threads, 1, 1])
-        block = function.regions[0].blocks[0]
+        block = body(function)
         block.append_to(kernel.body)
-        terminator = block.operations[len(block.operations) - 1]
-        with ir.InsertionPoint(terminator):
+        end = terminator(block)
+        with ir.InsertionPoint(end):
             gpu.return_([])
-        terminator.operation.erase()
+        end.erase()
         if variables:
-            _place_tiles(kernel.operation, body)
+            _place_tiles(kernel.operation, top)
     return outlined
 
 
 def _place_tiles(kernel: ir.Operation, container: ir.Block) -> None:
     """Makes each tile in shared memory a variable of the module."""
-    for number, tile in enumerate(_ops(kernel, "memref.alloc")):
+    for number, tile in enumerate(named(kernel, "memref.alloc")):
         kind, name = tile.results[0].type, f"tile_{number}"
         with tile.location:
             with ir.InsertionPoint.at_block_begin(container):
@@ -107,13 +107,12 @@ def _place_tiles(kernel: ir.Operation, container: ir.Block) -> None:
                 )
             with ir.InsertionPoint(tile):
                 variable = memref.get_global(kind, name)
-        tile.results[0].replace_all_uses_with(variable)
-        tile.erase()
+        replace(tile, variable)
 
 
 def tile_bytes(module: ir.Module) -> int:
     """Bytes of the tiles in shared memory of a thread's function."""
-    kinds = [ir.MemRefType(each.results[0].type) for each in _ops(module.operation, "memref.alloc")]
+    kinds = [ir.MemRefType(each.results[0].type) for each in named(module.operation, "memref.alloc")]
     return sum(prod(kind.shape) * bits_of(kind.element_type) // 8 for kind in kinds)
 
 
@@ -122,7 +121,7 @@ def order_shared_memory_only(module: ir.Module) -> None:
 
     What is in memory no two threads of a block touch.
     """
-    for barrier in _ops(module.operation, "gpu.barrier"):
+    for barrier in named(module.operation, "gpu.barrier"):
         with ir.InsertionPoint(barrier), barrier.location:
             ir.Operation.create("amdgpu.lds_barrier")
         barrier.erase()
@@ -134,7 +133,7 @@ def hold_registers(module: ir.Module, cluster: int = 1, resident: int = 1) -> No
     Blocks are in clusters of `cluster`.
     """
     with module.context:
-        for function in _ops(module.operation, "llvm.func"):
+        for function in named(module.operation, "llvm.func"):
             if "nvvm.kernel" in function.attributes:
                 function.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), resident)
                 if cluster > 1:
@@ -157,9 +156,9 @@ def pass_by_value(module: ir.Module, maps: int) -> None:
                 "nvvm.grid_constant": ir.UnitAttr.get(),
             }
         )
-        for function in _ops(module.operation, "llvm.func"):
+        for function in named(module.operation, "llvm.func"):
             if "nvvm.kernel" in function.attributes:
-                others = len(function.regions[0].blocks[0].arguments) - maps
+                others = len(body(function).arguments) - maps
                 function.attributes["arg_attrs"] = ir.ArrayAttr.get([*[ir.DictAttr.get({})] * others, *[given] * maps])
 
 
@@ -172,7 +171,7 @@ def join_tiles(module: ir.Module) -> int:
     offsets: dict[str, int] = {}
     end = 0
     with module.context, container.location:
-        for variable in _ops(container, "llvm.mlir.global"):
+        for variable in named(container, "llvm.mlir.global"):
             name = ir.StringAttr(variable.attributes["sym_name"]).value
             end = -(-end // ALIGNMENT) * ALIGNMENT
             offsets[name] = end
@@ -182,15 +181,14 @@ def join_tiles(module: ir.Module) -> int:
             f"llvm.mlir.global external @{_SHARED}() {{addr_space = 3 : i32, alignment = {ALIGNMENT} : i64}} "
             ": !llvm.array<0 x i8>"
         )
-        ir.InsertionPoint.at_block_begin(container.regions[0].blocks[0]).insert(shared)
+        ir.InsertionPoint.at_block_begin(body(container)).insert(shared)
         pointer, byte = ir.Type.parse("!llvm.ptr<3>"), ir.TypeAttr.get(ir.IntegerType.get_signless(8))
-        for use in _ops(container, "llvm.mlir.addressof"):
+        for use in named(container, "llvm.mlir.addressof"):
             offset = offsets[ir.FlatSymbolRefAttr(use.attributes["global_name"]).value]
             with ir.InsertionPoint(use):
                 base = llvm.mlir_addressof(pointer, _SHARED)
                 place = llvm.getelementptr(pointer, base, [], [offset], byte, None)
-            use.results[0].replace_all_uses_with(place)
-            use.erase()
+            replace(use, place)
     return end
 
 
@@ -199,16 +197,3 @@ def _bytes(kind: ir.Type) -> int:
     text = str(kind)
     extents = [int(extent) for extent in re.findall(r"array<(\d+) x", text)]
     return prod(extents) * int(re.findall(r"\d+", text)[-1]) // 8
-
-
-def _ops(root: ir.Operation, name: str) -> list[ir.Operation]:
-    """All ops of a name below `root`."""
-    found: list[ir.Operation] = []
-
-    def note(op: ir.Operation) -> ir.WalkResult:
-        if op.name == name:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    root.walk(note, ir.WalkOrder.PRE_ORDER)
-    return found

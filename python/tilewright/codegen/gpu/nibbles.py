@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.build.index import Index, add, value
-from tilewright.build.usedef import defined_by, operations
+from tilewright.build.usedef import defined_by, operations, replace
 from tilewright.codegen.gpu import words
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
@@ -43,8 +43,7 @@ def take_apart(function: ir.Operation) -> bool:
                 taken = _of_words(op)
         if taken is not None:
             found = True
-            op.results[0].replace_all_uses_with(taken)
-            op.erase()
+            replace(op, taken)
     if found:
         words.expand(function, below=_BITS + 1)
     return found

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from tilewright.build.usedef import body, named
 from tilewright.codegen.gpu import flat, kernel, words
 from tilewright.errors import LoweringError
 from tilewright.lowering import run
@@ -39,7 +40,7 @@ def shader(module: ir.Module, function: ir.Operation, threads: int) -> tuple[str
     with outlined.context:
         outlined.operation.attributes["spirv.target_env"] = ir.Attribute.parse(_ENVIRONMENT)
         container = outlined.body.operations[0].operation
-        entry = container.regions[0].blocks[0].operations[0].operation
+        entry = body(container).operations[0].operation
         size = f"#spirv.entry_point_abi<workgroup_size = [{threads}, 1, 1]>"
         entry.attributes["spirv.entry_point_abi"] = ir.Attribute.parse(size)
     run.run_passes(outlined, _TO_SPIRV, "spirv")
@@ -53,13 +54,8 @@ def shader(module: ir.Module, function: ir.Operation, threads: int) -> tuple[str
 
 def _forbid_rearranging(module: ir.Module) -> None:
     """Lets no driver simplify sums: (x + c) - c is how a number is rounded to a whole one."""
-
-    def note(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _SUMS:
-            op.attributes["no_contraction"] = ir.UnitAttr.get(module.context)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(note, ir.WalkOrder.PRE_ORDER)
+    for op in named(module.operation, *_SUMS):
+        op.attributes["no_contraction"] = ir.UnitAttr.get(module.context)
 
 
 _SUMS = frozenset({"spirv.FAdd", "spirv.FSub", "spirv.FMul", "spirv.FDiv"})

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from tilewright.build.constants import zero
 from tilewright.build.index import Index, add, less, value
 from tilewright.build.loops import if_else, loop, when
-from tilewright.build.usedef import defined_by
+from tilewright.build.usedef import body, defined_by, terminator
 from tilewright.codegen.gpu import filling, gathered_rows, prologues, staging
 from tilewright.codegen.gpu.filling import Filling
 from tilewright.codegen.gpu.fragments import Multiplier, Staged
@@ -77,7 +77,7 @@ class Stepping(Sharing):
 
     def _over_k(self, op: ir.Operation) -> None:
         """Threads bring tiles to shared memory, meet, and multiply."""
-        block = op.regions[0].blocks[0]
+        block = body(op)
         lower, upper, step, *start = (self._of(operand) for operand in op.operands)
         self._choose_tiles(block)
         if self._gathers:
@@ -193,8 +193,7 @@ class Stepping(Sharing):
         for contract, b in zip(_contracts(block), others, strict=True):
             sums = self._of(contract.operands[2])
             self._values[contract.results[0]] = self._multiplier.multiply(contract, a, b, slot, sums)
-        terminator = block.operations[len(block.operations) - 1]
-        return [self._of(operand) for operand in terminator.operation.operands]
+        return [self._of(operand) for operand in terminator(block).operands]
 
     def _choose_tiles(self, block: ir.Block) -> None:
         """Chooses what is brought of what the ops of a block multiply: the least wide form that the multiplier takes.

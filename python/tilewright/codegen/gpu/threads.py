@@ -21,7 +21,8 @@ from collections.abc import Sequence
 
 from tilewright.build.constants import element_of, zero
 from tilewright.build.index import Index, add, div_rem, value
-from tilewright.build.usedef import defined_by, retyped
+from tilewright.build.usedef import body, defined_by, retyped
+from tilewright.build.views import DYNAMIC, mixed
 from tilewright.codegen.gpu import rows, staging
 from tilewright.codegen.gpu.fragments import Division, Part, axis_of
 from tilewright.errors import LoweringError
@@ -39,10 +40,10 @@ def over_blocks(function: ir.Operation) -> ir.Operation:
     Raises:
         LoweringError: There is no such loop.
     """
-    loops = [op for op in function.regions[0].blocks[0].operations if op.operation.name == "scf.forall"]
+    loops = [op for op in body(function).operations if op.operation.name == "scf.forall"]
     if len(loops) != 1:
         raise LoweringError(f"{len(loops)} loops over blocks", stage="threads", expected="one scf.forall")
-    for op in function.regions[0].blocks[0].operations:
+    for op in body(function).operations:
         _refuse_copy(op.operation)
     return loops[0].operation
 
@@ -70,7 +71,7 @@ class Sharing:
             self._thread = gpu.thread_id(gpu.Dimension.x)
             self._row, self._column = self._division.origin(self._thread)
             blocks = self._enter_entry(self._loop)
-            block = blocks.regions[0].blocks[0]
+            block = body(blocks)
             at = (gpu.block_id(gpu.Dimension.y), gpu.block_id(gpu.Dimension.x))
             self._values |= dict(zip(block.arguments, at, strict=True))
             self._emit_all(_ops(block))
@@ -78,17 +79,12 @@ class Sharing:
 
     def _enter_entry(self, loop: ir.Operation) -> ir.Operation:
         """Emits what precedes the loop over blocks in one over a batch, whose entry the grid's third axis tells. Returns the former."""
-        block = loop.regions[0].blocks[0]
+        block = body(loop)
         inner = next((number for number, op in enumerate(_ops(block)) if op.name == "scf.forall"), None)
         if inner is None:
             return loop
         entry: Index = gpu.block_id(gpu.Dimension.z)
-        given = iter(loop.operands)
-        dynamic = ir.ShapedType.get_dynamic_size()
-        extents = [
-            self._of(next(given)) if extent == dynamic else extent
-            for extent in ir.DenseI64ArrayAttr(loop.attributes["staticUpperBound"])
-        ]
+        extents = mixed(loop.attributes["staticUpperBound"], map(self._of, loop.operands))
         first, *others = block.arguments
         for argument, extent in zip(reversed(others), reversed(extents[1:]), strict=True):
             entry, place = div_rem(entry, extent)
@@ -195,9 +191,8 @@ class Sharing:
             mask = defined_by(operand, "vector.constant_mask")
             if mask is not None:
                 return list(ir.DenseI64ArrayAttr(mask.attributes["mask_dim_sizes"]))
-        dynamic = ir.ShapedType.get_dynamic_size()
         shape = ir.MemRefType(view.type).shape
-        return [memref.dim(view, value(axis)) if size == dynamic else size for axis, size in enumerate(shape)]
+        return [memref.dim(view, value(axis)) if size == DYNAMIC else size for axis, size in enumerate(shape)]
 
     def _read(self, op: ir.Operation) -> None:
         source, result = op.operands[0], op.results[0]

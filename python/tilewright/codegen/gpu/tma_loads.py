@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.build.index import Index, add
-from tilewright.build.usedef import defined_by
+from tilewright.build.usedef import body, defined_by
+from tilewright.build.views import mixed
 from tilewright.codegen.gpu import prologues
 from tilewright.errors import LoweringError
 from tilewright.mlir import ir
@@ -19,9 +20,7 @@ def axes_of(argument: ir.Value) -> int:
 
 def reads_of(over_k: ir.Operation) -> list[ir.Operation]:
     """What reads A and B for the product of a loop over K, behind whatever only widens their elements."""
-    contracts = [
-        op.operation for op in over_k.regions[0].blocks[0].operations if op.operation.name == "vector.contract"
-    ]
+    contracts = [op.operation for op in body(over_k).operations if op.operation.name == "vector.contract"]
     if len(contracts) != 1:
         raise LoweringError(f"{len(contracts)} products of a block", stage="threads", expected="one vector.contract")
     reads = []
@@ -39,10 +38,7 @@ def place_of(view: ir.Value, of: Callable[[ir.Value], ir.Value]) -> list[Index]:
     entry: list[Index] = []
     at: list[Index] = [0, 0]
     while (subview := defined_by(view, "memref.subview")) is not None:
-        static = list(ir.DenseI64ArrayAttr(subview.attributes["static_offsets"]))
-        given = iter(subview.operands[1:])
-        dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-        offsets = [of(next(given)) if offset == dynamic else offset for offset in static]
+        offsets = mixed(subview.attributes["static_offsets"], map(of, list(subview.operands)[1:]))
         entry, at = offsets[:-2], [add(here, more) for here, more in zip(at, offsets[-2:], strict=True)]
         view = subview.operands[0]
     return [*entry, *at]

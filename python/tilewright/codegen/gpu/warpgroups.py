@@ -39,8 +39,10 @@ from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
 
 from tilewright.build.constants import bits_of
-from tilewright.build.index import Index, add, div, less, mul, value
+from tilewright.build.index import Index, add, div, less, mul, value, values
 from tilewright.build.loops import Loop, if_else, loop, when
+from tilewright.build.usedef import body, function_of, retype
+from tilewright.build.views import mixed
 from tilewright.codegen.gpu import shared, staging
 from tilewright.codegen.gpu.barriers import await_turn, begin_cluster, elected, give_turn, meet_cluster, set_registers
 from tilewright.codegen.gpu.partial_sums import PartialSums
@@ -87,7 +89,7 @@ class Specialised(Sharing):
         with ir.InsertionPoint(self._loop):
             self._thread = gpu.thread_id(gpu.Dimension.x)
             self._blocks = self._enter_entry(self._loop)
-            ops = [op.operation for op in self._blocks.regions[0].blocks[0].operations]
+            ops = [op.operation for op in body(self._blocks).operations]
             self._emit_all([op for op in ops if op.name != "scf.forall.in_parallel"])
         self._loop.erase()
 
@@ -138,7 +140,7 @@ class Specialised(Sharing):
         self._slot_bytes = sum(each.bytes for each in tiles)
         self._check_room(ir.VectorType(over_k.results[0].type))
         self._memory = shared.allocate(sizes.stages * self._slot_bytes)
-        arguments = list(self._function().regions[0].blocks[0].arguments)
+        arguments = list(body(function_of(self._loop)).arguments)
         self._maps = [self._map(each.box(axes_of(arguments[each.operand]))) for each in tiles]
         rows, columns = self._tile_counts()
         self._order = TileOrder(rows, columns, sizes.band, sizes.cluster, sizes.split)
@@ -183,33 +185,19 @@ class Specialised(Sharing):
     def _map(self, box: Box) -> ir.Value:
         """A new parameter of the kernel: the tensor map for a box."""
         self.boxes.append(box)
-        function = self._function()
-        entry = function.regions[0].blocks[0]
-        map_ = entry.add_argument(ir.Type.parse("!llvm.ptr"), function.location)
-        inputs = [argument.type for argument in entry.arguments]
-        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, []))
+        function = function_of(self._loop)
+        map_ = body(function).add_argument(ir.Type.parse("!llvm.ptr"), function.location)
+        retype(function)
         return map_
-
-    def _function(self) -> ir.Operation:
-        function = self._loop.parent
-        while function is not None and function.name != "func.func":
-            function = function.parent
-        assert function is not None, "blocks are in a function"
-        return function
 
     def _tile_counts(self) -> list[ir.Value]:
         """Rows and columns of tiles: the extents of the loop over blocks."""
-        given = iter(self._blocks.operands)
-        dynamic = ir.ShapedType.get_dynamic_size()
-        return [
-            self._of(next(given)) if extent == dynamic else value(extent)
-            for extent in ir.DenseI64ArrayAttr(self._blocks.attributes["staticUpperBound"])
-        ]
+        return values(mixed(self._blocks.attributes["staticUpperBound"], map(self._of, self._blocks.operands)))
 
     def _box_stores(self) -> BoxStores | None:
         if not self._boxes_of_c:
             return None
-        arguments = self._function().regions[0].blocks[0].arguments
+        arguments = body(function_of(self._loop)).arguments
         operands = [each for each in arguments if isinstance(each.type, ir.MemRefType)]
         number = len(operands) - 1
         element = ir.MemRefType(operands[number].type).element_type
@@ -236,7 +224,7 @@ class Specialised(Sharing):
     def _enter(self, before: list[ir.Operation], at: tuple[ir.Value, ir.Value]) -> None:
         """Emits what precedes the products of a tile, given its row and column of tiles."""
         self._at = at
-        self._values |= dict(zip(self._blocks.regions[0].blocks[0].arguments, at, strict=True))
+        self._values |= dict(zip(body(self._blocks).arguments, at, strict=True))
         for op in before:
             self._emit(op)
 
@@ -267,7 +255,7 @@ class Specialised(Sharing):
 
     def _copy_step(self, over_k: ir.Operation, k: ir.Value, turn: Turn) -> None:
         """Has the tiles of A and B for a step copied, when their slot is empty."""
-        block = over_k.regions[0].blocks[0]
+        block = body(over_k)
         self._ring.await_empty(turn)
         self._values[block.arguments[0]] = k
         self._ring.expect(turn, self._slot_bytes)

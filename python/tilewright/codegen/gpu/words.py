@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilewright.build.constants import element_of, like
 from tilewright.build.index import Index, div_rem, mul, value
-from tilewright.build.usedef import operations
+from tilewright.build.usedef import operations, replace, terminator
 from tilewright.errors import LoweringError
 from tilewright.lowering.types import half_floats, small_floats
 from tilewright.mlir import ir
@@ -103,8 +103,7 @@ def _widen_codes(op: ir.Operation) -> None:
         with ir.InsertionPoint(op), op.location:
             kind = op.operands[0].type
             code = arith.extui(like(kind, "i8"), arith.bitcast(like(kind, "i4"), op.operands[0]))
-            op.results[0].replace_all_uses_with(small_floats.from_f4_code(code, op.results[0].type))
-        op.erase()
+            replace(op, small_floats.from_f4_code(code, op.results[0].type))
 
 
 def _is_elementwise(op: ir.Operation, below: int) -> bool:
@@ -125,8 +124,7 @@ def _one_by_one(op: ir.Operation) -> None:
         operands = [_element(operand, each) for operand in op.operands]
         one = ir.Operation.create(op.name, results=[kind.element_type], operands=operands, attributes=attributes)
         elements.append(one.results[0])
-    op.results[0].replace_all_uses_with(vector.from_elements(kind, elements))
-    op.erase()
+    replace(op, vector.from_elements(kind, elements))
 
 
 def _element(of: ir.Value, number: int) -> ir.Value:
@@ -150,7 +148,7 @@ def _yield_words(op: ir.Operation, below: int) -> None:
         words = ir.VectorType.get(kind.shape, _word_type())
         for region in op.regions:
             block = region.blocks[0]
-            end = block.operations[len(block.operations) - 1].operation
+            end = terminator(block)
             with ir.InsertionPoint(end):
                 codes = [_code(_element(end.operands[number], each)) for each in range(kind.shape[0])]
                 end.operands[number] = vector.from_elements(words, [arith.extui(_word_type(), each) for each in codes])
@@ -164,16 +162,14 @@ def _yield_words(op: ir.Operation, below: int) -> None:
             elements = [
                 as_element(kind.element_type, vector.extract(result, [], [each])) for each in range(kind.shape[0])
             ]
-            placeholder.results[0].replace_all_uses_with(vector.from_elements(kind, elements))
-        placeholder.erase()
+            replace(placeholder, vector.from_elements(kind, elements))
 
 
 def _select(op: ir.Operation) -> None:
     """Selects words."""
     condition, *values = op.operands
     wide = [arith.extui(_word_type(), _code(each)) for each in values]
-    op.results[0].replace_all_uses_with(as_element(op.results[0].type, arith.select(condition, *wide)))
-    op.erase()
+    replace(op, as_element(op.results[0].type, arith.select(condition, *wide)))
 
 
 def _code(element: ir.Value) -> ir.Value:
@@ -203,8 +199,7 @@ def _in_words(op: ir.Operation) -> None:
             up = _word(WORD - bits)
             wide = arith.shrsi(arith.shli(source, up), up)
         kind = op.results[0].type
-        op.results[0].replace_all_uses_with(wide if kind == _word_type() else arith.trunci(kind, wide))
-    op.erase()
+        replace(op, wide if kind == _word_type() else arith.trunci(kind, wide))
 
 
 def _where(place: Index, bits: int) -> tuple[ir.Value, ir.Value]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from tilewright.build.constants import bits_of, zero
 from tilewright.build.index import mul, value
 from tilewright.build.loops import loop
+from tilewright.build.usedef import body, named
 from tilewright.build.vectors import REGISTER_BITS, elementwise, lane_mask, scalable
-from tilewright.codegen.block_products import walk
 from tilewright.lowering.types.math_functions import FUNCTIONS
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, memref, vector
@@ -28,7 +28,7 @@ def vectorize(function: func.FuncOp) -> None:
 
         for i in 0..m: for j in 0..n step V: C[i, j:j+V] = f(P[i, j:j+V], bias[j:j+V])       (under predicates)
     """
-    found = [op for op in walk(function.operation) if op.name == "linalg.generic"]
+    found = named(function.operation, "linalg.generic")
     for op in found:
         with function.context, op.location:
             if _is_supported(op):
@@ -91,7 +91,7 @@ def _is_supported(op: ir.Operation) -> bool:
 
 
 def _body(op: ir.Operation) -> ir.Block:
-    return op.regions[0].blocks[0]
+    return body(op)
 
 
 def _takes_vectors(op: ir.Operation) -> bool:

@@ -6,27 +6,20 @@ Upstream's expand-strided-metadata finds such an extent by a division, and so ta
 
 from __future__ import annotations
 
+from tilewright.build.index import values
+from tilewright.build.usedef import named, replace
+from tilewright.build.views import DYNAMIC, mixed
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
-
-_OPEN = ir.ShapedType.get_dynamic_size()
-_OPEN_STRIDE = ir.ShapedType.get_dynamic_stride_or_offset()
 
 
 def expand(module: ir.Operation) -> None:
     """Replaces each ``memref.expand_shape`` in `module` that upstream does not take. Needs an active `ir.Context`."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "memref.expand_shape" and any(_opens(op, each) > 1 for each in _groups(op)):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.walk(visit, ir.WalkOrder.PRE_ORDER)
-    for op in found:
+    for op in named(module, "memref.expand_shape"):
+        if all(_opens(op, each) <= 1 for each in _groups(op)):
+            continue
         with ir.InsertionPoint(op), op.location:
-            op.results[0].replace_all_uses_with(_view(op))
-        op.erase()
+            replace(op, _view(op))
 
 
 def _groups(op: ir.Operation) -> list[list[int]]:
@@ -38,7 +31,7 @@ def _groups(op: ir.Operation) -> list[list[int]]:
 def _opens(op: ir.Operation, axes: list[int]) -> int:
     """How many of some axes of the result are open."""
     shape = ir.MemRefType(op.results[0].type).shape
-    return sum(shape[each] == _OPEN for each in axes)
+    return sum(shape[each] == DYNAMIC for each in axes)
 
 
 def _view(op: ir.Operation) -> ir.Value:
@@ -50,8 +43,7 @@ def _view(op: ir.Operation) -> ir.Value:
         "memref.extract_strided_metadata", results=results, operands=[op.operands[0]]
     ).results
     open_sizes = list(op.operands)[1:]
-    left = iter(open_sizes)
-    sizes = [next(left) if each == _OPEN else arith.constant(index, each) for each in kind.shape]
+    sizes = values(mixed(kind.shape, open_sizes))
     strides: list[ir.Value] = []
     for axis, group in enumerate(_groups(op)):
         stride, own = metadata[2 + given.rank + axis], list[ir.Value]()
@@ -61,8 +53,8 @@ def _view(op: ir.Operation) -> ir.Value:
                 stride = arith.muli(stride, sizes[each])
         strides += own
     known, offset = kind.get_strides_and_offset()
-    offsets = [metadata[1]] if offset == _OPEN_STRIDE else []
-    open_strides = [value for value, each in zip(strides, known, strict=True) if each == _OPEN_STRIDE]
+    offsets = [metadata[1]] if offset == DYNAMIC else []
+    open_strides = [value for value, each in zip(strides, known, strict=True) if each == DYNAMIC]
     attributes = {
         "static_offsets": ir.DenseI64ArrayAttr.get([offset]),
         "static_sizes": ir.DenseI64ArrayAttr.get(kind.shape),

@@ -7,6 +7,7 @@ the end of a row. An empty piece of assembly, which costs nothing, hides the one
 
 from __future__ import annotations
 
+from tilewright.build.usedef import named
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import llvm
 
@@ -16,16 +17,10 @@ _LEAST = 16
 
 def protect(module: ir.Operation) -> None:
     """Hides from each ``llvm.intr.masked.store`` of 8-bit integers in `module` what it stores."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "llvm.intr.masked.store" and str(op.operands[0].type).endswith("xi8>"):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.walk(visit, ir.WalkOrder.PRE_ORDER)
-    for op in found:
+    for op in named(module, "llvm.intr.masked.store"):
         value = op.operands[0]
+        if not str(value.type).endswith("xi8>"):
+            continue
         bytes_ = ir.VectorType(value.type).shape[0]
         with ir.InsertionPoint(op), op.location:
             whole = _resized(value, max(bytes_, _LEAST))

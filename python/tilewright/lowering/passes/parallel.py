@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tilewright.build.usedef import is_inside
+from tilewright.build.usedef import body, in_block, is_inside, replace
 from tilewright.lowering.passes import privatization, races
 from tilewright.lowering.passes.slices import accesses, at_most
 from tilewright.mlir import ir
@@ -191,7 +191,7 @@ def _loop_to_split(op: ir.Operation) -> ir.Operation | None:
     """The loop to split for threads to share `op`: itself, or one inside it, when nothing else in it touches memory."""
     loop = op
     while not _can_share(loop, op):
-        touching = [each.operation for each in loop.regions[0].blocks[0] if accesses(each.operation) != []]
+        touching = [each.operation for each in body(loop) if accesses(each.operation) != []]
         if len(loop.results) or len(touching) != 1 or touching[0].name != "scf.for":
             return None
         loop = touching[0]
@@ -240,8 +240,7 @@ def _share_loop(shared: Shared, threads: int, cap: ir.Value) -> None:
     for alloc in private:
         with ir.InsertionPoint.at_block_begin(outside):
             own = memref.alloca(alloc.results[0].type, [], [])
-        alloc.results[0].replace_all_uses_with(own)
-        alloc.erase()
+        replace(alloc, own)
 
 
 def _inner_loop(shared: Shared) -> ir.Operation | None:
@@ -250,17 +249,17 @@ def _inner_loop(shared: Shared) -> ir.Operation | None:
     Before it nothing touches memory, and what comes after it touches other elements, so that its last part can do that.
     """
     loop, around = shared.loop, shared.whole
-    body = [op.operation for op in loop.regions[0].blocks[0]]
-    at = next((i for i, op in enumerate(body) if op.name == "scf.for"), None)
+    ops = in_block(body(loop))
+    at = next((i for i, op in enumerate(ops) if op.name == "scf.for"), None)
     private = [op for op in races.private_buffers(loop) if not privatization.is_own(op, loop)]
-    if at is None or private or any(accesses(op) != [] for op in body[:at]):
+    if at is None or private or any(accesses(op) != [] for op in ops[:at]):
         return None
-    inner = body[at]
+    inner = ops[at]
     again = None if around == loop else around
     # Bounds made inside the loop around it would make no rectangle.
     if any(is_inside(bound, around) for bound in list(inner.operands)[:3]) or not races.is_parallel(inner, again):
         return None
-    rest = [op for op in body[at + 1 : -1] if accesses(op) != []]
+    rest = [op for op in ops[at + 1 : -1] if accesses(op) != []]
     return inner if not rest or (again is None and races.are_apart(inner, rest)) else None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 
-from tilewright.build.usedef import parent
+from tilewright.build.usedef import body, named, parent
 from tilewright.lowering.passes import workspace
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import affine, arith, func, memref
@@ -83,15 +83,9 @@ def _prefetch(panels: _Panels, line: int) -> None:
 
 def _reads(function: ir.Operation) -> Iterator[ir.Operation]:
     """The reads in loops of `function` that carry sums."""
-    found: list[ir.Operation] = []
-
-    def note(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "vector.transfer_read" and parent(op).name == "scf.for" and parent(op).results:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    function.walk(note, ir.WalkOrder.PRE_ORDER)
-    yield from found
+    for op in named(function, "vector.transfer_read"):
+        if parent(op).name == "scf.for" and parent(op).results:
+            yield op
 
 
 def _panels(read: ir.Operation) -> _Panels | None:
@@ -117,7 +111,7 @@ def _panels(read: ir.Operation) -> _Panels | None:
 
 
 def _variable(loop: ir.Operation) -> ir.Value:
-    return loop.regions[0].blocks[0].arguments[0]
+    return body(loop).arguments[0]
 
 
 def _depends(value: ir.Value, variable: ir.Value) -> bool:

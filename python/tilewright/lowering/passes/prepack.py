@@ -17,7 +17,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
-from tilewright.build.usedef import accesses, backward, common, erase, is_dead, operations, sweep, upwards
+from tilewright.build.index import known
+from tilewright.build.usedef import (
+    accesses,
+    backward,
+    body,
+    common,
+    erase,
+    is_dead,
+    operations,
+    retype,
+    sweep,
+    terminator,
+    upwards,
+)
 from tilewright.errors import ScheduleError
 from tilewright.lowering.passes import workspace
 from tilewright.mlir import ir
@@ -139,7 +152,7 @@ class _Blocks:
             expression, stride = expression + index * stride, stride * loop.count
         if not self.loops:
             return arith.constant(ir.IndexType.get(), 0)
-        steps = [loop.op.regions[0].blocks[0].arguments[0] for loop in self.loops]
+        steps = [body(loop.op).arguments[0] for loop in self.loops]
         return affine.AffineApplyOp(ir.AffineMap.get(len(steps), 0, [expression]), steps).result
 
 
@@ -188,7 +201,7 @@ class _Packing:
         _check(function, allocation, needed, readers)
         _check_order(around, writes, readers)
         loops = [_loop(op) for op in upwards(around)]
-        moving = [loop for loop in reversed(loops) if loop.op.regions[0].blocks[0].arguments[0] in arguments]
+        moving = [loop for loop in reversed(loops) if body(loop.op).arguments[0] in arguments]
         buffer = ir.MemRefType(allocation.result.type)
         size = -(-workspace.bytes_of(buffer) // _ALIGNMENT) * _ALIGNMENT
         return cls(allocation, buffer, writes, needed, around, _Blocks(moving, size))
@@ -198,14 +211,13 @@ def _keep_packing(function: func.FuncOp, size: int) -> None:
     """Keeps in `function` what it takes to pack B into its second and last argument, and nothing else."""
     packing = _Packing.of(function)
     block = function.entry_block
-    sweep(block, packing.needed | {packing.allocation, block.operations[len(block.operations) - 1].operation})
-    b = block.arguments[1]
+    sweep(block, packing.needed | {packing.allocation, terminator(block)})
     for index in reversed(range(len(block.arguments))):
         if index != 1:
             assert not list(block.arguments[index].uses), "reads of other operands are refused"
             block.erase_argument(index)
     packed = block.add_argument(_bytes_type(size), function.location)
-    _retype(function, [b.type, packed.type])
+    _retype(function)
     _place(packing, packed)
 
 
@@ -221,7 +233,7 @@ def _drop_packing(function: func.FuncOp, packing: _Packing, size: int) -> None:
     if list(b.uses):
         raise _refusal("reads B for something else than to pack it")
     b.set_type(_bytes_type(size))
-    _retype(function, [argument.type for argument in block.arguments])
+    _retype(function)
     _place(packing, b)
 
 
@@ -260,7 +272,7 @@ def _check_order(around: ir.Operation, writes: Iterable[ir.Operation], readers: 
     """
     if around.name not in ("scf.for", "func.func"):
         raise _refusal(f"packs B in a {around.name}")
-    order = {op.operation: place for place, op in enumerate(around.regions[0].blocks[0])}
+    order = {op.operation: place for place, op in enumerate(body(around))}
 
     def places(ops: Iterable[ir.Operation]) -> list[int]:
         return [order[next(parent for parent in upwards(op) if parent in order)] for op in ops]
@@ -275,20 +287,13 @@ def _loop(op: ir.Operation) -> _Loop:
     Raises:
         ScheduleError: It is none, or one of unknown length.
     """
-    bounds = []
-    if op.name == "scf.for":
-        bounds = [value.owner.attributes["value"] for value in op.operands[:3] if _is_constant(value)]
-    if len(bounds) != 3:
+    bounds = [known(each) for each in list(op.operands)[:3]] if op.name == "scf.for" else [None] * 3
+    start, end, step = bounds
+    if start is None or end is None or step is None:
         raise _refusal(f"packs B in a {op.name} of unknown length")
-    start, end, step = (ir.IntegerAttr(bound).value for bound in bounds)
     if start:
         raise _refusal("packs B in a loop that does not start at 0")
     return _Loop(op, step, -(-end // step))
-
-
-def _is_constant(value: ir.Value) -> bool:
-    owner = value.owner
-    return not isinstance(owner, ir.Block) and owner.operation.name == "arith.constant"
 
 
 def _nothing(module: ir.Module, kernel: func.FuncOp, spec: MatmulSpec) -> PackedFormat:
@@ -309,10 +314,10 @@ def _bytes_type(size: int) -> ir.MemRefType:
     return ir.MemRefType.get([size], ir.IntegerType.get_signless(8))
 
 
-def _retype(function: func.FuncOp, inputs: list[ir.Type]) -> None:
+def _retype(function: func.FuncOp) -> None:
     """Gives `function` the type that its arguments have by now."""
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, []))
-    function.arg_attrs = [ir.DictAttr.get({})] * len(inputs)
+    retype(function)
+    function.arg_attrs = [ir.DictAttr.get({})] * len(function.arguments)
 
 
 def _refusal(what: str) -> ScheduleError:

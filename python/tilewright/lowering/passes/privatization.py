@@ -8,7 +8,7 @@ buffers are allocated outside of all loops, once. So the loops are marked while 
 
 from __future__ import annotations
 
-from tilewright.build.usedef import operations, upwards
+from tilewright.build.usedef import operations, replace, upwards
 from tilewright.lowering.passes import workspace
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref
@@ -51,5 +51,4 @@ def divide(alloc: ir.Operation, parts: int, part: ir.Value) -> None:
     with ir.InsertionPoint(alloc), alloc.location:
         whole = memref.alloc(bytes_, [], [])
     own = memref.view(kind, whole, arith.muli(part, arith.constant(index, size)), [])
-    alloc.results[0].replace_all_uses_with(own)
-    alloc.erase()
+    replace(alloc, own)

@@ -11,7 +11,7 @@ Upstream proves this for affine loops only (``affine-parallelize``), which ours,
 
 from __future__ import annotations
 
-from tilewright.build.usedef import definition, is_below, is_inside
+from tilewright.build.usedef import body, definition, is_below, is_inside
 from tilewright.lowering.passes import privatization
 from tilewright.lowering.passes.slices import (
     Linear,
@@ -41,7 +41,7 @@ def is_parallel(loop: ir.Operation, around: ir.Operation | None = None) -> bool:
         return False
     if len(loop.results) or step is None or touched is None:
         return False
-    variable = loop.regions[0].blocks[0].arguments[0]
+    variable = body(loop).arguments[0]
     from_zero = linear(loop.operands[0]) == Linear()
     if any(access.writes and access.buffer is None for access in touched):
         return False
@@ -64,7 +64,7 @@ def private_buffers(loop: ir.Operation) -> list[ir.Operation]:
     Or that each iteration had for itself: `own_buffers`.
     """
     first: dict[ir.Value, ir.Operation] = {}
-    for op in loop.regions[0].blocks[0]:
+    for op in body(loop):
         for inner in walk(op.operation):
             for operand in inner.operands:
                 if isinstance(operand.type, ir.MemRefType):
@@ -101,7 +101,7 @@ def are_apart(loop: ir.Operation, others: list[ir.Operation]) -> bool:
     if inside is None or end is None or step is None or start.terms or None in outside:
         return False
     last = start.constant + -(-(end - start.constant) // step) * step
-    variable = loop.regions[0].blocks[0].arguments[0]
+    variable = body(loop).arguments[0]
     for other in (access for each in outside for access in each or ()):
         for own in inside:
             if not (own.writes or other.writes) or (own.buffer is not None and own.buffer != other.buffer):

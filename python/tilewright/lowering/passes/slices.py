@@ -6,14 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tilewright.build.views import offsets_of, sizes_of
 from tilewright.mlir import ir
 
 _PURE = frozenset({"affine", "arith", "math", "ub", "vector", "x86vector", "scf"})
 """Dialects whose ops without a memref operand touch no memory."""
 _KNOWN = _PURE | {"amx", "memref"}
 """Dialects whose ops touch no memory but through their memref operands."""
-_DYNAMIC = -(2**63)
-"""How MLIR writes a size that is not static."""
 _READS = frozenset({"vector.transfer_read", "vector.load", "vector.maskedload", "memref.load", "amx.tile_load"})
 _VIEWS = frozenset(
     {"memref.subview", "memref.cast", "memref.view", "memref.reinterpret_cast", "memref.collapse_shape"}
@@ -239,8 +238,7 @@ def _view(value: ir.Value) -> _View:
 def _subview(op: ir.Operation) -> _View:
     source = _view(op.operands[0])
     strides = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
-    offsets = _mixed(op, "static_offsets", 1)
-    sizes = _mixed(op, "static_sizes", 1 + sum(1 for o in offsets if isinstance(o, ir.Value)))
+    offsets, sizes = offsets_of(op), sizes_of(op)
     shape = ir.MemRefType(op.results[0].type).shape
     if any(stride != 1 for stride in strides):
         return _View(source.buffer, [None] * len(shape), source.slices)
@@ -261,13 +259,6 @@ def _subview(op: ir.Operation) -> _View:
         dropped = [axis for axis, size in enumerate(sizes) if size == 1][: len(dimensions) - len(shape)]
         dimensions = [d for axis, d in enumerate(dimensions) if axis not in dropped]
     return _View(source.buffer, dimensions, slices)
-
-
-def _mixed(op: ir.Operation, name: str, first: int) -> list[ir.Value | int]:
-    """Static and dynamic sizes of a subview in their order; the dynamic ones are its operands from `first` on."""
-    static = list(ir.DenseI64ArrayAttr(op.attributes[name]))
-    dynamic = iter(list(op.operands)[first:])
-    return [next(dynamic) if size == _DYNAMIC else size for size in static]
 
 
 def _located(memref: ir.Value, writes: bool) -> Access:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from tilewright.build.usedef import replace, retype
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, memref, vector
 from tilewright.spec import MatmulSpec
@@ -38,8 +39,7 @@ def take_as_stored(function: func.FuncOp, spec: MatmulSpec) -> None:
             argument.set_type(swapped(logical))
             with ir.InsertionPoint.at_block_begin(block):
                 _move(uses, logical, argument)
-        inputs = [argument.type for argument in block.arguments]
-        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, function.type.results))
+        retype(function)
 
 
 def _uses(value: ir.Value) -> _Uses:
@@ -131,8 +131,7 @@ def _read(op: ir.Operation, stored: ir.Value) -> None:
         ).result
         if across:
             value = vector.ShapeCastOp(kind, value).result
-    op.results[0].replace_all_uses_with(value)
-    op.erase()
+    replace(op, value)
 
 
 def swapped(kind: ir.MemRefType) -> ir.MemRefType:

@@ -8,8 +8,10 @@ sums are spilled: of 48 x 48 x 64 in bytes on neoverse-v2, 64 accesses of the st
 
 from __future__ import annotations
 
+from tilewright.build.index import known
+from tilewright.build.usedef import body, in_block, named, operations
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import scf, transform
+from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import loop
 from tilewright.schedules import steps
 
@@ -32,28 +34,23 @@ def mark(module: ir.Module) -> tuple[int, ...]:
     Scalable vectors are left alone: a step of theirs is as long as the hardware says.
     """
     found: set[int] = set()
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        each = op.opview
-        products = _products(each) if isinstance(each, scf.ForOp) else 0
+    for op in named(module.operation, "scf.for"):
+        products = _products(op)
         if products:
             op.attributes[f"llvm.{_ANNOTATION}"] = ir.Attribute.parse(_AS_THEY_ARE, op.context)
             count = _count(products, _trips(op))
             if count > 1:
                 op.attributes[f"mark_{_MARK}{count}"] = ir.UnitAttr.get(op.context)
                 found.add(count)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
     return tuple(sorted(found))
 
 
-def _products(each: scf.ForOp) -> int:
+def _products(loop_: ir.Operation) -> int:
     """The multiply-adds of an iteration of a loop that carries vectors, and nothing else; otherwise 0."""
-    types = [result.type for result in each.results]
+    types = [result.type for result in loop_.results]
     if not types or not all(isinstance(kind, ir.VectorType) and not kind.scalable for kind in types):
         return 0
-    return sum(inner.operation.name in _MULTIPLYING for inner in each.body.operations)
+    return sum(inner.name in _MULTIPLYING for inner in in_block(body(loop_)))
 
 
 def _count(products: int, trips: int | None) -> int:
@@ -66,14 +63,8 @@ def _count(products: int, trips: int | None) -> int:
 
 def _trips(op: ir.Operation) -> int | None:
     """How many steps a loop takes; None when that is not known."""
-    lower, upper, step = (_constant(bound) for bound in list(op.operands)[:3])
+    lower, upper, step = (known(bound) for bound in list(op.operands)[:3])
     return None if lower is None or upper is None or step is None else -(-(upper - lower) // step)
-
-
-def _constant(value: ir.Value) -> int | None:
-    if not isinstance(value, ir.OpResult) or value.owner.name != "arith.constant":
-        return None
-    return ir.IntegerAttr(value.owner.attributes["value"]).value
 
 
 def script(counts: tuple[int, ...]) -> ir.Module:
@@ -98,11 +89,7 @@ def hand_on(module: ir.Module) -> None:
 
     Upstream's conversion of loops to branches keeps the attribute with the dialect's name before it.
     """
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
+    for op in operations(module.operation):
         if f"llvm.{_ANNOTATION}" in op.attributes:
             op.attributes[_ANNOTATION] = op.attributes[f"llvm.{_ANNOTATION}"]
             del op.attributes[f"llvm.{_ANNOTATION}"]
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)

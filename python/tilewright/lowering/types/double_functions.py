@@ -17,7 +17,7 @@ from math import factorial, inf, nan
 from types import MappingProxyType
 
 from tilewright.build.constants import element_of
-from tilewright.build.usedef import operations
+from tilewright.build.usedef import operations, replace
 from tilewright.lowering.types.float_arithmetic import Numbers
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, math
@@ -172,6 +172,5 @@ def expand(module: ir.Operation, target: GpuTarget) -> bool:
             continue
         with ir.InsertionPoint(op), op.location:
             value = FUNCTIONS[op.name](Doubles(op.operands[0].type, target), op.operands[0])
-        op.results[0].replace_all_uses_with(value)
-        op.erase()
+        replace(op, value)
     return left

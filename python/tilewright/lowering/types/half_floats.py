@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+from tilewright.build.usedef import replace
 from tilewright.dtypes import SMALL_FLOATS
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm
@@ -78,8 +79,7 @@ def move_as_integers(function: ir.Operation) -> None:
     for op in operations(function):
         if op.name == "llvm.mlir.constant" and _is_half(op.results[0]) and _is_zero(op.attributes["value"]):
             with ir.InsertionPoint(op), op.location:
-                op.results[0].replace_all_uses_with(llvm.mlir_zero(op.results[0].type))
-            op.erase()
+                replace(op, llvm.mlir_zero(op.results[0].type))
     computing = [op for op in operations(function) if op.name not in _MOVES]
     for op in computing:
         _wrap_operands(op)
@@ -147,8 +147,7 @@ def convert_by_f32(function: ir.Operation) -> None:
             wide, narrow = like(op.results[0].type, "f32"), op.results[0].type
             convert = arith.sitofp if op.name == "arith.sitofp" else arith.uitofp
             with ir.InsertionPoint(op), op.location:
-                op.results[0].replace_all_uses_with(arith.truncf(narrow, convert(wide, op.operands[0])))
-            op.erase()
+                replace(op, arith.truncf(narrow, convert(wide, op.operands[0])))
 
 
 def expand_f16(function: ir.Operation) -> None:
@@ -166,8 +165,7 @@ def expand_f16(function: ir.Operation) -> None:
         else:
             continue
         with ir.InsertionPoint(op), op.location:
-            op.results[0].replace_all_uses_with(convert(op.operands[0]))
-        op.erase()
+            replace(op, convert(op.operands[0]))
 
 
 def element_of(value: ir.Value) -> ir.Type:

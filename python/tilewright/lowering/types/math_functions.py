@@ -23,6 +23,7 @@ from collections.abc import Callable
 from functools import partial
 from math import inf, nan
 
+from tilewright.build.usedef import replace
 from tilewright.lowering.types import table_functions
 from tilewright.lowering.types.float_arithmetic import LN2_HIGH, LN2_LOW, Numbers
 from tilewright.mlir import ir
@@ -83,8 +84,7 @@ def expand(module: ir.Operation, target: Target | GpuTarget) -> bool:
                 value = table_functions.erf(partial(Numbers, target=target), op.operands[0])
             if value is None:
                 value = FUNCTIONS[op.name](Numbers(op.operands[0].type, target), op.operands[0])
-        op.results[0].replace_all_uses_with(value)
-        op.erase()
+        replace(op, value)
     return left
 
 

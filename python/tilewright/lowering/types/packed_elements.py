@@ -13,8 +13,9 @@ from collections.abc import Sequence
 
 from tilewright.build.affine import half, half_up, is_even, parity
 from tilewright.build.constants import constant, element_of
-from tilewright.build.index import Index, add, value
-from tilewright.build.usedef import operations
+from tilewright.build.index import Index, add, known, value
+from tilewright.build.usedef import operations, replace, retype, users
+from tilewright.build.views import DYNAMIC, dynamic_of, mixed, offsets_of, sizes_of, static_of
 from tilewright.errors import LoweringError
 from tilewright.lowering.types.small_floats import from_f4_code
 from tilewright.mlir import ir
@@ -45,14 +46,13 @@ def take_bytes(function: func.FuncOp, spec: MatmulSpec) -> None:
             operand = spec.operands[index]
             argument = block.arguments[index]
             extent = ir.MemRefType(argument.type).shape[-1]
-            uses = [use.owner.operation for use in argument.uses]
+            uses = users(argument)
             argument.set_type(_bytes(ir.MemRefType(argument.type)))
             halves = _Halves(extent, signed=operand.type.kind == "int")
             for op in uses:
                 halves.rewrite(op, argument)
-        _retype(function.operation)
-        inputs = [argument.type for argument in block.arguments]
-        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, function.type.results))
+        _to_bytes(function.operation)
+        retype(function)
 
 
 def _bytes(kind: ir.MemRefType) -> ir.MemRefType:
@@ -114,7 +114,7 @@ class _Halves:
         op.erase()
 
     def _extent(self, op: ir.Operation, source: ir.Value) -> ir.Value:
-        if self._lone or _constant(op.operands[1]) != ir.MemRefType(source.type).rank - 1:
+        if self._lone or known(op.operands[1]) != ir.MemRefType(source.type).rank - 1:
             return memref.dim(source, op.operands[1])
         return value(self.extent)
 
@@ -130,10 +130,10 @@ class _Halves:
         order = [
             ir.AffineDimExpr(each).position for each in ir.AffineMapAttr(op.attributes["permutation"]).value.results
         ]
-        for load in [use.owner.operation for use in op.results[0].uses]:
+        for load in users(op.results[0]):
             if load.name == "memref.dim":
                 with ir.InsertionPoint(load), load.location:
-                    load.operands[1] = value(order[_constant(load.operands[1])])
+                    load.operands[1] = value(order[known(load.operands[1]) or 0])
                 load.operands[0] = source
                 self.rewrite(load, source)
                 continue
@@ -142,17 +142,14 @@ class _Halves:
             given = list(load.operands)[1:]
             with ir.InsertionPoint(load), load.location:
                 direct = memref.LoadOp(source, [given[order.index(axis)] for axis in range(len(order))])
-            load.results[0].replace_all_uses_with(direct.result)
-            load.erase()
+            replace(load, direct.result)
             self.rewrite(direct.operation, source)
 
     def _slice(self, op: ir.Operation, source: ir.Value) -> None:
         slice_ = op.opview
         assert isinstance(slice_, memref.SubViewOp), "as its name says"
-        offsets, sizes, strides = (
-            _mixed(ir.DenseI64ArrayAttr(op.attributes[f"static_{what}"]), values)
-            for what, values in (("offsets", slice_.offsets), ("sizes", slice_.sizes), ("strides", slice_.strides))
-        )
+        offsets, sizes = offsets_of(op), sizes_of(op)
+        strides = mixed(op.attributes["static_strides"], slice_.strides)
         kind = ir.MemRefType(op.results[0].type)
         apart = not kind.rank or kind.get_strides_and_offset()[0][-1] != 1
         lone = apart and sizes[-1] == 1 and kind.rank < ir.MemRefType(source.type).rank
@@ -162,20 +159,16 @@ class _Halves:
         odd = 0 if is_even(first) else parity(first)
         extent = sizes[-1]
         offsets[-1], sizes[-1] = half(first), half_up(add(extent, odd))
-        dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-        shape, steps = list(kind.shape), [dynamic] * kind.rank
+        shape, steps = list(kind.shape), [DYNAMIC] * kind.rank
         if not lone:
-            shape[-1] = sizes[-1] if isinstance(sizes[-1], int) else ir.ShapedType.get_dynamic_size()
-            steps[-1] = 1
-        layout = ir.StridedLayoutAttr.get(dynamic, steps)
+            (shape[-1],), steps[-1] = static_of(sizes[-1:]), 1
+        layout = ir.StridedLayoutAttr.get(DYNAMIC, steps)
         made = ir.MemRefType.get(shape, ir.IntegerType.get_signless(8), layout, kind.memory_space)
-        arguments, attributes = [], []
-        for values in (offsets, sizes, strides):
-            arguments.append([each for each in values if isinstance(each, ir.Value)])
-            attributes.append(ir.DenseI64ArrayAttr.get([each if isinstance(each, int) else dynamic for each in values]))
-        view = memref.SubViewOp(made, source, *arguments, *attributes).result
+        given = offsets, sizes, strides
+        attributes = [ir.DenseI64ArrayAttr.get(static_of(each)) for each in given]
+        view = memref.SubViewOp(made, source, *map(dynamic_of, given), *attributes).result
         inner = _Halves(extent, signed=self._signed, odd=odd, lone=lone)
-        for each in [use.owner.operation for use in op.results[0].uses]:
+        for each in users(op.results[0]):
             inner.rewrite(each, view)
 
     def _words(self, op: ir.Operation, source: ir.Value) -> None:
@@ -248,17 +241,6 @@ def _is_words(op: ir.Operation) -> bool:
     return bool(users) and set(users) == {"vector.bitcast"}
 
 
-def _mixed(static: ir.DenseI64ArrayAttr, dynamic: ir.OpOperandList) -> list[Index]:
-    """Numbers, of which those that are not known are values."""
-    given = iter(dynamic)
-    unknown = ir.ShapedType.get_dynamic_size()
-    return [next(given) if each == unknown else each for each in static]
-
-
-def _constant(index: ir.Value) -> int:
-    return ir.IntegerAttr(ir.OpResult(index).owner.attributes["value"]).value
-
-
 def _is_one(index: ir.Value) -> ir.Value:
     """Whether an index is odd."""
     return arith.trunci(ir.IntegerType.get_signless(1), arith.index_cast(ir.IntegerType.get_signless(32), index))
@@ -291,7 +273,7 @@ def _part(codes: ir.Value, start: int, width: int) -> ir.Value:
     )
 
 
-def _retype(function: ir.Operation) -> None:
+def _to_bytes(function: ir.Operation) -> None:
     """Makes all that is left of elements of four bits in `function` the bytes that they are in registers."""
     for op in operations(function):
         name = op.name
@@ -299,8 +281,7 @@ def _retype(function: ir.Operation) -> None:
             continue
         if name == "arith.constant" and _NARROW.search(str(op.results[0].type)):
             with ir.InsertionPoint(op), op.location:
-                op.results[0].replace_all_uses_with(constant(_as_byte(op.results[0].type), 0))
-            op.erase()
+                replace(op, constant(_as_byte(op.results[0].type), 0))
             continue
         values = [*op.results, *(x for region in op.regions for block in region.blocks for x in block.arguments)]
         for each in values:
@@ -308,12 +289,10 @@ def _retype(function: ir.Operation) -> None:
                 each.set_type(_as_byte(each.type))
     for op in operations(function):
         if op.name in ("arith.extsi", "arith.extui") and op.operands[0].type == op.results[0].type:
-            op.results[0].replace_all_uses_with(op.operands[0])
-            op.erase()
+            replace(op, op.operands[0])
         elif op.name == "arith.extf" and isinstance(element_of(op.operands[0]), ir.IntegerType):
             with ir.InsertionPoint(op), op.location:
-                op.results[0].replace_all_uses_with(from_f4_code(op.operands[0], op.results[0].type))
-            op.erase()
+                replace(op, from_f4_code(op.operands[0], op.results[0].type))
 
 
 def _as_byte(kind: ir.Type) -> ir.Type:

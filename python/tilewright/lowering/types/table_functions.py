@@ -14,6 +14,8 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
+from tilewright.build import constants
+from tilewright.build.vectors import intrinsic
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, math, vector
 
@@ -181,16 +183,4 @@ def _sixteen(numbers: Numbers, x: ir.Value) -> ir.Value:
 
 
 def _looked_up(row: tuple[float, ...], index: ir.Value, numbers: Numbers) -> ir.Value:
-    element = ir.F32Type.get()
-    values = ir.DenseElementsAttr.get([ir.FloatAttr.get(element, each) for each in row], numbers.floats)
-    table = arith.constant(numbers.floats, values)
-    attributes = {
-        "intrin": ir.StringAttr.get(_LOOK_UP),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([2, 0]),
-    }
-    operands = [table, index]
-    made = ir.Operation.create(
-        "llvm.call_intrinsic", results=[numbers.floats], operands=operands, attributes=attributes
-    )
-    return made.results[0]
+    return intrinsic(_LOOK_UP, numbers.floats, constants.numbers(ir.F32Type.get(), row), index)
