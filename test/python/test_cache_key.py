@@ -267,3 +267,13 @@ def test_every_source_that_compilation_imports_is_in_the_digest() -> None:
                 waiting += [each for each in (f"{place}.py", f"{place}/__init__.py") if (package / each).exists()]
     assert len(reached) > 150
     assert reached <= counted
+
+
+def test_one_library_that_has_changed_is_enough(tmp_path):
+    first, second = tmp_path / "libLLVM.so", tmp_path / "libMLIR.so"
+    for file in (first, second):
+        file.write_bytes(b"code")
+    found = {str(file): versions.version_of(str(file)) for file in (first, second)}
+    assert versions.are_unchanged(found)
+    second.write_bytes(b"other code")
+    assert not versions.are_unchanged(found)

@@ -49,5 +49,5 @@ define weak hidden void @{_SAVE}() naked noinline nounwind "target-features"="{f
 
 
 def is_needed(llvmir: str) -> bool:
-    """Whether a module has functions with a ZA of their own, and not yet this one."""
-    return "aarch64_new_za" in llvmir and f"@{_SAVE}(" not in llvmir
+    """Whether a module has functions with a ZA of their own."""
+    return "aarch64_new_za" in llvmir
