@@ -75,8 +75,8 @@ def gpu_cells(every):
     yield tw.MatmulSpec(m=16, n=64, k=64, **codes), hopper, "mma_sync", {}, True, True
 
 
-def operator_cells():
-    """The same for operators: target and threads."""
+def operator_cells(every):
+    """The same for operators, with target and threads: forms of each on some targets, and on `every` one."""
     image: dict[str, Any] = {"n": 2, "h": 9, "w": 11, "ic": 16, "oc": 24, "kh": 3, "kw": 3, "padding": 1}
     yield tw.Conv2dSpec(**image, epilogue=(tw.bias("n"), tw.relu())), "x86-64-v4", 1
     yield tw.Conv2dSpec(**image, a="bf16", stride=2, dilation=2), "sapphirerapids", 1
@@ -90,6 +90,13 @@ def operator_cells():
     depthwise: dict[str, Any] = {**image, "oc": 16, "groups": 16}
     yield tw.Conv2dSpec(**depthwise, epilogue=(tw.bias("n"), tw.relu())), "x86-64-v4", 1
     yield tw.Conv2dSpec(**depthwise, a="u8", b="i8", stride=2), "neoverse-n1", 1
+    for number, target in enumerate(targets.all() if every else ()):
+        for each in COMBINATIONS:
+            types: dict[str, Any] = {"a": each.a, "b": each.b, "c": each.c}
+            yield tw.Conv2dSpec(**image, **types, groups=2), target.name, 1
+            yield tw.Conv2dSpec(**image, **types, layout="nchw", filter="oihw"), target.name, 1
+            yield tw.Conv2dSpec(**depthwise, **types), target.name, 1
+        yield attention_cases.specs(number % attention_cases.COUNT)[1], target.name, 1
 
 
 @pytest.fixture(scope="module")
@@ -153,14 +160,23 @@ def test_the_command_line_replays_a_schedule_for_a_gpu(tmp_path):
     assert edited.read_bytes() != given.read_bytes()
 
 
-def test_every_printed_schedule_of_an_operator_makes_the_same_object_again(replayed):
+def test_every_printed_schedule_of_an_operator_makes_the_same_object_again(replayed, request):
     wrong = []
-    for spec, name, threads in operator_cells():
+    for spec, name, threads in operator_cells(request.config.getoption("--length") == "long"):
         built = operators.build(spec, targets.get(name), threads=threads)
         found = replayed(spec, built.texts["schedule"], name, threads)
         if found != hashlib.sha256(built.object).hexdigest():
             wrong.append(f"{spec} on {name}, {threads} threads: {found}")
     assert not wrong
+
+
+@pytest.mark.parametrize("name", ["x86-64-v4", "sm_80"])
+def test_a_schedule_from_a_file_promises_no_order_of_summation(name, tmp_path):
+    spec = tw.MatmulSpec(m=70, n=80, k=96, deterministic=True)
+    file = tmp_path / "schedule.mlir"
+    file.write_text(tw.compile(spec, name).asm["schedule"])
+    with pytest.raises(ScheduleError, match="the summation order of a user's schedule is unspecified"):
+        tw.compile(spec, name, schedule=file)
 
 
 def schedule_of(spec, target, threads=1):

@@ -67,7 +67,7 @@ def _make(
         return Plan(schedule, choice.parameters, threads=choice.threads)
     if spec.deterministic:
         raise ScheduleError(
-            "of a schedule that is not ours nobody knows in which order it sums",
+            "the summation order of a user's schedule is unspecified",
             where="deterministic=True",
             expected=f"None, or a strategy: {', '.join(select.STRATEGIES)}",
         )
