@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from processes import in_new_process
+from tilewright.runtime.gpu import GpuKernel
 
 WARM = """
     import json, sys
@@ -76,3 +77,13 @@ def test_nothing_is_taken_for_something_else(cache: Path) -> None:
     assert tw.compile(spec, target="sm_80").metadata.cached
     a = np.eye(8, dtype=np.float32)
     assert (tw.compile(spec, target=tw.targets.gpu("sm_80").emulated())(a, a) == a).all()
+
+
+def test_a_kernel_that_was_kept_takes_the_same_rows(cache: Path) -> None:
+    spec, target = tw.MatmulSpec(40, 24, 16, a="f16"), tw.targets.gpu("sm_90a")
+    made, kept = (tw.compile(spec, target=target, schedule="mma_sync") for _ in range(2))
+    assert isinstance(made, GpuKernel)
+    assert isinstance(kept, GpuKernel)
+    assert (made.metadata.cached, kept.metadata.cached) == (False, True)
+    assert (made.row_multiple, kept.row_multiple) == (8, 8)
+    assert made.shared_bytes == kept.shared_bytes
