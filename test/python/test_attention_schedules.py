@@ -12,11 +12,14 @@ import attention_cases
 import pytest
 import tilewright as tw
 from tilewright import targets
+from tilewright.build.usedef import named
+from tilewright.codegen.attention import chain
 from tilewright.emit import attention, operators
 from tilewright.lowering import driver
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import structured
+from tilewright.payload import attention as payload
 from tilewright.payload.reference import within_bound
 from tilewright.schedules import steps
 from tilewright.schedules.decisions import OnlineSoftmax
@@ -119,6 +122,51 @@ def test_a_printed_schedule_is_a_file_that_may_be_edited(tmp_path):
     assert is_right(SPEC, other)
     with pytest.raises(tw.ScheduleError, match="the schedule is for 2 threads"):
         tw.compile(SPEC, schedule=file)
+
+
+MASKED = tw.AttentionSpec(
+    queries=8, keys=8, head=8, heads=4, kv_heads=2, causal=True, mask="u8", mask_axes="hmn", q="bf16"
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("dimension(2)", "dimension(1)", "not along the last dimension"),
+        ("arith.constant 0.0 : f32", "arith.constant 1.0 : f32", "do not start from a linalg.fill of zero"),
+        ("arith.mulf %x_wide", "arith.addf %x_wide", "expected a sum of products"),
+        ("arith.mulf %x,", "arith.divf %x,", "expected a sum of products"),
+        ("arith.addf %sum", "arith.subf %sum", "expected a sum of products"),
+        ("h floordiv 2, n, k", "h floordiv 4, n, k", "heads share keys by 4, and not values"),
+        ("(h floordiv 2, k, n)", "(h floordiv 2, n, k)", "axes batch, head, row and column, in this order"),
+        (
+            "(h, m, k)>, affine_map<(h, m, n, k) -> (h floordiv 2, n",
+            "(h, k, m)>, affine_map<(h, m, n, k) -> (h floordiv 2, n",
+            "axes",
+        ),
+        ("arith.mulf %score", "arith.addf %score", "changed by more than a scale"),
+        ("cmpi sle", "cmpi slt", "changed by more than a scale"),
+        ("cmpi sle, %key, %query", "cmpi sle, %query, %key", "hidden by something else than their number"),
+        ("%hidden = arith.constant 0xFF800000", "%hidden = arith.constant 0x7F800000", "changed by more than a scale"),
+        ("%no = arith.constant 0 : i8", "%no = arith.constant 1 : i8", "is no mask"),
+        ("(h, m, n) -> (h, m, n)>, affine", "(h, m, n) -> (h, n, m)>, affine", "not that of the keys"),
+        ("ins(%weights, %v", "ins(%q32, %v", "its result is used by nothing"),
+        ("(d0, d1, d2) -> (d0, d1, d2)>, affine", "(d0, d1, d2) -> (d0, d2, d1)>, affine", "the result is transposed"),
+    ],
+)
+def test_ops_that_are_no_attention_are_refused(old, new, message):
+    """Never a kernel of something else: what the ops say is checked, and not taken for what attention's payload usually says."""
+    text = payload.text(MASKED)
+    assert old in text
+    changed = text.replace(old, new).replace(
+        "%mask: ", "%q32: tensor<4x8x8xf32>, %mask: " if "q32" in new else "%mask: "
+    )
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(changed)
+        (function,) = module.body.operations
+        (softmax,) = named(function.operation, "linalg.softmax")
+        with pytest.raises(tw.ScheduleError, match=message):
+            chain.read(function, softmax)
 
 
 def undecided(script: steps.Script, sizes: OnlineSoftmax) -> None:

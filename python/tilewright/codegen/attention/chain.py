@@ -95,9 +95,11 @@ def read(function: func.FuncOp, softmax: ir.Operation) -> Chain:
         raise refused(f"the softmax is inside {around and around.name}", softmax)
     if not softmax.results:
         raise refused("the softmax is bufferized already", softmax)
-    rank = ir.RankedTensorType(softmax.results[0].type).rank
-    if ir.IntegerAttr(softmax.attributes["dimension"]).value != rank - 1:
+    kind = ir.RankedTensorType(softmax.results[0].type)
+    if ir.IntegerAttr(softmax.attributes["dimension"]).value != kind.rank - 1:
         raise refused("the softmax is not along the last dimension", softmax)
+    if kind.element_type != ir.F32Type.get():
+        raise refused(f"the scores are of {kind.element_type}, and not of f32", softmax)
     scores = _maker(softmax.operands[0], softmax)
     products = _maker(_outputs(scores)[0], scores) if maps.is_elementwise(scores) else scores
     results = _user(softmax.results[0], softmax)
@@ -200,7 +202,7 @@ def _result(results: ir.Operation) -> tuple[ir.Operation, str]:
     user = _user(results.results[0], results)
     if user.name == "func.return":
         return user, "f32"
-    maps.elementwise(user)
+    maps.check_in_place(user)
     return _user(user.results[0], user), bodies.narrowed(user)
 
 

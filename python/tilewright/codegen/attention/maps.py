@@ -49,9 +49,21 @@ def elementwise(op: ir.Operation) -> list[int]:
     Raises:
         ScheduleError: The op sums, or gives several results.
     """
-    if len(op.results) != 1 or not is_elementwise(op):
+    order = _plain(_axes(op)[-1], op)
+    if len(op.results) != 1 or not is_elementwise(op) or sorted(order) != list(range(len(_iterators(op)))):
         raise refused("expected an elementwise op with one result", op)
-    return _plain(_axes(op)[-1], op)
+    return order
+
+
+def check_in_place(op: ir.Operation) -> None:
+    """Checks that an elementwise op reads each element where it writes it.
+
+    Raises:
+        ScheduleError: It transposes or broadcasts.
+    """
+    *read, written = _axes(op)
+    if elementwise(op) and any(each != written for each in read):
+        raise refused("the result is transposed", op)
 
 
 def mask(op: ir.Operation, order: list[int]) -> tuple[int, ...]:
