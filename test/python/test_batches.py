@@ -345,3 +345,9 @@ def test_a_shared_b_counts_the_rows_of_all_entries():
 def test_emulated_processors(target):
     check(tw.MatmulSpec(17, 40, 23, batch=(2, 3), b_batch=(3,), epilogue=(tw.residual("mn"),)), target=target)
     check(tw.MatmulSpec(9, 33, 18, a="bf16", layout="nt", batch=(2,)), target=target)
+
+
+def test_the_same_row_again_makes_no_matrix():
+    a, b = np.arange(16, dtype=np.float32).reshape(1, 1, 16), np.eye(16, 5, dtype=np.float32)
+    rows = np.broadcast_to(a, (4, 1, 16))
+    np.testing.assert_array_equal(tw.matmul(rows, b), rows @ b)
