@@ -17,7 +17,7 @@ from tilewright.codegen.attention import chain
 from tilewright.emit import attention, operators
 from tilewright.lowering import driver
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import transform
+from tilewright.mlir.dialects import func, transform
 from tilewright.mlir.dialects.transform import structured
 from tilewright.payload import attention as payload
 from tilewright.payload.reference import within_bound
@@ -164,6 +164,7 @@ def test_ops_that_are_no_attention_are_refused(old, new, message):
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(changed)
         (function,) = module.body.operations
+        assert isinstance(function, func.FuncOp)
         (softmax,) = named(function.operation, "linalg.softmax")
         with pytest.raises(tw.ScheduleError, match=message):
             chain.read(function, softmax)
@@ -249,7 +250,7 @@ def schedule(spec, target, sizes):
 
 
 def test_a_schedule_that_crashes_ends_its_own_process_only():
-    def crash(spec: Any, target: Any, sizes: Any) -> None:
+    def crash(spec: Any, target: Any, sizes: Any) -> Any:
         os.kill(os.getpid(), signal.SIGSEGV)
 
     with pytest.raises(tw.ScheduleError, match="SIGSEGV"):

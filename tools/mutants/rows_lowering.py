@@ -153,6 +153,12 @@ ROWS = (
         ("test_attention.py",),
     ),
     Mutant(
+        "codegen/attention/maps.py",
+        "any(each != written for each in read)",
+        "not read",
+        ("test_attention_schedules.py",),
+    ),
+    Mutant(
         "codegen/attention/blocks.py",
         "repeat(self.code.seen(last), tiling.kc, keys)",
         "repeat(self.code.problem.keys, tiling.kc, keys)",
