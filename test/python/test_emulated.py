@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tilewright as tw
+from processes import in_new_process
 from tilewright import targets
 from tilewright.dtypes import from_numpy, to_numpy
 from tilewright.emit import code
@@ -210,3 +211,16 @@ define i32 @matmul(ptr %start, i64 %offset) {
     for offset in (-4095, 15):
         with pytest.raises(TilewrightError, match="ended with status"):
             program.call("matmul", [operand, offset])
+
+
+def test_operands_in_memory_that_cannot_be_written(tmp_path):
+    file = tmp_path / "a"
+    np.eye(8, dtype=np.float32).tofile(file)
+    in_new_process(
+        f"""
+        import numpy as np, tilewright as tw
+        a = np.asarray(np.memmap({str(file)!r}, np.float32, "r", shape=(8, 8)))
+        b = np.arange(64, dtype=np.float32).reshape(8, 8)
+        assert (tw.compile(tw.MatmulSpec(8, 8, 8), target="armv8-a")(a, b) == b).all()
+        """
+    )
