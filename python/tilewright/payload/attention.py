@@ -10,7 +10,7 @@ from tilewright.operator_specs.attention import AttentionSpec
 
 
 def text(spec: AttentionSpec) -> str:
-    """The module as text: the definition, with all scores at once, which no later stage has."""
+    """The module as text. It is the definition, with all scores at once; no later stage holds them."""
     operands = spec.operands
     outer = [f"b{axis}" for axis in range(len(spec.batch))] + ["h"]
     shared = "h" if spec.group == 1 else f"h floordiv {spec.group}"
