@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 from tilewright.bench import CheckError, Shape, run_suite
-from tilewright.bench.checks import check, expect
+from tilewright.bench.checks import Expected, check, expect
 from tilewright.bench.operands import operands
 from tilewright.bench.turns import take_turns
 from tilewright.dtypes import dtype, to_numpy
@@ -118,6 +118,11 @@ def test_the_bound_grows_with_the_rounding_of_a_narrower_product():
     check("onednn", rounded, wide.product, wide.bound("bf16"))
     with pytest.raises(CheckError, match="elements are wrong"):
         check("onednn", rounded, wide.product, wide.bound("f32"))
+
+
+def test_the_bound_rounds_sums_that_are_as_far_off_as_they_may_be():
+    bound = Expected(np.zeros((1, 1)), np.ones((1, 1)), "f32").bound("bf16")
+    assert bound == 1 + 2.0**-8
 
 
 def test_integers_are_exact_also_as_floats_as_far_as_floats_can():
