@@ -10,8 +10,9 @@ import pickle
 import sys
 
 from tilewright import targets
-from tilewright.emit import gpu, operators, stages
+from tilewright.emit import gpu, operators, pipeline, stages
 from tilewright.errors import TilewrightError
+from tilewright.lowering import driver
 from tilewright.operator_specs import OperatorSpec
 from tilewright.schedules.plan import Plan
 
@@ -24,8 +25,8 @@ def main() -> None:
         card = targets.gpu(request["target"])
         try:
             if isinstance(spec, OperatorSpec):
-                threads, target = request["threads"], targets.get(request["target"])
-                made = operators.build(spec, target, threads=threads, plan=plan).object
+                form = {"until": pipeline.BINARY, "allocator": driver.RUNTIME_ALLOCATOR, "symbol": ""}
+                made = operators.compiled(spec, targets.get(request["target"]), plan, **form).object
             elif card is None:
                 made = stages.build(spec, targets.get(request["target"]), plan).object
             else:
