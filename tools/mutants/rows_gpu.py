@@ -20,8 +20,8 @@ ROWS = (
     ),
     Mutant(
         "codegen/gpu/stepping.py",
-        "return self._multiplier.copies and self._multiplier.stages > 1 and self._aligned and as_it_lies",
-        "return self._multiplier.copies and self._multiplier.stages > 1 and as_it_lies",
+        "return self._multiplier.copies and self._multiplier.sizes.stages > 1 and self._aligned and as_it_lies",
+        "return self._multiplier.copies and self._multiplier.sizes.stages > 1 and as_it_lies",
         ("test_gpu_mma_sync.py", "test_gpu_pipeline.py"),
     ),
     Mutant(

@@ -220,9 +220,9 @@ ROWS = (
         equivalent="past the end the other operand has zeros, and every number of four bits is finite",
     ),
     Mutant(
-        "lowering/types/math_functions.py",
-        "_LEAST_EXP, _MOST_EXP = -104.5, 89.5",
-        "_LEAST_EXP, _MOST_EXP = -87.0, 89.5",
+        "lowering/types/float_arithmetic.py",
+        "exp_range = -104.5, 89.5",
+        "exp_range = -87.0, 89.5",
         ("test_epilogues.py", "test_fusion.py"),
     ),
 )

@@ -72,7 +72,7 @@ def bufferize(
         The bytes of workspace that its function then needs, and the format of B when it comes packed.
 
     Raises:
-        LoweringError: Bufferisation failed, or a copy of a whole tensor was needed.
+        LoweringError: Bufferization failed, or a copy of a whole tensor was needed.
         ScheduleError: B is to come packed, and the schedule does not pack it.
     """
     function = payload_function(module, "bufferized")
@@ -144,7 +144,7 @@ def to_llvm(
     symbol: str = ENTRY,
     packed: PackedFormat | None = None,
 ) -> ir.Module:
-    """Takes a bufferised module to the LLVM dialect. Returns the module with the C entry added, under the name `symbol`.
+    """Takes a bufferized module to the LLVM dialect. Returns the module with the C entry added, under the name `symbol`.
 
     With `packed`, the format of a B that comes packed, the entries that pack it are added too.
 
@@ -159,7 +159,7 @@ def to_llvm(
 def lower_body(
     module: ir.Module, spec: MatmulSpec, target: Target, codegen: Codegen, packed: PackedFormat | None = None
 ) -> None:
-    """Takes a bufferised module to the LLVM dialect, without an entry: what `to_llvm` puts one around.
+    """Takes a bufferized module to the LLVM dialect, without an entry: what `to_llvm` puts one around.
 
     Raises:
         LoweringError: A pass failed.

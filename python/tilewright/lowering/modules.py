@@ -162,7 +162,7 @@ def bufferize(module: ir.Module, products: Sequence[Product]) -> int:
     Returns the bytes of workspace that it then needs; 0 where a function of the module, `open_workspace.BYTES`, tells them.
 
     Raises:
-        LoweringError: Bufferisation failed.
+        LoweringError: Bufferization failed.
     """
     function = _function(module)
     run.make_private(function)
@@ -323,7 +323,7 @@ def _index(value: int) -> ir.Value:
 
 
 def to_llvm(module: ir.Module, name: str, target: Target) -> None:
-    """Takes a bufferised module to the LLVM dialect; its function is then called `name`.
+    """Takes a bufferized module to the LLVM dialect; its function is then called `name`.
 
     Raises:
         LoweringError: A pass failed.

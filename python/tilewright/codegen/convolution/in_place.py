@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Lets a bufferised product read its A where it lies, where packing would make panels in the order that A has already.
+"""Lets a bufferized product read its A where it lies, where packing would make panels in the order that A has already.
 
 Panels of all of K, of an A without gaps, are its rows one after the other. Upstream folds a copy whose source is not written, but not
 one that loops and vectors were made of.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Lets a bufferised product read its patches from the images: the matrix of patches is an operand that is never made.
+"""Lets a bufferized product read its patches from the images: the matrix of patches is an operand that is never made.
 
 Packing is all that reads an operand, vector by vector (`schedules.packed`). Each of these reads becomes one from the images, with
 zeros for what lies outside of them. Upstream has `transform.structured.convert_conv2d_to_img2col`, which makes a tensor of all
@@ -38,7 +38,7 @@ def read(module: ir.Module, operand: int, patches: Patches, result: int, tile: t
           for c in 0..channels step L: v = images[image, i + u·dilation, j + v·dilation, c:c+L] if inside else 0
 
     Args:
-        module: The bufferised product.
+        module: The bufferized product.
         operand: Which of its arguments.
         patches: What the argument is the matrix of.
         result: Which of its arguments is the result.

@@ -36,7 +36,7 @@ def skip(
     Packed panels hold zeros for what is left out, so that the sums are the same.
 
     Args:
-        function: The bufferised function of the product, whose rows are pixels.
+        function: The bufferized function of the product, whose rows are pixels.
         result: Which of its arguments is the result.
         patches: What its first operand is made of.
         counted: The variables of loops over K: over its blocks, and those that only pack.

@@ -30,7 +30,7 @@ def meet_cluster() -> None:
 
 
 def begin_cluster() -> None:
-    """All threads of the cluster meet when barrier objects have been initialised and fenced: nothing else that was done is known then.
+    """All threads of the cluster meet when barrier objects have been initialized and fenced: nothing else that was done is known then.
 
     Nobody has to wait for accesses to memory.
     """

@@ -96,7 +96,7 @@ def _undecided() -> ScheduleError:
 
 
 def of(function: ir.Operation, batch: int) -> Decisions:
-    """The decisions that a bufferised function of so many axes of a batch carries.
+    """The decisions that a bufferized function of so many axes of a batch carries.
 
     Raises:
         ScheduleError: It carries none of how a block's tile is shared.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from tilewright.build.constants import bits_of, zero
 from tilewright.build.index import Index, mul, value
@@ -31,31 +32,13 @@ class Fma:
     sizes: ThreadTile
     least_bits: int
     _at: tuple[Index, Index] = field(default=(0, 0), init=False)
+    swizzles: ClassVar[bool] = False  # Threads read several pieces of a row at once.
+    copies: ClassVar[bool] = False  # Not on every GPU.
 
     @property
     def part(self) -> Part:
         """Rows and columns side by side."""
         return Part(tuple(range(self.sizes.rows)), ((0, self.sizes.columns),))
-
-    @property
-    def threads(self) -> int:
-        """As the sizes say."""
-        return self.sizes.threads
-
-    @property
-    def stages(self) -> int:
-        """As the sizes say."""
-        return self.sizes.stages
-
-    @property
-    def swizzles(self) -> bool:
-        """Threads read several pieces of a row at once."""
-        return False
-
-    @property
-    def copies(self) -> bool:
-        """Not on every GPU."""
-        return False
 
     def origin(self, thread: ir.Value) -> tuple[Index, Index]:
         """Threads lie side by side along the rows of the tile."""

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from tilewright.build.index import Index
 from tilewright.codegen.gpu.staging import Tile
 from tilewright.mlir import ir
+from tilewright.schedules.matrix_cores import WaveTile
+from tilewright.schedules.mma_sync import WarpTile
+from tilewright.schedules.simt import ThreadTile
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,33 +53,25 @@ class Division(Protocol):
         """What each has of the tile."""
         ...
 
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        ...
-
     def origin(self, thread: ir.Value) -> tuple[Index, Index]:
         """The first row and column of a thread's part."""
         ...
 
 
 class Multiplier(Division, Protocol):
-    """How threads that are all alike multiply the parts that they have."""
+    """How threads that are all alike multiply the parts that they have.
+
+    Attributes:
+        sizes: The strategy's.
+        swizzles: Whether it reads tiles whose pieces are swizzled: never more than a piece at once.
+        copies: Whether there are copies into shared memory that go on by themselves.
+    """
 
     @property
-    def stages(self) -> int:
-        """Tiles of each operand that are in shared memory at once, on their way but for one."""
-        ...
+    def sizes(self) -> ThreadTile | WarpTile | WaveTile: ...  # noqa: D102
 
-    @property
-    def swizzles(self) -> bool:
-        """Whether it reads tiles whose pieces are swizzled: never more than a piece at once."""
-        ...
-
-    @property
-    def copies(self) -> bool:
-        """Whether there are copies into shared memory that go on by themselves."""
-        ...
+    swizzles: ClassVar[bool] = True
+    copies: ClassVar[bool] = False
 
     def is_swapped(self, operand: int, element: ir.Type, neighbours: int) -> bool:
         """Whether the tile of operand 0 (A) or 1 (B), whose neighbours in memory lie along that axis, has its axes swapped."""
@@ -92,22 +86,6 @@ class Multiplier(Division, Protocol):
         ...
 
 
-def defined_by(value_: ir.Value, name: str) -> ir.Operation | None:
-    """The op of that name that defines a value; None for any other value."""
-    owner = value_.owner
-    found = isinstance(owner, ir.Operation | ir.OpView) and owner.operation.name == name
-    return owner.operation if found else None
-
-
 def axis_of(expression: ir.AffineExpr) -> int | None:
     """The axis of an operand that an axis of the tile is; None where the operand is broadcast along it."""
-    try:
-        return ir.AffineDimExpr(expression).position
-    except ValueError:
-        return None
-
-
-def retyped(op: ir.Operation, kind: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
-    """The same op on other vectors."""
-    attributes = {name: op.attributes[name] for name in op.attributes}
-    return ir.Operation.create(op.name, results=[kind], operands=list(operands), attributes=attributes).results[0]
+    return expression.position if isinstance(expression, ir.AffineDimExpr) else None

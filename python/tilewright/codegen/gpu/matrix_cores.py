@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
+from typing import ClassVar
 
 from tilewright.build.constants import bits_of
 from tilewright.build.index import Index, add, div, div_rem, mul, rem
@@ -161,6 +162,8 @@ class MatrixCores:
     _lane: Index = field(default=0, init=False)
     _at: tuple[Index, Index] = field(default=(0, 0), init=False)
     """The first row and column of the wave's part."""
+    swizzles: ClassVar[bool] = True
+    copies: ClassVar[bool] = False  # None moves more than four bytes of a thread, and none pads rows.
 
     @property
     def part(self) -> Part:
@@ -171,26 +174,6 @@ class MatrixCores:
             return Part(tuple(down), tuple((column, one.sums) for column in across))
         rows = tuple(row + each * one.step for row in down for each in range(one.sums))
         return Part(rows, tuple((column, 1) for column in across))
-
-    @property
-    def threads(self) -> int:
-        """As the sizes say."""
-        return self.sizes.threads
-
-    @property
-    def stages(self) -> int:
-        """As the sizes say."""
-        return self.sizes.stages
-
-    @property
-    def swizzles(self) -> bool:
-        """Fragments are of pieces."""
-        return True
-
-    @property
-    def copies(self) -> bool:
-        """None that moves more than four bytes of a thread, and none that pads rows."""
-        return False
 
     def origin(self, thread: ir.Value) -> tuple[Index, Index]:
         """Waves lie side by side along the rows of the tile."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from tilewright.build.constants import bits_of
 from tilewright.build.index import Index, add, div_rem, mul
@@ -36,32 +37,14 @@ class MmaSync:
     _lane: Index = field(default=0, init=False)
     _at: tuple[Index, Index] = field(default=(0, 0), init=False)
     """The first row and column of the warp's part."""
+    swizzles: ClassVar[bool] = True
+    copies: ClassVar[bool] = True
 
     @property
     def part(self) -> Part:
         """Of every 8 rows one, of every 8 columns two neighbours."""
         rows = range(0, self.sizes.wm, 8)
         return Part(tuple(rows), tuple((column, 2) for column in range(0, self.sizes.wn, 8)))
-
-    @property
-    def threads(self) -> int:
-        """As the sizes say."""
-        return self.sizes.threads
-
-    @property
-    def stages(self) -> int:
-        """As the sizes say."""
-        return self.sizes.stages
-
-    @property
-    def swizzles(self) -> bool:
-        """Fragments are of pieces."""
-        return True
-
-    @property
-    def copies(self) -> bool:
-        """There are."""
-        return True
 
     def origin(self, thread: ir.Value) -> tuple[Index, Index]:
         """Warps lie side by side along the rows of the tile; in a warp, groups of four threads have a row of 8 columns."""

@@ -57,7 +57,7 @@ class Ring:
         self._slots, self._readers, self._blocks = slots, readers, blocks
         self._barriers = shared.allocate(2 * slots * _BYTES)
 
-    def initialise(self) -> None:
+    def initialize(self) -> None:
         """Initialises the barrier objects: code for one thread, after which all of the cluster meet."""
         for slot in range(self._slots):
             nvvm.mbarrier_init(self.full(slot), shared.i32(1))

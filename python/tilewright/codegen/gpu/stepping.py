@@ -120,7 +120,7 @@ class Stepping(Sharing):
 
     @property
     def _team(self) -> staging.Team:
-        return staging.Team(self._thread, self._multiplier.threads)
+        return staging.Team(self._thread, self._multiplier.sizes.threads)
 
     def _await(self, ahead: int) -> None:
         """A thread waits for its copies but for those of the latest steps, one less than so many."""
@@ -141,13 +141,13 @@ class Stepping(Sharing):
 
     def _slots(self) -> int:
         """Slots that are in use: where threads store tiles, one that is multiplied and the next one are enough."""
-        stages = self._multiplier.stages
+        stages = self._multiplier.sizes.stages
         return stages if all(self._copies(each) for each in self._tiled) else min(stages, _STORED_SLOTS)
 
     def _copies(self, tiled: _Tiled) -> bool:
         """Whether copies can bring an operand by themselves: it is as it is stored, and lies in shared memory as in memory."""
         as_it_lies = tiled.stored is not None and self._is_swapped(tiled) == (tiled.across == 0)
-        return self._multiplier.copies and self._multiplier.stages > 1 and self._aligned and as_it_lies
+        return self._multiplier.copies and self._multiplier.sizes.stages > 1 and self._aligned and as_it_lies
 
     def _enter(self, block: ir.Block, k: ir.Value) -> None:
         """Emits what the step at `k` does for itself: where slices start, and how far they go."""

@@ -215,7 +215,7 @@ def able(spec: MatmulSpec, target: GpuTarget) -> list[str]:
 
 
 def decided(function: ir.Operation, spec: MatmulSpec, target: GpuTarget) -> tuple[Strategy, Sizes]:
-    """The strategy that a schedule has decided on, and its sizes, from the loops of a bufferised function.
+    """The strategy that a schedule has decided on, and its sizes, from the loops of a bufferized function.
 
     Raises:
         ScheduleError: It has decided on none, or on one that does not do this product, or its sizes do not fit.

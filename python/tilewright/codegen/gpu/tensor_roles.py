@@ -52,7 +52,7 @@ from tilewright.codegen.gpu.tensor_products import TensorProducts
 from tilewright.codegen.gpu.tensor_sums import TensorMemory, await_loads, fence_after, fence_before
 from tilewright.codegen.gpu.tma_stores import WARP_ROWS, Chunk
 from tilewright.codegen.gpu.warp_group_fragments import WARP, WarpGroups
-from tilewright.codegen.gpu.warpgroups import Specialised
+from tilewright.codegen.gpu.warpgroups import Specialized
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, nvvm, scf
 from tilewright.schedules.tensor_memory import LANES, TensorMemoryTile
@@ -81,7 +81,7 @@ class Quarters(WarpGroups):
         return mul(warp, _QUARTER)
 
 
-class TensorRoles(Specialised):
+class TensorRoles(Specialized):
     """One loop over tiles on its way to threads that copy, multiply and finish."""
 
     _ACROSS = frozenset({8, 16, 32})
@@ -104,13 +104,13 @@ class TensorRoles(Specialised):
         with when(self._is_second_warp()):
             self._tensor.allocate()
         # Where tensor memory was allocated is known then, too.
-        self._initialise(self._ring, self._buffers, meet=meet_cluster)
+        self._initialize(self._ring, self._buffers, meet=meet_cluster)
         self._tensor.find()
 
     def _is_second_warp(self) -> ir.Value:
         return arith.cmpi(arith.CmpIPredicate.eq, value(div(self._thread, WARP)), value(1))
 
-    def _specialise(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
+    def _specialize(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
         """What each warp does."""
         with when(less(self._thread, WARP)):
             self._produce(before, over_k)

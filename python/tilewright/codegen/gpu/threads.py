@@ -35,7 +35,7 @@ _AT_ONCE, _FEWER_AT_ONCE = 16, 8
 
 
 def over_blocks(function: ir.Operation) -> ir.Operation:
-    """The one ``scf.forall`` over blocks in a bufferised function.
+    """The one ``scf.forall`` over blocks in a bufferized function.
 
     Raises:
         LoweringError: There is no such loop.
@@ -289,7 +289,7 @@ def _ops(block: ir.Block) -> list[ir.Operation]:
 
 
 def _refuse_copy(op: ir.Operation) -> None:
-    """Raises `LoweringError` for an op that every thread would do as a whole: a copy that bufferisation found necessary."""
+    """Raises `LoweringError` for an op that every thread would do as a whole: a copy that bufferization found necessary."""
     if op.name.startswith("linalg.") or op.name == "memref.copy":
         raise LoweringError(
             f"{op.name} copies a tensor in memory",

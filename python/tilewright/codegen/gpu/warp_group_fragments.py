@@ -39,11 +39,6 @@ class WarpGroups:
             )
         return Part(rows, tuple((8 * eight, 2) for eight in chunk.eights))
 
-    @property
-    def threads(self) -> int:
-        """As the sizes say."""
-        return self.sizes.threads
-
     def warp_row(self, warp: Index) -> Index:
         """The first row of instructions of one of the consumers' warps, in its tile."""
         consumer, warp = div_rem(warp, 4)

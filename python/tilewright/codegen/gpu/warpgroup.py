@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tilewright.codegen.gpu.mma_types import as_stored
 from tilewright.codegen.gpu.tma_tiles import Box
 from tilewright.codegen.gpu.warp_group_fragments import WarpGroups
-from tilewright.codegen.gpu.warpgroups import Specialised
+from tilewright.codegen.gpu.warpgroups import Specialized
 from tilewright.codegen.gpu.wgmma import TYPES
 from tilewright.mlir import ir
 from tilewright.schedules.warpgroup import WarpGroupTile
@@ -40,7 +40,7 @@ def share(
     """Makes the loop over blocks the code of a thread; returns the boxes in which operands are copied."""
     types = _types(spec, target)
     assert types is not None, "the strategy does it"
-    shared = Specialised(loop, WarpGroups(sizes), types, boxes_of_c=boxed)
+    shared = Specialized(loop, WarpGroups(sizes), types, boxes_of_c=boxed)
     shared.run()
     return shared.boxes
 

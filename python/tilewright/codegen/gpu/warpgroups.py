@@ -65,7 +65,7 @@ _EIGHTS = 4
 """Groups of 8 columns that are finished at once: 16 sums of a thread, so that what is computed of them fits into registers."""
 
 
-class Specialised(Sharing):
+class Specialized(Sharing):
     """One loop over tiles on its way to warp groups of two kinds."""
 
     _ACROSS = frozenset({16})
@@ -102,9 +102,9 @@ class Specialised(Sharing):
             )
         before, over_k, after = ops[: loops[0]], ops[loops[0]], ops[loops[0] + 1 :]
         self._prepare(over_k)
-        self._specialise(before, over_k, after)
+        self._specialize(before, over_k, after)
 
-    def _specialise(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
+    def _specialize(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
         """What each group of warps does."""
         # One consumer of many sums has as many registers as a thread can have from the start.
         moved = self._sizes.consumers > 1 or self._sizes.resident > 1
@@ -129,7 +129,7 @@ class Specialised(Sharing):
         self._ring = Ring(sizes.stages, 4 if sizes.pingpong else 4 * sizes.consumers, sizes.cluster)
         element = ir.VectorType(over_k.results[0].type).element_type
         self._products = Products(sizes, self._tiles, (0, self._tiles[0].bytes), self._memory, self._types, element)
-        self._initialise(self._ring)
+        self._initialize(self._ring)
 
     def _place_tiles(self, over_k: ir.Operation) -> None:
         """Where tiles are, how they are copied, and which of C a block has."""
@@ -146,11 +146,11 @@ class Specialised(Sharing):
         self._order = TileOrder(rows, columns, sizes.band, sizes.cluster, sizes.split)
         self._stores = self._box_stores()
 
-    def _initialise(self, *rings: Ring, meet: Callable[[], None] = begin_cluster) -> None:
-        """Has one thread initialise barrier objects, after which all threads that use them meet; those of clusters by `meet`."""
+    def _initialize(self, *rings: Ring, meet: Callable[[], None] = begin_cluster) -> None:
+        """Has one thread initialize barrier objects, after which all threads that use them meet; those of clusters by `meet`."""
         with when(arith.cmpi(arith.CmpIPredicate.eq, self._thread, value(0))):
             for ring in rings:
-                ring.initialise()
+                ring.initialize()
             for map_ in self._maps:
                 nvvm.prefetch(map_, tensormap=True)
         if self._sizes.blocks > 1:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What is done to a block of sums, element by element, on vectors whose length only the machine knows.
 
-Upstream's ``structured.vectorize`` takes scalable sizes before bufferisation, where the block is not there yet.
+Upstream's ``structured.vectorize`` takes scalable sizes before bufferization, where the block is not there yet.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Shares the loops of a bufferised function between threads, by OpenMP.
+"""Shares the loops of a bufferized function between threads, by OpenMP.
 
 Outermost loops whose race is impossible (`races`) become parallel regions of upstream's ``omp`` dialect; everything
 between them stays on the calling thread. So of the nest of strategy `packed` the packing of B's panels is one region, the

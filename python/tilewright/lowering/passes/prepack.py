@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Takes the packing of B out of a bufferised kernel, into a function of its own, so that B can be packed ahead of time.
+"""Takes the packing of B out of a bufferized kernel, into a function of its own, so that B can be packed ahead of time.
 
 One schedule serves both: what packing on the fly writes, block after block, into one buffer that is used again, the
 function writes one block after the other into a buffer that holds them all, and the kernel reads it there. Nothing here
@@ -68,7 +68,7 @@ def separate(module: ir.Module, spec: MatmulSpec, origin: str) -> PackedFormat:
         PACK(B, packed):       for jc: for pc: pack B[pc:, jc:] into block(jc, pc)
 
     Args:
-        module: A bufferised module, allocations still in place.
+        module: A bufferized module, allocations still in place.
         spec: What it computes.
         origin: The strategy whose schedule it is, which packs B alike however B is stored; empty where only what packs B says how.
 

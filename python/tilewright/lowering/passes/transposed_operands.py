@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 
 def take_as_stored(function: func.FuncOp, spec: MatmulSpec) -> None:
-    """Gives a bufferised function those operands that `spec` stores transposed in the shape in which they are stored.
+    """Gives a bufferized function those operands that `spec` stores transposed in the shape in which they are stored.
 
     Before: ``matmul(%b: memref<KxN, strided<[1, ?]>>)``, ``read %b[k, n]``, a vector along k. After::
 

@@ -13,12 +13,11 @@ As those of f32 (`math_functions`), with longer polynomials:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import factorial, inf, nan
+from functools import partial
+from math import factorial
 from types import MappingProxyType
 
-from tilewright.build.constants import element_of
-from tilewright.build.usedef import operations, replace
-from tilewright.lowering.types.float_arithmetic import Numbers
+from tilewright.lowering.types.float_arithmetic import Numbers, write_out
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, math
 from tilewright.spec import MatmulSpec
@@ -32,8 +31,6 @@ _TO_WHOLE = 1.5 * 2.0**52
 """Added to a number below 2**51, it leaves the nearest whole number in the last bits."""
 _EXP = tuple(1 / factorial(k) for k in range(2, 14))
 _LOG = tuple(2 / (2 * k + 1) for k in range(1, 13))
-_ROOT_OF_HALF = 0x3FE6A09E667F3BCD
-"""The bits of 1/sqrt(2)."""
 _ERF_NEAR = (
     0.1283791670955126,
     -0.3761263890318375,
@@ -70,14 +67,16 @@ _ERF_FAR = (
     -2.5925894581233316e-08,
 )
 _NEAR, _MIDDLE, _MOST_ERF = 1.0, 3.0, 6.0
-_LEAST_EXP, _MOST_EXP = -746.0, 710.0
-"""Beyond these, exp is 0 or Inf, also after rounding."""
-_MOST_TANH = 20.0
-"""From here on, tanh is 1."""
 
 
 class Doubles(Numbers):
     """Arithmetic on f64, or on each element of a vector of them."""
+
+    mantissa = 52
+    least = 2.0**-1022
+    root = 0x3FE6A09E667F3BCD  # 1/sqrt(2)
+    exp_range = -746.0, 710.0
+    tanh_one = 20.0
 
     def reduced(self, x: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The whole number n, as an integer, and p = exp(r) - 1."""
@@ -91,20 +90,6 @@ class Doubles(Numbers):
     def power(self, n: ir.Value) -> ir.Value:
         """2**n, for n from -1022 to 1023."""
         return arith.bitcast(self.floats, arith.shli(arith.addi(n, self.integer(1023)), self.integer(52)))
-
-
-def _exp(numbers: Numbers, x: ir.Value) -> ir.Value:
-    n, p = numbers.reduced(numbers.at_most(numbers.at_least(x, _LEAST_EXP), _MOST_EXP))
-    # In two steps, as 2**n itself may be beyond the range.
-    half = arith.shrsi(n, numbers.integer(1))
-    first, second = numbers.power(half), numbers.power(arith.subi(n, half))
-    return arith.mulf(numbers.fma(p, first, first), second)
-
-
-def _tanh(numbers: Numbers, x: ir.Value) -> ir.Value:
-    magnitude = numbers.at_most(math.absf(x), _MOST_TANH)
-    u = numbers.expm1(arith.addf(magnitude, magnitude))
-    return math.copysign(arith.divf(u, arith.addf(u, numbers.number(2.0))), x)
 
 
 def _erf(numbers: Numbers, x: ir.Value) -> ir.Value:
@@ -123,29 +108,19 @@ def _erf(numbers: Numbers, x: ir.Value) -> ir.Value:
 
 
 def _log(numbers: Numbers, x: ir.Value) -> ir.Value:
-    zero = numbers.number(0.0)
-    small = arith.cmpf(arith.CmpFPredicate.OLT, x, numbers.number(2.0**-1022))
-    normal = arith.select(small, arith.mulf(x, numbers.number(2.0**52)), x)
-    bits = arith.bitcast(numbers.integers, normal)
-    steps = arith.shrsi(arith.subi(bits, numbers.integer(_ROOT_OF_HALF)), numbers.integer(52))
-    fraction = arith.bitcast(numbers.floats, arith.subi(bits, arith.shli(steps, numbers.integer(52))))
-    exponent = arith.sitofp(numbers.floats, steps)
-    exponent = arith.select(small, arith.subf(exponent, numbers.number(52.0)), exponent)
-    f = arith.subf(fraction, numbers.number(1.0))
-    s = arith.divf(f, arith.addf(f, numbers.number(2.0)))
-    square = arith.mulf(s, s)
-    half = arith.mulf(arith.mulf(f, f), numbers.number(0.5))
-    series = arith.mulf(square, numbers.polynomial(square, _LOG))
-    rest = numbers.fma(s, arith.addf(half, series), arith.mulf(exponent, numbers.number(_LN2_LOW)))
-    value = numbers.fma(exponent, numbers.number(_LN2_HIGH), arith.subf(f, arith.subf(half, rest)))
-    # NaN and +Inf stay themselves; below zero is NaN, and zero -Inf.
-    value = arith.select(arith.cmpf(arith.CmpFPredicate.OLT, x, numbers.number(inf)), value, x)
-    value = arith.select(arith.cmpf(arith.CmpFPredicate.OLT, x, zero), numbers.number(nan), value)
-    return arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, x, zero), numbers.number(-inf), value)
+    def of_mantissa(exponent: ir.Value, f: ir.Value) -> ir.Value:
+        s = arith.divf(f, arith.addf(f, numbers.number(2.0)))
+        square = arith.mulf(s, s)
+        half = arith.mulf(arith.mulf(f, f), numbers.number(0.5))
+        series = arith.mulf(square, numbers.polynomial(square, _LOG))
+        rest = numbers.fma(s, arith.addf(half, series), arith.mulf(exponent, numbers.number(_LN2_LOW)))
+        return numbers.fma(exponent, numbers.number(_LN2_HIGH), arith.subf(f, arith.subf(half, rest)))
+
+    return numbers.log(x, of_mantissa)
 
 
 FUNCTIONS: Mapping[str, Callable[[Numbers, ir.Value], ir.Value]] = MappingProxyType(
-    {"math.exp": _exp, "math.log": _log, "math.tanh": _tanh, "math.erf": _erf}
+    {"math.exp": Numbers.exp, "math.log": _log, "math.tanh": Numbers.tanh, "math.erf": _erf}
 )
 
 
@@ -163,14 +138,8 @@ def of(spec: MatmulSpec) -> bool:
 
 def expand(module: ir.Operation, target: GpuTarget) -> bool:
     """Writes out the functions of f64 in `module`; says whether functions of another type are left."""
-    left = False
-    for op in operations(module):
-        if op.name not in FUNCTIONS:
-            continue
-        if not isinstance(element_of(op.operands[0]), ir.F64Type):
-            left = True
-            continue
-        with ir.InsertionPoint(op), op.location:
-            value = FUNCTIONS[op.name](Doubles(op.operands[0].type, target), op.operands[0])
-        replace(op, value)
-    return left
+
+    def written(function: Callable[[Numbers, ir.Value], ir.Value], op: ir.Operation) -> ir.Value:
+        return function(Doubles(op.operands[0].type, target), op.operands[0])
+
+    return write_out(module, ir.F64Type, {name: partial(written, each) for name, each in FUNCTIONS.items()})

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import inf, nan
 
+from tilewright.build.constants import element_of
+from tilewright.build.usedef import named, replace
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, math
 from tilewright.targets.base import Target
@@ -19,7 +22,21 @@ _EXP = (0.4999999701976776, 0.16666539013385773, 0.04166722297668457, 0.00836718
 
 
 class Numbers:
-    """Arithmetic on f32, or on each element of a vector of them."""
+    """Arithmetic on f32, or on each element of a vector of them.
+
+    Attributes:
+        mantissa: Bits of a mantissa.
+        least: The least normal number.
+        root: The bits of a number near sqrt(1/2): mantissas are taken from there on.
+        exp_range: Beyond these, exp is 0 or Inf, also after rounding.
+        tanh_one: From here on, tanh is 1.
+    """
+
+    mantissa = 23
+    least = 2.0**-126
+    root = 0x3F2AAAAB  # 2/3
+    exp_range = -104.5, 89.5
+    tanh_one = 10.0
 
     def __init__(self, kind: ir.Type, target: Target | GpuTarget) -> None:
         """Takes the type of the numbers, and what computes with them."""
@@ -83,3 +100,48 @@ class Numbers:
         n, p = self.reduced(x)
         power = self.power(n)
         return self.fma(p, power, arith.subf(power, self.number(1.0)))
+
+    def exp(self, x: ir.Value) -> ir.Value:
+        """The exponential of x."""
+        least, most = self.exp_range
+        n, p = self.reduced(self.at_most(self.at_least(x, least), most))
+        # In two steps, as 2**n itself may be beyond the range.
+        half = arith.shrsi(n, self.integer(1))
+        first, second = self.power(half), self.power(arith.subi(n, half))
+        return arith.mulf(self.fma(p, first, first), second)
+
+    def tanh(self, x: ir.Value) -> ir.Value:
+        """The hyperbolic tangent of x."""
+        magnitude = self.at_most(math.absf(x), self.tanh_one)
+        u = self.expm1(arith.addf(magnitude, magnitude))
+        return math.copysign(arith.divf(u, arith.addf(u, self.number(2.0))), x)
+
+    def log(self, x: ir.Value, of_mantissa: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
+        """The logarithm of x = 2**e · (1 + f), which `of_mantissa` computes from e and f."""
+        zero, width = self.number(0.0), self.integer(self.mantissa)
+        small = arith.cmpf(arith.CmpFPredicate.OLT, x, self.number(self.least))
+        normal = arith.select(small, arith.mulf(x, self.number(2.0**self.mantissa)), x)
+        bits = arith.bitcast(self.integers, normal)
+        steps = arith.shrsi(arith.subi(bits, self.integer(self.root)), width)
+        fraction = arith.bitcast(self.floats, arith.subi(bits, arith.shli(steps, width)))
+        exponent = arith.sitofp(self.floats, steps)
+        exponent = arith.select(small, arith.subf(exponent, self.number(float(self.mantissa))), exponent)
+        value = of_mantissa(exponent, arith.subf(fraction, self.number(1.0)))
+        # NaN and +Inf stay themselves; below zero is NaN, and zero -Inf.
+        value = arith.select(arith.cmpf(arith.CmpFPredicate.OLT, x, self.number(inf)), value, x)
+        value = arith.select(arith.cmpf(arith.CmpFPredicate.OLT, x, zero), self.number(nan), value)
+        return arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, x, zero), self.number(-inf), value)
+
+
+def write_out(
+    module: ir.Operation, kind: type[ir.Type], functions: Mapping[str, Callable[[ir.Operation], ir.Value]]
+) -> bool:
+    """Writes out the functions of elements of one type in `module`; says whether functions of another type are left."""
+    left = False
+    for op in named(module, *functions):
+        if not isinstance(element_of(op.operands[0]), kind):
+            left = True
+            continue
+        with ir.InsertionPoint(op), op.location:
+            replace(op, functions[op.name](op))
+    return left

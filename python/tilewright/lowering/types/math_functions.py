@@ -21,11 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import inf, nan
 
-from tilewright.build.usedef import replace
 from tilewright.lowering.types import table_functions
-from tilewright.lowering.types.float_arithmetic import LN2_HIGH, LN2_LOW, Numbers
+from tilewright.lowering.types.float_arithmetic import LN2_HIGH, LN2_LOW, Numbers, write_out
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, math
 from tilewright.targets.base import Target
@@ -55,51 +53,23 @@ _ERF = (
     0.00011764235387090594,
     -9.256392331735697e-06,
 )
-_LEAST_EXP, _MOST_EXP = -104.5, 89.5
-"""Beyond these, exp is 0 or Inf in f32, also after rounding."""
-_MOST_TANH, _MOST_ERF = 10.0, 4.0
-"""From here on, tanh and erf are 1 in f32."""
+_MOST_ERF = 4.0
+"""From here on, erf is 1 in f32."""
 
 
 def expand(module: ir.Operation, target: Target | GpuTarget) -> bool:
     """Writes out the functions of f32 in `module`; says whether functions of f64 are left, for `F64`."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in FUNCTIONS:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.walk(visit, ir.WalkOrder.PRE_ORDER)
-    left = False
-    for op in found:
-        element = op.operands[0].type
-        element = ir.VectorType(element).element_type if isinstance(element, ir.VectorType) else element
-        if not isinstance(element, ir.F32Type):
-            left = True
-            continue
-        with ir.InsertionPoint(op), op.location:
-            value = None
-            if op.name == "math.erf" and "avx512f" in target.features:
-                value = table_functions.erf(partial(Numbers, target=target), op.operands[0])
-            if value is None:
-                value = FUNCTIONS[op.name](Numbers(op.operands[0].type, target), op.operands[0])
-        replace(op, value)
-    return left
+    of_type = {name: partial(_written, function, target) for name, function in FUNCTIONS.items()}
+    return write_out(module, ir.F32Type, of_type)
 
 
-def _exp(numbers: Numbers, x: ir.Value) -> ir.Value:
-    n, p = numbers.reduced(numbers.at_most(numbers.at_least(x, _LEAST_EXP), _MOST_EXP))
-    # In two steps, as 2**n itself may be beyond the range.
-    half = arith.shrsi(n, numbers.integer(1))
-    first, second = numbers.power(half), numbers.power(arith.subi(n, half))
-    return arith.mulf(numbers.fma(p, first, first), second)
-
-
-def _tanh(numbers: Numbers, x: ir.Value) -> ir.Value:
-    magnitude = numbers.at_most(math.absf(x), _MOST_TANH)
-    u = numbers.expm1(arith.addf(magnitude, magnitude))
-    return math.copysign(arith.divf(u, arith.addf(u, numbers.number(2.0))), x)
+def _written(
+    function: Callable[[Numbers, ir.Value], ir.Value], target: Target | GpuTarget, op: ir.Operation
+) -> ir.Value:
+    x, value = op.operands[0], None
+    if op.name == "math.erf" and "avx512f" in target.features:
+        value = table_functions.erf(partial(Numbers, target=target), x)
+    return value or function(Numbers(x.type, target), x)
 
 
 def _erf(numbers: Numbers, x: ir.Value) -> ir.Value:
@@ -110,30 +80,19 @@ def _erf(numbers: Numbers, x: ir.Value) -> ir.Value:
 
 
 def _log(numbers: Numbers, x: ir.Value) -> ir.Value:
-    zero = numbers.number(0.0)
-    small = arith.cmpf(arith.CmpFPredicate.OLT, x, numbers.number(2.0**-126))
-    normal = arith.select(small, arith.mulf(x, numbers.number(2.0**23)), x)
-    bits = arith.bitcast(numbers.integers, normal)
-    # The exponent of the power of two nearest below x·3/2: 2/3 has these bits.
-    steps = arith.shrsi(arith.subi(bits, numbers.integer(0x3F2AAAAB)), numbers.integer(23))
-    fraction = arith.bitcast(numbers.floats, arith.subi(bits, arith.shli(steps, numbers.integer(23))))
-    exponent = arith.sitofp(numbers.floats, steps)
-    exponent = arith.select(small, arith.subf(exponent, numbers.number(23.0)), exponent)
-    f = arith.subf(fraction, numbers.number(1.0))
-    square = arith.mulf(f, f)
-    rest = arith.mulf(arith.mulf(square, f), numbers.polynomial(f, _LOG))
-    rest = numbers.fma(exponent, numbers.number(LN2_LOW), rest)
-    rest = numbers.fma(square, numbers.number(-0.5), rest)
-    value = numbers.fma(exponent, numbers.number(LN2_HIGH), arith.addf(f, rest))
-    # NaN and +Inf stay themselves; below zero is NaN, and zero -Inf.
-    value = arith.select(arith.cmpf(arith.CmpFPredicate.OLT, x, numbers.number(inf)), value, x)
-    value = arith.select(arith.cmpf(arith.CmpFPredicate.OLT, x, zero), numbers.number(nan), value)
-    return arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, x, zero), numbers.number(-inf), value)
+    def of_mantissa(exponent: ir.Value, f: ir.Value) -> ir.Value:
+        square = arith.mulf(f, f)
+        rest = arith.mulf(arith.mulf(square, f), numbers.polynomial(f, _LOG))
+        rest = numbers.fma(exponent, numbers.number(LN2_LOW), rest)
+        rest = numbers.fma(square, numbers.number(-0.5), rest)
+        return numbers.fma(exponent, numbers.number(LN2_HIGH), arith.addf(f, rest))
+
+    return numbers.log(x, of_mantissa)
 
 
 FUNCTIONS: dict[str, Callable[[Numbers, ir.Value], ir.Value]] = {
-    "math.exp": _exp,
+    "math.exp": Numbers.exp,
     "math.log": _log,
-    "math.tanh": _tanh,
+    "math.tanh": Numbers.tanh,
     "math.erf": _erf,
 }

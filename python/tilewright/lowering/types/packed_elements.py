@@ -32,7 +32,7 @@ def of(spec: MatmulSpec) -> list[int]:
 
 
 def take_bytes(function: func.FuncOp, spec: MatmulSpec) -> None:
-    """Gives a bufferised function those operands as bytes.
+    """Gives a bufferized function those operands as bytes.
 
     Before: ``matmul(%b: memref<KxNxi4>)``, ``%x = read %b[k, n] : vector<16xi4>``, ``arith.extsi %x``. After::
 
