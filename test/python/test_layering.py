@@ -225,13 +225,13 @@ def crossings(package: Path) -> list[str]:
     """What packages of a stage import of it that `INSIDE` does not allow, one line each."""
     wrong = []
     for name, others in imports_of_files(package).items():
-        _, stage, package, *rest = [*name.split("."), "", ""]
-        allowed = INSIDE.get(f"{stage}.{package}")
+        _, stage, own, *rest = [*name.split("."), "", ""]
+        allowed = INSIDE.get(f"{stage}.{own}")
         if not rest[:-2] or allowed is None:
             continue
         for other in others:
             _, of, part, *_ = [*other.split("."), "", ""]
-            if of == stage and part != package and part not in allowed:
+            if of == stage and part not in {own, *allowed}:
                 wrong.append(f"{name} imports {other}")
     return wrong
 
