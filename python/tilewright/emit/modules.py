@@ -11,7 +11,7 @@ from tilewright.codegen import registry
 from tilewright.codegen.convolution import images
 from tilewright.emit import pipeline
 from tilewright.emit.machine_code import MachineCode, texts
-from tilewright.lowering import driver, modules, run
+from tilewright.lowering import driver, modules, run, to_llvm
 from tilewright.lowering.entries import module_entries
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
@@ -329,7 +329,7 @@ class Builder(MachineCode):
     def llvm(self) -> str:
         """One module of all functions and products, with their C entries."""
         for each in self._kernels:
-            driver.lower_body(each.module, each.spec, self._target, registry, each.packed)
+            to_llvm.body(each.module, each.spec, self._target, registry, each.packed)
         bodies = {}
         for each, signature in zip(self._functions, renamed(self._signatures, self._symbol), strict=True):
             each.signature = signature

@@ -10,7 +10,7 @@ from tilewright.codegen import registry
 from tilewright.emit import pipeline
 from tilewright.emit.machine_code import MachineCode, texts
 from tilewright.errors import LoweringError
-from tilewright.lowering import driver, run
+from tilewright.lowering import driver, run, to_llvm
 from tilewright.lowering.entries import dispatch
 from tilewright.mlir import ir
 from tilewright.payload import matmul
@@ -141,7 +141,7 @@ class _Product(MachineCode):
         made, symbol = self._made, self._symbol
         for number, part in enumerate(self._parts):
             name = f"{symbol}_case{number}" if made.plan.cases else symbol
-            part.module = driver.to_llvm(
+            part.module = to_llvm.with_entry(
                 part.module, part.spec, made.target, registry, part.workspace, self._allocator, name, part.packed
             )
         self.module = self._parts[0].module

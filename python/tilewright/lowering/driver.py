@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs the lowering, one function a stage; each changes the module that it is given."""
+"""Takes a scheduled module from tensors to memrefs."""
 
 from __future__ import annotations
 
@@ -8,26 +8,21 @@ from typing import Protocol
 
 from tilewright.build.usedef import named, retype, terminator
 from tilewright.lowering import pipelines
-from tilewright.lowering.entries import entry
 from tilewright.lowering.passes import (
-    narrow_stores,
     parallel,
     prefetch_panels,
     prepack,
     privatization,
     transposed_operands,
-    unroll,
     workspace,
 )
 from tilewright.lowering.run import make_private, payload_function, run_own_script, run_passes
-from tilewright.lowering.types import half_floats, math_functions, packed_elements, small_floats
+from tilewright.lowering.types import packed_elements
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, linalg
-from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
 from tilewright.schedules import decisions
 from tilewright.schedules import origin as origin_
-from tilewright.schedules.blocking import held_bytes
 from tilewright.schedules.decisions import Prefetch
 from tilewright.schedules.threads import take_matrices
 from tilewright.spec import MatmulSpec
@@ -35,8 +30,6 @@ from tilewright.targets.base import Target
 
 RUNTIME_ALLOCATOR = ("_mlir_memref_to_llvm_aligned_alloc", "_mlir_memref_to_llvm_free")
 """Scratch memory from the runtime that loads the kernel, which keeps it between calls."""
-_ENDLESS = 2**62
-"""Bytes of a cache that holds everything."""
 LIBC_ALLOCATOR = ("aligned_alloc", "free")
 """Scratch memory from the C library, for objects that are linked elsewhere."""
 
@@ -98,7 +91,7 @@ def bufferize(
         prefetch_panels.place(function, target, packed.nbytes)
     parallel.share(function, threads)
     # A strip of C, and rows of B that start with a page, would be in the same sets of a cache.
-    size = workspace.gather(function, start=workspace.STAGGER if _prefetched(function) == "all" else 0)
+    size = workspace.gather(function, start=workspace.STAGGER if prefetched(function) == "all" else 0)
     if named(module.operation, "memref.alloc"):
         run_passes(module, pipelines.DEALLOCATE, "bufferized")
     return size, packed
@@ -134,79 +127,7 @@ def _return_through_c(function: func.FuncOp) -> None:
         retype(function, [])
 
 
-def to_llvm(
-    module: ir.Module,
-    spec: MatmulSpec,
-    target: Target,
-    codegen: Codegen,
-    workspace_bytes: int,
-    allocator: tuple[str, str],
-    symbol: str = ENTRY,
-    packed: PackedFormat | None = None,
-) -> ir.Module:
-    """Takes a bufferized module to the LLVM dialect. Returns the module with the C entry added, under the name `symbol`.
-
-    With `packed`, the format of a B that comes packed, the entries that pack it are added too.
-
-    Raises:
-        LoweringError: A pass failed.
-    """
-    lower_body(module, spec, target, codegen, packed)
-    asks = allocator == LIBC_ALLOCATOR
-    return entry.add_entry(module, spec, target, workspace_bytes, allocator, symbol, packed, asks_for_tiles=asks)
-
-
-def lower_body(
-    module: ir.Module, spec: MatmulSpec, target: Target, codegen: Codegen, packed: PackedFormat | None = None
-) -> None:
-    """Takes a bufferized module to the LLVM dialect, without an entry: what `to_llvm` puts one around.
-
-    Raises:
-        LoweringError: A pass failed.
-    """
-    operands = _prefetched(payload_function(module, "llvm"))
-    prefetch = pipelines.PREFETCH.format(
-        line=target.l1.line,
-        l2=target.l2.bytes,
-        last=_ENDLESS if operands == "none" else held_bytes(target),
-        open="true" if operands == "all" else "false",
-    )
-    run_passes(module, prefetch, "llvm")
-    dots = target.dots(spec.a_type.name, spec.b_type.name)
-    run_own_script(module, pipelines.lower_vectors(target.lanes(spec.acc_type), dots), "llvm")
-    if target.by_lane:
-        run_own_script(module, unroll.script(unroll.mark(module)), "llvm")
-    tiles = any(dot.kind == "amx" for dot in dots)
-    for function in (ENTRY, prepack.PACK)[: 1 if packed is None else 2]:
-        entry.prepare_body(payload_function(module, "llvm", function), target, tiles=tiles)
-    with module.context:
-        _lower_half_floats(module, spec, target)
-        if spec.has_entries and math_functions.expand(module.operation, target):
-            run_passes(module, math_functions.F64, "llvm")
-    run_passes(module, pipelines.TO_LLVM, "llvm")
-    unroll.hand_on(module)
-    codegen.define(module, spec, target)
-    if spec.c_type.bits == 8 and "avx512bw" in target.features:
-        with module.context:
-            narrow_stores.protect(module.operation)
-    if half_floats.of(spec):
-        half_floats.move_as_integers(module.operation)
-
-
-def _lower_half_floats(module: ir.Module, spec: MatmulSpec, target: Target) -> None:
-    """Writes out the conversions of 8-bit floats, and those of 16-bit ones that `target` has no instructions for."""
-    if small_floats.of(spec):
-        small_floats.expand(module.operation, target)
-    if half_floats.of(spec):
-        half_floats.convert_by_f32(module.operation)
-    missing = half_floats.to_expand(spec, target)
-    if "f16" in missing:
-        half_floats.expand_f16(module.operation)
-    if "bf16" in missing:
-        run_passes(module, half_floats.EXPAND_BF16, "llvm")
-
-
-def _prefetched(function: func.FuncOp) -> str:
+def prefetched(function: func.FuncOp) -> str:
     """Which operands a function prefetches: "none", "all", or "known" where its schedule has not decided."""
     decision = decisions.of(function.operation, decisions.PREFETCH)
     return decision.operands if isinstance(decision, Prefetch) else "known"

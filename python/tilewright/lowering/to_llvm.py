@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Takes a bufferized module to the LLVM dialect, with or without its C entry."""
+
+from __future__ import annotations
+
+from tilewright.lowering import pipelines
+from tilewright.lowering.driver import LIBC_ALLOCATOR, Codegen, prefetched
+from tilewright.lowering.entries import entry
+from tilewright.lowering.passes import narrow_stores, prepack, unroll
+from tilewright.lowering.run import payload_function, run_own_script, run_passes
+from tilewright.lowering.types import half_floats, math_functions, small_floats
+from tilewright.mlir import ir
+from tilewright.payload.abi import ENTRY
+from tilewright.payload.packing import PackedFormat
+from tilewright.schedules.blocking import held_bytes
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+_ENDLESS = 2**62
+"""Bytes of a cache that holds everything."""
+
+
+def with_entry(
+    module: ir.Module,
+    spec: MatmulSpec,
+    target: Target,
+    codegen: Codegen,
+    workspace_bytes: int,
+    allocator: tuple[str, str],
+    symbol: str = ENTRY,
+    packed: PackedFormat | None = None,
+) -> ir.Module:
+    """Takes a bufferized module to the LLVM dialect. Returns the module with the C entry added, under the name `symbol`.
+
+    With `packed`, the format of a B that comes packed, the entries that pack it are added too.
+
+    Raises:
+        LoweringError: A pass failed.
+    """
+    body(module, spec, target, codegen, packed)
+    asks = allocator == LIBC_ALLOCATOR
+    return entry.add_entry(module, spec, target, workspace_bytes, allocator, symbol, packed, asks_for_tiles=asks)
+
+
+def body(
+    module: ir.Module, spec: MatmulSpec, target: Target, codegen: Codegen, packed: PackedFormat | None = None
+) -> None:
+    """Takes a bufferized module to the LLVM dialect, without an entry: what `with_entry` puts one around.
+
+    Raises:
+        LoweringError: A pass failed.
+    """
+    operands = prefetched(payload_function(module, "llvm"))
+    prefetch = pipelines.PREFETCH.format(
+        line=target.l1.line,
+        l2=target.l2.bytes,
+        last=_ENDLESS if operands == "none" else held_bytes(target),
+        open="true" if operands == "all" else "false",
+    )
+    run_passes(module, prefetch, "llvm")
+    dots = target.dots(spec.a_type.name, spec.b_type.name)
+    run_own_script(module, pipelines.lower_vectors(target.lanes(spec.acc_type), dots), "llvm")
+    if target.by_lane:
+        run_own_script(module, unroll.script(unroll.mark(module)), "llvm")
+    tiles = any(dot.kind == "amx" for dot in dots)
+    for function in (ENTRY, prepack.PACK)[: 1 if packed is None else 2]:
+        entry.prepare_body(payload_function(module, "llvm", function), target, tiles=tiles)
+    with module.context:
+        _lower_half_floats(module, spec, target)
+        if spec.has_entries and math_functions.expand(module.operation, target):
+            run_passes(module, math_functions.F64, "llvm")
+    run_passes(module, pipelines.TO_LLVM, "llvm")
+    unroll.hand_on(module)
+    codegen.define(module, spec, target)
+    if spec.c_type.bits == 8 and "avx512bw" in target.features:
+        with module.context:
+            narrow_stores.protect(module.operation)
+    if half_floats.of(spec):
+        half_floats.move_as_integers(module.operation)
+
+
+def _lower_half_floats(module: ir.Module, spec: MatmulSpec, target: Target) -> None:
+    """Writes out the conversions of 8-bit floats, and those of 16-bit ones that `target` has no instructions for."""
+    if small_floats.of(spec):
+        small_floats.expand(module.operation, target)
+    if half_floats.of(spec):
+        half_floats.convert_by_f32(module.operation)
+    missing = half_floats.to_expand(spec, target)
+    if "f16" in missing:
+        half_floats.expand_f16(module.operation)
+    if "bf16" in missing:
+        run_passes(module, half_floats.EXPAND_BF16, "llvm")
