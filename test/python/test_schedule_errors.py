@@ -119,7 +119,7 @@ def test_one_column_only():
         ("own.mlir", "module {}", "", "no @__transform_main"),
         ("own.mlir", "module {\n  transform.nonsense\n}", ":2:3", "transform.nonsense"),
         ("own.mlir", "module {\n", ":1:9", "not valid MLIR"),
-        ("own.mlir", "(" * 10**6, ":1:257", "256 brackets"),
+        ("own.mlir", "(" * 10**6, ":1:257", "256 nested brackets"),
         ("own.py", "", "", "no function schedule"),
         ("own.py", "schedule = 5", "", "no function schedule"),
         ("own.py", "\ndef schedule(:\n  pass", ":2", "SyntaxError"),

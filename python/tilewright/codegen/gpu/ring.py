@@ -58,7 +58,7 @@ class Ring:
         self._barriers = shared.allocate(2 * slots * _BYTES)
 
     def initialize(self) -> None:
-        """Initialises the barrier objects: code for one thread, after which all of the cluster meet."""
+        """Initializes the barrier objects: code for one thread, after which all of the cluster meet."""
         for slot in range(self._slots):
             nvvm.mbarrier_init(self.full(slot), shared.i32(1))
             nvvm.mbarrier_init(self.empty(slot), shared.i32(self._readers * self._blocks))

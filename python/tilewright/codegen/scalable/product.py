@@ -5,7 +5,7 @@ The schedule says which blocks of a product there are (strategy `scalable`), and
 as many columns as the register tile, ``NR = v * lanes * vscale``, so its layout is decided when the code runs; its buffer has room
 for the longest vectors. Rows and columns that fill no tile are read and written under predicates; no loop is scalar.
 
-Upstream vectorises a tile of scalable size, and has no packing of such panels, no products by lane or of groups of elements, and
+Upstream vectorizes a tile of scalable size, and has no packing of such panels, no products by lane or of groups of elements, and
 no sums that stay in the order of the mmla instructions.
 """
 
