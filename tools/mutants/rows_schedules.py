@@ -7,31 +7,31 @@ from mutant import Mutant
 
 ROWS = (
     Mutant(
-        "schedules/select.py",
+        "schedules/pays.py",
         "most_along_k(spec, target) and 2 * lanes * spec.m <= spec.k\n",
         "most_along_k(spec, target)\n",
         ("test_shape_classes.py",),
     ),
     Mutant(
-        "schedules/select.py",
+        "schedules/pays.py",
         "taken == target.dot(spec.a_type.name, spec.b_type.name).depth else _FEW_ROWS",
         "taken else _FEW_ROWS",
         ("test_shape_classes.py",),
     ),
     Mutant(
-        "schedules/select.py",
+        "schedules/pays.py",
         "NARROW_PRODUCTS // dot.depth // 2\n",
         "NARROW_PRODUCTS // dot.depth\n",
         ("test_shape_classes.py",),
     ),
     Mutant(
-        "schedules/select.py",
+        "schedules/pays.py",
         "spec.m > _MOST_ROW_TILES * rows or spec.rows_of_b != spec.m:",
         "spec.m > _MOST_ROW_TILES * rows:",
         ("test_shape_classes.py", "test_batches.py"),
     ),
     Mutant(
-        "schedules/select.py",
+        "schedules/pays.py",
         "return spec.n <= blocking.unpacked_blocking(spec, target).nr",
         "return spec.n < blocking.unpacked_blocking(spec, target).nr",
         ("test_shape_classes.py",),
@@ -73,15 +73,15 @@ ROWS = (
         ("test_threads.py",),
     ),
     Mutant(
-        "schedules/same_bits.py",
+        "schedules/select.py",
         "one and divided_by(spec.k, dots[0].step)",
         "one",
         ("test_deterministic.py",),
     ),
     Mutant(
-        "schedules/same_bits.py",
-        "alone = spec.deterministic and name in _ALONE and spec.n != 1",
-        "alone = False",
+        "schedules/select.py",
+        "    if spec.deterministic and STRATEGIES[name].own_order and spec.n != 1:\n",
+        "    if False:\n",
         ("test_deterministic.py",),
     ),
     Mutant(
@@ -91,7 +91,7 @@ ROWS = (
         ("test_tiles.py",),
     ),
     Mutant(
-        "schedules/fit.py",
+        "schedules/select.py",
         'given["kc"] <= dot.step < most(spec.k)',
         'given["kc"] < dot.step < most(spec.k)',
         ("test_amx.py", "test_schedule_errors.py"),

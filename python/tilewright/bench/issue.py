@@ -93,7 +93,7 @@ def _multiply_adds(target: Target) -> list[tuple[tuple[str, str], Loop, float]]:
     for types in _TYPES:
         dot, loop = target.dot(*types), peak_loop(target, types)
         claim = target.fma_per_cycle * dot.rate(adds_apart=target.adds_apart)
-        if dot.kind == "amx":
+        if dot.is_tile:
             claim = 1 / tile_model.PRODUCT_CYCLES
         found.setdefault(loop.ir, (types, loop, claim))
     return list(found.values())

@@ -16,9 +16,6 @@ from tilewright.dtypes import to_numpy
 from tilewright.targets import Target
 from tilewright.targets.dots import AMX_ROWS, Dot
 
-_FUSED = frozenset({"fma", "avx512f", "neon", "sve"})
-"""Features of which any one means that a multiply-add is one instruction."""
-
 _LLVM_TYPES = {"f32": "float", "f64": "double", "f16": "half", "bf16": "bfloat", "i16": "i16", "i8": "i8", "i32": "i32"}
 _STREAMS = 8  # vectors a step of the streaming loop: enough loads in flight, few enough registers everywhere
 _TILE_BYTES = 1024  # AMX: 16 rows of 64 bytes
@@ -51,7 +48,7 @@ def peak_loop(target: Target, operands: tuple[str, str]) -> Loop:
     """
     row = target.dot(*operands)
     if row.kind != "multiply_add":
-        return _tile_loop(target, row) if row.kind == "amx" else _dot_loop(target, row)
+        return _tile_loop(target, row) if row.is_tile else _dot_loop(target, row)
     a = operands[0]
     if a == "f16" and "avx512fp16" in target.features:
         return _fma_loop(target, a)
@@ -103,7 +100,7 @@ def _fma_loop(target: Target, dtype: str, sums: int = 0) -> Loop:
     lanes = target.vector_bits // dtype_of(dtype).bits
     kind = f"<{lanes} x {_LLVM_TYPES[dtype]}>"
     name = f"llvm.fma.v{lanes}f{dtype_of(dtype).bits}"
-    if target.features & _FUSED:
+    if target.fuses:
         ir = _register_loop(
             target,
             declaration=f"declare {kind} @{name}({kind}, {kind}, {kind})\n",

@@ -26,6 +26,7 @@ from tilewright.payload.reference import error_bound, reference, within_bound
 from tilewright.payload.samples import values
 from tilewright.runtime.gpu import GpuKernel
 from tilewright.runtime.gpu import compile as compile_gpu
+from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
@@ -126,8 +127,10 @@ def cells(row: GpuTarget, types_: str, shape: Shape, schedule: str | None = None
             found.setdefault(name, layout)
     if schedule is not None:
         return [Cell(row.name, schedule, types_, found.get(schedule, "nn"), str(shape))]
-    order = list(gpu.STRATEGIES)
-    return [Cell(row.name, name, types_, found[name], str(shape)) for name in sorted(found, key=order.index)]
+    order = list(GPU_STRATEGIES)
+    return [
+        Cell(row.name, name, types_, found[name], str(shape)) for name in sorted(found, key=order.index, reverse=True)
+    ]
 
 
 def survey(

@@ -50,7 +50,7 @@ class GpuProblem:
         """The strategy's name, or the file."""
         from tilewright.emit import gpu
 
-        return gpu.able(self.spec, self.target)[-1] if self.strategy is None else self.strategy
+        return gpu.able(self.spec, self.target)[0] if self.strategy is None else self.strategy
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -59,7 +59,7 @@ class GpuProblem:
             return self.decided
         from tilewright.emit import gpu
 
-        row = gpu.STRATEGIES[self.schedule]
+        row = gpu.CARRIERS[self.schedule]
         return asdict(row.sizes(self.spec, self.target, self.parameters))
 
     def facts(self) -> dict[str, object]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tilewright.codegen.gpu import whole_rows
-from tilewright.codegen.gpu.strategies import STRATEGIES, able
+from tilewright.codegen.gpu.strategies import CARRIERS, able
 from tilewright.emit import isolated, pipeline
 from tilewright.emit.gpu_kernel import Forms, GpuCode, GpuProduct, GpuRows
 from tilewright.emit.gpu_stages import GpuStages
@@ -20,7 +20,7 @@ from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
-__all__ = ["STRATEGIES", "Assembled", "GpuStages", "able", "assemble", "build", "check", "compiled", "tool"]
+__all__ = ["CARRIERS", "Assembled", "GpuStages", "able", "assemble", "build", "check", "compiled", "tool"]
 
 
 def check(spec: MatmulSpec, target: GpuTarget) -> None:
@@ -68,11 +68,11 @@ def build(
         return stages
     done = able(spec, target)
     if isinstance(schedule, Plan):
-        plan = replace(schedule, parameters=STRATEGIES[done[-1]].sizes(spec, target, parameters))
+        plan = replace(schedule, parameters=CARRIERS[done[0]].sizes(spec, target, parameters))
         return isolated.build_gpu(spec, target, plan, Forms(spec, target).scheduled, aligned=aligned, boxed=boxed)
     if schedule not in done:
         raise ScheduleError(f"strategy {schedule!r} for {spec} on {target.name}", expected=f"one of {', '.join(done)}")
-    row = STRATEGIES[schedule]
+    row = CARRIERS[schedule]
     sizes = row.sizes(spec, target, parameters)
     return compiled(spec, target, schedule, lambda given, _: row.schedule(given, sizes), aligned=aligned, boxed=boxed)
 

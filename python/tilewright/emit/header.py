@@ -76,7 +76,7 @@ def header(spec: MatmulSpec, target: Target, name: str, *, threads: int = 1) -> 
     )
     wrong += f"; {WRONG_INDEX} when an index is\n   out of range" if spec.gathers else ""
     shared = _OPENMP.format(threads=threads) if threads > 1 else ""
-    tiles = _AMX if target.dot(spec.a_type.name, spec.b_type.name).kind == "amx" else ""
+    tiles = _AMX if target.dot(spec.a_type.name, spec.b_type.name).is_tile else ""
     declarations = f"""\
 /* {sum_}, with A of {spec.m} x {spec.k} {spec.a}, B of {spec.k} x {spec.n} {spec.b} and C of {spec.m} x {spec.n} {spec.c} elements.{stored}
    {_TENSOR_ARGUMENTS if spec.takes_tensors else _MATRIX_ARGUMENTS}

@@ -115,7 +115,7 @@ def lower_vectors(lanes: int, dots: Sequence[Dot], *, fold_views: bool = True) -
         if fold_views:
             steps.apply(functions, fold_slices, cse=True)
         for dot in dots:
-            if dot.kind == "amx":
+            if dot.is_tile:
                 ours.tilewright_contract_to_amx(functions)
             elif dot.kind == "mmla":
                 element = ir.TypeAttr.get(ir.Type.parse(dot.element))

@@ -62,7 +62,7 @@ def body(
     run_own_script(module, pipelines.lower_vectors(target.lanes(spec.acc_type), dots), "llvm")
     if target.by_lane:
         run_own_script(module, unroll.script(unroll.mark(module)), "llvm")
-    tiles = any(dot.kind == "amx" for dot in dots)
+    tiles = any(dot.is_tile for dot in dots)
     for function in (ENTRY, prepack.PACK)[: 1 if packed is None else 2]:
         entry.prepare_body(payload_function(module, "llvm", function), target, tiles=tiles)
     with module.context:

@@ -14,6 +14,7 @@ from pathlib import Path
 from tilewright import targets
 from tilewright.errors import NotRunnableError
 from tilewright.runtime.emulator import Emulator
+from tilewright.schedules import select
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 from tilewright.targets.linux import Emulation
@@ -53,7 +54,7 @@ def check(emulator: Emulator, spec: MatmulSpec, schedule: str) -> None:
     Raises:
         NotRunnableError: It is too old for outer products of bytes.
     """
-    if schedule == "outer_product" and spec.acc_type.kind != "float" and not multiplies_bytes(emulator):
+    if select.is_streaming(schedule) and spec.acc_type.kind != "float" and not multiplies_bytes(emulator):
         raise NotRunnableError(
             f"{emulator.path} computes outer products of bytes wrongly",
             where="emulator",

@@ -17,6 +17,7 @@ from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
 from tilewright.runtime.kernel import About, Kernel, Metadata, StageTexts
 from tilewright.runtime.vulkan import Shader
 from tilewright.schedules import make
+from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
 from tilewright.schedules.plan import Schedule
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
@@ -72,8 +73,8 @@ def compile(
         gpu.check(spec, target)
         if plan is not None:
             return gpu.build(spec, target, plan, sizes, aligned=aligned, boxed=boxed)
-        name = gpu.able(spec, target)[-1] if schedule is None else str(schedule)
-        other = name if aligned or name not in gpu.STRATEGIES else gpu.STRATEGIES[name].unaligned
+        name = gpu.able(spec, target)[0] if schedule is None else str(schedule)
+        other = name if aligned or name not in GPU_STRATEGIES else GPU_STRATEGIES[name].unaligned
         given = sizes if other == name else {}
         return gpu.build(spec, target, other, given, aligned=aligned, boxed=boxed)
 

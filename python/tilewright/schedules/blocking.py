@@ -31,9 +31,6 @@ _LOAD_OPERATIONS = 2
 """Micro-operations of a load with its share of the counters and addresses of the loop, of a target whose `issue_per_cycle` is known.
 LLVM's model of neoverse-n1 has 14 x 4 sums of f32 at 7.8 cycles a step, and 8 x 8 at 8.0."""
 
-_FUSED = frozenset({"fma", "avx512f", "neon"})
-"""Features that multiply and add in one instruction."""
-
 _PANEL_SHARE = 1 / 4
 """Part of L2 for one panel of B, which is read once for each tile of rows."""
 _A_SHARE = 1 / 2
@@ -153,7 +150,7 @@ def register_tiles(target: Target, lanes: int, *, fused: bool = True, rows: int 
     columns, they hold all of B for it, and five of A: with three, 12 x 8 sums reach 94 % of the bound on neoverse-v2, and are
     spilled at some K; 10 x 8 reach 92 and are not.
     """
-    others = 1 if fused and target.features & _FUSED else 2
+    others = 1 if fused and target.fuses else 2
     for vectors in range(1, target.vector_registers):
         for mr in range(rows, target.vector_registers, rows):
             operands = mr + vectors * lanes if target.by_lane else vectors + others
@@ -268,7 +265,7 @@ def register_tile(
 def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, nr: int | None = None) -> tuple[int, int]:
     """The tile of the microkernel for m rows: of tile registers where the target has them for these types."""
     dot = target.dot(spec.a_type.name, spec.b_type.name)
-    if dot.kind == "amx":
+    if dot.is_tile:
         return tiles.block(m, spec.n, nr=nr, products=spec.products)
     return register_tile(target, spec.acc_type, m, spec.n, nr=nr, fused=dot.adds, rows=dot.rows, products=spec.products)
 
@@ -300,7 +297,7 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
         kc = max(kc, 2 * dot.depth)
         mr, _ = _packed_tile(spec, target, spec.m, nr=nr)
         # A padded C of one tile would take the place of a panel of B of its shape. Tile registers' are of other types.
-        if mr == kc and dot.kind != "amx":
+        if mr == kc and not dot.is_tile:
             mr -= dot.rows  # a whole number of the instruction's rows, or it would take another one, and other panels
     last = target.l3 or target.l2
     b_bytes = min(int(last.bytes * _B_SHARE), _B_BLOCK_LIMIT)
@@ -332,7 +329,7 @@ def _with_rows(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
         SpecError: Not one register tile of rows fits.
     """
     dot = target.dot(spec.a_type.name, spec.b_type.name)
-    least = tiles.AMX_ROWS if dot.kind == "amx" else dot.rows
+    least = tiles.AMX_ROWS if dot.is_tile else dot.rows
     rows = int(target.l2.bytes * _ROWS_SHARE) // (max(spec.n, 1) * spec.inner.c_type.bytes)
     if rows < least:
         raise SpecError(

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import lcm, prod
 
-from tilewright.dims import MAX_EXTENT, Dim, Extent, divided_by, extent, least, most
+from tilewright.dims import Dim, Extent, divided_by, extent, least, most
 from tilewright.errors import SpecError
-from tilewright.schedules import select, strip_form
-from tilewright.schedules.blocking import Blocking, ceil_div, held_bytes, most_rows, unpacked_blocking
+from tilewright.schedules import open_extents, pays, select, strip_form
+from tilewright.schedules.blocking import ceil_div, held_bytes, most_rows, unpacked_blocking
 from tilewright.schedules.calls import Test
 from tilewright.schedules.plan import Case, Plan
 from tilewright.schedules.threads import LEAST_CYCLES, cycles, used
@@ -26,27 +26,12 @@ _DEPTHS = (1040, 4112)
 """Rows of B up to which panels hold all of K, as they have to where something is done to the sums: two sizes, so that the
 panels of a small K do not lie far apart, and no multiples of a power of two, so that not all of them are in the same sets."""
 
-_COLUMN = 1 << 16
-"""Elements of a column that is copied first, at most: what it is copied to has this size."""
-
-_OWN_VECTORS = ("scalable", "outer_product")
-"""Strategies on vectors whose length only the machine knows, for what is large on targets that have them."""
-
-_OPEN = ("packed", "unpacked", "inner_product", *_OWN_VECTORS)
-"""Strategies that take extents which only a call tells, and lose little by it."""
-
 _FEW = 16
 """Rows up to which a product with weights from memory has code for each number of them. Streaming such a B is for rows that are
 known: with 4096 x 4096 in f32 it takes a quarter of the time of packing at 5 rows, a half at 16 (Zen 4)."""
 
-_STREAMED_FEW, _WIDE = 8, 1 << 14
-"""Rows up to which kc, as for any few rows, is the ways of L1, and strips of C are whole rows, of so many columns. In f32 by 4096 x 4096,
-of the speed of static code, so and by the code for more rows: 2 rows 1.04 and 0.43, 4 rows 1.02 and 0.43, 8 rows 1.07 and 0.66."""
-
-_STREAMED_ROWS, _STREAMED_TILE = 128, 12
-"""Rows up to which a B from memory is streamed by one code for all of them, and those of its largest register tile, as each number
-of rows is code. In f32 by 4096 x 4096, of the speed of static code (Zen 4, all extents open), streamed and packed: 16 rows
-0.76 to 1.0 and 0.5, 24 1.0 and 0.63, 64 0.95 and 0.8, 128 0.94 and 0.90; in bf16 16 rows 0.92 and 0.67, 32 0.76 and 0.83."""
+_WIDE = 1 << 14
+"""Columns of a strip of C that is streamed for `open_extents.STREAMED_FEW` rows."""
 
 _ALONG_K = (4, 16)
 """Rows up to which a transposed B is multiplied along K where K is as long as that many need, and before as many as there can be. In
@@ -88,7 +73,7 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
     deep, wide = {"n": 2048, "k": 2048}, {"n": 512, "k": 512}
     along_k = target.dot_along_k(spec.a_type.name, spec.b_type.name)
     step = lanes * (1 if along_k is None else along_k.depth)
-    yield _Rule((Test("n", 1, 1), Test("k", step, None if spec.b_transposed else _COLUMN)), {"n": 1})
+    yield _Rule((Test("n", 1, 1), Test("k", step, None if spec.b_transposed else open_extents.COLUMN)), {"n": 1})
     whole = (Test("k", multiple=dot.step),) if spec.widens and dot.step > 1 else ()
     yield _Rule((Test("m", 1, 1), Test("kn", from_memory), *whole), {"m": 1, **deep})
     yield _Rule((Test("m", 1, 1), *whole), {"m": 1})
@@ -97,14 +82,18 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
         for rows in range(2, _FEW + 1):
             yield _Rule((Test("m", rows, rows), Test("kn", from_memory)), {})
     if threads > 1:
-        yield from _large(spec, None, (Test("mnk", _shared_work(spec, target)), Test("m", select.ROWS_TO_PACK)))
+        yield from _large(spec, None, (Test("mnk", _shared_work(spec, target)), Test("m", pays.ROWS_TO_PACK)))
     if spec.b_transposed and not spec.a_transposed:
-        for rows in (*_ALONG_K, select.most_along_k(spec, target)):
+        for rows in (*_ALONG_K, pays.most_along_k(spec, target)):
             yield _Rule((Test("m", most=rows), Test("k", 2 * lanes * rows)), {"m": 4, **deep}, "inner_product")
     if strip_form.takes(spec):
-        tall = select.NARROW_PRODUCTS // dot.depth if spec.widens else _STREAMED_ROWS
+        tall = pays.NARROW_PRODUCTS // dot.depth if spec.widens else open_extents.STREAMED_ROWS
         large = (Test("kn", from_memory), *whole)
-        yield _Rule((Test("m", most=_STREAMED_FEW), *large), {"m": _STREAMED_FEW, "n": _WIDE, "k": 2048}, "streamed")
+        yield _Rule(
+            (Test("m", most=open_extents.STREAMED_FEW), *large),
+            {"m": open_extents.STREAMED_FEW, "n": _WIDE, "k": 2048},
+            "streamed",
+        )
         yield _Rule((Test("m", most=tall), *large), {"m": min(tall // 2, 32), **deep}, "streamed")
     # Rows of A a power of two apart are in the same sets of L1: as many at a time as fit then.
     way = target.l1.bytes // target.l1.ways
@@ -114,22 +103,22 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
     if not (spec.fused or spec.b_transposed or whole):
         yield _Rule((Test("n", most=panel),), wide, "unpacked")
     if whole:
-        rows = select.NARROW_PRODUCTS // dot.depth
+        rows = pays.NARROW_PRODUCTS // dot.depth
         yield _Rule((Test("m", most=rows - 1), *whole), {"m": rows // 2, **wide})
     else:
         yield _Rule((Test("m", 2, 2), Test("kn", most=from_memory - 1)), {"m": 2})
-        rows = select.ROWS_TO_PACK - 1 if spec.fused and not weights else 5 * few
+        rows = pays.ROWS_TO_PACK - 1 if spec.fused and not weights else 5 * few
         yield _Rule((Test("m", most=rows), Test("kn", most=from_memory - 1)), {"m": few, **wide})
         if not weights:
             yield _Rule((Test("m", most=_FEW // 2),), {"m": few, **wide})
         yield _Rule((Test("kn", most=beyond_l2 - 1),), wide)
     chosen = select.choose(representative(spec, {}), target).strategy
     if (
-        spec.widens and not spec.fused and chosen == "packed"
+        spec.widens and not spec.fused and select.is_in_panels(chosen)
     ):  # Nearly always, in panels of few columns where there are few.
         for vectors in _PANEL_VECTORS:
             yield _Rule((Test("n", most=vectors * lanes),), {"n": vectors * lanes, "k": _DEPTHS[0]}, "packed")
-    yield from _large(spec, chosen if chosen in _OWN_VECTORS else None)
+    yield from _large(spec, chosen if select.STRATEGIES[chosen].own_vectors else None)
 
 
 def _packed_rules() -> Iterator[_Rule]:
@@ -149,12 +138,12 @@ def _fused_rules(spec: MatmulSpec) -> Iterator[_Rule]:
 
 def _large(spec: MatmulSpec, name: str | None, tests: tuple[Test, ...] = ()) -> Iterator[_Rule]:
     """What is not small in any way, and passes `tests`, by strategy `name`, or by `packed`."""
-    if not spec.fused or name not in (None, "packed"):
-        yield _Rule(tests, {}, name or "packed")
+    if not spec.fused or not select.is_in_panels(name or select.PANELS):
+        yield _Rule(tests, {}, name or select.PANELS)
         return
     for depth in _DEPTHS:
         yield _Rule((*tests, Test("k", most=depth)), {"k": depth}, "packed")
-    if not select.fusing(spec):
+    if pays.is_plain(spec):
         yield _Rule(tests, {}, "unpacked")
     elif most(spec.k) > _DEPTHS[-1]:
         raise SpecError(
@@ -188,8 +177,8 @@ def plan(
     """
     cases: list[Case] = []
     # With sums in one order, whatever the extents, there is one strategy for all.
-    one = name or ("packed" if select.fusing(spec) or spec.deterministic else None)
-    fused = select.fusing(spec) and not (name or spec.deterministic)
+    one = name or (select.PANELS if not pays.is_plain(spec) or spec.deterministic else None)
+    fused = not pays.is_plain(spec) and not (name or spec.deterministic)
     if fused:
         rules = _fused_rules(spec)
     elif one:
@@ -224,7 +213,7 @@ def _case(
     if isinstance(narrow.m, Dim) and isinstance(spec.m, Dim):
         # Code for some rows is code for all: cases that differ in nothing else share it.
         narrow = replace(narrow, m=Dim(max(spec.m.min, 1), spec.m.max, narrow.m.multiple))
-    if rule.strategy == "inner_product" and isinstance(narrow.k, Dim) and isinstance(spec.k, Dim):
+    if rule.strategy and select.row(rule.strategy).any_depth and isinstance(narrow.k, Dim) and isinstance(spec.k, Dim):
         narrow = replace(
             narrow, k=Dim(max(spec.k.min, 1), narrow.k.max, narrow.k.multiple)
         )  # So does that for any depth.
@@ -233,28 +222,23 @@ def _case(
     threads = threads if rule.strategy else used(typical, target, threads) if not narrow.dynamic else 1
     if rule.strategy is None:
         choice = select.choose(typical, target, overrides, threads)
-        takes = not narrow.dynamic or _takes(choice.strategy, narrow)
+        takes = not narrow.dynamic or select.row(choice.strategy).dynamic(narrow)
         if not takes and not spec.b_transposed:
             choice = select.sized("unpacked", typical, target, overrides, threads)
-        elif choice.strategy == "packed" or not takes:
+        elif select.is_in_panels(choice.strategy) or not takes:
             return None
     else:
         choice = select.sized(rule.strategy, typical, target, overrides, threads)
-    return Case(narrow, Plan(choice.strategy, _open(choice, narrow), threads=threads), tests)
+    return Case(
+        narrow,
+        Plan(choice.strategy, select.row(choice.strategy).opened(choice.parameters, narrow), threads=threads),
+        tests,
+    )
 
 
 def _takes_all(earlier: Case, case: Case) -> bool:
     """Whether no call that an earlier case leaves gets to this one."""
     return all(any(test.covers(other) for other in case.tests) for test in earlier.tests)
-
-
-def _takes(strategy: str, spec: MatmulSpec) -> bool:
-    """Whether a strategy takes the extents of `spec` that only a call tells, and loses little by it."""
-    if strategy == "streamed":
-        return spec.m == 1
-    if strategy == "inner_product" and not spec.b_transposed:
-        return most(spec.k) <= _COLUMN
-    return strategy in _OPEN
 
 
 def _certain(spec: MatmulSpec, test: Test) -> bool:
@@ -263,18 +247,6 @@ def _certain(spec: MatmulSpec, test: Test) -> bool:
     low, high = (prod(bound(each) for each in bounds) for bound in (lambda each: max(least(each), 1), most))
     whole = test.multiple == 1 or any(divided_by(each, test.multiple) for each in bounds)
     return low >= test.least and (test.most is None or high <= test.most) and whole
-
-
-def _open(choice: select.Choice, spec: MatmulSpec) -> Blocking:
-    """The sizes of a choice; blocks that are all of an extent that only a call tells are without an end."""
-    if choice.strategy == "streamed" and spec.m != 1:
-        p = choice.parameters
-        rows = p.mc if p.mc <= _STREAMED_FEW else _STREAMED_ROWS
-        return replace(p, mc=rows, mr=min(p.mr, _STREAMED_TILE))
-    if choice.strategy != "unpacked":
-        return choice.parameters
-    blocks = {"m": "mc", "n": "nc", "k": "kc"}
-    return replace(choice.parameters, **dict.fromkeys((blocks[each] for each in spec.dynamic), MAX_EXTENT))
 
 
 def narrowed(spec: MatmulSpec, tests: Iterable[Test]) -> MatmulSpec | None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tilewright.schedules import make
+from tilewright.schedules import make, select
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -34,4 +34,4 @@ def rows(first: MatmulSpec, second: MatmulSpec, target: Target) -> int:
 
 def packs(spec: MatmulSpec, target: Target) -> bool:
     """Whether a product packs its B: in a loop it does so once, before."""
-    return make.make(spec, target).name == "packed"
+    return select.is_in_panels(make.make(spec, target).name)

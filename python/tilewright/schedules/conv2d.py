@@ -37,11 +37,11 @@ def plan(
         return make.make(product, target, chosen.name, sizes, threads) if sizes else chosen
     sizes = dict(parameters)
     if "kc" not in sizes:
-        blocking = select.sized("packed", product, target, parameters or None, threads).parameters
+        blocking = select.sized(select.PANELS, product, target, parameters or None, threads).parameters
         if blocking is not None and blocking.kc < product.k:
             # Blocks begin where a vector of channels does.
             sizes["kc"] = ceil_div(blocking.kc, unit := gcd(spec.ic // spec.groups, _UNIT)) * unit
-    return make.make(product, target, "packed", sizes or None, threads)
+    return make.make(product, target, select.PANELS, sizes or None, threads)
 
 
 def _dividing(product: MatmulSpec, target: Target, chosen: make.Plan) -> dict[str, int]:
@@ -53,7 +53,14 @@ def _dividing(product: MatmulSpec, target: Target, chosen: make.Plan) -> dict[st
     """
     dot, blocking = target.dot(product.a_type.name, product.b_type.name), chosen.parameters
     kept = blocking is not None and blocking.kc >= product.k and product.k % dot.step == 0
-    if chosen.name != "packed" or blocking is None or not kept or dot.rows > 1 or dot.kind == "amx" or target.by_lane:
+    if (
+        not select.is_in_panels(chosen.name)
+        or blocking is None
+        or not kept
+        or dot.rows > 1
+        or dot.is_tile
+        or target.by_lane
+    ):
         return {}
     lanes, most = target.lanes(product.acc_type), rows_in_l1(target, product.k * product.a_type.bytes)
     tiles = [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tilewright import text_files
 from tilewright.errors import ScheduleError
-from tilewright.schedules import cases, fit, same_bits, select
+from tilewright.schedules import cases, select
 from tilewright.schedules import threads as model
 from tilewright.schedules.plan import Plan, Schedule, is_trivial
 from tilewright.spec import MatmulSpec
@@ -53,17 +53,14 @@ def _make(
         if is_trivial(spec):
             return Plan("trivial", None)
         choice = select.choose(spec, target, parameters, threads)
-        fit.check(choice.strategy, spec, target, parameters)
-        fit.warn(choice.strategy, spec, target, parameters)
+        select.check_sizes(choice.strategy, spec, target, parameters)
         return Plan(choice.strategy, choice.parameters, threads=choice.threads)
     if isinstance(schedule, str) and schedule in select.STRATEGIES:
         if is_trivial(spec):
             return Plan(schedule, None)
         choice = select.sized(schedule, spec, target, parameters, threads)
-        fit.check(schedule, spec, target, parameters)
-        fit.warn(schedule, spec, target, parameters)
-        if spec.deterministic:
-            same_bits.check(schedule, select.choose(spec, target).strategy, spec, target)
+        select.check_sizes(schedule, spec, target, parameters)
+        select.check_order(schedule, spec, target)
         return Plan(schedule, choice.parameters, threads=choice.threads)
     if spec.deterministic:
         raise ScheduleError(

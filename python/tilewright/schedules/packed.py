@@ -76,7 +76,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         # Vectors along k have whole groups, or parts of one.
         step = lcm(step, groups.UNIT)
     kc = ceil_div(kc, step) * step
-    if dot.kind == "amx" and spec.fused:  # Tiles are multiplied in a loop, before the epilogue writes anything.
+    if dot.is_tile and spec.fused:  # Tiles are multiplied in a loop, before the epilogue writes anything.
         kc = max(kc, 2 * step)
     if (
         spec.products > 1

@@ -1,24 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Which strategy a product gets, and with which sizes: one row a strategy, and one rule that chooses."""
+"""Which strategy a product gets, and with which sizes: one row a strategy, of which the first that fits and pays is chosen.
+
+`MatmulSpec.deterministic` asks that no sum's order depends on M, on the batch or on threads. Strategies that give each lane of a vector a
+column of C add up the products of an element of C one by one, along K, and go on where a block of K ended. With elements as wide as the
+sum all of these give the same bits, whatever their blocks, so the model may choose by M. With narrower ones the instruction decides how
+many products are added at once: only those strategies agree that take the same one. Sums of integers are the same in any order. Vectors
+along K and sums of codes are other orders (`Row.own_order`). Products of one column have the former for every M.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from tilewright.errors import ScheduleError
-from tilewright.schedules import blocking, outer_blocks, same_bits, scalable_blocks, scaled_blocks
-from tilewright.schedules.blocking import Blocking
+from tilewright.dims import divided_by, most
+from tilewright.errors import ScheduleError, warn_slow
+from tilewright.schedules import blocking, open_extents, outer_blocks, pays, scalable_blocks, scaled_blocks
+from tilewright.schedules.blocking import Blocking, lanes_for
 from tilewright.schedules.threads import in_strips, take_matrices, widened
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+from tilewright.targets.dots import AMX_ROWS
 
 if TYPE_CHECKING:
     from tilewright.mlir import ir
 
-Strategy = Callable[[MatmulSpec, Target, Blocking], "ir.Module"]
+Maker = Callable[[MatmulSpec, Target, Blocking], "ir.Module"]
 """What makes a schedule; it runs inside an active `ir.Context`."""
 
 
@@ -30,72 +39,118 @@ class Row:
         module: The module of this package that has a function of the strategy's name.
         sizes: The model that gives its sizes.
         purpose: What it is for, in a phrase.
+        fits: Whether it fuses all that a spec asks for.
+        pays: Whether it beats the rows after it.
         shared: What becomes of its sizes when threads share the work.
         threaded: Whether threads can share it.
         needs: The fact of a target without which it computes nothing, one of its attributes; empty for none.
+        tile: What its register tile has vectors along N of: packed panels, or rows of B; empty where it has none.
+        own_order: Whether it adds products up in an order that no other strategy has.
+        own_vectors: Whether its vectors are as long as the machine says, so that it is for all that is large.
+        dynamic: Whether it takes the dynamic extents of a spec, and loses little by it.
+        any_depth: Whether code for one dynamic K is code for every K.
+        opened: Its sizes for dynamic extents.
     """
 
     module: str
     sizes: Callable[[MatmulSpec, Target], Blocking]
     purpose: str
+    fits: Callable[[MatmulSpec], bool] = pays.is_plain
+    pays: Callable[[MatmulSpec, Target], bool] = lambda spec, target: True
     shared: Callable[[Blocking, MatmulSpec, int], Blocking] = widened
     threaded: bool = True
     needs: str = ""
+    tile: Literal["panels", "rows", ""] = ""
+    own_order: bool = False
+    own_vectors: bool = False
+    dynamic: Callable[[MatmulSpec], bool] = lambda spec: True
+    any_depth: bool = False
+    opened: Callable[[Blocking, MatmulSpec], Blocking] = lambda sizes, spec: sizes
+
+
+def _fuses_vectors(spec: MatmulSpec, *, along_k: bool) -> bool:
+    """Whether vectors of a B are computed as they are read: along K where it is stored transposed, and otherwise along its rows."""
+    if pays.is_plain(spec):
+        return True
+    alone = spec.products == 1 and not (spec.has_rows or spec.dynamic or spec.gathers or spec.b_packed)
+    return alone and not (spec.prologue_a and spec.a_transposed) and (spec.b_transposed or spec.n == 1) == along_k
 
 
 STRATEGIES: Mapping[str, Row] = {
-    "packed": Row("packed", blocking.packed_blocking, "products that reuse packed panels of A and B"),
-    "inner_product": Row(
-        "inner_product", blocking.inner_product_blocking, "one column, or few rows and a transposed B: vectors along K"
-    ),
-    "streamed": Row(
-        "streamed", blocking.streamed_blocking, "products with few rows and a B that no cache holds", in_strips
-    ),
     "outer_product": Row(
         "outer_product",
         outer_blocks.blocking,
         "products on targets with SME: sums in the tiles of ZA",
+        pays=outer_blocks.pays,
         threaded=False,
         needs="streaming_bits",
-    ),
-    "scalable": Row(
-        "scalable",
-        scalable_blocks.blocking,
-        "products that reuse packed panels, on vectors of any length (SVE, RVV)",
-        needs="scalable_bits",
+        own_vectors=True,
     ),
     "scaled_sums": Row(
         "scaled_sums",
         scaled_blocks.blocking,
         "few rows by weights in few bits, stored row by row: sums of codes, which are scaled",
-        scaled_blocks.in_strips,
+        fits=lambda spec: pays.is_plain(spec) or (not spec.gathers and scaled_blocks.fits(spec)),
+        pays=scaled_blocks.pays,
+        shared=scaled_blocks.in_strips,
+        own_order=True,
+        dynamic=lambda spec: False,
     ),
-    "unpacked": Row("unpacked", blocking.unpacked_blocking, "products too small to earn packing back"),
+    "inner_product": Row(
+        "inner_product",
+        blocking.inner_product_blocking,
+        "one column, or few rows and a transposed B: vectors along K",
+        fits=lambda spec: _fuses_vectors(spec, along_k=True),
+        pays=pays.along_k,
+        own_order=True,
+        dynamic=open_extents.along_k,
+        any_depth=True,
+    ),
+    "streamed": Row(
+        "streamed",
+        blocking.streamed_blocking,
+        "products with few rows and a B that no cache holds",
+        fits=lambda spec: _fuses_vectors(spec, along_k=False),
+        pays=pays.streaming,
+        shared=in_strips,
+        tile="rows",
+        dynamic=lambda spec: spec.m == 1,
+        opened=open_extents.streamed,
+    ),
+    "scalable": Row(
+        "scalable",
+        scalable_blocks.blocking,
+        "products that reuse packed panels, on vectors of any length (SVE, RVV)",
+        pays=scalable_blocks.pays,
+        needs="scalable_bits",
+        own_vectors=True,
+    ),
+    "packed": Row(
+        "packed",
+        blocking.packed_blocking,
+        "products that reuse packed panels of A and B",
+        fits=lambda spec: True,
+        pays=pays.packing,
+        tile="panels",
+    ),
+    "unpacked": Row(
+        "unpacked",
+        blocking.unpacked_blocking,
+        "products too small to earn packing back",
+        tile="rows",
+        opened=open_extents.unpacked,
+    ),
 }
+"""The strategies by name. A product gets the first one that fits and pays: with SME, what fills a tile of sums is for its outer products. A
+product with one column and at least a vector of K has nothing to vectorize but K; with few rows and a transposed B nothing else lies side
+by side. One with few rows and a B that comes from memory takes as long as B does. Scalable vectors that are longer than fixed ones are for
+what would be packed or is too small for that. Packing, which reads and writes each element of A and B once more than the product needs,
+pays when each is then read often enough, and when the operands, unpacked, would not sit in L2 by themselves."""
 
-
-ROWS_TO_PACK = 32
-"""Rows of A below which packing B, a read and a write of it, is not repaid."""
-_L2_SHARES = 2
-"""Times L2 that a B may take before its panels come from beyond it."""
-_PACKING_CYCLES = 0.3
-"""Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
-_HIDDEN = 0.5
-"""Part of what loads cost a streamed tile that a core hides which starts one multiply-add a cycle: on Zen 4 such tiles, of 28 to 128 rows,
-are 4 to 9 % slower than packed ones, and the model of tiles has 18 %."""
-_ROWS_ALONG_K, _FEW_ROWS = 64, 8
-"""Rows up to which vectors along K of a transposed B are considered, and where the target has a better instruction for panels."""
-_MOST_ROW_TILES = 8
-"""Register tiles of rows that read the same piece of B one after the other: as many as its prefetch is repeated for."""
-_BY_LANE_READS = 20
-"""Times that an element of A and B is read, half of the harmonic mean of M and N, from which on packing saves instructions where
-A is taken by lane. Counted for neoverse-n1, packed to unpacked, of M = N = K: 32 1.03, 48 0.96, 64 0.94, 256 0.91."""
-_ROWS_COMPUTED = 4
-"""Rows up to which a B that a prologue makes is computed as it is read, and above which it is packed first. Measured on Zen 4 with B of
-1024 x 1024, streamed and packed, in GFLOP/s: f8E4M3FN 1 row 70 and 30, 4 rows 112 and 103, 8 rows 136 and 139, 16 rows 117 and 173;
-i8 by i4 1 row 50 and 41, 4 rows 127 and 135; bf16 by u4 1 row 24 and 18, 4 rows 69 and 66."""
-NARROW_PRODUCTS = 32
-"""Products of a column of A by an element of B from which on packing B is repaid where elements are narrower than the sum."""
+_TYPICAL_ROWS = 256
+"""Rows for which the strategy is chosen where it has to be the same for all: enough that packing is repaid."""
+PANELS = next(name for name, row in STRATEGIES.items() if row.tile == "panels")
+"""The strategy that computes every spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +173,7 @@ def available(target: Target) -> tuple[str, ...]:
     return tuple(name for name, row in STRATEGIES.items() if not row.needs or getattr(target, row.needs))
 
 
-def strategy(name: str) -> Strategy:
+def strategy(name: str) -> Maker:
     """The function that makes schedules of strategy `name`. It imports MLIR.
 
     Raises:
@@ -142,62 +197,29 @@ def row(name: str) -> Row:
         ) from None
 
 
+def is_in_panels(name: str) -> bool:
+    """Whether a strategy, or whatever else is called so, packs panels for fixed vectors, as which B can come packed."""
+    return name in STRATEGIES and STRATEGIES[name].tile == "panels"
+
+
+def is_streaming(name: str) -> bool:
+    """Whether a strategy, or whatever else is called so, computes in SME's streaming mode."""
+    return name in STRATEGIES and STRATEGIES[name].needs == "streaming_bits"
+
+
 def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None = None, threads: int = 1) -> Choice:
     """The strategy and sizes for `spec` on `threads` threads of `target`, the latter overridden by name.
-
-    A B that comes packed was packed for strategy `packed`. With SME, what fills a tile of sums is for its outer products. A
-    product with one column and at least a vector of K has nothing to vectorise but K; with few rows and a transposed B nothing
-    else lies side by side. One with few rows and a B that comes from memory takes as long as B does. Otherwise packing, which
-    reads and writes each element of A and B once more than the product needs, pays when each is then read often enough,
-    and when the operands, unpacked, would not sit in L2 by themselves.
-
-    Scalable vectors that are longer than fixed ones are for what would be packed or is too small for that.
-
-    An operand that is stored transposed is only read well along its stored rows: vectors along K read such a B so, and
-    packing does, but not vectors along K of such an A.
 
     Raises:
         ScheduleError: An override is unknown or no int above zero.
     """
-    name = same_bits.settled(_chosen(same_bits.typical(spec, target), target), spec, target)
+    typical = spec
+    if spec.deterministic and not _agree(spec, target):
+        typical = replace(spec, m=_TYPICAL_ROWS, batch=(), a_batch=(), b_batch=())
+    name = next(name for name, row in STRATEGIES.items() if row.fits(typical) and row.pays(typical, target))
+    if spec.deterministic and STRATEGIES[name].own_order and spec.n != 1:
+        name = PANELS
     return sized(name, spec, target, overrides, threads)
-
-
-def _chosen(spec: MatmulSpec, target: Target) -> str:
-    """The name of the strategy."""
-    if able := fusing(spec):
-        if "scaled_sums" in able and scaled_blocks.pays(spec, target):
-            return "scaled_sums"
-        if "inner_product" in able and _along_k_pays(spec, target):
-            return "inner_product"
-        return "streamed" if "streamed" in able and _streaming_pays(_sums(spec), target) else "packed"
-    if outer_blocks.pays(spec, target):
-        name = "outer_product"
-    elif _along_k_pays(spec, target):
-        name = "inner_product"
-    elif spec.b_packed or spec.b_transposed:
-        name = "packed"
-    elif not (spec.a_transposed or (spec.fused and spec.dynamic)) and _streaming_pays(_sums(spec), target):
-        name = "streamed"
-    else:
-        name = "packed" if _packing_pays(spec, target) else "unpacked"
-    if name in ("packed", "unpacked") and scalable_blocks.pays(spec, target):
-        name = "scalable"
-    return name
-
-
-def fusing(spec: MatmulSpec) -> tuple[str, ...]:
-    """The strategies that fuse what is done before the product, or what takes more than an element after it; none: all do.
-
-    Vectors of a B are computed as they are read: those along K where it is stored transposed, and otherwise along its rows.
-    """
-    if not (spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows):
-        return ()
-    alone = spec.products == 1 and not (spec.has_rows or spec.dynamic or spec.gathers or spec.b_packed)
-    if not alone or (spec.prologue_a and spec.a_transposed):
-        return ("packed",)
-    along = "inner_product" if spec.b_transposed or spec.n == 1 else "streamed"
-    return ("packed", along, "scaled_sums") if scaled_blocks.fits(spec) else ("packed", along)
 
 
 def sized(
@@ -209,10 +231,10 @@ def sized(
         ScheduleError: The strategy or an override is unknown, or a size is no int above zero.
     """
     chosen = row(name)
-    if (able := fusing(spec)) and name not in able:
+    if not chosen.fits(spec):
         raise ScheduleError(
             f"strategy {name} does not fuse all that is done in {spec}",
-            expected=f"strategy {' or '.join(able)}",
+            expected=f"strategy {' or '.join(name for name, row in STRATEGIES.items() if row.fits(spec))}",
             remedy="Leave the choice of a strategy to the model",
         )
     threads = threads if chosen.threaded else 1
@@ -221,131 +243,60 @@ def sized(
     return Choice(name, sizes.replaced(overrides or {}), threads)
 
 
-def _along_k_pays(spec: MatmulSpec, target: Target) -> bool:
-    """Whether vectors along K, which read each operand as it is stored, beat the packing of a B that is stored transposed.
-
-    Each sum of a vector's elements takes about as long as packing as many elements of B as two registers of sums have, for
-    each row. Measured on Zen 4, times the speed of packed, with 2, 8, 16, 32, 128 rows: in f32 256 x 256 3.7, 1.4, 1.0,
-    0.8, 0.6, 1024 x 1024 5.1, 2.6, 1.8, 1.2, 1.0; bf16 256 x 256 1.5, 0.7, 0.6, 0.5, 0.4, 1024 x 1024 3.1, 1.8, 1.2, 1.0,
-    0.8; u8 by i8 256 x 256 4.0, 1.7, 1.2, 0.9, 0.7, 1024 x 1024 6.8, 2.6, 1.7, 1.3, 1.0; i8 by i8, where packed panels have a
-    better instruction, 2.3, 0.9, 0.6, 0.5, 0.3 and 3.1, 1.1, 0.8, 0.6, 0.4.
-    """
-    lanes = target.lanes(spec.acc_type)
-    if spec.a_transposed or spec.b_packed or spec.k < lanes or not (spec.n == 1 or spec.b_transposed):
-        return False
-    if 1 in (spec.m, spec.n):
+def _agree(spec: MatmulSpec, target: Target) -> bool:
+    """Whether all strategies without an order of their own add up products in the same order."""
+    if spec.acc_type.kind != "float":
         return True
-    return spec.m <= most_along_k(spec, target) and 2 * lanes * spec.m <= spec.k
+    if not spec.widens:
+        return spec.n != 1
+    dots = target.dots(spec.a_type.name, spec.b_type.name)
+    one = len(dots) == 1 and not target.scalable_bits and not target.streaming_bits
+    # Without whole steps, `unpacked` and `streamed` widen the elements first.
+    return spec.n != 1 and one and divided_by(spec.k, dots[0].step)
 
 
-def most_along_k(spec: MatmulSpec, target: Target) -> int:
-    """The most rows for which vectors along K are considered: fewer where the target has a better instruction for panels."""
-    dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
-    taken = 1 if dot is None else dot.depth
-    return _ROWS_ALONG_K if taken == target.dot(spec.a_type.name, spec.b_type.name).depth else _FEW_ROWS
+def check_order(name: str, spec: MatmulSpec, target: Target) -> None:
+    """Checks that strategy `name`, asked for by name, keeps to what a deterministic spec promises.
 
-
-def _sums(spec: MatmulSpec) -> MatmulSpec:
-    """The spec of the sums, before something is done to them, which takes little time by itself.
-
-    Measured on Zen 4 in f32 with bias and gelu, packed or unpacked and streamed, times the speed of the plain product, which is
-    streamed: 1 x 4096 x 4096 0.52 and 1.01, 8 x 4096 x 4096 0.55 and 0.96 (in bf16 0.77 and 0.99), 32 x 1024 x 1024 0.81 and
-    0.98, 128 x 768 x 768 0.94 and 0.98, 128 x 768 x 3072 0.90 and 0.98.
+    Raises:
+        ScheduleError: With another M, another strategy would be chosen, and sum in another order.
     """
-    return replace(spec, epilogue=(), c=spec.acc, beta=0) if spec.fused else spec
+    if not spec.deterministic or (_agree(spec, target) and not row(name).own_order):
+        return
+    chosen = choose(spec, target).strategy
+    if name != chosen:
+        raise ScheduleError(
+            f"strategy {name} adds products up in another order than {spec} does with other extents",
+            where="deterministic=True",
+            expected=f"strategy {chosen}",
+            remedy="Leave the choice of a strategy to the model, or compile with deterministic=False",
+        )
 
 
-def _streaming_pays(spec: MatmulSpec, target: Target) -> bool:
-    """Whether going through B once, unpacked, beats the others.
+def check_sizes(name: str, spec: MatmulSpec, target: Target, given: Mapping[str, int] | None) -> None:
+    """Checks sizes that a user gave: warns of a register tile that no instruction fits, which gives right numbers by slower code.
 
-    With few rows it does when B comes from memory, as more than half of the last-level cache does: the product takes as long
-    as B. With more it has to beat packing, of which each byte of B takes `_PACKING_CYCLES`; the multiply-adds of a tile one
-    vector wide take longer than those of packed panels. Entries of a batch that share B would go through it once each.
-
-    Measured on Zen 4 with 16 MiB to count on, in percent of peak, streamed and the better one of packed and unpacked: for
-    4096 x 4096 weights and 1 row 14 and 7, 8 rows 76 and 30, 28 rows 89 and 58, 56 rows 87 and 62, 128 rows 91 and 84; for
-    2048 x 2048 ones and 8 rows 88 and 80, 32 rows 85 and 49; for 768 x 3072 ones and 128 rows 90 and 85.
+    Raises:
+        ScheduleError: `kc` was given, and is no more than one step of a tile instruction, which leaves its registers no loop over k.
     """
-    element, rows = spec.acc_type, blocking.most_rows(target)
-    lanes = target.lanes(element)
-    if spec.n < lanes or spec.m > _MOST_ROW_TILES * rows or spec.rows_of_b != spec.m:
-        return False
-    if spec.widens:
-        return _streaming_narrow_pays(spec, target)
-    if _is_one_panel(spec, target):
-        return False
-    b_bytes = spec.k * spec.n * element.bytes
-    if not _packing_pays(spec, target):
-        return spec.m <= rows and b_bytes >= blocking.held_bytes(target) // 2
-    if b_bytes <= _L2_SHARES * target.l2.bytes:
-        return False
-    streamed, packed = blocking.streamed_blocking(spec, target), blocking.packed_blocking(spec, target)
-    slower = _cycles(target, streamed, lanes) - _cycles(target, packed, lanes)
-    if target.fma_per_cycle == 1 and not target.issue_per_cycle:
-        slower *= 1 - _HIDDEN
-    return spec.m / lanes * slower < _PACKING_CYCLES * element.bytes
-
-
-def _streaming_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
-    """The same for elements narrower than the sum, each of which is widened or interleaved once only.
-
-    Measured on Zen 4, streamed and the better one of packed and unpacked, in GFLOP/s, for 4096 x 4096 weights: bf16 1 row 29
-    and 12, 8 rows 120 and 69, 16 rows 129 and 104, 32 rows 116 and 139; u8 by i8 1 row 74 and 45, 8 rows 114 and 99, 16 rows
-    138 and 155; f16, of which every element is widened, for 1024 x 1024 ones and 8 rows 107 and 81.
-    """
-    dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
-    if spec.k % dot.step or spec.m > NARROW_PRODUCTS // dot.depth:
-        return False
-    if spec.prologue_b:
-        return spec.m <= _ROWS_COMPUTED
-    return dot.depth == 1 or spec.k * spec.n * spec.b_type.bytes >= blocking.held_bytes(target) // 2
-
-
-def _cycles(target: Target, sizes: Blocking, lanes: int) -> float:
-    """Cycles of one vector multiply-add in a full register tile."""
-    vectors = sizes.nr // lanes
-    return blocking.tile_cycles(target, sizes.mr, vectors, lanes) / (sizes.mr * vectors)
-
-
-def _packing_pays(spec: MatmulSpec, target: Target) -> bool:
-    """Whether B, unpacked, is so large that its panels come from beyond L2, and is read often enough to copy it first.
-
-    Measured on a core with 1 MiB of L2: unpacked, a B of up to 2 MiB runs at 88 to 97 % of peak and packed at 86 to 92; one
-    of 4 MiB at 80 and 90. Where elements of A are taken by lane, rows of A and B lie in registers of their own, and stepping
-    through them is what packing saves.
-    """
-    element = spec.acc_type
-    if spec.fused and spec.n % target.lanes(element):
-        return True  # Unpacked, the sums of a last, short vector would wait in memory for what is done to them.
-    if spec.widens:
-        return _packing_narrow_pays(spec, target)
-    if spec.n < target.lanes(element) or _is_one_panel(spec, target):
-        return False
-    if target.by_lane and spec.m * spec.n > _BY_LANE_READS * (spec.m + spec.n):
-        return spec.k >= 2 * target.lanes(element)
-    b_bytes = spec.k * spec.n * element.bytes
-    return spec.rows_of_b >= ROWS_TO_PACK and b_bytes > _L2_SHARES * target.l2.bytes
-
-
-def _is_one_panel(spec: MatmulSpec, target: Target) -> bool:
-    """Whether B has no more columns than a register tile, so that it lies in the order of a packed panel already.
-
-    Measured on Zen 4, f32, 64 columns and K 65536, in GFLOP/s unpacked, packed, streamed: 8 rows 100, 42, 89; 64 rows 109,
-    76, 62; 128 rows 108, 79, 44. With 128 columns and 64 rows 50, 84, 79.
-    """
-    return spec.n <= blocking.unpacked_blocking(spec, target).nr
-
-
-def _packing_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
-    """The same for elements narrower than the sum, which unpacked are widened or interleaved again for every tile of rows.
-
-    Measured on Zen 4, unpacked and packed, in GFLOP/s: bf16 8x1024x1024 160 and 117, 16x2048x2048 130 and 125; u8 by i8
-    8x1024x1024 259 and 259, 16x2048x2048 223 and 254, with 8 columns 2048x8x2048 201 and 160, 32768x8x512 87 and 130; i8
-    by i8, for which signs are turned, 113 and 166 and 73 and 132.
-    """
-    dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
-    if spec.k % dot.step:  # Unpacked, every product would be one of widened elements.
-        return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth // 2
-    if spec.n < target.lanes(spec.acc_type):
-        return dot.flip
-    return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth
+    tile = row(name).tile
+    if not tile or not given:
+        return
+    in_panels = tile == "panels"
+    dot = target.dots(spec.a_type.name, spec.b_type.name)[0 if in_panels else -1]
+    if in_panels and dot.is_tile and "kc" in given and given["kc"] <= dot.step < most(spec.k):
+        raise ScheduleError(
+            f"kc is {given['kc']}",
+            where="schedule parameters",
+            expected=f"more than the {dot.step} of one tile instruction on {target.name}",
+            remedy="Leave kc to the model",
+        )
+    units = {"mr": dot.rows, "nr": target.lanes(spec.acc_type) if in_panels else lanes_for(spec, target)}
+    if dot.is_tile:
+        units = {"mr": AMX_ROWS, "nr": AMX_ROWS}
+    for size, unit in units.items():
+        if size in given and given[size] % unit:
+            warn_slow(
+                f"{size} is {given[size]}: {name} computes {spec.a_type} by {spec.b_type} on {target.name} in steps of {unit}, and"
+                f" the rest by slower code; expected a multiple of {unit}. Leave {size} to the model"
+            )

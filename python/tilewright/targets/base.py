@@ -93,6 +93,8 @@ class Emulated:
     streaming_bits: int = 0
 
 
+_FUSED = frozenset({"fma", "avx512f", "neon", "sve", "v"})
+"""Features of which any one means that a multiply-add is one instruction."""
 _LEAST_REGISTERS = 4
 RATES = (
     *("fma_per_cycle", "fma_latency", "loads_per_cycle", "issue_per_cycle"),
@@ -248,6 +250,11 @@ class Target:
     def feature_string(self) -> str:
         """The features as LLVM's ``target-features`` attribute wants them: "+avx2,+fma,…", sorted."""
         return ",".join(f"+{feature}" for feature in sorted(self.features))
+
+    @property
+    def fuses(self) -> bool:
+        """Whether a multiply-add is one instruction, which rounds once."""
+        return bool(self.features & _FUSED)
 
     @property
     def scalable_group(self) -> int:

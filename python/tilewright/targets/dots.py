@@ -62,6 +62,11 @@ class Dot:
     groups: int = 1
 
     @property
+    def is_tile(self) -> bool:
+        """Whether it multiplies tiles of registers (AMX)."""
+        return self.kind == "amx"
+
+    @property
     def rows(self) -> int:
         """Rows of A that it multiplies at once, of those in a tile of vector registers."""
         return 2 if self.kind == "mmla" else 1
@@ -78,12 +83,12 @@ class Dot:
     @property
     def step(self) -> int:
         """Elements of K that one step of the hot loop takes."""
-        return self.depth * (AMX_ROWS if self.kind == "amx" else self.groups)
+        return self.depth * (AMX_ROWS if self.is_tile else self.groups)
 
     @property
     def least(self) -> int:
         """Elements of K in the shortest step that it can take."""
-        return self.step if self.kind == "amx" else self.depth
+        return self.step if self.is_tile else self.depth
 
     @property
     def element(self) -> str:

@@ -71,6 +71,11 @@ class GpuTarget:
         return ",".join(f"+{feature}" for feature in sorted(self.features))
 
     @property
+    def fuses(self) -> bool:
+        """Whether a multiply-add is one instruction: on every GPU."""
+        return True
+
+    @property
     def architecture(self) -> str:
         """The first part of the triple ("nvptx64")."""
         return self.triple.split("-", 1)[0]

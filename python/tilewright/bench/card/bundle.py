@@ -138,18 +138,18 @@ def _steps() -> Iterator[Step]:
 
 def _timed(types: str, layout: str, shape: Shape, epilogue: str) -> Step:
     """A measurement: the kernel that is selected for the shape, those that the model ranks behind it, and the candidates."""
-    from tilewright.codegen.gpu.strategies import STRATEGIES, able
+    from tilewright.codegen.gpu.strategies import CARRIERS, able
     from tilewright.schedules import warpgroup_sizes
 
     target = targets.gpu(plan.TARGET)
     assert target is not None, "it is a GPU"
     spec = plan.spec_of(types, layout, epilogue, shape)
-    strategy = able(spec, target)[-1]
-    every: list[Any] = [STRATEGIES[strategy].sizes(spec, target, {})]
+    strategy = able(spec, target)[0]
+    every: list[Any] = [CARRIERS[strategy].sizes(spec, target, {})]
     every += warpgroup_sizes.ranked(spec, target)[: plan.RANKED]
     for given in plan.FEW_ROWS if shape.m <= plan.FEW else plan.CANDIDATES:
         with suppress(TilewrightError):  # Not all fit all types.
-            every.append(STRATEGIES[strategy].sizes(plan.spec_of(types, layout, epilogue), target, given))
+            every.append(CARRIERS[strategy].sizes(plan.spec_of(types, layout, epilogue), target, given))
     found = {}
     for sizes in every:
         named = tuple(sorted((each.name, int(getattr(sizes, each.name))) for each in fields(sizes)))

@@ -10,6 +10,7 @@ from typing import Any
 
 from tilewright.bench.card.peers import Operands
 from tilewright.bench.card.plan import Kernel
+from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
 
 _ACCUMULATORS: Mapping[str, float] = MappingProxyType({"f64": 2.0**-53, "tf32": 2.0**-10 + 2.0**-24})
 _SINGLE = 2.0**-24
@@ -64,8 +65,9 @@ def expected(torch: Any, kernel: Kernel, seen: Operands) -> Known:  # noqa: ANN4
     k = a.shape[1]
     u = _ACCUMULATORS.get(kernel.types, _SINGLE)
     gamma = (k + 2) * _SINGLE + 2 * u if kernel.types == "tf32" else (k + 2) * u
-    if kernel.types.startswith("f8") and kernel.strategy != "simt":
-        gamma += _SHORT_SUMS * (min(_PROMOTED, k) if kernel.strategy == "warpgroup" else k)
+    row = GPU_STRATEGIES[kernel.strategy]
+    if kernel.types.startswith("f8") and row.short_sums:
+        gamma += _SHORT_SUMS * (min(_PROMOTED, k) if row.promoted else k)
     relative = _RELATIVE.get(kernel.types, 0.0)
     if seen.bias is None:
         return Known(found, sums, gamma, 0.0, relative, k)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from tilewright.bench.suites import Shape, parse_shape, suite
 from tilewright.payload.epilogues import parse
+from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
 from tilewright.spec import MatmulSpec
 
 TARGET = "sm_90a"
@@ -174,9 +175,10 @@ def checks() -> Iterator[Step]:
 
 def _small(kind: str) -> Iterator[Kernel]:
     for strategy, names in _STRATEGIES.items():
+        from_shared = GPU_STRATEGIES[strategy].from_shared
         for name in names:
-            every = ("nt",) if strategy == "warpgroup" and name in _ALONG_K else ("nn", "nt", "tn", "tt")
-            for layout in every if kind == "check" or strategy == "warpgroup" else every[:2]:
+            every = ("nt",) if from_shared and name in _ALONG_K else ("nn", "nt", "tn", "tt")
+            for layout in every if kind == "check" or from_shared else every[:2]:
                 yield Kernel(name, layout, strategy, tuple(sorted(_SMALL[strategy].items())))
     for sizes in _MODES:
         yield Kernel("bf16", "nn", "warpgroup", tuple(sorted(sizes.items())))

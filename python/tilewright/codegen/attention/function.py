@@ -56,9 +56,7 @@ def expand(function: func.FuncOp, softmax: ir.Operation, decision: OnlineSoftmax
         made = func.FuncOp(name, ir.FunctionType.get([*operands, scratch], []))
     function.operation.erase()
     *arguments, out, memory = made.add_entry_block().arguments
-    vectors = Vectors(
-        tiling.lanes, target.architecture != "x86_64" or "fma" in target.features, DEGREE[tiling.multiplied]
-    )
+    vectors = Vectors(tiling.lanes, target.fuses, DEGREE[tiling.multiplied])
     with ir.InsertionPoint(made.entry_block):
         problem = Problem.of(found, tiling, arguments, out)
         blocks = 1 if tiling.along_head else index.ceil_div(problem.rows, tiling.rows * tiling.columns)

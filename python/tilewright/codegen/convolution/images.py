@@ -44,6 +44,6 @@ def read(module: ir.Module, spec: MatmulSpec, target: Target) -> dict[int, tuple
         return {}
     # Tile registers, and multiply-adds by lane, take loops over K of a known length.
     dot, rows = target.dot(spec.a_type.name, spec.b_type.name), decisions.strategy_size(function.operation, "mr")
-    tile = (rows, dot.step) if rows and dot.kind != "amx" and not target.by_lane else None
+    tile = (rows, dot.step) if rows and not dot.is_tile and not target.by_lane else None
     patches.read(module, operand, found, len(spec.operands), tile)
     return {operand: found.shape}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The strategies for GPUs: one row each, and one rule that chooses."""
+"""What carries out the strategies for GPUs: sizes, schedules and the code of a thread, one row each."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tilewright.lowering.types import double_functions
 from tilewright.mlir import ir
 from tilewright.schedules import tensor_memory_sizes, warpgroup_sizes
 from tilewright.schedules.block_tile import with_sizes
+from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
 from tilewright.schedules.matrix_cores import WaveTile
 from tilewright.schedules.matrix_cores import matrix_cores as matrix_cores_schedule
 from tilewright.schedules.mma_sync import WarpTile, mma_sync
@@ -37,8 +38,8 @@ Sizes = ThreadTile | WarpTile | WarpGroupTile | WaveTile | TensorMemoryTile
 
 
 @dataclass(frozen=True, slots=True)
-class Strategy:
-    """A way to share a product among threads.
+class Carrier:
+    """What carries out a strategy for GPUs.
 
     Attributes:
         sizes: Gives its sizes for a product, with some overridden by name.
@@ -50,8 +51,6 @@ class Strategy:
             returns the boxes in which operands are copied, if they are.
         lanes: Elements of the vectors that a thread computes with.
         does: Whether it does the types and layout of a product.
-        needs: The feature of a target's that it needs; empty for none.
-        unaligned: The strategy for operands whose rows are not aligned to 16 bytes.
     """
 
     sizes: Callable[[MatmulSpec, GpuTarget, Mapping[str, int]], Sizes]
@@ -62,8 +61,6 @@ class Strategy:
     share: Callable[[ir.Operation, MatmulSpec, GpuTarget, Any, bool, bool], Sequence[Box]]
     lanes: Callable[[Any], int]
     does: Callable[[MatmulSpec, GpuTarget], bool]
-    needs: str
-    unaligned: str
 
 
 def _simt(
@@ -138,9 +135,9 @@ def _check_mma_sync(spec: MatmulSpec, target: GpuTarget, sizes: WarpTile) -> Non
         raise ScheduleError(f"bk={sizes.bk} for bytes", where="schedule parameters", expected="a multiple of 32")
 
 
-STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
+CARRIERS: Mapping[str, Carrier] = MappingProxyType(
     {
-        "simt": Strategy(
+        "simt": Carrier(
             sizes=_simt_sizes,
             schedule=simt,
             kind="threads",
@@ -149,10 +146,8 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
             share=_simt,
             lanes=lambda sizes: sizes.columns,
             does=lambda spec, target: True,
-            needs="",
-            unaligned="simt",
         ),
-        "mma_sync": Strategy(
+        "mma_sync": Carrier(
             sizes=_mma_sync_sizes,
             schedule=mma_sync,
             kind="mma_sync",
@@ -161,10 +156,8 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
             share=_mma_sync,
             lanes=lambda sizes: 2,
             does=lambda spec, target: multiplied(spec, target) is not None,
-            needs="mma.sync",
-            unaligned="mma_sync",
         ),
-        "matrix_cores": Strategy(
+        "matrix_cores": Carrier(
             sizes=matrix_cores.sizes,
             schedule=matrix_cores_schedule,
             kind="matrix_cores",
@@ -173,10 +166,8 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
             share=_matrix_cores,
             lanes=lambda sizes: 4,
             does=matrix_cores.does,
-            needs="",
-            unaligned="matrix_cores",
         ),
-        "warpgroup": Strategy(
+        "warpgroup": Carrier(
             sizes=warpgroup_sizes.sizes,
             schedule=warpgroup_schedule,
             kind="warp_groups",
@@ -185,10 +176,8 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
             share=warpgroup.share,
             lanes=lambda sizes: 2,
             does=warpgroup.does,
-            needs="wgmma",
-            unaligned="mma_sync",
         ),
-        "tensor_memory": Strategy(
+        "tensor_memory": Carrier(
             sizes=tensor_memory_sizes.sizes,
             schedule=tensor_memory_schedule,
             kind="tensor_memory",
@@ -197,24 +186,22 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
             share=tensor_memory.share,
             lanes=lambda sizes: 2,
             does=tensor_memory.does,
-            needs="tcgen05",
-            unaligned="mma_sync",
         ),
     }
 )
-"""The strategies by name, the most general one first."""
+"""What carries out each of `GPU_STRATEGIES`."""
 
 
 def able(spec: MatmulSpec, target: GpuTarget) -> list[str]:
-    """The strategies that do a product on a target, the best one last."""
+    """The strategies that do a product on a target, the best one first."""
     return [
         name
-        for name, row in STRATEGIES.items()
-        if row.does(spec, target) and (not row.needs or row.needs in target.instructions)
+        for name, row in GPU_STRATEGIES.items()
+        if CARRIERS[name].does(spec, target) and (not row.needs or row.needs in target.instructions)
     ]
 
 
-def decided(function: ir.Operation, spec: MatmulSpec, target: GpuTarget) -> tuple[Strategy, Sizes]:
+def decided(function: ir.Operation, spec: MatmulSpec, target: GpuTarget) -> tuple[Carrier, Sizes]:
     """The strategy that a schedule has decided on, and its sizes, from the loops of a bufferized function.
 
     Raises:
@@ -222,7 +209,7 @@ def decided(function: ir.Operation, spec: MatmulSpec, target: GpuTarget) -> tupl
         LoweringError: There is no loop over blocks.
     """
     found = decisions.of(function, len(spec.batch_axes))
-    done = {STRATEGIES[name].kind: STRATEGIES[name] for name in able(spec, target)}
+    done = {CARRIERS[name].kind: CARRIERS[name] for name in able(spec, target)}
     if found.kind not in done:
         ops = [f"{decisions.OPS[kind]} ({kind})" for kind in done]
         raise ScheduleError(f"{found.kind} cannot do {spec} on {target.name}", expected=" or ".join(ops))

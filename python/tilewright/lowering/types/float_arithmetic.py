@@ -46,7 +46,7 @@ class Numbers:
         self.integers: ir.Type = self._integer
         if isinstance(kind, ir.VectorType):
             self.integers = ir.VectorType.get(kind.shape, self._integer, scalable=kind.scalable_dims)
-        self._fused = target.architecture != "x86_64" or "fma" in target.features
+        self._fused = target.fuses
 
     def number(self, value: float) -> ir.Value:
         """A constant, in each element."""

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The strategies for GPUs: one row each, of which the first that does a product is chosen. `codegen.gpu.strategies` carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRow:
+    """A strategy for GPUs.
+
+    Attributes:
+        purpose: What it is for, in a phrase.
+        needs: The instruction that a target has to have; empty for none.
+        unaligned: The strategy for operands whose rows are not aligned to 16 bytes.
+        short_sums: Whether its instruction adds up products of f8 in fewer bits than f32 has.
+        promoted: Whether such sums are added to those of f32 after some steps.
+        from_shared: Whether its instruction takes operands from shared memory, those of 8 bits and of tf32 contiguous along K.
+    """
+
+    purpose: str
+    needs: str = ""
+    unaligned: str = ""
+    short_sums: bool = True
+    promoted: bool = False
+    from_shared: bool = False
+
+
+GPU_STRATEGIES: Mapping[str, GpuRow] = MappingProxyType(
+    {
+        "tensor_memory": GpuRow(
+            "tcgen05, with sums in tensor memory", "tcgen05", "mma_sync", promoted=True, from_shared=True
+        ),
+        "warpgroup": GpuRow("wgmma, with operands by TMA", "wgmma", "mma_sync", promoted=True, from_shared=True),
+        "matrix_cores": GpuRow("AMD's matrix cores", unaligned="matrix_cores"),
+        "mma_sync": GpuRow("mma.sync, with operands by cp.async", "mma.sync", "mma_sync"),
+        "simt": GpuRow("multiply-adds of each thread, for every type", unaligned="simt", short_sums=False),
+    }
+)
+"""The strategies by name, the best one first: each multiplies faster than those after it, and fewer types and layouts."""
