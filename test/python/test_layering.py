@@ -206,7 +206,7 @@ MORE_IMPORTS = {
     "tilewright.bench.static": 16,
     "tilewright.bench.weights": 17,
     "tilewright.cli.problem": 18,
-    "tilewright.codegen.gpu.strategies": 24,
+    "tilewright.codegen.gpu.strategies": 25,
     "tilewright.codegen.gpu.warpgroups": 19,
     "tilewright.codegen.scaled_sums.product": 19,
     "tilewright.emit.attention": 18,
