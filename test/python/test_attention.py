@@ -245,3 +245,11 @@ def test_another_process_loads_it_without_mlir(tmp_path, monkeypatch):
         print(kernel.metadata.cached, any(name.startswith(("tilewright.mlir", "tilewright.lowering")) for name in sys.modules))
     """
     assert [in_new_process(program) for _ in range(2)] == ["False True\n", "True False\n"]
+
+
+def test_keys_that_no_query_sees_are_not_read():
+    spec = tw.AttentionSpec(heads=1, queries=24, keys=1024, head=64, causal="upper_left")
+    q, k, v = (random(*each.shape, seed=seed) for seed, each in enumerate(spec.operands))
+    seen = tw.attention(q, k[:, :24], v[:, :24], causal="upper_left")
+    k[:, 768:], v[:, 768:] = np.nan, np.nan
+    np.testing.assert_allclose(tw.compile(spec)(q, k, v), seen, rtol=1e-5, atol=1e-6)

@@ -139,6 +139,7 @@ FORMS = {
     "depthwise": tw.Conv2dSpec(1, 9, 11, 37, 37, 3, 3, padding="same", groups=37, epilogue=(tw.bias(), tw.residual())),
     "pointwise": tw.Conv2dSpec(2, 5, 7, 24, 40, 1, 1, epilogue=(tw.bias(), tw.residual())),
     "in place": tw.Conv2dSpec(2, 14, 7, 64, 64, 1, 1, a="bf16", epilogue=(tw.bias(),)),
+    "rows that fill no panel": tw.Conv2dSpec(1, 5, 7, 64, 64, 1, 1, a="bf16", w_packed=True),
     # The result has as many pixels as the image, and is no product of its pixels as they lie.
     "strided": tw.Conv2dSpec(1, 3, 3, 16, 24, 1, 1, stride=2, padding=((0, 3), (0, 3))),
     "bytes": tw.Conv2dSpec(1, 9, 9, 64, 32, 3, 3, a="u8", b="i8", padding=1, epilogue=(tw.quantize(900.0, 9, "u8"),)),
@@ -178,7 +179,7 @@ def test_nothing_beside_operands_is_touched(form, at_end):
     fenced = [Guarded(each, placing) for each in arrays]
     out = Guarded(np.zeros(spec.result.shape, to_numpy(spec.result.type)), placing)
     kernel = tw.compile(spec)
-    kernel(*(each.matrix for each in fenced), out=out.matrix)
+    call(kernel, [each.matrix for each in fenced], out=out.matrix)
     assert is_right(spec, out.matrix, arrays)
 
 

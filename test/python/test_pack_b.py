@@ -25,6 +25,7 @@ from tilewright.dtypes import dtype, to_numpy
 from tilewright.emit import stages
 from tilewright.payload.packing import HEADER_BYTES, PackedFormat
 from tilewright.payload.reference import within_bound
+from tilewright.runtime import packed_b
 from tilewright.runtime.product import Product
 from tilewright.schedules import make
 
@@ -246,6 +247,16 @@ def test_what_is_no_packed_b_is_refused(tmp_path, change, message):
     with pytest.raises(tw.OperandError, match=message) as caught:
         tw.PackedB.load(tmp_path / "b")
     assert str(tmp_path / "b") in str(caught.value)
+
+
+def test_a_file_that_grows_shorter_meanwhile_is_refused(tmp_path, monkeypatch):
+    kernel = compiled(9, 40, 20)
+    whole = kernel.pack_b(products.uniform(kernel.spec)[1]).array.tobytes()
+    (tmp_path / "b").write_bytes(whole[:-100])
+    status = type("Status", (), {"st_size": len(whole)})
+    monkeypatch.setattr(packed_b.os, "fstat", lambda _: status)
+    with pytest.raises(tw.OperandError, match="3804 bytes; expected 3904"):
+        tw.PackedB.load(tmp_path / "b")
 
 
 def others() -> list[tw.Kernel]:
