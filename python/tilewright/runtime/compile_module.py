@@ -42,7 +42,7 @@ def compile_module(
     """Compiles the functions of an MLIR module: linalg ops on tensors or memrefs, of static extents.
 
     Each matrix product among them, whatever op says it, is compiled with what is done to its sums as `compile` compiles a spec;
-    what is left is fused where it is elementwise, and vectorised. MLIR runs in a child process.
+    what is left is fused where it is elementwise, and vectorized. MLIR runs in a child process.
 
     Args:
         text: The module, or its functions alone.
@@ -136,7 +136,7 @@ def _module(
         workspace_bytes=compiled.workspace,
         emulator=who.name,
     )
-    # A module without products, and with nothing to vectorise, has no schedule.
+    # A module without products, and with nothing to vectorize, has no schedule.
     texts = StageTexts.made(CPU_TEXTS, lambda stage: make(until=stage).texts.get(stage, ""), compiled.texts)
     about = About(what.problem, target, facts, texts, of_functions(target, what.threads, make).write)
     functions = load.functions(compiled.object, compiled.functions, about, who)

@@ -38,8 +38,8 @@ def conv2d(
         *further: The operands of the epilogue, in its order.
         layout: As in `Conv2dSpec`, like the fields after it.
         filter: How filters are stored.
-        stride: Between neighbouring results.
-        dilation: Between neighbouring elements of a filter.
+        stride: Between neighboring results.
+        dilation: Between neighboring elements of a filter.
         padding: Zeros around an image.
         groups: Into which channels fall.
         epilogue: What is done to each sum.

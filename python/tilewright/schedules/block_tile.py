@@ -108,7 +108,7 @@ def entries(script: Script, spec: MatmulSpec) -> None:
     interface = structured.MatchInterfaceEnum.LinalgOp
     ops = structured.structured_match(transform.AnyOpType.get(), script.functions, interface=interface)
     ours.tilewright_drop_batch(ops, axes)
-    # No canonicalisation: a C that is only the sums would lose the op that makes it.
+    # No canonicalization: a C that is only the sums would lose the op that makes it.
     steps.apply(script.functions, memref.apply_patterns_memref_resolve_ranked_shaped_type_result_dims, cse=True)
 
 

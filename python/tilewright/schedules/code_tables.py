@@ -13,7 +13,7 @@ from tilewright.targets.lookups import CODE_BITS, Lookup, lookup
 
 STREAMS = 2
 """Columns of B that are read at once, far apart. Measured on Zen 4, N x K = 14336 x 4096 in i4 by one row of bf16, in GB/s of 32 that a
-loop of loads reads: one column 21, two neighbours 9, two half of N apart 27, four 25, eight 23 (without prefetching, in C)."""
+loop of loads reads: one column 21, two neighbors 9, two half of N apart 27, four 25, eight 23 (without prefetching, in C)."""
 
 
 def table(spec: MatmulSpec, target: Target) -> Lookup | None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How many columns of a transposed B vectors along K read side by side, far apart: few streams, each of which goes straight on.
 
-Neighbours are read a row of B each, and all jump at once when the row ends: what the hardware fetched ahead is then for
+Neighbors are read a row of B each, and all jump at once when the row ends: what the hardware fetched ahead is then for
 nothing, and what is needed next comes late. A column that is far from the others goes on where the row before ended.
 """
 
@@ -12,18 +12,18 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 _MOST = 4
-"""Columns. Measured on Zen 4, one row by 4096 x 4096, in GB/s of about 29 that a loop of loads reads, neighbours, two and four far apart:
+"""Columns. Measured on Zen 4, one row by 4096 x 4096, in GB/s of about 29 that a loop of loads reads, neighbors, two and four far apart:
 f8E4M3FN 16, 29, 27 to 30; i8 by i8 18, 32, 33; bf16 25, 28, 30; f32 27, 26, 28. Eight: f8E4M3FN 25, i8 by i8 26, bf16 27."""
 _ROWS, _ROWS_OF_BYTES = 2, 8
-"""Rows of A up to which it pays, and where elements of B are bytes or less. With more rows, sums of neighbours take fewer loads. Measured
-as above, neighbours and four far apart, GB/s of B: 2 rows f32 26 and 23 (256 x 256: 45 and 70), bf16 22 and 22 (50 and 70),
+"""Rows of A up to which it pays, and where elements of B are bytes or less. With more rows, sums of neighbors take fewer loads. Measured
+as above, neighbors and four far apart, GB/s of B: 2 rows f32 26 and 23 (256 x 256: 45 and 70), bf16 22 and 22 (50 and 70),
 4 rows f32 21 and 16, bf16 18 and 14; i8 by i8 2 rows 16 and 25, 8 rows 7.6 and 10; f8E4M3FN 15 and 20, 5.0 and 6.2."""
 _HELD = 2
-"""Times L1 up to which B is left to neighbours: f8E4M3FN 256 x 256 28 and 25 GB/s, bf16 256 x 256 65 and 85."""
+"""Times L1 up to which B is left to neighbors: f8E4M3FN 256 x 256 28 and 25 GB/s, bf16 256 x 256 65 and 85."""
 
 
 def count(spec: MatmulSpec, target: Target) -> int:
-    """How many; 1 where columns that are far apart are no better than neighbours, or do not divide N."""
+    """How many; 1 where columns that are far apart are no better than neighbors, or do not divide N."""
     most = STREAMS if table(spec, target) is not None else _MOST
     if most == _MOST and not _pays(spec, target):
         return 1

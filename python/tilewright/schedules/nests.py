@@ -48,7 +48,7 @@ _COMBINERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A linalg op that is to be tiled and vectorised.
+    """A linalg op that is to be tiled and vectorized.
 
     Attributes:
         extents: The extent of each of its dimensions; `OPEN` where only a call tells it.
@@ -139,7 +139,7 @@ def _nest(op: ir.Operation, target: Target) -> Nest | None:
         each is None or len(set(each)) < len(each) for each in maps
     ):
         return None
-    if not all(_is_vectorisable(value.type) for value in op.operands):
+    if not all(_is_vectorizable(value.type) for value in op.operands):
         return None
     iterators = [str(each) for each in ir.ArrayAttr(op.attributes["iterator_types"])]
     reductions = tuple(index for index, each in enumerate(iterators) if _REDUCTION in each)
@@ -176,7 +176,7 @@ def _combines(op: ir.Operation) -> bool:
     return block.arguments[len(block.arguments) - 1] in last.owner.operands and _bits(last.type) >= 32
 
 
-def _is_vectorisable(kind: ir.Type) -> bool:
+def _is_vectorizable(kind: ir.Type) -> bool:
     element = kind.element_type if isinstance(kind, ir.RankedTensorType) else kind
     return isinstance(element, (ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type)) or (
         isinstance(element, ir.IntegerType) and element.width in (8, 16, 32, 64)
@@ -198,7 +198,7 @@ def _extents(op: ir.Operation, maps: Sequence[tuple[int, ...] | None], count: in
 
 
 def _schedule(op: steps.Handle, nest: Nest) -> None:
-    """Tiles and vectorises one op."""
+    """Tiles and vectorizes one op."""
     for dimension in (nest.across, nest.other):
         if dimension < 0:
             continue
@@ -222,7 +222,7 @@ def _schedule(op: steps.Handle, nest: Nest) -> None:
 
 
 def _schedule_open(script: steps.Script, op: steps.Handle, nest: Nest, mark: str) -> None:
-    """Tiles and vectorises an op of which only a call tells how many elements lie side by side: the last ones one by one.
+    """Tiles and vectorizes an op of which only a call tells how many elements lie side by side: the last ones one by one.
 
     Before: ``for each i: C[i, :] = f(A[i, :])``. After::
 
@@ -244,7 +244,7 @@ def _schedule_open(script: steps.Script, op: steps.Handle, nest: Nest, mark: str
 
 
 def _schedule_rows(op: steps.Handle, nest: Nest) -> None:
-    """Tiles and vectorises an op that reduces along rows."""
+    """Tiles and vectorizes an op that reduces along rows."""
     for dimension in range(len(nest.extents)):
         if dimension != nest.across:
             op = _tiled(op, nest, dimension, 1)

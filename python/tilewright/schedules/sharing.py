@@ -2,7 +2,7 @@
 """Steps of schedules for GPUs that decide how a block's tile is shared among its threads, and how many stages its pipeline has.
 
 They come last, when a block computes its tile in vectors (`block_tile`), one of the first three and perhaps `pipeline`. What they
-decide is recorded on the loops, and carried out when the module has been bufferised (`codegen.gpu`).
+decide is recorded on the loops, and carried out when the module has been bufferized (`codegen.gpu`).
 """
 
 from __future__ import annotations

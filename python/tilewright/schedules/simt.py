@@ -20,7 +20,7 @@ class ThreadTile:
         bn: Columns of it.
         bk: Depth of the tiles of A and B in shared memory.
         rows: Rows of a thread's part.
-        columns: Columns of it, which are neighbours.
+        columns: Columns of it, which are neighbors.
         stages: Tiles of A and of B in shared memory: with two, one is multiplied while memory is read for the other.
     """
 

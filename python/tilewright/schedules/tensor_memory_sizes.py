@@ -34,7 +34,7 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Tens
     if not _SHAPE & set(given):
         chosen |= _shape(spec, target)
     chosen |= given
-    # Where neighbours lie across K, a tile is of boxes as wide as a swizzle's pattern.
+    # Where neighbors lie across K, a tile is of boxes as wide as a swizzle's pattern.
     wide = ROW_BYTES * 8 // bits
     rows, columns = (
         -(-chosen.get(name, usual) // wide) * wide if across else chosen.get(name, usual)

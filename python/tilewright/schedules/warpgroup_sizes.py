@@ -150,7 +150,7 @@ def _work(spec: MatmulSpec) -> Work | None:
 
 
 def _rows_of_a(spec: MatmulSpec, rows: int) -> int:
-    """Rows of a tile of A in shared memory: where neighbours lie along M, boxes are 128 bytes of them wide."""
+    """Rows of a tile of A in shared memory: where neighbors lie along M, boxes are 128 bytes of them wide."""
     box = ROW_BYTES * 8 // spec.a_stored.bits
     return -(-rows // box) * box if spec.transposed[0] else rows
 

@@ -39,7 +39,7 @@ class Chain:
         arguments: By name ("q", "k", "v", "mask"), the numbers of the function's arguments.
         batch: The extents before the heads.
         heads: Heads of the queries.
-        group: How many neighbouring heads of queries share one head of keys and values.
+        group: How many neighboring heads of queries share one head of keys and values.
         queries: Queries of a head; None where that is dynamic.
         keys: Keys of a head; likewise.
         head: Elements of a query and of a key.

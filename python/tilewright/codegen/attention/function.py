@@ -74,7 +74,7 @@ def expand(function: func.FuncOp, softmax: ir.Operation, decision: OnlineSoftmax
                 else:
                     Blocks(code).block(head, index.value(index.rem(place, blocks)))
 
-            # Neighbouring blocks go to different threads: of those that are causal, later ones take longer.
+            # Neighboring blocks go to different threads: of those that are causal, later ones take longer.
             mine = index.div(index.add(index.sub(tasks, part), index.sub(parts, 1)), parts)
             repeat(index.signed_max(mine, 0), 1, task)
 

@@ -47,7 +47,7 @@ class Fma:
         self._at = mul(down, self.sizes.rows), mul(right, self.sizes.columns)
         return self._at
 
-    def is_swapped(self, operand: int, element: ir.Type, neighbours: int) -> bool:
+    def is_swapped(self, operand: int, element: ir.Type, neighbors: int) -> bool:
         """Never: rows of B are read along n, elements of A one by one."""
         return False
 

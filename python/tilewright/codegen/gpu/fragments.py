@@ -20,7 +20,7 @@ class Part:
 
     Attributes:
         rows: The rows, counted from the thread's first.
-        pieces: Of each row so many neighbours: (columns right of the thread's first, how many).
+        pieces: Of each row so many neighbors: (columns right of the thread's first, how many).
     """
 
     rows: tuple[int, ...]
@@ -73,8 +73,8 @@ class Multiplier(Division, Protocol):
     swizzles: ClassVar[bool] = True
     copies: ClassVar[bool] = False
 
-    def is_swapped(self, operand: int, element: ir.Type, neighbours: int) -> bool:
-        """Whether the tile of operand 0 (A) or 1 (B), whose neighbours in memory lie along that axis, has its axes swapped."""
+    def is_swapped(self, operand: int, element: ir.Type, neighbors: int) -> bool:
+        """Whether the tile of operand 0 (A) or 1 (B), whose neighbors in memory lie along that axis, has its axes swapped."""
         ...
 
     def takes(self, operand: int, element: ir.Type) -> bool:

@@ -90,7 +90,7 @@ class Gathered:
 
     @property
     def across(self) -> int:
-        """Elements of a row are neighbours: no table is stored transposed."""
+        """Elements of a row are neighbors: no table is stored transposed."""
         return 1
 
     def place(self, outer: Index, inner: Index) -> tuple[ir.Value, list[Index], list[Index]]:
@@ -104,7 +104,7 @@ class Gathered:
         return less(self._row(outer), memref.dim(self.numbers.table, value(0)))
 
     def copy(self, tile: staging.Tile, slot: Index, outer: Index, inner: Index, width: int) -> None:
-        """Begins a copy of as many neighbours as are inside to the same place of a slot; the rest becomes zero."""
+        """Begins a copy of as many neighbors as are inside to the same place of a slot; the rest becomes zero."""
         table, row = self.numbers.table, self._row(outer)
         count = memref.dim(table, value(0))
         inside = minimum(sub(self.columns, minimum(inner, self.columns)), width)

@@ -2,7 +2,7 @@
 """Waves multiply with AMD's matrix instructions: MFMA of the Instinct line (CDNA), WMMA of the Radeon line (RDNA 3).
 
 Sources of all layouts: AMD Matrix Instruction Calculator; AMD Instinct MI300 Instruction Set Architecture, chapter 7; AMD RDNA3
-Instruction Set Architecture, chapter 7.9. Of every instruction, a lane has neighbours along K of one row of A and of one column of B,
+Instruction Set Architecture, chapter 7.9. Of every instruction, a lane has neighbors along K of one row of A and of one column of B,
 both the lane's number modulo 16, and of the product some of one column.
 """
 
@@ -35,7 +35,7 @@ class Instruction:
     Attributes:
         op: The op of MLIR's AMDGPU dialect.
         k: Depth.
-        items: Elements of A, and of B, that a lane has: neighbours along K.
+        items: Elements of A, and of B, that a lane has: neighbors along K.
         sums: Elements of the product that a lane has.
         step: Rows between two of them.
         high: Whether lanes from the 16th on have elements of A and B further along K. If not, they have those of the first 16 again.
@@ -50,7 +50,7 @@ class Instruction:
 
     @property
     def swapped(self) -> bool:
-        """Whether B's fragment is given in place of A's, and A's in place of B's: neighbouring sums are then of one row of C."""
+        """Whether B's fragment is given in place of A's, and A's in place of B's: neighboring sums are then of one row of C."""
         return self.step == 1
 
     def first(self, lane: Index) -> Index:
@@ -167,7 +167,7 @@ class MatrixCores:
 
     @property
     def part(self) -> Part:
-        """Of every 16 rows one, and of 16 columns some neighbours; or of every 16 columns one, and of 16 rows some."""
+        """Of every 16 rows one, and of 16 columns some neighbors; or of every 16 columns one, and of 16 rows some."""
         one = self.instruction
         down, across = range(0, self.sizes.wm, INSTRUCTION), range(0, self.sizes.wn, INSTRUCTION)
         if one.swapped:
@@ -187,9 +187,9 @@ class MatrixCores:
             else (add(self._at[0], first), add(self._at[1], own))
         )
 
-    def is_swapped(self, operand: int, element: ir.Type, neighbours: int) -> bool:
-        """Neighbours along K are wanted, where a lane has several."""
-        return neighbours == 0 if self.instruction.items == 1 else operand == 1
+    def is_swapped(self, operand: int, element: ir.Type, neighbors: int) -> bool:
+        """Neighbors along K are wanted, where a lane has several."""
+        return neighbors == 0 if self.instruction.items == 1 else operand == 1
 
     def takes(self, operand: int, element: ir.Type) -> bool:
         """Those of the instruction."""

@@ -42,7 +42,7 @@ class MmaSync:
 
     @property
     def part(self) -> Part:
-        """Of every 8 rows one, of every 8 columns two neighbours."""
+        """Of every 8 rows one, of every 8 columns two neighbors."""
         rows = range(0, self.sizes.wm, 8)
         return Part(tuple(rows), tuple((column, 2) for column in range(0, self.sizes.wn, 8)))
 
@@ -54,9 +54,9 @@ class MmaSync:
         group, place = div_rem(self._lane, 4)
         return add(self._at[0], group), add(self._at[1], mul(place, 2))
 
-    def is_swapped(self, operand: int, element: ir.Type, neighbours: int) -> bool:
-        """Tiles lie as their operands do, but for bytes: of those, neighbours along k are wanted, which make up a register."""
-        return operand == 1 if bits_of(element) == _BYTE else neighbours == 0
+    def is_swapped(self, operand: int, element: ir.Type, neighbors: int) -> bool:
+        """Tiles lie as their operands do, but for bytes: of those, neighbors along k are wanted, which make up a register."""
+        return operand == 1 if bits_of(element) == _BYTE else neighbors == 0
 
     def takes(self, operand: int, element: ir.Type) -> bool:
         """Those of the instructions."""
@@ -166,7 +166,7 @@ def _per_register(tile: Tile) -> int:
 
 
 def _gather(tile: Tile, slot: Index, row: Index, column: Index, *, along_k: int = 1) -> ir.Value:
-    """A register of neighbours along k (axis 1 of A, axis 0 of B) that start at a place of the tile."""
+    """A register of neighbors along k (axis 1 of A, axis 0 of B) that start at a place of the tile."""
     per, element = _per_register(tile), _element(tile)
     at = tile.at(slot, row, column)
     word = ir.IntegerType.get_signless(_REGISTER_BITS)
@@ -174,7 +174,7 @@ def _gather(tile: Tile, slot: Index, row: Index, column: Index, *, along_k: int 
         element = memref.load(tile.buffer, at)
         return arith.bitcast(word, element) if _size(tile) == _REGISTER_BITS else element
     if tile.swapped != (along_k == 0):
-        raise AssertionError("a tile whose neighbours are not along k")
+        raise AssertionError("a tile whose neighbors are not along k")
     four = vector.load(ir.VectorType.get([per], element), tile.buffer, at, alignment=_REGISTER_BITS // 8)
     return vector.extract(vector.bitcast(ir.VectorType.get([1], word), four), [], [0])
 

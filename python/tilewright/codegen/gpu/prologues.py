@@ -6,7 +6,7 @@ Before, in a block::
     write made <- f(read A under a mask, read further operands)      # a buffer of one tile
     a = read made under a mask
 
-After, in each thread, for a few neighbours of the tile: ``f(read A[...], read further operands[...])``.
+After, in each thread, for a few neighbors of the tile: ``f(read A[...], read further operands[...])``.
 """
 
 from __future__ import annotations

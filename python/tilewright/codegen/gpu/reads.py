@@ -151,7 +151,7 @@ class Read:
             return False
         if self.width * bits_of(self._element) % 8:
             return False  # A piece of half a byte.
-        return self._axes[self.across] == staging.neighbours(source)
+        return self._axes[self.across] == staging.neighbors(source)
 
     @property
     def _is_one(self) -> bool:
@@ -173,12 +173,12 @@ class Read:
         return place
 
     def _by_rows(self) -> tuple[ir.Value, list[Index], list[Index]]:
-        """The view, the place and the extents; of pieces of neighbours, with the axis of neighbours last."""
+        """The view, the place and the extents; of pieces of neighbors, with the axis of neighbors last."""
         view, place, gathered = self.reading.of(self.op.operands[0]), self._place(), self._gathered
         if gathered is not None:
             return gathered.place(*place)
         extents = list(self.reading.extents_of(self.op, view))
-        if self.at_once and staging.neighbours(self.op.operands[0]) == 0:
+        if self.at_once and staging.neighbors(self.op.operands[0]) == 0:
             return staging.transposed(view), place[::-1], extents[::-1]
         return view, place, extents
 

@@ -43,7 +43,7 @@ class Tile:
     swizzled: bool
 
     def at(self, slot: Index, row: Index, column: Index) -> list[ir.Value]:
-        """Where an element of the tile is in its buffer, and behind it its neighbours of the same piece."""
+        """Where an element of the tile is in its buffer, and behind it its neighbors of the same piece."""
         return self.of_rows(slot, column, row) if self.swapped else self.of_rows(slot, row, column)
 
     def of_rows(self, slot: Index, outer: Index, inner: Index) -> list[ir.Value]:
@@ -74,7 +74,7 @@ def bytes_of(shape: tuple[int, int], size: int) -> int:
     return shape[0] * (shape[1] * size // 8 + PIECE_BYTES)
 
 
-def neighbours(view: ir.Value) -> int:
+def neighbors(view: ir.Value) -> int:
     """The axis along which elements of a matrix lie side by side."""
     strides, _ = ir.MemRefType(view.type).get_strides_and_offset()
     return 1 if strides[1] == 1 else 0
@@ -129,25 +129,25 @@ class Stored:
 
     @property
     def across(self) -> int:
-        """The axis along which elements are neighbours."""
-        return neighbours(self.view)
+        """The axis along which elements are neighbors."""
+        return neighbors(self.view)
 
     def copy(self, tile: Tile, slot: Index, outer: Index, inner: Index, width: int) -> None:
-        """Begins a copy of as many neighbours as are inside to the same place of a slot; the rest becomes zero."""
+        """Begins a copy of as many neighbors as are inside to the same place of a slot; the rest becomes zero."""
         view, extents = self._by_rows()
         inside = minimum(sub(extents[1], minimum(inner, extents[1])), width)
         some = arith.select(less(outer, extents[0]), value(inside), value(0))
         begin_copy(view, (outer, inner), tile, tile.of_rows(slot, outer, inner), width, some)
 
     def _by_rows(self) -> tuple[ir.Value, Sequence[Index]]:
-        """The matrix and its extents, the axis of neighbours last."""
+        """The matrix and its extents, the axis of neighbors last."""
         return (self.view, self.extents) if self.across == 1 else (transposed(self.view), self.extents[::-1])
 
 
 def begin_copy(
     view: ir.Value, at: Sequence[Index], tile: Tile, to: Sequence[ir.Value], width: int, some: ir.Value
 ) -> None:
-    """Begins a copy of the first `some` of `width` neighbours of a matrix to shared memory; the others become zero."""
+    """Begins a copy of the first `some` of `width` neighbors of a matrix to shared memory; the others become zero."""
     ir.Operation.create(
         "nvgpu.device_async_copy",
         results=[ir.Type.parse("!nvgpu.device.async.token")],
@@ -161,7 +161,7 @@ def begin_copy(
 
 
 class Source(Protocol):
-    """What copies are of, by pieces of neighbours."""
+    """What copies are of, by pieces of neighbors."""
 
     @property
     def across(self) -> int:
@@ -169,13 +169,13 @@ class Source(Protocol):
         ...
 
     def copy(self, tile: Tile, slot: Index, outer: Index, inner: Index, width: int) -> None:
-        """Begins a copy of as many neighbours as are inside to the same place of a slot; the rest becomes zero."""
+        """Begins a copy of as many neighbors as are inside to the same place of a slot; the rest becomes zero."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Neighbours of a tile that one thread brings there.
+    """Neighbors of a tile that one thread brings there.
 
     Attributes:
         outer: Where they are along the other axis.
@@ -189,7 +189,7 @@ class Piece:
 
 
 def pieces(tile: Tile, across: int, width: int, team: Team) -> list[Piece]:
-    """A thread's pieces, of `width` neighbours along an axis: every so-manieth of the tile as there are threads."""
+    """A thread's pieces, of `width` neighbors along an axis: every so-manieth of the tile as there are threads."""
     count = tile.shape[0] * tile.shape[1] // width
     found = []
     for step in range(-(-count // team.count)):

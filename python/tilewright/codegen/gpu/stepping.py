@@ -212,7 +212,7 @@ class Stepping(Sharing):
             chosen = taken[-1] if taken else 0
             made = forms[chosen][0]
             widening = tuple(op for _, op in reversed(forms[:chosen]) if op is not None)
-            self._tiled.append(_Tiled(operand, staging.neighbours(prologues.matrix_of(made)), made, widening))
+            self._tiled.append(_Tiled(operand, staging.neighbors(prologues.matrix_of(made)), made, widening))
 
     def _place_tiles(self) -> None:
         """Allocates the tiles, and decides how each is brought."""
@@ -273,7 +273,7 @@ class _Tiled:
 
     Attributes:
         operand: 0 for A, 1 for B.
-        across: The axis along which elements of the matrix are neighbours.
+        across: The axis along which elements of the matrix are neighbors.
         made: What is brought, a vector of the block.
         widening: What makes of it the vector that is multiplied.
     """

@@ -19,7 +19,7 @@ _LANE_BIT = 16
 """Of an address, the bit at which the number of the lane begins; the column is below."""
 _ADDRESS_BYTES = 4
 _EIGHT_WORDS = 4
-"""What a thread gets of 8 columns of 16 lanes: two neighbours in each of two lanes."""
+"""What a thread gets of 8 columns of 16 lanes: two neighbors in each of two lanes."""
 
 
 class TensorMemory:
@@ -54,7 +54,7 @@ class TensorMemory:
     def load(self, column: Index, lane: Index, eights: int, element: ir.Type) -> list[ir.Value]:
         """Begins to load 16 lanes of so many times 8 columns: those of a warp, whose quarter `lane` is in.
 
-        Of each 8 columns a thread gets two neighbours of one lane, and two of the lane 8 below, as instructions of warps have them. They
+        Of each 8 columns a thread gets two neighbors of one lane, and two of the lane 8 below, as instructions of warps have them. They
         are there after `await_loads`.
         """
         word = ir.IntegerType.get_signless(32)

@@ -154,7 +154,7 @@ class BoxStores:
         )
 
     def _put_elements(self, part: ir.Value, number: int, eight: int) -> None:
-        """What a thread has of 8 columns of instructions: two neighbours in each of two rows."""
+        """What a thread has of 8 columns of instructions: two neighbors in each of two rows."""
         group, place = div_rem(self._lane, 4)
         for half in (0, 1):
             if self._swapped:
@@ -170,10 +170,10 @@ class BoxStores:
             offset = self._swizzled(group, eight * 8 * self._bytes, mul(place, 2 * self._bytes))
             self._store(pair, add(offset, half * 8 * self._pitch))
 
-    def _store(self, neighbours: ir.Value, offset: Index) -> None:
+    def _store(self, neighbors: ir.Value, offset: Index) -> None:
         """Writes a few elements as one number of as many bits: LLVM does not know every type of elements."""
-        word = ir.IntegerType.get_signless(ir.VectorType(neighbours.type).shape[0] * bits_of(self._element))
-        number = vector.extract(vector.bitcast(ir.VectorType.get([1], word), neighbours), [], [0])
+        word = ir.IntegerType.get_signless(ir.VectorType(neighbors.type).shape[0] * bits_of(self._element))
+        number = vector.extract(vector.bitcast(ir.VectorType.get([1], word), neighbors), [], [0])
         llvm.store(number, shared.pointer(self._memory, add(self._place, offset)))
 
     def _swizzled(self, row: Index, known: int, further: Index) -> Index:

@@ -49,9 +49,9 @@ class BoxedTile:
     Attributes:
         operand: 0 for A, 1 for B.
         outer: Rows of a box.
-        inner: Elements of a row, which are neighbours in memory.
+        inner: Elements of a row, which are neighbors in memory.
         count: Boxes.
-        along_k: Whether neighbours in memory lie along K.
+        along_k: Whether neighbors in memory lie along K.
         bits: Of an element.
         parts: Blocks of a cluster that have one part each of every box copied, to all of them.
     """
@@ -102,9 +102,9 @@ class BoxedTile:
         return arith.ori(start, arith.constant(word, (leading << 16) | (stride << 32) | (1 << 62)))
 
 
-def boxed(operand: int, tile: tuple[int, int], neighbours: int, bits: int, parts: int) -> BoxedTile:
-    """The tile of operand 0 (A) or 1 (B), of those extents, as the product has it, whose neighbours lie along that axis."""
+def boxed(operand: int, tile: tuple[int, int], neighbors: int, bits: int, parts: int) -> BoxedTile:
+    """The tile of operand 0 (A) or 1 (B), of those extents, as the product has it, whose neighbors lie along that axis."""
     inner = ROW_BYTES * 8 // bits
-    count = -(-tile[neighbours] // inner)
-    along_k = (operand == 0) == (neighbours == 1)
-    return BoxedTile(operand, tile[1 - neighbours], inner, count, along_k, bits, parts)
+    count = -(-tile[neighbors] // inner)
+    along_k = (operand == 0) == (neighbors == 1)
+    return BoxedTile(operand, tile[1 - neighbors], inner, count, along_k, bits, parts)

@@ -31,7 +31,7 @@ class WarpGroups:
         return self.part_of(Chunk(0, tuple(range(self.sizes.across // 8))))
 
     def part_of(self, chunk: Chunk) -> Part:
-        """Two rows of instructions, of every 8 columns two neighbours; or, swapped, the transpose."""
+        """Two rows of instructions, of every 8 columns two neighbors; or, swapped, the transpose."""
         rows = tuple(chunk.group * ROWS + each for each in (0, 8))
         if self.sizes.swapped:
             return Part(

@@ -175,7 +175,7 @@ class Specialized(Sharing):
         size = bits_of(kind.element_type)
         down, across = kind.shape
         parts = self._sizes.cluster if number == 1 else 1
-        tile = boxed(number, (down, across), staging.neighbours(read.operands[0]), size, parts)
+        tile = boxed(number, (down, across), staging.neighbors(read.operands[0]), size, parts)
         if size not in self._ACROSS and not tile.along_k:
             raise LoweringError(
                 f"elements of {size} bits that do not lie along K in memory cannot be multiplied", stage="threads"
@@ -267,7 +267,7 @@ class Specialized(Sharing):
         """Begins the copies of an operand's boxes to where its tile starts."""
         read, tile = self._reads[number], self._tiles[number]
         *entry, row, column = place_of(read.operands[0], self._of)
-        inner, outer = (column, row) if staging.neighbours(read.operands[0]) == 1 else (row, column)
+        inner, outer = (column, row) if staging.neighbors(read.operands[0]) == 1 else (row, column)
         mask = None
         if tile.parts > 1:
             rank, rows = self._order.rank(), tile.outer // tile.parts
@@ -406,7 +406,7 @@ class Specialized(Sharing):
         eights: range,
         partial: PartialSums | None = None,
     ) -> None:
-        """Finishes sums of neighbouring columns, some at a time, and writes them."""
+        """Finishes sums of neighboring columns, some at a time, and writes them."""
         self._identify()
         if self._stores:
             self._stores.begin()

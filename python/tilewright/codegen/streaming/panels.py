@@ -11,9 +11,9 @@ from tilewright.dtypes import DType
 from tilewright.targets.outer_products import OuterProduct
 
 PACK_ROWS = "pack_panels_across"
-"""Packs a matrix of (rows, k) whose neighbours lie along k."""
+"""Packs a matrix of (rows, k) whose neighbors lie along k."""
 PACK_COLUMNS = "pack_panels_along"
-"""Packs a matrix of (k, rows) whose neighbours lie along the rows, as they do in a panel."""
+"""Packs a matrix of (k, rows) whose neighbors lie along the rows, as they do in a panel."""
 
 _MATRIX = "memref<?x?x{element}, strided<[?, 1], offset: ?>>"
 

@@ -92,7 +92,7 @@ def _pack(
 
 
 def _matrix(block: ir.Value, element: str, *, swapped: bool) -> ir.Value:
-    """A block as the functions take it, with rows and columns `swapped` or not; elements of a row are neighbours then.
+    """A block as the functions take it, with rows and columns `swapped` or not; elements of a row are neighbors then.
 
     Its type need not tell: of one row or column the strides may be any. Without ``memref.transpose``, whose type is that of
     its operand, for that changes when operands are taken as they are stored.
