@@ -65,7 +65,7 @@ def refused(capsys, *arguments):
         (("run", *SHAPE, "--threads", "0"), "--threads: threads is 0; expected an int from 1"),
         (("run", *SHAPE, "--threads", "many"), "not a valid integer"),
         (("run", *SHAPE, "--target", "vax"), "unknown target 'vax'; expected one of host, x86-64"),
-        (("run", *SHAPE, "--schedule", "nosuch"), "unknown strategy 'nosuch'; expected one of packed"),
+        (("run", *SHAPE, "--schedule", "nosuch"), "unknown strategy 'nosuch'; expected one of outer_product"),
         (("run", *SHAPE, "--schedule", "absent.py"), "absent.py: cannot read"),
         (("run", *SHAPE, "--schedule", "absent.mlir"), "absent.mlir: cannot read"),
         (("run", *SHAPE, "--schedule", "bytes.mlir"), "no UTF-8"),
