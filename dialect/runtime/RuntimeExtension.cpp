@@ -43,7 +43,7 @@ using GivenOperand = std::tuple<std::string, std::vector<int64_t>, nb::object, u
 /// Least, most, and what divides it.
 using GivenLimits = std::tuple<int64_t, int64_t, int64_t>;
 
-/// What an extent that only a call tells is taken for where it is asked whether other threads may run meanwhile.
+/// What a dynamic extent is taken for where it is asked whether other threads may run meanwhile.
 constexpr double manyOperations = 1e6;
 
 static void makeCall(MatmulCall *self, const Code &code, std::optional<int64_t> m, std::optional<int64_t> n,

@@ -42,7 +42,7 @@ class GpuProblem:
 
     @property
     def flops(self) -> int:
-        """Additions and multiplications; 0 where only a call tells how many."""
+        """Additions and multiplications; 0 where an extent is dynamic."""
         return 0 if self.spec.open else self.spec.flops
 
     @property

@@ -111,7 +111,7 @@ def shape(required: bool) -> Callable[[Command], Command]:
         type=_Shape(),
         multiple=True,
         required=required,
-        help="Extents M, N and K; may be repeated. ? is one that only a call tells; ?MIN..MAX/MULTIPLE says what it can be.",
+        help="Extents M, N and K; may be repeated. ? is a dynamic one; ?MIN..MAX/MULTIPLE says what it can be.",
     )
 
 
@@ -133,9 +133,7 @@ class _Batch(click.ParamType):
             return value
         found = [_EXTENT.fullmatch(each) for each in re.split("[xX×]", str(value))] if value else []
         if None in found:
-            self.fail(
-                f"{value!r} is no batch; expected sizes such as 16 or 8x12, ? for what only a call tells", param, ctx
-            )
+            self.fail(f"{value!r} is no batch; expected sizes such as 16 or 8x12, ? for a dynamic one", param, ctx)
         return tuple(_extent(each) for each in found if each is not None)
 
 

@@ -56,7 +56,7 @@ class Problem:
 
     @property
     def flops(self) -> int:
-        """Additions and multiplications; 0 where only a call tells how many."""
+        """Additions and multiplications; 0 where an extent is dynamic."""
         return 0 if self.spec.open else self.spec.flops
 
     @property

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tilewright.targets import GpuTarget, Target
 
 _OPEN_SIZES = ((1, 1), (7, 30), (64, 0))
-"""What extents are checked with that only a call tells, dimension i being a + b * i; they are timed with the last."""
+"""Values with which dynamic extents are checked, dimension i being a + b * i; they are timed with the last."""
 _SAMPLES = 7
 _SAMPLE_SECONDS = 0.03
 
@@ -71,7 +71,7 @@ _OPEN = f", each open extent being {_OPEN_SIZES[-1][0]}"
 
 
 def _shape(parameter: Parameter, sizes: tuple[int, int]) -> tuple[int, ...]:
-    """The extents of a tensor, with those that only a call tells as one of `_OPEN_SIZES` has them."""
+    """The extents of a tensor, with the dynamic ones as one of `_OPEN_SIZES` has them."""
     first, more = sizes
     names = parameter.names or [""] * len(parameter.shape)
     numbered = zip(parameter.shape, names, strict=True)

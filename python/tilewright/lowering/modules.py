@@ -30,7 +30,7 @@ from tilewright.targets.base import Target
 TIDY = "builtin.module(canonicalize, cse)"
 """Before anything is looked at: indices become numbers, what nothing uses goes."""
 RESOLVE = "builtin.module(scf-for-loop-canonicalization, resolve-shaped-type-result-dims, canonicalize, cse)"
-"""Extents that only a call tells become those of arguments, so that scratch memory can be asked for before all."""
+"""Dynamic extents become those of arguments, so that scratch memory can be asked for before all."""
 GENERIC = "builtin.module(convert-elementwise-to-linalg, linalg-generalize-named-ops, canonicalize, cse)"
 """One form for all ops."""
 FUSE = """builtin.module(
@@ -81,7 +81,7 @@ class Product:
             packs it.
         packed: The format of B when it comes packed.
         images: By number of an operand that is a matrix of patches, the shape of the images that the function takes for it.
-        plan: Where only a call tells extents, which kernel it takes.
+        plan: Which kernel a call takes, where extents are dynamic.
     """
 
     spec: MatmulSpec

@@ -55,7 +55,7 @@ def grid(spec: Problem, sizes: Any) -> tuple[int, int, int]:  # noqa: ANN401 - o
 def looped(spec: Problem, number: int) -> tuple[int, ...]:
     """The axes of an operand, or of the result, that a kernel of `spec` takes.
 
-    Of a batch, they are those with more than one entry, and those of which only a call tells how many they have.
+    Of a batch, they are those with more than one entry, and dynamic ones.
     """
     return (*spec.operands, spec.result)[number].looped(spec.batch)
 

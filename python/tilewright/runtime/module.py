@@ -170,11 +170,11 @@ class Module(Mapping[str, Kernel], Kernel):
 
 
 _NAMES = ("m", "n", "k")
-"""The extents of operators that only a call tells; those of modules, d0, d1 …, come after them."""
+"""The dynamic extents of operators; those of modules, d0, d1 …, come after them."""
 
 
 def _number(name: str) -> int:
-    """The number of an extent that only a call tells."""
+    """The number of a dynamic extent."""
     return _NAMES.index(name) if name in _NAMES else len(_NAMES) + int(name[1:])
 
 

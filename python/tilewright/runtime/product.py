@@ -87,7 +87,7 @@ def tensors(spec: MatmulSpec) -> list[tuple[str, tuple[int, ...], np.dtype[Any],
 
 
 _OPEN = -2
-"""How `MatmulCall` takes the first one of the spec's extents in a shape, where only a call tells it; others are below it."""
+"""How `MatmulCall` takes the first one of the spec's extents in a shape, where it is dynamic; others are below it."""
 
 
 def _shape(operand: OperandSpec, spec: MatmulSpec) -> tuple[int, ...]:

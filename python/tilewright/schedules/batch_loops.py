@@ -118,7 +118,7 @@ def resolve_extents(functions: steps.Handle, spec: MatmulSpec) -> None:
 
     Before: ``s = B[b, 0:k, j:j+w]``, ``pad(s) by nr - dim(s, 1)``. After: ``pad(s) by nr - w``.
 
-    With extents that only a call tells, also those of a product that was computed again in a block, and is needed no longer.
+    With dynamic extents, also those of a product that was computed again in a block, and is needed no longer.
     """
     if spec.batch_axes or spec.dynamic:
         steps.apply(functions, memref.apply_patterns_memref_resolve_ranked_shaped_type_result_dims)

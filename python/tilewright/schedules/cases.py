@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The cases of a dynamic spec: which extents are computed how, when only a call tells them."""
+"""The cases of a dynamic spec: which extents are computed how."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tilewright.targets.base import Target
 _TYPICAL = 1024
 """An extent of which the blocks are like those of larger ones."""
 _ENTRIES = 16
-"""Entries of a batch that are meant where only a call tells how many: several, though not so many that all else is small."""
+"""Entries of a batch that are meant where their number is dynamic: several, though not so many that all else is small."""
 
 _DEPTHS = (1040, 4112)
 """Rows of B up to which panels hold all of K, as they have to where something is done to the sums: two sizes, so that the
@@ -147,7 +147,7 @@ def _large(spec: MatmulSpec, name: str | None, tests: tuple[Test, ...] = ()) -> 
         yield _Rule(tests, {}, "unpacked")
     elif most(spec.k) > _DEPTHS[-1]:
         raise SpecError(
-            f"{spec} with a k that only a call tells",
+            f"{spec} with a dynamic k",
             where="compile",
             expected=f"a k of at most {_DEPTHS[-1]}, so that panels can hold all of it",
             remedy=f"Say so: k=tw.Dim(max={_DEPTHS[-1]})",

@@ -51,7 +51,7 @@ class Nest:
     """A linalg op that is to be tiled and vectorized.
 
     Attributes:
-        extents: The extent of each of its dimensions; `OPEN` where only a call tells it.
+        extents: The extent of each of its dimensions; `OPEN` where it is dynamic.
         reductions: Those along which it reduces.
         across: The dimension whose elements lie side by side in the result, or, where the result has none, in what it reads.
         other: Another dimension along which elements of an operand lie side by side, so that both are tiled; -1 for none.
@@ -222,7 +222,7 @@ def _schedule(op: steps.Handle, nest: Nest) -> None:
 
 
 def _schedule_open(script: steps.Script, op: steps.Handle, nest: Nest, mark: str) -> None:
-    """Tiles and vectorizes an op of which only a call tells how many elements lie side by side: the last ones one by one.
+    """Tiles and vectorizes an op with a dynamic number of elements side by side: the last ones one by one.
 
     Before: ``for each i: C[i, :] = f(A[i, :])``. After::
 

@@ -55,7 +55,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     Of a batch, the loops over its entries are around all of that; those over entries that share one B are inside of jc and pc,
     so that its panels are packed once.
 
-    Of a K that only a call tells, the loop over k ends where the block of K does, at pc + kc or at K, in whole steps; and the
+    Of a dynamic K, the loop over k ends where the block of K does, at pc + kc or at K, in whole steps; and the
     panels are packed so far.
 
     With softmax, or a reduction of rows, there is no loop jc, and C is scratch of mc rows, of which C is then made row by row::
@@ -85,7 +85,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     p = replace(blocking, kc=kc)
     trimmed = isinstance(spec.k, Dim)
     # A loop of one step would be folded away by the next clean-up: it is not made.
-    # Of an extent that only a call tells, nothing but a loop says how much a block has of it at most.
+    # Of a dynamic extent, nothing but a loop says how much a block has of it at most.
     m, n, k = ((_MANY if isinstance(extent, Dim) else extent) for extent in (spec.m, spec.n, spec.k))
     loops = {
         "jc": ([0, p.nc, 0], p.nc < n),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Strategy `streamed` where only a call tells the extents: what waits in the caches is staged for one strip at a time."""
+"""Strategy `streamed` with dynamic extents: what waits in the caches is staged for one strip at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EPILOGUE = "epilogue"
 
 
 def strips(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blocking) -> None:
-    """Makes the loops of `streamed.streamed` for extents that only a call tells.
+    """Makes the loops of `streamed.streamed` for dynamic extents.
 
     Buffers have the sizes of the largest blocks. With mc, nc, kc of `blocking`, and f what is done to the sums::
 

@@ -102,7 +102,7 @@ _LARGE = {"bm": 256, "bn": 256, "wm": 128}
 
 
 def _large_blocks(spec: MatmulSpec) -> int:
-    """How many large blocks there are of a product; none where a call tells the extents."""
+    """How many large blocks there are of a product; none where extents are dynamic."""
     extents = (spec.m, spec.n, *spec.batch)
     if not all(isinstance(each, int) for each in extents):
         return 0

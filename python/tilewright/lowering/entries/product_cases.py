@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The function of a product in a module, of which only a call tells extents: finds out which case they are, and calls its kernel.
+"""The function of a product with dynamic extents in a module: finds out which case a call is, and calls its kernel.
 
 Written as text, as entries are.
 """

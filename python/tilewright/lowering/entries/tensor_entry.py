@@ -80,7 +80,7 @@ def text(symbol: str, arguments: Sequence[TensorArgument], attributes: str, decl
         attributes: Attributes of a function, as MLIR text.
         declarations: What stands before it.
         run: What is done when all arguments fit; it uses their `descriptor`, ``%zero``, ``%one`` and ``%ok``, and of
-            ``%m``, ``%n`` and ``%k`` those that only a call tells.
+            ``%m``, ``%n`` and ``%k`` the dynamic ones.
     """
     writer = _Writer()
     for argument in arguments:
@@ -125,7 +125,7 @@ class _Writer:
     """Collects ops, and gives their results names.
 
     Attributes:
-        extents: The values of those that only a call tells, by name, once a tensor has told them.
+        extents: The values of the dynamic ones, by name, once a tensor has told them.
     """
 
     def __init__(self) -> None:
@@ -244,7 +244,7 @@ def _check_shape(writer: _Writer, tensor: str, argument: TensorArgument) -> None
 
 
 def _check_open(writer: _Writer, tensor: str, argument: TensorArgument, extents: str) -> None:
-    """The same for a tensor of which only a call tells some extents."""
+    """The same for a tensor with dynamic extents."""
     shape, label = argument.shape, argument.name
     sizes = []
     for axis, (extent, name) in enumerate(zip(shape, argument.names, strict=True)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Memrefs of which one axis becomes several whose extents only a call tells, as views with strides that are computed.
+"""Memrefs of which one axis becomes several of dynamic extents, as views with strides that are computed.
 
 Upstream's expand-strided-metadata finds such an extent by a division, and so takes one of them for each axis at most.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Gathers scratch buffers into one workspace as `workspace` does, where only a call tells how large they are.
+"""Gathers scratch buffers into one workspace as `workspace` does, where their sizes are dynamic.
 
 A function beside the one that uses them tells from its operands how many bytes a call needs, so that its entry can ask for all
 of them, and refuse cleanly.
@@ -25,14 +25,14 @@ _COUNTED = ("memref.dim", "arith.constant", "arith.muli", "affine.apply")
 
 
 def is_needed(function: func.FuncOp) -> bool:
-    """Whether only a call tells how large a buffer of `function` is."""
+    """Whether a buffer of `function` has a dynamic size."""
     return any(not ir.MemRefType(op.memref.type).has_static_shape for op in _allocations(function))
 
 
 def gather(module: ir.Module, function: func.FuncOp) -> None:
     """Replaces the allocations at the top level of `function`, which is in `module`, by views of a new last argument.
 
-    Buffers that are not in use at the same time may share their bytes: of those whose sizes only a call tells, such as are of
+    Buffers that are not in use at the same time may share their bytes: of those of dynamic sizes, such as are of
     the same size. Adds the function `BYTES`, of the former arguments of `function`, which returns the bytes that the new one,
     a ``memref<?xi8>``, must have, and more than there are where that is no number of 64 bits.
 
