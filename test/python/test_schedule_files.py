@@ -42,7 +42,7 @@ def test_a_schedule_that_was_printed_gives_the_same_kernel(schedule, tmp_path):
             lambda text: text.replace('"linalg.matmul"', '"linalg.nothing"'),
             r"own\.mlir:\d+: .*transform op transform\.",
         ),
-        (lambda text: "module {" * 20_000, r"own\.mlir:1:\d+: more than 256 brackets"),
+        (lambda text: "module {" * 20_000, r"own\.mlir:1:\d+: more than 256 nested brackets"),
         (lambda text: "\0", r"own\.mlir: no @__transform_main"),
     ],
     ids=["empty", "cut off", "does not verify", "does not match", "deep", "binary"],

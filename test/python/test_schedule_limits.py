@@ -184,7 +184,7 @@ def bomb(links: int, each: str = "tuple<!t{0}, !t{0}>") -> str:
         (bomb(40), "characters when aliases are written out"),
         (bomb(40, "\n  tuple<!t{0}, !t{0}>"), "characters when aliases are written out"),
         (bomb(40, "tuple\n<!t{0},\n !t{0}>"), "characters when aliases are written out"),
-        (bomb(60_000, "tuple<!t{0}>"), "more than 256 brackets"),
+        (bomb(60_000, "tuple<!t{0}>"), "more than 256 nested brackets"),
     ],
 )
 def test_aliases_of_aliases_are_refused_before_they_are_parsed(text, what):
