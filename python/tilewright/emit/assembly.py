@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from types import MappingProxyType
+from typing import ClassVar
 
 CATEGORIES = (
     "multiply-add",
@@ -25,83 +26,135 @@ CATEGORIES = (
 _LABEL = re.compile(r'^("[^"]+"|[\w.$@]+):\s*(.*)$')
 
 
-class Instruction(Protocol):
-    """One instruction, of any architecture."""
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction: what is the same on every architecture. A subclass has the tables, and counts elements.
 
-    @property
-    def text(self) -> str:
-        """Mnemonic and operands, one space between them, without a comment."""
-        ...
+    Attributes:
+        text: Mnemonic and operands, one space between them, without a comment.
+        mnemonic: The mnemonic.
+        operands: The operands in the order of the text.
+    """
 
-    @property
-    def mnemonic(self) -> str:
-        """The mnemonic."""
-        ...
+    text: str
+    mnemonic: str
+    operands: tuple[str, ...]
 
-    @property
-    def operands(self) -> tuple[str, ...]:
-        """The operands in the order of the text."""
-        ...
+    written: ClassVar[int] = 0
+    """Which operand is written."""
+    hints: ClassVar[tuple[str, ...]]
+    """What the mnemonics begin with of which a memory operand is not accessed, but only hinted at or computed."""
+    address: ClassVar[re.Pattern[str]]
+    """What is searched for in a memory operand; its group is the base register."""
+    stores: ClassVar[tuple[str, ...]] = ()
+    """What the mnemonics of stores begin with."""
+    called: ClassVar[re.Pattern[str]]
+    """Calls."""
+    fused: ClassVar[re.Pattern[str]]
+    """Multiply-adds of floats or vectors, and dot products."""
+    groups: ClassVar[Mapping[str, int]] = MappingProxyType({})
+    """Products that one sum takes up at once, where these are several."""
+    multiplies: ClassVar[re.Pattern[str]]
+    """Multiplications of floats or vectors that leave the addition to another instruction."""
+    adds: ClassVar[re.Pattern[str]]
+    """Those additions."""
+    tiles: ClassVar[re.Pattern[str]] = re.compile("(?!)")
+    """Products of tiles."""
+    vectors: ClassVar[re.Pattern[str]]
+    """Operands that are vectors."""
+    moves: ClassVar[re.Pattern[str]] = re.compile("")
+    """Those of the instructions with a memory operand that do nothing else but load or store."""
+    kinds: ClassVar[tuple[tuple[str, re.Pattern[str]], ...]]
+    """Categories that the mnemonic alone tells; the first one that matches is taken."""
 
     @property
     def destination(self) -> str:
         """The operand that is written; empty without operands."""
-        ...
+        return self.operands[self.written] if self.operands else ""
+
+    @property
+    def memory(self) -> str | None:
+        """The memory operand that is accessed, or None."""
+        if self.mnemonic.startswith(self.hints):
+            return None
+        return next((operand for operand in self.operands if self.address.search(operand)), None)
 
     @property
     def base(self) -> str | None:
         """The base register of the memory operand, or None."""
-        ...
+        found = self.address.search(self.memory or "")
+        return found.group(1) if found else None
 
     @property
     def writes_memory(self) -> bool:
         """Whether it stores."""
-        ...
+        return self.memory is not None and self.mnemonic.startswith(self.stores)
 
     @property
     def reads_memory(self) -> bool:
         """Whether it loads."""
-        ...
+        return self.memory is not None and not self.writes_memory
 
     @property
     def uses_stack(self) -> bool:
         """Whether it pushes or pops."""
-        ...
+        return False
 
     @property
     def calls(self) -> bool:
         """Whether it calls a function."""
-        ...
+        return self.called.match(self.mnemonic) is not None
 
     @property
     def fma(self) -> bool:
-        """Whether it multiplies vectors and adds the products to sums."""
-        ...
+        """Whether it multiplies floats or vectors and adds the products to sums."""
+        return self.fused.match(self.mnemonic) is not None
 
     @property
     def multiply(self) -> bool:
-        """Whether it multiplies, and leaves the addition to another instruction."""
-        ...
+        """Whether it multiplies floats or vectors, and leaves the addition to another instruction."""
+        return self.multiplies.match(self.mnemonic) is not None
 
     @property
     def tile_product(self) -> bool:
         """Whether it multiplies AMX's tiles and adds to one, or adds an outer product to one of SME's."""
-        ...
+        return self.tiles.match(self.mnemonic) is not None
 
     @property
     def products(self) -> int:
-        """Products of two elements that it computes to be summed."""
-        ...
+        """Products of two elements that it computes to be summed; of scalable vectors, as if ``vscale`` were 1."""
+        if self.tile_product:
+            return self.tile_products
+        return self.lanes * self.groups.get(self.mnemonic, 1) if self.fma or self.multiply else 0
+
+    @property
+    def tile_products(self) -> int:
+        """Products of two elements in a product of tiles."""
+        return 0
 
     @property
     def lanes(self) -> int:
-        """Elements, or sums, that it works on: 1 when scalar."""
-        ...
+        """Elements, or sums, that it works on: 1 when scalar; of scalable vectors, as if ``vscale`` were 1."""
+        raise NotImplementedError
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether it has a vector register as an operand."""
+        return any(self.vectors.match(operand) for operand in self.operands)
 
     @property
     def category(self) -> str:
         """One of `CATEGORIES`: what it is there for."""
-        ...
+        if self.fma or self.multiply or self.tile_product or self.adds.match(self.mnemonic):
+            return "multiply-add"
+        for kind, pattern in self.kinds:
+            if pattern.match(self.mnemonic):
+                return kind
+        if not self.is_vector:
+            return "scalar"
+        if self.memory and self.moves.match(self.mnemonic):
+            return "store" if self.writes_memory else "load"
+        return "vector"
 
 
 @dataclass(slots=True)
@@ -128,7 +181,9 @@ class Syntax:
         read: Makes an instruction of a line without comment and label, and of the last line before it that sets what later ones do.
         leaves: Mnemonics after which control can go elsewhere than to the next instruction.
         always: Those after which it always does.
-        frame: Of the blocks of a function, the registers that hold addresses of its stack frame.
+        stack: The stack pointer.
+        frames: Registers that hold addresses of a function's stack frame too, where the function sets them from it.
+        copies: Mnemonics that set them.
         sets: Mnemonics that set what later instructions do; None where there are none.
     """
 
@@ -136,8 +191,20 @@ class Syntax:
     read: Callable[[str, str], Instruction]
     leaves: re.Pattern[str]
     always: re.Pattern[str]
-    frame: Callable[[Sequence[Block]], set[str]]
+    stack: str
+    frames: frozenset[str]
+    copies: frozenset[str]
     sets: re.Pattern[str] | None = None
+
+    def frame(self, blocks: Sequence[Block]) -> set[str]:
+        """The registers that hold addresses of the stack frame of a function of these blocks."""
+        instructions = (each for block in blocks for each in block.instructions)
+        copies = {
+            each.destination
+            for each in instructions
+            if each.mnemonic in self.copies and self.stack in each.operands[:2]
+        }
+        return {self.stack} | (copies & self.frames)
 
 
 def functions(asm: str, syntax: Syntax) -> Iterator[tuple[str, list[Block]]]:
