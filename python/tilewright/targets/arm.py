@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from tilewright.targets.base import Cache, Family, Target
 from tilewright.targets.linux import Emulation, Length, Linux, SystemCalls
@@ -32,56 +33,49 @@ _M4 = _M1 | {"bf16", "i8mm", "sme2"} | _SME
 
 # LLVM 22 schedules for cortex-a76 as for Cortex-A57, which had one load a cycle. Neoverse N1 was made of Cortex-A76.
 _TUNE_A76 = "neoverse-n1"
-_CYCLONE = "LLVM 22 has Cyclone's model for Apple's cores, with three units for fmla, and they have four: ports are Neoverse V2's"
+
+_NEOVERSE: Mapping[str, Any] = MappingProxyType(
+    {
+        "l1": Cache(64 * _KIB, ways=4),
+        "l2": Cache(1 * _MIB, ways=8),
+        "l3": Cache(32 * _MIB, ways=16, cpus=64),
+    }
+)
+_APPLE: Mapping[str, Any] = MappingProxyType(
+    {
+        "fma_per_cycle": 4,
+        "loads_per_cycle": 3,
+        "issue_per_cycle": 6,
+        "l1": Cache(128 * _KIB, ways=8),
+        "rates": "four fmla a cycle, of 4 cycles, and three loads (Apple Silicon CPU Optimization Guide)",
+        "model_cpu": "neoverse-v2",
+        "model_note": "LLVM 22 has Cyclone's model for Apple's cores, with three units for fmla, and they have four: ports are Neoverse "
+        "V2's",
+    }
+)
 
 
-def _core(
-    name: str,
-    features: frozenset[str],
-    *,
-    tune_cpu: str | None = None,
-    fma_per_cycle: int,
-    fma_latency: int = 4,
-    loads_per_cycle: int,
-    issue_per_cycle: int,
-    l1: Cache,
-    l2: Cache,
-    l3: Cache | None = None,
-    scalable_bits: int = 0,
-    streaming_bits: int = 0,
-    rates: str = "its Software Optimization Guide",
-    model_cpu: str | None = None,
-    model_note: str = "",
-    is_level: bool = False,
-    source: str,
-) -> Target:
+def _core(name: str, features: frozenset[str], **fields: Any) -> Target:  # noqa: ANN401 - of Target
     """A row. LLVM knows most cores by the same name, and models them by their Software Optimization Guides."""
+    usual = {
+        "tune_cpu": name,
+        "model_cpu": name,
+        "rates": "its Software Optimization Guide",
+        "fma_latency": 4,
+        "l3": None,
+    }
     return Target(
         name=name,
         family="arm",
         triple="aarch64-unknown-linux-gnu",
         features=features,
         cpu="generic",
-        tune_cpu=tune_cpu or name,
         vector_bits=128,
         vector_registers=32,
-        fma_per_cycle=fma_per_cycle,
-        fma_latency=fma_latency,
-        loads_per_cycle=loads_per_cycle,
-        issue_per_cycle=issue_per_cycle,
-        l1=l1,
-        l2=l2,
-        l3=l3,
         prefer_vector_width=128,
         masked="sve" in features,
         by_lane=True,
-        scalable_bits=scalable_bits,
-        streaming_bits=streaming_bits,
-        rates=rates,
-        model_cpu=model_cpu or name,
-        model_note=model_note,
-        is_level=is_level,
-        source=source,
+        **{**usual, **fields},
     )
 
 
@@ -121,36 +115,22 @@ _ROWS = (
         fma_per_cycle=2,
         loads_per_cycle=2,
         issue_per_cycle=3,
-        l1=Cache(64 * _KIB, ways=4),
-        l2=Cache(1 * _MIB, ways=8),
-        l3=Cache(32 * _MIB, ways=16, cpus=64),
+        **_NEOVERSE,
         source="Arm 100616, Neoverse N1 Core Technical Reference Manual; 32 MiB of system cache",
     ),
     _core(
         "apple-m1",
         _M1,
-        fma_per_cycle=4,
-        loads_per_cycle=3,
-        issue_per_cycle=6,
-        l1=Cache(128 * _KIB, ways=8),
+        **_APPLE,
         l2=Cache(12 * _MIB, ways=12, line=128, cpus=4),
-        rates="four fmla a cycle, of 4 cycles, and three loads (Apple Silicon CPU Optimization Guide)",
-        model_cpu="neoverse-v2",
-        model_note=_CYCLONE,
         source="Apple Silicon CPU Optimization Guide: performance cores of M1, with L2 shared by four",
     ),
     _core(
         "apple-m4",
         _M4,
-        fma_per_cycle=4,
-        loads_per_cycle=3,
-        issue_per_cycle=6,
-        l1=Cache(128 * _KIB, ways=8),
+        **_APPLE,
         l2=Cache(16 * _MIB, ways=16, line=128, cpus=4),
         streaming_bits=512,
-        rates="four fmla a cycle, of 4 cycles, and three loads (Apple Silicon CPU Optimization Guide)",
-        model_cpu="neoverse-v2",
-        model_note=_CYCLONE,
         source="Apple Silicon CPU Optimization Guide; `sysctl hw.optional.arm` and `hw.perflevel0` of M4: SME2 with vectors of 64 "
         "bytes, its unit and the L2 shared by the performance cores",
     ),
@@ -177,9 +157,7 @@ _ROWS = (
         fma_per_cycle=4,
         loads_per_cycle=3,
         issue_per_cycle=8,
-        l1=Cache(64 * _KIB, ways=4),
-        l2=Cache(1 * _MIB, ways=8),
-        l3=Cache(32 * _MIB, ways=16, cpus=64),
+        **_NEOVERSE,
         scalable_bits=256,
         source="Arm 101427, Neoverse V1 Core Technical Reference Manual; 32 MiB of system cache",
     ),
@@ -189,9 +167,7 @@ _ROWS = (
         fma_per_cycle=2,
         loads_per_cycle=3,
         issue_per_cycle=5,
-        l1=Cache(64 * _KIB, ways=4),
-        l2=Cache(1 * _MIB, ways=8),
-        l3=Cache(32 * _MIB, ways=16, cpus=64),
+        **_NEOVERSE,
         scalable_bits=128,
         source="Arm 102099, Neoverse N2 Core Technical Reference Manual; 32 MiB of system cache",
     ),
@@ -201,9 +177,7 @@ _ROWS = (
         fma_per_cycle=4,
         loads_per_cycle=3,
         issue_per_cycle=6,
-        l1=Cache(64 * _KIB, ways=4),
-        l2=Cache(1 * _MIB, ways=8),
-        l3=Cache(32 * _MIB, ways=16, cpus=64),
+        **_NEOVERSE,
         scalable_bits=128,
         source="Arm 102375, Neoverse V2 Core Technical Reference Manual; 32 MiB of system cache",
     ),
@@ -215,9 +189,7 @@ _ROWS = (
         fma_per_cycle=4,
         loads_per_cycle=3,
         issue_per_cycle=6,
-        l1=Cache(64 * _KIB, ways=4),
-        l2=Cache(1 * _MIB, ways=8),
-        l3=Cache(32 * _MIB, ways=16, cpus=64),
+        **_NEOVERSE,
         scalable_bits=128,
         streaming_bits=512,
         rates="Neoverse V2 (its Software Optimization Guide)",
@@ -230,6 +202,7 @@ _ROWS = (
 # Linux's names: Documentation/arch/arm64/elf_hwcaps.rst; LLVM's: `llc -march=aarch64 -mattr=help`.
 _FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        **{each: (each,) for each in ("bf16", "i8mm", "sve", "sve2", "sme", "sme2")},
         "fp": ("fp-armv8",),
         "asimd": ("neon",),
         "crc32": ("crc",),
@@ -240,14 +213,8 @@ _FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "asimddp": ("dotprod",),
         "asimdfhm": ("fp16fml",),
         "fcma": ("complxnum",),
-        "bf16": ("bf16",),
-        "i8mm": ("i8mm",),
-        "sve": ("sve",),
-        "sve2": ("sve2",),
-        "sme": ("sme",),
         "smef64f64": ("sme-f64f64",),
         "smei16i64": ("sme-i16i64",),
-        "sme2": ("sme2",),
     }
 )
 

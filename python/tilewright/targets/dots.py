@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 Kind = Literal["multiply_add", "dot", "mmla", "amx"]
+_Pairs = frozenset[tuple[str, str]]
+"""Element types (A, B)."""
 
 AMX_ROWS = 16
 """Rows of a tile register: of A and of the sums, and of B the groups of `depth` elements."""
@@ -105,73 +108,54 @@ _SIGNED = frozenset({("i8", "i8")})
 _BF16 = frozenset({("bf16", "bf16")})
 
 
-def _vnni(features: set[str], bits: int) -> tuple[Dot, ...]:
+def _widened(operands: _Pairs) -> str | None:
+    """The type that multiply-adds widen elements to; None where they do not."""
+    return _WIDENED.get(next(iter(operands))[0])
+
+
+def _vnni(feature: str, bits: int) -> tuple[Dot, ...]:
     """The two ways to use VPDPBUSD: as it is, and with A's signedness flipped."""
+    intrinsic = f"llvm.x86.avx512.vpdpbusd.{bits}"
     return tuple(
-        Dot(
-            name="vpdpbusd",
-            kind="dot",
-            operands=operands,
-            features=frozenset(features),
-            bits=bits,
-            depth=4,
-            intrinsic=f"llvm.x86.avx512.vpdpbusd.{bits}",
-            unsigned_first=True,
-            flip=flip,
-        )
+        _x86("vpdpbusd", operands, feature, bits, 4, intrinsic, unsigned_first=True, flip=flip)
         for operands, flip in ((_MIXED, False), (_EQUAL, True))
     )
 
 
-def _pairs(features: set[str], bits: int, intrinsic: str) -> Dot:
+def _x86(
+    name: str,
+    operands: _Pairs,
+    feature: str,
+    bits: int,
+    depth: int,
+    intrinsic: str,
+    **facts: Any,  # noqa: ANN401 - of any field
+) -> Dot:
+    """A dot product in registers of so many bits."""
+    return Dot(name, "dot", operands, frozenset({feature}), bits, depth, intrinsic=intrinsic, **facts)
+
+
+def _pairs(feature: str, bits: int, intrinsic: str) -> Dot:
     """VPMADDWD on bytes widened to 16 bits: exact for all signs, where VPMADDUBSW would saturate."""
-    return Dot(
-        name="vpmaddwd",
-        kind="dot",
-        operands=_BYTES,
-        features=frozenset(features),
-        bits=bits,
-        depth=2,
-        storage="i16",
-        intrinsic=intrinsic,
-        adds=False,
-        per_cycle=0.5,
-    )
+    return _x86("vpmaddwd", _BYTES, feature, bits, 2, intrinsic, storage="i16", adds=False, per_cycle=0.5)
 
 
-def _amx(name: str, operands: frozenset[tuple[str, str]], feature: str, depth: int) -> Dot:
+def _amx(name: str, operands: _Pairs, feature: str, depth: int) -> Dot:
     """A dot product of AMX's tiles, which takes operands of any sign and rounds nothing before it adds."""
-    features = frozenset({"amx-tile", feature})
-    return Dot(name=name, kind="amx", operands=operands, features=features, bits=512, depth=depth)
+    return Dot(name, "amx", operands, frozenset({"amx-tile", feature}), bits=512, depth=depth)
 
 
 X86 = (
     _amx("tdpbf16ps", _BF16, "amx-bf16", 2),
     _amx("tdpfp16ps", frozenset({("f16", "f16")}), "amx-fp16", 2),
     _amx("tdpb[su][su]d", _BYTES, "amx-int8", 4),
-    Dot(
-        name="vdpbf16ps",
-        kind="dot",
-        operands=_BF16,
-        features=frozenset({"avx512bf16"}),
-        bits=512,
-        depth=2,
-        intrinsic="llvm.x86.avx512bf16.dpbf16ps.512",
-    ),
-    *_vnni({"avx512vnni"}, 512),
-    Dot(
-        name="vpdpbssd",
-        kind="dot",
-        operands=_SIGNED,
-        features=frozenset({"avxvnniint8"}),
-        bits=256,
-        depth=4,
-        intrinsic="llvm.x86.avx2.vpdpbssd.256",
-    ),
-    *_vnni({"avxvnni"}, 256),
-    _pairs({"avx512bw"}, 512, "llvm.x86.avx512.pmaddw.d.512"),
-    _pairs({"avx2"}, 256, "llvm.x86.avx2.pmadd.wd"),
-    _pairs({"sse2"}, 128, "llvm.x86.sse2.pmadd.wd"),
+    _x86("vdpbf16ps", _BF16, "avx512bf16", 512, 2, "llvm.x86.avx512bf16.dpbf16ps.512"),
+    *_vnni("avx512vnni", 512),
+    _x86("vpdpbssd", _SIGNED, "avxvnniint8", 256, 4, "llvm.x86.avx2.vpdpbssd.256"),
+    *_vnni("avxvnni", 256),
+    _pairs("avx512bw", 512, "llvm.x86.avx512.pmaddw.d.512"),
+    _pairs("avx2", 256, "llvm.x86.avx2.pmadd.wd"),
+    _pairs("sse2", 128, "llvm.x86.sse2.pmadd.wd"),
 )
 """Those of x86-64, the best first."""
 
@@ -180,128 +164,72 @@ _I8_U8 = frozenset({("i8", "u8")})
 _UNSIGNED = frozenset({("u8", "u8")})
 
 
-def _by_lane(
+def _arm(
+    kind: Kind,
     name: str,
-    operands: frozenset[tuple[str, str]],
-    feature: str,
+    operands: _Pairs,
     intrinsic: str,
-    *,
-    unsigned_first: bool = False,
-    both_unsigned: bool = False,
-    flip: bool = False,
+    *features: str,
+    scalable: bool = False,
+    **signs: bool,
 ) -> Dot:
-    """A dot product of four bytes, or of two bf16, that takes a group of A by lane."""
-    return Dot(
-        name=name,
-        kind="dot",
-        operands=operands,
-        features=frozenset({feature}),
-        bits=128,
-        depth=2 if operands == _BF16 else 4,
-        intrinsic=f"llvm.aarch64.neon.{intrinsic}",
-        groups=4,
-        unsigned_first=unsigned_first,
-        both_unsigned=both_unsigned,
-        flip=flip,
-    )
+    """An instruction of NEON or, on `scalable` vectors, of SVE; of bf16 it takes half as many elements at once as of bytes.
 
-
-def _mmla(
-    name: str,
-    operands: frozenset[tuple[str, str]],
-    feature: str,
-    intrinsic: str,
-    *,
-    unsigned_first: bool = False,
-    both_unsigned: bool = False,
-) -> Dot:
-    """A product of two rows by two columns of eight bytes, or of four bf16; a register of a row of A has two groups."""
+    "dot": groups of four bytes. NEON's take a group of A by lane, of the four in a register. SVE's multiply words of B by one word of A;
+    a register has two words of A, as many as ``ld1rd`` fills it with (``ld1rq``, where a word has 64 bits). With more, LLVM loads more
+    rows of B ahead than there are registers. "multiply_add": the same, with single elements.
+    "mmla": two rows of A by two columns of B of eight bytes, in each 128 bits; a register of a row of A has two groups. Of steps of
+    one group, the loop is a seventh.
+    """
+    whole = {"dot": 4, "mmla": 8, "multiply_add": 1}[kind]
     return Dot(
-        name=name,
-        kind="mmla",
-        operands=operands,
-        features=frozenset({feature}),
-        bits=128,
-        depth=4 if operands == _BF16 else 8,
-        intrinsic=f"llvm.aarch64.neon.{intrinsic}",
-        groups=2,
-        unsigned_first=unsigned_first,
-        both_unsigned=both_unsigned,
+        name,
+        kind,
+        operands,
+        frozenset({*features, *(("sve",) if scalable else ())}),
+        bits=0 if scalable else 128,
+        depth=max(whole // 2, 1) if operands == _BF16 else whole,
+        storage=_widened(operands) if kind == "multiply_add" else None,
+        intrinsic=f"llvm.aarch64.{'sve' if scalable else 'neon'}.{intrinsic}",
+        groups=4 if kind == "dot" and not scalable else 2,
+        **signs,
     )
 
 
 ARM = (
-    _mmla("bfmmla", _BF16, "bf16", "bfmmla"),
-    _mmla("smmla", _SIGNED, "i8mm", "smmla.v4i32.v16i8"),
-    _mmla("ummla", _UNSIGNED, "i8mm", "ummla.v4i32.v16i8", both_unsigned=True),
-    _mmla("usmmla", _MIXED, "i8mm", "usmmla.v4i32.v16i8", unsigned_first=True),
-    _by_lane("bfdot", _BF16, "bf16", "bfdot.v4f32.v8bf16"),
-    _by_lane("sdot", _SIGNED, "dotprod", "sdot.v4i32.v16i8"),
-    _by_lane("udot", _UNSIGNED, "dotprod", "udot.v4i32.v16i8", both_unsigned=True),
-    _by_lane("usdot", _MIXED, "i8mm", "usdot.v4i32.v16i8", unsigned_first=True),
+    _arm("mmla", "bfmmla", _BF16, "bfmmla", "bf16"),
+    _arm("mmla", "smmla", _SIGNED, "smmla.v4i32.v16i8", "i8mm"),
+    _arm("mmla", "ummla", _UNSIGNED, "ummla.v4i32.v16i8", "i8mm", both_unsigned=True),
+    _arm("mmla", "usmmla", _MIXED, "usmmla.v4i32.v16i8", "i8mm", unsigned_first=True),
+    _arm("dot", "bfdot", _BF16, "bfdot.v4f32.v8bf16", "bf16"),
+    _arm("dot", "sdot", _SIGNED, "sdot.v4i32.v16i8", "dotprod"),
+    _arm("dot", "udot", _UNSIGNED, "udot.v4i32.v16i8", "dotprod", both_unsigned=True),
+    _arm("dot", "usdot", _MIXED, "usdot.v4i32.v16i8", "i8mm", unsigned_first=True),
     # Without USDOT, A gets the sign that B has.
-    _by_lane("sdot", _U8_I8, "dotprod", "sdot.v4i32.v16i8", flip=True),
-    _by_lane("udot", _I8_U8, "dotprod", "udot.v4i32.v16i8", both_unsigned=True, flip=True),
+    _arm("dot", "sdot", _U8_I8, "sdot.v4i32.v16i8", "dotprod", flip=True),
+    _arm("dot", "udot", _I8_U8, "udot.v4i32.v16i8", "dotprod", both_unsigned=True, flip=True),
 )
 """Those of AArch64, the best first."""
 
-_SVE = "llvm.aarch64.sve."
 
-
-def _scalable(
-    name: str, operands: frozenset[tuple[str, str]], features: set[str], intrinsic: str, depth: int = 1
-) -> Dot:
-    """Products on scalable vectors of words of B by one word of A.
-
-    A register has two words of A, as many as ``ld1rd`` fills it with (``ld1rq``, where a word has 64 bits). With more, LLVM loads
-    more rows of B ahead than there are registers.
-    """
-    return Dot(
-        name=name,
-        kind="dot" if depth > 1 else "multiply_add",
-        operands=operands,
-        features=frozenset(features),
-        depth=depth,
-        storage=_WIDENED.get(next(iter(operands))[0]) if depth == 1 else None,
-        intrinsic=_SVE + intrinsic,
-        groups=2,
-    )
-
-
-def _scalable_mmla(
-    name: str, operands: frozenset[tuple[str, str]], intrinsic: str, *, unsigned_first: bool = False
-) -> Dot:
-    """Products of two rows of A by two columns of B, in each 128 bits. Of steps of one group, the loop is a seventh."""
-    return Dot(
-        name=name,
-        kind="mmla",
-        operands=operands,
-        features=frozenset({"sve", "bf16" if operands == _BF16 else "i8mm"}),
-        depth=4 if operands == _BF16 else 8,
-        intrinsic=_SVE + intrinsic,
-        groups=2,
-        unsigned_first=unsigned_first,
-    )
-
-
-def _by_scalar(name: str, operands: frozenset[tuple[str, str]]) -> Dot:
+def _by_scalar(name: str, operands: _Pairs) -> Dot:
     """RISC-V's products of a register by one number, which LLVM makes of a multiply-add with a number in all lanes."""
-    storage = _WIDENED.get(next(iter(operands))[0])
-    return Dot(name=name, kind="multiply_add", operands=operands, features=frozenset({"v"}), storage=storage, groups=4)
+    return Dot(name, "multiply_add", operands, frozenset({"v"}), storage=_widened(operands), groups=4)
 
 
+_sve = partial(_arm, scalable=True)
 SCALABLE = (
-    _scalable_mmla("bfmmla", _BF16, "bfmmla"),
-    _scalable_mmla("smmla", _SIGNED, "smmla.nxv4i32"),
-    _scalable_mmla("ummla", _UNSIGNED, "ummla.nxv4i32"),
-    _scalable_mmla("usmmla", _MIXED, "usmmla.nxv4i32", unsigned_first=True),
-    _scalable("bfdot", _BF16, {"sve", "bf16"}, "bfdot.lane.v2", 2),
-    _scalable("sdot", _SIGNED, {"sve"}, "sdot.lane.nxv4i32", 4),
-    _scalable("udot", _UNSIGNED, {"sve"}, "udot.lane.nxv4i32", 4),
-    _scalable("usdot", _I8_U8, {"sve", "i8mm"}, "usdot.lane.nxv4i32", 4),
-    _scalable("sudot", _U8_I8, {"sve", "i8mm"}, "sudot.lane.nxv4i32", 4),
-    _scalable("fmla", frozenset({("f64", "f64")}), {"sve"}, "fmla.lane.nxv2f64"),
-    *(_scalable("fmla", frozenset({(each, each)}), {"sve"}, "fmla.lane.nxv4f32") for each in ("f32", "f16", "bf16")),
+    _sve("mmla", "bfmmla", _BF16, "bfmmla", "bf16"),
+    _sve("mmla", "smmla", _SIGNED, "smmla.nxv4i32", "i8mm"),
+    _sve("mmla", "ummla", _UNSIGNED, "ummla.nxv4i32", "i8mm"),
+    _sve("mmla", "usmmla", _MIXED, "usmmla.nxv4i32", "i8mm", unsigned_first=True),
+    _sve("dot", "bfdot", _BF16, "bfdot.lane.v2", "bf16"),
+    _sve("dot", "sdot", _SIGNED, "sdot.lane.nxv4i32"),
+    _sve("dot", "udot", _UNSIGNED, "udot.lane.nxv4i32"),
+    _sve("dot", "usdot", _I8_U8, "usdot.lane.nxv4i32", "i8mm"),
+    _sve("dot", "sudot", _U8_I8, "sudot.lane.nxv4i32", "i8mm"),
+    _sve("multiply_add", "fmla", frozenset({("f64", "f64")}), "fmla.lane.nxv2f64"),
+    *(_sve("multiply_add", "fmla", frozenset({(each, each)}), "fmla.lane.nxv4f32") for each in ("f32", "f16", "bf16")),
     *(_by_scalar("vfmacc.vf", frozenset({(each, each)})) for each in ("f32", "f64", "f16", "bf16")),
     _by_scalar("vmacc.vx", _BYTES),
 )
@@ -313,5 +241,4 @@ FAMILIES: Mapping[str, tuple[Dot, ...]] = MappingProxyType({"x86": X86, "arm": A
 
 def multiply_add(a: str, b: str, groups: int = 1) -> Dot:
     """The fallback of every target: packing widens elements to the accumulator's type, and multiply-adds sum them."""
-    operands = frozenset({(a, b)})
-    return Dot(name="multiply-add", kind="multiply_add", operands=operands, storage=_WIDENED.get(a), groups=groups)
+    return Dot("multiply-add", "multiply_add", frozenset({(a, b)}), storage=_WIDENED.get(a), groups=groups)

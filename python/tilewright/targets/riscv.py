@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from tilewright.targets.base import Cache, Family, Target
 from tilewright.targets.linux import Emulation, Length, Linux, SystemCalls
@@ -20,17 +21,7 @@ _GCV = frozenset({"m", "a", "f", "d", "c", "v"})
 _X60 = _GCV | {"zba", "zbb", "zbs", "zfh", "zvfh", "zvl256b"}
 
 
-def _core(
-    name: str,
-    features: frozenset[str],
-    *,
-    tune_cpu: str,
-    scalable_bits: int,
-    l1: Cache,
-    l2: Cache,
-    source: str,
-    is_level: bool = False,
-) -> Target:
+def _core(name: str, features: frozenset[str], **fields: Any) -> Target:  # noqa: ANN401 - of Target
     """A row of an in-order core that issues two instructions a cycle, one of them to its vector unit."""
     return Target(
         name=name,
@@ -38,24 +29,20 @@ def _core(
         triple="riscv64-unknown-linux-gnu",
         features=features,
         cpu="generic-rv64",
-        tune_cpu=tune_cpu,
+        tune_cpu="spacemit-x60",
         vector_bits=128,
         vector_registers=32,
         fma_per_cycle=1,
         fma_latency=5,
         loads_per_cycle=1,
         issue_per_cycle=2,
-        l1=l1,
-        l2=l2,
         l3=None,
         prefer_vector_width=128,
         masked=True,
-        scalable_bits=scalable_bits,
         scalable_unit=64,
         rates="SpacemiT X60: one vector multiply-add and one load a cycle (LLVM's scheduling model of it)",
         model_cpu="spacemit-x60",
-        is_level=is_level,
-        source=source,
+        **fields,
     )
 
 
@@ -64,7 +51,6 @@ _ROWS = (
     _core(
         "rv64gcv",
         _GCV,
-        tune_cpu="spacemit-x60",
         scalable_bits=128,
         l1=Cache(32 * _KIB, ways=4),
         l2=Cache(256 * _KIB, ways=8),
@@ -74,7 +60,6 @@ _ROWS = (
     _core(
         "spacemit-x60",
         _X60,
-        tune_cpu="spacemit-x60",
         scalable_bits=256,
         l1=Cache(32 * _KIB, ways=4),
         l2=Cache(512 * _KIB, ways=16, cpus=4),

@@ -34,7 +34,6 @@ from tilewright.targets.linux import Linux, SystemCalls
 
 _KIB = 1024
 _MIB = 1024 * _KIB
-_TRIPLE = "x86_64-unknown-linux-gnu"
 
 _V1 = frozenset({"cmov", "cx8", "fxsr", "mmx", "sse", "sse2", "x87"})
 _V2 = _V1 | {"crc32", "cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"}
@@ -105,107 +104,96 @@ _ZEN_5_CORE = {
 }
 
 
-def _avx512(
-    name: str, features: frozenset[str], core: Mapping[str, Any], *, l1: Cache, l2: Cache, l3: Cache, source: str
+def _row(
+    name: str,
+    features: frozenset[str],
+    core: Mapping[str, Any],
+    *,
+    bits: int = 512,
+    tune_cpu: str = "sapphirerapids",
+    **fields: Any,  # noqa: ANN401 - of Target
 ) -> Target:
-    """A row with AVX-512: they differ in features, caches, and how the `core` issues."""
+    """A row, of AVX-512 unless `bits` says otherwise: they differ in features, caches, and how the `core` issues."""
     return Target(
         name=name,
         family="x86",
-        triple=_TRIPLE,
+        triple="x86_64-unknown-linux-gnu",
         features=features,
         cpu="x86-64",
-        tune_cpu="sapphirerapids",
-        vector_bits=512,
-        vector_registers=32,
-        l1=l1,
-        l2=l2,
-        l3=l3,
-        prefer_vector_width=512,
-        masked=True,
-        source=source,
+        tune_cpu=tune_cpu,
+        vector_bits=bits,
+        vector_registers=32 if bits == 512 else 16,
+        prefer_vector_width=bits,
+        masked=bits == 512,
         **core,
+        **fields,
     )
 
 
+_SMALL: Mapping[str, Any] = MappingProxyType(
+    {
+        "l1": Cache(32 * _KIB, ways=8),
+        "l2": Cache(256 * _KIB, ways=8),
+        "l3": Cache(8 * _MIB, ways=16, cpus=8),
+        "is_level": True,
+    }
+)
+"""A level of before AVX-512, with the caches of its time."""
+_SKYLAKE: Mapping[str, Any] = MappingProxyType(
+    {
+        "l1": Cache(32 * _KIB, ways=8),
+        "l2": Cache(1 * _MIB, ways=16),
+        "l3": Cache(11 * _MIB, ways=11, cpus=16),
+    }
+)
+
 _ROWS = (
     # No FMA: a multiply and an add. Two of each in a cycle on Zen, one of each on Nehalem to Haswell.
-    Target(
-        name="x86-64",
-        family="x86",
-        triple=_TRIPLE,
-        features=_V1,
-        cpu="x86-64",
+    _row(
+        "x86-64",
+        _V1,
+        _ZEN_3,
+        bits=128,
         tune_cpu="x86-64",
-        vector_bits=128,
-        vector_registers=16,
-        l1=Cache(32 * _KIB, ways=8),
-        l2=Cache(256 * _KIB, ways=8),
-        l3=Cache(8 * _MIB, ways=16, cpus=8),
-        prefer_vector_width=128,
-        masked=False,
+        **_SMALL,
         source="x86-64 psABI baseline; caches of Nehalem",
-        is_level=True,
-        **_ZEN_3,
     ),
     # Still no FMA; what it adds to the baseline is SSE4.1's conversions, which small integers are widened with.
-    Target(
-        name="x86-64-v2",
-        family="x86",
-        triple=_TRIPLE,
-        features=_V2,
-        cpu="x86-64",
+    _row(
+        "x86-64-v2",
+        _V2,
+        _ZEN_3,
+        bits=128,
         tune_cpu="x86-64",
-        vector_bits=128,
-        vector_registers=16,
-        l1=Cache(32 * _KIB, ways=8),
-        l2=Cache(256 * _KIB, ways=8),
-        l3=Cache(8 * _MIB, ways=16, cpus=8),
-        prefer_vector_width=128,
-        masked=False,
+        **_SMALL,
         source="x86-64 psABI level v2; caches of Nehalem",
-        is_level=True,
-        **_ZEN_3,
     ),
     # Haswell's FMA takes 5 cycles, Skylake's and Zen's 4; the registers leave room for either.
-    Target(
-        name="x86-64-v3",
-        family="x86",
-        triple=_TRIPLE,
-        features=_V3,
-        cpu="x86-64",
+    _row(
+        "x86-64-v3",
+        _V3,
+        _HASWELL,
+        bits=256,
         tune_cpu="x86-64-v3",
-        vector_bits=256,
-        vector_registers=16,
-        l1=Cache(32 * _KIB, ways=8),
-        l2=Cache(256 * _KIB, ways=8),
-        l3=Cache(8 * _MIB, ways=16, cpus=8),
-        prefer_vector_width=256,
-        masked=False,
+        **_SMALL,
         source="x86-64 psABI level v3; caches of Haswell (Intel 248966)",
-        is_level=True,
-        **_HASWELL,
     ),
-    _avx512(
+    _row(
         "x86-64-v4",
         _V4,
         _SKYLAKE_SERVER | {"is_level": True},
-        l1=Cache(32 * _KIB, ways=8),
-        l2=Cache(1 * _MIB, ways=16),
-        l3=Cache(11 * _MIB, ways=11, cpus=16),
+        **_SKYLAKE,
         source="x86-64 psABI level v4; caches of Skylake Server (Intel 248966), L3 of 8 cores",
     ),
     # vpdpbusd and vpdpwssd: dot products of 8-bit and 16-bit integers.
-    _avx512(
+    _row(
         "cascadelake",
         _CASCADE_LAKE,
         _SKYLAKE_SERVER | {"model_cpu": "cascadelake"},
-        l1=Cache(32 * _KIB, ways=8),
-        l2=Cache(1 * _MIB, ways=16),
-        l3=Cache(11 * _MIB, ways=11, cpus=16),
+        **_SKYLAKE,
         source="caches of Skylake Server (Intel 248966), which it shares; L3 of 8 cores",
     ),
-    _avx512(
+    _row(
         "icelake-server",
         _ICE_LAKE,
         _ICE_LAKE_SERVER,
@@ -215,7 +203,7 @@ _ROWS = (
         source="Intel 248966: Sunny Cove and Ice Lake Server, 1.5 MiB of L3 a core, of 8 cores",
     ),
     # vdpbf16ps: dot products of bf16.
-    _avx512(
+    _row(
         "znver4",
         _ZEN_4,
         _ZEN_4_CORE,
@@ -224,7 +212,7 @@ _ROWS = (
         l3=Cache(32 * _MIB, ways=16, cpus=16),
         source="AMD 57647, Software Optimization Guide for the AMD Zen4 Microarchitecture; L3 of one complex of 8 cores",
     ),
-    _avx512(
+    _row(
         "znver5",
         _ZEN_5,
         _ZEN_5_CORE,
@@ -234,7 +222,7 @@ _ROWS = (
         source="AMD 58455, Software Optimization Guide for the AMD Zen5 Microarchitecture; L3 of one complex of 8 cores",
     ),
     # AMX: eight tile registers of 16 rows of 64 bytes; a dot product of two takes 16 cycles.
-    _avx512(
+    _row(
         "sapphirerapids",
         _SAPPHIRE_RAPIDS,
         _GOLDEN_COVE,
@@ -243,7 +231,7 @@ _ROWS = (
         l3=Cache(15 * _MIB, ways=15, cpus=16),
         source="Intel 248966: Golden Cove, Intel AMX; 1.875 MiB of L3 a core, of 8 cores",
     ),
-    _avx512(
+    _row(
         "graniterapids",
         _GRANITE_RAPIDS,
         _GOLDEN_COVE,
@@ -256,73 +244,48 @@ _ROWS = (
 
 # Linux's names: arch/x86/include/asm/cpufeatures.h; LLVM's: `llc -march=x86-64 -mattr=help`. Linux clears a flag when
 # it does not save the registers that the instructions need, so a flag that is listed may be used.
+_SAME = (
+    # Baseline and x86-64-v2.
+    *("cx8", "cmov", "mmx", "fxsr", "sse", "sse2", "cx16", "popcnt", "ssse3", "sse4a"),
+    # x86-64-v3.
+    *("avx", "avx2", "bmi2", "f16c", "fma", "movbe", "xsave"),
+    # AVX-512.
+    *("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512ifma", "avx512vbmi"),
+    # Ciphers and Galois fields (gfni shifts bytes; vaes and vpclmulqdq come with it).
+    *("aes", "gfni", "vaes", "vpclmulqdq"),
+    # Scalar arithmetic, prefetch and cache control.
+    *("adx", "clflushopt", "clwb", "cldemote", "movdiri", "movdir64b", "waitpkg"),
+)
+"""Names that both have."""
+_JOINED = (
+    *(
+        "avx512_vbmi2",
+        "avx512_vnni",
+        "avx512_bitalg",
+        "avx512_vpopcntdq",
+        "avx512_vp2intersect",
+        "avx512_bf16",
+        "avx512_fp16",
+    ),
+    # The same in 256 bits.
+    *("avx_vnni", "avx_vnni_int8", "avx_ifma"),
+)
+"""Linux's names with underscores, of which LLVM's has none."""
 _FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        # Baseline and x86-64-v2.
+        **{each: (each,) for each in _SAME},
+        **{each: (each.replace("_", ""),) for each in _JOINED},
+        **{each: (each.replace("_", "-"),) for each in ("amx_tile", "amx_int8", "amx_bf16", "amx_fp16")},
         "fpu": ("x87",),
-        "cx8": ("cx8",),
-        "cmov": ("cmov",),
-        "mmx": ("mmx",),
-        "fxsr": ("fxsr",),
-        "sse": ("sse",),
-        "sse2": ("sse2",),
-        "cx16": ("cx16",),
         "lahf_lm": ("sahf",),
-        "popcnt": ("popcnt",),
         "pni": ("sse3",),
-        "ssse3": ("ssse3",),
         "sse4_1": ("sse4.1",),
         "sse4_2": ("sse4.2", "crc32"),
-        "sse4a": ("sse4a",),
-        # x86-64-v3.
-        "avx": ("avx",),
-        "avx2": ("avx2",),
         "bmi1": ("bmi",),
-        "bmi2": ("bmi2",),
-        "f16c": ("f16c",),
-        "fma": ("fma",),
         "abm": ("lzcnt",),
-        "movbe": ("movbe",),
-        "xsave": ("xsave",),
-        # AVX-512.
-        "avx512f": ("avx512f",),
-        "avx512bw": ("avx512bw",),
-        "avx512cd": ("avx512cd",),
-        "avx512dq": ("avx512dq",),
-        "avx512vl": ("avx512vl",),
-        "avx512ifma": ("avx512ifma",),
-        "avx512vbmi": ("avx512vbmi",),
-        "avx512_vbmi2": ("avx512vbmi2",),
-        "avx512_vnni": ("avx512vnni",),
-        "avx512_bitalg": ("avx512bitalg",),
-        "avx512_vpopcntdq": ("avx512vpopcntdq",),
-        "avx512_vp2intersect": ("avx512vp2intersect",),
-        "avx512_bf16": ("avx512bf16",),
-        "avx512_fp16": ("avx512fp16",),
-        # The same in 256 bits, and AMX.
-        "avx_vnni": ("avxvnni",),
-        "avx_vnni_int8": ("avxvnniint8",),
-        "avx_ifma": ("avxifma",),
-        "amx_tile": ("amx-tile",),
-        "amx_int8": ("amx-int8",),
-        "amx_bf16": ("amx-bf16",),
-        "amx_fp16": ("amx-fp16",),
-        # Ciphers and Galois fields (gfni shifts bytes; vaes and vpclmulqdq come with it).
-        "aes": ("aes",),
         "pclmulqdq": ("pclmul",),
         "sha_ni": ("sha",),
-        "gfni": ("gfni",),
-        "vaes": ("vaes",),
-        "vpclmulqdq": ("vpclmulqdq",),
-        # Scalar arithmetic, prefetch and cache control.
-        "adx": ("adx",),
         "3dnowprefetch": ("prfchw",),
-        "clflushopt": ("clflushopt",),
-        "clwb": ("clwb",),
-        "cldemote": ("cldemote",),
-        "movdiri": ("movdiri",),
-        "movdir64b": ("movdir64b",),
-        "waitpkg": ("waitpkg",),
     }
 )
 
