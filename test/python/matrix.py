@@ -47,6 +47,7 @@ FLOAT_ENTRIES: tuple[Callable[[random.Random], Any], ...] = (
     lambda _: tw.clamp(-1, 2),
     lambda r: tw.gelu(r.choice(("erf", "tanh"))),
     lambda _: tw.silu(),
+    lambda _: tw.hardswish(),
     lambda _: tw.sigmoid(),
     lambda _: tw.tanh(),
     lambda _: tw.exp(),

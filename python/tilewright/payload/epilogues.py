@@ -97,6 +97,14 @@ def silu() -> Epilogue:
     return Epilogue("silu()", (), trace(lambda c: c / (1 + math.exp(-c)), 0))
 
 
+def hardswish() -> Epilogue:
+    """Computes c · min(max(c + 3, 0), 6) / 6, which is near `silu` and needs no exponential.
+
+    Source: A. Howard et al., "Searching for MobileNetV3", 2019.
+    """
+    return Epilogue("hardswish()", (), trace(lambda c: c * math.min(math.max(c + 3, 0), 6) * (1 / 6), 0))
+
+
 def sigmoid() -> Epilogue:
     """1 / (1 + exp(-c))."""
     return Epilogue("sigmoid()", (), trace(math.sigmoid, 0))
@@ -296,6 +304,7 @@ NAMES = (
     "gather_rows",
     "gelu",
     "glu",
+    "hardswish",
     "leaky_relu",
     "multiply",
     "quantize",

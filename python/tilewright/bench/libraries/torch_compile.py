@@ -26,6 +26,7 @@ _STEPS: Mapping[str, Step] = MappingProxyType(
         "relu": lambda torch, x, further: torch.relu(x),
         "gelu": lambda torch, x, further: torch.nn.functional.gelu(x),
         "silu": lambda torch, x, further: torch.nn.functional.silu(x),
+        "hardswish": lambda torch, x, further: torch.nn.functional.hardswish(x),
         "sigmoid": lambda torch, x, further: torch.sigmoid(x),
         "tanh": lambda torch, x, further: torch.tanh(x),
     }
