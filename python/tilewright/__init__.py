@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         TargetError,
         TilewrightError,
     )
+    from tilewright.libraries.build import Library, library
     from tilewright.nibbles import pack_nibbles, unpack_nibbles
     from tilewright.operator_specs import AttentionSpec, Conv2dSpec
     from tilewright.payload.epilogues import (
@@ -104,6 +105,8 @@ _ORIGINS = {
     "silu": "payload.epilogues",
     "softmax": "payload.epilogues",
     "tanh": "payload.epilogues",
+    "Library": "libraries.build",
+    "library": "libraries.build",
     "pack_nibbles": "nibbles",
     "unpack_nibbles": "nibbles",
     "error_bound": "payload.operators",
@@ -135,6 +138,7 @@ __all__ = [
     "Epilogue",
     "GpuTarget",
     "Kernel",
+    "Library",
     "LoweringError",
     "MatmulSpec",
     "Module",
@@ -164,6 +168,7 @@ __all__ = [
     "glu",
     "hardswish",
     "leaky_relu",
+    "library",
     "math",
     "matmul",
     "multiply",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -11,6 +12,9 @@ from tilewright.errors import SpecError
 
 MAX_EXTENT = 2**31 - 1
 """The largest extent."""
+_WRITTEN = re.compile(
+    r"(?P<size>[0-9]{1,20})|\?((?P<min>[0-9]{1,20})\.\.(?P<max>[0-9]{1,20})?)?(/(?P<multiple>[0-9]{1,20}))?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,18 @@ class Dim:
 
 Extent = Union[int, Dim]  # noqa: UP007 - evaluated by Python 3.10 in other modules
 """An extent: static, or a Dim."""
+
+
+def written(text: str) -> Extent | None:
+    """The extent that a text is: "384", "?", "?1..512/8", as `Dim` prints it; None for another text.
+
+    Raises:
+        SpecError: Nothing lies between its limits.
+    """
+    found = _WRITTEN.fullmatch(text)
+    if found is None or found["size"]:
+        return found and int(found["size"])
+    return Dim(**{name: int(found[name]) for name in ("min", "max", "multiple") if found[name]})
 
 
 def extent(field: str, value: Any) -> Any:  # noqa: ANN401 - an Extent

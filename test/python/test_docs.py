@@ -66,6 +66,7 @@ RUN = (
     "docs/how-to/arm.md",
     "docs/how-to/cost_without_hardware.md",
     "docs/how-to/fusion.md",
+    "docs/how-to/library.md",
     "docs/how-to/modules.md",
     "docs/how-to/own_schedule.md",
     "docs/explanation/sme.md",

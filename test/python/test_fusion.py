@@ -257,7 +257,9 @@ def test_only_packed_fuses_them():
     for form in ("prologue: f16 A", "gather: f32", "glu: silu", "rows: row_sum"):
         spec = tw.MatmulSpec(1, 64, 64, **FORMS[form])
         assert tw.compile(spec).metadata.schedule == "packed"
-        with pytest.raises(ScheduleError, match=r"strategy unpacked does not fuse all .* expected strategy (streamed or )?packed"):
+        with pytest.raises(
+            ScheduleError, match=r"strategy unpacked does not fuse all .* expected strategy (streamed or )?packed"
+        ):
             tw.compile(spec, schedule="unpacked")
 
 

@@ -44,6 +44,7 @@ STAGES = (
     "codegen",
     "emit",
     "runtime",
+    "libraries",
     "bench",
     "tune",
     "",

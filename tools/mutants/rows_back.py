@@ -202,7 +202,7 @@ ROWS = (
         ("test_cli_usage.py", "test_cli_compile.py", "test_cli_bench.py"),
     ),
     Mutant(
-        "cli/options.py",
+        "dims.py",
         'r"(?P<size>[0-9]{1,20})|',
         'r"(?P<size>[0-9]{1,3})|',
         ("test_cli_usage.py", "test_cli_run.py"),

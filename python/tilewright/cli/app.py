@@ -20,6 +20,7 @@ from tilewright.cli.bench import bench
 from tilewright.cli.cache import cache
 from tilewright.cli.compile import compile_
 from tilewright.cli.explain import explain
+from tilewright.cli.library import library
 from tilewright.cli.run import run
 from tilewright.cli.stages import stages
 from tilewright.cli.targets import targets
@@ -42,7 +43,7 @@ def command() -> None:
     """Compile matrix multiplications from MLIR, run and check them, and look at every stage."""
 
 
-for _verb in (run, compile_, bench, explain, targets, stages, cache):
+for _verb in (run, compile_, library, bench, explain, targets, stages, cache):
     command.add_command(_verb)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from tilewright.dims import Dim, Extent
+from tilewright.dims import Extent, written
 from tilewright.spec import LAYOUTS
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ Extents = tuple[Extent, Extent, Extent]
 """M, N and K."""
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-_EXTENT = re.compile(
-    r"(?P<size>[0-9]{1,20})|\?((?P<min>[0-9]{1,20})\.\.(?P<max>[0-9]{1,20})?)?(/(?P<multiple>[0-9]{1,20}))?"
-)
 _ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([+-]?[0-9]+)\s*", re.ASCII)
 
 
@@ -37,22 +34,15 @@ class _Shape(click.ParamType):
         """Three extents."""
         if isinstance(value, tuple):
             return value
-        found = [_EXTENT.fullmatch(each) for each in re.split("[xX×]", str(value))]
+        found = [written(each) for each in re.split("[xX×]", str(value))]
         if len(found) != 3 or None in found:
             self.fail(
                 f"{value!r} is no shape; expected MxNxK with three sizes, such as 384x1024x1024 or ?x1024x1024",
                 param,
                 ctx,
             )
-        m, n, k = (_extent(each) for each in found if each is not None)
+        m, n, k = (each for each in found if each is not None)
         return m, n, k
-
-
-def _extent(found: re.Match[str]) -> Extent:
-    """An extent as it is written: "384", "?", "?1..512/8"."""
-    if found["size"]:
-        return int(found["size"])
-    return Dim(**{name: int(found[name]) for name in ("min", "max", "multiple") if found[name]})
 
 
 class _Target(click.ParamType):
@@ -131,10 +121,10 @@ class _Batch(click.ParamType):
         """Any number of extents; an empty text is none."""
         if isinstance(value, tuple):
             return value
-        found = [_EXTENT.fullmatch(each) for each in re.split("[xX×]", str(value))] if value else []
+        found = [written(each) for each in re.split("[xX×]", str(value))] if value else []
         if None in found:
             self.fail(f"{value!r} is no batch; expected sizes such as 16 or 8x12, ? for a dynamic one", param, ctx)
-        return tuple(_extent(each) for each in found if each is not None)
+        return tuple(each for each in found if each is not None)
 
 
 def batch(function: Command) -> Command:

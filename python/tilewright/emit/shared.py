@@ -70,6 +70,29 @@ def link(object_: bytes, openmp: str = "") -> bytes:
     return _linked([object_], program, ["-shared", *needed], "so")
 
 
+def link_library(objects: Sequence[bytes], soname: str, exported: Sequence[str], openmp: str = "") -> bytes:
+    """The shared library of objects, which other programs see nothing of but the symbols `exported`.
+
+    Args:
+        objects: The objects.
+        soname: What programs that were linked with the library call it.
+        exported: The symbols, under a version that is called after the library.
+        openmp: As for `link`.
+
+    Raises:
+        TargetError: There is no linker.
+        LoweringError: The linker failed.
+    """
+    program = linker(_architecture(objects[0]))
+    version = soname.removeprefix("lib").removesuffix(".so")
+    script = f"{version} {{ global: {' '.join(f'{each};' for each in exported)} local: *; }};\n"
+    needed = [openmp, *_run_path(program, Path(openmp).parent)] if openmp else []
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        Path(folder, "exported").write_text(script)
+        named = _for_linker(program, f"--version-script={Path(folder, 'exported')}", "-soname", soname, "-z", "relro")
+        return _linked(objects, program, ["-shared", *named, *needed], "so")
+
+
 def code_object(object_: bytes) -> bytes:
     """The code object, which AMD's runtime loads, of an object for a GPU of AMD's.
 
@@ -106,6 +129,11 @@ def _linked(objects: Sequence[bytes], program: str, options: Sequence[str], stag
 
 def _run_path(program: str, folder: Path) -> list[str]:
     """The arguments by which a library looks for others in `folder`, for a linker or for a compiler that calls one."""
-    if Path(program).name.startswith(("ld", "lld")):
-        return ["-rpath", str(folder)]
-    return [f"-Wl,-rpath,{folder}"]
+    return _for_linker(program, "-rpath", str(folder))
+
+
+def _for_linker(program: str, *options: str) -> list[str]:
+    """Options of a linker, for it or for a compiler that calls one."""
+    if Path(program).name.startswith(("ld", "lld")) or Path(program).name.endswith("-ld"):
+        return list(options)
+    return [f"-Wl,{','.join(options)}"]

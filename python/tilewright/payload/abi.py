@@ -15,6 +15,8 @@ ENTRY = "matmul"
 
 OK, WRONG_EXTENTS, OUT_OF_MEMORY, WRONG_PACKING, WRONG_OPERAND, WRONG_INDEX = 0, 1, 2, 3, 4, 5
 """What the entry returns."""
+UNSUPPORTED, UNKNOWN_LEVEL = 6, 7
+"""What a library's functions return besides: no code of the kernel fits the processor; no level is called so."""
 
 PROTOTYPE = (
     "int32_t {name}(int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb, "

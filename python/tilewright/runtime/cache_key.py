@@ -26,7 +26,8 @@ class Compilation:
     """Everything that decides one object.
 
     Attributes:
-        kind: What is compiled: a product, an operator, a module's text, a chain of products, a form of a GPU kernel, or PTX.
+        kind: What is compiled: a product, an operator, a module's text, a chain of products, a kernel of a library, a form of a GPU
+            kernel, or PTX.
         problem: The spec, the specs of a chain, or the text.
         target: For what; its emulation, which decides nothing, is left out.
         schedule: The strategy's name; None where the compilation chooses one.
@@ -40,7 +41,7 @@ class Compilation:
         compiler: A digest of the package's sources, and of what it is linked with.
     """
 
-    kind: Literal["product", "operator", "module", "chain", "gpu", "cubin"]
+    kind: Literal["product", "operator", "module", "chain", "library", "gpu", "cubin"]
     problem: MatmulSpec | OperatorSpec | tuple[MatmulSpec, ...] | str
     target: Target | GpuTarget
     schedule: str | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from tilewright.emit import code, shared
+from tilewright.emit import code, shared, system_call
 from tilewright.targets.base import Target
 from tilewright.targets.linux import SystemCalls
 from tilewright.targets.registry import family_of
@@ -75,13 +75,8 @@ def program(
     return shared.link_program(objects, libraries, loader)
 
 
-def _system_call(system: SystemCalls) -> str:
+def _memory(system: SystemCalls) -> str:
     return f"""
-define internal i64 @system(i64 %number, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f) noinline {{
-  %r = call i64 asm sideeffect "{system.instruction}", "{system.registers}"(
-    i64 %number, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f)
-  ret i64 %r
-}}
 define internal i64 @map(i64 %bytes, i64 %flags, i64 %file) {{
   %r = call i64 @system(i64 {system.mmap}, i64 0, i64 %bytes, i64 {_READ_WRITE}, i64 %flags, i64 %file, i64 0)
   ret i64 %r
@@ -194,7 +189,7 @@ def _text(functions: Sequence[str], system: SystemCalls) -> str:
     ]
     arguments = ", ".join(f"i64 %arg{i}" for i in range(MOST_ARGUMENTS))
     body = "\n  ".join(loads)
-    return f"""{_system_call(system)}{_LIBRARY}{declarations}
+    return f"""{system_call.text(system)}{_memory(system)}{_LIBRARY}{declarations}
 @functions = internal constant [{len(functions)} x ptr] [{table}]
 define void @_start() {system.start} {{
   %first = call i64 @map(i64 {HEADER_BYTES}, i64 {_SHARED}, i64 0)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``tilewright library``: many kernels for many targets, as one library for C, C++, CMake and others."""
+
+from __future__ import annotations
+
+import click
+
+from tilewright.cli import options
+from tilewright.targets import files
+
+
+@options.verb(short_help="Build a library of many kernels for many targets.")
+@click.argument("file", metavar="FILE.toml")
+@click.option("-o", "output", metavar="DIR", required=True, help="The folder for the library's files.")
+@click.option(
+    "--targets", metavar="A,B,…", help="For which targets: names, or files of one's own. In place of the list's."
+)
+@click.option(
+    "--name", metavar="NAME", help="What the library is called; otherwise as the list says, or after the list."
+)
+@click.option("--threads", type=int, help="Most threads of a call. In place of the list's.")
+@click.option("--jobs", type=int, help="How many processes compile; by default as many as there are CPUs.")
+def library(
+    file: str, output: str, targets: str | None, name: str | None, threads: int | None, jobs: int | None
+) -> None:
+    """Build a library of the kernels that FILE.toml lists.
+
+    DIR then has libNAME.a and libNAME.so, which take the best code that the processor runs; NAME.h, for C and C++; NAMEConfig.cmake, for
+    find_package; NAME.pc, for pkg-config; and NAME.md, a page of its contents.
+    """
+    from tilewright.libraries import build, lists
+
+    found = lists.read(file)
+    given = {
+        "targets": [_target(each) for each in targets.split(",")] if targets is not None else None,
+        "name": name,
+        "threads": threads,
+    }
+    settings = dict(found.options) | {option: value for option, value in given.items() if value is not None}
+    made = build.library(found.kernels, out=output, jobs=jobs, **settings)
+    contents = made.contents
+    different = {symbol: size for size, symbol in contents.sizes.values()}
+    click.echo(f"{made.folder}: {', '.join(made.files)}")
+    click.echo(
+        f"{len(contents.kernels)} kernels for {', '.join(each.name for own in contents.targets.values() for each in own)}; "
+        f"{len(different)} different objects of {sum(different.values())} bytes"
+    )
+
+
+def _target(name: str) -> object:
+    """A target's name, or the target that a file describes."""
+    return files.load(name) if name.endswith(files.SUFFIXES) else name

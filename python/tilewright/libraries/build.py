@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Builds a library of many kernels for many targets: objects, dispatch, and the files around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+
+from tilewright import targets as rows
+from tilewright.emit import shared
+from tilewright.errors import SpecError, TargetError
+from tilewright.libraries import c_header, packages
+from tilewright.libraries.jobs import compile_all
+from tilewright.libraries.kernels import Kernel, named, require_distinct
+from tilewright.libraries.objects import Source
+from tilewright.libraries.packages import Contents
+from tilewright.libraries.part import Part
+from tilewright.payload.abi import require_name
+from tilewright.runtime import files
+from tilewright.runtime.openmp import openmp_file
+from tilewright.schedules.threads import check
+from tilewright.targets import GpuTarget, Target
+from tilewright.targets.registry import FAMILIES
+
+TARGETS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sapphirerapids")
+"""The targets of a library where none are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library that was built.
+
+    Attributes:
+        name: Its name.
+        folder: Where its files are.
+        files: They, relative to the folder.
+        contents: What it has.
+    """
+
+    name: str
+    folder: Path
+    files: tuple[str, ...]
+    contents: Contents
+
+    def __repr__(self) -> str:
+        """Its name, kernels and targets."""
+        found = [each.name for own in self.contents.targets.values() for each in own]
+        return f"<tilewright.Library {self.name}: {len(self.contents.kernels)} kernels for {', '.join(found)}>"
+
+
+def library(
+    kernels: Mapping[str, Source] | Sequence[Source],
+    targets: Sequence[str | Target] = TARGETS,
+    name: str = "kernels",
+    out: str | PathLike[str] = ".",
+    *,
+    threads: int = 1,
+    jobs: int | None = None,
+    progress: Callable[[int, int], object] = lambda done, count: None,
+) -> Library:
+    """Builds a library of kernels for many targets, which takes the best code that the processor runs.
+
+    The folder then has, for a library called NAME: ``libNAME.a`` and ``libNAME.so``, of each architecture in a folder of its own where
+    there are several; ``NAME.h``, for C and C++; ``NAMEConfig.cmake``; ``NAME.pc``; and ``NAME.md``, a page of its contents. The library
+    needs the C library (with its math functions, where a kernel computes them in f64), of several threads LLVM's OpenMP runtime, and
+    nothing else. No processor is told by its name: code is chosen by features.
+
+    Args:
+        kernels: What to compute, by the name of the C entry: specs of products, convolutions and attention, and paths of .mlir files
+            with one function. Those of a sequence are called after what they compute.
+        targets: For which targets, of any architectures: rows' names, "host", or `Target` objects.
+        name: The library's name, a C identifier.
+        out: The folder for its files, which is made where it is absent.
+        threads: Most threads that a call uses.
+        jobs: How many processes compile; by default as many as this process may use CPUs.
+        progress: Told after each kernel for a target how many are done, and how many there are.
+
+    Raises:
+        SpecError: There are no kernels, or no targets, or one is of an unknown kind, or a name is no C identifier or there twice.
+        TargetError: A target is unknown, or a GPU, or there is no linker, or a feature cannot be detected at run time.
+        LoweringError: A stage or the linker failed.
+        TilewrightError: A file cannot be read or written; or, of several threads, there is no OpenMP runtime.
+    """
+    require_name(name, "library")
+    sources, by_architecture = named(kernels), _by_architecture(targets)
+    openmp = openmp_file() if check(threads, "library") > 1 else ""
+    for architecture in by_architecture:
+        shared.linker(architecture)  # its absence is better said before the work than after
+    folder = Path(out)
+    wanted = [(source, target) for own in by_architecture.values() for target in own for source in sources.values()]
+    compiled = dict(zip(wanted, compile_all(wanted, threads, jobs=jobs, progress=progress), strict=True))
+    first = next(iter(by_architecture.values()))[0]
+    found = [Kernel(each, source, compiled[source, first].signature) for each, source in sources.items()]
+    require_distinct(name, found)
+    parts = {
+        architecture: Part(name, architecture, own, found, compiled) for architecture, own in by_architecture.items()
+    }
+    used = max(each.threads for each in compiled.values())
+    contents = Contents(
+        name,
+        found,
+        by_architecture,
+        {key: size for part in parts.values() for key, size in part.sizes.items()},
+        {architecture: "." if len(parts) == 1 else architecture for architecture in parts},
+        used,
+    )
+    levels = [each.name for own in by_architecture.values() for each in own]
+    made = {
+        f"{name}.h": c_header.text(name, found, levels, threads=used).encode(),
+        f"{name}Config.cmake": packages.cmake(contents).encode(),
+        f"{name}.md": packages.page(contents).encode(),
+    }
+    for architecture, part in parts.items():
+        place = "" if contents.folders[architecture] == "." else f"{architecture}/"
+        made[f"{place}lib{name}.a"] = part.static()
+        made[f"{place}lib{name}.so"] = part.shared(openmp if used > 1 else "")
+        made[f"{place}{name}.pc"] = packages.pkg_config(contents, architecture).encode()
+    for each in made:
+        (folder / each).parent.mkdir(parents=True, exist_ok=True)
+    files.write_together({each: (folder / each, data) for each, data in made.items()})
+    return Library(name, folder, tuple(made), contents)
+
+
+def _by_architecture(given: Sequence[str | Target]) -> dict[str, list[Target]]:
+    """The targets by architecture, the best first: those with more features before those with fewer.
+
+    Raises:
+        SpecError: There are none.
+        TargetError: One is unknown, or a GPU, or named twice.
+    """
+    if isinstance(given, str) or not given:
+        raise SpecError(f"targets are {given!r}", where="library", expected="a list of targets")
+    found: dict[str, list[Target]] = {}
+    for each in given:
+        if isinstance(each, GpuTarget) or rows.gpu(each) is not None:
+            raise TargetError(f"{each} is a GPU", where="library", expected="targets of processors")
+        target = replace(rows.resolve(each), emulation=None)
+        own = found.setdefault(target.architecture, [])
+        if any(target.name == other.name for other in own):
+            raise TargetError(f"{target.name} is there twice", where="library", expected="each target once")
+        own.append(target)
+    order = {row.name: number for family in FAMILIES for number, row in enumerate(family.rows)}
+    for own in found.values():
+        own.sort(key=lambda target: (len(target.features), order.get(target.name, 0)), reverse=True)
+    return found

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compiles a kernel for one target to the object that a library has of it.
+
+Equal code is one object, whatever kernels and targets it is of: a symbol is named after what the object holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Union
+
+from tilewright import knobs, text_files
+from tilewright.emit import code, operators
+from tilewright.errors import TilewrightError
+from tilewright.lowering.driver import LIBC_ALLOCATOR, RUNTIME_ALLOCATOR
+from tilewright.operator_specs import OperatorSpec
+from tilewright.payload.signature import Signature
+from tilewright.runtime import cache_key, compile_module
+from tilewright.runtime import compile as products
+from tilewright.runtime.cache import KernelCache
+from tilewright.runtime.cache_key import Compilation
+from tilewright.schedules import make
+from tilewright.spec import MatmulSpec
+from tilewright.targets import Target
+
+Source = Union[MatmulSpec, OperatorSpec, Path]  # noqa: UP007 - evaluated by Python 3.10
+"""What a kernel computes: a spec, or the file of a module with one function."""
+
+_DIGITS = 24
+_SYMBOL = "tilewright_code_"
+_PLACE = _SYMBOL + "0" * _DIGITS
+"""What the symbol is called before the object is known; other names have as many characters, so that they take its place."""
+_DEFINED = re.compile(rf"^define (?=(?!internal |private |weak |linkonce)[^@]*@{_PLACE})", re.MULTILINE)
+_MEMORY = {"_mlir_memref_to_llvm_alloc": "malloc", **dict(zip(RUNTIME_ALLOCATOR, LIBC_ALLOCATOR, strict=True))}
+"""The functions that give and take scratch memory, and those of the C library that do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel for one target.
+
+    Attributes:
+        object: The object, whose entry is called by a name that stands for any.
+        signature: What an operator or a function takes and gives; None for a product.
+        threads: Most threads that a call uses.
+    """
+
+    object: bytes
+    signature: Signature | None
+    threads: int
+
+    def named(self, library: str) -> tuple[str, bytes]:
+        """The symbol of the code in a library, and the object that has it."""
+        digest = hashlib.sha256(library.encode() + b"\0" + self.object).hexdigest()[:_DIGITS]
+        symbol = f"{_SYMBOL}{digest}"
+        return symbol, self.object.replace(_PLACE.encode(), symbol.encode())
+
+
+def compile_one(source: Source, target: Target, threads: int) -> Compiled:
+    """A kernel for a target, from the disk cache or made.
+
+    Raises:
+        TilewrightError: It cannot be compiled; or the module has more than one function, so that one name does not do.
+    """
+    problem = _text(source) if isinstance(source, Path) else source
+    store = KernelCache.from_knobs(knobs.load())
+    what = Compilation(kind="library", problem=problem, target=target, threads=threads)
+    found = cache_key.find(store, what)
+    if found is not None:
+        header = found.header["function"]
+        return Compiled(found.object, header and Signature.from_json(header), found.header["threads"])
+    compiled = _made(source, problem, target, threads)
+    function = None if compiled.signature is None else compiled.signature.as_json()
+    cache_key.keep(store, what, compiled.object, {"function": function, "threads": compiled.threads})
+    return compiled
+
+
+def _made(source: Source, problem: MatmulSpec | OperatorSpec | str, target: Target, threads: int) -> Compiled:
+    """A kernel, compiled; `problem` is the source, or the text that its file has."""
+    if isinstance(problem, MatmulSpec):
+        plan = make.make(problem, target, None, None, threads)
+        texts, functions = products.build(problem, target, plan, until="llvmir", symbol=_PLACE).texts, ()
+        threads = plan.threads
+    elif isinstance(problem, str):
+        built = compile_module.build_module(problem, str(source), target, threads, until="llvmir", symbol=_PLACE)
+        texts, functions = built.texts, built.functions
+    else:
+        built = operators.build(problem, target, threads=threads, until="llvmir", symbol=_PLACE)
+        texts, functions = built.texts, built.functions
+    object_ = code.object_file(_for_library(texts["llvmir"]), target)
+    return Compiled(object_, functions[0] if functions else None, threads)
+
+
+def _text(file: Path) -> str:
+    try:
+        return text_files.read(file)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        raise TilewrightError(f"cannot read it: {reason}", where=str(file), expected="a .mlir file") from None
+
+
+def _for_library(llvmir: str) -> str:
+    """A kernel's LLVM IR with entries that only the library sees, and scratch memory from the C library."""
+    for ours, theirs in _MEMORY.items():
+        llvmir = llvmir.replace(f"@{ours}(", f"@{theirs}(")
+    return _DEFINED.sub("define hidden ", llvmir)

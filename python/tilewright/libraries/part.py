@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The part of a library for one architecture: the objects of all its kernels and targets, and the code that chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tilewright.emit import code, shared
+from tilewright.libraries import detection, dispatch
+from tilewright.libraries.archive import archive
+from tilewright.libraries.dispatch import Choice
+from tilewright.libraries.kernels import Kernel, own_names
+from tilewright.libraries.objects import Compiled, Source
+from tilewright.targets import Target
+from tilewright.targets.registry import FAMILIES
+
+
+class Part:
+    """The code of one architecture.
+
+    Attributes:
+        sizes: By name of a kernel and of a target, the bytes of the code's object and its symbol.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        architecture: str,
+        targets: Sequence[Target],
+        kernels: Sequence[Kernel],
+        compiled: Mapping[tuple[Source, Target], Compiled],
+    ) -> None:
+        """Joins the code of kernels for targets, the best first, all of an architecture.
+
+        Raises:
+            TargetError: A feature that a target needs cannot be detected at run time.
+            LoweringError: LLVM refused the code that chooses.
+        """
+        self._name, self._exported = name, [*own_names(name)]
+        self._members: dict[str, bytes] = {}
+        self._symbols: dict[str, tuple[str, ...]] = {}
+        self.sizes: dict[tuple[str, str], tuple[int, str]] = {}
+        bits, family = detection.positions(targets), targets[0].family
+        masks = {each.name: detection.mask(each.features, bits) for each in targets}
+        every = next(each for each in FAMILIES if each.name == family)
+        caps = {row.name: detection.mask(row.features, bits) for row in every.rows} | masks
+        plain = replace(targets[0], features=detection.DETECTIONS[family].baseline)
+        runtime = dispatch.runtime(name, family, architecture, bits, caps, list(masks))
+        self._add(f"{name}.o", _object(runtime, plain), (*own_names(name), *dispatch.symbols(name).values()))
+        for kernel in kernels:
+            choices = []
+            for target in targets:
+                symbol, object_ = compiled[kernel.source, target].named(name)
+                choices.append(Choice(masks[target.name], target.name, symbol))
+                self._add(f"{symbol}.o", object_, tuple(f"{symbol}{each.suffix}" for each in kernel.functions))
+                self.sizes[kernel.name, target.name] = len(object_), symbol
+            text = dispatch.entries(name, kernel.name, kernel.functions, choices)
+            self._add(f"{kernel.name}.entry.o", _object(text, plain), kernel.exported)
+            self._exported += kernel.exported
+
+    def _add(self, member: str, object_: bytes, symbols: tuple[str, ...]) -> None:
+        self._members[member], self._symbols[member] = object_, symbols
+
+    def static(self) -> bytes:
+        """The static library of all objects."""
+        return archive(self._members, self._symbols)
+
+    def shared(self, openmp: str) -> bytes:
+        """The shared library of all objects, which needs the OpenMP runtime `openmp`, where that is not empty.
+
+        Raises:
+            TargetError: There is no linker.
+            LoweringError: It failed.
+        """
+        return shared.link_library(list(self._members.values()), f"lib{self._name}.so", self._exported, openmp)
+
+
+def _object(text: str, target: Target) -> bytes:
+    """The object of LLVM IR for every processor of an architecture."""
+    return code.object_file(code.optimize(text, target), target)
