@@ -156,7 +156,11 @@ def test_every_public_name_is_in_the_reference():
 
 def test_every_environment_variable_is_in_the_reference():
     reference = (ROOT / "docs" / "reference" / "environment.md").read_text(encoding="utf-8")
-    sources = [*(ROOT / "python" / "tilewright").rglob("*.py"), *(ROOT / "dialect").rglob("*.cpp")]
+    sources = [
+        *(ROOT / "python" / "tilewright").rglob("*.py"),
+        *(ROOT / "dialect").rglob("*.cpp"),
+        *(ROOT / "native").rglob("*.cpp"),
+    ]
     used = {
         name
         for source in sources
@@ -179,7 +183,7 @@ def test_the_page_of_steps_is_that_of_the_module():
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_sources_that_a_page_names_exist(page):
     text = page.read_text(encoding="utf-8")
-    parts = ("python", "test", "tools", "dialect", "examples")
+    parts = ("python", "test", "tools", "dialect", "native", "examples")
     known = {each.name for part in parts for each in (ROOT / part).rglob("*.*")}
     named = re.findall(r"`(?:[\w.-]+/)*([\w-]+\.(?:py|cpp|td))`", text)
     assert sorted(name for name in named if name not in known) == []

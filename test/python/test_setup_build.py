@@ -127,7 +127,13 @@ def checkout(monkeypatch, tmp_path):
 
     def make(name: str) -> Path:
         root = tmp_path / name
-        for file in ("CMakeLists.txt", "dialect/lib/a.cpp", "cmake/b.cmake", "tools/tilewright-opt/c.cpp"):
+        for file in (
+            "CMakeLists.txt",
+            "dialect/lib/a.cpp",
+            "native/runtime/b.cpp",
+            "cmake/b.cmake",
+            "tools/tilewright-opt/c.cpp",
+        ):
             (root / file).parent.mkdir(parents=True, exist_ok=True)
             (root / file).write_text(file)
         for module in (ready, native):
@@ -184,7 +190,8 @@ def test_another_checkout_takes_what_one_has_built(checkout):
 
 
 @pytest.mark.parametrize(
-    "file", ["CMakeLists.txt", "dialect/lib/a.cpp", "cmake/new.cmake", "tools/tilewright-opt/c.cpp"]
+    "file",
+    ["CMakeLists.txt", "dialect/lib/a.cpp", "native/runtime/b.cpp", "cmake/new.cmake", "tools/tilewright-opt/c.cpp"],
 )
 def test_other_sources_have_another_key(checkout, file):
     root = checkout("one")

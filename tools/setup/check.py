@@ -140,7 +140,7 @@ def _clang_format() -> str:
 
 def _cpp_files() -> list[str | Path]:
     """The C++ sources and headers."""
-    found = (path for folder in ("dialect", "tools") for path in (ROOT / folder).rglob("*"))
+    found = (path for folder in ("dialect", "native", "tools") for path in (ROOT / folder).rglob("*"))
     return sorted(path for path in found if path.suffix in {".cpp", ".h"})
 
 

@@ -26,7 +26,15 @@ STAMP = BUILD / "made-of"
 """Holds the key of what the package has."""
 MADE = ("mlir", "bin", "*.so", "_codegen.pyi", "_runtime.pyi")
 """What the build puts into the package."""
-SOURCES = ("CMakeLists.txt", "llvm_version.txt", "cmake", "dialect", "tools/CMakeLists.txt", "tools/tilewright-*")
+SOURCES = (
+    "CMakeLists.txt",
+    "llvm_version.txt",
+    "cmake",
+    "dialect",
+    "native",
+    "tools/CMakeLists.txt",
+    "tools/tilewright-*",
+)
 """What it is built from, besides upstream's bindings."""
 _KEPT = 4
 """How many archives stay: those used last, some 4 MB each."""

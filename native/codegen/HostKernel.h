@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A GPU kernel as LLVM IR for this machine, to be run by the emulator (dialect/emulator).
+// A GPU kernel as LLVM IR for this machine, to be run by the emulator (native/emulator).
 
 #ifndef TILEWRIGHT_CODEGEN_HOSTKERNEL_H
 #define TILEWRIGHT_CODEGEN_HOSTKERNEL_H
