@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from tilewright.cli import bench_options, options
 from tilewright.cli.bench_outputs import Outputs
-from tilewright.cli.output import console
+from tilewright.cli.output import console, progress_bar
 from tilewright.errors import TargetError
 
 
@@ -34,9 +32,9 @@ def card(folder: str, budget: float | None, report: str | None, command: str | N
     outputs = Outputs.of({"report": report, "command": command}, f"card {folder}")
     outputs.check()
     bundled, out = Path(folder), console()
-    with _bar() as progress:
+    with progress_bar() as progress:
         failures = bundle.make(bundled, progress)
-    with _bar() as progress:
+    with progress_bar() as progress:
         try:
             records = measure.run(bundled, budget, progress)
         except TargetError as error:
@@ -49,20 +47,3 @@ def card(folder: str, budget: float | None, report: str | None, command: str | N
     for line in failures:
         out.print(line, soft_wrap=True, markup=False)
     return 1 if failures else 0
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[int, int, str], object]]:
-    """A bar on a terminal's standard error, with what is under way."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    out = console(stderr=True)
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}", markup=False),
-    )
-    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)

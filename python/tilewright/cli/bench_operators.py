@@ -10,7 +10,6 @@ import click
 
 from tilewright.cli import bench_options, options
 from tilewright.cli.bench_outputs import Outputs
-from tilewright.cli.options import Command
 from tilewright.cli.output import console
 from tilewright.errors import TilewrightError
 
@@ -21,20 +20,17 @@ if TYPE_CHECKING:
     from tilewright.bench.operators.results import Result
 
 
-def _options(function: Command) -> Command:
-    """The options of both."""
-    for each in (
-        bench_options.report,
-        bench_options.resume,
-        bench_options.json_file,
-        bench_options.effort,
-        bench_options.peers,
-        bench_options.threads,
-        bench_options.target,
-        bench_options.dtypes,
-    ):
-        function = each(function)
-    return function
+_options = options.together(
+    bench_options.dtypes,
+    bench_options.target,
+    bench_options.threads,
+    bench_options.peers,
+    bench_options.effort,
+    bench_options.json_file,
+    bench_options.resume,
+    bench_options.report,
+)
+"""The options of both."""
 
 
 @options.verb(short_help="Convolutions of a network beside other libraries.")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,30 +18,14 @@ from tilewright.runtime.files import require_writable, write_together
 from tilewright.runtime.linkable import FORMATS, refuse_gpu_name
 
 if TYPE_CHECKING:
-    from tilewright.cli.gpu_problem import GpuProblem
     from tilewright.cli.module_problem import ModuleProblem
-    from tilewright.cli.problem import Problem
-    from tilewright.entries import Epilogue
-    from tilewright.targets import GpuTarget, Target
+    from tilewright.cli.problem import GpuProblem, Problem
 
 _BINARY = ("obj", "so", "cubin", "spv", "hsaco")
 
 
 @options.verb("compile", short_help="Compile a product to a file, or print any stage.")
-@click.argument("file", metavar="[FILE.mlir]", required=False)
-@options.shape(required=False)
-@options.dtype
-@options.layout
-@options.batch
-@options.beta
-@options.b_packed
-@options.epilogue
-@options.prologue_a
-@options.prologue_b
-@options.deterministic
-@options.tf32
-@options.target
-@options.schedule
+@options.problem
 @options.dumps
 @click.option(
     "--emit",
@@ -54,26 +38,11 @@ _BINARY = ("obj", "so", "cubin", "spv", "hsaco")
     "--name", metavar="NAME", help="The name of the C entry; otherwise matmul, or as FILE.mlir calls the function."
 )
 def compile_(
-    file: str | None,
-    shapes: tuple[options.Extents, ...],
-    dtype: str,
-    layout: str,
-    batch: tuple[int, ...],
-    beta: int,
-    b_packed: bool,
-    epilogue: tuple[Epilogue, ...],
-    prologue_a: tuple[Epilogue, ...],
-    prologue_b: tuple[Epilogue, ...],
-    deterministic: bool,
-    tf32: bool,
-    target: str | Target | GpuTarget,
-    threads: int,
-    schedule: str | None,
-    parameters: dict[str, int],
     emit: str | None,
     output: str | None,
     header: str | None,
     name: str | None,
+    **asked: Any,  # noqa: ANN401 - of `options.problem`
 ) -> None:
     """Compile a product, or the functions of FILE.mlir, and write it to a file.
 
@@ -87,27 +56,10 @@ def compile_(
         require_name(name, "--name")
     path = Path(output or "-")
     files = {"-o": path, **({"--header": Path(header)} if header else {})}
-    _require_distinct(files, file)
+    _require_distinct(files, asked["file"])
     for option, each in files.items():
         require_writable(each, option)
-    problem = given(
-        file,
-        shapes,
-        dtype=dtype,
-        layout=layout,
-        batch=batch,
-        beta=beta,
-        b_packed=b_packed,
-        epilogue=epilogue,
-        prologue_a=prologue_a,
-        prologue_b=prologue_b,
-        deterministic=deterministic,
-        tf32=tf32,
-        target=target,
-        threads=threads,
-        schedule=schedule,
-        parameters=parameters,
-    )
+    problem = given(**asked)
     made = {"-o": (path, _make(problem, wanted, name))}
     if header:
         made["--header"] = (Path(header), _make(problem, "header", name))
@@ -155,7 +107,7 @@ def _require_distinct(files: Mapping[str, Path], source: str | None) -> None:
 
 def _make(problem: Problem | ModuleProblem | GpuProblem, wanted: str, name: str | None) -> bytes:
     """The bytes of the stage or format."""
-    from tilewright.cli.gpu_problem import GpuProblem
+    from tilewright.cli.problem import GpuProblem
 
     if isinstance(problem, GpuProblem):
         from tilewright.emit import gpu_code

@@ -20,54 +20,20 @@ if TYPE_CHECKING:
     from tilewright.emit.isolated_modules import Compiled
     from tilewright.emit.mca import Analysis
     from tilewright.emit.stages import Stages
-    from tilewright.entries import Epilogue
-    from tilewright.targets import GpuTarget, Target
 
 _SUFFIXES = {"llvmir": ".ll", "asm": ".s"}
 _NO_LOOP = "# No loop of this kernel does arithmetic: it is empty, or small enough to be straight-line code.\n"
 
 
 @options.verb(short_help="Write every stage of a compilation, with a page to step through.")
-@click.argument("file", metavar="[FILE.mlir]", required=False)
-@options.shape(required=False)
-@options.dtype
-@options.layout
-@options.batch
-@options.beta
-@options.b_packed
-@options.epilogue
-@options.prologue_a
-@options.prologue_b
-@options.deterministic
-@options.tf32
-@options.target
-@options.schedule
+@options.problem
 @click.option(
     "--count",
     is_flag=True,
     help="Also run it in the emulator, and count the instructions of a call, beside OpenBLAS's.",
 )
 @click.option("-o", "output", metavar="DIR", required=True, help="The folder to write: new, empty or an earlier one.")
-def explain(
-    file: str | None,
-    shapes: tuple[options.Extents, ...],
-    dtype: str,
-    layout: str,
-    batch: tuple[int, ...],
-    beta: int,
-    b_packed: bool,
-    epilogue: tuple[Epilogue, ...],
-    prologue_a: tuple[Epilogue, ...],
-    prologue_b: tuple[Epilogue, ...],
-    deterministic: bool,
-    tf32: bool,
-    target: str | Target | GpuTarget,
-    threads: int,
-    schedule: str | None,
-    parameters: dict[str, int],
-    count: bool,
-    output: str,
-) -> None:
+def explain(count: bool, output: str, **asked: Any) -> None:  # noqa: ANN401 - of `options.problem`
     """Show how a product, or what is in FILE.mlir, is compiled, stage by stage.
 
     Writes the schedule, the IR after every stage, the assembly, and the hot loop with llvm-mca's analysis. index.html among
@@ -75,33 +41,15 @@ def explain(
     executes, for a target that is emulated here.
     """
     from tilewright.cli import explain_gpu, explain_page
-    from tilewright.cli.gpu_problem import GpuProblem
     from tilewright.cli.module_problem import ModuleProblem
-    from tilewright.cli.problem import given
+    from tilewright.cli.problem import GpuProblem, given
     from tilewright.emit import hotloop
 
     if not output:
         raise click.UsageError("-o is empty; expected the name of a folder")
     folder = Path(output)
     explain_folder.require_usable(folder)
-    problem = given(
-        file,
-        shapes,
-        dtype=dtype,
-        layout=layout,
-        batch=batch,
-        beta=beta,
-        b_packed=b_packed,
-        epilogue=epilogue,
-        prologue_a=prologue_a,
-        prologue_b=prologue_b,
-        deterministic=deterministic,
-        tf32=tf32,
-        target=target,
-        threads=threads,
-        schedule=schedule,
-        parameters=parameters,
-    )
+    problem = given(**asked)
     if isinstance(problem, GpuProblem):
         if count:
             raise click.UsageError("--count given for a GPU; expected a processor that is emulated here")
@@ -114,7 +62,7 @@ def explain(
     if count:
         if isinstance(problem, ModuleProblem):
             raise click.UsageError("--count given for a module; expected one product")
-        counted = explain_count.count(problem, schedule, parameters)
+        counted = explain_count.count(problem, asked["schedule"], asked["parameters"])
     facts = _facts(problem, stages, loop, analysis)
     if counted is not None:
         facts |= {"instructions": counted.kernel, "openblas_instructions": counted.openblas}

@@ -14,7 +14,7 @@ from tilewright.cli import explain_folder, explain_page
 from tilewright.errors import TargetError
 
 if TYPE_CHECKING:
-    from tilewright.cli.gpu_problem import GpuProblem
+    from tilewright.cli.problem import GpuProblem
     from tilewright.emit.gpu import Assembled, GpuStages
 
 _SUFFIXES = {"llvmir": ".ll", "ptx": ".ptx", "asm": ".s", "sass": ".sass"}

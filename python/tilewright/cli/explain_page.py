@@ -18,9 +18,8 @@ from tilewright.targets.gpu import GpuTarget
 
 if TYPE_CHECKING:
     from tilewright.cli.explain_count import Count
-    from tilewright.cli.gpu_problem import GpuProblem
     from tilewright.cli.module_problem import ModuleProblem
-    from tilewright.cli.problem import Problem
+    from tilewright.cli.problem import GpuProblem, Problem
     from tilewright.emit.hotloop import HotLoop
     from tilewright.emit.mca import Analysis
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -17,7 +18,8 @@ from tilewright.spec import LAYOUTS
 if TYPE_CHECKING:
     from tilewright.targets import GpuTarget, Target
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Gives a verb an option, or several."""
 Extents = tuple[Extent, Extent, Extent]
 """M, N and K."""
 
@@ -25,55 +27,60 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([+-]?[0-9]+)\s*", re.ASCII)
 
 
-class _Shape(click.ParamType):
-    """MxNxK."""
+class Kind(click.ParamType):
+    """A type of values, of what makes one of a text, or says in a ValueError why not; what is no text is one already."""
 
-    name = "MxNxK"
+    def __init__(self, name: str, make: Callable[[str], Any]) -> None:
+        """Takes what the help calls it, too."""
+        self.name, self._make = name, make
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Extents:  # noqa: ANN401
-        """Three extents."""
-        if isinstance(value, tuple):
-            return value
-        found = [written(each) for each in re.split("[xX×]", str(value))]
-        if len(found) != 3 or None in found:
-            self.fail(
-                f"{value!r} is no shape; expected MxNxK with three sizes, such as 384x1024x1024 or ?x1024x1024",
-                param,
-                ctx,
-            )
-        m, n, k = (each for each in found if each is not None)
-        return m, n, k
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """The value."""
+        try:
+            return self._make(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
-class _Target(click.ParamType):
-    """A target's name, or the file of one."""
-
-    name = "NAME|FILE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | Target | GpuTarget:  # noqa: ANN401
-        """The name as it is; of a file, the target that it describes, read once."""
-        from tilewright.targets import files
-
-        return files.load(value) if isinstance(value, str) and value.endswith(files.SUFFIXES) else value
+def _extents(text: str) -> list[Extent | None]:
+    """Extents with x between them; None for what is none."""
+    return [written(each) for each in re.split("[xX×]", text)]
 
 
-TARGET = _Target()
+def _shape(text: str) -> Extents:
+    """M, N and K."""
+    extents = _extents(text)
+    if len(extents) != 3 or None in extents:
+        raise ValueError(f"{text!r} is no shape; expected MxNxK with three sizes, such as 384x1024x1024 or ?x1024x1024")
+    m, n, k = (each for each in extents if each is not None)
+    return m, n, k
+
+
+def _batch(text: str) -> tuple[Extent, ...]:
+    """Any number of extents; an empty text is none."""
+    extents = _extents(text) if text else []
+    if None in extents:
+        raise ValueError(f"{text!r} is no batch; expected sizes such as 16 or 8x12, ? for a dynamic one")
+    return tuple(each for each in extents if each is not None)
+
+
+def _target(text: str) -> str | Target | GpuTarget:
+    """The name as it is; of a file, the target that it describes, read once."""
+    from tilewright.targets import files
+
+    return files.load(text) if text.endswith(files.SUFFIXES) else text
+
+
+def _assignment(text: str) -> tuple[str, int]:
+    """A parameter's name and its size."""
+    found = _ASSIGNMENT.fullmatch(text)
+    if found is None or len(found.group(2)) > 20:
+        raise ValueError(f"{text!r} sets nothing; expected NAME=SIZE, such as kc=128")
+    return found.group(1), int(found.group(2))
+
+
+TARGET = Kind("NAME|FILE", _target)
 """The type of ``--target``."""
-
-
-class _Assignment(click.ParamType):
-    """NAME=SIZE."""
-
-    name = "NAME=SIZE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:  # noqa: ANN401
-        """A parameter's name and its size."""
-        if isinstance(value, tuple):
-            return value
-        found = _ASSIGNMENT.fullmatch(str(value))
-        if found is None or len(found.group(2)) > 20:
-            self.fail(f"{value!r} sets nothing; expected NAME=SIZE, such as kc=128", param, ctx)
-        return found.group(1), int(found.group(2))
 
 
 def verb(name: str | None = None, *, short_help: str) -> Callable[[Callable[..., Any]], click.Command]:
@@ -92,125 +99,152 @@ def verbs(*, invoke_without_command: bool = False) -> Callable[[Callable[..., An
     )
 
 
-def shape(required: bool) -> Callable[[Command], Command]:
+def together(*options: Option) -> Option:
+    """Several options as one, in this order."""
+    return lambda function: reduce(lambda made, option: option(made), reversed(options), function)
+
+
+def shape(required: bool) -> Option:
     """``--shape``, repeatable."""
     return click.option(
         "--shape",
         "shapes",
         metavar="MxNxK",
-        type=_Shape(),
+        type=Kind("MxNxK", _shape),
         multiple=True,
         required=required,
         help="Extents M, N and K; may be repeated. ? is a dynamic one; ?MIN..MAX/MULTIPLE says what it can be.",
     )
 
 
-def dtype(function: Command) -> Command:
-    """``--dtype``."""
-    return click.option(
-        "--dtype", default="f32", show_default=True, help="Element type: one, or those of A, B and C (a,b,c)."
-    )(function)
+def _epilogue(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[Any, ...]:
+    """The entries; none for an empty text."""
+    from tilewright.payload.epilogues import parse
+
+    return parse(value) if value else ()
 
 
-class _Batch(click.ParamType):
-    """BxB."""
+def _threads(_context: click.Context, _parameter: click.Parameter, value: int) -> int:
+    """Checks the number of threads before anything is compiled."""
+    from tilewright.schedules.threads import check
 
-    name = "BxB"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Extent, ...]:  # noqa: ANN401
-        """Any number of extents; an empty text is none."""
-        if isinstance(value, tuple):
-            return value
-        found = [written(each) for each in re.split("[xX×]", str(value))] if value else []
-        if None in found:
-            self.fail(f"{value!r} is no batch; expected sizes such as 16 or 8x12, ? for a dynamic one", param, ctx)
-        return tuple(each for each in found if each is not None)
+    return check(value, "--threads")
 
 
-def batch(function: Command) -> Command:
-    """``--batch``."""
-    return click.option(
-        "--batch",
-        type=_Batch(),
-        default="",
-        metavar="BxB…",
-        help="Leading extents of A, B and C: so many products; ? as in --shape.",
-    )(function)
+def _parameters(
+    _context: click.Context, _parameter: click.Parameter, value: tuple[tuple[str, int], ...]
+) -> dict[str, int]:
+    """The overrides by name."""
+    found: dict[str, int] = {}
+    for name, size in value:
+        if name in found:
+            raise click.BadParameter(f"{name} is set twice", param_hint="--set")
+        found[name] = size
+    return found
 
 
-def deterministic(function: Command) -> Command:
-    """``--deterministic``."""
-    return click.option(
-        "--deterministic", is_flag=True, help="The same bits for every M, batch and number of threads."
-    )(function)
+dtype = click.option(
+    "--dtype", default="f32", show_default=True, help="Element type: one, or those of A, B and C (a,b,c)."
+)
+batch = click.option(
+    "--batch",
+    type=Kind("BxB", _batch),
+    default="",
+    metavar="BxB…",
+    help="Leading extents of A, B and C: so many products; ? as in --shape.",
+)
+layout = click.option(
+    "--layout",
+    type=click.Choice(LAYOUTS),
+    default="nn",
+    show_default=True,
+    help="t: A (first), B (second) is stored transposed, as KxM, NxK.",
+)
 
 
-def tf32(function: Command) -> Command:
-    """``--tf32``."""
-    return click.option(
-        "--tf32",
-        is_flag=True,
-        help="Elements of f32 may lose all but 10 bits after the point before they are multiplied.",
-    )(function)
+def _entries(name: str, what: str) -> Option:
+    """An option whose value is what is done to elements."""
+    return click.option(name, default="", metavar="ENTRY,…", callback=_epilogue, help=what)
 
 
-def beta(function: Command) -> Command:
-    """``--beta``."""
-    return click.option(
+product = together(
+    dtype,
+    layout,
+    batch,
+    click.option(
         "--beta",
         type=click.Choice(["0", "1"]),
         default="0",
         show_default=True,
         callback=lambda _context, _parameter, value: int(value),
         help="0: C = A·B. 1: C += A·B.",
-    )(function)
-
-
-def layout(function: Command) -> Command:
-    """``--layout``."""
-    return click.option(
-        "--layout",
-        type=click.Choice(LAYOUTS),
-        default="nn",
+    ),
+    click.option("--b-packed", is_flag=True, help="B comes packed ahead of time: calls do not pack it."),
+    _entries(
+        "--epilogue", "What is done to each sum, such as bias:n,gelu: entries, with their arguments after colons."
+    ),
+    _entries("--prologue-a", "What is done to each element of A before it is multiplied, such as cast:f32,scale_by:m."),
+    _entries("--prologue-b", "The same for B: cast:f32,scale_by:n."),
+    click.option("--deterministic", is_flag=True, help="The same bits for every M, batch and number of threads."),
+    click.option(
+        "--tf32",
+        is_flag=True,
+        help="Elements of f32 may lose all but 10 bits after the point before they are multiplied.",
+    ),
+)
+"""What a product is besides its shape: each option is a field of `MatmulSpec`, or ``--dtype``."""
+schedule = together(
+    click.option(
+        "--schedule", metavar="NAME|FILE", help="A strategy's name, or a .py or .mlir file. Chosen for you otherwise."
+    ),
+    click.option(
+        "--set",
+        "parameters",
+        type=Kind("NAME=SIZE", _assignment),
+        multiple=True,
+        callback=_parameters,
+        help="Override a size of the schedule: mr, nr, mc, nc or kc; may be repeated.",
+    ),
+)
+problem = together(
+    click.argument("file", metavar="[FILE.mlir]", required=False),
+    shape(required=False),
+    product,
+    click.option(
+        "--target",
+        type=TARGET,
+        default="host",
         show_default=True,
-        help="t: A (first), B (second) is stored transposed, as KxM, NxK.",
-    )(function)
-
-
-def epilogue(function: Command) -> Command:
-    """``--epilogue``."""
-    return click.option(
-        "--epilogue",
-        default="",
-        metavar="ENTRY,…",
-        callback=_epilogue,
-        help="What is done to each sum, such as bias:n,gelu: entries, with their arguments after colons.",
-    )(function)
-
-
-def prologue_a(function: Command) -> Command:
-    """``--prologue-a``."""
-    return click.option(
-        "--prologue-a",
-        default="",
-        metavar="ENTRY,…",
-        callback=_epilogue,
-        help="What is done to each element of A before it is multiplied, such as cast:f32,scale_by:m.",
-    )(function)
-
-
-def prologue_b(function: Command) -> Command:
-    """``--prologue-b``."""
-    return click.option(
-        "--prologue-b", default="", metavar="ENTRY,…", callback=_epilogue, help="The same for B: cast:f32,scale_by:n."
-    )(function)
-
-
-def b_packed(function: Command) -> Command:
-    """``--b-packed``."""
-    return click.option("--b-packed", is_flag=True, help="B comes packed ahead of time: calls do not pack it.")(
-        function
-    )
+        help="What to compile for: a name (see `tilewright targets`), or a .toml or .py file with a target of one's own.",
+    ),
+    click.option(
+        "--threads",
+        type=int,
+        default=1,
+        show_default=True,
+        callback=_threads,
+        help="Most threads of a call; a small product uses fewer.",
+    ),
+    schedule,
+)
+"""What is compiled, for which target, and under which schedule: the arguments of `problem.given`."""
+dumps = together(
+    click.option(
+        "--dump-dir",
+        metavar="DIR",
+        expose_value=False,
+        callback=lambda context, _, given: _for_this_call(context, "TILEWRIGHT_DUMP", given or ""),
+        help="Write each stage, and the IR after each pass, to a new folder in DIR.",
+    ),
+    click.option(
+        "--time-passes",
+        is_flag=True,
+        expose_value=False,
+        callback=lambda context, _, given: _for_this_call(context, "TILEWRIGHT_TIME_PASSES", "1" if given else ""),
+        help="Print to standard error how long each pass took.",
+    ),
+)
+"""What the environment's variables of these names say, for one call."""
 
 
 def require_for_shapes_only(*names: str) -> None:
@@ -223,24 +257,6 @@ def require_for_shapes_only(*names: str) -> None:
     for option in context.command.params:
         if option.name in names and _is_given(context, option.name):
             raise click.UsageError(f"both FILE.mlir and {option.opts[0]} given; {option.opts[0]} is for a --shape")
-
-
-def dumps(function: Command) -> Command:
-    """``--dump-dir`` and ``--time-passes``: what the environment's variables of these names say, for one call."""
-    function = click.option(
-        "--time-passes",
-        is_flag=True,
-        expose_value=False,
-        callback=lambda context, _, given: _for_this_call(context, "TILEWRIGHT_TIME_PASSES", "1" if given else ""),
-        help="Print to standard error how long each pass took.",
-    )(function)
-    return click.option(
-        "--dump-dir",
-        metavar="DIR",
-        expose_value=False,
-        callback=lambda context, _, given: _for_this_call(context, "TILEWRIGHT_DUMP", given or ""),
-        help="Write each stage, and the IR after each pass, to a new folder in DIR.",
-    )(function)
 
 
 def _for_this_call(context: click.Context, name: str, value: str) -> None:
@@ -273,63 +289,3 @@ def require_none(context: click.Context, verb: str) -> None:
 def _is_given(context: click.Context, name: str) -> bool:
     """Whether a parameter stands on the command line."""
     return context.get_parameter_source(name) == ParameterSource.COMMANDLINE
-
-
-def target(function: Command) -> Command:
-    """``--target`` and ``--threads``."""
-    function = click.option(
-        "--threads",
-        type=int,
-        default=1,
-        show_default=True,
-        callback=_threads,
-        help="Most threads of a call; a small product uses fewer.",
-    )(function)
-    return click.option(
-        "--target",
-        type=TARGET,
-        default="host",
-        show_default=True,
-        help="What to compile for: a name (see `tilewright targets`), or a .toml or .py file with a target of one's own.",
-    )(function)
-
-
-def schedule(function: Command) -> Command:
-    """``--schedule`` and ``--set``."""
-    function = click.option(
-        "--set",
-        "parameters",
-        type=_Assignment(),
-        multiple=True,
-        callback=_parameters,
-        help="Override a size of the schedule: mr, nr, mc, nc or kc; may be repeated.",
-    )(function)
-    return click.option(
-        "--schedule", metavar="NAME|FILE", help="A strategy's name, or a .py or .mlir file. Chosen for you otherwise."
-    )(function)
-
-
-def _epilogue(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[Any, ...]:
-    """The entries; none for an empty text."""
-    from tilewright.payload.epilogues import parse
-
-    return parse(value) if value else ()
-
-
-def _threads(_context: click.Context, _parameter: click.Parameter, value: int) -> int:
-    """Checks the number of threads before anything is compiled."""
-    from tilewright.schedules.threads import check
-
-    return check(value, "--threads")
-
-
-def _parameters(
-    _context: click.Context, _parameter: click.Parameter, value: tuple[tuple[str, int], ...]
-) -> dict[str, int]:
-    """The overrides by name."""
-    found: dict[str, int] = {}
-    for name, size in value:
-        if name in found:
-            raise click.BadParameter(f"{name} is set twice", param_hint="--set")
-        found[name] = size
-    return found

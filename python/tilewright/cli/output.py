@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 
+from rich import box
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
@@ -29,6 +31,26 @@ def print_whole(out: Console, table: Table) -> None:
     natural = Measurement.get(out, out.options.update(max_width=_ANY_WIDTH), table).maximum
     out.width = max(out.width, natural)
     out.print(table)
+
+
+def lines_table(columns: Collection[str], right: Collection[str] = ()) -> Table:
+    """A table without lines between columns, of which those named in `right` stand to the right."""
+    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for name in columns:
+        made.add_column(name, justify="right" if name in right else "left", no_wrap=True)
+    return made
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[..., object]]:
+    """A bar on a terminal's standard error; what it gives is told how many are done, how many there are, and what is under way."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    out = console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total, what="": bar.update(task, completed=done, total=total, description=what)
 
 
 def sizes_text(parameters: Mapping[str, int], *, given: bool = False) -> str:

@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tilewright import text_files
-from tilewright.cli import gpu_problem
-from tilewright.cli.gpu_problem import GpuProblem
 from tilewright.cli.module_problem import ModuleProblem
 from tilewright.cli.options import Extents, require_for_shapes_only
 from tilewright.emit import isolated_import
-from tilewright.entries import Epilogue
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.schedules import make
 from tilewright.schedules.plan import Plan
@@ -24,30 +21,23 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets import GpuTarget, Target, gpu, resolve
 
 if TYPE_CHECKING:
+    from tilewright.emit.gpu import GpuStages
     from tilewright.emit.stages import Stages
     from tilewright.runtime.linkable import Linkable
 
+_OF_ONE = ("b_packed", "deterministic", "tf32")
+"""Options that a file with one product takes, and a whole module does not."""
+
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Something to compile.
+class _Product:
+    """A product to compile.
 
     Attributes:
         spec: What is computed.
-        target: For which target; this machine need not be able to run it.
-        plan: Under which schedule.
-        symbol: The name of the C entry: that of the function in the file, when there is one.
     """
 
     spec: MatmulSpec
-    target: Target
-    plan: Plan
-    symbol: str = "matmul"
-
-    @property
-    def threads(self) -> int:
-        """Most threads that a call uses."""
-        return self.plan.threads
 
     @property
     def title(self) -> str:
@@ -59,6 +49,25 @@ class Problem:
         """Additions and multiplications; 0 where an extent is dynamic."""
         return 0 if self.spec.open else self.spec.flops
 
+    def facts(self) -> dict[str, object]:
+        """What is computed, for programs."""
+        return {"spec": asdict(self.spec)}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(_Product):
+    """A product to compile for a processor.
+
+    Attributes:
+        target: For which target; this machine need not be able to run it.
+        plan: Under which schedule.
+        symbol: The name of the C entry: that of the function in the file, when there is one.
+    """
+
+    target: Target
+    plan: Plan
+    symbol: str = "matmul"
+
     @property
     def schedule(self) -> str:
         """The schedule's name."""
@@ -68,10 +77,6 @@ class Problem:
     def sizes(self) -> Mapping[str, int]:
         """The schedule's sizes."""
         return self.plan.sizes
-
-    def facts(self) -> dict[str, object]:
-        """What is computed, for programs."""
-        return {"spec": asdict(self.spec)}
 
     @property
     def linkable(self) -> Linkable:
@@ -98,24 +103,71 @@ class Problem:
         return f"{self.spec} for {self.target.name}, {self.plan.name}{f' ({sizes})' if sizes else ''}{threads}"
 
 
+@dataclass(frozen=True, slots=True)
+class GpuProblem(_Product):
+    """A product to compile for a GPU, for operands whose rows start at multiples of 16 bytes.
+
+    Attributes:
+        target: The GPU.
+        strategy: The strategy's name; None to have one chosen; or the file of a schedule.
+        parameters: Sizes that override its own.
+        decided: The sizes that a file's schedule has decided, when that is known.
+    """
+
+    target: GpuTarget
+    strategy: str | None
+    parameters: Mapping[str, int]
+    decided: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def schedule(self) -> str:
+        """The strategy's name, or the file."""
+        from tilewright.emit import gpu
+
+        return gpu.able(self.spec, self.target)[0] if self.strategy is None else self.strategy
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The strategy's sizes; of a file's schedule those that it has decided."""
+        if make.is_file(self.strategy):
+            return self.decided
+        from tilewright.emit import gpu
+
+        row = gpu.CARRIERS[self.schedule]
+        return asdict(row.sizes(self.spec, self.target, self.parameters))
+
+    def build(self) -> GpuStages:
+        """Compiles it; see `tilewright.emit.gpu.build`."""
+        from tilewright.emit import gpu
+
+        gpu.check(self.spec, self.target)
+        schedule = make.own(self.strategy, self.parameters) if make.is_file(self.strategy) else self.schedule
+        return gpu.build(self.spec, self.target, schedule, self.parameters, aligned=True)
+
+    def __str__(self) -> str:
+        """What is computed, for which target, under which strategy and sizes."""
+        from tilewright.cli.output import sizes_text
+
+        sizes = sizes_text(self.sizes)
+        return f"{self.spec} for {self.target.name}, {self.schedule}{f' ({sizes})' if sizes else ''}"
+
+
+def specs(shapes: Sequence[Extents], dtype: str, **fields: Any) -> list[MatmulSpec]:  # noqa: ANN401 - of `options.product`
+    """The products of some shapes, of which the options of `options.product` say the rest."""
+    # A B that comes packed is one for all.
+    b_batch = () if fields["b_packed"] else None
+    return [MatmulSpec.from_dtypes(*shape, dtype, b_batch=b_batch, **fields) for shape in shapes]
+
+
 def given(
     file: str | None,
     shapes: Sequence[Extents],
     *,
-    dtype: str,
-    layout: str,
-    batch: tuple[int, ...],
-    beta: int,
-    b_packed: bool,
-    epilogue: tuple[Epilogue, ...],
-    prologue_a: tuple[Epilogue, ...],
-    prologue_b: tuple[Epilogue, ...],
-    deterministic: bool,
     target: str | Target | GpuTarget,
     threads: int,
     schedule: str | None,
     parameters: Mapping[str, int],
-    tf32: bool = False,
+    **product: Any,  # noqa: ANN401 - of `options.product`
 ) -> Problem | ModuleProblem | GpuProblem:
     """The problem that the arguments of a verb which compiles one thing describe.
 
@@ -132,24 +184,21 @@ def given(
     if gpu(target) is None:
         resolve(target)  # that it is unknown is said before anything about the rest
     if file is None:
-        fields = {"layout": layout, "beta": beta, "b_packed": b_packed, "epilogue": epilogue}
-        fields |= {"prologue_a": prologue_a, "prologue_b": prologue_b}
-        fields |= {"batch": batch, "b_batch": () if b_packed else None, "deterministic": deterministic}
-        spec = MatmulSpec.from_dtypes(*shapes[0], dtype, tf32=tf32, **fields)
+        (spec,) = specs(shapes, **product)
         return _product(spec, target, threads, schedule, parameters)
     require_for_shapes_only("dtype", "layout", "batch", "beta", "epilogue", "prologue_a", "prologue_b")
     text = read_text(file)
     try:
         imported, function = isolated_import.load(text, file)
     except SpecError as error:
-        given = {"--schedule": schedule, "--set": parameters, "--b-packed": b_packed}
-        given |= {"--deterministic": deterministic, "--tf32": tf32}
+        given = {"--schedule": schedule, "--set": parameters}
+        given |= {f"--{name.replace('_', '-')}": product[name] for name in _OF_ONE}
         options = [option for option, value in given.items() if value]
         if options:
             remedy = f"Leave out {', '.join(options)}, which is for one product: each product of a module has its own schedule"
             raise SpecError(error.what, where=error.where, expected=error.expected, remedy=remedy) from None
         return ModuleProblem(text, file, resolve(target), check(threads, "--threads"))
-    spec = replace(imported, b_packed=b_packed, deterministic=deterministic, tf32=tf32)
+    spec = replace(imported, **{name: product[name] for name in _OF_ONE})
     return _product(spec, target, threads, schedule, parameters, function)
 
 
@@ -164,7 +213,9 @@ def _product(
     """The problem of one product, on a GPU or a processor."""
     card = gpu(target)
     if card is not None:
-        return gpu_problem.given(spec, card, schedule, parameters, threads)
+        if check(threads, "--threads") > 1:
+            raise SpecError(f"{threads} threads for {card.name}", where="--threads", expected="1: a GPU has its own")
+        return GpuProblem(spec, card, schedule, parameters)
     row = resolve(target)
     return Problem(spec, row, make.make(spec, row, schedule, parameters, threads), symbol=symbol)
 

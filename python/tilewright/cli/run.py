@@ -8,7 +8,7 @@ import statistics
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,38 +16,20 @@ from tilewright.cli import options
 from tilewright.errors import SpecError
 
 if TYPE_CHECKING:
-    from tilewright.entries import Epilogue
     from tilewright.runtime.kernel import Kernel
     from tilewright.runtime.trial import Difference
     from tilewright.spec import MatmulSpec
     from tilewright.targets import GpuTarget, Target
 
-_FOR_SHAPES = (
-    "dtype", "layout", "batch", "beta", "b_packed", "epilogue", "prologue_a", "prologue_b", "deterministic", "tf32",
-    "schedule", "parameters",
-    "vector_length", "streaming_length", "device", "verify",
-)  # fmt: skip
-"""Options that a whole module does not take."""
+_FOR_MODULES = frozenset({"file", "target", "threads", "seed"})
+"""Arguments that a whole module takes."""
 _SAMPLES = 7
 _SAMPLE_SECONDS = 0.03
 _MEMINFO = Path("/proc/meminfo")
 
 
 @options.verb(short_help="Compile, run, check and time a product, or a module.")
-@click.argument("file", metavar="[FILE.mlir]", required=False)
-@options.shape(required=False)
-@options.dtype
-@options.layout
-@options.batch
-@options.beta
-@options.b_packed
-@options.epilogue
-@options.prologue_a
-@options.prologue_b
-@options.deterministic
-@options.tf32
-@options.target
-@options.schedule
+@options.problem
 @click.option(
     "--vector-length",
     type=int,
@@ -68,16 +50,6 @@ _MEMINFO = Path("/proc/meminfo")
 def run(
     file: str | None,
     shapes: tuple[options.Extents, ...],
-    dtype: str,
-    layout: str,
-    batch: tuple[int, ...],
-    beta: int,
-    b_packed: bool,
-    epilogue: tuple[Epilogue, ...],
-    prologue_a: tuple[Epilogue, ...],
-    prologue_b: tuple[Epilogue, ...],
-    deterministic: bool,
-    tf32: bool,
     target: str | Target | GpuTarget,
     threads: int,
     schedule: str | None,
@@ -87,6 +59,7 @@ def run(
     device: str | None,
     verify: bool,
     seed: int | None,
+    **product: Any,  # noqa: ANN401 - of `options.product`
 ) -> int:
     """Compile a product, or the functions of FILE.mlir, run them on random data, check the results and time them.
 
@@ -95,7 +68,7 @@ def run(
     if file is not None:
         if shapes:
             raise click.UsageError("both FILE.mlir and --shape given; expected one of them")
-        options.require_for_shapes_only(*_FOR_SHAPES)
+        options.require_for_shapes_only(*({each.name for each in run.params} - _FOR_MODULES))
         from tilewright.cli import run_module
         from tilewright.cli.problem import read_text
 
@@ -103,16 +76,13 @@ def run(
     if not shapes:
         raise click.UsageError("neither FILE.mlir nor --shape given; expected one of them")
     import tilewright as tw
+    from tilewright.cli import problem
     from tilewright.cli.output import console
     from tilewright.runtime.trial import calls
     from tilewright.schedules import make
 
     seed = secrets.randbits(32) if seed is None else seed
-    fields = {"layout": layout, "beta": beta, "b_packed": b_packed, "epilogue": epilogue}
-    fields |= {"prologue_a": prologue_a, "prologue_b": prologue_b}
-    # A B that comes packed is one for all.
-    fields |= {"batch": batch, "b_batch": () if b_packed else None, "deterministic": deterministic, "tf32": tf32}
-    specs = [tw.MatmulSpec.from_dtypes(*shape, dtype, **fields) for shape in shapes]
+    specs = problem.specs(shapes, **product)
     for called in (each for spec in specs for each in calls(spec)):
         _require_memory(called)
     out = console()

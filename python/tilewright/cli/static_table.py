@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.output import console, print_whole
+from tilewright.cli.output import console, lines_table, print_whole, progress_bar
 from tilewright.runtime.files import require_writable, write
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def show(
     """
     if json_file is not None:
         require_writable(Path(json_file), "--json")
-    with _bar() as progress:
+    with progress_bar() as progress:
         cells = survey(progress)
     if json_file is not None:
         text = json.dumps([each.as_json() for each in cells], indent=1)
@@ -69,27 +68,9 @@ def short(types: str) -> str:
     return a if not others or others[0] == a else types
 
 
-@contextmanager
-def _bar() -> Iterator[Callable[[int, int], object]]:
-    """A bar on a terminal's standard error."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-
-    out = console(stderr=True)
-    with Progress(
-        BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out, transient=True, disable=not out.is_terminal
-    ) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, count: bar.update(task, completed=done, total=count)
-
-
 def _table(cells: Sequence[Any], form: Form) -> Table:
     """One line a cell."""
-    from rich import box
-    from rich.table import Table
-
-    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for name in form.columns:
-        made.add_column(name, justify="right" if name in form.numbers else "left", no_wrap=True)
+    made = lines_table(form.columns, form.numbers)
     for i, each in enumerate(cells):
         last = i + 1 == len(cells) or form.group(cells[i + 1]) != form.group(each)
         made.add_row(*form.texts(each), end_section=last)

@@ -66,15 +66,10 @@ def _check(*, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps([each.as_json() | {"rates": host.rates} for each in facts], indent=2))
         return 1 if wrong else 0
-    from rich import box
-    from rich.table import Table
-
-    from tilewright.cli.output import console, print_whole
+    from tilewright.cli.output import console, lines_table, print_whole
 
     different = "differs: another core" if host.is_level else "CONTRADICTS"
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for name in ("row", "what", "claim", "measured", "verdict"):
-        table.add_column(name, justify="right" if name in ("claim", "measured") else "left", no_wrap=True)
+    table = lines_table(("row", "what", "claim", "measured", "verdict"), right=("claim", "measured"))
     for each in facts:
         claim, measured = f"{each.claim:.3g}", f"{each.measured:.2f}"
         table.add_row(each.row, each.what, claim, measured, "agrees" if each.agrees else different)
