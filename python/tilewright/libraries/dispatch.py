@@ -104,12 +104,12 @@ def _entry(function: Function, choices: Sequence[Choice], levels: Mapping[str, s
 @{name}.slot = internal global %slot {{ ptr @{name}.first, ptr @{name}.first, ptr @{name}.choices, ptr null, i32 0 }}
 define {result} @{name}({parameters}) {{
   %code = load atomic ptr, ptr @{name}.slot acquire, align 8
-  %r = musttail call {result} %code({parameters})
+  %r = tail call {result} %code({parameters})
   ret {result} %r
 }}
 define internal {result} @{name}.first({parameters}) {{
   %code = call ptr @"{resolve}"(ptr @{name}.slot)
-  %r = musttail call {result} %code({parameters})
+  %r = tail call {result} %code({parameters})
   ret {result} %r
 }}
 define internal {result} @{name}.none({parameters}) {{
