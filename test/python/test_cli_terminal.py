@@ -62,6 +62,8 @@ def test_a_verb_prints_in_any_encoding(monkeypatch, encoding, verb):
 INTERRUPTED = """
 import os, signal, sys
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # Whoever started the tests may ignore it.
+
 class Interrupt:
     def find_spec(name, path=None, target=None):
         if name == "{module}":
