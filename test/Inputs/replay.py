@@ -10,9 +10,8 @@ import pickle
 import sys
 
 from tilewright import targets
-from tilewright.emit import gpu, operators, pipeline, stages
+from tilewright.emit import gpu, operators, stages
 from tilewright.errors import TilewrightError
-from tilewright.lowering import driver
 from tilewright.operator_specs import OperatorSpec
 from tilewright.schedules.plan import Plan
 
@@ -25,8 +24,7 @@ def main() -> None:
         card = targets.gpu(request["target"])
         try:
             if isinstance(spec, OperatorSpec):
-                form = {"until": pipeline.BINARY, "allocator": driver.RUNTIME_ALLOCATOR, "symbol": ""}
-                made = operators.compiled(spec, targets.get(request["target"]), plan, **form).object
+                made = operators.compiled(spec, targets.get(request["target"]), plan).object
             elif card is None:
                 made = stages.build(spec, targets.get(request["target"]), plan).object
             else:

@@ -15,7 +15,6 @@ import numpy as np
 import tilewright as tw
 from products import Bordered
 from tilewright.emit import shared, stages
-from tilewright.lowering import driver
 from tilewright.runtime.openmp import openmp_file
 from tilewright.schedules import make
 
@@ -78,7 +77,7 @@ def build_kernel(
 ) -> Path:
     """The shared library of a kernel, in `folder`."""
     plan = make.make(spec, to, strategy, sizes or {}, threads)
-    made = stages.build(spec, to, plan, allocator=driver.LIBC_ALLOCATOR)
+    made = stages.build(spec, to, plan, for_linking=True)
     library = folder / "kernel.so"
     library.write_bytes(shared.link(made.object, openmp_file() if plan.threads > 1 else ""))
     return library

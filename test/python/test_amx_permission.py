@@ -10,7 +10,6 @@ import pytest
 import tilewright as tw
 from processes import in_new_process
 from tilewright.emit import stages
-from tilewright.lowering import driver
 from tilewright.schedules import make
 from tilewright.targets import amx, host
 from tilewright.targets.x86 import FAMILY
@@ -84,7 +83,7 @@ def test_linux_answers_in_a_process_of_its_own():
 def kernel_object(target: tw.Target, folder: Path) -> Path:
     """The object of a small product of bytes, for linking."""
     spec = tw.MatmulSpec(m=32, n=32, k=64, a="i8", b="i8", c="i32")
-    made = stages.build(spec, target, make.make(spec, target, "packed"), allocator=driver.LIBC_ALLOCATOR)
+    made = stages.build(spec, target, make.make(spec, target, "packed"), for_linking=True)
     file = folder / f"{target.name}.o"
     file.write_bytes(made.object)
     return file

@@ -15,7 +15,6 @@ from tilewright import targets
 from tilewright.build.usedef import named
 from tilewright.codegen.attention import chain
 from tilewright.emit import attention, operators
-from tilewright.lowering import driver
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, transform
 from tilewright.mlir.dialects.transform import structured
@@ -33,8 +32,7 @@ def assembly(spec: tw.AttentionSpec, schedule: Any = None, target: str = "znver4
     row = targets.get(target)
     _, plan = attention.planned(spec, row, {}, 1)
     plan = plan if schedule is None else replace(plan, strategy=schedule)
-    given = {"until": "asm", "allocator": driver.RUNTIME_ALLOCATOR, "symbol": ""}
-    return operators.compiled(spec, row, plan, **given).texts["asm"]
+    return operators.compiled(spec, row, plan, until="asm").texts["asm"]
 
 
 def decided(script: steps.Script, sizes: OnlineSoftmax) -> ir.Module:

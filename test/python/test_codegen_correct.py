@@ -17,7 +17,6 @@ from products import LEVELS
 from tilewright import targets
 from tilewright.emit import shared, stages
 from tilewright.errors import TargetError
-from tilewright.lowering import driver
 from tilewright.schedules import make
 from tilewright.spec import MatmulSpec
 
@@ -38,7 +37,7 @@ def entry(spec: MatmulSpec, target: str, strategy: str | None, sizes: Mapping[st
     """Compiles and links the product, and returns its C entry."""
     row = targets.get(target)
     plan = make.make(spec, row, strategy, sizes)
-    library = shared.link(stages.build(spec, row, plan, allocator=driver.LIBC_ALLOCATOR).object)
+    library = shared.link(stages.build(spec, row, plan, for_linking=True).object)
     with TemporaryDirectory() as folder:
         path = Path(folder, "kernel.so")
         path.write_bytes(library)

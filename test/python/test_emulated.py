@@ -160,11 +160,10 @@ def test_no_emulator_for_features_of_this_architecture_or_for_threads():
 
 def test_a_shared_library_is_linked_for_the_target(tmp_path):
     from tilewright.emit import shared, stages
-    from tilewright.lowering import driver
     from tilewright.schedules import make
 
     spec, row = tw.MatmulSpec(4, 4, 4), targets.get("neoverse-v2")
-    object_ = stages.build(spec, row, make.make(spec, row), allocator=driver.LIBC_ALLOCATOR).object
+    object_ = stages.build(spec, row, make.make(spec, row), for_linking=True).object
     library = Path(tmp_path, "mm.so")
     library.write_bytes(shared.link(object_))
     header = library.read_bytes()[:20]

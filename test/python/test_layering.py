@@ -210,16 +210,13 @@ MORE_IMPORTS = {
     "tilewright.codegen.gpu.strategies": 25,
     "tilewright.codegen.gpu.warpgroups": 19,
     "tilewright.codegen.scaled_sums.product": 19,
-    "tilewright.emit.attention": 18,
     "tilewright.emit.gpu_kernel": 28,
-    "tilewright.emit.modules": 26,
+    "tilewright.emit.module_stages": 19,
     "tilewright.emit.stages": 16,
     "tilewright.lowering.driver": 16,
     "tilewright.lowering.modules": 21,
-    "tilewright.runtime.compile": 29,
-    "tilewright.runtime.compile_module": 20,
+    "tilewright.runtime.compile": 23,
     "tilewright.runtime.gpu": 20,
-    "tilewright.runtime.operators": 21,
 }
 
 

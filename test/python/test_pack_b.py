@@ -368,13 +368,12 @@ def test_tiles_that_are_not_as_tall_as_panels_are_deep_have_whole_rows_of_the_in
 def test_the_entries_for_c(tmp_path):
     from tilewright.emit import shared, stages
     from tilewright.emit.header import header
-    from tilewright.lowering import driver
     from tilewright.schedules import make
 
     spec = tw.MatmulSpec(23, 70, 31, b_packed=True)
     target = compiled(23, 70, 31).target
     plan = make.make(spec, target, parameters={"kc": 8})
-    built = stages.build(spec, target, plan, allocator=driver.LIBC_ALLOCATOR, symbol="mm")
+    built = stages.build(spec, target, plan, for_linking=True, symbol="mm")
     form = built.packed
     assert form is not None
     (tmp_path / "mm.so").write_bytes(shared.link(built.object))

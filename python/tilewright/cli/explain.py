@@ -16,8 +16,8 @@ from tilewright.errors import TargetError
 if TYPE_CHECKING:
     from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import Problem
+    from tilewright.emit.built import Built
     from tilewright.emit.hotloop import HotLoop
-    from tilewright.emit.isolated_modules import Compiled
     from tilewright.emit.mca import Analysis
     from tilewright.emit.stages import Stages
 
@@ -113,7 +113,7 @@ def _hot_loop_files(loop: HotLoop | None, analysis: Analysis | None) -> dict[str
 
 
 def _facts(
-    problem: Problem | ModuleProblem, stages: Stages | Compiled, loop: HotLoop | None, analysis: Analysis | None
+    problem: Problem | ModuleProblem, stages: Stages | Built, loop: HotLoop | None, analysis: Analysis | None
 ) -> dict[str, Any]:
     """What a program may want to know, for the list of files."""
     target = problem.target

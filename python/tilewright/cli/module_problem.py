@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tilewright.targets import Target
 
 if TYPE_CHECKING:
-    from tilewright.emit.isolated_modules import Compiled
+    from tilewright.emit.built import Built
     from tilewright.runtime.linkable import Linkable
 
 
@@ -55,7 +55,7 @@ class ModuleProblem:
         """What is compiled, for programs."""
         return {"module": self.filename}
 
-    def build(self, until: str, *, for_linking: bool = False) -> Compiled:
+    def build(self, until: str, *, for_linking: bool = False) -> Built:
         """Compiles up to the stage `until`; see `tilewright.runtime.compile_module.build_module`."""
         from tilewright.runtime.compile_module import build_module
 

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 
 from tilewright.dims import Dim
-from tilewright.emit.modules import Built
+from tilewright.emit.built import Built
 from tilewright.emit.operator_function import OperatorFunction
+from tilewright.emit.pipeline import Wanted
 from tilewright.mlir import ir
 from tilewright.operand import OperandSpec
 from tilewright.operator_specs.attention import AttentionSpec
@@ -33,16 +34,7 @@ def planned(
     return spec, model.plan(spec, target, parameters, threads)
 
 
-def build(
-    spec: AttentionSpec,
-    target: Target,
-    plan: Plan,
-    *,
-    until: str,
-    allocator: tuple[str, str],
-    symbol: str,
-    started: Callable[[str], object],
-) -> Built:
+def build(spec: AttentionSpec, target: Target, plan: Plan, wanted: Wanted) -> Built:
     """Compiles attention, as `emit.operators.compiled` says.
 
     Raises:
@@ -54,7 +46,7 @@ def build(
         return parse(payload.text(spec), "payload", context)
 
     signature = partial(_signature, spec)
-    return OperatorFunction(spec, target, plan, allocator, symbol, made, signature).run(until, started)
+    return OperatorFunction(spec, target, plan, wanted, made, signature).build()
 
 
 def _signature(spec: AttentionSpec, decided: decisions.Decision) -> Signature:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
-from tilewright.emit.modules import Builder, Built, FunctionPart, ProductPart
+from tilewright.emit.built import Built
+from tilewright.emit.module_stages import Builder, FunctionPart, ProductPart
 from tilewright.emit.operator_function import OperatorFunction
+from tilewright.emit.pipeline import Wanted
 from tilewright.mlir import ir
 from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.payload import conv2d
@@ -32,37 +34,20 @@ def planned(
     return product, model.plan(spec, product, target, parameters, threads)
 
 
-def build(
-    spec: Conv2dSpec,
-    target: Target,
-    plan: Plan,
-    *,
-    until: str,
-    allocator: tuple[str, str],
-    symbol: str,
-    started: Callable[[str], object],
-) -> Built:
+def build(spec: Conv2dSpec, target: Target, plan: Plan, wanted: Wanted) -> Built:
     """Compiles `spec`, as `emit.operators.compiled` says."""
     if spec.is_depthwise:
         payload, signature = partial(conv2d.build_depthwise, spec), lambda _: conv2d.signature(spec)
-        return OperatorFunction(spec, target, plan, allocator, symbol, payload, signature).run(until, started)
-    return _Products(spec, target, plan, allocator, symbol, started).run(until)
+        return OperatorFunction(spec, target, plan, wanted, payload, signature).build()
+    return _Products(spec, target, plan, wanted).build()
 
 
 class _Products(Builder):
     """Runs the stages of `Builder` on the one function of a convolution, which calls a product."""
 
-    def __init__(
-        self,
-        spec: Conv2dSpec,
-        target: Target,
-        plan: Plan,
-        allocator: tuple[str, str],
-        symbol: str,
-        started: Callable[[str], object],
-    ) -> None:
+    def __init__(self, spec: Conv2dSpec, target: Target, plan: Plan, wanted: Wanted) -> None:
         title, source = str(spec), partial(_function, spec)
-        super().__init__(source, target, plan.threads, allocator, started, lambda _: title, title=title, symbol=symbol)
+        super().__init__(source, target, plan.threads, wanted, lambda _: title, title=title)
         self._spec = spec
         self._plan = plan
 

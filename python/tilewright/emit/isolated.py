@@ -12,14 +12,13 @@ import pickle
 import sys
 from typing import Any
 
-from tilewright.emit import child
+from tilewright.emit import child, pipeline
+from tilewright.emit.built import Built
 from tilewright.emit.gpu_stages import GpuStages, from_json
-from tilewright.emit.modules import Built
 from tilewright.emit.stages import Stages
 from tilewright.errors import ScheduleError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.packing import PackedFormat
-from tilewright.payload.signature import Signature
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -28,36 +27,18 @@ from tilewright.targets.gpu import GpuTarget
 _WORKER = "tilewright.emit.worker"
 
 
-def build(
-    spec: MatmulSpec, target: Target, plan: Plan, *, until: str, allocator: tuple[str, str], symbol: str
-) -> Stages:
-    """As `stages.build`, in a child process.
-
-    Args:
-        spec: What to compute.
-        target: For which target.
-        plan: The user's schedule.
-        until: The last stage wanted.
-        allocator: Where the kernel gets its workspace.
-        symbol: The name of the C entry.
+def build(spec: MatmulSpec, target: Target, plan: Plan, **wanted: Any) -> Stages:  # noqa: ANN401 - fields of Wanted
+    """As `stages.build`, under a user's schedule, in a child process.
 
     Raises:
         ScheduleError: The schedule does not fit, or, in Python, crashed or took too long.
         LoweringError: A later stage failed; MLIR crashed or took too long, and the error names a reproducer.
     """
-    wanted = {"spec": spec, "scheduled": spec, "target": target}
-    wanted |= {"until": until, "allocator": allocator, "symbol": symbol}
-    answer = _answer(plan, wanted, f"{_product(spec)} --schedule schedule.mlir --emit asm -o -\n")
-    return Stages(
-        spec=spec,
-        target=target,
-        plan=plan,
-        texts=answer["texts"],
-        seconds=answer["seconds"],
-        object=base64.b64decode(answer["object"]),
-        workspace=answer["workspace"],
-        packed=PackedFormat.from_header(bytes.fromhex(answer["packed"])) if answer["packed"] else None,
-    )
+    command = f"{_product(spec)} --schedule schedule.mlir --emit asm -o -\n"
+    answer = _answer(plan, {"spec": spec, "scheduled": spec, "target": target, "wanted": wanted}, command)
+    packed = PackedFormat.from_header(bytes.fromhex(answer["packed"])) if answer["packed"] else None
+    fields = pipeline.from_answer(answer)
+    return Stages(spec=spec, target=target, plan=plan, **fields, workspace=answer["workspace"], packed=packed)
 
 
 def build_gpu(
@@ -83,7 +64,8 @@ def build_gpu(
             where="deterministic=True",
             expected="None, or a strategy's name",
         )
-    wanted = {"spec": spec, "scheduled": scheduled, "target": target, "aligned": aligned, "boxed": boxed}
+    form = {"aligned": aligned, "boxed": boxed}
+    wanted = {"spec": spec, "scheduled": scheduled, "target": target, "wanted": form}
     command = f"{_product(spec)} --target {target.name} --schedule schedule.mlir --emit threads -o -\n"
     answer = _answer(plan, wanted, command)
     return from_json(answer, spec, target, base64.b64decode(answer["code"]), cached=False)
@@ -94,34 +76,17 @@ def build_operator(
     target: Target,
     plan: Plan,
     scheduled: OperatorSpec | MatmulSpec,
-    *,
-    until: str,
-    allocator: tuple[str, str],
-    symbol: str,
+    **wanted: Any,  # noqa: ANN401 - fields of Wanted
 ) -> Built:
-    """As `operators.compiled`, in a child process.
-
-    Args:
-        spec: What to compute.
-        target: For which target.
-        plan: The user's schedule, and the sizes that it is given.
-        scheduled: What it is made for.
-        until: The last stage wanted.
-        allocator: Where the kernel gets its workspace.
-        symbol: The name of the C entry.
+    """As `operators.compiled`, under a user's schedule, which is made for `scheduled`, in a child process.
 
     Raises:
         ScheduleError: The schedule does not fit, or, in Python, crashed or took too long.
         LoweringError: A later stage failed; MLIR crashed or took too long, and the error names a reproducer.
     """
-    wanted = {"spec": spec, "scheduled": scheduled, "target": target}
-    wanted |= {"until": until, "allocator": allocator, "symbol": symbol}
-    answer = _answer(plan, wanted, f'tilewright.compile({spec!r}, "{target.name}", schedule="schedule.mlir")\n')
-    return Built(
-        texts=answer["texts"],
-        seconds=answer["seconds"],
-        object=base64.b64decode(answer["object"]),
-        functions=tuple(Signature.from_json(each) for each in answer["functions"]),
+    command = f'tilewright.compile({spec!r}, "{target.name}", schedule="schedule.mlir")\n'
+    return Built.from_json(
+        _answer(plan, {"spec": spec, "scheduled": scheduled, "target": target, "wanted": wanted}, command)
     )
 
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The last stages of every compilation for a CPU: LLVM IR, assembly and the object."""
+"""Compiles for a CPU: runs the stages, of which the last ones, LLVM IR, assembly and the object, are written once for all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.emit import code, llvmir
-from tilewright.emit.pipeline import Record
+from tilewright.emit import code, llvmir, pipeline
+from tilewright.emit.pipeline import Record, Wanted
+from tilewright.lowering import driver
 from tilewright.mlir import ir
 from tilewright.targets.base import Target
 
@@ -17,7 +18,7 @@ def texts(modules: Iterable[ir.Module | None]) -> str:
 
 
 class MachineCode:
-    """Stages from the LLVM dialect on.
+    """A compilation for a CPU on its way. A subclass has a method for each stage up to "llvm".
 
     Attributes:
         module: The module in the LLVM dialect, which the stage "llvm" leaves here.
@@ -25,18 +26,32 @@ class MachineCode:
 
     module: ir.Module
 
-    def __init__(self, target: Target, record: Record) -> None:
-        """Takes the target, and the record in which earlier stages' texts are."""
-        self._machine, self._record = target, record
+    def __init__(self, target: Target, record: Record, wanted: Wanted, title: str) -> None:
+        """Takes the target, the record of all stages, what is wanted, and what is compiled, in a phrase."""
+        self._target, self._record, self._wanted, self._title = target, record, wanted, title
+        self._symbol = wanted.symbol
+        self._allocator = driver.LIBC_ALLOCATOR if wanted.for_linking else driver.RUNTIME_ALLOCATOR
+        self._context = ir.Context()
+
+    def run(self) -> None:
+        """Runs all stages up to the one that is wanted.
+
+        Raises:
+            ScheduleError: The schedule does not fit.
+            LoweringError: A later stage failed, or the one that is wanted is unknown.
+        """
+        wanted, title = self._wanted, f"{self._title} {self._target.name}"
+        with self._context, ir.Location.unknown():
+            pipeline.run(self, "cpu", until=wanted.until, record=self._record, title=title, started=wanted.started)
 
     def llvmir(self) -> str:
         """LLVM IR, optimized for the target."""
-        return code.optimize(llvmir.translated(self.module.operation), self._machine)
+        return code.optimize(llvmir.translated(self.module.operation), self._target)
 
     def asm(self) -> str:
         """Assembly of the target."""
-        return code.assembly(self._record.texts["llvmir"], self._machine)
+        return code.assembly(self._record.texts["llvmir"], self._target)
 
     def obj(self) -> bytes:
         """An object file."""
-        return code.object_file(self._record.texts["llvmir"], self._machine)
+        return code.object_file(self._record.texts["llvmir"], self._target)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.codegen import registry
-from tilewright.emit import pipeline
+from tilewright.emit.built import Built
 from tilewright.emit.machine_code import MachineCode, texts
-from tilewright.emit.modules import Built
+from tilewright.emit.pipeline import Wanted
 from tilewright.errors import ScheduleError
 from tilewright.lowering import modules, run
 from tilewright.lowering.entries import module_entries
@@ -32,8 +32,7 @@ class OperatorFunction(MachineCode):
         spec: OperatorSpec,
         target: Target,
         plan: Plan,
-        allocator: tuple[str, str],
-        symbol: str,
+        wanted: Wanted,
         payload: Callable[[ir.Context], ir.Module],
         signature: Callable[[Decision], Signature],
     ) -> None:
@@ -43,23 +42,19 @@ class OperatorFunction(MachineCode):
             spec: What is computed.
             target: For which target.
             plan: The schedule.
-            allocator: Where the kernel gets its workspace.
-            symbol: The name of the C entry; empty for the operator's.
+            wanted: What is wanted.
             payload: Makes the payload, whose function is called as the operator.
             signature: What the function takes and gives, once it is decided how it is computed.
         """
-        self._built, self._context = Built(), ir.Context()
-        super().__init__(target, self._built)
-        self._spec, self._target, self._plan = spec, target, plan.read(spec, self._context)
-        self._allocator, self._symbol = allocator, symbol
+        self._built = Built()
+        super().__init__(target, self._built, wanted, str(spec))
+        self._spec, self._plan = spec, plan.read(spec, self._context)
         self._make, self._signature = payload, signature
         self._schedule: ir.Module | None = None
 
-    def run(self, until: str, started: Callable[[str], object]) -> Built:
+    def build(self) -> Built:
         """All stages up to the one that is wanted."""
-        title = f"{self._spec} {self._target.name}"
-        with self._context, ir.Location.unknown():
-            pipeline.run(self, "cpu", until=until, record=self._built, title=title, started=started)
+        self.run()
         return self._built
 
     def payload(self) -> str:

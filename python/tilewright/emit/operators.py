@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.emit import pipeline
+from tilewright.emit.pipeline import Wanted
 from tilewright.operator_specs import OperatorSpec
 from tilewright.schedules.plan import Plan
 from tilewright.targets.base import Target
 
 if TYPE_CHECKING:
-    from tilewright.emit.modules import Built
+    from tilewright.emit.built import Built
 
 BUILDERS: Mapping[str, str] = MappingProxyType(
     {
@@ -26,7 +27,7 @@ BUILDERS: Mapping[str, str] = MappingProxyType(
 """Modules of this package with two functions:
 
 - ``planned(spec, target, parameters, threads)`` returns what the operator's schedule is made for, a spec, and the plan of our own schedule.
-- ``build(spec, target, plan, *, until, allocator, symbol, started)`` compiles the operator under a plan, as `compiled` says.
+- ``build(spec, target, plan, wanted)`` compiles the operator under a plan, as `compiled` says.
 """
 
 
@@ -37,9 +38,7 @@ def build(
     threads: int = 1,
     parameters: Mapping[str, int] | None = None,
     plan: Plan | None = None,
-    until: str = pipeline.BINARY,
-    for_linking: bool = False,
-    symbol: str = "",
+    **wanted: Any,  # noqa: ANN401 - fields of Wanted
 ) -> Built:
     """Compiles `spec` for `target`, which this machine need not be able to run; under a user's schedule in a child process.
 
@@ -49,9 +48,7 @@ def build(
         threads: Most threads that a call uses.
         parameters: Sizes of the schedule that override the model's, by name.
         plan: The user's schedule; None for ours.
-        until: The last stage wanted: of `pipeline.FAMILIES`.
-        for_linking: Whether the object gets its scratch memory from the C library, and not from the runtime that loads it.
-        symbol: The name of the C entry; empty for the operator's.
+        **wanted: Fields of `pipeline.Wanted`.
 
     Returns:
         The stages reached, of one function whose name is the operator's.
@@ -59,44 +56,22 @@ def build(
     Raises:
         TargetError: The operator cannot be computed on the target.
         ScheduleError: A schedule does not fit.
-        LoweringError: A later stage failed, or `until` is unknown.
+        LoweringError: A later stage failed, or the last one is unknown.
     """
-    from tilewright.lowering import driver
-
-    pipeline.check(until)
-    allocator = driver.LIBC_ALLOCATOR if for_linking else driver.RUNTIME_ALLOCATOR
+    pipeline.check(Wanted(**wanted).until)
     problem, own = _builder(spec).planned(spec, target, dict(parameters or {}), threads)
     if plan is None:
-        return compiled(spec, target, own, until=until, allocator=allocator, symbol=symbol)
+        return compiled(spec, target, own, **wanted)
     from tilewright.emit import isolated
 
     sizes, used = (None, threads) if plan.text is not None else (own.parameters, own.threads)
     given = replace(plan, parameters=sizes, threads=used)
-    return isolated.build_operator(spec, target, given, problem, until=until, allocator=allocator, symbol=symbol)
+    return isolated.build_operator(spec, target, given, problem, **wanted)
 
 
-def compiled(
-    spec: OperatorSpec,
-    target: Target,
-    plan: Plan,
-    *,
-    until: str,
-    allocator: tuple[str, str],
-    symbol: str,
-    started: Callable[[str], object] = lambda stage: None,
-) -> Built:
-    """Compiles `spec` under `plan`, in this process; the rest is as for `build`.
-
-    Args:
-        spec: What to compute.
-        target: For which target.
-        plan: The schedule.
-        until: The last stage wanted.
-        allocator: Where the kernel gets its workspace: `driver.RUNTIME_ALLOCATOR` or `driver.LIBC_ALLOCATOR`.
-        symbol: The name of the C entry; empty for the operator's.
-        started: Told the name of each stage as it starts.
-    """
-    return _builder(spec).build(spec, target, plan, until=until, allocator=allocator, symbol=symbol, started=started)
+def compiled(spec: OperatorSpec, target: Target, plan: Plan, **wanted: Any) -> Built:  # noqa: ANN401 - fields of Wanted
+    """Compiles `spec` under `plan`, in this process; the rest is as for `build`."""
+    return _builder(spec).build(spec, target, plan, Wanted(**wanted))
 
 
 def _builder(spec: OperatorSpec) -> ModuleType:

@@ -6,10 +6,12 @@ Importing it needs no MLIR: the command line prints these lists, and a kernel fr
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from tilewright import knobs
 from tilewright.emit import dump
@@ -51,6 +53,23 @@ BINARY = "obj"
 """The stage that is bytes; the others are text."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is wanted of a compilation for a CPU.
+
+    Attributes:
+        until: The last stage, of `FAMILIES`.
+        for_linking: Whether the object gets its scratch memory from the C library, and not from the runtime that loads it.
+        symbol: The name of the C entry; empty for the kernel's own.
+        started: Told the name of each stage as it starts.
+    """
+
+    until: str = BINARY
+    for_linking: bool = False
+    symbol: str = ""
+    started: Callable[[str], object] = lambda stage: None
+
+
 @dataclass(slots=True)
 class Record:
     """What the stages made that were run.
@@ -59,11 +78,24 @@ class Record:
         texts: The text of each stage, in order; a stage with nothing to say has none.
         seconds: The time that each stage took, in order.
         object: The object file; empty when an earlier stage was the last.
+        libraries: The libraries that made it, as `versions.libraries` tells them; None: those that this process has loaded.
     """
 
     texts: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     object: bytes = b""
+    libraries: dict[str, str] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """What a child process answers, which `from_answer` reads: texts, seconds and the object."""
+        object_ = base64.b64encode(self.object).decode()
+        return {"texts": self.texts, "seconds": self.seconds, "object": object_, "libraries": self.libraries}
+
+
+def from_answer(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the `Record` of which `Record.as_json` made an answer."""
+    same = {name: answer[name] for name in ("texts", "seconds", "libraries")}
+    return {**same, "object": base64.b64decode(answer["object"])}
 
 
 def check(stage: str, family: str = "cpu") -> None:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright.codegen import registry
 from tilewright.emit import pipeline
 from tilewright.emit.machine_code import MachineCode, texts
+from tilewright.emit.pipeline import Wanted
 from tilewright.errors import LoweringError
 from tilewright.lowering import driver, run, to_llvm
 from tilewright.lowering.entries import dispatch
@@ -42,44 +43,28 @@ class Stages(pipeline.Record):
     workspace: int = 0
     packed: PackedFormat | None = None
 
+    def as_json(self) -> dict[str, Any]:
+        """What a child process answers."""
+        packed = None if self.packed is None else self.packed.header.hex()
+        return pipeline.Record.as_json(self) | {"workspace": self.workspace, "packed": packed}
 
-def build(
-    spec: MatmulSpec,
-    target: Target,
-    plan: Plan,
-    *,
-    until: str = pipeline.BINARY,
-    allocator: tuple[str, str] = driver.RUNTIME_ALLOCATOR,
-    symbol: str = ENTRY,
-    started: Callable[[str], object] = lambda stage: None,
-) -> Stages:
+
+def build(spec: MatmulSpec, target: Target, plan: Plan, **wanted: Any) -> Stages:  # noqa: ANN401 - fields of Wanted
     """Compiles `spec` under `plan` for `target`, which this machine need not be able to run.
 
     Args:
         spec: What to compute.
         target: For which target.
         plan: The schedule (`schedules.plan`).
-        until: The last stage wanted, of `pipeline.FAMILIES`.
-        allocator: Where the kernel gets its workspace: `driver.RUNTIME_ALLOCATOR` or `driver.LIBC_ALLOCATOR`.
-        symbol: The name of the C entry.
-        started: Told the name of each stage as it starts.
+        **wanted: Fields of `pipeline.Wanted`.
 
     Raises:
         ScheduleError: The schedule does not fit.
-        LoweringError: A later stage failed, or `until` is unknown.
+        LoweringError: A later stage failed, or the last one is unknown.
     """
-    context = ir.Context()
-    made = Stages(spec=spec, target=target, plan=plan.read(spec, context))
-    with context, ir.Location.unknown():
-        pipeline.run(
-            _Product(made, context, allocator, symbol),
-            "cpu",
-            until=until,
-            record=made,
-            title=f"{spec} {target.name}",
-            started=started,
-        )
-    return made
+    product = _Product(spec, target, plan, Wanted(**wanted))
+    product.run()
+    return product.made
 
 
 @dataclass(slots=True)
@@ -98,11 +83,12 @@ class _Part:
 class _Product(MachineCode):
     """A product on its way, with a method for each stage."""
 
-    def __init__(self, made: Stages, context: ir.Context, allocator: tuple[str, str], symbol: str) -> None:
-        super().__init__(made.target, made)
-        self._made, self._context = made, context
-        self._allocator, self._symbol = allocator, symbol
-        self._parts = [_Part(*each) for each in made.plan.kernels] or [_Part(made.spec, made.plan)]
+    def __init__(self, spec: MatmulSpec, target: Target, plan: Plan, wanted: Wanted) -> None:
+        self._made = self.made = Stages(spec=spec, target=target, plan=plan)
+        super().__init__(target, self.made, wanted, str(spec))
+        self.made.plan = plan.read(spec, self._context)
+        self._symbol = self._symbol or ENTRY
+        self._parts = [_Part(*each) for each in self.made.plan.kernels] or [_Part(spec, self.made.plan)]
 
     def payload(self) -> str:
         for part in self._parts:

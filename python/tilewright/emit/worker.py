@@ -32,9 +32,10 @@ def answer(request: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
         if text is not None:
             tell("payload", schedule=text)
         plan = Plan(plan.name, None, text=text, threads=plan.threads)
-        if isinstance(wanted["spec"], OperatorSpec):
-            return _operator(plan, wanted, tell)
-        return _gpu(plan, wanted, tell) if isinstance(wanted["target"], GpuTarget) else _cpu(plan, wanted, tell)
+        if isinstance(wanted["target"], GpuTarget):
+            return _gpu(plan, wanted, tell)
+        build = operators.compiled if isinstance(wanted["spec"], OperatorSpec) else stages.build
+        return build(wanted["spec"], wanted["target"], plan, **wanted["wanted"], started=tell).as_json()
     except (ScheduleError, LoweringError) as e:
         # MLIR calls text without a file "-".
         named = {"file": name} if str(getattr(e, "file", "")) == "-" else {}
@@ -61,37 +62,11 @@ def _made(plan: Plan, wanted: dict[str, Any]) -> str | None:
     return str(module.operation.get_asm(enable_debug_info=True))
 
 
-def _cpu(plan: Plan, wanted: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
-    names = ("until", "allocator", "symbol")
-    given = {name: wanted[name] for name in names}
-    built = stages.build(wanted["spec"], wanted["target"], plan, **given, started=tell)
-    return {
-        "texts": built.texts,
-        "seconds": built.seconds,
-        "object": base64.b64encode(built.object).decode(),
-        "workspace": built.workspace,
-        "packed": None if built.packed is None else built.packed.header.hex(),
-    }
-
-
-def _operator(plan: Plan, wanted: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
-    names = ("until", "allocator", "symbol")
-    given = {name: wanted[name] for name in names}
-    built = operators.compiled(wanted["spec"], wanted["target"], plan, **given, started=tell)
-    return {
-        "texts": built.texts,
-        "seconds": built.seconds,
-        "object": base64.b64encode(built.object).decode(),
-        "functions": [each.as_json() for each in built.functions],
-    }
-
-
 def _gpu(plan: Plan, wanted: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
     def make(scheduled: MatmulSpec, context: ir.Context) -> ir.Module | None:
         return plan.module(scheduled, wanted["target"], context)
 
-    given = {name: wanted[name] for name in ("aligned", "boxed")}
-    built = gpu.compiled(wanted["spec"], wanted["target"], plan.name, make, **given, started=tell)
+    built = gpu.compiled(wanted["spec"], wanted["target"], plan.name, make, **wanted["wanted"], started=tell)
     return as_json(built, built.texts) | {"code": base64.b64encode(built.object).decode()}
 
 

@@ -7,13 +7,16 @@ part for each field of `Compilation`, so what a compilation depends on is a fiel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from numbers import Integral
 from typing import Any, Literal
 
+from tilewright import knobs
 from tilewright.emit import versions
+from tilewright.emit.pipeline import Record
 from tilewright.operator_specs import OperatorSpec
 from tilewright.runtime.cache import Entry, KernelCache
 from tilewright.schedules.plan import Case
@@ -67,6 +70,49 @@ class Compilation:
             TypeError: A field holds what has no text that tells it from others, such as a function.
         """
         return {each.name: _text(getattr(self, each.name)) for each in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The result of a compilation.
+
+    Attributes:
+        record: The object, and, where it was made just now, all else that compiling gives.
+        about: What the disk cache keeps with it.
+        cached: Whether it is from there.
+    """
+
+    record: Any
+    about: Mapping[str, Any]
+    cached: bool
+
+    def facts(self, start: float) -> dict[str, Any]:
+        """What a kernel's metadata has of it, where the compilation began at `start`, as `time.perf_counter` counts seconds."""
+        return {
+            "seconds": dict(self.record.seconds),
+            "compile_seconds": time.perf_counter() - start,
+            "object_bytes": len(self.record.object),
+            "cached": self.cached,
+        }
+
+
+def fetch(
+    what: Compilation | None, make: Callable[[], tuple[Record, Mapping[str, Any]]], *, cache: bool = True
+) -> Fetched:
+    """The result of a compilation: from the disk cache, or made, and then put there.
+
+    Args:
+        what: The compilation; None for one whose result cannot be told without running it.
+        make: Runs it, and says what is kept with the object: JSON values by name.
+        cache: Whether the disk cache is read and written.
+    """
+    store = KernelCache.from_knobs(knobs.load()) if cache else None
+    found = find(store, what)
+    if found is not None:
+        return Fetched(Record(object=found.object), found.header, cached=True)
+    record, about = make()
+    keep(store, what, record.object, about, record.libraries)
+    return Fetched(record, about, cached=False)
 
 
 def find(store: KernelCache | None, what: Compilation | None) -> Entry | None:

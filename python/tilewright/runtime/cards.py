@@ -18,11 +18,10 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tilewright import knobs
 from tilewright.emit import ptxas, versions
+from tilewright.emit.pipeline import Record
 from tilewright.errors import LoweringError, TargetError
 from tilewright.runtime import cache_key, gpu_call
-from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.cuda_core import EMULATED, handle_of, packages
 from tilewright.runtime.gpu_call import Array
@@ -312,17 +311,16 @@ def _kernel(core: Any, form: GpuStages, cubin: bytes | None) -> Any:  # noqa: AN
 
 def _assembled(form: GpuStages) -> bytes:
     """The cubin of a kernel, from the disk cache, or assembled, and then put there."""
-    program, store = ptxas.tool("ptxas"), KernelCache.from_knobs(knobs.load())
-    if program is None or store is None:
+    program = ptxas.tool("ptxas")
+    if program is None:
         return ptxas.assemble(form).cubin
     assembler = f"{program} {versions.version_of(program)}"
     what = Compilation(kind="cubin", problem=form.texts["ptx"], target=form.target, assembler=assembler)
-    found = cache_key.find(store, what)
-    if found is not None:
-        return found.object
-    cubin = ptxas.assemble(form).cubin
-    cache_key.keep(store, what, cubin, {"spec": str(form.spec)}, libraries={})
-    return cubin
+
+    def made() -> tuple[Record, dict[str, str]]:
+        return Record(object=ptxas.assemble(form).cubin, libraries={}), {"spec": str(form.spec)}
+
+    return cache_key.fetch(what, made).record.object
 
 
 def _as_mapped(

@@ -6,11 +6,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright import knobs, targets
+from tilewright import targets
 from tilewright.dtypes import from_numpy
 from tilewright.emit.pipeline import CPU_TEXTS
 from tilewright.errors import OperandError, SpecError
@@ -18,7 +18,6 @@ from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
 from tilewright.runtime import cache_key, load, runners
-from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.kernel import About, Kernel, Metadata, StageTexts
 from tilewright.runtime.linkable import Linkable
@@ -86,39 +85,29 @@ def compile(
     who = runners.of(row)
     plan = make.make(spec, row, schedule, parameters, threads)
     who = who.sharing(row, plan.threads).computing(spec, plan.name)
-    store = KernelCache.from_knobs(knobs.load()) if cache else None
-    what = None if store is None else _described(spec, row, plan)
-    found = cache_key.find(store, what)
-    if found is not None:
-        object_, seconds, texts = found.object, {}, {}
-        workspace, spilled = int(found.header.get("workspace", 0)), int(found.header.get("spilled", 0))
-        header = found.header.get("packed")
-        packed = PackedFormat.from_header(bytes.fromhex(header)) if header else None
-    else:
+
+    def made() -> tuple[Stages, dict[str, Any]]:
         from tilewright.emit import spills
 
         built = build(spec, row, plan)
-        object_, seconds, texts, packed = built.object, built.seconds, built.texts, built.packed
-        workspace, spilled = built.workspace, spills.count(built)
-        about = {"spec": str(spec), "schedule": plan.name, "workspace": workspace, "spilled": spilled}
-        if packed is not None:
-            about["packed"] = packed.header.hex()
-        cache_key.keep(store, what, object_, about)
-    if spilled:
+        packed = None if built.packed is None else built.packed.header.hex()
+        about = {"spec": str(spec), "schedule": plan.name, "workspace": built.workspace, "spilled": spills.count(built)}
+        return built, about | {"packed": packed}
+
+    got = cache_key.fetch(_described(spec, row, plan) if cache else None, made, cache=cache)
+    packed = PackedFormat.from_header(bytes.fromhex(got.about["packed"])) if got.about["packed"] else None
+    if got.about["spilled"]:
         from tilewright.emit import spills
 
-        spills.warn(spilled, plan, row)
+        spills.warn(got.about["spilled"], plan, row)
     facts = Metadata.of(
         row,
         schedule=plan.name,
         parameters=plan.sizes,
         threads=plan.threads,
-        seconds=dict(seconds),
-        compile_seconds=time.perf_counter() - start,
-        object_bytes=len(object_),
-        cached=found is not None,
-        workspace_bytes=workspace,
+        workspace_bytes=got.about["workspace"],
         emulator=who.name,
+        **got.facts(start),
     )
     if verify:
         from tilewright.runtime import verification
@@ -126,14 +115,14 @@ def compile(
         if who.refusal is not None:
             verification.warn(spec, who.refusal.what)
         else:
-            verification.verify(object_, spec, row, facts, packed, who)
+            verification.verify(got.record.object, spec, row, facts, packed, who)
 
     def text(stage: str) -> str:
         # A product without arithmetic has no schedule.
         return build(spec, row, plan, until=stage).texts.get(stage, "")
 
-    about = About(spec, row, facts, StageTexts.made(CPU_TEXTS, text, texts), linkable(spec, row, plan).write)
-    return load.product(object_, about, packed, who)
+    about = About(spec, row, facts, StageTexts.made(CPU_TEXTS, text, got.record.texts), linkable(spec, row, plan).write)
+    return load.product(got.record.object, about, packed, who)
 
 
 def _for_gpu(
@@ -159,31 +148,16 @@ def _for_gpu(
     return kernel
 
 
-def build(
-    spec: MatmulSpec,
-    target: Target,
-    plan: Plan,
-    *,
-    until: str = "obj",
-    for_linking: bool = False,
-    symbol: str = ENTRY,
-) -> Stages:
-    """Compiles `spec` under `plan` for any target, up to the stage `until`; a user's schedule in a child process.
-
-    With `for_linking`, the object gets its scratch memory from the C library; otherwise from the runtime that loads it.
-    `symbol` is the name of its C entry.
+def build(spec: MatmulSpec, target: Target, plan: Plan, **wanted: Any) -> Stages:  # noqa: ANN401 - fields of Wanted
+    """Compiles `spec` under `plan` for any target; a user's schedule in a child process. `wanted` is as for `emit.stages.build`.
 
     Raises:
         ScheduleError: The schedule does not fit.
         LoweringError: A later stage failed, or MLIR crashed.
     """
     from tilewright.emit import isolated, stages
-    from tilewright.lowering import driver
 
-    allocator = driver.LIBC_ALLOCATOR if for_linking else driver.RUNTIME_ALLOCATOR
-    if plan.trusted:
-        return stages.build(spec, target, plan, until=until, allocator=allocator, symbol=symbol)
-    return isolated.build(spec, target, plan, until=until, allocator=allocator, symbol=symbol)
+    return (stages if plan.trusted else isolated).build(spec, target, plan, **wanted)
 
 
 def linkable(spec: MatmulSpec, target: Target, plan: Plan, name: str = ENTRY) -> Linkable:

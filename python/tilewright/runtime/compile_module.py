@@ -6,18 +6,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
-from tilewright import knobs, targets
-from tilewright.emit import isolated_modules, versions
-from tilewright.emit.isolated_modules import Compiled
-from tilewright.emit.pipeline import CPU_TEXTS
+from tilewright import targets
+from tilewright.emit import isolated_modules
+from tilewright.emit.built import Built
 from tilewright.errors import SpecError, warn_slow
 from tilewright.payload import chain_check
 from tilewright.payload.signature import Signature
-from tilewright.runtime import cache_key, load, runners
-from tilewright.runtime.cache import KernelCache
+from tilewright.runtime import runners
 from tilewright.runtime.cache_key import Compilation
-from tilewright.runtime.kernel import About, Metadata, StageTexts
+from tilewright.runtime.compile_functions import functions
 from tilewright.runtime.linkable import Linkable, of_functions
 from tilewright.runtime.module import Module
 from tilewright.schedules.threads import check
@@ -95,52 +94,33 @@ def compile_chain(
     row = targets.resolve(target)
     check(threads, "compile_chain")
 
-    def make(*, until: str = "obj", for_linking: bool = False, symbol: str = "") -> Compiled:
-        from tilewright.emit import modules
-        from tilewright.lowering import driver
+    def make(**wanted: Any) -> Built:  # noqa: ANN401 - fields of Wanted
+        from tilewright.emit import chain
 
-        allocator = driver.LIBC_ALLOCATOR if for_linking else driver.RUNTIME_ALLOCATOR
-        built = modules.build_chain(
-            stages, CHAIN, row, threads=threads, until=until, allocator=allocator, symbol=symbol
-        )
-        return Compiled(built.functions, built.texts, built.seconds, built.object, versions.libraries())
+        return chain.build(stages, CHAIN, row, threads=threads, **wanted)
 
     what = Compilation(kind="chain", problem=stages, target=row, threads=threads)
     return _module(what, row, CHAIN, make, cache=cache, start=start)
 
 
 def _module(
-    what: Compilation, target: Target, filename: str, make: Callable[..., Compiled], *, cache: bool, start: float
+    what: Compilation, target: Target, filename: str, make: Callable[..., Built], *, cache: bool, start: float
 ) -> Module:
     """The module that `what` decides, which errors call `filename`, from the disk cache or made."""
     who = runners.of(target).sharing(target, what.threads)
-    store = KernelCache.from_knobs(knobs.load()) if cache else None
-    found = cache_key.find(store, what)
-    if found is not None:
-        functions = tuple(Signature.from_json(each) for each in found.header["functions"])
-        compiled = Compiled(functions, {}, {}, found.object, {})
-        _warn(functions, filename)
-    else:
-        compiled = make()
-        about = {"functions": [each.as_json() for each in compiled.functions]}
-        cache_key.keep(store, what, compiled.object, about, compiled.libraries)
-    facts = Metadata.of(
+    made, about = functions(
+        what,
         target,
+        who,
+        make,
         schedule="modules",
-        parameters={each.name: each.products for each in compiled.functions},
-        threads=what.threads,
-        seconds=compiled.seconds,
-        compile_seconds=time.perf_counter() - start,
-        object_bytes=len(compiled.object),
-        cached=found is not None,
-        workspace_bytes=compiled.workspace,
-        emulator=who.name,
+        sizes=lambda signatures: {each.name: each.products for each in signatures},
+        cache=cache,
+        start=start,
     )
-    # A module without products, and with nothing to vectorize, has no schedule.
-    texts = StageTexts.made(CPU_TEXTS, lambda stage: make(until=stage).texts.get(stage, ""), compiled.texts)
-    about = About(what.problem, target, facts, texts, of_functions(target, what.threads, make).write)
-    functions = load.functions(compiled.object, compiled.functions, about, who)
-    return Module({each.name: function for each, function in zip(compiled.functions, functions, strict=True)}, about)
+    if about.metadata.cached:
+        _warn([each.signature for each in made.values()], filename)
+    return Module(made, about)
 
 
 def build_module(
@@ -149,32 +129,18 @@ def build_module(
     target: Target,
     threads: int,
     *,
-    until: str = "obj",
-    for_linking: bool = False,
     plain: bool = False,
-    symbol: str = "",
-) -> Compiled:
-    """Compiles a module for any target, up to the stage `until`.
-
-    With `for_linking`, the object gets its scratch memory from the C library; otherwise from the runtime that loads it. `plain`
-    is as for `compile_module`; `symbol` is the name of the C entry of the only function, empty for the function's own.
+    **wanted: Any,  # noqa: ANN401 - fields of Wanted
+) -> Built:
+    """Compiles a module for any target. `plain` is as for `compile_module`, `wanted` as for `emit.modules.build`.
 
     Raises:
         SpecError: The text is not valid MLIR, or holds what is not supported.
         LoweringError: A stage failed, or MLIR crashed.
     """
-    compiled = isolated_modules.build(
-        text,
-        filename,
-        target,
-        threads=threads,
-        until=until,
-        for_linking=for_linking,
-        plain=plain,
-        symbol=symbol,
-    )
-    _warn(compiled.functions, filename)
-    return compiled
+    built = isolated_modules.build(text, filename, target, threads=threads, plain=plain, **wanted)
+    _warn(built.functions, filename)
+    return built
 
 
 def linkable(text: str, filename: str, target: Target, threads: int, *, plain: bool = False) -> Linkable:

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from tilewright import knobs
 from tilewright.emit.gpu_stages import GpuStages, as_json, from_json
 from tilewright.runtime import cache_key
-from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
@@ -26,10 +25,10 @@ def cached(what: Compilation, spec: MatmulSpec, target: GpuTarget, build: Callab
         target: The GPU, and on what kernels run.
         build: Compiles it.
     """
-    store = KernelCache.from_knobs(knobs.load())
-    found = cache_key.find(store, what)
-    if found is not None:
-        return from_json(found.header, spec, target, found.object, cached=True)
-    stages = build()
-    cache_key.keep(store, what, stages.object, {"spec": str(spec)} | as_json(stages, _TEXTS))
-    return stages
+
+    def made() -> tuple[GpuStages, dict[str, Any]]:
+        stages = build()
+        return stages, {"spec": str(spec)} | as_json(stages, _TEXTS)
+
+    got = cache_key.fetch(what, made)
+    return from_json(got.about, spec, target, got.record.object, cached=True) if got.cached else got.record

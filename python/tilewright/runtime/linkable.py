@@ -18,9 +18,8 @@ from tilewright.runtime import files
 from tilewright.targets.base import Target
 
 if TYPE_CHECKING:
+    from tilewright.emit.built import Built
     from tilewright.emit.gpu_stages import GpuStages
-    from tilewright.emit.isolated_modules import Compiled
-    from tilewright.emit.modules import Built
 
 FORMATS: Mapping[str, str] = MappingProxyType(
     {
@@ -116,10 +115,10 @@ class Linkable:
         files.write(file, self.made(wanted, name or ""), "write")
 
 
-def of_functions(target: Target, threads: int, make: Callable[..., Compiled | Built]) -> Linkable:
+def of_functions(target: Target, threads: int, make: Callable[..., Built]) -> Linkable:
     """How functions are made as a file, which `make` compiles up to the stage `until`, `for_linking`, called `symbol`."""
 
-    def built(until: str, symbol: str) -> Compiled | Built:
+    def built(until: str, symbol: str) -> Built:
         return make(until=until, for_linking=True, symbol=symbol)
 
     def declared(symbol: str) -> str:
