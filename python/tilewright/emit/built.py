@@ -21,6 +21,11 @@ class Built(pipeline.Record):
 
     functions: tuple[Signature, ...] = ()
 
+    @property
+    def workspace(self) -> int:
+        """Bytes of scratch memory that a call needs at most."""
+        return max((each.workspace for each in self.functions), default=0)
+
     def as_json(self) -> dict[str, Any]:
         """What a child process answers, which `from_json` reads."""
         return pipeline.Record.as_json(self) | {"functions": [each.as_json() for each in self.functions]}

@@ -49,13 +49,13 @@ def functions(
         return built, {"functions": [each.as_json() for each in built.functions]}
 
     got = cache_key.fetch(what, made, cache=cache)
-    signatures = [Signature.from_json(each) for each in got.about["functions"]]
+    signatures = tuple(Signature.from_json(each) for each in got.about["functions"])
     facts = Metadata.of(
         target,
         schedule=schedule,
         parameters=sizes(signatures),
         threads=what.threads,
-        workspace_bytes=max((each.workspace for each in signatures), default=0),
+        workspace_bytes=Built(functions=signatures).workspace,
         emulator=who.name,
         **got.facts(start),
     )
