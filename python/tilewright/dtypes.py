@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["float", "int", "uint"]
 
+_HALF_BYTE = 4
+
 
 @dataclass(frozen=True, slots=True)
 class DType:
@@ -38,6 +40,7 @@ class DType:
         multiplied: Name of the type as which its elements are multiplied where nothing else is asked for; None: as they are. It
             holds every one of them.
         finite: Whether it has no Inf: what is too large becomes NaN.
+        dlpack: DLPack's code of the type, from version 1.1 of dlpack.h; None: that of its kind.
     """
 
     name: str
@@ -50,19 +53,24 @@ class DType:
     numpy_module: str | None = None
     multiplied: str | None = None
     finite: bool = False
+    dlpack: int | None = None
 
     def __post_init__(self) -> None:
         """Checks the row against itself.
 
         Raises:
-            SpecError: The width is not positive, or a float has no roundoff in (0, 1), or an integer has one.
+            SpecError: Elements fill neither bytes nor halves of them, or a float has no roundoff in (0, 1), or an integer has one, or
+                a float that is none of IEEE 754's has no code of DLPack's.
         """
-        if self.bits <= 0:
-            raise SpecError(f"element type {self.name} is {self.bits} bits wide", expected="a positive width")
+        if self.bits != _HALF_BYTE and (self.bits <= 0 or self.bits % 8):
+            expected = "4, or a multiple of 8: `lowering.types.packed_elements` takes bytes apart in halves"
+            raise SpecError(f"element type {self.name} is {self.bits} bits wide", expected=expected)
         if self.kind == "float" and not (self.roundoff is not None and 0.0 < self.roundoff < 1.0):
             raise SpecError(f"floating-point type {self.name} has roundoff {self.roundoff}", expected="one in (0, 1)")
         if self.kind != "float" and self.roundoff is not None:
             raise SpecError(f"integer type {self.name} has roundoff {self.roundoff}", expected="None")
+        if self.kind == "float" and self.numpy_module and self.dlpack is None:
+            raise SpecError(f"floating-point type {self.name} has no code of DLPack's", expected="that of dlpack.h")
 
     @property
     def bytes(self) -> int:
@@ -102,6 +110,7 @@ class Combination:
 
 # Unit roundoffs u = 2**-p. Precision p: IEEE 754-2019, table 3.5, binary16 11, binary32 24, binary64 53; bfloat16 8 (Intel,
 # "BFLOAT16 - Hardware Numerics Definition", 2018); f8E4M3FN 4, f8E5M2 3 (OCP 8-bit Floating Point Specification, revision 1.0),
+# f8E3M4 5 (H. Shen et al., "Efficient Post-training Quantization with FP8 Formats", 2023),
 # f4E2M1FN 2, f8E8M0FNU 1 (OCP Microscaling Formats Specification, version 1.0).
 _ROWS = (
     DType("f32", 32, "float", mlir="f32", numpy="float32", roundoff=2.0**-24, accumulator="f32"),
@@ -116,6 +125,7 @@ _ROWS = (
         roundoff=2.0**-8,
         accumulator="f32",
         numpy_module="ml_dtypes",
+        dlpack=4,
     ),
     DType("i8", 8, "int", mlir="i8", numpy="int8", roundoff=None, accumulator="i32"),
     DType("u8", 8, "uint", mlir="i8", numpy="uint8", roundoff=None, accumulator="i32"),
@@ -133,12 +143,14 @@ _ROWS = (
             numpy_module="ml_dtypes",
             multiplied=multiplied,
             finite=finite,
+            dlpack=dlpack,
         )
-        for name, bits, numpy, roundoff, multiplied, finite in (
-            ("f8E4M3FN", 8, "float8_e4m3fn", 2.0**-4, "bf16", True),
-            ("f8E5M2", 8, "float8_e5m2", 2.0**-3, "bf16", False),
-            ("f4E2M1FN", 4, "float4_e2m1fn", 2.0**-2, "bf16", True),
-            ("f8E8M0FNU", 8, "float8_e8m0fnu", 2.0**-1, None, True),
+        for name, bits, numpy, roundoff, multiplied, finite, dlpack in (
+            ("f8E3M4", 8, "float8_e3m4", 2.0**-5, "bf16", False, 7),
+            ("f8E4M3FN", 8, "float8_e4m3fn", 2.0**-4, "bf16", True, 10),
+            ("f8E5M2", 8, "float8_e5m2", 2.0**-3, "bf16", False, 12),
+            ("f4E2M1FN", 4, "float4_e2m1fn", 2.0**-2, "bf16", True, 17),
+            ("f8E8M0FNU", 8, "float8_e8m0fnu", 2.0**-1, None, True, 14),
         )
     ),
     DType("i4", 4, "int", "i4", "int4", roundoff=None, accumulator="i32", numpy_module="ml_dtypes", multiplied="i8"),
@@ -164,7 +176,7 @@ COMBINATIONS = (
 
 STORED: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        **dict.fromkeys(("f8E4M3FN", "f8E5M2", "f4E2M1FN"), frozenset({"bf16", "f16", "f32"})),
+        **dict.fromkeys(("f8E3M4", "f8E4M3FN", "f8E5M2", "f4E2M1FN"), frozenset({"bf16", "f16", "f32"})),
         "i4": frozenset({"i8", "i32", "bf16", "f16", "f32"}),
         "u4": frozenset({"i8", "u8", "i32", "bf16", "f16", "f32"}),
         "f8E8M0FNU": frozenset({"bf16", "f32"}),
@@ -172,8 +184,8 @@ STORED: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 """Storage-only types: by name, the types that represent all of their values, to which they are widened before multiplication."""
 
-SMALL_FLOATS = ("f8E4M3FN", "f8E5M2")
-"""Those of them to which a sum, or the result of an epilogue, in f32 can be rounded."""
+SMALL_FLOATS = tuple(row.name for row in _ROWS if row.kind == "float" and row.bits == 8 and row.multiplied)
+"""Those of them to which a sum, or the result of an epilogue, in f32 can be rounded: floats of eight bits with a sign."""
 
 _BY_NUMPY: Mapping[str, DType] = MappingProxyType({row.numpy: row for row in _ROWS})
 

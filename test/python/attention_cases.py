@@ -18,7 +18,7 @@ _CASES: list[tuple[tuple[int, ...], str, dict[str, Any]]] = [
     ((3, 129, 80, 6, 2), "keys", {"causal": "lower_right", "mask": "u8", "mask_axes": "n"}),
     ((70, 100, 41, 3, 1), "queries keys", {"q": "bf16", "causal": "lower_right", "out": "f32"}),
     ((17, 97, 128), "", {"q": "bf16", "k": "f8E4M3FN", "mask": "bf16", "mask_axes": "bmn", "batch": (2, 1)}),
-    ((40, 17, 64, 2), "", {"q": "f32", "k": "f8E5M2", "v": "f16", "scale": -1.0}),
+    ((40, 17, 64, 2), "", {"q": "f32", "k": "f8E5M2", "v": "f8E3M4", "scale": -1.0}),
     ((1, 300, 128, 4, 4), "", {"q": "bf16"}),
     ((1, 129, 80, 8, 2), "keys", {"mask": "f16", "mask_axes": "hn"}),
     ((3, 33, 300, 2, 1), "", {"q": "bf16", "causal": "upper_left", "value_head": 41}),

@@ -73,6 +73,8 @@ def test_foreign_and_swapped_numpy_types_are_refused():
     ("change", "match"),
     [
         ({"bits": 0}, "0 bits"),
+        ({"bits": 3}, "3 bits wide; expected 4, or a multiple of 8"),
+        ({"numpy_module": "ml_dtypes"}, "no code of DLPack's"),
         ({"roundoff": None}, "roundoff None"),
         ({"roundoff": 1.5}, "roundoff 1.5"),
         ({"kind": "int"}, "expected None"),

@@ -155,7 +155,7 @@ def test_types_follow_the_chain(fields, result, operands):
         (lambda: spec_of(tw.relu(), c="f64"), "C of f64 after"),
         (
             lambda: spec_of(tw.cast("f64")),
-            "f64 in an epilogue that computes in f32; expected one of f32, bf16, f16, f8E4M3FN, f8E5M2, i8, u8, i32",
+            "f64 in an epilogue that computes in f32; expected one of f32, bf16, f16, f8E3M4, f8E4M3FN, f8E5M2, i8, u8, i32",
         ),
         (lambda: spec_of(tw.bias("n", "bf16"), a="f64"), "bf16 in an epilogue that computes in f64"),
         (lambda: spec_of(tw.quantize(1), beta=1), "beta 1 with C of i8 is not supported yet"),

@@ -8,7 +8,7 @@ from math import isfinite, prod
 from typing import Any, ClassVar, Literal, Union
 
 from tilewright.dims import Dim, Extent, extent
-from tilewright.dtypes import DType, dtype
+from tilewright.dtypes import SMALL_FLOATS, DType, dtype
 from tilewright.errors import SpecError
 from tilewright.operand import OperandSpec
 from tilewright.operator_specs.base import OperatorSpec
@@ -17,7 +17,7 @@ Causal = Union[bool, Literal["upper_left", "lower_right"]]  # noqa: UP007 - eval
 
 QUERY_TYPES = ("f32", "bf16", "f16")
 """Element types of the queries and of the result."""
-KEY_TYPES = (*QUERY_TYPES, "f8E4M3FN", "f8E5M2")
+KEY_TYPES = (*QUERY_TYPES, *SMALL_FLOATS)
 """Element types of keys and values."""
 MASK_TYPES = (*QUERY_TYPES, "u8")
 """Element types of masks: floats are added to the scores; bytes say, by not being zero, which keys a query sees."""
@@ -40,7 +40,7 @@ class AttentionSpec(OperatorSpec):
         value_head: Elements of a value and of a result. None: `head`.
         batch: Extents of what comes before the heads.
         q: Element type of the queries: f32, bf16 or f16.
-        k: Of the keys: one of these, f8E4M3FN or f8E5M2. None: that of the queries.
+        k: Of the keys: one of these, f8E3M4, f8E4M3FN or f8E5M2. None: that of the queries.
         v: Of the values. None: that of the keys.
         out: Of the result. None: that of the queries. Scores and sums are of f32.
         scale: What scores are multiplied with. None: 1 / sqrt(head).

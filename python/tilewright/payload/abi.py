@@ -31,8 +31,6 @@ TENSORS_SUFFIX = "_tensors"
 
 DLPACK_CPU = 1
 _DLPACK_KINDS = {"int": 0, "uint": 1, "float": 2}
-_DLPACK_FLOATS = {"bf16": 4, "f8E4M3FN": 10, "f8E5M2": 12, "f8E8M0FNU": 14}
-"""Those that are none of IEEE 754's, from version 1.1 of dlpack.h."""
 
 PACK_SUFFIX = "_pack_b"
 PACKED_BYTES_SUFFIX = "_packed_b_bytes"
@@ -75,7 +73,7 @@ def dlpack_code(element: str) -> tuple[int, int]:
     row = dtype(element)
     if row.packed > 1:  # What is taken are bytes.
         return _DLPACK_KINDS["uint"], 8
-    return _DLPACK_FLOATS.get(row.name, _DLPACK_KINDS[row.kind]), row.bits
+    return (_DLPACK_KINDS[row.kind] if row.dlpack is None else row.dlpack), row.bits
 
 
 def dlpack_number(element: str) -> int:

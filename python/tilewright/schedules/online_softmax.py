@@ -6,11 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from tilewright.dtypes import SMALL_FLOATS
 from tilewright.errors import ScheduleError
 from tilewright.schedules.decisions import OnlineSoftmax
 from tilewright.targets.base import Target
 
-_PAIRED = ("bf16", "f8E4M3FN", "f8E5M2")
+_PAIRED = ("bf16", *SMALL_FLOATS)
 """Element types whose numbers are all bf16 too."""
 ALIGNMENT = 64
 """Bytes, a cache line, at which each buffer starts."""

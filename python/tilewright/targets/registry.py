@@ -39,7 +39,8 @@ def get(name: str) -> Target:
         raise TargetError(
             f"{name} is a GPU",
             expected="a processor here",
-            remedy="Single products are compiled for GPUs: tw.compile, `tilewright run`, compile, explain, bench static",
+            remedy=f"tilewright.targets.gpu({name!r}) is its row. "
+            "Single products are compiled for GPUs: tw.compile, `tilewright run`, compile, explain, bench static",
         )
     raise TargetError(
         f"unknown target {name!r}",

@@ -4,16 +4,19 @@
 No backend has vectors of them, and upstream's ``arith-expand`` knows f8E8M0FNU and f4E2M1FN only, the latter on vectors of i4, which
 LLVM's backends take apart. What only moves f8 moves i8: MLIR's LLVM dialect has no other type for them.
 
-f8E5M2 is the upper half of an f16. The bits of f8E4M3FN in their places of an f16 are 2**-8 times the number, subnormal ones
-too, and what makes an f32 of an f16 is quick with all of those. Every other wider type holds the f32's numbers without rounding.
+f8E5M2 is the upper half of an f16. The bits of another in their places of an f16 are a power of two times the number, 2**-8 for f8E4M3FN,
+subnormal ones too, and what makes an f32 of an f16 is quick with all of those. Every other wider type holds the f32's numbers
+without rounding.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf, log2, nan
 
 from tilewright.build.constants import constant, element_of, like
 from tilewright.build.usedef import operations
+from tilewright.dtypes import SMALL_FLOATS, dtype
 from tilewright.lowering.types import lookup
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
@@ -22,6 +25,7 @@ from tilewright.targets.base import Target
 from tilewright.targets.gpu import GpuTarget
 
 _SIGN = 0x80
+_F16_BIAS, _F16_MANTISSA = 15, 10
 _F32_BIAS, _F32_MANTISSA, _F32_NAN = 127, 23, 0x7F800000
 
 
@@ -32,25 +36,39 @@ class _Format:
     Attributes:
         mantissa: Its bits of mantissa.
         bias: Of its exponent.
-        overflow: The code of what is too large.
+        overflow: The code of what is too large: Inf, or NaN where there is no Inf.
         nan: The code of NaN.
+        first_nan: The least code of a NaN, without a sign.
     """
 
     mantissa: int
     bias: int
     overflow: int
     nan: int
+    first_nan: int
 
 
-# OCP 8-bit Floating Point Specification, revision 1.0 (2023), tables 1 and 2.
-_FORMATS = {"f8E4M3FN": _Format(3, 7, 0x7F, 0x7F), "f8E5M2": _Format(2, 15, 0x7C, 0x7E)}
-_WIDENED = (*_FORMATS, "f8E8M0FNU")
+def _format(name: str) -> _Format:
+    """The format of type `name`, as IEEE 754 has wider ones; a type without Inf has numbers in its place, and one NaN.
+
+    OCP 8-bit Floating Point Specification, revision 1.0 (2023), tables 1 and 2.
+    """
+    row = dtype(name)
+    mantissa = -int(log2(row.roundoff or 1)) - 1
+    bias = (1 << (6 - mantissa)) - 1
+    if row.finite:
+        return _Format(mantissa, bias, overflow=0x7F, nan=0x7F, first_nan=0x7F)
+    overflow = 0x80 - (1 << mantissa)
+    return _Format(mantissa, bias, overflow, overflow | 1 << (mantissa - 1), overflow + 1)
+
+
+_WIDENED = (*SMALL_FLOATS, "f8E8M0FNU")
 
 
 def of(spec: MatmulSpec) -> bool:
     """Whether there are such floats among the element types of `spec`."""
     stored = {each.type.name for each in (*spec.operands, spec.result)}
-    return not stored.isdisjoint(_WIDENED) or not spec.chain.types.isdisjoint(_FORMATS)
+    return not stored.isdisjoint(_WIDENED) or not spec.chain.types.isdisjoint(SMALL_FLOATS)
 
 
 def expand(function: ir.Operation, target: Target | GpuTarget) -> None:
@@ -67,9 +85,9 @@ def expand(function: ir.Operation, target: Target | GpuTarget) -> None:
         if op.name == "arith.extf" and (name := str(element_of(op.operands[0]))) in _WIDENED:
             with ir.InsertionPoint(op), op.location:
                 wide = op.results[0].type
-                found = lookup.widened(op.operands[0], name, wide, target) if name in _FORMATS else None
+                found = lookup.widened(op.operands[0], name, wide, target) if name in SMALL_FLOATS else None
                 op.results[0].replace_all_uses_with(found or _widened(op.operands[0], name, wide))
-        elif op.name == "arith.truncf" and (name := str(element_of(op.results[0]))) in _FORMATS:
+        elif op.name == "arith.truncf" and (name := str(element_of(op.results[0]))) in SMALL_FLOATS:
             with ir.InsertionPoint(op), op.location:
                 op.results[0].replace_all_uses_with(_narrowed(op.operands[0], name, op.results[0].type))
         else:
@@ -82,16 +100,21 @@ def _widened(value: ir.Value, name: str, wide: ir.Type) -> ir.Value:
     code = arith.bitcast(i8, value)
     if name == "f8E8M0FNU":
         return _shortened(arith.bitcast(f32, _power(arith.extui(i32, code))), wide)
-    if name == "f8E5M2":
+    form = _format(name)
+    if form.bias == _F16_BIAS:
         half = arith.bitcast(f16, arith.shli(arith.extui(i16, code), constant(i16, 8)))
         return half if wide == f16 else _shortened(arith.extf(f32, half), wide)
-    # Two copies of the sign, of which the lower one goes.
-    shifted = arith.shli(arith.extsi(i16, code), constant(i16, 7))
-    half = arith.bitcast(f16, arith.andi(shifted, constant(i16, -0x4080)))
-    exact = arith.mulf(arith.extf(f32, half), constant(f32, 2.0**8))
+    # Copies of the sign, of which the uppermost one stays.
+    place = _F16_MANTISSA - form.mantissa
+    shifted = arith.shli(arith.extsi(i16, code), constant(i16, place))
+    half = arith.bitcast(f16, arith.andi(shifted, constant(i16, (0x7F << place) - 0x8000)))
+    exact = arith.mulf(arith.extf(f32, half), constant(f32, 2.0 ** (_F16_BIAS - form.bias)))
     size = arith.andi(code, constant(i8, 0x7F))
-    is_nan = arith.cmpi(arith.CmpIPredicate.eq, size, constant(i8, 0x7F))
-    return _shortened(arith.select(is_nan, constant(f32, float("nan")), exact), wide)
+    if form.first_nan > form.overflow:
+        is_inf = arith.cmpi(arith.CmpIPredicate.eq, size, constant(i8, form.overflow))
+        exact = arith.select(is_inf, arith.mulf(exact, constant(f32, inf)), exact)
+    is_nan = arith.cmpi(arith.CmpIPredicate.sge, size, constant(i8, form.first_nan))
+    return _shortened(arith.select(is_nan, constant(f32, nan), exact), wide)
 
 
 def _power(code: ir.Value) -> ir.Value:
@@ -116,7 +139,7 @@ def _shortened(single: ir.Value, wide: ir.Type) -> ir.Value:
 
 def _narrowed(single: ir.Value, name: str, narrow: ir.Type) -> ir.Value:
     """The float of eight bits nearest to an f32; what is too large is Inf, or NaN where there is no Inf."""
-    form = _FORMATS[name]
+    form = _format(name)
     i8, i32, f32 = (like(narrow, each) for each in ("i8", "i32", "f32"))
     if element_of(single) != ir.F32Type.get(narrow.context):
         single = arith.extf(f32, single)
