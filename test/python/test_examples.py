@@ -60,6 +60,7 @@ def test_every_example_is_run_here():
         "16_gpu_schedule.py",
         "17_own_target.toml",
         "18_attention_schedule.py",
+        "19_library",
     ]
 
 
@@ -168,6 +169,16 @@ def test_the_commands_in_the_mlir_file(run):
 def test_link_from_c(run, tmp_path):
     printed = run(EXAMPLES / "04_link_from_c" / "build.sh", tmp_path)
     assert "100 x 200 x 300: right\nwith another M it returns 1\n" in printed
+
+
+@needs_a_c_compiler
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="no CMake")
+def test_library(run, tmp_path):
+    printed = run(EXAMPLES / "19_library" / "build.sh", tmp_path)
+    assert (
+        "C: right, also with the instructions of x86-64\nC++: right; with other extents matmul returns 1\n" in printed
+    )
+    assert ("Rust: right" in printed) == (shutil.which("rustc") is not None)
 
 
 def test_packed_weights(run):
