@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from tilewright.emit.built import Built
-from tilewright.emit.module_stages import Builder, FunctionPart, ProductPart
+from tilewright.emit.module_stages import Builder, CalledProduct, FunctionPart
 from tilewright.emit.operator_function import OperatorFunction
 from tilewright.emit.pipeline import Wanted
 from tilewright.mlir import ir
@@ -55,7 +55,7 @@ class _Products(Builder):
         """How the product is scheduled."""
         return self._plan.read(spec, self._context)
 
-    def _product(self, spec: MatmulSpec, plan: Plan) -> ProductPart:
+    def _product(self, spec: MatmulSpec, plan: Plan) -> CalledProduct:
         made = super()._product(spec, plan)
         conv2d.say_patches(self._spec, made.module)
         return made

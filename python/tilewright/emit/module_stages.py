@@ -12,13 +12,12 @@ from tilewright.codegen.convolution import images
 from tilewright.emit.built import Built
 from tilewright.emit.machine_code import MachineCode, texts
 from tilewright.emit.pipeline import Wanted
-from tilewright.lowering import driver, modules, run, to_llvm
+from tilewright.emit.product_part import ProductPart
+from tilewright.lowering import modules, run, to_llvm
 from tilewright.lowering.entries import module_entries
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
-from tilewright.payload import matmul
 from tilewright.payload.modules import chains
-from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Signature, renamed
 from tilewright.schedules import chains as model
 from tilewright.schedules import make, nests
@@ -44,33 +43,19 @@ class FunctionPart:
 
 
 @dataclass(slots=True)
-class ProductPart:
+class CalledProduct(ProductPart):
     """A product on its way, which any of the functions may call.
 
     Attributes:
-        spec: What it computes.
-        module: The module that holds it alone.
-        plan: How it is scheduled.
-        schedule: Its schedule.
-        workspace: Bytes of scratch memory that it needs.
-        packed: The format of B when it comes packed.
-        origin: The strategy whose schedule it is, where B comes packed.
         images: By number of an operand that is a matrix of patches, the shape of the images that the function takes for it.
         cases: Where extents are known only at the call, the kernels of the plan's cases, in place of a module.
     """
 
-    spec: MatmulSpec
-    module: ir.Module
-    plan: make.Plan
-    schedule: ir.Module | None = None
-    workspace: int = 0
-    packed: PackedFormat | None = None
-    origin: str = ""
     images: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    cases: Sequence[ProductPart] = ()
+    cases: Sequence[CalledProduct] = ()
 
     @property
-    def kernels(self) -> Sequence[ProductPart]:
+    def kernels(self) -> Sequence[CalledProduct]:
         """What is lowered: the cases, or the product itself."""
         return self.cases or [self]
 
@@ -108,7 +93,7 @@ class Builder(MachineCode):
         self._threads = threads
         self._plain = plain
         self._functions: list[FunctionPart] = []
-        self._products: list[ProductPart] = []
+        self._products: list[CalledProduct] = []
 
     def build(self) -> Built:
         """All stages up to the one that is wanted."""
@@ -123,7 +108,7 @@ class Builder(MachineCode):
         return texts(each.module for each in (*self._functions, *self._kernels))
 
     @property
-    def _kernels(self) -> list[ProductPart]:
+    def _kernels(self) -> list[CalledProduct]:
         return [kernel for each in self._products for kernel in each.kernels]
 
     def plan(self, spec: MatmulSpec) -> make.Plan:
@@ -144,9 +129,10 @@ class Builder(MachineCode):
             each.signature = chains.name_packed(functions_of(each.module)[0], each.signature)
         return self._text()
 
-    def _product(self, spec: MatmulSpec, plan: make.Plan) -> ProductPart:
-        module = matmul.build(spec, self._context)
-        return ProductPart(spec, module, plan, cases=[self._product(*each) for each in plan.kernels])
+    def _product(self, spec: MatmulSpec, plan: make.Plan) -> CalledProduct:
+        made = CalledProduct(spec, plan, cases=[self._product(*each) for each in plan.kernels])
+        made.make_payload(self._context)
+        return made
 
     def schedule(self) -> str:
         """The schedules of what is between products, and of the products."""
@@ -155,7 +141,7 @@ class Builder(MachineCode):
             each.schedule = nests.schedule(each.nests, range(len(each.nests)))
             self._say_slow(each, others)
         for each in self._kernels:
-            each.schedule = each.plan.module(each.spec, self._target, self._context)
+            each.make_schedule(self._target, self._context)
         return texts(each.schedule for each in (*self._functions, *self._kernels))
 
     def scheduled(self) -> str:
@@ -167,9 +153,7 @@ class Builder(MachineCode):
                 self._say_slow(each, [ops[number] for number in failed])
                 each.module = made
         for each in self._kernels:
-            if each.schedule is not None:
-                run.apply_schedule(each.module, each.schedule, each.spec, name=each.plan.name)
-                each.origin = driver.origin_of(each.schedule, each.module, each.spec, self._target)
+            each.apply_schedule(self._target)
         return self._text()
 
     def _say_slow(self, function: FunctionPart, ops: Sequence[ir.Operation]) -> None:
@@ -179,9 +163,7 @@ class Builder(MachineCode):
     def bufferized(self) -> str:
         """Memrefs for tensors."""
         for each in self._kernels:
-            each.workspace, each.packed = driver.bufferize(
-                each.module, each.spec, self._target, registry, each.plan.threads, each.origin
-            )
+            each.bufferize(self._target)
             each.images = images.read(each.module, each.spec, self._target)
         products = [each.lowered for each in self._products]
         formats = {number: each.packed.header for number, each in enumerate(products) if each.packed is not None}

@@ -10,11 +10,10 @@ from tilewright.codegen import registry
 from tilewright.emit import pipeline
 from tilewright.emit.machine_code import MachineCode, texts
 from tilewright.emit.pipeline import Wanted
+from tilewright.emit.product_part import ProductPart
 from tilewright.errors import LoweringError
-from tilewright.lowering import driver, run, to_llvm
+from tilewright.lowering import to_llvm
 from tilewright.lowering.entries import dispatch
-from tilewright.mlir import ir
-from tilewright.payload import matmul
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
 from tilewright.schedules import calls
@@ -67,19 +66,6 @@ def build(spec: MatmulSpec, target: Target, plan: Plan, **wanted: Any) -> Stages
     return product.made
 
 
-@dataclass(slots=True)
-class _Part:
-    """One function on its way: all of a static spec, or one case of a dynamic one."""
-
-    spec: MatmulSpec
-    plan: Plan
-    module: ir.Module = field(init=False)
-    schedule: ir.Module | None = None
-    workspace: int = 0
-    packed: PackedFormat | None = None
-    origin: str = ""
-
-
 class _Product(MachineCode):
     """A product on its way, with a method for each stage."""
 
@@ -88,17 +74,17 @@ class _Product(MachineCode):
         super().__init__(target, self.made, wanted, str(spec))
         self.made.plan = plan.read(spec, self._context)
         self._symbol = self._symbol or ENTRY
-        self._parts = [_Part(*each) for each in self.made.plan.kernels] or [_Part(spec, self.made.plan)]
+        self._parts = [ProductPart(*each) for each in self.made.plan.kernels] or [ProductPart(spec, self.made.plan)]
 
     def payload(self) -> str:
         for part in self._parts:
-            part.module = matmul.build(part.spec, self._context)
+            part.make_payload(self._context)
         return texts(part.module for part in self._parts)
 
     def schedule(self) -> str:
         plan = self._made.plan
         for number, part in enumerate(self._parts):
-            part.schedule = part.plan.module(part.spec, self._made.target, self._context)
+            part.make_schedule(self._made.target, self._context)
             if plan.cases and plan.text is None:
                 part.schedule = part.schedule or nothing()
                 extents = {name: getattr(part.spec, name) for name in ("m", "n", "k")}
@@ -107,17 +93,13 @@ class _Product(MachineCode):
 
     def scheduled(self) -> str:
         for part in self._parts:
-            if part.schedule is not None:
-                run.apply_schedule(part.module, part.schedule, part.spec, name=part.plan.name)
-                part.origin = driver.origin_of(part.schedule, part.module, part.spec, self._made.target)
+            part.apply_schedule(self._made.target)
         return texts(part.module for part in self._parts)
 
     def bufferized(self) -> str:
         made = self._made
         for part in self._parts:
-            part.workspace, part.packed = driver.bufferize(
-                part.module, part.spec, made.target, registry, part.plan.threads, part.origin
-            )
+            part.bufferize(made.target)
         if len({part.packed for part in self._parts}) > 1:
             raise LoweringError("the cases pack B differently", stage="bufferized")
         made.workspace, made.packed = max(part.workspace for part in self._parts), self._parts[-1].packed

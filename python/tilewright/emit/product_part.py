@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A product on its way through the stages for a CPU: all of a static spec, or one case of a dynamic one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.codegen import registry
+from tilewright.lowering import driver, run
+from tilewright.mlir import ir
+from tilewright.payload import matmul
+from tilewright.payload.packing import PackedFormat
+from tilewright.schedules.plan import Plan
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+
+@dataclass(slots=True)
+class ProductPart:
+    """A product on its way, with a method for each stage.
+
+    Attributes:
+        spec: What it computes.
+        plan: How it is scheduled.
+        module: The module that holds it alone.
+        schedule: Its schedule.
+        workspace: Bytes of scratch memory that it needs.
+        packed: The format of B when it comes packed.
+        origin: The strategy whose schedule it is, where B comes packed.
+    """
+
+    spec: MatmulSpec
+    plan: Plan
+    module: ir.Module = field(init=False)
+    schedule: ir.Module | None = None
+    workspace: int = 0
+    packed: PackedFormat | None = None
+    origin: str = ""
+
+    def make_payload(self, context: ir.Context) -> None:
+        """The product in linalg on tensors."""
+        self.module = matmul.build(self.spec, context)
+
+    def make_schedule(self, target: Target, context: ir.Context) -> None:
+        """Its schedule; None without arithmetic."""
+        self.schedule = self.plan.module(self.spec, target, context)
+
+    def apply_schedule(self, target: Target) -> None:
+        """The product once its schedule ran."""
+        if self.schedule is not None:
+            run.apply_schedule(self.module, self.schedule, self.spec, name=self.plan.name)
+            self.origin = driver.origin_of(self.schedule, self.module, self.spec, target)
+
+    def bufferize(self, target: Target) -> None:
+        """Memrefs for tensors; decisions are carried out."""
+        self.workspace, self.packed = driver.bufferize(
+            self.module, self.spec, target, registry, self.plan.threads, self.origin
+        )
