@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tilewright.bench.peers import Peer, process_environment
-from tilewright.bench.suites import Shape
 from tilewright.errors import TilewrightError
 from tilewright.processes.child import Child, ChildEndedError
 
@@ -59,42 +58,33 @@ class PeerProcess:
         """Ends the process."""
         self.close()
 
-    def load(
-        self,
-        shape: Shape,
-        dtype: str,
-        seed: int,
-        total_bytes: int,
-        packed: bool = False,
-        epilogue: str = "",
-        layout: str = "nn",
-    ) -> None:
-        """See `Contender.load`."""
-        self._ask("load", shape, dtype, seed, total_bytes, packed, epilogue, layout)
+    def load(self, *problem: object, **how: object) -> None:
+        """See `Local.load`, or that of the contender in the process."""
+        self._ask("load", *problem, **how)
 
     def result(self) -> np.ndarray:
-        """See `Contender.result`."""
+        """See `Calls.result`."""
         return self._ask("result")
 
     def calibrate(self, min_seconds: float) -> int:
-        """See `Contender.calibrate`."""
+        """See `Calls.calibrate`."""
         return self._ask("calibrate", min_seconds)
 
     def sample(self, count: int) -> float:
-        """See `Contender.sample`."""
+        """See `Calls.sample`."""
         return self._ask("sample", count)
 
     def unload(self) -> None:
-        """See `Contender.unload`."""
+        """See `Calls.unload`."""
         self._ask("unload")
 
     def close(self) -> None:
         """Ends the process, by force if it does not end by itself."""
         self._process.close(_LAST_SECONDS)
 
-    def _ask(self, method: str, *values: object) -> Any:  # noqa: ANN401 (whatever the method returns)
+    def _ask(self, method: str, *values: object, **named: object) -> Any:  # noqa: ANN401 (whatever the method returns)
         try:
-            self._process.send((method, values))
+            self._process.send((method, values, named))
         except ChildEndedError as error:
             raise self._death(error) from None
         return self._answer()

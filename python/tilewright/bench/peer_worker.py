@@ -4,8 +4,8 @@
 Started by peer_process.py with the arguments ``FD NAME CORES``. The environment has the number of
 threads already, and the affinity is set before the library is loaded, so that the library's threads inherit it.
 
-A request is ``(method, arguments)`` for a method of `contender.Local`; the answer is ``(True, result)`` or ``(False, message)``. The first
-answer, unasked, has the library's version. The connection's end is the process's end.
+A request is ``(method, arguments, named arguments)`` for a method of `contender.Calls`; the answer is ``(True, result)`` or
+``(False, message)``. The first answer, unasked, has the library's version. The connection's end is the process's end.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def serve(arguments: list[str], make: Callable[[str], Any]) -> int:
             return 1
         while True:
             try:
-                method, values = parent.recv()
+                method, values, named = parent.recv()
             except EOFError:
                 return 0
             try:
-                parent.send((True, getattr(contender, method)(*values)))
+                parent.send((True, getattr(contender, method)(*values, **named)))
             except Exception as error:
                 parent.send((False, _message(error)))
 

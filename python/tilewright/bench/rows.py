@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -223,34 +224,22 @@ class Row:
         return {
             "operator": MATMUL,
             **{name: value for name, value in self.key._asdict().items() if name not in _LATER},
-            "gflops": self.gflops,
-            "gflops_p20": self.ours.percentile(20),
-            "gflops_p80": self.ours.percentile(80),
+            **spread(self.ours, "gflops"),
             "peak_gflops": self.peak.median,
-            "percent_of_peak": self.percent_of_peak,
-            "above_peak": self.above_peak,
-            "rel_error": self.rel_error,
-            "compile_seconds": self.compile_seconds,
-            "object_bytes": self.object_bytes,
-            "schedule": self.schedule,
-            "peers": {name: _peer_json(peer) for name, peer in self.peers.items()},
+            **fields(self, "percent_of_peak above_peak rel_error compile_seconds object_bytes schedule"),
+            "peers": {
+                name: {**spread(peer.rates, "gflops"), "version": peer.version, "rel_error": peer.rel_error}
+                for name, peer in self.peers.items()
+            },
             "cold": self.cache == "cold",
             "percent_of_roofline": self.percent_of_roofline,
             "ratios": {name: self.ratio(name) for name in self.peers},
             "gbytes_per_second": self.stream.median,
-            "bandwidth": dict(self.bandwidth),
-            "bytes_moved": self.bytes_moved,
-            "cached_seconds": self.cached_seconds,
-            "absent": dict(self.absent),
-            "date": self.date,
-            "machine": self.machine,
-            "version": self.version,
-            "rounds": {
-                OURS: rates_json(self.ours),
-                PEAK: rates_json(self.peak),
-                "stream": rates_json(self.stream),
-                **{name: rates_json(peer.rates) for name, peer in self.peers.items()},
-            },
+            **fields(self, "bandwidth bytes_moved cached_seconds absent date machine version"),
+            "rounds": rounds_json(
+                {OURS: self.ours, PEAK: self.peak, "stream": self.stream}
+                | {name: peer.rates for name, peer in self.peers.items()}
+            ),
             "epilogue": self.epilogue,
             "batch": list(self.shape.batch),
         }
@@ -262,54 +251,64 @@ class Row:
         Raises:
             TilewrightError: A field is missing, or of another kind.
         """
-        try:
-            rounds = {name: Rates(tuple(map(float, every))) for name, every in made["rounds"].items()}
+        with of_json("row"):
+            rounds = rounds_of(made)
             return cls(
                 shape=Shape(made["m"], made["n"], made["k"], tuple(made.get("batch", ()))),
-                dtype=made["dtype"],
-                date=made["date"],
-                machine=made["machine"],
                 version=made.get("version", ""),
-                layout=made["layout"],
-                threads=made["threads"],
-                target=made["target"],
-                packed=made["packed"],
                 epilogue=made.get("epilogue", ""),
                 cache="cold" if made["cold"] else "hot",
                 ours=rounds[OURS],
                 peak=rounds[PEAK],
                 stream=rounds["stream"],
-                bytes_moved=made["bytes_moved"],
-                bandwidth=made["bandwidth"],
                 peers={
                     name: PeerResult(rounds[name], peer["version"], peer["rel_error"])
                     for name, peer in made["peers"].items()
                 },
-                absent=made["absent"],
-                rel_error=made["rel_error"],
-                compile_seconds=made["compile_seconds"],
-                cached_seconds=made["cached_seconds"],
-                object_bytes=made["object_bytes"],
-                schedule=made["schedule"],
+                **{name: made[name] for name in _SAME},
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise TilewrightError(
-                f"an object is no row ({type(error).__name__}: {error})",
-                where="bench",
-                expected="what bench --json wrote",
-            ) from None
 
 
-def _peer_json(peer: PeerResult) -> dict[str, Any]:
-    return {
-        "gflops": peer.rates.median,
-        "version": peer.version,
-        "gflops_p20": peer.rates.percentile(20),
-        "gflops_p80": peer.rates.percentile(80),
-        "rel_error": peer.rel_error,
-    }
+_SAME = (
+    *("dtype", "date", "machine", "layout", "threads", "target", "packed", "bytes_moved", "bandwidth", "absent"),
+    *("rel_error", "compile_seconds", "cached_seconds", "object_bytes", "schedule"),
+)
+"""Fields of a row that are the same in JSON."""
 
 
-def rates_json(rates: Rates) -> list[float]:
+def spread(rates: Rates, name: str) -> dict[str, float]:
+    """The median of some rates under a name, and their 20th and 80th percentiles."""
+    return {name: rates.median, **{f"{name}_p{percent}": rates.percentile(percent) for percent in (20, 80)}}
+
+
+def fields(measured: object, names: str) -> dict[str, Any]:
+    """Attributes as an object of JSON has them."""
+    found = {name: getattr(measured, name) for name in names.split()}
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in found.items()}
+
+
+def rounds_json(rates: Mapping[str, Rates]) -> dict[str, list[float]]:
     """The rounds with six digits, as JSON has them: more is noise."""
-    return [float(f"{rate:.6g}") for rate in rates.rounds]
+    return {name: [float(f"{rate:.6g}") for rate in each.rounds] for name, each in rates.items()}
+
+
+def rounds_of(made: Mapping[str, Any]) -> dict[str, Rates]:
+    """What `rounds_json` made an object's rounds of."""
+    return {name: Rates(tuple(map(float, every))) for name, every in made["rounds"].items()}
+
+
+@contextmanager
+def of_json(what: str) -> Iterator[None]:
+    """Reads an object of JSON.
+
+    Raises:
+        TilewrightError: A field is missing, or of another kind, so it is no `what`.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise TilewrightError(
+            f"an object is no {what} ({type(error).__name__}: {error})",
+            where="bench",
+            expected="what bench --json wrote",
+        ) from None

@@ -36,8 +36,6 @@ from tilewright.targets import require_runnable, resolve
 from tilewright.targets.host import host
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from tilewright.runtime.kernel import Kernel
 
 STEPS_BEFORE = 3
@@ -83,7 +81,7 @@ class Session:
         kernel, cached_seconds = self._compile(spec)
         report("check", 1)
         members, left_out = self._team.members(shape, settings.dtype, spec.b_packed, spec.layout)
-        ours = Local(OURS, kernel.metadata.version, partial(_bind_packed if spec.b_packed else _bind, kernel))
+        ours = _local(OURS, kernel)
         errors = {OURS: self._check(ours, shape, spec, types_text(spec, whole=True))}
         contenders: dict[str, Contender] = {OURS: ours}
         if spec.epilogue:
@@ -144,7 +142,7 @@ class Session:
     def _plain(self, shape: Shape, spec: MatmulSpec) -> tuple[Local, float]:
         """Our product without an epilogue, and its relative error."""
         kernel, _ = self._compile(spec)
-        plain = Local(PLAIN, kernel.metadata.version, partial(_bind_packed if spec.b_packed else _bind, kernel))
+        plain = _local(PLAIN, kernel)
         return plain, self._check(plain, shape, spec, types_text(spec, whole=True))
 
     def _compile(self, spec: MatmulSpec) -> tuple[Kernel, float | None]:
@@ -223,19 +221,18 @@ def _matrices(spec: MatmulSpec) -> list[tuple[tuple[int, ...], DType]]:
     return [*((each.shape, each.type) for each in spec.operands), (spec.c_shape, spec.c_type)]
 
 
+def _local(name: str, kernel: Kernel) -> Local:
+    """Our kernel as a contender."""
+    return Local(name, kernel.metadata.version, lambda each: _bind(kernel, each))
+
+
 def _bind(kernel: Kernel, each: Operands) -> Callable[[], object]:
-    return partial(kernel, *_as_stored(kernel.spec, each), *each.further, out=each.c)
-
-
-def _bind_packed(kernel: Kernel, each: Operands) -> Callable[[], object]:
-    a, b = _as_stored(kernel.spec, each)
-    return partial(kernel, a, kernel.pack_b(b), *each.further, out=each.c)
-
-
-def _as_stored(spec: MatmulSpec, each: Operands) -> tuple[np.ndarray, np.ndarray]:
-    """A and B as calls take them."""
-    a = each.a.swapaxes(-1, -2) if spec.layout[0] == "t" else each.a
-    return a, each.b.swapaxes(-1, -2) if spec.layout[1] == "t" else each.b
+    """A call; operands are stored as it takes them."""
+    a, b = (
+        array.swapaxes(-1, -2) if stored == "t" else array
+        for stored, array in zip(kernel.spec.layout, (each.a, each.b), strict=True)
+    )
+    return partial(kernel, a, kernel.pack_b(b) if kernel.spec.b_packed else b, *each.further, out=each.c)
 
 
 def _describe(kernel: Kernel) -> str:

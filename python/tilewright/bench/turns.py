@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
 
+from tilewright.bench.contender import Calls, Contender
 from tilewright.bench.peak import Rate
 from tilewright.bench.rows import Rates
-from tilewright.bench.timing import pinned
+from tilewright.bench.timing import Loop, pinned
 
 _TOO_SLOW = 0.1  # of the fastest contender's rate
 _LONG_SAMPLE = 1.0  # seconds
@@ -18,20 +18,8 @@ _SETTLE = (
 )
 
 
-class Sampled(Protocol):
-    """What turns need of one that takes part: the loaded `Contender`, or calls of something else."""
-
-    def calibrate(self, min_seconds: float) -> int:
-        """How many calls make a sample of at least `min_seconds`."""
-        ...
-
-    def sample(self, count: int) -> float:
-        """Seconds that one call takes, the mean of `count`."""
-        ...
-
-
 def take_turns(
-    contenders: Mapping[str, Sampled],
+    contenders: Mapping[str, Calls | Contender | Loop],
     limits: Mapping[str, Rate],
     *,
     flops: int,

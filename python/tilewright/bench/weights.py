@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -152,7 +151,7 @@ def run(
         error = _check(kernels[OURS])
         moved = sum(prod(each.stored) * -(-each.type.bits // 8) for each in (*spec.operands, spec.result))
         least = working_sets(host(), threads)["memory"] if cache == "cold" else 0
-        loops = {name: _Repeated(name, kernel, least) for name, kernel in kernels.items()}
+        loops = {name: _loop(kernel, least) for name, kernel in kernels.items()}
         with closing(StreamPeak(row, max(moved, least), on_cores)) as stream, pinned(on_cores):
             rates = take_turns(
                 loops,
@@ -189,31 +188,18 @@ def _check(kernel: Kernel) -> float:
     return relative_error(got, want)
 
 
-class _Repeated:
-    """Calls of one kernel, of operands enough to take up so many bytes."""
-
-    def __init__(self, name: str, kernel: Kernel, least: int) -> None:
-        """Makes the operands, and calls the kernel with each once."""
-        self.name = name
-        self.version = kernel.metadata.version
-        first = _operands(kernel.spec, 0)
-        count = max(1, -(-least // sum(each.nbytes for each in first)))
-        sets = [first, *(_operands(kernel.spec, seed) for seed in range(1, count))]
-        element = kernel.spec.c_type
-        out = aligned(kernel.spec.c_shape, to_numpy(element))
-        out.fill(unwritten(element))
-        calls = [partial(kernel, *each, out=out) for each in sets]
-        for call in calls:
-            call()
-        self._loop = Loop(calls, time.perf_counter_ns)
-
-    def calibrate(self, min_seconds: float) -> int:
-        """How many calls make a sample of at least `min_seconds`."""
-        return self._loop.calibrate(min_seconds)
-
-    def sample(self, count: int) -> float:
-        """Seconds that one call takes, the mean of `count`."""
-        return self._loop.sample(count)
+def _loop(kernel: Kernel, least: int) -> Loop:
+    """Calls of a kernel, of operands enough to take up so many bytes; each was called once."""
+    first = _operands(kernel.spec, 0)
+    count = max(1, -(-least // sum(each.nbytes for each in first)))
+    sets = [first, *(_operands(kernel.spec, seed) for seed in range(1, count))]
+    element = kernel.spec.c_type
+    out = aligned(kernel.spec.c_shape, to_numpy(element))
+    out.fill(unwritten(element))
+    calls = [partial(kernel, *each, out=out) for each in sets]
+    for call in calls:
+        call()
+    return Loop(calls)
 
 
 def summary(results: Sequence[Result]) -> str:

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from tilewright.cli import bench_options, options
-from tilewright.cli.output import console
-from tilewright.runtime.files import require_writable, write
+from tilewright.cli.output import console, write_json
+from tilewright.runtime.files import require_writable
 
 if TYPE_CHECKING:
     from tilewright.targets import Target
@@ -65,7 +64,5 @@ def weights(
         done=lambda each: out.print(str(each), soft_wrap=True, highlight=False),
     )
     out.print(measuring.summary(results), soft_wrap=True, highlight=False)
-    if json_file:
-        text = json.dumps([each.as_json() for each in results], indent=1)
-        write(Path(json_file), f"{text}\n".encode(), "--json")
+    write_json(json_file or None, results)
     return 0

@@ -112,6 +112,10 @@ def _hot_loop_files(loop: HotLoop | None, analysis: Analysis | None) -> dict[str
     return files
 
 
+_OF_LOOP = ("fma", "tile_products", "multiplies", "loads", "stores", "stack_accesses", "gathers", "calls")
+"""What is counted of a hot loop."""
+
+
 def _facts(
     problem: Problem | ModuleProblem, stages: Stages | Built, loop: HotLoop | None, analysis: Analysis | None
 ) -> dict[str, Any]:
@@ -132,14 +136,7 @@ def _facts(
             "label": loop.label,
             "instructions": len(loop.instructions),
             "mix": dict(loop.mix),
-            "fma": loop.fma,
-            "tile_products": loop.tile_products,
-            "multiplies": loop.multiplies,
-            "loads": loop.loads,
-            "stores": loop.stores,
-            "stack_accesses": loop.stack_accesses,
-            "gathers": loop.gathers,
-            "calls": loop.calls,
+            **{name: getattr(loop, name) for name in _OF_LOOP},
         }
     if analysis is not None:
         facts["hot_loop"] |= {

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,21 +19,6 @@ if TYPE_CHECKING:
 _SUFFIXES = {"llvmir": ".ll", "ptx": ".ptx", "asm": ".s", "sass": ".sass"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """What the page asks of stages.
-
-    Attributes:
-        texts: By stage.
-        seconds: None: they are not measured one by one.
-        workspace: Bytes of scratch memory: none.
-    """
-
-    texts: Mapping[str, str]
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    workspace: int = 0
-
-
 def explain(problem: GpuProblem, folder: Path) -> None:
     """Writes the folder for a product on a GPU, and says in two lines what is in it.
 
@@ -46,7 +30,7 @@ def explain(problem: GpuProblem, folder: Path) -> None:
     texts, assembled, note = _with_machine_code(stages)
     names = {stage: f"{number}-{stage}{_SUFFIXES.get(stage, '.mlir')}" for number, stage in enumerate(texts, 1)}
     files = {names[stage]: text.encode() for stage, text in texts.items()}
-    page = explain_page.Page(problem, _Texts(texts), names, None, None, note)
+    page = explain_page.Page(problem, explain_page.Texts(texts), names, None, None, note)
     files["index.html"] = explain_page.render(page).encode()
     facts = {
         **problem.facts(),

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tilewright.cli import explain_diff, explain_nest
 from tilewright.emit.assembly import CATEGORIES
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import GpuProblem, Problem
     from tilewright.emit.hotloop import HotLoop
+    from tilewright.emit.isolated_modules import Compiled
     from tilewright.emit.mca import Analysis
+    from tilewright.emit.stages import Stages
 
 _TEMPLATE = "explain_page.html"
 _PLACE = "/*DATA*/null"
@@ -106,23 +108,19 @@ _ROWS = "rows_"
 """What names of stages of a second kernel begin with."""
 
 
-class Texts(Protocol):
-    """The stages of a compilation: their texts, how long each took, and the scratch memory of a call."""
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The stages of a compilation that has no more to say of them than their texts.
 
-    @property
-    def texts(self) -> Mapping[str, str]:
-        """By stage."""
-        ...
+    Attributes:
+        texts: By stage.
+        seconds: How long each took, where that is known.
+        workspace: Bytes of scratch memory of a call.
+    """
 
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """By stage."""
-        ...
-
-    @property
-    def workspace(self) -> int:
-        """Bytes."""
-        ...
+    texts: Mapping[str, str]
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    workspace: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +138,7 @@ class Page:
     """
 
     problem: Problem | ModuleProblem | GpuProblem
-    stages: Texts
+    stages: Texts | Stages | Compiled
     names: Mapping[str, str]
     loop: HotLoop | None
     analysis: Analysis | None
@@ -234,16 +232,8 @@ def _cut(runs: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
 
 def _loop(loop: explain_nest.Loop) -> dict[str, Any]:
     """One loop of the nest."""
-    return {
-        "depth": loop.depth,
-        "variable": loop.variable,
-        "lower": loop.lower,
-        "upper": loop.upper,
-        "step": loop.step,
-        "trips": loop.trips,
-        "name": loop.name,
-        "operations": [{"name": name, "count": count} for name, count in loop.operations.items()],
-    }
+    operations = [{"name": name, "count": count} for name, count in loop.operations.items()]
+    return {**{each.name: getattr(loop, each.name) for each in fields(loop)}, "operations": operations}
 
 
 def _hot_loop(page: Page) -> dict[str, Any] | None:

@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
+
+from tilewright.runtime.files import write
 
 WIDTH = 120
 """Columns where the output is no terminal; rich would assume 80 there, and cut."""
@@ -39,6 +44,17 @@ def lines_table(columns: Collection[str], right: Collection[str] = ()) -> Table:
     for name in columns:
         made.add_column(name, justify="right" if name in right else "left", no_wrap=True)
     return made
+
+
+def write_json(file: str | None, measured: Sequence[Any]) -> None:
+    """Writes what has an `as_json` where ``--json`` says, ``-`` being standard output; nothing for None.
+
+    Raises:
+        TilewrightError: The file cannot be written.
+    """
+    if file is not None:
+        text = json.dumps([each.as_json() for each in measured], indent=1)
+        write(Path(file), f"{text}\n".encode(), "--json")
 
 
 @contextmanager

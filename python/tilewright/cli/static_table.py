@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.output import console, lines_table, print_whole, progress_bar
-from tilewright.runtime.files import require_writable, write
+from tilewright.cli.output import console, lines_table, print_whole, progress_bar, write_json
+from tilewright.runtime.files import require_writable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -52,9 +51,7 @@ def show(
         require_writable(Path(json_file), "--json")
     with progress_bar() as progress:
         cells = survey(progress)
-    if json_file is not None:
-        text = json.dumps([each.as_json() for each in cells], indent=1)
-        write(Path(json_file), f"{text}\n".encode(), "--json")
+    write_json(json_file, cells)
     out = console(stderr=json_file == "-")
     print_whole(out, _table(cells, form))
     for line in form.notes(cells):

@@ -19,6 +19,11 @@ _GPUS = {
     "amd": "run by the emulator, --device emulated",
 }
 """By family of GPUs, what becomes of their kernels here."""
+_FACTS = (
+    *("rates", "model_cpu", "fma_per_cycle", "fma_latency", "loads_per_cycle"),
+    *("vector_bits", "vector_registers", "scalable_bits", "streaming_bits"),
+)
+"""What ``--json`` says of a target besides its name and features."""
 _NARROW = 72
 """Columns of a terminal that are too few for tables of three columns and more."""
 
@@ -106,20 +111,9 @@ def _object(each: Availability) -> dict[str, object]:
     """A row of ``--json``."""
     target = each.target
     return {
-        "name": target.name,
-        "base": target.base,
-        "family": target.family,
-        "triple": target.triple,
+        **{name: getattr(target, name) for name in ("name", "base", "family", "triple")},
         "features": sorted(target.features),
-        "rates": target.rates,
-        "model_cpu": target.model_cpu,
-        "fma_per_cycle": target.fma_per_cycle,
-        "fma_latency": target.fma_latency,
-        "loads_per_cycle": target.loads_per_cycle,
-        "vector_bits": target.vector_bits,
-        "vector_registers": target.vector_registers,
-        "scalable_bits": target.scalable_bits,
-        "streaming_bits": target.streaming_bits,
+        **{name: getattr(target, name) for name in _FACTS},
         "runs_here": each.runs,
         "missing": list(each.missing),
     }

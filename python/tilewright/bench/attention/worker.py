@@ -18,7 +18,7 @@ class TorchAttention(TorchMm):
 
     def contender(self) -> Caller:
         """As a contender."""
-        return Caller(self.version, self._bind_case, lambda returned, _: self._array(returned[0]))
+        return Caller("torch", self.version, self._bind_case, lambda returned, _: self._array(returned[0]))
 
     def _bind_case(self, case: Case, asked: str, operands: Arrays) -> Callable[[], object]:
         given = [self._tensor(each).unsqueeze(0) for each in operands.inputs]

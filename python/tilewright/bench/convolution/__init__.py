@@ -8,7 +8,7 @@ COMPARISON = Comparison(
     name="convolutions",
     tolerances={"f32": 1e-5, "bf16": 1e-2, "i8": 1e-2},
     libraries=("onednn", "onnxruntime"),
-    worker="tilewright.bench.convolution.worker",
+    worker="tilewright.bench.convolution.libraries",
 )
 
 __all__ = ["COMPARISON", "LAYERS", "Layer"]

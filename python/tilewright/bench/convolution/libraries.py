@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The libraries that convolutions are compared with, loaded in their own processes; all pack filters ahead of time."""
+"""The libraries that convolutions are compared with; all pack filters ahead of time.
+
+As a program it is the process of one of them; see `bench.peer_worker`.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -15,6 +19,7 @@ from tilewright.bench.convolution.layers import ZERO_POINT, Layer
 from tilewright.bench.libraries.onnx_runtime import IR_VERSION, OPSET, OnnxRuntime
 from tilewright.bench.libraries.torch_cpu import OneDnn
 from tilewright.bench.operators.contender import Arrays, Caller
+from tilewright.bench.peer_worker import serve
 from tilewright.errors import TilewrightError
 
 
@@ -23,7 +28,7 @@ class OneDnnConvolution(OneDnn):
 
     def contender(self) -> Caller:
         """As a contender."""
-        return Caller(self.version, self._bind_layer, self._fetched)
+        return Caller("onednn", self.version, self._bind_layer, self._fetched)
 
     def _bind_layer(self, layer: Layer, asked: str, operands: Arrays) -> Callable[[], object]:
         torch = self._torch
@@ -49,7 +54,12 @@ class OnnxRuntimeConvolution(OnnxRuntime):
 
     def contender(self) -> Caller:
         """As a contender."""
-        return Caller(self.version, self._bind_layer, lambda *_: np.ascontiguousarray(self._y.transpose(0, 2, 3, 1)))
+        return Caller(
+            "onnxruntime",
+            self.version,
+            self._bind_layer,
+            lambda *_: np.ascontiguousarray(self._y.transpose(0, 2, 3, 1)),
+        )
 
     def _bind_layer(self, layer: Layer, asked: str, operands: Arrays) -> Callable[[], object]:
         if asked == "bf16":
@@ -103,3 +113,6 @@ LIBRARIES: Mapping[str, Callable[[], OneDnnConvolution | OnnxRuntimeConvolution]
     {"onednn": OneDnnConvolution, "onnxruntime": OnnxRuntimeConvolution}
 )
 """Each library by the name of its row in `bench.peers`."""
+
+if __name__ == "__main__":
+    sys.exit(serve(sys.argv[1:], lambda name: LIBRARIES[name]().contender()))

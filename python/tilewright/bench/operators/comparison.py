@@ -15,7 +15,7 @@ from tilewright import targets
 from tilewright.bench.bandwidth import working_sets
 from tilewright.bench.checks import CheckError
 from tilewright.bench.machine import describe, version
-from tilewright.bench.operators.contender import Arrays, Caller, CallerProcess, Case, arrays
+from tilewright.bench.operators.contender import Arrays, Caller, Case, Contender, PeerProcess, arrays
 from tilewright.bench.operators.results import LIMIT, Key, Result
 from tilewright.bench.peak import Peak, Rate, StreamPeak
 from tilewright.bench.peers import PEERS
@@ -91,7 +91,7 @@ class Comparison:
         waiting = [case for case in cases if keys[case] not in found]
         with ExitStack() as stack:
             members = {
-                name: stack.enter_context(closing(CallerProcess(PEERS[name], threads, on, worker=self.worker)))
+                name: stack.enter_context(closing(PeerProcess(PEERS[name], threads, on, worker=self.worker)))
                 for name in self.libraries
                 if name not in absent and waiting
             }
@@ -133,7 +133,7 @@ class Comparison:
         key: Key,
         case: Case,
         kernel: Kernel,
-        members: Mapping[str, CallerProcess],
+        members: Mapping[str, Contender],
         absent: Mapping[str, str],
         memory: int,
         turns: Callable[..., Mapping[str, Rates]],
@@ -142,8 +142,8 @@ class Comparison:
         absent, asked = dict(absent), key.dtype
         (given,) = arrays(case, asked)
         expected = reference(kernel.spec, *given.inputs)
-        ours = Caller(version(), partial(_bind, kernel), lambda _, each: each.result)
-        contenders: dict[str, Caller | CallerProcess] = {}
+        ours = Caller(OURS, version(), partial(_bind, kernel), lambda _, each: each.result)
+        contenders: dict[str, Contender] = {}
         errors = {}
         for name, each in {OURS: ours, **members}.items():
             try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
+from tilewright.bench.contender import Call, Calls
 from tilewright.bench.peer_process import PeerProcess
-from tilewright.bench.timing import Loop
 from tilewright.dtypes import to_numpy
 from tilewright.operand import OperandSpec
 from tilewright.operator_specs import OperatorSpec
@@ -64,48 +65,24 @@ def _copy(values: Sequence[np.ndarray], result: OperandSpec) -> Arrays:
     return Arrays(inputs, out)
 
 
-Bind = Callable[[Any, str, Arrays], Callable[[], object]]
+Bind = Callable[[Any, str, Arrays], Call]
 """Makes the timed call out of a case, the type asked for and its operands; constants may be put in any order ahead of it."""
 Fetch = Callable[[Any, Arrays], np.ndarray]
 """Makes an array like the operands' result of what a call returned."""
 
 
-class Caller:
-    """A contender that runs in this process."""
+class Caller(Calls):
+    """Calls of an operator in this process."""
 
-    def __init__(self, version: str, bind: Bind, fetch: Fetch) -> None:
-        """Takes what makes the call, and what makes an array of what it returns."""
-        self.version = version
+    def __init__(self, name: str, version: str, bind: Bind, fetch: Fetch) -> None:
+        """Takes what makes the call; the rest is as for `Calls`."""
+        super().__init__(name, version, fetch)
         self._bind = bind
-        self._fetch = fetch
-        self._arrays: Sequence[Arrays] = ()
-        self._calls: list[Callable[[], object]] = []
-        self._loop = Loop([lambda: None])
 
     def load(self, case: Case, asked: str, total_bytes: int) -> None:
         """Makes the operands, in as many copies as take so many bytes, and the calls."""
-        self._arrays = arrays(case, asked, total_bytes)
-        self._calls = [self._bind(case, asked, each) for each in self._arrays]
-        self._loop = Loop(self._calls)
-
-    def result(self) -> np.ndarray:
-        """The result of the call that will be timed; every copy is gone through."""
-        for call in self._calls[1:]:
-            call()
-        return self._fetch(self._calls[0](), self._arrays[0])
-
-    def calibrate(self, min_seconds: float) -> int:
-        """How many calls make a sample of at least so many seconds."""
-        return self._loop.calibrate(min_seconds)
-
-    def sample(self, count: int) -> float:
-        """Seconds that one call takes, the mean of `count`."""
-        return self._loop.sample(count)
+        self.take(arrays(case, asked, total_bytes), partial(self._bind, case, asked))
 
 
-class CallerProcess(PeerProcess):
-    """A contender in a process of its own."""
-
-    def load(self, case: Case, asked: str, total_bytes: int) -> None:  # type: ignore[override] - cases in place of shapes
-        """See `Caller.load`."""
-        self._ask("load", case, asked, total_bytes)
+Contender = Caller | PeerProcess
+"""A contender that is measured, in this process or in its own."""

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tilewright.bench.rows import OURS, Rates, rates_json
-from tilewright.errors import TilewrightError
+from tilewright.bench.rows import OURS, Rates, fields, of_json, rounds_json, rounds_of, spread
 
 LIMIT = "limit"
 """The machine's limit among rates: its peak, or its bandwidth for cases that stream."""
@@ -88,28 +87,18 @@ class Result:
 
     def as_json(self) -> dict[str, Any]:
         """The result as an object of `bench --json`; `from_json` reads it."""
-        ours = self.rates[OURS]
         return {
-            "operator": self.operator,
-            "case": self.case,
-            "dtype": self.asked,
-            "threads": self.threads,
-            "target": self.target,
+            **self.key._asdict(),
             "unit": "GB/s" if self.streams else "GFLOP/s",
-            "rate": ours.median,
-            "rate_p20": ours.percentile(20),
-            "rate_p80": ours.percentile(80),
+            **spread(self.rates[OURS], "rate"),
             "limit": self.rates[LIMIT].median,
             "percent_of_limit": self.percent_of_limit,
             "ratios": dict(self.ratios()),
             "rel_error": self.error,
             "compile_seconds": self.compile_seconds,
             "scratch_bytes": self.scratch,
-            "date": self.date,
-            "machine": self.machine,
-            "versions": dict(self.versions),
-            "absent": dict(self.absent),
-            "rounds": {name: rates_json(rates) for name, rates in self.rates.items()},
+            **fields(self, "date machine versions absent"),
+            "rounds": rounds_json(self.rates),
         }
 
     @classmethod
@@ -119,26 +108,16 @@ class Result:
         Raises:
             TilewrightError: A field is missing, or of another kind.
         """
-        try:
+        with of_json("result of an operator"):
             return cls(
-                operator=made["operator"],
-                case=made["case"],
                 asked=made["dtype"],
-                threads=made["threads"],
-                target=made["target"],
                 streams=made["unit"] == "GB/s",
-                rates={name: Rates(tuple(map(float, every))) for name, every in made["rounds"].items()},
-                versions=dict(made["versions"]),
-                absent=dict(made["absent"]),
+                rates=rounds_of(made),
                 error=made["rel_error"],
-                compile_seconds=made["compile_seconds"],
                 scratch=made["scratch_bytes"],
-                date=made["date"],
-                machine=made["machine"],
+                **{name: made[name] for name in _SAME},
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise TilewrightError(
-                f"an object is no result of an operator ({type(error).__name__}: {error})",
-                where="bench",
-                expected="what bench --json wrote",
-            ) from None
+
+
+_SAME = ("operator", "case", "threads", "target", "versions", "absent", "compile_seconds", "date", "machine")
+"""Fields of a result that are the same in JSON."""
