@@ -6,7 +6,8 @@
 ``TILEWRIGHT_COMPILE_TIMEOUT_S`` and ``TILEWRIGHT_COMPILE_MEMORY_MB`` bound the compilation of what came from a user.
 ``TILEWRIGHT_PEERS_DIR`` names the folder of the benchmark's peers; without it that is ``tilewright/peers`` beside the kernels'
 default folder. ``TILEWRIGHT_DUMP`` names a folder to which each compilation writes its stages and the IR after each pass;
-``TILEWRIGHT_TIME_PASSES=1`` prints how long passes take.
+``TILEWRIGHT_TIME_PASSES=1`` prints how long passes take. ``TILEWRIGHT_TRACE`` names a file to which a process appends which kernels it
+called, how often.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Knobs:
         peers_dir: Folder of the benchmark's Python environments; None when there is no home folder to put it in.
         dump_dir: Folder to which each compilation writes its stages and passes; None for nowhere.
         time_passes: Whether each pipeline of passes prints how long they took.
+        trace: File to which a process appends which kernels it called, how often; None for nowhere.
     """
 
     cache_dir: Path | None
@@ -51,6 +53,7 @@ class Knobs:
     peers_dir: Path | None = None
     dump_dir: Path | None = None
     time_passes: bool = False
+    trace: Path | None = None
 
 
 def load(environ: Mapping[str, str] | None = None) -> Knobs:
@@ -61,21 +64,22 @@ def load(environ: Mapping[str, str] | None = None) -> Knobs:
     """
     environ = os.environ if environ is None else environ
     named, peers = environ.get("TILEWRIGHT_CACHE_DIR"), environ.get("TILEWRIGHT_PEERS_DIR")
-    dump = environ.get("TILEWRIGHT_DUMP")
+    dump, trace = environ.get("TILEWRIGHT_DUMP"), environ.get("TILEWRIGHT_TRACE")
     return Knobs(
-        cache_dir=_named_folder(named) if named else _default_folder(environ, "kernels"),
+        cache_dir=_named_path(named) if named else _default_folder(environ, "kernels"),
         cache_dir_named=bool(named),
         cache_limit_mb=int(_number(environ, "TILEWRIGHT_CACHE_LIMIT_MB", _CACHE_LIMIT_MB, whole=True)),
         no_cache=_flag(environ, "TILEWRIGHT_NO_CACHE"),
         compile_timeout_s=_number(environ, "TILEWRIGHT_COMPILE_TIMEOUT_S", _COMPILE_TIMEOUT_S),
         compile_memory_mb=int(_number(environ, "TILEWRIGHT_COMPILE_MEMORY_MB", _COMPILE_MEMORY_MB, whole=True)),
-        peers_dir=_named_folder(peers) if peers else _default_folder(environ, "peers"),
-        dump_dir=_named_folder(dump) if dump else None,
+        peers_dir=_named_path(peers) if peers else _default_folder(environ, "peers"),
+        dump_dir=_named_path(dump) if dump else None,
         time_passes=_flag(environ, "TILEWRIGHT_TIME_PASSES"),
+        trace=_named_path(trace) if trace else None,
     )
 
 
-def _named_folder(text: str) -> Path:
+def _named_path(text: str) -> Path:
     try:
         return Path(text).expanduser().absolute()
     except RuntimeError:  # "~someone" without a home

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import click
 
 from tilewright.cli import options
@@ -10,8 +12,11 @@ from tilewright.targets import files
 
 
 @options.verb(short_help="Build a library of many kernels for many targets.")
-@click.argument("file", metavar="FILE.toml")
+@click.argument("file", metavar="[FILE.toml]", required=False)
 @click.option("-o", "output", metavar="DIR", required=True, help="The folder for the library's files.")
+@click.option(
+    "--trace", metavar="FILE", help="Add the kernels that a program called, as TILEWRIGHT_TRACE=FILE wrote them."
+)
 @click.option(
     "--targets", metavar="A,B,…", help="For which targets: names, or files of one's own. In place of the list's."
 )
@@ -21,23 +26,38 @@ from tilewright.targets import files
 @click.option("--threads", type=int, help="Most threads of a call. In place of the list's.")
 @click.option("--jobs", type=int, help="How many processes compile; by default as many as there are CPUs.")
 def library(
-    file: str, output: str, targets: str | None, name: str | None, threads: int | None, jobs: int | None
+    file: str | None,
+    output: str,
+    trace: str | None,
+    targets: str | None,
+    name: str | None,
+    threads: int | None,
+    jobs: int | None,
 ) -> None:
-    """Build a library of the kernels that FILE.toml lists.
+    """Build a library of the kernels that FILE.toml lists, or that a program called.
 
     DIR then has libNAME.a and libNAME.so, which take the best code that the processor runs; NAME.h, for C and C++; NAMEConfig.cmake, for
     find_package; NAME.pc, for pkg-config; and NAME.md, a page of its contents.
     """
-    from tilewright.libraries import build, lists
+    from tilewright.libraries import build, kernels, lists, traces
 
-    found = lists.read(file)
+    if file is None and trace is None:
+        raise click.UsageError("neither FILE.toml nor --trace given; expected one of them, or both")
+    found = lists.KernelList({}, {"name": lists.name_after(str(trace))}) if file is None else lists.read(file)
+    wanted = dict(found.kernels)
+    if trace is not None:
+        traced = traces.read(trace)
+        for each in traced.skipped:
+            warnings.warn(f"{trace}: {each} is left out: it is no spec that a trace can hold", stacklevel=2)
+        new = [spec for spec in traced.calls if spec not in wanted.values()]
+        wanted |= kernels.called(new, wanted)
     given = {
         "targets": [_target(each) for each in targets.split(",")] if targets is not None else None,
         "name": name,
         "threads": threads,
     }
     settings = dict(found.options) | {option: value for option, value in given.items() if value is not None}
-    made = build.library(found.kernels, out=output, jobs=jobs, **settings)
+    made = build.library(wanted, out=output, jobs=jobs, **settings)
     contents = made.contents
     different = {symbol: size for size, symbol in contents.sizes.values()}
     click.echo(f"{made.folder}: {', '.join(made.files)}")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def named(kernels: Mapping[str, Source] | Sequence[Source]) -> dict[str, Source]
         SpecError: There are none, or one is no spec, or a name is no C identifier.
     """
     if not isinstance(kernels, Mapping):
-        kernels = {_name(each): each for each in kernels}
+        kernels = called(kernels)
     if not kernels:
         raise SpecError("no kernels", where="library", expected="one or more")
     for name, source in kernels.items():
@@ -108,6 +108,24 @@ def _check(name: str, source: object) -> None:
     if getattr(source, "w_packed", False):
         remedy = "Leave w_packed out: C programs cannot pack filters yet"
         raise SpecError("filters come packed", where=where, expected="filters as they are", remedy=remedy)
+
+
+def called(sources: Iterable[Source], taken: Collection[str] = ()) -> dict[str, Source]:
+    """Sources by names for them, none of them one that is taken: those of one name are numbered, and equal ones are there once.
+
+    Raises:
+        SpecError: One is no spec.
+    """
+    found: dict[str, Source] = {}
+    for source in dict.fromkeys(sources):
+        _check("a kernel", source)
+        name = base = _name(source)
+        number = 1
+        while name in found or name in taken:
+            number += 1
+            name = f"{base}_{number}"
+        found[name] = source
+    return found
 
 
 def _name(source: Source) -> str:

@@ -9,18 +9,19 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Union
+from typing import Any, Union
 
-from tilewright import knobs, text_files
+from tilewright import text_files
 from tilewright.emit import code, operators
+from tilewright.emit.pipeline import Record
 from tilewright.errors import TilewrightError
 from tilewright.lowering.driver import LIBC_ALLOCATOR, RUNTIME_ALLOCATOR
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature
 from tilewright.runtime import cache_key, compile_module
 from tilewright.runtime import compile as products
-from tilewright.runtime.cache import KernelCache
 from tilewright.runtime.cache_key import Compilation
 from tilewright.schedules import make
 from tilewright.spec import MatmulSpec
@@ -66,32 +67,29 @@ def compile_one(source: Source, target: Target, threads: int) -> Compiled:
         TilewrightError: It cannot be compiled; or the module has more than one function, so that one name does not do.
     """
     problem = _text(source) if isinstance(source, Path) else source
-    store = KernelCache.from_knobs(knobs.load())
     what = Compilation(kind="library", problem=problem, target=target, threads=threads)
-    found = cache_key.find(store, what)
-    if found is not None:
-        header = found.header["function"]
-        return Compiled(found.object, header and Signature.from_json(header), found.header["threads"])
-    compiled = _made(source, problem, target, threads)
-    function = None if compiled.signature is None else compiled.signature.as_json()
-    cache_key.keep(store, what, compiled.object, {"function": function, "threads": compiled.threads})
-    return compiled
+    got = cache_key.fetch(what, partial(_made, source, problem, target, threads))
+    function = got.about["function"]
+    return Compiled(got.record.object, function and Signature.from_json(function), got.about["threads"])
 
 
-def _made(source: Source, problem: MatmulSpec | OperatorSpec | str, target: Target, threads: int) -> Compiled:
-    """A kernel, compiled; `problem` is the source, or the text that its file has."""
+def _made(
+    source: Source, problem: MatmulSpec | OperatorSpec | str, target: Target, threads: int
+) -> tuple[Record, dict[str, Any]]:
+    """A kernel, compiled, and what is kept with it; `problem` is the source, or the text that its file has."""
+    function = None
     if isinstance(problem, MatmulSpec):
         plan = make.make(problem, target, None, None, threads)
-        texts, functions = products.build(problem, target, plan, until="llvmir", symbol=_PLACE).texts, ()
-        threads = plan.threads
-    elif isinstance(problem, str):
-        built = compile_module.build_module(problem, str(source), target, threads, until="llvmir", symbol=_PLACE)
-        texts, functions = built.texts, built.functions
+        built, threads = products.build(problem, target, plan, until="llvmir", symbol=_PLACE), plan.threads
     else:
-        built = operators.build(problem, target, threads=threads, until="llvmir", symbol=_PLACE)
-        texts, functions = built.texts, built.functions
-    object_ = code.object_file(_for_library(texts["llvmir"]), target)
-    return Compiled(object_, functions[0] if functions else None, threads)
+        built = (
+            compile_module.build_module(problem, str(source), target, threads, until="llvmir", symbol=_PLACE)
+            if isinstance(problem, str)
+            else operators.build(problem, target, threads=threads, until="llvmir", symbol=_PLACE)
+        )
+        function = built.functions[0].as_json()
+    built.object = code.object_file(_for_library(built.texts["llvmir"]), target)
+    return built, {"function": function, "threads": threads}
 
 
 def _text(file: Path) -> str:

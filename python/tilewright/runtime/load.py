@@ -11,6 +11,7 @@ from tilewright.dtypes import to_numpy
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Signature
+from tilewright.runtime import tracing
 from tilewright.runtime.foreign import ForeignKernel
 from tilewright.runtime.kernel import About, Kernel
 from tilewright.runtime.module import Function, entries
@@ -29,14 +30,15 @@ def product(object_: bytes, about: About, packed: PackedFormat | None, who: Runn
     if who.refusal is not None:
         return ForeignKernel(about, who.refusal, packed)
     spec = about.spec
-    make: Callable[..., Kernel] = Product
+    kind = tracing.counted(Product)
+    make: Callable[..., Kernel] = kind
     packer = f"{ENTRY}{PACK_SUFFIX}"
     names = [ENTRY, *([packer] if packed else []), *([f"{ENTRY}{TENSORS_SUFFIX}"] if spec.takes_tensors else [])]
     if who.emulator is not None:
         from tilewright.runtime import emulated
 
         stubs = emulated.ProductStubs(emulated.Program(object_, names, about.target, who.emulator), spec, packed)
-        object_, make = stubs.object(names), partial(emulated.emulated(Product), stubs)
+        object_, make = stubs.object(names), partial(emulated.emulated(kind), stubs)
     code = Code(object_, ENTRY, names[1:])
     if packed is None:
         return make(code, about)
@@ -54,7 +56,7 @@ def functions(
     """
     if who.refusal is not None:
         return [ForeignKernel(about, who.refusal, signature=each) for each in signatures]
-    names = entries(signatures)
+    names, kind = entries(signatures), tracing.counted(kind)
     make: Callable[..., Kernel] = kind
     if who.emulator is not None:
         from tilewright.runtime import emulated
