@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tilewright.cli.explain_count import Count
     from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import GpuProblem, Problem
+    from tilewright.emit.built import Built
     from tilewright.emit.hotloop import HotLoop
-    from tilewright.emit.isolated_modules import Compiled
     from tilewright.emit.mca import Analysis
     from tilewright.emit.stages import Stages
 
@@ -138,7 +138,7 @@ class Page:
     """
 
     problem: Problem | ModuleProblem | GpuProblem
-    stages: Texts | Stages | Compiled
+    stages: Texts | Stages | Built
     names: Mapping[str, str]
     loop: HotLoop | None
     analysis: Analysis | None
