@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
-from tilewright.bench.report import ABOVE, Group, Summary, groups, summary
+from tilewright.bench.markdown import table
+from tilewright.bench.operators.results import Result
+from tilewright.bench.report import ABOVE, Against, Group, Summary, groups, peer_names, rates, summary
 from tilewright.bench.rows import Row
 
 _COLUMNS = (
@@ -14,25 +15,6 @@ _COLUMNS = (
     " rate over the peer's, above 1 we are faster. Hot: the same operands in every call. B comes in row-major order, and is"
     " packed in each call, unless it says that it was packed ahead."
 )
-
-
-class Measured(Protocol):
-    """A measurement with its date, machine and version."""
-
-    @property
-    def date(self) -> str:
-        """ISO 8601, in UTC."""
-        ...
-
-    @property
-    def machine(self) -> str:
-        """The machine in a line."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """Ours, with its commit."""
-        ...
 
 
 def markdown(
@@ -72,7 +54,7 @@ def body(rows: Sequence[Row], *, command: str, pictures: Mapping[str, str], leve
         yield from _shown([f"roofline-{group.slug}"], pictures)
 
 
-def measured(results: Sequence[Measured], command: str) -> Iterator[str]:
+def measured(results: Sequence[Row | Result], command: str) -> Iterator[str]:
     """When, with what command, of which source, and on which machine results were measured."""
     dates = sorted(each.date for each in results if each.date)
     if dates:
@@ -93,31 +75,32 @@ def _shown(names: Sequence[str], links: Mapping[str, str]) -> Iterator[str]:
 
 
 def _overview(tables: dict[Group, tuple[list[Row], Summary]]) -> Iterator[str]:
-    yield "| | shapes | median % of peak | times the best peer, geometric mean | worst | where |"
-    yield "|---|---|---|---|---|---|"
-    for group, (members, sums) in tables.items():
-        best = sums.best
-        against = f"{best.geomean:.2f} | {best.worst:.2f} | {best.worst_shape}" if best else "| |"
-        yield f"| {name(group)} | {len(members)} | {sums.percent_of_peak:.1f} | {against} |"
+    heads = ("", "shapes", "median % of peak", "times the best peer, geometric mean", "worst", "where")
+    lines = [
+        (name(group), str(len(members)), f"{sums.percent_of_peak:.1f}", *_against(sums.best))
+        for group, (members, sums) in tables.items()
+    ]
+    return table(heads, lines, align="llllll")
+
+
+def _against(best: Against | None) -> tuple[str, str, str]:
+    return (f"{best.geomean:.2f}", f"{best.worst:.2f}", best.worst_shape) if best else ("", "", "")
 
 
 def _table(rows: Sequence[Row]) -> Iterator[str]:
-    names = list(dict.fromkeys(each for row in rows for each in row.peers))
-    yield (
-        "| M×N×K | GFLOP/s | p20–p80 | % peak | % roof | "
-        + "".join(f"÷ {each} | " for each in names)
-        + "best | compile s | bytes |"
-    )
-    yield "|---|" + "---:|" * (7 + len(names))
-    for row in rows:
-        ratios = "".join(f"{row.ratio(each):.2f} | " if each in row.peers else "| " for each in names)
-        best = "" if row.ratio_to_best is None else f"{row.ratio_to_best:.2f}"
-        spread = f"{row.ours.percentile(20):.1f}–{row.ours.percentile(80):.1f}"
-        percent = f"{row.percent_of_peak:.1f}{ABOVE if row.above_peak else ''}"
-        yield (
-            f"| {row.shape} | {row.gflops:.1f} | {spread} | {percent} | {row.percent_of_roofline:.1f} | "
-            f"{ratios}{best} | {row.compile_seconds:.2f} | {row.object_bytes} |"
+    names = peer_names(rows)
+    heads = ("M×N×K", "GFLOP/s", "p20–p80", "% peak", "% roof", *(f"÷ {each}" for each in names), "best")
+    lines = (
+        (
+            *rates(row),
+            *(f"{row.ratio(each):.2f}" if each in row.peers else "" for each in names),
+            "" if row.ratio_to_best is None else f"{row.ratio_to_best:.2f}",
+            f"{row.compile_seconds:.2f}",
+            str(row.object_bytes),
         )
+        for row in rows
+    )
+    yield from table((*heads, "compile s", "bytes"), lines)
     if any(row.above_peak for row in rows):
         yield ""
         yield f"\\{ABOVE} Above the measured peak, also when measured again: the rate or the peak was disturbed."

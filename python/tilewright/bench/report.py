@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +24,7 @@ LOSS = 0.995
 """A ratio below this is a loss: rounded to two digits it is less than 1."""
 
 
-def _peer_names(rows: Iterable[Row]) -> list[str]:
+def peer_names(rows: Iterable[Row]) -> list[str]:
     """The peers of all rows, in the order in which they first appear."""
     return list(dict.fromkeys(name for row in rows for name in row.peers))
 
@@ -72,7 +71,7 @@ def table(rows: Sequence[Row], *, title: str | None = None) -> Table:
     from rich import box
     from rich.table import Table
 
-    peers = _peer_names(rows)
+    peers = peer_names(rows)
     made = Table(title=title or _title(rows), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
     made.collapse_padding, made.pad_edge = True, False
     made.add_column("M×N×K", no_wrap=True)
@@ -84,11 +83,7 @@ def table(rows: Sequence[Row], *, title: str | None = None) -> Table:
         made.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         made.add_row(
-            str(row.shape),
-            f"{row.gflops:.1f}",
-            f"{row.ours.percentile(20):.1f}–{row.ours.percentile(80):.1f}",
-            f"{row.percent_of_peak:.1f}{ABOVE if row.above_peak else ''}",
-            f"{row.percent_of_roofline:.1f}",
+            *rates(row),
             *(_ratio(row.ratio(name)) if name in row.peers else "" for name in peers),
             f"{row.rel_error:.1e}",
             f"{row.compile_seconds:.2f}",
@@ -96,6 +91,12 @@ def table(rows: Sequence[Row], *, title: str | None = None) -> Table:
             str(row.object_bytes),
         )
     return made
+
+
+def rates(row: Row) -> tuple[str, str, str, str, str]:
+    """The first cells of a row: shape, rate, its percentiles, percent of the peak and of the roofline."""
+    percent = f"{row.percent_of_peak:.1f}{ABOVE if row.above_peak else ''}"
+    return str(row.shape), f"{row.gflops:.1f}", row.ours.between(), percent, f"{row.percent_of_roofline:.1f}"
 
 
 def _title(rows: Sequence[Row]) -> str:
@@ -224,7 +225,7 @@ def summary(rows: Sequence[Row]) -> Summary:
         worst_percent=percent[lowest],
         worst_percent_shape=lowest,
         against=tuple(
-            _against(name, [(row, row.ratio(name)) for row in rows if name in row.peers]) for name in _peer_names(rows)
+            _against(name, [(row, row.ratio(name)) for row in rows if name in row.peers]) for name in peer_names(rows)
         ),
         best=_against("the best peer", best) if best else None,
         absent=_absent(rows),
@@ -257,7 +258,7 @@ def _against(peer: str, ratios: Sequence[tuple[Row, float]]) -> Against:
     first = ratios[0][0]
     return Against(
         peer=peer,
-        geomean=math.exp(statistics.fmean(math.log(ratio) for _, ratio in ratios)),
+        geomean=statistics.geometric_mean(ratio for _, ratio in ratios),
         worst=worst,
         worst_shape=at,
         shapes=len(ratios),

@@ -46,6 +46,10 @@ class Rates:
         above = min(below + 1, len(ordered) - 1)
         return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
+    def between(self) -> str:
+        """Between which the middle of the rounds lies, for a table: "98.1–101.3"."""
+        return f"{self.percentile(20):.1f}–{self.percentile(80):.1f}"
+
     def over(self, other: Rates) -> float:
         """How many times the other's rate this is: the ratio in each round, then the median, so that drift cancels out.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tilewright.bench import markdown
 from tilewright.bench.attention import LIBRARY
 from tilewright.bench.operators import page
 from tilewright.bench.operators.results import Result
@@ -23,20 +24,17 @@ def table(results: Sequence[Result]) -> Iterator[str]:
     for streams, unit, limit in ((False, "GFLOP/s", "% peak"), (True, "GB/s", "% bandwidth")):
         some = [each for each in results if each.streams == streams]
         if some:
-            yield f"| attention | {unit} | p20–p80 | {limit} | {LIBRARY} | ÷ {LIBRARY} | scratch KiB | compile s |"
-            yield f"|---|{'---:|' * 7}"
-            yield from map(_line, some)
+            heads = ("attention", unit, "p20–p80", limit, LIBRARY, f"÷ {LIBRARY}", "scratch KiB", "compile s")
+            yield from markdown.table(heads, map(_cells, some))
             yield ""
     yield from page.sums(results)
 
 
-def _line(result: Result) -> str:
+def _cells(result: Result) -> tuple[str, ...]:
     ours, beside = result.rates[OURS], result.rates.get(LIBRARY)
-    other = "| | " if beside is None else f"{beside.median:.1f} | {ours.over(beside):.2f} | "
-    return (
-        f"| {result.case} | {ours.median:.1f} | {page.spread(ours)} | {result.percent_of_limit:.1f} | {other}"
-        f"{result.scratch / 1024:.0f} | {result.compile_seconds:.2f} |"
-    )
+    other = ("", "") if beside is None else (f"{beside.median:.1f}", f"{ours.over(beside):.2f}")
+    costs = (f"{result.scratch / 1024:.0f}", f"{result.compile_seconds:.2f}")
+    return (result.case, f"{ours.median:.1f}", ours.between(), f"{result.percent_of_limit:.1f}", *other, *costs)
 
 
 PAGE = page.Page("Benchmark results: attention", _ABOUT, table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, log
+from statistics import geometric_mean
 from typing import Any
 
 from tilewright.bench.card import peers, plan
@@ -65,11 +65,6 @@ def ratio(record: Record) -> float | None:
     return rates["tilewright"]["tflops"] / max(vendor) if vendor else None
 
 
-def mean(ratios: Sequence[float]) -> float:
-    """The geometric mean."""
-    return exp(sum(map(log, ratios)) / len(ratios))
-
-
 def verdicts(records: Sequence[Record]) -> Iterator[tuple[str, str, str, str]]:
     """What is aimed at, what is wanted, what was measured, and the verdict, in words."""
     for kind, what in (
@@ -103,8 +98,8 @@ def _verdict(aim: Aim, records: Sequence[Record]) -> tuple[str, str]:
         return "nothing", "not measured"
     least = min(ratios.values())
     count = "" if len(wanted) == 1 else f", {len(ratios)} of {len(wanted)} shapes"
-    text = f"{mean([*ratios.values()]):.3f}, worst {least:.3f}{count}" if count else f"{least:.3f}"
-    reached = mean([*ratios.values()]) if aim.mean else least
+    text = f"{geometric_mean(ratios.values()):.3f}, worst {least:.3f}{count}" if count else f"{least:.3f}"
+    reached = geometric_mean(ratios.values()) if aim.mean else least
     is_met = reached > aim.least if aim.least == 1 else reached >= aim.least
     if not is_met:
         return text, "not met"

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import geometric_mean
 from types import MappingProxyType
 from typing import Any
 
 from tilewright.bench.card import aims, plan, tuned
+from tilewright.bench.markdown import table
 from tilewright.dtypes import dtype
 
 Record = Mapping[str, Any]
@@ -24,22 +26,9 @@ def markdown(records: Sequence[Record], command: str) -> str:
         records: What `measure.run` returned.
         command: What was run.
     """
-    return (
-        "\n".join(
-            [
-                "# Measured on a card",
-                "",
-                *_facts(records, command),
-                *_aims(records),
-                *_broken(records),
-                *_layouts(records),
-                *_checks(records),
-                *_times(records),
-                *tuned.section(records),
-            ]
-        )
-        + "\n"
-    )
+    parts = (_aims, _broken, _layouts, _checks, _times, tuned.section)
+    lines = ["# Measured on a card", "", *_facts(records, command)]
+    return "\n".join([*lines, *(line for part in parts for line in part(records))]) + "\n"
 
 
 def failures(records: Sequence[Record]) -> list[str]:
@@ -71,17 +60,13 @@ def _wrong(record: Record) -> str:
 
 def _aims(records: Sequence[Record]) -> Iterator[str]:
     yield from ("", "## What is aimed at", "", "Ratios are to the better one of cuBLASLt and torch.", "")
-    yield from ("| | wanted | measured | verdict |", "|---|---|---|---|")
-    for row in aims.verdicts(records):
-        yield f"| {' | '.join(row)} |"
+    yield from table(("", "wanted", "measured", "verdict"), aims.verdicts(records), "llll")
 
 
 def _broken(records: Sequence[Record]) -> Iterator[str]:
-    some = [each for each in records if each["kind"] == "broken"]
-    if some:
-        yield from ("", "## What ended its process", "", "| what | at | what is known |", "|---|---|---|")
-        for each in some:
-            yield f"| {each['what']} | {each['at']} | {each['error']} |"
+    if some := [(each["what"], each["at"], each["error"]) for each in records if each["kind"] == "broken"]:
+        yield from ("", "## What ended its process", "")
+        yield from table(("what", "at", "what is known"), some, "lll")
 
 
 def _facts(records: Sequence[Record], command: str) -> Iterator[str]:
@@ -105,45 +90,34 @@ def _facts(records: Sequence[Record], command: str) -> Iterator[str]:
 
 
 def _layouts(records: Sequence[Record]) -> Iterator[str]:
-    some = [each for each in records if each["kind"] == "layout"]
-    if some:
-        yield from (
-            "",
-            "## The emulator beside the card, bit by bit",
-            "",
-            "| kernel | elements | other bits |",
-            "|---|---:|---:|",
-        )
-        for each in some:
-            yield f"| {each.get('kernel', each['step'])} | {each.get('elements', '')} | {each.get('wrong', each.get('error'))} |"
+    if some := [each for each in records if each["kind"] == "layout"]:
+        yield from ("", "## The emulator beside the card, bit by bit", "")
+        cells = ((_kernel(each), each.get("elements", ""), each.get("wrong", each.get("error"))) for each in some)
+        yield from table(("kernel", "elements", "other bits"), (tuple(map(str, each)) for each in cells))
 
 
 def _checks(records: Sequence[Record]) -> Iterator[str]:
-    some = [each for each in records if each["kind"] == "check"]
-    if some:
+    if some := [each for each in records if each["kind"] == "check"]:
         yield from ("", "## Random data, results filled with NaN before", "")
-        yield from ("| kernel | M×N×K | wrong | relative error |", "|---|---|---:|---:|")
-        for each in some:
-            error = f"{each['rel_error']:.1e}" if "rel_error" in each else each.get("error", "")
-            beside = "" if each.get("intact", True) else ", and bytes beside"
-            yield f"| {each.get('kernel', each['step'])} | {each['shape']} | {each.get('wrong', '')}{beside} | {error} |"
+        yield from table(("kernel", "M×N×K", "wrong", "relative error"), map(_checked, some), "llrr")
+
+
+def _checked(record: Record) -> tuple[str, ...]:
+    error = f"{record['rel_error']:.1e}" if "rel_error" in record else record.get("error", "")
+    beside = "" if record.get("intact", True) else ", and bytes beside"
+    return _kernel(record), record["shape"], f"{record.get('wrong', '')}{beside}", error
+
+
+def _kernel(record: Record) -> str:
+    return record.get("kernel", record["step"])
 
 
 def _times(records: Sequence[Record]) -> Iterator[str]:
-    groups: dict[tuple[str, str, str], list[Record]] = {}
-    for each in records:
-        if each["kind"] == "time" and "rates" in each:
-            groups.setdefault((each["types"], each["layout"], each["epilogue"]), []).append(each)
-    for (types, layout, epilogue), members in groups.items():
+    for what, members in tuned.groups(each for each in records if "rates" in each):
         names = list(dict.fromkeys(name for each in members for name in each["rates"] if name != _OURS))
-        yield from ("", f"## {types}, {layout}{f', {epilogue}' if epilogue else ''}", "")
-        yield f"| M×N×K | TFLOP/s | p20–p80 | {''.join(f'÷ {name} | ' for name in names)}of the roofline | sizes |"
-        yield f"|---|---:|---:|{'---:|' * len(names)}---:|---|"
-        for each in members:
-            own = each["rates"][_OURS]
-            ratios = "".join(f"{_ratio(each, name)} | " for name in names)
-            sizes = tuned.words(each["sizes"])
-            yield f"| {each['shape']} | {own['tflops']:.1f} | {own['p20']:.1f}–{own['p80']:.1f} | {ratios}{_share(each)} | {sizes} |"
+        yield from ("", f"## {what}", "")
+        heads = ("M×N×K", "TFLOP/s", "p20–p80", *(f"÷ {name}" for name in names), "of the roofline", "sizes")
+        yield from table(heads, (_timed(each, names) for each in members), "l" + "r" * (len(heads) - 2) + "l")
         yield ""
         for name in names:
             found = [
@@ -151,7 +125,7 @@ def _times(records: Sequence[Record]) -> Iterator[str]:
                 for each in members
                 if name in each["rates"]
             ]
-            yield f"- {name}: geometric mean {aims.mean(found):.2f}, worst {min(found):.2f}, {len(found)} shapes"
+            yield f"- {name}: geometric mean {geometric_mean(found):.2f}, worst {min(found):.2f}, {len(found)} shapes"
     absent = {
         f"{name.partition(' ')[0]}, {each['types']}: {text}": None
         for each in records
@@ -161,6 +135,13 @@ def _times(records: Sequence[Record]) -> Iterator[str]:
     }
     if absent:
         yield from ("", "## What peers do not do", "", *(f"- {text}" for text in absent))
+
+
+def _timed(record: Record, names: Sequence[str]) -> tuple[str, ...]:
+    own = record["rates"][_OURS]
+    ratios = (_ratio(record, name) for name in names)
+    rates = f"{own['tflops']:.1f}", f"{own['p20']:.1f}–{own['p80']:.1f}"
+    return (record["shape"], *rates, *ratios, _share(record), tuned.words(record["sizes"]))
 
 
 def _ratio(record: Record, name: str) -> str:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import geometric_mean
 from typing import Any
 
-from tilewright.bench.card import aims
+from tilewright.bench.markdown import table
 
 Record = Mapping[str, Any]
 _SAME = ("bm", "bn", "bk", "stages", "consumers", "pingpong", "cluster", "split", "swapped", "band")
@@ -16,36 +17,43 @@ _SAME = ("bm", "bn", "bk", "stages", "consumers", "pingpong", "cluster", "split"
 
 def section(records: Sequence[Record]) -> Iterator[str]:
     """The part of the page: a row for each product, then how often each choice of sizes was best."""
-    groups: dict[tuple[str, str, str], list[Record]] = {}
-    for each in records:
-        if each["kind"] == "time" and each.get("tried") and each.get("modeled"):
-            groups.setdefault((each["types"], each["layout"], each["epilogue"]), []).append(each)
-    if not groups:
+    found = groups(each for each in records if each.get("tried") and each.get("modeled"))
+    if not found:
         return
     yield from ("", "## The model's sizes beside the best of those tried", "")
     yield "Rates here are of short samples: a per cent of difference is none. Cycles are at the clock that was seen."
-    for (types, layout, epilogue), members in groups.items():
-        yield from ("", f"### {types}, {layout}{f', {epilogue}' if epilogue else ''}", "")
-        yield "| M×N×K | by the model | best | of it | cycles | predicted | model's sizes | best sizes | second best |"
-        yield "|---|---:|---:|---:|---:|---:|---|---|---|"
-        kept, best_of = [], Counter[str]()
-        for each in members:
-            rated = sorted(each["tried"], key=lambda one: -one["tflops"])
-            best, second = rated[0], rated[1] if len(rated) > 1 else None
-            model = next(one for one in each["tried"] if one["tflops"] == each["modeled"])
-            share = each["modeled"] / best["tflops"]
-            kept.append(share)
-            best_of[words(best["sizes"])] += 1
-            other = f"{words(second['sizes'])} ({second['tflops'] / best['tflops']:.2f})" if second else ""
-            own = "the same" if share == 1 else words(best["sizes"])
-            rates = (
-                f"{each['modeled']:.1f} | {best['tflops']:.1f} | {share:.2f} | {_cycles(each)} | {_predicted(model)}"
-            )
-            yield f"| {each['shape']} | {rates} | {words(model['sizes'])} | {own} | {other} |"
+    for what, members in found:
+        yield from ("", f"### {what}", "")
+        heads = ("M×N×K", "by the model", "best", "of it", "cycles", "predicted")
+        rated = [sorted(each["tried"], key=lambda one: -one["tflops"]) for each in members]
+        lines = (_cells(each, *tried) for each, tried in zip(members, rated, strict=True))
+        yield from table((*heads, "model's sizes", "best sizes", "second best"), lines, "lrrrrrlll")
+        kept = [each["modeled"] / tried[0]["tflops"] for each, tried in zip(members, rated, strict=True)]
+        best_of = Counter(words(tried[0]["sizes"]) for tried in rated)
         yield ""
-        yield f"- The model has {aims.mean(kept):.3f} of the best (geometric mean), at worst {min(kept):.2f}, {len(kept)} shapes."
+        yield f"- The model has {geometric_mean(kept):.3f} of the best (geometric mean), at worst {min(kept):.2f}, {len(kept)} shapes."
         for sizes, count in best_of.most_common():
             yield f"- Best {count} times: {sizes}."
+
+
+def groups(records: Iterable[Record]) -> list[tuple[str, list[Record]]]:
+    """What was timed by types, layout and epilogue, with the words for these."""
+    found: dict[str, list[Record]] = {}
+    for each in records:
+        if each["kind"] == "time":
+            epilogue = f", {each['epilogue']}" if each["epilogue"] else ""
+            found.setdefault(f"{each['types']}, {each['layout']}{epilogue}", []).append(each)
+    return list(found.items())
+
+
+def _cells(record: Record, best: Record, second: Record | None = None, *_: Record) -> tuple[str, ...]:
+    """The line of a product, with what was tried, the best first."""
+    model = next(one for one in record["tried"] if one["tflops"] == record["modeled"])
+    share = record["modeled"] / best["tflops"]
+    rates = f"{record['modeled']:.1f}", f"{best['tflops']:.1f}", f"{share:.2f}"
+    other = f"{words(second['sizes'])} ({second['tflops'] / best['tflops']:.2f})" if second else ""
+    own = "the same" if share == 1 else words(best["sizes"])
+    return (record["shape"], *rates, _cycles(record), _predicted(model), words(model["sizes"]), own, other)
 
 
 def _cycles(record: Record) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tilewright.bench import markdown
 from tilewright.bench.operators import page
 from tilewright.bench.operators.results import Result
 from tilewright.bench.rows import OURS
@@ -19,17 +20,17 @@ _ABOUT = (
 def table(results: Sequence[Result]) -> Iterator[str]:
     """A Markdown table with a line for each layer, and a summary."""
     names = page.libraries(results)
-    yield "| image, filters | GFLOP/s | p20–p80 | % peak | " + "".join(f"÷ {name} | " for name in names) + "compile s |"
-    yield "|---|" + "---:|" * (4 + len(names))
-    for each in results:
-        ours = each.rates[OURS]
-        beside = "".join(f"{ours.over(each.rates[name]):.2f} | " if name in each.rates else "| " for name in names)
-        yield (
-            f"| {each.case} | {ours.median:.1f} | {page.spread(ours)} | {each.percent_of_limit:.1f} | {beside}"
-            f"{each.compile_seconds:.2f} |"
-        )
+    heads = ("image, filters", "GFLOP/s", "p20–p80", "% peak", *(f"÷ {name}" for name in names), "compile s")
+    yield from markdown.table(heads, (_cells(each, names) for each in results))
     yield ""
     yield from page.sums(results)
+
+
+def _cells(result: Result, names: Sequence[str]) -> tuple[str, ...]:
+    ours, rates = result.rates[OURS], result.rates
+    beside = (f"{ours.over(rates[name]):.2f}" if name in rates else "" for name in names)
+    percent = f"{result.percent_of_limit:.1f}"
+    return (result.case, f"{ours.median:.1f}", ours.between(), percent, *beside, f"{result.compile_seconds:.2f}")
 
 
 PAGE = page.Page("Benchmark results: convolutions", _ABOUT, table)

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import exp, log
+from statistics import geometric_mean
 
 from tilewright.bench.operators.results import Result
 from tilewright.bench.page import measured
-from tilewright.bench.rows import Rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +51,8 @@ def sums(results: Sequence[Result]) -> Iterator[str]:
     """A line for each library: our speed over its, or why it is absent."""
     for name in libraries(results):
         every = [ratio for each in results for other, ratio in each.ratios() if other == name]
-        mean = exp(sum(map(log, every)) / len(every))
+        mean = geometric_mean(every)
         version = next(each.versions[name] for each in results if name in each.versions)
         yield f"- times {name}: geometric mean {mean:.2f}, worst {min(every):.2f} ({version})"
     for name, why in dict.fromkeys(pair for each in results for pair in each.absent.items()):
         yield f"- without {name}: {why}"
-
-
-def spread(rates: Rates) -> str:
-    """Percentiles as a table has them."""
-    return f"{rates.percentile(20):.1f}–{rates.percentile(80):.1f}"
