@@ -39,6 +39,6 @@ def build(
 
 def _chain(stages: Sequence[MatmulSpec], name: str, context: ir.Context, specs: list[MatmulSpec]) -> list[FunctionPart]:
     """The function of a chain."""
-    _, signature, module = chains.build(stages, name, context)
+    signature, module = chains.build(stages, name, context)
     specs += stages
     return [FunctionPart(module, signature)]

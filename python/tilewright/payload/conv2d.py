@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import prod
 
+from tilewright.build.index import Index
+from tilewright.build.tensors import carried, collapse, expand, extract, insert
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, func, scf
+from tilewright.mlir.dialects import arith
 from tilewright.operator_specs.conv2d import Conv2dSpec, along_rows
-from tilewright.payload import depthwise
+from tilewright.payload import depthwise, functions
 from tilewright.payload.modules.places import stand_in
 from tilewright.payload.signature import Parameter, Signature
 from tilewright.spec import MatmulSpec
@@ -99,28 +100,8 @@ def signature(spec: Conv2dSpec) -> Signature:
 
 def _function(spec: Conv2dSpec, context: ir.Context, body: Callable[..., ir.Value]) -> ir.Module:
     """The module of a function with that body."""
-    parameters = signature(spec).parameters
     with context, ir.Location.name(str(spec)):
-        types = [ir.RankedTensorType.get(each.shape, ir.Type.parse(each.type.mlir)) for each in parameters]
-        module = ir.Module.create()
-        with ir.InsertionPoint(module.body):
-            function = func.FuncOp(spec.operator, ir.FunctionType.get(types, types[-1:]))
-        function.arg_attrs = [_attributes(each) for each in parameters]
-        with ir.InsertionPoint(function.add_entry_block()):
-            func.return_([body(*function.arguments)])
-    return module
-
-
-def _attributes(parameter: Parameter) -> ir.DictAttr:
-    """Elements follow one another without gaps; what is written may be."""
-    rank = len(parameter.shape)
-    strides = [prod(parameter.shape[axis + 1 :]) for axis in range(rank)]
-    return ir.DictAttr.get(
-        {
-            "bufferization.buffer_layout": ir.StridedLayoutAttr.get(0, strides),
-            "bufferization.writable": ir.BoolAttr.get(parameter.written),
-        }
-    )
+        return functions.build(spec.operator, signature(spec).parameters, body)
 
 
 class _Payload:
@@ -140,14 +121,14 @@ class _Payload:
             groups = ((0, 1, 2), (3,))
         else:
             shape, groups = (spec.n, spec.oc, spec.oh * spec.ow), ((0,), (1,), (2, 3))
-        whole = _reshaped("tensor.collapse_shape", out, shape, groups)
+        whole = collapse(out, shape, groups)
         images = 1 if spec.layout == "nhwc" else spec.n
         looped = _loop(
             images,
             whole,
             lambda image, into: _loop(spec.groups, into, lambda group, part: self._step(image, group, part)),
         )
-        return _reshaped("tensor.expand_shape", looped, kind.shape, groups)
+        return expand(looped, kind.shape, groups)
 
     def _step(self, image: ir.Value | None, group: ir.Value | None, out: ir.Value) -> ir.Value:
         """The product of one group of one image, written into its place in `out`."""
@@ -156,15 +137,15 @@ class _Payload:
         if spec.layout == "nhwc":
             x = _slice(self._x, (None, None, None, (group, channels)))
             if spec.is_pointwise:
-                x = _reshaped("tensor.collapse_shape", x, (spec.pixels, channels), ((0, 1, 2), (3,)))
+                x = collapse(x, (spec.pixels, channels), ((0, 1, 2), (3,)))
             w = self._w if spec.w_packed else self._filters(group, wide)
-            place: tuple[object, ...] = (None, (group, wide))
+            place: tuple[_Block, ...] = (None, (group, wide))
             x_axes, operands = ((_M,), (_K,)), [x, w]
         else:
             x = _slice(self._x, ((image, 1), (group, channels), None, None))
-            x = _reshaped("tensor.collapse_shape", x, (channels, spec.h, spec.w), ((0, 1), (2,), (3,)))
+            x = collapse(x, (channels, spec.h, spec.w), ((0, 1), (2,), (3,)))
             if spec.is_pointwise:
-                x = _reshaped("tensor.collapse_shape", x, (channels, spec.h * spec.w), ((0,), (1, 2)))
+                x = collapse(x, (channels, spec.h * spec.w), ((0,), (1, 2)))
             place = ((image, 1), (group, wide), None)
             x_axes, operands = ((_K,), (_N,)), [self._filters(group, wide), x]
         if not spec.is_pointwise:
@@ -183,19 +164,17 @@ class _Payload:
     def _matrix(self, part: ir.Value) -> ir.Value:
         """A slice of the result, or of what lies as it does, as a matrix."""
         shape = ir.RankedTensorType(part.type).shape
-        return part if len(shape) == 2 else _reshaped("tensor.collapse_shape", part, shape[1:], ((0, 1), (2,)))
+        return part if len(shape) == 2 else collapse(part, shape[1:], ((0, 1), (2,)))
 
     def _filters(self, group: ir.Value | None, wide: int) -> ir.Value:
         """The filters of one group as a matrix."""
         spec, depth = self._spec, self._spec.depth
         if spec.filter == "hwio":
-            return _slice(
-                _reshaped("tensor.collapse_shape", self._w, (depth, spec.oc), ((0, 1, 2), (3,))), (None, (group, wide))
-            )
-        matrix = _reshaped("tensor.collapse_shape", self._w, (spec.oc, depth), ((0,), (1, 2, 3)))
+            return _slice(collapse(self._w, (depth, spec.oc), ((0, 1, 2), (3,))), (None, (group, wide)))
+        matrix = collapse(self._w, (spec.oc, depth), ((0,), (1, 2, 3)))
         return _slice(matrix, ((group, wide), None))
 
-    def _given(self, value: ir.Value, axes: str, place: tuple[object, ...], group: ir.Value | None) -> ir.Value:
+    def _given(self, value: ir.Value, axes: str, place: tuple[_Block, ...], group: ir.Value | None) -> ir.Value:
         """The part of a further operand that the product of one group takes."""
         spec = self._spec
         if axes == "":
@@ -203,10 +182,10 @@ class _Payload:
         if len(axes) == 1:
             return _slice(value, ((group, spec.oc // spec.groups),))
         if spec.layout == "nhwc":
-            whole = _reshaped("tensor.collapse_shape", value, (spec.pixels, spec.oc), ((0, 1, 2), (3,)))
+            whole = collapse(value, (spec.pixels, spec.oc), ((0, 1, 2), (3,)))
         else:
             shape = (spec.n, spec.oc, spec.oh * spec.ow)
-            whole = _reshaped("tensor.collapse_shape", value, shape, ((0,), (1,), (2, 3)))
+            whole = collapse(value, shape, ((0,), (1,), (2, 3)))
         return self._matrix(_slice(whole, place))
 
 
@@ -214,70 +193,34 @@ def _loop(count: int, out: ir.Value, body: Callable[[ir.Value | None, ir.Value],
     """A loop of `count` steps, or one step, around `body`, which is given the step and what was computed so far."""
     if count == 1:
         return body(None, out)
-    index = ir.IndexType.get()
-    bounds = [arith.constant(index, each) for each in (0, count, 1)]
-    loop = scf.ForOp(bounds[0], bounds[1], bounds[2], [out])
-    with ir.InsertionPoint(loop.body):
-        scf.YieldOp([body(loop.induction_variable, loop.inner_iter_args[0])])
-    return loop.results[0]
+    return carried(count, 1, out, body)
 
 
-def _slice(value: ir.Value, axes: Sequence[object]) -> ir.Value:
-    """The part of a tensor that has, of each axis, all or the block (number, extent)."""
-    kind = ir.RankedTensorType(value.type)
-    if all(each is None or each[0] is None for each in axes):  # type: ignore[index] - pairs
+_Block = tuple[ir.Value | None, int] | None
+"""The part of an axis that a block, of a number and an extent, has; all of it where there is none, or no number."""
+
+
+def _slice(value: ir.Value, axes: Sequence[_Block]) -> ir.Value:
+    """The part of a tensor that has these parts of each axis."""
+    if all(each is None or each[0] is None for each in axes):
         return value
-    shape = [extent if each is None else each[1] for extent, each in zip(kind.shape, axes, strict=True)]  # type: ignore[index]
-    attributes, offsets = _places(shape, axes, 1)
-    part = ir.RankedTensorType.get(shape, kind.element_type)
-    return ir.Operation.create(
-        "tensor.extract_slice", results=[part], operands=[value, *offsets], attributes=attributes
-    ).results[0]
+    return extract(value, *_bounds(ir.RankedTensorType(value.type).shape, axes))
 
 
-def _insert(part: ir.Value, whole: ir.Value, axes: Sequence[object]) -> ir.Value:
+def _insert(part: ir.Value, whole: ir.Value, axes: Sequence[_Block]) -> ir.Value:
     """`whole` with the part that `_slice` takes out replaced, which may lack its first axis."""
-    kind = ir.RankedTensorType(whole.type)
-    if all(each is None or each[0] is None for each in axes):  # type: ignore[index] - pairs
-        return part if part.type == whole.type else _reshaped("tensor.expand_shape", part, kind.shape, ((0, 1), (2,)))
-    shape = [extent if each is None else each[1] for extent, each in zip(kind.shape, axes, strict=True)]  # type: ignore[index]
-    attributes, offsets = _places(shape, axes, 2)
-    return ir.Operation.create(
-        "tensor.insert_slice", results=[kind], operands=[part, whole, *offsets], attributes=attributes
-    ).results[0]
+    shape = ir.RankedTensorType(whole.type).shape
+    if all(each is None or each[0] is None for each in axes):
+        return part if part.type == whole.type else expand(part, shape, ((0, 1), (2,)))
+    return insert(part, whole, *_bounds(shape, axes))
 
 
-def _places(
-    shape: Sequence[int], axes: Sequence[object], tensors: int
-) -> tuple[dict[str, ir.Attribute], list[ir.Value]]:
-    """The attributes of an op on a slice, and its dynamic offsets."""
-    dynamic = ir.ShapedType.get_dynamic_size()
-    static, offsets = [], []
+def _bounds(shape: Sequence[int], axes: Sequence[_Block]) -> tuple[list[Index], list[Index]]:
+    """Where a part starts, and its sizes."""
+    starts: list[Index] = []
     for each in axes:
-        if each is None or each[0] is None:  # type: ignore[index] - a pair
-            static.append(0)
-            continue
-        number, extent = each  # type: ignore[misc]
-        offsets.append(number if extent == 1 else arith.muli(number, arith.constant(ir.IndexType.get(), extent)))
-        static.append(dynamic)
-    attributes = {
-        "static_offsets": ir.DenseI64ArrayAttr.get(static),
-        "static_sizes": ir.DenseI64ArrayAttr.get(list(shape)),
-        "static_strides": ir.DenseI64ArrayAttr.get([1] * len(shape)),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([*[1] * tensors, len(offsets), 0, 0]),
-    }
-    return attributes, offsets
-
-
-def _reshaped(op: str, value: ir.Value, shape: Sequence[int], groups: Sequence[Sequence[int]]) -> ir.Value:
-    """A tensor with axes taken together, or apart."""
-    kind = ir.RankedTensorType.get(list(shape), ir.RankedTensorType(value.type).element_type)
-    integer = ir.IntegerType.get_signless(64)
-    attributes: dict[str, ir.Attribute] = {
-        "reassociation": ir.ArrayAttr.get(
-            [ir.ArrayAttr.get([ir.IntegerAttr.get(integer, each) for each in group]) for group in groups]
-        )
-    }
-    if op == "tensor.expand_shape":
-        attributes["static_output_shape"] = ir.DenseI64ArrayAttr.get(list(shape))
-    return ir.Operation.create(op, results=[kind], operands=[value], attributes=attributes).results[0]
+        number, extent = each or (None, 0)
+        if number is not None and extent != 1:
+            number = arith.muli(number, arith.constant(ir.IndexType.get(), extent))
+        starts.append(0 if number is None else number)
+    return starts, [extent if each is None else each[1] for extent, each in zip(shape, axes, strict=True)]

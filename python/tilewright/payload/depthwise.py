@@ -83,13 +83,12 @@ def _convolved(spec: Conv2dSpec, x: ir.Value, w: ir.Value, sums: ir.Value) -> ir
         ir.AffineMapAttr(ir.Attribute.parse(text)).value
         for text in (_IMAGE.format(*spec.stride, *spec.dilation), _FILTER, _RESULT)
     ]
-    parallel, reduction = (ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in ("parallel", "reduction"))
 
     def body(given: ir.Value, weight: ir.Value, total: ir.Value) -> ir.Value:
         wide = [_WIDEN[each.kind](total.type, value) for value, each in zip((given, weight), elements, strict=True)]
         return arith.addi(total, arith.muli(*wide))
 
-    return generic([x, w], sums, maps, [*[parallel] * 4, reduction, reduction], body)
+    return generic([x, w], sums, maps, body, {4, 5})
 
 
 def _finished(spec: Conv2dSpec, sums: ir.Value, further: Sequence[ir.Value], out: ir.Value) -> ir.Value:
@@ -105,4 +104,4 @@ def _finished(spec: Conv2dSpec, sums: ir.Value, further: Sequence[ir.Value], out
         result = elementwise.apply(chain, total, others[:-1])
         return elementwise.converted(result, chain.result, product.c_type.name, chain.compute)
 
-    return generic([sums, *further], out, maps, [ir.Attribute.parse("#linalg.iterator_type<parallel>")] * 4, body)
+    return generic([sums, *further], out, maps, body)

@@ -140,14 +140,12 @@ def _product(a: ir.Value, b: ir.Value, c: ir.Value, spec: MatmulSpec) -> ir.Valu
 
 def _mixed_product(a: ir.Value, b: ir.Value, c: ir.Value, spec: MatmulSpec) -> ir.Value:
     """A·B added to `c`, for integers of which one operand has a sign."""
-    parallel, reduction = (ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in ("parallel", "reduction"))
 
     def body(x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
         wide = [_widened(value, element, total.type) for value, element in ((x, spec.a_type), (y, spec.b_type))]
         return arith.addi(total, arith.muli(*wide))
 
-    outer = len(spec.batch_axes) + 2
-    return generic([a, b], c, batched.product_maps(spec), [*[parallel] * outer, reduction], body)
+    return generic([a, b], c, batched.product_maps(spec), body, {len(spec.batch_axes) + 2})
 
 
 def _widened(value: ir.Value, element: DType, wide: ir.Type) -> ir.Value:
@@ -162,7 +160,6 @@ def _finished(sums: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: Ma
         for operand, each in zip(spec.further[len(spec.further) - len(chain.operands) :], chain.operands, strict=True)
     ]
     identity = ir.AffineMap.get_identity(len(spec.batch_axes) + 2)
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
 
     def body(total: ir.Value, *others: ir.Value) -> ir.Value:
         *operands, former = others
@@ -175,4 +172,4 @@ def _finished(sums: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: Ma
         return elementwise.converted(result, element, spec.c_type.name, chain.compute)
 
     with _named("linalg.generic", spec):
-        return generic([sums, *further], c, [identity, *maps, identity], [parallel] * identity.n_dims, body)
+        return generic([sums, *further], c, [identity, *maps, identity], body)

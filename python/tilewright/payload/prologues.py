@@ -73,10 +73,9 @@ def _computed(
     told_by = {"m": operands[0]} if gathers else {}
     sizes = [_extent(each, spec, told_by.get(each, matrix), place[each]) for each in place]
     into = tensor.empty(sizes, ir.Type.parse(dtype(chain.result).mlir))
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
     with ir.Location.name("prologue", ir.Location.name(str(spec))):
         maps = [*([] if gathers else [identity]), *maps, identity]
-        made = generic(inputs, into, maps, [parallel] * len(place), body)
+        made = generic(inputs, into, maps, body)
     ir.OpResult(made).owner.attributes[OWN_BATCH] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(loops))
     return made
 

@@ -63,18 +63,15 @@ class _Rows:
         loops = len(spec.batch_axes) + 2
         self._all = ir.AffineMap.get_identity(loops)
         self._each_row = self._all.get_submap(list(range(loops - 1)))
-        self._parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
 
     def softmax(self, further: Sequence[ir.Value], c: ir.Value) -> ir.Value:
         """Softmax, and the entries after it."""
         spec, chain = self._spec, self._spec.chain
         largest = self._reduce(self._block, self._empty_rows(), "row_max")
-        loops = [self._parallel] * self._all.n_dims
         parts = generic(
             [largest],
             self._block,
             [self._each_row, self._all],
-            loops,
             lambda most, element: math.exp(arith.subf(element, most)),
         )
         whole = self._reduce(parts, self._empty_rows(), "row_sum")
@@ -88,7 +85,7 @@ class _Rows:
             one = arith.constant(sum_.type, 1.0)
             return element_after(spec, arith.mulf(part, arith.divf(one, sum_)), given)
 
-        return generic([parts, whole, *further], c, [self._all, self._each_row, *maps, self._all], loops, body)
+        return generic([parts, whole, *further], c, [self._all, self._each_row, *maps, self._all], body)
 
     def reduced(self, c: ir.Value) -> ir.Value:
         """The sum, or the largest number, of each row."""
@@ -101,7 +98,7 @@ class _Rows:
         def body(value: ir.Value, _former: ir.Value) -> ir.Value:
             return elementwise.converted(value, work, rounded, self._spec.chain.compute)
 
-        return generic([result], c, [rows, rows], [self._parallel] * rows.n_dims, body)
+        return generic([result], c, [rows, rows], body)
 
     def _empty_rows(self) -> ir.Value:
         """One number for each row."""
@@ -118,6 +115,5 @@ class _Rows:
         is_float = dtype(self._entry.result).kind == "float"
         least, combine = COMBINE[form, is_float]
         start = linalg.fill(arith.constant(element, least), outs=[into])
-        along = ir.Attribute.parse("#linalg.iterator_type<reduction>")
-        iterators = [*[self._parallel] * (self._all.n_dims - 1), along]
-        return generic([values], start, [self._all, self._each_row], iterators, lambda x, total: combine(total, x))
+        last = self._all.n_dims - 1
+        return generic([values], start, [self._all, self._each_row], lambda x, total: combine(total, x), {last})

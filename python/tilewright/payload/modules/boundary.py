@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tilewright.dims import Dim
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import bufferization, func
+from tilewright.payload.functions import attributes
 from tilewright.payload.modules.contractions import element_name
 from tilewright.payload.modules.extents import Boundary, Name
 from tilewright.payload.modules.places import STAND_IN
@@ -109,7 +110,7 @@ def close(
             Parameter(name, _shape(sizes), element, written=True, compact=len(sizes) > 2, names=_names(sizes))
             for name, sizes, element in zip(names, extents.results[:count], results, strict=False)
         ]
-        function.arg_attrs = [_attributes(each) for each in (*parameters, *outputs)]
+        function.arg_attrs = [attributes(each) for each in (*parameters, *outputs)]
     products = [specs[number] for number in _stand_ins(function)]
     return Signature(
         function.name.value,
@@ -164,25 +165,6 @@ def _walk(function: func.FuncOp) -> list[tuple[ir.Operation, int]]:
     return found
 
 
-def _attributes(parameter: Parameter) -> ir.DictAttr:
-    """The attributes of an argument that bufferization needs."""
-    strides = [_DYNAMIC] * len(parameter.shape)
-    step = 1
-    for axis in reversed(range(len(strides))):
-        if parameter.compact or axis == len(strides) - 1:
-            strides[axis] = step
-        step *= 1 if isinstance(parameter.shape[axis], Dim) else max(1, parameter.shape[axis])
-    layout: ir.Attribute = ir.StridedLayoutAttr.get(0, strides)
-    if parameter.compact and any(parameter.names):  # The strides follow from extents, whatever these are.
-        layout = ir.AffineMapAttr.get(ir.AffineMap.get_identity(len(strides)))
-    return ir.DictAttr.get(
-        {
-            "bufferization.buffer_layout": layout,
-            "bufferization.writable": ir.BoolAttr.get(parameter.written),
-        }
-    )
-
-
 def _direct(terminator: ir.Operation, index: int, target: ir.Value) -> None:
     """Lets result number `index` be computed into `target`, or copied where something else is returned."""
     value = terminator.operands[index]
@@ -191,12 +173,12 @@ def _direct(terminator: ir.Operation, index: int, target: ir.Value) -> None:
         op, position, reshape = link
         if reshape is not None:
             with ir.InsertionPoint(op), op.location:
-                attributes = {"reassociation": reshape.attributes["reassociation"]}
+                same = {"reassociation": reshape.attributes["reassociation"]}
                 target = ir.Operation.create(
                     "tensor.collapse_shape",
                     results=[reshape.operands[0].type],
                     operands=[target],
-                    attributes=attributes,
+                    attributes=same,
                 ).results[0]
         op.operands[position] = target
         return

@@ -6,9 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.build.tensors import carried, extract, insert
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, func, linalg, scf, tensor
-from tilewright.payload.modules.places import STAND_IN, Axes
+from tilewright.mlir.dialects import func, tensor
+from tilewright.payload import functions
+from tilewright.payload.generics import generic
+from tilewright.payload.modules.places import STAND_IN, Axes, stand_in_element
 from tilewright.payload.modules.places import stand_in as place_stand_in
 from tilewright.payload.signature import Parameter, Signature
 from tilewright.spec import MatmulSpec
@@ -20,8 +23,8 @@ Rows = Callable[[MatmulSpec, MatmulSpec], int]
 """How many rows of a chain of two products are computed at a time; 0: all of them, one product after the other."""
 
 
-def build(stages: Sequence[MatmulSpec], name: str, context: ir.Context) -> tuple[func.FuncOp, Signature, ir.Module]:
-    """The function of a chain, what it takes and gives, and the module that holds it.
+def build(stages: Sequence[MatmulSpec], name: str, context: ir.Context) -> tuple[Signature, ir.Module]:
+    """What the function of a chain takes and gives, and the module that holds it.
 
     It takes the A of the first stage, and for each stage its B and its further operands; and gives the result of the last.
     """
@@ -37,20 +40,18 @@ def build(stages: Sequence[MatmulSpec], name: str, context: ir.Context) -> tuple
             parameters.append(Parameter(free, shape, element, **stored))
     last = stages[-1]
     result = Parameter("out", last.c_shape, last.c_type.name, written=True)
+
+    def body(value: ir.Value, *given: ir.Value) -> ir.Value:
+        *rest, out = given
+        for number, spec in enumerate(stages):
+            own, rest = rest[: len(spec.operands) - 1], rest[len(spec.operands) - 1 :]
+            element = ir.Type.parse(spec.c_type.mlir)
+            into = out if number + 1 == len(stages) else tensor.empty(spec.c_shape, element)
+            value = place_stand_in([value, *own, into], _axes(spec), number)
+        return value
+
     with context, ir.Location.name(name):
-        types = [ir.RankedTensorType.get(each.shape, ir.Type.parse(each.type.mlir)) for each in (*parameters, result)]
-        module = ir.Module.create()
-        with ir.InsertionPoint(module.body):
-            function = func.FuncOp(name, ir.FunctionType.get(types, types[-1:]))
-        function.arg_attrs = [_attributes(each) for each in (*parameters, result)]
-        with ir.InsertionPoint(function.add_entry_block()):
-            value, *rest, out = function.arguments
-            for number, spec in enumerate(stages):
-                own, rest = rest[: len(spec.operands) - 1], rest[len(spec.operands) - 1 :]
-                element = ir.Type.parse(spec.c_type.mlir)
-                into = out if number + 1 == len(stages) else tensor.empty(spec.c_shape, element)
-                value = place_stand_in([value, *own, into], _axes(spec), number)
-            func.return_([value])
+        module = functions.build(name, (*parameters, result), body)
     signature = Signature(
         name,
         tuple(parameters),
@@ -58,7 +59,7 @@ def build(stages: Sequence[MatmulSpec], name: str, context: ir.Context) -> tuple
         operations=sum(spec.flops for spec in stages),
         products=tuple(map(str, stages)),
     )
-    return function, signature, module
+    return signature, module
 
 
 def _names(name: str, number: int) -> list[str]:
@@ -75,17 +76,6 @@ def _axes(spec: MatmulSpec) -> list[list[Axes]]:
     if spec.b_packed:
         named[1] = [(3,)]
     return named
-
-
-def _attributes(parameter: Parameter) -> ir.DictAttr:
-    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-    strides = [dynamic] * (len(parameter.shape) - 1) + [1] * bool(parameter.shape)
-    return ir.DictAttr.get(
-        {
-            "bufferization.buffer_layout": ir.StridedLayoutAttr.get(0, strides),
-            "bufferization.writable": ir.BoolAttr.get(parameter.written),
-        }
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,14 +192,13 @@ def _fuse(pair: _Pair, specs: list[MatmulSpec], rows: int, packs: Callable[[Matm
             element = ir.ShapedType(op.results[0].type).element_type
             into = _rows(out, maps[-1], start, count) if last else tensor.empty([count, spec.n], element)
             value = place_stand_in([*inputs, into], maps, _index(wanted, specs))
-        return _put(value, out, start, count)
+        assert value is not None, "a chain has two products"
+        return insert(value, out, *_bounds(out, 0, start, count))
 
-    index = ir.IndexType.get()
-    bounds = [arith.constant(index, each) for each in (0, whole, rows)]
-    loop = scf.ForOp(bounds[0], bounds[1], bounds[2], [pair.second.operands[len(pair.second.operands) - 1]])
-    with ir.InsertionPoint(loop.body):
-        scf.YieldOp([block(loop.induction_variable, rows, loop.inner_iter_args[0])])
-    result = block(whole, rest, loop.results[0]) if rest else loop.results[0]
+    swept = carried(
+        whole, rows, pair.second.operands[len(pair.second.operands) - 1], lambda start, out: block(start, rows, out)
+    )
+    result = block(whole, rest, swept) if rest else swept
     pair.second.results[0].replace_all_uses_with(result)
     pair.second.erase()
     pair.first.erase()
@@ -235,52 +224,20 @@ def _pack(op: ir.Operation, number: int) -> ir.Value:
     byte = ir.IntegerType.get_signless(8)
     into = tensor.empty([1], byte)
     maps = [ir.AffineMap.get(3, 0, [ir.AffineDimExpr.get(each) for each in axes]) for axes in ((1, 2), (0,))]
-    iterators = ["parallel", "reduction", "reduction"]
-    made = linalg.GenericOp(
-        [into.type],
-        [op.operands[1]],
-        [into],
-        ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
-        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{each}>") for each in iterators]),
-    )
-    made.operation.attributes[PACKS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
-    element = ir.ShapedType(op.operands[1].type).element_type
-    with ir.InsertionPoint(ir.Block.create_at_start(made.regions[0], [element, byte])):
-        name = "builtin.unrealized_conversion_cast"
-        read = made.regions[0].blocks[0].arguments[0]
-        linalg.YieldOp([ir.Operation.create(name, results=[byte], operands=[read]).results[0]])
-    return made.results[0]
+    made = generic([op.operands[1]], into, maps, lambda read, _: stand_in_element(byte, [read]), {1, 2})
+    ir.OpResult(made).owner.attributes[PACKS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+    return made
 
 
 def _rows(value: ir.Value, axes: list[Axes], start: ir.Value | int, count: int) -> ir.Value:
     """Some rows of an operand; all of one that has none."""
-    if (0,) not in axes:
-        return value
-    shape = [
-        count if axis == (0,) else extent for axis, extent in zip(axes, ir.ShapedType(value.type).shape, strict=True)
-    ]
-    kind = ir.RankedTensorType.get(shape, ir.ShapedType(value.type).element_type)
-    return _sliced("tensor.extract_slice", kind, [value], shape, axes.index((0,)), start)
+    return value if (0,) not in axes else extract(value, *_bounds(value, axes.index((0,)), start, count))
 
 
-def _put(part: ir.Value | None, whole: ir.Value, start: ir.Value | int, count: int) -> ir.Value:
-    assert part is not None, "a chain has two products"
-    shape = [count, *ir.ShapedType(whole.type).shape[1:]]
-    return _sliced("tensor.insert_slice", whole.type, [part, whole], shape, 0, start)
-
-
-def _sliced(
-    name: str, kind: ir.Type, operands: list[ir.Value], shape: list[int], axis: int, start: ir.Value | int
-) -> ir.Value:
-    dynamic = ir.ShapedType.get_dynamic_size()
-    offsets = [0] * len(shape)
-    offsets[axis] = start if isinstance(start, int) else dynamic
-    given = [] if isinstance(start, int) else [start]
-    attributes = {
-        "static_offsets": ir.DenseI64ArrayAttr.get(offsets),
-        "static_sizes": ir.DenseI64ArrayAttr.get(shape),
-        "static_strides": ir.DenseI64ArrayAttr.get([1] * len(shape)),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([*[1] * len(operands), len(given), 0, 0]),
-    }
-    made = ir.Operation.create(name, results=[kind], operands=[*operands, *given], attributes=attributes)
-    return made.results[0]
+def _bounds(
+    whole: ir.Value, axis: int, start: ir.Value | int, count: int
+) -> tuple[list[ir.Value | int], list[ir.Value | int]]:
+    """Where the slice of `count` elements along an axis from `start` on starts, and its sizes."""
+    shape = ir.ShapedType(whole.type).shape
+    starts = [start if each == axis else 0 for each in range(len(shape))]
+    return starts, [count if each == axis else extent for each, extent in enumerate(shape)]

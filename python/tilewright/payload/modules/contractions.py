@@ -17,6 +17,7 @@ from tilewright.dtypes import COMBINATIONS, DTYPES
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, linalg
 from tilewright.payload import forms
+from tilewright.payload.generics import generic
 from tilewright.payload.modules import open_extents
 
 MARK = "contraction"
@@ -184,24 +185,14 @@ def _apart(op: ir.Operation, contraction: Contraction, number: int) -> ir.Value:
     into = open_extents.empty_like(initial, kind.element_type)
     identity = ir.AffineMap.get_identity(len(shape))
     inputs = [product] if starts_from_zero else [product, initial]
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    made = linalg.GenericOp(
-        [into.type],
-        inputs,
-        [into],
-        ir.ArrayAttr.get([ir.AffineMapAttr.get(identity)] * (len(inputs) + 1)),
-        ir.ArrayAttr.get([parallel] * len(shape)),
-    )
-    elements = [ir.ShapedType(each.type).element_type for each in (*inputs, into)]
-    block = ir.Block.create_at_start(made.regions[0], elements)
-    with ir.InsertionPoint(block):
-        total = block.arguments[0]
+
+    def body(total: ir.Value, *others: ir.Value) -> ir.Value:
         if not starts_from_zero:
-            former = block.arguments[1]
-            former = former if former.type == wide else arith.extf(wide, former)
+            former = others[0] if others[0].type == wide else arith.extf(wide, others[0])
             total = arith.addf(total, former) if is_float else arith.addi(total, former)
-        linalg.YieldOp([total if kind.element_type == wide else arith.truncf(kind.element_type, total)])
-    return made.results[0]
+        return total if kind.element_type == wide else arith.truncf(kind.element_type, total)
+
+    return generic(inputs, into, [identity] * (len(inputs) + 1), body)
 
 
 def _is_zero(value: ir.Value) -> bool:

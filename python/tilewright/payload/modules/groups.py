@@ -17,7 +17,8 @@ from tilewright.entries import Epilogue, Operand, converting
 from tilewright.errors import SpecError
 from tilewright.expressions import Program
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, linalg
+from tilewright.mlir.dialects import arith
+from tilewright.payload.generics import generic
 from tilewright.payload.modules import contractions, programs, starting
 from tilewright.payload.modules.contractions import Contraction
 from tilewright.payload.modules.places import Axes, Place, place
@@ -209,21 +210,17 @@ def _finish(product: ir.Operation, contraction: Contraction) -> _Finish | None:
 def _as_generic(product: ir.Operation, contraction: Contraction) -> None:
     """Makes a product that no kernel takes a ``linalg.generic``, to be tiled and vectorized with the rest."""
     a, b, zeros = product.operands
-    iterators = [
-        "reduction" if contraction.kind(each) == "k" else "parallel" for each in range(len(contraction.extents))
-    ]
-    attributes = ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{each}>") for each in iterators])
+    is_float = isinstance(ir.ShapedType(zeros.type).element_type, ir.FloatType)
+    depth = [each for each in range(len(contraction.extents)) if contraction.kind(each) == "k"]
+    maps = [ir.AffineMapAttr(each).value for each in ir.ArrayAttr(product.attributes["indexing_maps"])]
+
+    def body(x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
+        given = ((x, contraction.a), (y, contraction.b))
+        x, y = (_wide(value, DTYPES[name].kind, total.type) for value, name in given)
+        return arith.addf(total, arith.mulf(x, y)) if is_float else arith.addi(total, arith.muli(x, y))
+
     with ir.InsertionPoint(product), product.location:
-        made = linalg.GenericOp([zeros.type], [a, b], [zeros], product.attributes["indexing_maps"], attributes)
-        elements = [ir.ShapedType(each.type).element_type for each in (a, b, zeros)]
-        with ir.InsertionPoint(ir.Block.create_at_start(made.regions[0], elements)):
-            x, y, total = made.regions[0].blocks[0].arguments
-            x, y = (
-                _wide(value, DTYPES[name].kind, total.type) for value, name in ((x, contraction.a), (y, contraction.b))
-            )
-            is_float = isinstance(total.type, ir.FloatType)
-            linalg.YieldOp([arith.addf(total, arith.mulf(x, y)) if is_float else arith.addi(total, arith.muli(x, y))])
-    product.results[0].replace_all_uses_with(made.results[0])
+        product.results[0].replace_all_uses_with(generic([a, b], zeros, maps, body, depth))
     product.erase()
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
+from tilewright.build.index import Index
+from tilewright.build.tensors import carried, collapse, expand, extract, insert
 from tilewright.dims import Extent, most
 from tilewright.entries import A_AXES, B_AXES, EPILOGUE_AXES
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, linalg, scf, tensor
+from tilewright.mlir.dialects import tensor
+from tilewright.payload.generics import generic
 from tilewright.payload.modules import open_extents
 from tilewright.payload.modules.contractions import Contraction
 
@@ -101,12 +104,7 @@ class Place:
         rest = dict(others)
         if end == 1:
             return self._nest(rest, at, out, body)
-        index = ir.IndexType.get()
-        bounds = [arith.constant(index, each) if isinstance(each, int) else each for each in (0, end, 1)]
-        loop = scf.ForOp(bounds[0], bounds[1], bounds[2], [out])
-        with ir.InsertionPoint(loop.body):
-            scf.YieldOp([self._nest(rest, {**at, first: loop.induction_variable}, loop.inner_iter_args[0], body)])
-        return loop.results[0]
+        return carried(end, 1, out, lambda index, into: self._nest(rest, {**at, first: index}, into, body))
 
     def _step(self, given: Sequence[ir.Value], number: int, at: dict[int, ir.Value], out: ir.Value) -> ir.Value:
         """One product."""
@@ -120,7 +118,7 @@ class Place:
             result.owner.attributes[ORDERS] = ir.ArrayAttr.get(orders)
         if slices[-1] == out:
             return result
-        return self._insert(result, out, self.operands[-1], at)
+        return insert(result, out, *self._bounds(out, self.operands[-1], at))
 
     def _slice(self, value: ir.Value, axes: Merged, at: dict[int, ir.Value]) -> ir.Value:
         """The part of an operand that one product takes."""
@@ -129,37 +127,15 @@ class Place:
         whole = ir.RankedTensorType(value.type)
         shape = [extent for extent, axis in zip(whole.shape, axes, strict=True) if axis[0] not in self.loops]
         kind = ir.RankedTensorType.get(shape, whole.element_type)
-        return self._sliced("tensor.extract_slice", kind, [value], whole.shape, axes, at)
+        return extract(value, *self._bounds(value, axes, at), kind)
 
-    def _insert(self, part: ir.Value, whole: ir.Value, axes: Merged, at: dict[int, ir.Value]) -> ir.Value:
-        return self._sliced("tensor.insert_slice", whole.type, [part, whole], ir.ShapedType(whole.type).shape, axes, at)
-
-    def _sliced(
-        self,
-        name: str,
-        kind: ir.Type,
-        operands: list[ir.Value],
-        shape: Sequence[int],
-        axes: Merged,
-        at: dict[int, ir.Value],
-    ) -> ir.Value:
-        """An op on the slice of a tensor of `shape` at the place `at` in the loops."""
-        offsets, indices, sizes, lengths = [], [], [], []
-        for number, (extent, axis) in enumerate(zip(shape, axes, strict=True)):
-            index = at.get(axis[0])
-            offsets.append(0 if index is None else open_extents.OPEN)
-            indices += [] if index is None else [index]
-            sizes.append(1 if axis[0] in self.loops else extent)
-            lengths += [open_extents.size(operands[-1], number)] if sizes[-1] == open_extents.OPEN else []
-        attributes = {
-            "static_offsets": ir.DenseI64ArrayAttr.get(offsets),
-            "static_sizes": ir.DenseI64ArrayAttr.get(sizes),
-            "static_strides": ir.DenseI64ArrayAttr.get([1] * len(sizes)),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([*[1] * len(operands), len(indices), len(lengths), 0]),
-        }
-        given = [*operands, *indices, *lengths]
-        made = ir.Operation.create(name, results=[kind], operands=given, attributes=attributes)
-        return made.results[0]
+    def _bounds(self, whole: ir.Value, axes: Merged, at: dict[int, ir.Value]) -> tuple[list[Index], list[Index]]:
+        """Where the slice of a tensor at the place `at` in the loops starts, and its sizes."""
+        starts: list[Index] = [at.get(axis[0], 0) for axis in axes]
+        sizes: list[Index] = [
+            1 if axis[0] in self.loops else open_extents.size(whole, number) for number, axis in enumerate(axes)
+        ]
+        return starts, sizes
 
 
 def place(contraction: Contraction, result: Axes, further: Sequence[Axes], sides: Sequence[str]) -> Place | None:
@@ -282,68 +258,43 @@ def _merged_again(operands: list[list[Axes]], contraction: Contraction) -> tuple
     return tuple(tuple(sum((whole[each] for each in axis), ()) for axis in axes) for axes in again)
 
 
-def _groups(axes: Merged) -> ir.ArrayAttr:
-    """The axes of a tensor that become one, as tensor.collapse_shape has them."""
-    position, groups = 0, []
-    for axis in axes:
-        groups.append(list(range(position, position + len(axis))))
-        position += len(axis)
-    integer = ir.IntegerType.get_signless(64)
-    return ir.ArrayAttr.get(
-        [ir.ArrayAttr.get([ir.IntegerAttr.get(integer, each) for each in group]) for group in groups]
-    )
+def _groups(axes: Merged) -> list[list[int]]:
+    """The axes of a tensor that become one, as reshapes have them."""
+    starts = accumulate(map(len, axes), initial=0)
+    return [list(range(start, start + len(axis))) for start, axis in zip(starts, axes, strict=False)]
 
 
 def _collapsed(value: ir.Value, axes: Merged) -> ir.Value:
     """An operand with its merged axes as one each."""
     if all(len(axis) == 1 for axis in axes):
         return value
-    whole = ir.RankedTensorType(value.type)
-    shape, position = [], 0
-    for axis in axes:
-        extents = map(open_extents.known, whole.shape[position : position + len(axis)])
-        shape.append(open_extents.shaped(open_extents.product(extents)))
-        position += len(axis)
-    kind = ir.RankedTensorType.get(shape, whole.element_type)
-    return ir.Operation.create(
-        "tensor.collapse_shape", results=[kind], operands=[value], attributes={"reassociation": _groups(axes)}
-    ).results[0]
+    extents = [open_extents.known(each) for each in ir.RankedTensorType(value.type).shape]
+    shape = [open_extents.shaped(open_extents.product(extents[each] for each in group)) for group in _groups(axes)]
+    return collapse(value, shape, _groups(axes))
 
 
 def _expanded(value: ir.Value, axes: Merged, kind: ir.RankedTensorType, sizes: Sequence[int | ir.Value]) -> ir.Value:
     """A result with an axis, of one of `sizes`, for each dimension that was merged."""
-    if all(len(axis) == 1 for axis in axes):
-        return value
-    given = [each for each in sizes if isinstance(each, ir.Value)]
-    attributes = {"reassociation": _groups(axes), "static_output_shape": ir.DenseI64ArrayAttr.get(kind.shape)}
-    made = ir.Operation.create("tensor.expand_shape", results=[kind], operands=[value, *given], attributes=attributes)
-    return made.results[0]
+    return value if all(len(axis) == 1 for axis in axes) else expand(value, kind.shape, _groups(axes), sizes)
 
 
 def stand_in(values: Sequence[ir.Value], axes: Sequence[Sequence[Axes]], number: int) -> ir.Value:
     """An op with the operands of a product, that reads them all; `axes` says which dimension each axis goes along."""
     *inputs, out = values
-    dimensions: list[Axes] = []
-    for each in axes[-1]:
-        dimensions.append(each)
-    dimensions += [each for operand in axes for each in operand if each not in dimensions]
-    dimensions = list(dict.fromkeys(dimensions))
+    dimensions = list(dict.fromkeys(each for operand in (axes[-1], *axes) for each in operand))
     maps = [
         ir.AffineMap.get(len(dimensions), 0, [ir.AffineDimExpr.get(dimensions.index(each)) for each in operand])
         for operand in axes
     ]
-    iterators = ["parallel" if each in axes[-1] else "reduction" for each in dimensions]
-    made = linalg.GenericOp(
-        [out.type],
-        inputs,
-        [out],
-        ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
-        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{each}>") for each in iterators]),
-    )
-    made.operation.attributes[STAND_IN] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
-    elements = [ir.ShapedType(value.type).element_type for value in values]
-    with ir.InsertionPoint(ir.Block.create_at_start(made.regions[0], elements)):
-        read = list(made.regions[0].blocks[0].arguments)[:-1]
-        name = "builtin.unrealized_conversion_cast"
-        linalg.YieldOp([ir.Operation.create(name, results=[elements[-1]], operands=read).results[0]])
-    return made.results[0]
+
+    def body(*read: ir.Value) -> ir.Value:
+        return stand_in_element(read[-1].type, read[:-1])
+
+    made = generic(inputs, out, maps, body, range(len(set(axes[-1])), len(dimensions)))
+    ir.OpResult(made).owner.attributes[STAND_IN] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+    return made
+
+
+def stand_in_element(kind: ir.Type, read: Sequence[ir.Value]) -> ir.Value:
+    """What an op that stands for something makes of the elements that it reads: it says nothing but that it reads them."""
+    return ir.Operation.create("builtin.unrealized_conversion_cast", results=[kind], operands=list(read)).results[0]
