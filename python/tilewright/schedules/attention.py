@@ -12,7 +12,7 @@ from tilewright.mlir import ir
 from tilewright.operator_specs.attention import AttentionSpec
 from tilewright.schedules import steps
 from tilewright.schedules.decisions import OnlineSoftmax
-from tilewright.schedules.online_softmax import Tiling, can_pair, key_multiple, pair_instruction, scratch_bytes
+from tilewright.schedules.online_softmax import can_pair, key_multiple, on, pair_instruction, scratch_bytes
 from tilewright.schedules.plan import Plan
 from tilewright.targets.base import Target
 
@@ -70,7 +70,7 @@ def sizes(spec: AttentionSpec, target: Target, parameters: Mapping[str, int] | N
     multiplied = "bf16" if can_pair(spec) and pair_instruction(target) else "f32"
     if isinstance(spec.queries, int) and 0 < spec.queries * spec.group <= _FEW_ROWS:
         made = OnlineSoftmax(_KEYS_ALONG_HEAD, merged=True, vectorize="head", multiplied=multiplied)
-        return _overridden(Tiling(made, lanes), parameters or {})
+        return _overridden(made, lanes, parameters or {})
     shared = spec.group if isinstance(spec.queries, int) else 1
     merged = shared > 1 and spec.queries < lanes * 4
     rows = most(spec.queries) * (shared if merged else 1)
@@ -89,11 +89,11 @@ def sizes(spec: AttentionSpec, target: Target, parameters: Mapping[str, int] | N
     columns = max(1, min(-(-rows // tile), _BLOCK_QUERIES // tile))
     while columns > 1 and _scratch(spec, replace(made, columns=columns), lanes) > _SCRATCH:
         columns -= 1
-    return _overridden(Tiling(replace(made, columns=columns), lanes), parameters or {})
+    return _overridden(replace(made, columns=columns), lanes, parameters or {})
 
 
 def _scratch(spec: AttentionSpec, made: OnlineSoftmax, lanes: int) -> int:
-    return scratch_bytes(spec, Tiling(made, lanes))
+    return scratch_bytes(spec, on(made, lanes))
 
 
 def _rows(target: Target, nr: int) -> int:
@@ -107,7 +107,7 @@ def _keys(spec: AttentionSpec, mr: int) -> int:
     return mr * max(1, min(_BLOCK_KEYS // mr, -(-most_keys // mr)))
 
 
-def _overridden(made: Tiling, parameters: Mapping[str, int]) -> OnlineSoftmax:
+def _overridden(made: OnlineSoftmax, lanes: int, parameters: Mapping[str, int]) -> OnlineSoftmax:
     for name, value in parameters.items():
         if name not in _OVERRIDDEN:
             raise ScheduleError(
@@ -115,8 +115,7 @@ def _overridden(made: Tiling, parameters: Mapping[str, int]) -> OnlineSoftmax:
             )
         if not isinstance(value, int) or value < 1:
             raise ScheduleError(f"{name} is {value!r}", where="attention", expected="an int above zero")
-    tiling = replace(made, decision=replace(made.decision, **parameters))
-    multiple = key_multiple(tiling)
-    if tiling.kc % multiple:
-        raise ScheduleError(f"kc is {tiling.kc}", where="attention", expected=f"a multiple of {multiple}")
-    return tiling.decision
+    made = replace(made, **parameters)
+    if made.kc % (multiple := key_multiple(on(made, lanes))):
+        raise ScheduleError(f"kc is {made.kc}", where="attention", expected=f"a multiple of {multiple}")
+    return made

@@ -39,7 +39,7 @@ _ROWS_SHARE = 1 / 2
 """Part of L2 for a block of whole rows of C, which are read again three times."""
 _B_SHARE = 1 / 8
 """Part of the last-level cache for the block of B: other cores, and other machines on this one, use it too."""
-_B_BLOCK_LIMIT = 4 << 20
+B_BLOCK_LIMIT = 4 << 20
 """Bytes of a block of B at most: it bounds the scratch memory, whatever the last-level cache."""
 _KC_RANGE = (128, 1024)
 """A short kc reads and writes C too often; a long one gains nothing more."""
@@ -285,9 +285,7 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     # Of what is summed along a row of C, columns make parts that are not to depend on M.
     in_rows = spec.deterministic and spec.has_rows
     mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m)
-    shortest, longest = _KC_RANGE
-    deepest = min(max(int(target.l2.bytes * _PANEL_SHARE) // (nr * element_bytes), shortest), longest)
-    kc = even(spec.k, deepest)
+    kc = even(spec.k, depth(target, nr * element_bytes))
     if not (spec.b_packed or spec.deterministic):  # Those have a kc that does not depend on M.
         kc = _with_rows_apart(spec.k, kc, mr, target, element_bytes)
     if spec.fused:  # The sums stay in registers over all of K.
@@ -300,15 +298,26 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
         if mr == kc and not dot.is_tile:
             mr -= dot.rows  # a whole number of the instruction's rows, or it would take another one, and other panels
     last = target.l3 or target.l2
-    b_bytes = min(int(last.bytes * _B_SHARE), _B_BLOCK_LIMIT)
+    b_bytes = min(int(last.bytes * _B_SHARE), B_BLOCK_LIMIT)
     # Panels are padded to whole steps of the instruction.
     depth_bytes = ceil_div(kc, dot.step) * dot.step * element_bytes
     # Panels of several matrices like B are used together.
     b_bytes //= spec.products
-    mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, mr)
+    mc = rows_of_a(spec, target, depth_bytes, mr)
     nc = even(spec.n, b_bytes // depth_bytes, nr)
     sizes = Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
     return _with_rows(sizes, spec, target) if spec.has_rows else sizes
+
+
+def depth(target: Target, row_bytes: int) -> int:
+    """The depth of blocks with which a panel of B, with rows of so many bytes, has its part of L2."""
+    shortest, longest = _KC_RANGE
+    return min(max(int(target.l2.bytes * _PANEL_SHARE) // row_bytes, shortest), longest)
+
+
+def rows_of_a(spec: MatmulSpec, target: Target, depth_bytes: int, unit: int) -> int:
+    """The rows of a block of A, a multiple of `unit`, each of so many bytes, with which it has its part of L2."""
+    return even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, unit)
 
 
 def _with_rows_apart(k: int, kc: int, mr: int, target: Target, element_bytes: int) -> int:

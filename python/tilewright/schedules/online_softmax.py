@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from tilewright.dtypes import SMALL_FLOATS
@@ -57,48 +57,21 @@ class Operands(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Tiling:
+class Tiling(OnlineSoftmax):
     """A decision on a target.
 
     Attributes:
-        decision: What the schedule decided.
         lanes: Numbers of f32 in a vector of the target.
         intrinsic: LLVM's name of the instruction that multiplies pairs of bf16; empty where elements are multiplied as f32.
     """
 
-    decision: OnlineSoftmax
-    lanes: int
+    lanes: int = 1
     intrinsic: str = ""
-
-    @property
-    def mr(self) -> int:
-        """Rows of a register tile: keys in Q·Kᵀ, elements of a value in P·V."""
-        return self.decision.mr
-
-    @property
-    def nr(self) -> int:
-        """Vectors of queries in such a row."""
-        return self.decision.nr
-
-    @property
-    def kc(self) -> int:
-        """Keys of a block."""
-        return self.decision.kc
-
-    @property
-    def columns(self) -> int:
-        """Register tiles, side by side, that meet one block of keys."""
-        return self.decision.columns
-
-    @property
-    def merged(self) -> bool:
-        """Whether the heads that share keys are taken as more queries of one head."""
-        return self.decision.merged
 
     @property
     def along_head(self) -> bool:
         """Whether elements of a query lie in the lanes of vectors, and not queries."""
-        return self.decision.vectorize == "head"
+        return self.vectorize == "head"
 
     @property
     def rows(self) -> int:
@@ -108,17 +81,17 @@ class Tiling:
     @property
     def pairs(self) -> bool:
         """Whether elements are multiplied as pairs of bf16."""
-        return self.decision.multiplied == "bf16"
+        return self.multiplied == "bf16"
 
     @property
     def depth(self) -> int:
         """Products that one lane takes up at once."""
         return 2 if self.pairs else 1
 
-    @property
-    def multiplied(self) -> str:
-        """The type as which elements are multiplied."""
-        return self.decision.multiplied
+
+def on(decision: OnlineSoftmax, lanes: int, intrinsic: str = "") -> Tiling:
+    """The decision on a target with vectors of so many `lanes`, and perhaps an instruction on pairs."""
+    return Tiling(**asdict(decision), lanes=lanes, intrinsic=intrinsic)
 
 
 def of(decision: OnlineSoftmax, operands: Operands, target: Target) -> Tiling:
@@ -127,8 +100,8 @@ def of(decision: OnlineSoftmax, operands: Operands, target: Target) -> Tiling:
     Raises:
         ScheduleError: A size does not fit the target or the operands; the error says which and what would.
     """
-    lanes = target.vector_bits // 32
-    tiling = Tiling(decision, lanes, pair_instruction(target) if decision.multiplied == "bf16" else "")
+    intrinsic = pair_instruction(target) if decision.multiplied == "bf16" else ""
+    tiling = on(decision, target.vector_bits // 32, intrinsic)
     if tiling.pairs and not (can_pair(operands) and tiling.intrinsic):
         kinds = ", ".join((operands.q, operands.k, operands.v))
         raise _wrong(

@@ -4,17 +4,13 @@
 from __future__ import annotations
 
 from tilewright.errors import ScheduleError
-from tilewright.schedules.blocking import Blocking, ceil_div, even
+from tilewright.schedules.blocking import B_BLOCK_LIMIT, Blocking, ceil_div, even, rows_of_a
 from tilewright.spec import MatmulSpec
 from tilewright.targets import outer_products
 from tilewright.targets.base import Target
 from tilewright.targets.outer_products import OuterProduct
 
 _LEAST_BITS = 128
-_A_SHARE = 1 / 2
-"""Part of L2 for the block of A; the rest is for the panels of B and C that pass through."""
-_B_BLOCK_LIMIT = 4 << 20
-"""Bytes of a block of B at most: it bounds the scratch memory."""
 _LONGEST_KC = 1024
 """Steps over K after which reading and writing a block of C, a row of a tile at a time, costs less than a tenth of them."""
 
@@ -88,6 +84,6 @@ def blocking(spec: MatmulSpec, target: Target) -> Blocking:
     mr, nr = register_tile(spec, target)
     kc = even(spec.k, _LONGEST_KC * row.depth, row.depth)
     depth_bytes = ceil_div(kc, row.depth) * row.word // 8
-    mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, row.most_rows)
-    nc = even(spec.n, _B_BLOCK_LIMIT // depth_bytes, row.most_rows)
+    mc = rows_of_a(spec, target, depth_bytes, row.most_rows)
+    nc = even(spec.n, B_BLOCK_LIMIT // depth_bytes, row.most_rows)
     return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.dims import least
 from tilewright.errors import ScheduleError
-from tilewright.schedules.blocking import Blocking, ceil_div, even
+from tilewright.schedules.blocking import B_BLOCK_LIMIT, Blocking, ceil_div, depth, even, rows_of_a
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import SCALABLE_BITS, Target
 from tilewright.targets.dots import Dot
@@ -26,14 +26,6 @@ _LEAST_ROWS = 4
 """Rows of A from which on packing B, unlike fixed vectors' strategies for small products, is repaid."""
 _LEAST_VECTORS = 2
 """Vectors of columns from which on packing A is repaid."""
-_PANEL_SHARE = 1 / 4
-"""Part of L2 for one panel of B, which is read once for each tile of rows."""
-_A_SHARE = 1 / 2
-"""Part of L2 for the block of A; the rest is for the panels of B and C that pass through."""
-_B_BLOCK_LIMIT = 4 << 20
-"""Bytes of a block of B at most: it bounds the scratch memory."""
-_KC_RANGE = (128, 1024)
-"""A short kc reads and writes C too often; a long one gains nothing more."""
 
 
 def fits(spec: MatmulSpec, target: Target) -> bool:
@@ -105,12 +97,10 @@ def blocking(spec: MatmulSpec, target: Target) -> Blocking:
     mr = even(spec.m, rows, group)
     nr = even(ceil_div(spec.n, lanes * times), across) * lanes
     element_bytes = spec.a_type.bytes if storage is None else int(storage.lstrip("bfi")) // 8
-    shortest, longest = _KC_RANGE
-    most = min(max(int(target.l2.bytes * _PANEL_SHARE) // (nr * times * element_bytes), shortest), longest)
-    kc = even(spec.k, most, step)
+    kc = even(spec.k, depth(target, nr * times * element_bytes), step)
     depth_bytes = ceil_div(kc, step) * step * element_bytes
-    mc = even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, mr)
-    nc = even(spec.n, _B_BLOCK_LIMIT // depth_bytes, nr * times)
+    mc = rows_of_a(spec, target, depth_bytes, mr)
+    nc = even(spec.n, B_BLOCK_LIMIT // depth_bytes, nr * times)
     return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
 
 

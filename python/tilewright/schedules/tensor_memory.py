@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import block_tile, sharing, steps
-from tilewright.schedules.warpgroup import WARP_GROUP
+from tilewright.schedules.warpgroup import WARP_GROUP, Swappable
 from tilewright.spec import MatmulSpec
 
 LANES = 128
@@ -23,7 +23,7 @@ _LEAST_STAGES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class TensorMemoryTile:
+class TensorMemoryTile(Swappable):
     """The sizes of the strategy, in elements.
 
     Attributes:
@@ -91,16 +91,6 @@ class TensorMemoryTile:
     def split(self) -> int:
         """Blocks of a cluster that have the same tile."""
         return 1
-
-    @property
-    def down(self) -> int:
-        """Elements of a tile along the rows of instructions."""
-        return self.bn if self.swapped else self.bm
-
-    @property
-    def across(self) -> int:
-        """Elements of a tile along the columns of instructions."""
-        return self.bm if self.swapped else self.bn
 
     @property
     def columns(self) -> int:

@@ -27,8 +27,27 @@ _MOST_BLOCKS = 8
 """Blocks of a cluster at most, on every chip."""
 
 
+class Swappable:
+    """Sizes of a tile that may be computed as the transpose of the product of the transposes."""
+
+    __slots__ = ()
+    bm: int
+    bn: int
+    swapped: bool
+
+    @property
+    def down(self) -> int:
+        """Elements of a tile along the rows of instructions."""
+        return self.bn if self.swapped else self.bm
+
+    @property
+    def across(self) -> int:
+        """Elements of a tile along the columns of instructions."""
+        return self.bm if self.swapped else self.bn
+
+
 @dataclass(frozen=True, slots=True)
-class WarpGroupTile:
+class WarpGroupTile(Swappable):
     """The sizes of the strategy, in elements.
 
     Attributes:
@@ -121,16 +140,6 @@ class WarpGroupTile:
         """Blocks at a time that a multiprocessor has registers for: two where one group multiplies, with few sums."""
         sums = self.groups * self.across * (2 if self.promote else 1)
         return 2 if self.consumers == 1 and sums <= _MOST_COLUMNS // 2 else 1
-
-    @property
-    def down(self) -> int:
-        """Elements of a tile along the rows of instructions."""
-        return self.bn if self.swapped else self.bm
-
-    @property
-    def across(self) -> int:
-        """Elements of a tile along the columns of instructions."""
-        return self.bm if self.swapped else self.bn
 
     @property
     def groups(self) -> int:
