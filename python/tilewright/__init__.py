@@ -58,11 +58,12 @@ if TYPE_CHECKING:
     from tilewright.payload.operators import error_bound, reference
     from tilewright.quantized import Quantized, mx_quantize, quantize_weights
     from tilewright.runtime.attention import attention
-    from tilewright.runtime.compile import compile, matmul
+    from tilewright.runtime.compile import compile
     from tilewright.runtime.compile_all import compile_all
     from tilewright.runtime.compile_module import compile_chain, compile_module
     from tilewright.runtime.conv2d import conv2d
     from tilewright.runtime.kernel import Kernel
+    from tilewright.runtime.matmul import matmul
     from tilewright.runtime.module import Module
     from tilewright.runtime.packed_b import PackedB
     from tilewright.schedules.blocking import Blocking
@@ -71,64 +72,33 @@ if TYPE_CHECKING:
 
     targets: Any  # a package that can be called, for which there is no type
 
-_ORIGINS = {
-    "AttentionSpec": "operator_specs",
-    "Conv2dSpec": "operator_specs",
-    "LoweringError": "errors",
-    "OperandError": "errors",
-    "ScheduleError": "errors",
-    "SpecError": "errors",
-    "TargetError": "errors",
-    "TilewrightError": "errors",
-    "Dim": "dims",
-    "Epilogue": "entries",
-    "bias": "payload.epilogues",
-    "cast": "payload.epilogues",
-    "clamp": "payload.epilogues",
-    "dequantize": "payload.epilogues",
-    "exp": "payload.epilogues",
-    "function": "payload.epilogues",
-    "gather_rows": "payload.epilogues",
-    "gelu": "payload.epilogues",
-    "glu": "payload.epilogues",
-    "hardswish": "payload.epilogues",
-    "leaky_relu": "payload.epilogues",
-    "multiply": "payload.epilogues",
-    "quantize": "payload.epilogues",
-    "relu": "payload.epilogues",
-    "residual": "payload.epilogues",
-    "row_max": "payload.epilogues",
-    "row_sum": "payload.epilogues",
-    "scale": "payload.epilogues",
-    "scale_by": "payload.epilogues",
-    "sigmoid": "payload.epilogues",
-    "silu": "payload.epilogues",
-    "softmax": "payload.epilogues",
-    "tanh": "payload.epilogues",
-    "Library": "libraries.build",
-    "library": "libraries.build",
-    "pack_nibbles": "nibbles",
-    "unpack_nibbles": "nibbles",
-    "error_bound": "payload.operators",
-    "reference": "payload.operators",
-    "attention": "runtime.attention",
-    "conv2d": "runtime.conv2d",
-    "compile": "runtime.compile",
-    "compile_all": "runtime.compile_all",
-    "matmul": "runtime.compile",
-    "compile_chain": "runtime.compile_module",
-    "compile_module": "runtime.compile_module",
-    "Kernel": "runtime.kernel",
-    "Module": "runtime.module",
-    "PackedB": "runtime.packed_b",
-    "Blocking": "schedules.blocking",
-    "Quantized": "quantized",
-    "mx_quantize": "quantized",
-    "quantize_weights": "quantized",
-    "MatmulSpec": "spec",
-    "GpuTarget": "targets",
-    "Target": "targets",
+_NAMES = {
+    "operator_specs": "AttentionSpec Conv2dSpec",
+    "errors": "LoweringError OperandError ScheduleError SpecError TargetError TilewrightError",
+    "dims": "Dim",
+    "entries": "Epilogue",
+    "payload.epilogues": "bias cast clamp dequantize exp function gather_rows gelu glu hardswish leaky_relu multiply quantize relu "
+    "residual row_max row_sum scale scale_by sigmoid silu softmax tanh",
+    "libraries.build": "Library library",
+    "nibbles": "pack_nibbles unpack_nibbles",
+    "payload.operators": "error_bound reference",
+    "runtime.attention": "attention",
+    "runtime.conv2d": "conv2d",
+    "runtime.compile": "compile",
+    "runtime.compile_all": "compile_all",
+    "runtime.matmul": "matmul",
+    "runtime.compile_module": "compile_chain compile_module",
+    "runtime.kernel": "Kernel",
+    "runtime.module": "Module",
+    "runtime.packed_b": "PackedB",
+    "schedules.blocking": "Blocking",
+    "quantized": "Quantized mx_quantize quantize_weights",
+    "spec": "MatmulSpec",
+    "targets": "GpuTarget Target",
 }
+"""By module, the names that are taken from it."""
+_ORIGINS = {name: module for module, names in _NAMES.items() for name in names.split()}
+"""By name, the module that has it."""
 
 __all__ = [
     "AttentionSpec",

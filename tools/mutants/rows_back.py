@@ -81,7 +81,7 @@ ROWS = (
         equivalent="the cases follow from the spec, the target, the sizes and the sources, which are in the key",
     ),
     Mutant(
-        "runtime/compile.py",
+        "runtime/matmul.py",
         "a.shape[-2] == 1 and a.strides[-3] >= a.shape[-1] * a.itemsize else a",
         "a.shape[-2] == 1 else a",
         ("test_compile.py", "test_batches.py"),

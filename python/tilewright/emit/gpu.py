@@ -9,7 +9,9 @@ from dataclasses import replace
 from tilewright.codegen.gpu import whole_rows
 from tilewright.codegen.gpu.strategies import CARRIERS, able
 from tilewright.emit import isolated, pipeline
-from tilewright.emit.gpu_kernel import Forms, GpuCode, GpuProduct, GpuRows
+from tilewright.emit.gpu_kernel import GpuCode, GpuRows
+from tilewright.emit.gpu_payload import Forms
+from tilewright.emit.gpu_product import GpuProduct
 from tilewright.emit.gpu_stages import GpuStages
 from tilewright.emit.ptxas import Assembled, assemble, tool
 from tilewright.errors import ScheduleError, SpecError

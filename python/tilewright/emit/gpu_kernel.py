@@ -1,46 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles one GPU kernel, stage by stage, for NVIDIA, AMD and Vulkan."""
+"""The stages that all GPU kernels share: from a thread's function on, for NVIDIA, AMD and Vulkan."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from copy import copy
-from dataclasses import replace
-
-from tilewright.codegen.gpu import decisions, gathered_rows, grouped, kernel, nibbles, spirv, threads, whole_rows, words
-from tilewright.codegen.gpu.stepping import ROW_MULTIPLE
-from tilewright.codegen.gpu.strategies import decided
-from tilewright.dims import Dim
+from tilewright.codegen.gpu import kernel, nibbles, spirv, whole_rows, words
 from tilewright.emit import code, device_functions, llvmir
 from tilewright.emit.gpu_stages import GpuStages
-from tilewright.entries import Epilogue
 from tilewright.errors import LoweringError, ScheduleError
-from tilewright.expressions import trace
-from tilewright.lowering import driver, pipelines, run
+from tilewright.lowering import run
 from tilewright.lowering.types import double_functions, math_functions, small_floats
 from tilewright.mlir import ir
-from tilewright.payload import matmul
-from tilewright.spec import MatmulSpec
-from tilewright.targets.gpu import GpuTarget
-
-
-class Forms:
-    """The forms of a product on its way through the compiler.
-
-    Attributes:
-        finished: The product, of any extents, that ends in an op over its elements.
-        read: The one that the payload is made of.
-        scheduled: The one that the schedule is made for.
-    """
-
-    def __init__(self, spec: MatmulSpec, target: GpuTarget) -> None:
-        """Makes them."""
-        # Every block, also one that covers all of C, is then a slice that is padded to a tile.
-        finished = spec if spec.fused else replace(spec, epilogue=(_sum(),))
-        self.read = _with_open_extents(gathered_rows.read_as_a(finished, target) if spec.gathers else finished)
-        self.finished = _with_open_extents(finished)
-        self.only_gathers = bool(spec.gathers) and len(spec.prologue_a) == 1
-        self.scheduled = replace(self.read, prologue_a=()) if self.only_gathers else self.read
 
 
 class GpuCode:
@@ -59,16 +28,9 @@ class GpuCode:
         self.stages = stages
 
     def payload(self) -> str | None:
-        """There is none."""
+        """There is none of a kernel that is written out, nor of the stages that come next."""
 
-    def schedule(self) -> str | None:
-        """There is none."""
-
-    def scheduled(self) -> str | None:
-        """There is none."""
-
-    def bufferized(self) -> str | None:
-        """There is none."""
+    schedule = scheduled = bufferized = payload
 
     def nvvm(self) -> str:
         """The LLVM dialect with NVIDIA's intrinsics."""
@@ -137,74 +99,6 @@ class GpuCode:
         return code.object_file(self.stages.texts["llvmir"], self.stages.target)
 
 
-class GpuProduct(GpuCode):
-    """The kernel of a product on its way, with a method for each stage."""
-
-    def __init__(
-        self,
-        stages: GpuStages,
-        context: ir.Context,
-        make: Callable[[MatmulSpec, ir.Context], ir.Module | None],
-        *,
-        aligned: bool,
-        boxed: bool,
-    ) -> None:
-        """Takes what makes the schedule, and how rows are aligned."""
-        super().__init__(stages)
-        self._context, self._make = context, make
-        self._aligned, self._boxed = aligned, boxed
-        self._forms = Forms(stages.spec, stages.target)
-
-    def payload(self) -> str:
-        """The product, of any extents."""
-        self.module = matmul.build(self._forms.read, self._context)
-        text = str(self.module)
-        if grouped.of(self._forms.finished):
-            grouped.read_one_by_one(self.module)
-        if self._forms.only_gathers:
-            gathered_rows.drop_prologue(self.module)
-        return text
-
-    def schedule(self) -> str:
-        """The schedule, which ends in what decides how a block's tile is shared."""
-        made = self._make(self._forms.scheduled, self._context)
-        assert made is not None, "there is something to schedule on a GPU"
-        self._schedule = made
-        return str(made)
-
-    def scheduled(self) -> str:
-        """Blocks, in vectors as large as a tile."""
-        run.apply_schedule(self.module, self._schedule, self._forms.finished, name=self.stages.strategy)
-        self.deciding = decisions.check(self._schedule, self.stages.strategy)
-        return str(self.module)
-
-    def bufferized(self) -> str:
-        """Memrefs for tensors."""
-        driver.to_memrefs(self.module)
-        run.make_private(run.payload_function(self.module, "bufferized"))
-        run.run_passes(self.module, pipelines.DROP_RESULT, "bufferized")
-        return str(self.module)
-
-    def threads(self) -> str:
-        """The code of a thread, as the decisions on the loops say."""
-        stages, finished = self.stages, self._forms.finished
-        function = run.payload_function(self.module, "threads").operation
-        try:
-            row, stages.sizes = decided(function, stages.spec, stages.target)
-            with function.location:
-                blocks = threads.over_blocks(function)
-                stages.boxes = tuple(
-                    row.share(blocks, finished, stages.target, stages.sizes, self._aligned, self._boxed)
-                )
-        except ScheduleError as error:
-            raise run.located(error, self.deciding, stages.strategy) from None
-        if ROW_MULTIPLE in function.attributes:
-            stages.row_multiple = ir.IntegerAttr(function.attributes[ROW_MULTIPLE]).value
-        text = _expand(stages, self.module)
-        kernel.lower_vectors(self.module, row.lanes(stages.sizes))
-        return text
-
-
 class GpuRows(GpuCode):
     """The kernel for whole rows of a product, behind that of the product."""
 
@@ -216,10 +110,10 @@ class GpuRows(GpuCode):
     def threads(self) -> str:
         """The code of a thread, which is written out."""
         self.module = whole_rows.build(self.stages.spec.whole, self.stages.sizes, self._context)
-        return _expand(self.stages, self.module)
+        return expand(self.stages, self.module)
 
 
-def _expand(stages: GpuStages, module: ir.Module) -> str:
+def expand(stages: GpuStages, module: ir.Module) -> str:
     """Expands the computations of a thread that no instruction does. Returns the module's text before.
 
     Raises:
@@ -241,22 +135,3 @@ def _expand(stages: GpuStages, module: ir.Module) -> str:
             "functions of f64 elements", stage="threads", expected="those of f32", remedy="Compute in f32"
         )
     return text
-
-
-def _with_open_extents(spec: MatmulSpec) -> MatmulSpec:
-    """The same product with dynamic extents.
-
-    A spec promises no such thing where two elements share a byte: the length of a row in memory would not be known. Here calls
-    give the start of each row, so that check is skipped. Extents of zero in the batch are dynamic: no loop has zero iterations.
-    """
-    made = copy(spec)
-    for axis in ("m", "n", "k"):
-        object.__setattr__(made, axis, Dim())
-    for batch in ("batch", "a_batch", "b_batch"):
-        object.__setattr__(made, batch, tuple(size or Dim() for size in getattr(spec, batch)))
-    return made
-
-
-def _sum() -> Epilogue:
-    """An entry that leaves each sum as it is, so that every product ends in an op over its elements."""
-    return Epilogue("sum()", (), trace(lambda c: c, 0))
