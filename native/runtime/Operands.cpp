@@ -343,6 +343,24 @@ bool tilewright::runtime::readTensor(PyObject *value, const TensorOperand &opera
   return readStrides(array, operand, tensor);
 }
 
+PyObject *tilewright::runtime::numberArray(PyObject *value, const TensorOperand &operand) {
+  bool whole = PyLong_Check(value) || PyArray_IsScalar(value, Integer);
+  if (!operand.shape.empty() || PyBool_Check(value) ||
+      !(whole || PyFloat_Check(value) || PyArray_IsScalar(value, Floating)))
+    return nb::handle(value).inc_ref().ptr();
+  auto *type = reinterpret_cast<PyArray_Descr *>(operand.type.inc_ref().ptr()); // PyArray_FromAny takes the reference.
+  bool fits = whole || !PyDataType_ISINTEGER(type);
+  PyObject *array = fits ? PyArray_FromAny(value, type, 0, 0, NPY_ARRAY_DEFAULT | NPY_ARRAY_FORCECAST, nullptr) : nullptr;
+  if (array)
+    return array;
+  if (!fits)
+    operand.type.dec_ref();
+  PyErr_Clear();
+  refuse(describe(operand), "the number is " + std::string(nb::repr(value).c_str()),
+         "a number that " + typeText(operand.type) + " holds, or a numpy array of it", "Pass another number");
+  return nullptr;
+}
+
 PyObject *tilewright::runtime::newTensor(const TensorOperand &operand, Tensor &tensor) {
   if (std::find(operand.shape.begin(), operand.shape.end(), openExtent) != operand.shape.end()) {
     Wanted wanted = describe(operand);
@@ -362,13 +380,13 @@ PyObject *tilewright::runtime::newTensor(const TensorOperand &operand, Tensor &t
 
 void tilewright::runtime::raiseMissing(const Operand &operand, const Extents &extents) {
   Wanted wanted = describe(operand, extents);
-  refuse(wanted, "it is missing, and the kernel adds to it (beta is 1)",
+  refuse(wanted, "it is missing, and the kernel adds to it (beta is not 0)",
          "a numpy array of " + wanted.type + ", shape " + wanted.shape, "Pass out=c, or compile with beta=0");
 }
 
 void tilewright::runtime::raiseMissing(const TensorOperand &operand) {
   Wanted wanted = describe(operand);
-  refuse(wanted, "it is missing, and the kernel adds to it (beta is 1)",
+  refuse(wanted, "it is missing, and the kernel adds to it (beta is not 0)",
          "a numpy array of " + wanted.type + ", shape " + wanted.shape, "Pass out=c, or compile with beta=0");
 }
 

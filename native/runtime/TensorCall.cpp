@@ -66,6 +66,13 @@ PyObject *TensorCall::call(PyObject *positional, PyObject *keywords, const Packe
   std::vector<PyObject *> values(operands.size());
   if (!parse(positional, keywords, values))
     return nullptr;
+  std::vector<nb::object> numbers;
+  for (size_t i = 0; i + 1 < operands.size(); ++i)
+    if (operands[i].shape.empty()) {
+      numbers.push_back(nb::steal(numberArray(values[i], operands[i])));
+      if (!(values[i] = numbers.back().ptr()))
+        return nullptr;
+    }
   if (limits.empty())
     return run(values, operands, packed);
   std::vector<TensorOperand> closed = operands;

@@ -206,6 +206,20 @@ def dtype(name: str) -> DType:
     )
 
 
+def dtype_of(field: str, name: str) -> DType:
+    """The element type `name` of a field of a spec.
+
+    Raises:
+        SpecError: There is no such type; the error names the field.
+    """
+    try:
+        return dtype(name)
+    except SpecError as error:
+        raise SpecError(
+            error.what, where=f"MatmulSpec, {field}", expected=error.expected, remedy=error.remedy
+        ) from None
+
+
 def from_numpy(numpy_dtype: np.dtype[Any]) -> DType:
     """The element type stored as `numpy_dtype`, in this machine's byte order.
 

@@ -46,7 +46,8 @@ class Operand:
         axes: One of `AXES`.
         type: Its element type; "float" for the one that floats are computed in; None for that of what it meets.
         role: "" for numbers that the program is given as they are. "b" for a matrix like B: the program is given elements of
-            A times it, of the accumulator's type. "index" for the numbers of rows, which no program sees.
+            A times it, of the accumulator's type. "index" for the numbers of rows, which no program sees. "former", "alpha" and
+            "beta" are those of `scaling`.
         group: With axes that have a g, how many elements along K share one of its elements.
     """
 
@@ -265,6 +266,27 @@ def chain(accumulator: str, epilogue: Sequence[Epilogue], taken: Sequence[str] =
         typed = TypedEntry(each, tuple(operands), steps, source, result or steps[-1].result or compute)
         whole = Chain(accumulator, compute, (*whole.entries, typed))
     return whole
+
+
+def check_place(typed: TypedEntry, field: str, axes: tuple[str, ...], forms: tuple[str, ...]) -> None:
+    """Checks an entry of the field `field`, where `axes` are known and entries of `forms` can be.
+
+    Raises:
+        SpecError: It cannot stand there, or an operand has other axes.
+    """
+    if typed.entry.form not in forms:
+        place = "the first entry of prologue_a" if typed.entry.form == "gather" else "an entry of the epilogue"
+        raise SpecError(f"{typed.entry} in {field}", where="MatmulSpec", expected=place)
+    for operand in typed.operands:
+        if operand.role == "b" and field != "epilogue":
+            raise SpecError(f"{typed.entry} in {field}", where="MatmulSpec", expected="an entry of the epilogue")
+        if operand.axes not in axes:
+            known = ", ".join(map(repr, axes))
+            raise SpecError(
+                f"operand {operand.name} of {typed.entry} has axes {operand.axes!r} in {field}",
+                where="MatmulSpec",
+                expected=f"one of {known}",
+            )
 
 
 def converting(element: str) -> Epilogue:

@@ -9,9 +9,9 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from tilewright import batches, groups
+from tilewright import batches, groups, scaling
 from tilewright.dims import Dim, extent, fits, least
-from tilewright.dtypes import COMBINATIONS, SMALL_FLOATS, Combination, DType, dtype
+from tilewright.dtypes import COMBINATIONS, SMALL_FLOATS, Combination, DType, dtype, dtype_of
 from tilewright.entries import (
     A_AXES,
     B_AXES,
@@ -21,8 +21,8 @@ from tilewright.entries import (
     Chain,
     Epilogue,
     Operand,
-    TypedEntry,
     chain,
+    check_place,
     converting,
     entry,
 )
@@ -60,7 +60,10 @@ class MatmulSpec:
         deterministic: True: each element of C is the same to the last bit for every M, batch and number of threads, all else
             being equal: no sum's order depends on them. With False that holds from call to call of one kernel.
         tf32: True: elements of A and B, of f32, may lose all but 10 bits after the point before they are multiplied (TF32).
-        beta: 0: C = A·B, and C's former elements are never read. 1: C += A·B.
+        alpha: What each sum is multiplied by, before the epilogue: 1, another number, or "arg": calls tell it. With 0, also of
+            a call, A and B are not read.
+        beta: What the former C is multiplied by before it is added: 0, and then it is never read; 1; another number; or "arg":
+            calls tell it, and with 0 nothing of the former C gets into the result, not even a NaN.
         b_packed: False. True: calls take B as `Kernel.pack_b` packed it.
         epilogue: What is done to each element of the sum, in this order: entries such as `tilewright.bias`, and Python
             functions of an element and of one of each further operand (`tilewright.function`). They are made entries.
@@ -72,8 +75,9 @@ class MatmulSpec:
     narrower than `acc` is rounded to once, when the sum is complete; with `beta` 1 the former C is one of its terms.
     Integers that overflow i32 wrap around, modulo 2**32.
 
-    With an epilogue, `c` is by default the type that the last entry leaves, and may be a narrower float; with `beta` 1 the
-    former C is added to what the last entry leaves.
+    With an epilogue, `c` is by default the type that the last entry leaves, and may be a narrower float; `beta` times the
+    former C is added to what the last entry leaves: C = epilogue(alpha·A·B) + beta·C. `alpha` is of the type of the sums and
+    `beta` of the type in which the former C is added; both are ints where those are i32.
 
     Raises:
         SpecError: A field is wrong, or asks for what this release does not do; the message says which.
@@ -88,7 +92,7 @@ class MatmulSpec:
     acc: str | None = None
     layout: str = "nn"
     batch: tuple[Any, ...] = ()
-    beta: int = 0
+    beta: float | str = 0
     b_packed: bool = False
     epilogue: tuple[Any, ...] = ()
     prologue_a: tuple[Any, ...] = ()
@@ -97,6 +101,7 @@ class MatmulSpec:
     b_batch: tuple[Any, ...] | None = None
     deterministic: bool = False
     tf32: bool = False
+    alpha: float | str = 1
 
     def __post_init__(self) -> None:
         """Checks and completes the fields."""
@@ -114,7 +119,7 @@ class MatmulSpec:
 
     def _complete_types(self) -> None:
         """Fills in the element types that were left out, and checks that this release computes the combination."""
-        object.__setattr__(self, "b", _type("b", _type("a", self.a).name if self.b is None else self.b).name)
+        object.__setattr__(self, "b", dtype_of("b", dtype_of("a", self.a).name if self.b is None else self.b).name)
         # What is multiplied is what the prologues leave.
         object.__setattr__(self, "prologue_a", groups.settled(self.prologue_a, self.a))
         follows = bool(self.prologue_b) and self.prologue_b[-1].follows
@@ -122,9 +127,9 @@ class MatmulSpec:
         object.__setattr__(self, "prologue_b", groups.settled(self.prologue_b, self.a_type.name))
         self._widen_stored("prologue_b", self.chain_b.result, self.chain_a.result)
         a, b = self.a_type, self.b_type
-        object.__setattr__(self, "acc", _type("acc", a.accumulator if self.acc is None else self.acc).name)
+        object.__setattr__(self, "acc", dtype_of("acc", a.accumulator if self.acc is None else self.acc).name)
         acc, last = self.acc_type, self.chain.result
-        object.__setattr__(self, "c", _type("c", last if self.c is None else self.c).name)
+        object.__setattr__(self, "c", dtype_of("c", last if self.c is None else self.c).name)
         # An epilogue says itself what may come of the sum.
         sum_ = acc if self.epilogue or (acc.name == "f32" and self.c in SMALL_FLOATS) else self.c_type
         if Combination(a.name, b.name, acc.name, sum_.name) not in COMBINATIONS:
@@ -139,6 +144,8 @@ class MatmulSpec:
             raise SpecError(f"tf32 with A of {a} and B of {b}", where="MatmulSpec", expected="both multiplied as f32")
         if self.epilogue:
             self._check_result(self.chain.results())
+        for field, wide in (("alpha", acc.name), ("beta", self.chain.wide(last))):
+            object.__setattr__(self, field, scaling.checked(field, getattr(self, field), wide))
 
     def _widen_stored(self, field: str, own: str, other: str) -> None:
         """Adds a cast to the end of a prologue whose result type is storage-only."""
@@ -155,7 +162,7 @@ class MatmulSpec:
                 remedy="End with tw.quantize(...) for i8 and u8, with tw.dequantize(...) for floats of an integer sum",
             )
         if self.beta and self.c in ("i8", "u8"):
-            raise _not_yet(f"beta 1 with C of {self.c}", "beta 0", "Add to a C of i32 or of a float type")
+            raise _not_yet(f"beta {self.beta} with C of {self.c}", "beta 0", "Add to a C of i32 or of a float type")
 
     def _check_entries(self) -> None:
         """Checks that each entry stands where it can, and that its operands have extents that it knows there."""
@@ -165,7 +172,7 @@ class MatmulSpec:
             ("prologue_b", self.chain_b, B_AXES, ("each",)),
         ):
             for each in chain_.entries:
-                _check_entry(each, field, axes, forms)
+                check_place(each, field, axes, forms)
                 groups.check(each.operands, self.k, field)
         if any(each.form == "gather" for each in self.prologue_a[1:]):
             raise SpecError("gather_rows comes after another entry", where="prologue_a", expected="the first entry")
@@ -184,7 +191,9 @@ class MatmulSpec:
         if any(operand.role == "b" for each in after for operand in each.operands):
             raise _not_yet(f"glu after {rows[0]}", "glu before it", "Use a kernel for each")
         if rows and self.beta:
-            raise _not_yet(f"beta 1 with {rows[0]}", "beta 0", "Add to the result afterwards")
+            raise _not_yet(f"beta {self.beta} with {rows[0]}", "beta 0", "Add to the result afterwards")
+        if self.alpha != 1 and self.products > 1:
+            raise _not_yet(f"alpha {self.alpha} with glu", "alpha 1", "Scale A or B beforehand")
         if self.gathers and self.a_transposed:
             raise _not_yet("gather_rows from a table that is stored transposed", "layout n for A", "Store its rows")
         if self.b_packed and (self.chain_b.operands or self.products > 1):
@@ -195,32 +204,24 @@ class MatmulSpec:
 
     def _check_sizes(self) -> None:
         """Checks that every operand can be addressed with 64-bit offsets."""
-        operands = (
-            ("A", self.a_shape, self.a_stored),
-            ("B", self.b_shape, self.b_stored),
-            ("C", self.c_shape, self.c_type),
-            *((each.name, each.shape, each.type) for each in self.further),
-        )
-        for each in self.operands:
+        for each in (*self.operands, self.result):
             _ = each.stored  # which refuses an extent that it cannot tell
-        for name, shape, element in operands:
-            if prod(map(least, shape)) * element.bytes > _MAX_BYTES:
+            if prod(map(least, each.shape)) * each.type.bytes > _MAX_BYTES:
+                name = each.name.upper() if each.name in ("a", "b", "c") else each.name
                 raise SpecError(
-                    f"{name} of {'x'.join(map(str, shape))} {element} has more bytes than a 64-bit offset can reach",
+                    f"{name} of {'x'.join(map(str, each.shape))} {each.type} has more bytes than a 64-bit offset can reach",
                     where="MatmulSpec",
                     expected="operands of less than 2**63 bytes",
                 )
 
     def _check_how_stored(self) -> None:
-        """Checks the fields that say how operands are stored and what else is done, all but beta at their only value."""
+        """Checks the fields that say how operands are stored, and those that are True or False."""
         if not isinstance(self.layout, str) or self.layout not in LAYOUTS:
             raise SpecError(f"layout is {self.layout!r}", where="MatmulSpec", expected=f"one of {', '.join(LAYOUTS)}")
         object.__setattr__(self, "batch", batches.checked("batch", self.batch))
         for field in ("a_batch", "b_batch"):
             object.__setattr__(self, field, batches.of_operand(field, getattr(self, field), self.batch))
         self._check_batch()
-        if isinstance(self.beta, bool) or not isinstance(self.beta, int) or self.beta not in (0, 1):
-            raise SpecError(f"beta is {self.beta!r}", where="MatmulSpec", expected="0 or 1")
         for field in ("b_packed", "deterministic", "tf32"):
             value = getattr(self, field)
             if not isinstance(value, bool):
@@ -310,13 +311,23 @@ class MatmulSpec:
 
     @property
     def fused(self) -> bool:
-        """Whether something is done to the sums before they are written: an epilogue, or rounding to a narrower type."""
-        return bool(self.epilogue) or self.c != self.acc
+        """Whether something is done to the sums before they are written: scaling, an epilogue, or rounding to a narrower type."""
+        return bool(self.epilogue) or self.c != self.acc or self.scales
+
+    @property
+    def scales(self) -> bool:
+        """Whether sums or the former C are multiplied by a number."""
+        return self.alpha != 1 or self.beta not in (0, 1)
+
+    @property
+    def plain_sums(self) -> MatmulSpec:
+        """The spec of the sums alone, before anything is done to them."""
+        return replace(self, epilogue=(), c=self.acc, alpha=1, beta=0)
 
     @property
     def has_entries(self) -> bool:
-        """Whether anything but multiplying and adding is computed: an epilogue, or a prologue."""
-        return bool(self.epilogue or self.prologue_a or self.prologue_b)
+        """Whether anything is computed but sums of products: scaling, an epilogue, or a prologue."""
+        return bool(self.epilogue or self.prologue_a or self.prologue_b or self.scales)
 
     @property
     def a_stored(self) -> DType:
@@ -387,7 +398,7 @@ class MatmulSpec:
     @property
     def is_empty(self) -> bool:
         """Whether the result is empty, or of no products."""
-        return 0 in (*self.batch, self.m, self.n, self.k)
+        return 0 in (*self.batch, self.m, self.n, self.k, self.alpha)
 
     @property
     def matrices(self) -> int:
@@ -398,7 +409,7 @@ class MatmulSpec:
     def transposed(self) -> tuple[bool, ...]:
         """Whether each of the operands, in the order of the call, is stored transposed."""
         further = (each for chain_ in (self.chain_a, self.chain_b, self.chain) for each in chain_.operands)
-        return (self.a_transposed, self.b_transposed, *map(self._turned, further))
+        return (self.a_transposed, self.b_transposed, *map(self._turned, further), *(False for _ in self.scalars))
 
     def _turned(self, operand: Operand) -> bool:
         """Whether a further operand is stored transposed: as the matrix whose shape or groups it has."""
@@ -471,8 +482,27 @@ class MatmulSpec:
     @property
     def chain(self) -> Chain:
         """The entries of the epilogue with the types of all that they compute."""
-        taken = (*_names(self.chain_a), *_names(self.chain_b))
-        return _chain(self.acc or self.a_type.accumulator, self.epilogue, taken)
+        return self._finishing(self.epilogue)
+
+    @property
+    def finish(self) -> Chain:
+        """All that is done to a sum: alpha, the entries of the epilogue, and the former C times beta."""
+        return self._finishing(
+            (*scaling.of_alpha(self.alpha), *self.epilogue, *scaling.of_beta(self.beta, str(self.c)))
+        )
+
+    def _finishing(self, entries: tuple[Epilogue, ...]) -> Chain:
+        args = (name for name in ("alpha", "beta") if getattr(self, name) == scaling.ARG)
+        taken = (*_names(self.chain_a), *_names(self.chain_b), *args)
+        return _chain(self.acc or self.a_type.accumulator, entries, taken)
+
+    @property
+    def scalars(self) -> tuple[OperandSpec, ...]:
+        """Those of alpha and beta that calls tell, which come after all other operands."""
+        found = {each.role: each for each in self.finish.operands}
+        return tuple(
+            self._operand(name, (), (), dtype(str(found[name].type)), "") for name in scaling.ROLES if name in found
+        )
 
     @property
     def further(self) -> tuple[OperandSpec, ...]:
@@ -516,7 +546,8 @@ class MatmulSpec:
         a_axes = "-k" if self.gathers else "km" if self.a_transposed else "mk"
         b_axes = "nk" if self.b_transposed else "kn"
         a = self._operand("a", self.a_shape[:-2], self.a_shape[-2:], self.a_stored, a_axes)
-        return (a, self._operand("b", self.b_shape[:-2], self.b_shape[-2:], self.b_stored, b_axes), *self.further)
+        b = self._operand("b", self.b_shape[:-2], self.b_shape[-2:], self.b_stored, b_axes)
+        return (a, b, *self.further, *self.scalars)
 
     @property
     def result(self) -> OperandSpec:
@@ -543,7 +574,9 @@ class MatmulSpec:
         lacking = (("a_batch", self.a_batch), ("b_batch", self.b_batch))
         batch = f"{'x'.join(map(str, self.batch))}*" if self.batch else ""
         broadcast = "".join(f" {name}={batches.text(own or ())}" for name, own in lacking if own != self.batch)
-        said = [("beta=1", self.beta), *((name, getattr(self, name)) for name in ("b_packed", "deterministic", "tf32"))]
+        factors = (("alpha", 1), ("beta", 0))
+        said = [(f"{name}={getattr(self, name)}", getattr(self, name) != usual) for name, usual in factors]
+        said += [(name, getattr(self, name)) for name in ("b_packed", "deterministic", "tf32")]
         further = broadcast + "".join(f" {name}" for name, holds in said if holds)
         for name, entries in (("a: ", self.prologue_a), ("b: ", self.prologue_b), ("", self.epilogue)):
             further += f" [{name}{', '.join(map(str, entries))}]" if entries else ""
@@ -558,33 +591,6 @@ def _chain(accumulator: str, entries: tuple[Epilogue, ...], taken: tuple[str, ..
 
 def _names(of: Chain) -> tuple[str, ...]:
     return tuple(each.name for each in of.operands)
-
-
-def _check_entry(typed: TypedEntry, field: str, axes: tuple[str, ...], forms: tuple[str, ...]) -> None:
-    """Checks an entry where it stands."""
-    if typed.entry.form not in forms:
-        place = "the first entry of prologue_a" if typed.entry.form == "gather" else "an entry of the epilogue"
-        raise SpecError(f"{typed.entry} in {field}", where="MatmulSpec", expected=place)
-    for operand in typed.operands:
-        if operand.role == "b" and field != "epilogue":
-            raise SpecError(f"{typed.entry} in {field}", where="MatmulSpec", expected="an entry of the epilogue")
-        if operand.axes not in axes:
-            known = ", ".join(map(repr, axes))
-            raise SpecError(
-                f"operand {operand.name} of {typed.entry} has axes {operand.axes!r} in {field}",
-                where="MatmulSpec",
-                expected=f"one of {known}",
-            )
-
-
-def _type(field: str, name: str) -> DType:
-    """The element type `name`, or an error that names the field."""
-    try:
-        return dtype(name)
-    except SpecError as error:
-        raise SpecError(
-            error.what, where=f"MatmulSpec, {field}", expected=error.expected, remedy=error.remedy
-        ) from None
 
 
 def _not_yet(what: str, supported: str, remedy: str) -> SpecError:

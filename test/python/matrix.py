@@ -217,6 +217,7 @@ AXES: Axes = (
     ("placings", lambda r, _: r.choices(PLACINGS, k=3)),
     ("open_batch", _open_batch),
     ("small", _small),
+    ("factors", lambda r, _: _factors(r)),
 )
 """What a case is made of, each drawn with what was drawn before it at hand."""
 
@@ -267,10 +268,17 @@ def draw(seed: int, axes: Axes = AXES) -> Case:
         return Case(seed, spec, calls, options, drawn["placings"])
 
 
+def _factors(chance: random.Random) -> Drawn:
+    """Alpha and beta, mostly as they are usually."""
+    usual = {} if chance.random() < 0.8 else {"alpha": chance.choice((1, 2, -3, 0, "arg"))}
+    return usual | ({} if chance.random() < 0.9 else {"beta": chance.choice((-2, 3, "arg"))})
+
+
 def _spec(drawn: Drawn) -> tw.MatmulSpec:
     """The spec of what was drawn."""
     types = drawn["types"]
     fields = {name: drawn[name] for name in ("layout", "beta", "b_packed", "epilogue", "deterministic")}
+    fields |= drawn["factors"]
     fields |= {"a": types.a, "b": types.b, "acc": types.acc} | ({} if drawn["epilogue"] else {"c": types.c})
     fields |= dict(zip("mnk", drawn["extents"], strict=True)) | drawn["prologues"] | drawn["dynamic"] | drawn["small"]
     for field in drawn["small"]:

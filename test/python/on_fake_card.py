@@ -187,7 +187,7 @@ def a_result_that_is_added_to() -> None:
     out = former.copy()
     assert kernel(*operands, out=out) is out
     assert is_right(spec, out, operands, former)
-    refuses(OperandError, "beta is 1", lambda: kernel(*operands))
+    refuses(OperandError, "beta is not 0", lambda: kernel(*operands))
 
 
 @case

@@ -82,7 +82,7 @@ def refused(capsys, *arguments):
         (("run", *SHAPE, "--target", "sm_80", "--vector-length", "256"), "a vector length for sm_80; expected none"),
         (("run", *SHAPE, "--target", "sm_80", "--schedule", "empty.mlir", "--set", "bm=64"), "takes no sizes, and bm"),
         (("run", *SHAPE, "--seed", "-1"), "not in the range"),
-        (("run", *SHAPE, "--beta", "2"), "'2' is not one of '0', '1'"),
+        (("run", *SHAPE, "--beta", "two"), "'two' is neither a number nor 'arg'"),
         (("compile", *SHAPE), "nowhere to write; expected -o FILE"),
         (("compile", "-o", "k.o"), "neither FILE.mlir nor --shape given; expected one"),
         (("compile", *SHAPE, "-o", "k"), "expected one of .mlir .ll .s .o .so .h"),

@@ -61,12 +61,19 @@ def test_every_example_is_run_here():
         "17_own_target.toml",
         "18_attention_schedule.py",
         "19_library",
+        "20_alpha_beta.py",
     ]
 
 
 def test_transposed_weights(run):
     printed = run(sys.executable, EXAMPLES / "07_transposed.py")
     assert printed.startswith("128x3072x768 f32 nt")
+
+
+def test_alpha_and_beta(run):
+    printed = run(sys.executable, EXAMPLES / "20_alpha_beta.py")
+    assert "alpha 0 and beta 2: True" in printed
+    assert "int64_t ldc, const double *alpha, const double *beta)" in printed
 
 
 @pytest.mark.parametrize("name", ["08_bert_feed_forward.py", "09_mixture_of_experts.py"])

@@ -202,7 +202,7 @@ ROWS = (
     ),
     Mutant(
         "lowering/entries/tensor_entry.py",
-        "            (_DEVICE, DLPACK_CPU),\n",
+        "            (DEVICE, DLPACK_CPU),\n",
         "",
         ("test_batches.py", "test_kernel_epilogues.py", "test_runtime_call.py"),
     ),

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from tilewright.dims import Extent, written
+from tilewright.scaling import ARG
 from tilewright.spec import LAYOUTS
 
 if TYPE_CHECKING:
@@ -167,18 +168,36 @@ def _entries(name: str, what: str) -> Option:
     return click.option(name, default="", metavar="ENTRY,…", callback=_epilogue, help=what)
 
 
+def _factor(name: str, default: str) -> Option:
+    """``--alpha`` or ``--beta``."""
+    return click.option(
+        f"--{name}",
+        default=default,
+        show_default=True,
+        metavar="NUMBER|arg",
+        callback=_number,
+        help=f"{name} of C = alpha·A·B + beta·C: a number, or arg, and calls tell it.",
+    )
+
+
+def _number(_context: click.Context, parameter: click.Parameter, value: str) -> float | str:
+    """A factor as `MatmulSpec` takes it."""
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            pass
+    if value == ARG:
+        return value
+    raise click.BadParameter(f"{value!r} is neither a number nor {ARG!r}", param=parameter)
+
+
 product = together(
     dtype,
     layout,
     batch,
-    click.option(
-        "--beta",
-        type=click.Choice(["0", "1"]),
-        default="0",
-        show_default=True,
-        callback=lambda _context, _parameter, value: int(value),
-        help="0: C = A·B. 1: C += A·B.",
-    ),
+    _factor("alpha", "1"),
+    _factor("beta", "0"),
     click.option("--b-packed", is_flag=True, help="B comes packed ahead of time: calls do not pack it."),
     _entries(
         "--epilogue", "What is done to each sum, such as bias:n,gelu: entries, with their arguments after colons."

@@ -186,7 +186,7 @@ def given(
     if file is None:
         (spec,) = specs(shapes, **product)
         return _product(spec, target, threads, schedule, parameters)
-    require_for_shapes_only("dtype", "layout", "batch", "beta", "epilogue", "prologue_a", "prologue_b")
+    require_for_shapes_only("dtype", "layout", "batch", "alpha", "beta", "epilogue", "prologue_a", "prologue_b")
     text = read_text(file)
     try:
         imported, function = isolated_import.load(text, file)

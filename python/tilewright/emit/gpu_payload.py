@@ -27,6 +27,8 @@ class Forms:
 
     def __init__(self, spec: MatmulSpec, target: GpuTarget) -> None:
         """Makes them."""
+        if spec.alpha == 0:  # Calls have a K of 0 then.
+            spec = replace(spec, alpha=1)
         # Every block, also one that covers all of C, is then a slice that is padded to a tile.
         finished = spec if spec.fused else replace(spec, epilogue=(_sum(),))
         self.read = _with_open_extents(gathered_rows.read_as_a(finished, target) if spec.gathers else finished)

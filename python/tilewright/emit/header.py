@@ -19,6 +19,7 @@ from tilewright.payload.abi import (
     require_name,
 )
 from tilewright.payload.signature import Signature
+from tilewright.scaling import ARG
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -84,7 +85,7 @@ def _needs(target: Target) -> str:
 
 def product(spec: MatmulSpec, name: str, notes: str = "") -> str:
     """The declarations of the C entries of a product, with a comment that says what it computes, and ends with `notes`."""
-    sum_ = "C += A * B" if spec.beta else "C = A * B"
+    sum_ = _sum(spec)
     stored = f"{_stored(spec)}{_batch(spec)}{_open(spec)}"
     for operand, entries in (("A", spec.prologue_a), ("B", spec.prologue_b)):
         if entries:
@@ -135,6 +136,15 @@ extern "C" {{
 #error "two kernels are called {name}: compile one of them under another name, with --name or write(..., name=)"
 #endif
 """
+
+
+def _sum(spec: MatmulSpec) -> str:
+    """What is computed, before anything is said of prologues and an epilogue: "C = alpha * A * B + 0.5 * C"."""
+    alpha, beta = (f"*{name}" if each == ARG else each for name, each in (("alpha", spec.alpha), ("beta", spec.beta)))
+    product = "A * B" if alpha == 1 else f"{alpha} * A * B"
+    if not spec.beta:
+        return f"C = {product}"
+    return f"C += {product}" if beta == 1 else f"C = {product} + {beta} * C"
 
 
 def _stored(spec: MatmulSpec) -> str:

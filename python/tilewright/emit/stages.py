@@ -106,14 +106,20 @@ class _Product(MachineCode):
         return texts(part.module for part in self._parts)
 
     def llvm(self) -> str:
-        made, symbol = self._made, self._symbol
-        for number, part in enumerate(self._parts):
-            name = f"{symbol}_case{number}" if made.plan.cases else symbol
+        made, symbol, parts = self._made, self._symbol, [*self._parts]
+        zero = dispatch.zero(made.spec)
+        if zero is not None:
+            parts.append(ProductPart(zero, Plan("trivial", None)))
+            parts[-1].make_payload(self._context)
+            parts[-1].bufferize(made.target)
+            parts[-1].packed = None  # There is no B to compare with.
+        for number, part in enumerate(parts):
+            name = f"{symbol}_case{number}" if made.plan.cases or zero is not None else symbol
             part.module = to_llvm.with_entry(
                 part.module, part.spec, made.target, registry, part.workspace, self._allocator, name, part.packed
             )
-        self.module = self._parts[0].module
-        if made.plan.cases:
-            modules = [part.module for part in self._parts]
+        self.module = parts[0].module
+        if made.plan.cases or zero is not None:
+            modules = [part.module for part in parts]
             self.module = dispatch.join(modules, made.spec, made.plan, made.target, symbol)
         return texts([self.module])

@@ -10,7 +10,7 @@ from tilewright.dims import Dim
 from tilewright.emit import header
 from tilewright.libraries.dispatch import CAP
 from tilewright.libraries.kernels import Kernel
-from tilewright.payload.abi import OK, PROTOTYPE, UNKNOWN_LEVEL, UNSUPPORTED, WRONG_EXTENTS, prototype
+from tilewright.payload.abi import OK, UNKNOWN_LEVEL, UNSUPPORTED, WRONG_EXTENTS
 from tilewright.spec import MatmulSpec
 
 _TYPES: Mapping[str, str] = MappingProxyType(
@@ -86,7 +86,7 @@ def _cplusplus(library: str, kernels: Sequence[Kernel]) -> str:
         return ""
     structs = "".join(f"struct {each} {{ std::uint16_t bits; }};\n" for each in _BITS)
     typed = "".join(
-        f"inline std::int32_t {name}({_parameters(spec)}) {{ return ::{name}({_ARGUMENTS}); }}\n"
+        f"inline std::int32_t {name}({_parameters(spec)}) {{ return ::{name}({_arguments(spec)}); }}\n"
         for name, spec in plain.items()
     )
     return f"""
@@ -118,13 +118,18 @@ def _found(plain: Mapping[str, MatmulSpec]) -> str:
 
 
 def _is_matrices(spec: MatmulSpec) -> bool:
-    """Whether a kernel's entry takes pointers to three matrices, and nothing else."""
-    return not spec.b_packed and prototype(spec, "f") == PROTOTYPE.format(name="f")
+    """Whether a kernel's entry takes pointers to three matrices, and to factors at most."""
+    return not (spec.b_packed or spec.takes_tensors)
 
 
 def _parameters(spec: MatmulSpec) -> str:
     types = {"a": spec.a_stored, "b": spec.b_stored, "c": spec.c_type}
-    return _PARAMETERS.format(**{name: _TYPES.get(each.name, "std::uint8_t") for name, each in types.items()})
+    matrices = _PARAMETERS.format(**{name: _TYPES.get(each.name, "std::uint8_t") for name, each in types.items()})
+    return ", ".join([matrices, *(f"const {_TYPES[each.type.name]} *{each.name}" for each in spec.scalars)])
+
+
+def _arguments(spec: MatmulSpec) -> str:
+    return ", ".join([_ARGUMENTS, *(each.name for each in spec.scalars)])
 
 
 def _fits(spec: MatmulSpec) -> str:

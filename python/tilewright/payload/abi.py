@@ -20,14 +20,18 @@ UNSUPPORTED, UNKNOWN_LEVEL = 6, 7
 
 PROTOTYPE = (
     "int32_t {name}(int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb, "
-    "void *c, int64_t ldc)"
+    "void *c, int64_t ldc{scalars})"
 )
 """The C entry: leading dimensions in elements; returns 0, or 1 when the extents are not those compiled for, or 2 when
 there is no memory for the workspace. With `b_packed`, `b` is what the entry below packed, `ldb` means nothing, and 3 is
-returned when it was packed in another format."""
+returned when it was packed in another format. The factors that calls tell come last: pointers to one number each, as `scalars` says."""
+
+_C_TYPES = {"f32": "float", "f64": "double", "i32": "int32_t"}
+"""Of the factors."""
 
 TENSORS_SUFFIX = "_tensors"
-"""Of the entry, beside that of a kernel with further operands, that takes an array of pointers to its tensors."""
+"""Of the entry, beside that of a kernel with further operands or with factors that calls tell, that takes an array of pointers to its
+tensors."""
 
 DLPACK_CPU = 1
 _DLPACK_KINDS = {"int": 0, "uint": 1, "float": 2}
@@ -85,9 +89,14 @@ def dlpack_number(element: str) -> int:
 def prototype(spec: MatmulSpec, name: str) -> str:
     """The declaration of the C entry `name` of a kernel for `spec`: `PROTOTYPE`, or of DLTensors."""
     if not spec.takes_tensors:
-        return PROTOTYPE.format(name=name)
+        return PROTOTYPE.format(name=name, scalars="".join(f", {each}" for each in scalars(spec)))
     parameters = [f"const DLTensor *{c_name(spec, index)}" for index in range(len(spec.operands))]
     return f"int32_t {name}({', '.join(parameters)}, DLTensor *c)"
+
+
+def scalars(spec: MatmulSpec) -> list[str]:
+    """The declarations of the factors that calls tell, ``const float *alpha``, in the order of `MatmulSpec.scalars`."""
+    return [f"const {_C_TYPES[each.type.name]} *{each.name}" for each in spec.scalars]
 
 
 def function_prototype(signature: Signature) -> str:

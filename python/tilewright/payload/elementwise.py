@@ -63,11 +63,6 @@ def apply(
     return element
 
 
-def add(x: ir.Value, y: ir.Value, wide: str) -> ir.Value:
-    """The sum of two numbers of the type `wide`: f32, f64 or i32."""
-    return (_INTEGERS if wide == "i32" else _FLOATS)["add"](x, y)
-
-
 def widened(value: ir.Value, source: str, wide: str) -> ir.Value:
     """`value`, of type `source`, in the type `wide`: f32, f64 or i32."""
     if source == wide:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright import scaling
 from tilewright.entries import ROW_FORMS, TypedEntry
 from tilewright.payload import propagation, row_forms
 from tilewright.payload.propagation import Known
@@ -23,15 +24,17 @@ def finish(
     Args:
         spec: What is computed.
         sums: A·B, with how far a kernel's sums may be from it, before any epilogue.
-        operands: The operands of the epilogue, which have been checked; of those like B their products with A.
-        former: With beta 1, the former C.
+        operands: The operands of the epilogue, which have been checked; of those like B their products with A. After them
+            those of `MatmulSpec.scalars`.
+        former: With beta other than 0, the former C.
     """
-    chain = spec.chain
+    chain = spec.finish
+    arrays: list[Any] = scaling.in_order(chain, spec.scalars, [*operands, former])
     given = [
         array if isinstance(array, Known) else propagation.exact(_broadcast(array, operand.axes), str(operand.type))
-        for array, operand in zip(operands, chain.operands, strict=True)
+        for array, operand in zip(arrays, chain.operands, strict=True)
     ]
-    result, element = sums, chain.result
+    result = sums
     for entry in chain.entries:
         own, given = given[: len(entry.operands)], given[len(entry.operands) :]
         if entry.entry.form in ROW_FORMS:
@@ -39,11 +42,7 @@ def finish(
         else:
             with np.errstate(all="ignore"):
                 result = propagation.run(chain, entry, result, own)
-    if former is not None:
-        result, element = propagation.add(
-            chain, result, element, propagation.exact(former, spec.c_type.name), spec.c_type.name
-        )
-    return propagation.converted(result, element, spec.c_type.name)
+    return propagation.converted(result, chain.result, spec.c_type.name)
 
 
 def _wide(numbers: Known, entry: TypedEntry) -> Known:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright import scaling
 from tilewright.dims import MAX_EXTENT, Dim, Extent
 from tilewright.dtypes import DType
 from tilewright.mlir import ir
@@ -54,13 +55,14 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
     elements of a column lie side by side. So no schedule has to know.
 
     Where C is narrower than the accumulator, or there is an epilogue, the contraction accumulates into a ``tensor.empty`` of
-    the accumulator's type, filled with zeros; one elementwise ``linalg.generic`` does to each sum what the epilogue says, with
-    `beta` 1 adds the former element of C, and rounds into ``%c``. Further operands are arguments between ``%b`` and ``%c``,
-    of a rank for each of their axes.
+    the accumulator's type, filled with zeros; one elementwise ``linalg.generic`` does to each sum what `MatmulSpec.finish`
+    says (alpha, the epilogue, beta times the former element of C), and rounds into ``%c``. Further operands are arguments
+    between ``%b`` and ``%c``, of a rank for each of their axes; after them come those of alpha and beta that calls tell.
     With a prologue, what is multiplied is what an elementwise ``linalg.generic`` makes of A, or of B, as it is stored. The
     operands of A's prologue come first among the further ones, then those of B's.
     A further matrix like B has a product of its own, with the same A, which the elementwise op after them takes too.
-    Without products, with K = 0, and without an epilogue ``%c`` is only filled or returned: not even rounding may change it.
+    Without products, with K = 0 or alpha = 0, there is no contraction. Without an epilogue ``%c`` is then filled, or returned
+    where beta is 1: not even rounding may change it.
     """
     with context, ir.Location.name(str(spec)):
         transposed = (*spec.transposed, False)
@@ -79,33 +81,42 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
             ]
             with ir.InsertionPoint(function.add_entry_block()):
                 a, b, *further, c = function.arguments
+                further, scalars = further[: len(spec.further)], further[len(spec.further) :]
                 if isinstance(spec.k, Dim) and spec.k.max < MAX_EXTENT:
                     a, b = bounds.deep(a, spec.k, -1), bounds.deep(b, spec.k, -2)
-                func.return_([_result(*prologues.applied(a, b, further, spec), c, spec)])
+                func.return_([_result(*prologues.applied(a, b, further, spec), scalars, c, spec)])
     return module
 
 
-def _result(a: ir.Value, b: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: MatmulSpec) -> ir.Value:
+def _result(
+    a: ir.Value,
+    b: ir.Value,
+    further: Sequence[ir.Value],
+    scalars: Sequence[ir.Value],
+    c: ir.Value,
+    spec: MatmulSpec,
+) -> ir.Value:
     """The new C."""
     if spec.has_rows:
         before = len(spec.inner.chain.operands)
         block = tensor.empty(_extents(c, spec.inner), ir.Type.parse(spec.inner.c_type.mlir))
-        return rows.finished(_result(a, b, further[:before], block, spec.inner), further[before:], c, spec)
+        return rows.finished(_result(a, b, further[:before], scalars, block, spec.inner), further[before:], c, spec)
     if not spec.fused:
         return _product(a, b, c if spec.beta else _zeros(c, spec), spec)
-    if spec.k == 0 and not spec.epilogue:
+    nothing = 0 in (spec.k, spec.alpha)
+    if nothing and not spec.epilogue and spec.beta in (0, 1):
         return c if spec.beta else _zeros(c, spec)
     sizes = _extents(c, spec)
 
     def product(of: ir.Value) -> ir.Value:
         sums = _zeros(tensor.empty(sizes, ir.Type.parse(spec.acc_type.mlir)), spec)
-        return sums if spec.k == 0 else _product(a, of, sums, spec)
+        return sums if nothing else _product(a, of, sums, spec)
 
     sums = product(b)
     given = [
         product(value) if each.role == "b" else value for value, each in zip(further, spec.chain.operands, strict=True)
     ]
-    return _finished(sums, given, c, spec)
+    return _finished(sums, given, scalars, c, spec)
 
 
 def _extents(c: ir.Value, spec: MatmulSpec) -> list[int | ir.Value]:
@@ -152,24 +163,21 @@ def _widened(value: ir.Value, element: DType, wide: ir.Type) -> ir.Value:
     return _WIDEN[element.kind](wide, value)
 
 
-def _finished(sums: ir.Value, further: Sequence[ir.Value], c: ir.Value, spec: MatmulSpec) -> ir.Value:
-    """What the epilogue makes of each of the sums, with beta 1 plus the former element of `c`, rounded to an element of `c`."""
-    chain = spec.chain
+def _finished(
+    sums: ir.Value, further: Sequence[ir.Value], scalars: Sequence[ir.Value], c: ir.Value, spec: MatmulSpec
+) -> ir.Value:
+    """What `spec.finish` makes of each of the sums and the former element of `c`, rounded to an element of `c`."""
+    chain, finish = spec.chain, spec.finish
     maps = [
         batched.map_of(spec.batch_axes if each.role == "b" else operand.loops, each.axes, spec)
         for operand, each in zip(spec.further[len(spec.further) - len(chain.operands) :], chain.operands, strict=True)
     ]
+    maps += [batched.map_of((), "", spec)] * len(scalars)
     identity = ir.AffineMap.get_identity(len(spec.batch_axes) + 2)
 
     def body(total: ir.Value, *others: ir.Value) -> ir.Value:
-        *operands, former = others
-        result, element = elementwise.apply(chain, total, operands), chain.result
-        if spec.beta:
-            wide = chain.wide(element)
-            result = elementwise.widened(result, element, wide)
-            result = elementwise.add(result, elementwise.widened(former, spec.c_type.name, wide), wide)
-            element = wide
-        return elementwise.converted(result, element, spec.c_type.name, chain.compute)
+        result = elementwise.apply(finish, total, scaling.in_order(finish, spec.scalars, others))
+        return elementwise.converted(result, finish.result, spec.c_type.name, finish.compute)
 
     with _named("linalg.generic", spec):
-        return generic([sums, *further], c, [identity, *maps, identity], body)
+        return generic([sums, *further, *scalars], c, [identity, *maps, identity], body)

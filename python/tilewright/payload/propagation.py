@@ -79,13 +79,6 @@ def apply(chain: Chain, element: Known, operands: Sequence[Known]) -> Known:
     return element
 
 
-def add(chain: Chain, x: Known, source: str, y: Known, other: str) -> tuple[Known, str]:
-    """The sum of numbers of types `source` and `other`, in the wide type of the first, which is returned too."""
-    wide = chain.wide(source)
-    with np.errstate(all="ignore"):
-        return _arithmetic("add", [widened(x, source, wide), widened(y, other, wide)], wide), wide
-
-
 def converted(x: Known, work: str, element: str) -> Known:
     """Numbers of the type `work` rounded to `element`."""
     if work == element:

@@ -26,7 +26,7 @@ from tilewright.dtypes import stored_numpy, to_numpy
 from tilewright.entries import Operand
 from tilewright.errors import OperandError
 from tilewright.nibbles import unpack_nibbles
-from tilewright.payload import multiplied
+from tilewright.payload import multiplied, propagation
 from tilewright.payload.calls import of_call
 from tilewright.payload.fused import finish
 from tilewright.payload.propagation import Known
@@ -54,7 +54,7 @@ _SUMS = 16
 def reference(
     spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], *further: NDArray[Any] | None, c: NDArray[Any] | None = None
 ) -> NDArray[Any]:
-    """A·B, with beta 1 C + A·B, more accurate than any kernel of `spec` may be, as float64, or as int64 where it is exact.
+    """alpha·A·B + beta·C, more accurate than any kernel of `spec` may be, as float64, or as int64 where it is exact.
 
     How far it can be from the exact result, elementwise, with beta 0; with beta 1 the former C is one more term:
 
@@ -68,7 +68,7 @@ def reference(
 
     It is not rounded to C's type, but infinite (f8E4M3FN: NaN) where C, being narrower than the accumulator, cannot hold it.
 
-    An epilogue is computed in float64 on that, integers as integers (`propagation`).
+    Other factors than 0 and 1, and an epilogue, are computed in float64 on that, integers as integers (`propagation`).
 
     NaN and Inf in A or B follow IEEE 754: Inf·0 and Inf − Inf are NaN, and each stays in its row or column of C. With
     K = 0 the result is all zeros, with beta 1 the former C.
@@ -77,8 +77,9 @@ def reference(
         spec: What to compute.
         a: A, of the spec's `a_shape` and type, in any memory order.
         b: B, of the spec's `b_shape` and type, in any memory order.
-        *further: The operands of the epilogue (`MatmulSpec.further`), as calls take them, and after them `c`.
-        c: With beta 1, and only then, the former C, of the spec's `c_shape` and type, in any memory order.
+        *further: The operands of the epilogue (`MatmulSpec.further`), as calls take them, then the factors that calls tell
+            (`MatmulSpec.scalars`), as arrays or numbers, and after them `c`.
+        c: With beta other than 0, and only then, the former C, of the spec's `c_shape` and type, in any memory order.
 
     Returns:
         The new C, of the spec's `c_shape`, in row-major order.
@@ -107,10 +108,11 @@ def _fused(
 ) -> Known:
     """The result of all prologues and of the epilogue, and how far from it a right kernel's may be."""
     a, b = _straight(spec, a, b)
-    first, second = len(spec.chain_a.operands), len(spec.chain_b.operands)
+    first, second, last = len(spec.chain_a.operands), len(spec.chain_b.operands), len(spec.further)
+    operands, scalars = operands[:last], operands[last:]
     operands = [
         array.swapaxes(-1, -2) if turned and each.role != "b" else array
-        for array, each, turned in zip(operands, _further(spec), spec.transposed[2:], strict=True)
+        for array, each, turned in zip(operands, _further(spec), spec.transposed[2 : 2 + last], strict=True)
     ]
     left = multiplied.of(spec.chain_a, a, operands[:first], "mk")
     right = multiplied.of(spec.chain_b, b, operands[first : first + second], "kn")
@@ -120,7 +122,12 @@ def _fused(
         else array
         for each, array in zip(spec.chain.operands, operands[first + second :], strict=True)
     ]
-    return finish(spec, _known_sums(spec, left, right), given, c)
+    sums = (
+        propagation.exact(np.zeros(spec.c_shape), spec.acc_type.name)
+        if spec.alpha == 0
+        else _known_sums(spec, left, right)
+    )
+    return finish(spec, sums, [*given, *scalars], c)
 
 
 def _further(spec: MatmulSpec) -> tuple[Operand, ...]:
@@ -131,7 +138,7 @@ def _further(spec: MatmulSpec) -> tuple[Operand, ...]:
 def _known_sums(spec: MatmulSpec, left: Known, right: Known) -> Known:
     """The sums of products of prologues' results, which have errors."""
     types = {"a": spec.a_type.name, "b": spec.b_type.name, "c": spec.acc}
-    plain = replace(spec, epilogue=(), prologue_a=(), prologue_b=(), beta=0, layout="nn", b_packed=False, **types)
+    plain = replace(spec.plain_sums, prologue_a=(), prologue_b=(), layout="nn", b_packed=False, **types)
     (a, a_off), (b, b_off) = multiplied.rounded(left, spec.a_type), multiplied.rounded(right, spec.b_type)
     bound = error_bound(plain, a, b)
     if a_off.any() or b_off.any():
@@ -189,8 +196,8 @@ def error_bound(
         spec: What is computed.
         a: A, of the spec's `a_shape` and type.
         b: B, of the spec's `b_shape` and type.
-        *further: The operands of the epilogue, and after them `c`.
-        c: With beta 1, and only then, the former C, of the spec's `c_shape` and type.
+        *further: The operands of the epilogue and the factors that calls tell, and after them `c`.
+        c: With beta other than 0, and only then, the former C, of the spec's `c_shape` and type.
 
     Returns:
         Bounds, of the spec's `c_shape`, as float64.
@@ -207,7 +214,7 @@ def error_bound(
     if spec.k == 0 or spec.acc_type.kind != "float":
         return np.zeros(spec.c_shape)
     a, b = _straight(spec, a, b)
-    terms = spec.k + spec.beta
+    terms = _terms(spec)
     kernel = gamma(terms, roundoff(spec.acc_type))
     own = _reference_gamma(spec)
     with np.errstate(all="ignore"):
@@ -230,7 +237,7 @@ def _among_infinite(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArr
     """The bound where the sum has a term that is NaN or Inf: 0, or inf where others may make another NaN or Inf of it."""
     finite_a, finite_b = (np.where(np.isfinite(x), x, 0) for x in (a, b))
     others = _magnitude(spec, finite_a, finite_b, None if c is None else np.where(np.isfinite(c), c, 0))
-    others *= 1 + 2 * gamma(spec.k + spec.beta, roundoff(spec.acc_type))
+    others *= 1 + 2 * gamma(_terms(spec), roundoff(spec.acc_type))
     overflows = others > float(np.finfo(to_numpy(spec.acc_type)).max)
     return np.where(overflows | infinite_times_tiny(spec, a, b), np.inf, 0.0)
 
@@ -311,6 +318,11 @@ def _is_small(spec: MatmulSpec) -> bool:
     return spec.matrices * spec.m * spec.n * spec.k <= _SMALL
 
 
+def _terms(spec: MatmulSpec) -> int:
+    """Terms of a sum: its products, and the former C where that is added as it is."""
+    return spec.k + bool(spec.beta)
+
+
 def _step(spec: MatmulSpec) -> int:
     """Products in each of the sums in float64 of a larger reference."""
     return max(1, -(-spec.k // _SUMS))
@@ -319,20 +331,22 @@ def _step(spec: MatmulSpec) -> int:
 def _reference_gamma(spec: MatmulSpec) -> float:
     """The reference's own error before its last rounding, as a multiple of |A||B| + |C|."""
     if _is_exact_in_float64(spec):
-        return gamma(spec.k + spec.beta, _U64)
+        return gamma(_terms(spec), _U64)
     if _is_small(spec):
-        return gamma(spec.k + spec.beta, _U_LONG)
-    return gamma(_step(spec), _U64) + 2 * gamma(_SUMS + spec.beta, _U_LONG)
+        return gamma(_terms(spec), _U_LONG)
+    return gamma(_step(spec), _U64) + 2 * gamma(_SUMS + bool(spec.beta), _U_LONG)
 
 
 def _split(
     spec: MatmulSpec, further: Sequence[NDArray[Any] | None], c: NDArray[Any] | None
 ) -> tuple[list[NDArray[Any]], NDArray[Any] | None]:
     """The operands of the epilogue, and the former C, which may come after them."""
-    wanted = [each.name for each in spec.further]
+    wanted = [each.name for each in (*spec.further, *spec.scalars)]
     operands = list(further)
     if c is None and len(operands) == len(wanted) + 1:
         c = operands.pop()
+    for at, each in zip(range(len(spec.further), len(operands)), spec.scalars, strict=False):
+        operands[at] = np.asarray(operands[at], stored_numpy(each.type))
     if len(operands) != len(wanted):
         names = f"{len(wanted)} after a and b ({', '.join(wanted)})" if wanted else "none after a and b"
         raise OperandError(f"{len(operands)} further operands", where="reference", expected=names)
@@ -345,7 +359,7 @@ def _check(
     """Raises OperandError unless the operands have the spec's shapes and types, and C is there if and only if it is read."""
     if spec.beta == 0 and c is not None:
         raise OperandError("is given", operand="c", expected=f"none, as {spec} never reads C")
-    if spec.beta == 1 and c is None:
+    if spec.beta and c is None:
         raise OperandError("is missing", operand="c", expected=f"the former C, which {spec} adds to")
     given = [
         (each.name, array, each.stored, each.type) for each, array in zip(spec.operands, (a, b, *operands), strict=True)

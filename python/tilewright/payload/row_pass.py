@@ -27,7 +27,7 @@ class RowPass:
     def operands(self) -> tuple[OperandSpec, ...]:
         """M×N elements that the first kernel leaves, and the operands of the entries after that of rows."""
         inner = self.whole.inner
-        return (replace(inner.result, name="sums"), *self.whole.operands[len(inner.operands) :])
+        return (replace(inner.result, name="sums"), *self.whole.further[len(inner.further) :])
 
     @property
     def result(self) -> OperandSpec:

@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.dtypes import stored_numpy
 from tilewright.errors import OperandError
 from tilewright.operand import OperandSpec
-from tilewright.runtime import cards, gpu_call, gpu_passes
+from tilewright.runtime import cards, gpu_call, gpu_factors, gpu_passes
 from tilewright.runtime.cards import Card, Loaded, checked
 from tilewright.runtime.device_arrays import DeviceArray, device_of, library_of, view
 from tilewright.runtime.gpu_call import Array
@@ -63,7 +63,10 @@ def call(kernel: CardKernel, operands: Sequence[object], out: object, stream: ob
         TargetError: There is no card that runs the kernel, or the driver reports an error.
     """
     given = [*operands, *(() if out is None else (out,))]
-    places = {device_of(each) for each in given}
+    # A factor may be a number, whatever the others are.
+    of_matrices = len(kernel.spec.operands) - len(kernel.spec.scalars)
+    factors = [each for each in operands[of_matrices:] if isinstance(each, np.ndarray)]
+    places = {device_of(each) for each in given if not any(each is factor for factor in factors)}
     if len(places) > 1:
         named = ", ".join(
             f"card {each}" if each is not None else "this machine's memory" for each in sorted(places, key=str)
@@ -110,14 +113,17 @@ def _stream_of(operands: Sequence[object], card: Card) -> int:
 def _in_place(kernel: CardKernel, card: Card, operands: Sequence[object], out: object, stream: int) -> object:
     """A call with arrays in the card's memory."""
     spec = kernel.spec
-    arrays: list[Array] = [view(each, named.name, stream) for each, named in zip(operands, spec.operands, strict=True)]
+    arrays: list[Array] = [
+        each if isinstance(each, np.ndarray) else view(each, named.name, stream)
+        for each, named in zip(operands, spec.operands, strict=True)
+    ]
     called = _checked(spec, arrays)
     if out is None:
         out = _empty(operands[0], called, card)
     result = view(out, "out", stream)
     gpu_call.check_result(called, result, arrays)
     if 0 not in called.c_shape:
-        _launch(kernel, card, called, [*arrays, result], stream)
+        _launch(kernel, card, *gpu_factors.without_products(called, [*arrays, result]), stream)
     return out
 
 
@@ -133,7 +139,7 @@ def _checked(spec: MatmulSpec, arrays: Sequence[Array]) -> MatmulSpec:
 def _empty(like: object, called: MatmulSpec, card: Card) -> object:
     """A new array for the result, of the library of an operand."""
     if called.beta:
-        raise OperandError("is missing", operand="out", expected="the array that is added to: beta is 1")
+        raise OperandError("is missing", operand="out", expected="the array that is added to: beta is not 0")
     found = library_of(like)
     try:
         if found is not None:
@@ -162,7 +168,17 @@ def _launch(kernel: CardKernel, card: Card, called: MatmulSpec, arrays: Sequence
             left.append(int(checked(driver.cuMemAllocAsync(max(1, bytes_), stream))))
         return DeviceArray(left[-1], operand.shape, strides, np.dtype(stored_numpy(operand.type)), card.number)
 
+    def on_card(array: Array) -> Array:
+        """A factor that is a number, in the card's memory; what is there is as it is."""
+        if isinstance(array, DeviceArray):
+            return array
+        with cards.reported(where):
+            left.append(int(checked(driver.cuMemAllocAsync(array.nbytes, stream))))
+            checked(driver.cuMemcpyHtoDAsync(left[-1], array.ctypes.data, array.nbytes, stream))
+        return DeviceArray(left[-1], array.shape, array.strides, array.dtype, card.number)
+
     try:
+        arrays = [on_card(each) for each in arrays]
         for each in gpu_passes.passes(form, called, arrays, scratch):
             of_form[id(each.form)].launch(each.spec, each.arrays, stream)
     finally:
@@ -177,7 +193,8 @@ def _on_copies(kernel: CardKernel, card: Card, operands: Sequence[Any], out: Any
     out = gpu_call.result(called, out, operands)
     if 0 in called.c_shape:
         return out
-    copies = [_Copy.of(each) for each in (*operands, out)]
+    called, given = gpu_factors.without_products(called, [*operands, out])
+    copies = [_Copy.of(each) for each in given]
     where = f"a call of a kernel for {kernel.target.name}"
     places: list[int] = []
     try:

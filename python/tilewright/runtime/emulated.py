@@ -144,16 +144,28 @@ class ProductStubs(Stubs):
         self._sizes = tuple(element.bytes for element in (spec.a_stored, spec.b_stored, spec.c_type))
         self._packed_bytes = 0 if packed is None else packed.nbytes
         self._count = len(tensors(spec))
+        self._scalars = tuple(each.type.bytes for each in spec.scalars)
         functions = {
-            ENTRY: self._compute_each if self._count else self._multiply,
+            ENTRY: self._compute_each if spec.takes_tensors else self._multiply,
             _PACKER: self._pack,
             _TENSORS: self._compute,
         }
-        signatures = {**_SIGNATURES, ENTRY: (POINTER,) * self._count or _SIGNATURES[ENTRY]}
+        matrices = (*_SIGNATURES[ENTRY], *(POINTER for _ in spec.scalars))
+        signatures = {**_SIGNATURES, ENTRY: (POINTER,) * self._count if spec.takes_tensors else matrices}
         super().__init__(program, {name: (signatures[name], function) for name, function in functions.items()})
 
     def _multiply(
-        self, m: int, n: int, k: int, a: int | None, lda: int, b: int | None, ldb: int, c: int | None, ldc: int
+        self,
+        m: int,
+        n: int,
+        k: int,
+        a: int | None,
+        lda: int,
+        b: int | None,
+        ldb: int,
+        c: int | None,
+        ldc: int,
+        *scalars: int,
     ) -> int:
         a_size, b_size, c_size = self._sizes
         a_shape, b_shape = self._shapes(m, n, k)
@@ -162,7 +174,8 @@ class ProductStubs(Stubs):
         if self._packed_bytes:
             right = Operand(b or 0, (self._packed_bytes,))
         result = Operand(c or 0, (m, n * c_size), (ldc * c_size,), written=True)
-        return self.call(ENTRY, (m, n, k, left, lda, right, ldb, result, ldc))
+        factors = [Operand(at, (size,)) for at, size in zip(scalars, self._scalars, strict=True)]
+        return self.call(ENTRY, (m, n, k, left, lda, right, ldb, result, ldc, *factors))
 
     def _pack(self, k: int, n: int, b: int | None, ldb: int, packed: int | None) -> int:
         size = self._sizes[1]

@@ -15,7 +15,7 @@ from tilewright.targets.base import Target
 from tilewright.targets.linux import SystemCalls
 from tilewright.targets.registry import family_of
 
-MOST_ARGUMENTS = 9
+MOST_ARGUMENTS = 11
 _WORDS = 5
 """Before the arguments: all bytes, the function, its status, and how many relocations and guards follow the arguments."""
 PAGE = 4096

@@ -89,7 +89,7 @@ def are_aligned(spec: MatmulSpec, arrays: Sequence[Array], row_multiple: int) ->
 
     Where threads load the pieces themselves, rows are of multiples of `row_multiple` elements too.
     """
-    left = len(spec.operands) - len(spec.chain.operands)
+    left = len(spec.operands) - len(spec.chain.operands) - len(spec.scalars)
     like_b = [left + number for number, each in enumerate(spec.chain.operands) if each.role == "b"]
     # What has an element for each group along K, or for each row, is read one by one.
     further = [number for number in range(2, left) if len(spec.operands[number].axes.strip("-")) > 1]
@@ -127,7 +127,7 @@ def result(
     """
     if out is None:
         if called.beta:
-            raise OperandError("is missing", operand="out", expected="the array that is added to: beta is 1")
+            raise OperandError("is missing", operand="out", expected="the array that is added to: beta is not 0")
         out = np.empty(called.c_shape, to_numpy(called.c_type))
     check_result(called, out, operands)
     return out

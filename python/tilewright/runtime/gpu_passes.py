@@ -52,10 +52,11 @@ def passes(
             yield Pass(form, part, own)
             continue
         inner = part.inner
-        count, between = len(inner.operands), scratch(inner.result)
+        # The operands of the product come first, but for the factors, which come after those of the rows.
+        count, last, between = 2 + len(inner.further), len(part.operands) - len(part.scalars), scratch(inner.result)
         if 0 not in inner.c_shape:
-            yield Pass(form, inner, [*own[:count], between])
-        yield Pass(form.rows, RowPass(part), [between, *own[count:]])
+            yield Pass(form, inner, [*own[:count], *own[last:-1], between])
+        yield Pass(form.rows, RowPass(part), [between, *own[count:last], own[-1]])
 
 
 def _parts(called: MatmulSpec, arrays: Sequence[Array], rows: int) -> Iterator[tuple[MatmulSpec, Sequence[Array]]]:
@@ -64,14 +65,14 @@ def _parts(called: MatmulSpec, arrays: Sequence[Array], rows: int) -> Iterator[t
         step = gpu_call.MOST_BLOCKS // gpu_call.ALIGNMENT * gpu_call.ALIGNMENT * rows  # Rows start where all do.
         for start in range(0, called.m, step):
             size = min(step, called.m - start)
-            yield from _parts(replace(called, m=size), _sliced(called, arrays, "m", start, size), rows)
+            yield from _parts(replace(called, m=size), sliced(called, arrays, "m", start, size), rows)
     elif prod(called.batch) > gpu_call.MOST_BLOCKS:
         # The first one: how many entries the others have may be known to the kernel.
         axis = next(number for number, extent in enumerate(called.batch) if extent > 1)
         step = -(-called.batch[axis] // 2)
         for start in range(0, called.batch[axis], step):
             size = min(step, called.batch[axis] - start)
-            yield from _parts(_of_entries(called, axis, size), _sliced(called, arrays, f"b{axis}", start, size), rows)
+            yield from _parts(_of_entries(called, axis, size), sliced(called, arrays, f"b{axis}", start, size), rows)
     else:
         yield called, arrays
 
@@ -88,8 +89,8 @@ def _of_entries(called: MatmulSpec, axis: int, size: int) -> MatmulSpec:
     return replace(called, batch=of(called.batch), a_batch=of(called.a_batch), b_batch=of(called.b_batch))
 
 
-def _sliced(called: MatmulSpec, arrays: Sequence[Array], name: str, start: int, size: int) -> list[Array]:
-    """Some of the rows, or entries, of all operands that have such."""
+def sliced(called: MatmulSpec, arrays: Sequence[Array], name: str, start: int, size: int) -> list[Array]:
+    """Some of the rows, or entries, of all operands that have such: `size` from `start` on, along the extent `name`."""
     operands = *called.operands, called.result
     return [_of(each, array, name, start, size) for each, array in zip(operands, arrays, strict=True)]
 

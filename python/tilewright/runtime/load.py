@@ -16,7 +16,7 @@ from tilewright.runtime.foreign import ForeignKernel
 from tilewright.runtime.kernel import About, Kernel
 from tilewright.runtime.module import Function, entries
 from tilewright.runtime.packed_b import Packing
-from tilewright.runtime.product import Product
+from tilewright.runtime.product import Product, tensors
 from tilewright.runtime.runners import Runner
 
 
@@ -33,7 +33,7 @@ def product(object_: bytes, about: About, packed: PackedFormat | None, who: Runn
     kind = tracing.counted(Product)
     make: Callable[..., Kernel] = kind
     packer = f"{ENTRY}{PACK_SUFFIX}"
-    names = [ENTRY, *([packer] if packed else []), *([f"{ENTRY}{TENSORS_SUFFIX}"] if spec.takes_tensors else [])]
+    names = [ENTRY, *([packer] if packed else []), *([f"{ENTRY}{TENSORS_SUFFIX}"] if tensors(spec) else [])]
     if who.emulator is not None:
         from tilewright.runtime import emulated
 

@@ -76,8 +76,8 @@ class Product(_Call):
 
 
 def tensors(spec: MatmulSpec) -> list[tuple[str, tuple[int, ...], np.dtype[Any], int, int, int]]:
-    """All operands of a kernel that has further ones, as `MatmulCall` takes them; none for other kernels."""
-    if not spec.takes_tensors:
+    """All operands of a kernel that has others than A and B, as `MatmulCall` takes them; none for other kernels."""
+    if not (spec.takes_tensors or spec.scalars):
         return []
     operands = (*spec.operands, replace(spec.result, name="out"))
     return [

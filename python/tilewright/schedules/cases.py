@@ -185,7 +185,7 @@ def plan(
         rules = _large(spec, one)
     else:
         rules = _packed_rules() if spec.b_packed else _rules(spec, target, threads)
-    if 0 in (spec.m, spec.n, spec.k):
+    if 0 in (spec.m, spec.n, spec.k, spec.alpha):
         return Plan("trivial", None, cases=(Case(spec, Plan("trivial", None), ()),))
     for rule in rules:
         case = _case(spec, target, rule, overrides, threads)

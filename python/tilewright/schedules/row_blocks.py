@@ -44,7 +44,7 @@ def take_apart(script: steps.Script, spec: MatmulSpec, block: Sequence[int] | No
         steps.apply(script.functions, tensor.apply_patterns_tensor_fold_tensor_empty)
         if isinstance(spec.m, Dim) or spec.m % block[0]:  # The scratch of the last block is as large as the others'.
             fill = made if inner.fused else steps.producer(made, 2)
-            scratch = steps.producer(fill, 1 + len(inner.chain.operands))
+            scratch = steps.producer(fill, 1 + len(inner.chain.operands) + len(inner.scalars))
             tensor.tensor_make_loop_independent(transform.AnyOpType.get(), scratch, 1)
         steps.clean(script.functions)
     return made

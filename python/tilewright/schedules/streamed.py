@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tilewright.mlir import ir
 from tilewright.schedules import batch_loops, steps, strip_form, strips
 from tilewright.schedules.blocking import Blocking, row_gap
@@ -57,7 +55,7 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             steps.mark(steps.producer(steps.match_product(functions, spec), 0), _PROLOGUE)
         if spec.fused and not spec.dynamic:
             steps.mark(batch_loops.match_result(script, spec), _EPILOGUE)
-            sums = replace(spec, epilogue=(), c=spec.acc, beta=0)
+            sums = spec.plain_sums
         staged = not spec.dynamic and spec.m > 1
         if staged:
             product = steps.match_product(functions, spec)
@@ -65,7 +63,7 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             steps.stage(product, 2, row_gap(target, spec.acc_type))
         register_tiles(script, sums, target, p)
         if staged:
-            copied = (spec.k, *[spec.n] * (0 if spec.fused else 1 + spec.beta))
+            copied = (spec.k, *[spec.n] * (0 if spec.fused else 1 + bool(spec.beta)))
             steps.vectorize_copies(functions, copied, lanes)
         if sums is not spec:
             steps.vectorize_elements(functions, _EPILOGUE, spec.m, spec.n, lanes)

@@ -40,7 +40,7 @@ def strips(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blo
     p, lanes, functions = blocking, target.lanes(spec.acc_type), script.functions
     steps.decide(functions, Prefetch("all"))
     batch_loops.take_apart(script, spec)
-    tile, beta = batch_loops.match_result(script, spec), spec.beta and not spec.fused
+    tile, beta = batch_loops.match_result(script, spec), spec.beta == 1 and not spec.fused
     if spec.fused:
         steps.mark(tile, _EPILOGUE)
     for sizes in ([p.mc, 0, 0], [0, p.nc, 0]):
@@ -61,7 +61,7 @@ def strips(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blo
     steps.stage(steps.match_product(functions, spec), 0, row_gap(target, spec.a_type))
     inside = replace(p, nc=most(blocks["n"]), kc=most(blocks["k"]))
     # The zeros are in the strip, to which all is added.
-    added = replace(spec, epilogue=(), c=spec.acc, beta=1, batch=(), a_batch=None, b_batch=None, **blocks)
+    added = replace(spec.plain_sums, beta=1, batch=(), a_batch=None, b_batch=None, **blocks)
     register_tiles(script, added, target, inside)
     if spec.fused:
         _finish(functions, blocks["n"], lanes)

@@ -1,31 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The entry of a kernel of a dynamic spec: finds out which case a call is, and goes to its entry.
+"""The entry of a kernel with cases: finds out which one a call is, and goes to its entry.
 
-Each case is a kernel of its own, with an entry as any other; the entry here only compares extents.
+The cases of a dynamic spec are told by extents. Where calls tell alpha, one more is for 0. Each case is a kernel of its own, with an
+entry as any other; the entry here only compares.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tilewright.errors import LoweringError
-from tilewright.lowering.entries import extents, pack_entry, tensor_entry
-from tilewright.lowering.entries.entry import attributes_text, tensor_arguments
+from tilewright.lowering.entries import extents, matrix_tensors, pack_entry, tensor_entry
+from tilewright.lowering.entries.entry import attributes_text, matrix_arguments, tensor_arguments
 from tilewright.mlir import ir
 from tilewright.payload.abi import OK, WRONG_EXTENTS
+from tilewright.scaling import ARG
 from tilewright.schedules.calls import Test
-from tilewright.schedules.plan import Plan
+from tilewright.schedules.plan import Case, Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 _INTERNAL = "#llvm.linkage<internal>"
 
 
+def zero(spec: MatmulSpec) -> MatmulSpec | None:
+    """What a call computes for which alpha is 0, where calls tell it; otherwise None. It takes the same operands but alpha."""
+    return replace(spec, alpha=0) if spec.alpha == ARG else None
+
+
 def join(modules: Sequence[ir.Module], spec: MatmulSpec, plan: Plan, target: Target, symbol: str) -> ir.Module:
     """One module of those of all cases, whose entries are called `symbol` and ``_case<number>``, with the entry added.
 
     Args:
-        modules: A module for each case of `plan`, in the LLVM dialect; they are changed.
+        modules: A module for each kernel of `plan`, or of the only one, and one more for `zero`, where there is such, in the LLVM
+            dialect; they are changed.
         spec: What is computed.
         plan: Its cases.
         target: For which target.
@@ -52,7 +61,7 @@ def join(modules: Sequence[ir.Module], spec: MatmulSpec, plan: Plan, target: Tar
     text = str(joined).rstrip()
     entries = _entry(spec, plan, target, symbol)
     if spec.b_packed:
-        entries += pack_entry.forwarded(symbol, f"{symbol}_case{len(modules) - 1}", attributes_text(target))
+        entries += pack_entry.forwarded(symbol, f"{symbol}_case{_count(plan) - 1}", attributes_text(target))
     return ir.Module.parse(text[: text.rindex("}")] + entries + "}", joined.context)
 
 
@@ -75,20 +84,33 @@ def _name(op: ir.Operation) -> str:
     return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
 
 
+def _count(plan: Plan) -> int:
+    """How many kernels a plan has."""
+    return len(plan.kernels) or 1
+
+
 def _entry(spec: MatmulSpec, plan: Plan, target: Target, symbol: str) -> str:
     """The entry, as text."""
+    of_zero = zero(spec)
     if spec.takes_tensors:
         arguments = tensor_arguments(spec)
-        values = ", ".join(f"%{each.name}_tensor" for each in arguments)
+        every = [f"%{each.name}_tensor" for each in arguments]
+        values, types = ", ".join(every), ", ".join(["!llvm.ptr"] * len(arguments))
         known = [f"%{name} = llvm.mlir.constant({getattr(spec, name)} : i64) : i64" for name in extents.NAMES]
         known = [line for line, name in zip(known, extents.NAMES, strict=True) if name not in spec.dynamic]
-        run = "\n    ".join([*known, choice(spec, plan, symbol, values, ", ".join(["!llvm.ptr"] * len(arguments)))])
+        if of_zero is not None:
+            index = next(index for index, each in enumerate(spec.operands) if each.name == "alpha")
+            rest = [(value, "!llvm.ptr") for at, value in enumerate(every) if at != index]
+            known.append(_unless_zero(spec, f"{symbol}_case{_count(plan)}", f"%{arguments[index].name}", rest))
+        run = "\n    ".join([*known, choice(spec, plan, symbol, values, types)])
         return tensor_entry.text(symbol, arguments, attributes_text(target), "", run)
-    arguments = [("m", "i64"), ("n", "i64"), ("k", "i64")]
-    for name in ("a", "b", "c"):
-        arguments += [(name, "!llvm.ptr"), (f"ld{name}", "i64")]
+    arguments = matrix_arguments(spec)
     parameters = ", ".join(f"%{name}: {kind}" for name, kind in arguments)
     values, types = (", ".join(each) for each in zip(*((f"%{name}", kind) for name, kind in arguments), strict=True))
+    first = ""
+    if of_zero is not None:
+        rest = [(f"%{name}", kind) for name, kind in arguments if name != "alpha"]
+        first = _unless_zero(spec, f"{symbol}_case{_count(plan)}", "%alpha", rest)
     return f"""
   llvm.func @{symbol}({parameters}) -> i32 attributes {{{attributes_text(target)}}} {{
     {extents.check(spec)}
@@ -97,9 +119,25 @@ def _entry(spec: MatmulSpec, plan: Plan, target: Target, symbol: str) -> str:
     %wrong_extents = llvm.mlir.constant({WRONG_EXTENTS} : i32) : i32
     llvm.return %wrong_extents : i32
   ^fits:
+    {first}
     {choice(spec, plan, symbol, values, types)}
   }}
-"""
+{matrix_tensors.text(spec, symbol, attributes_text(target)) if spec.scalars else ""}"""
+
+
+def _unless_zero(spec: MatmulSpec, case: str, alpha: str, arguments: Sequence[tuple[str, str]]) -> str:
+    """Calls `case` with `arguments` and returns, where the number at `alpha` is 0; otherwise goes on."""
+    element = spec.scalars[0].type
+    compare, same, none = ("fcmp", "oeq", "0.0") if element.kind == "float" else ("icmp", "eq", "0")
+    values, types = (", ".join(each) for each in zip(*arguments, strict=True))
+    return f"""%alpha_value = llvm.load {alpha} : !llvm.ptr -> {element.mlir}
+    %alpha_zero = llvm.mlir.constant({none} : {element.mlir}) : {element.mlir}
+    %alpha_none = llvm.{compare} "{same}" %alpha_value, %alpha_zero : {element.mlir}
+    llvm.cond_br %alpha_none, ^alpha_none, ^alpha_some
+  ^alpha_none:
+    %alpha_status = llvm.call @{case}({values}) : ({types}) -> i32
+    llvm.return %alpha_status : i32
+  ^alpha_some:"""
 
 
 def choice(spec: MatmulSpec, plan: Plan, symbol: str, values: str, types: str) -> str:
@@ -115,10 +153,11 @@ def choice(spec: MatmulSpec, plan: Plan, symbol: str, values: str, types: str) -
     lines: list[str] = []
     if extents.may_be_empty(spec):
         lines += _empty()
-    kernels = plan.kernels
-    for number, case in enumerate(plan.cases):
+    cases = plan.cases or (Case(spec, plan, ()),)
+    kernels = plan.kernels or [(spec, plan)]
+    for number, case in enumerate(cases):
         kernel = kernels.index((case.spec, case.plan))
-        if number + 1 < len(plan.cases):
+        if number + 1 < len(cases):
             fits = [line for at, test in enumerate(case.tests) for line in _test(test, f"{number}t{at}")]
             holds = " ".join(f"%holds{number}t{at}" for at in range(len(case.tests)))
             lines += [*fits, *_all(holds.split(), f"%holds{number}")]
@@ -127,7 +166,7 @@ def choice(spec: MatmulSpec, plan: Plan, symbol: str, values: str, types: str) -
             f"%status{number} = llvm.call @{symbol}_case{kernel}({values}) : ({types}) -> i32",
             f"llvm.return %status{number} : i32",
         ]
-        if number + 1 < len(plan.cases):
+        if number + 1 < len(cases):
             lines.append(f"^not{number}:")
     return "\n    ".join(lines)
 

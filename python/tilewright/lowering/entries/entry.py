@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tilewright.lowering.entries import extents, pack_entry, tensor_entry, tile_permission
+from tilewright.lowering.entries import extents, matrix_tensors, pack_entry, tensor_entry, tile_permission
 from tilewright.lowering.passes import prepack
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
@@ -110,6 +110,12 @@ def tensor_arguments(spec: MatmulSpec) -> list[tensor_entry.TensorArgument]:
     ]
 
 
+def matrix_arguments(spec: MatmulSpec) -> list[tuple[str, str]]:
+    """Name and type of the arguments of the entry of a kernel that takes matrices, as `payload.abi.PROTOTYPE` has them."""
+    matrices = [each for name in "abc" for each in ((name, "!llvm.ptr"), (f"ld{name}", "i64"))]
+    return [*((name, "i64") for name in extents.NAMES), *matrices, *((each.name, "!llvm.ptr") for each in spec.scalars)]
+
+
 def _entry_text(
     spec: MatmulSpec,
     target: Target,
@@ -127,12 +133,14 @@ def _entry_text(
     memref = "!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64"
     a, b = (("%k", "%m") if spec.a_transposed else ("%m", "%k")), (("%n", "%k") if spec.b_transposed else ("%k", "%n"))
     operands = [_descriptor("%a", *a, "%lda"), _descriptor("%b", *b, "%ldb")]
+    operands += [f"%{each.name}, %{each.name}, %zero" for each in spec.scalars]
     operands.append(_descriptor("%c", "%m", "%n", "%ldc"))
-    declarations, run = run_text(operands, [memref] * 3, workspace, allocator, packed)
+    scalars = ["!llvm.ptr, !llvm.ptr, i64"] * len(spec.scalars)
+    declarations, run = run_text(operands, [memref, memref, *scalars, memref], workspace, allocator, packed)
+    parameters = ", ".join(f"%{name}: {kind}" for name, kind in matrix_arguments(spec))
     return f"""
   {declarations}
-  llvm.func @{symbol}(%m: i64, %n: i64, %k: i64, %a: !llvm.ptr, %lda: i64, %b: !llvm.ptr, %ldb: i64,
-                      %c: !llvm.ptr, %ldc: i64) -> i32 attributes {{{attributes}}} {{
+  llvm.func @{symbol}({parameters}) -> i32 attributes {{{attributes}}} {{
     %zero = llvm.mlir.constant(0 : i64) : i64
     %one = llvm.mlir.constant(1 : i64) : i64
     %ok = llvm.mlir.constant({OK} : i32) : i32
@@ -144,7 +152,7 @@ def _entry_text(
   ^fits:
     {run}
   }}
-"""
+{matrix_tensors.text(spec, symbol, attributes) if spec.scalars else ""}"""
 
 
 def run_text(

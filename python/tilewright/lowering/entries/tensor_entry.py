@@ -23,7 +23,7 @@ from tilewright.payload.abi import (
     dlpack_number,
 )
 
-_DATA, _DEVICE, _RANK, _TYPE, _SHAPE, _STRIDES, _OFFSET = 0, 8, 16, 20, 24, 32, 40
+DATA, DEVICE, RANK, TYPE, SHAPE, STRIDES, OFFSET = 0, 8, 16, 20, 24, 32, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +171,9 @@ def _check(writer: _Writer, argument: TensorArgument) -> None:
     tensor, name, shape = f"%{argument.name}_tensor", f"%{argument.name}", argument.shape
     if argument.checked:
         for offset, wanted in (
-            (_DEVICE, DLPACK_CPU),
-            (_RANK, len(shape)),
-            (_TYPE, dlpack_number(argument.element)),
+            (DEVICE, DLPACK_CPU),
+            (RANK, len(shape)),
+            (TYPE, dlpack_number(argument.element)),
         ):
             found = writer.load(tensor, offset, "i32")
             writer.require("eq", found, writer.constant(wanted, "i32"), "i32", "%wrong_operand")
@@ -183,7 +183,7 @@ def _check(writer: _Writer, argument: TensorArgument) -> None:
         for axis, extent in enumerate(shape):
             writer.constant(extent, name=f"{name}_extent{axis}")
             writer.constant(max(1, prod(shape[axis + 1 :])), name=f"{name}_step{axis}")
-    data, offset = writer.load(tensor, _DATA, "!llvm.ptr"), writer.load(tensor, _OFFSET, "i64")
+    data, offset = writer.load(tensor, DATA, "!llvm.ptr"), writer.load(tensor, OFFSET, "i64")
     writer.value(f"llvm.getelementptr {data}[{offset}] : (!llvm.ptr, i64) -> !llvm.ptr, i8", name)
 
 
@@ -211,7 +211,7 @@ def _check_shape(writer: _Writer, tensor: str, argument: TensorArgument) -> None
     shape, label = argument.shape, argument.name
     if not shape:
         return
-    extents = writer.load(tensor, _SHAPE, "!llvm.ptr")
+    extents = writer.load(tensor, SHAPE, "!llvm.ptr")
     if any(isinstance(extent, Dim) for extent in shape):
         _check_open(writer, tensor, argument, extents)
         return
@@ -220,7 +220,7 @@ def _check_shape(writer: _Writer, tensor: str, argument: TensorArgument) -> None
         writer.require("eq", writer.load(extents, 8 * axis, "i64"), wanted, "i64", "%wrong_extents")
     compact = [writer.constant(max(1, prod(shape[axis + 1 :]))) for axis in range(len(shape))]
     types = ", ".join(["i64"] * len(shape))
-    given = writer.load(tensor, _STRIDES, "!llvm.ptr")
+    given = writer.load(tensor, STRIDES, "!llvm.ptr")
     none = writer.value(f'llvm.icmp "eq" {given}, %null_pointer : !llvm.ptr')
     writer.line(f"llvm.cond_br {none}, ^{label}_strides({', '.join(compact)} : {types}), ^{label}_given")
     writer.line(f"^{label}_given:")
@@ -270,7 +270,7 @@ def _check_open(writer: _Writer, tensor: str, argument: TensorArgument, extents:
         elements = writer.value(f"llvm.mul {elements}, {size} : i64")
     empty = writer.value(f'llvm.icmp "eq" {elements}, %zero : i64')
     types = ", ".join(["i64"] * len(shape))
-    given = writer.load(tensor, _STRIDES, "!llvm.ptr")
+    given = writer.load(tensor, STRIDES, "!llvm.ptr")
     none = writer.value(f'llvm.icmp "eq" {given}, %null_pointer : !llvm.ptr')
     writer.line(f"llvm.cond_br {none}, ^{label}_strides({', '.join(compact)} : {types}), ^{label}_given")
     writer.line(f"^{label}_given:")

@@ -72,6 +72,7 @@ def _axes(spec: MatmulSpec) -> list[list[Axes]]:
     numbers = {"m": (0,), "n": (1,), "k": (2,)}
     a, b = ("km" if spec.a_transposed else "mk"), ("nk" if spec.b_transposed else "kn")
     further = [b if each.role == "b" else each.axes for each in spec.chain.operands]
+    further += [""] * len(spec.scalars)
     named = [[numbers[axis] for axis in axes] for axes in (a, b, *further, "mn"[: len(spec.c_shape)])]
     if spec.b_packed:
         named[1] = [(3,)]
