@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import re
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from tilewright.payload.samples import values
 from tilewright.targets import gpu
 
 FACTORS = [(2.5, 0), (-0.75, 1), (1, 0.5), (0, -2), ("arg", 0), (1, "arg"), ("arg", "arg")]
-TYPES = {
+TYPES: dict[str, dict[str, Any]] = {
     "f64": {"a": "f64"},
     "bf16": {"a": "bf16", "c": "bf16"},
     "f16 to f32": {"a": "f16"},
@@ -212,7 +213,7 @@ def test_column_major_callers_swap_the_operands():
         ({}, {"alpha": np.zeros(1, np.float32)}, r"operand alpha: shape \(1,\); expected \(\)"),
     ],
 )
-def test_what_is_no_factor_is_refused(types, given, match):
+def test_what_is_no_factor_is_refused(types: dict[str, Any], given: dict[str, Any], match: str):
     spec = tw.MatmulSpec(3, 4, 5, alpha="arg", **types)
     operands, _ = random_operands(spec)
     with pytest.raises(OperandError, match=match):

@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.dtypes import stored_numpy
 from tilewright.errors import OperandError
 from tilewright.operand import OperandSpec
-from tilewright.runtime import cards, gpu_call, gpu_factors, gpu_passes
+from tilewright.runtime import cards, gpu_call, gpu_passes
 from tilewright.runtime.cards import Card, Loaded, checked
 from tilewright.runtime.device_arrays import DeviceArray, device_of, library_of, view
 from tilewright.runtime.gpu_call import Array
@@ -123,7 +123,7 @@ def _in_place(kernel: CardKernel, card: Card, operands: Sequence[object], out: o
     result = view(out, "out", stream)
     gpu_call.check_result(called, result, arrays)
     if 0 not in called.c_shape:
-        _launch(kernel, card, *gpu_factors.without_products(called, [*arrays, result]), stream)
+        _launch(kernel, card, *gpu_passes.without_products(called, [*arrays, result]), stream)
     return out
 
 
@@ -193,7 +193,7 @@ def _on_copies(kernel: CardKernel, card: Card, operands: Sequence[Any], out: Any
     out = gpu_call.result(called, out, operands)
     if 0 in called.c_shape:
         return out
-    called, given = gpu_factors.without_products(called, [*operands, out])
+    called, given = gpu_passes.without_products(called, [*operands, out])
     copies = [_Copy.of(each) for each in given]
     where = f"a call of a kernel for {kernel.target.name}"
     places: list[int] = []

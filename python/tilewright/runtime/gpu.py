@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import NotRunnableError, OperandError
-from tilewright.runtime import gpu_call, gpu_factors, gpu_forms, gpu_passes, linkable, runners
+from tilewright.runtime import gpu_call, gpu_forms, gpu_passes, linkable, runners
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
 from tilewright.runtime.kernel import About, Kernel, Metadata, StageTexts
@@ -212,7 +212,7 @@ class GpuKernel(Kernel):
             EmulationError: The emulator found that the kernel does something wrong.
         """
         spec = self.spec
-        operands = gpu_factors.as_arrays(spec, gpu_call.in_order(spec, operands, named))
+        operands = gpu_call.in_order(spec, operands, named)
         who = runners.of(self.target)
         if who.refusal is not None:
             raise who.refusal
@@ -230,8 +230,7 @@ class GpuKernel(Kernel):
         gpu_call.check_rows(called, operands)
         out = gpu_call.result(called, out, operands)
         if 0 not in called.c_shape:
-            run = _shade if who.kind == "vulkan" else _emulate
-            run(self, *gpu_factors.without_products(called, [*operands, out]), seed)
+            (_shade if who.kind == "vulkan" else _emulate)(self, called, [*operands, out], seed)
         return out
 
     def code(self, aligned: bool, make: Callable[[GpuStages], Any], *, boxed: bool = True) -> tuple[GpuStages, Any]:

@@ -14,6 +14,7 @@ from tilewright.dims import Dim, fits
 from tilewright.dtypes import stored_numpy, to_numpy
 from tilewright.errors import OperandError
 from tilewright.payload.row_pass import RowPass
+from tilewright.runtime import gpu_numbers
 from tilewright.runtime.device_arrays import DeviceArray
 from tilewright.runtime.launches import Launch
 from tilewright.spec import MatmulSpec, OperandSpec
@@ -195,9 +196,10 @@ def _placed(array: Array) -> np.ndarray[Any, Any]:
 
 
 def in_order(spec: MatmulSpec, operands: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The operands of a call by position, some of which were given by name.
+    """The operands of a call by position, some of which were given by name; arrays in place of numbers.
 
     Raises:
+        OperandError: An operand's type does not hold a number.
         TypeError: Some are missing, or too many, or given twice, or of no name that there is, as calls of other kernels do.
     """
     names = [each.name for each in spec.operands]
@@ -212,7 +214,7 @@ def in_order(spec: MatmulSpec, operands: tuple[Any, ...], named: Mapping[str, An
     for name in names[len(operands) :]:
         if name not in named:
             raise TypeError(f"this kernel takes {len(names)} operands {signature}, and {name} is missing")
-    return (*operands, *(named[name] for name in names[len(operands) :]))
+    return gpu_numbers.as_arrays(spec, (*operands, *(named[name] for name in names[len(operands) :])))
 
 
 def address(array: Array) -> int:

@@ -13,7 +13,9 @@ import numpy as np
 from tilewright.operand import OperandSpec
 from tilewright.payload.row_pass import RowPass
 from tilewright.runtime import gpu_call
+from tilewright.runtime.device_arrays import DeviceArray
 from tilewright.runtime.gpu_call import Array, Problem
+from tilewright.scaling import ARG
 from tilewright.spec import MatmulSpec
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def passes(
 
     Of products without elements there is nothing to launch.
     """
+    called, arrays = without_products(called, arrays)
     rows = form.sizes.bm
     if (
         form.rows is not None and form.target.family == "vulkan"
@@ -65,14 +68,14 @@ def _parts(called: MatmulSpec, arrays: Sequence[Array], rows: int) -> Iterator[t
         step = gpu_call.MOST_BLOCKS // gpu_call.ALIGNMENT * gpu_call.ALIGNMENT * rows  # Rows start where all do.
         for start in range(0, called.m, step):
             size = min(step, called.m - start)
-            yield from _parts(replace(called, m=size), sliced(called, arrays, "m", start, size), rows)
+            yield from _parts(replace(called, m=size), _sliced(called, arrays, "m", start, size), rows)
     elif prod(called.batch) > gpu_call.MOST_BLOCKS:
         # The first one: how many entries the others have may be known to the kernel.
         axis = next(number for number, extent in enumerate(called.batch) if extent > 1)
         step = -(-called.batch[axis] // 2)
         for start in range(0, called.batch[axis], step):
             size = min(step, called.batch[axis] - start)
-            yield from _parts(_of_entries(called, axis, size), sliced(called, arrays, f"b{axis}", start, size), rows)
+            yield from _parts(_of_entries(called, axis, size), _sliced(called, arrays, f"b{axis}", start, size), rows)
     else:
         yield called, arrays
 
@@ -89,7 +92,20 @@ def _of_entries(called: MatmulSpec, axis: int, size: int) -> MatmulSpec:
     return replace(called, batch=of(called.batch), a_batch=of(called.a_batch), b_batch=of(called.b_batch))
 
 
-def sliced(called: MatmulSpec, arrays: Sequence[Array], name: str, start: int, size: int) -> list[Array]:
+def without_products(called: MatmulSpec, arrays: Sequence[Array]) -> tuple[MatmulSpec, list[Any]]:
+    """A call and its arrays, the result last, with a K of 0 where alpha is a 0 that is known here.
+
+    An alpha in a card's memory is not: the kernel then reads A and B, and keeps their NaN out.
+    """
+    alpha: object = called.alpha
+    if alpha == ARG:
+        alpha = arrays[len(called.operands) - len(called.scalars)]
+    if isinstance(alpha, DeviceArray) or alpha != 0:
+        return called, list(arrays)
+    return replace(called, k=0), _sliced(called, arrays, "k", 0, 0)
+
+
+def _sliced(called: MatmulSpec, arrays: Sequence[Array], name: str, start: int, size: int) -> list[Array]:
     """Some of the rows, or entries, of all operands that have such: `size` from `start` on, along the extent `name`."""
     operands = *called.operands, called.result
     return [_of(each, array, name, start, size) for each, array in zip(operands, arrays, strict=True)]
