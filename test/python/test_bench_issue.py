@@ -40,7 +40,7 @@ def test_a_disturbed_measurement_is_repeated_and_the_fastest_counts(given, bette
 
 def test_a_cycle_is_one_operation_of_the_clock():
     """Neither LLVM's code generator nor the loop shortens the chain."""
-    loop = hotloop.hot_loops(code.assembly(loops.clock_loop(V3), V3))[0]
+    loop = hotloop.hot_loops(code.assembly(loops.clock_loop(V3).ir, V3))[0]
     assert loop.counts["xorq"] + loop.counts["addq"] == loops.CLOCK_CYCLES
 
 

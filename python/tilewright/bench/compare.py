@@ -120,28 +120,22 @@ def _by_key(rows: Sequence[Mapping[str, Any]], which: str) -> dict[Key | Operato
         ) from None
 
 
-def _younger(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that rows of earlier releases lack."""
-    batch = tuple(row.get("batch", ()))
-    return {"cold": row.get("cold", False), "epilogue": row.get("epilogue", ""), "batch": batch}
-
-
-def _is_product(row: Mapping[str, Any]) -> bool:
-    """Whether it is a product, and no operator; those of earlier releases do not say it."""
-    return row.get("operator", MATMUL) == MATMUL
+_YOUNGER = {"operator": MATMUL, "cold": False, "epilogue": "", "batch": ()}
+"""What fields mean that objects of earlier releases lack."""
 
 
 def _key(row: Mapping[str, Any]) -> Key | OperatorKey:
     """What the row measured. Runs from before operands could be cold do not say that they were not."""
-    if not _is_product(row):
-        return OperatorKey(**{field: row[field] for field in OperatorKey._fields})
-    younger = _younger(row)
-    return Key(**{field: row[field] for field in Key._fields if field not in younger}, **younger)
+    found = {**_YOUNGER, **row}
+    if found["operator"] != MATMUL:
+        return OperatorKey(**{field: found[field] for field in OperatorKey._fields})
+    found["batch"] = tuple(found["batch"])
+    return Key(**{field: found[field] for field in Key._fields})
 
 
 def _share(row: Mapping[str, Any]) -> Share:
     """From the rounds where they are, else from the percentiles of the rate, which have the peak's noise in them too."""
-    product = _is_product(row)
+    product = row.get("operator", MATMUL) == MATMUL
     percent = float(row["percent_of_peak" if product else "percent_of_limit"])
     if "rounds" in row:
         pairs = zip(row["rounds"][OURS], row["rounds"][PEAK if product else LIMIT], strict=True)

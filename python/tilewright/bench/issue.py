@@ -8,19 +8,15 @@ attempts the fastest counts.
 
 from __future__ import annotations
 
-import ctypes
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
-from tilewright.bench.loops import CLOCK_CYCLES, Loop, clock_loop, latency_loop, peak_loop, stream_loop, stream_step
-from tilewright.bench.operands import aligned
-from tilewright.bench.peak import Code, load
-from tilewright.bench.timing import calibrate, cores, pinned
+from tilewright.bench.loops import Loop, clock_loop, latency_loop, peak_loop
+from tilewright.bench.peak import Rate, Registers, StreamPeak
+from tilewright.bench.timing import cores, pinned
 from tilewright.emit import tile_model
 from tilewright.targets import Target, require_runnable
 
@@ -65,25 +61,26 @@ def check(target: Target) -> list[Fact]:
         TargetError: This machine cannot run its code.
     """
     require_runnable(target)
-    row = target.base or target.name
-    with pinned(cores(1)):
-        clock = _Timed(load(clock_loop(target), target, "clock"), np.arange(1, 3, dtype=np.int64))
+    row, core = target.base or target.name, cores(1)
+    with pinned(core):
+        clock = _sampler(Registers(clock_loop(target), target, core, time.thread_time_ns))
+
+        def rate(loop: Loop) -> float:
+            """Operations a cycle."""
+            return _per_cycle(_sampler(Registers(loop, target, core, time.thread_time_ns)), clock)
+
         facts = []
         for types, loop, claim in _multiply_adds(target):
-            shown = _settled(lambda loop=loop: loop.products / _cycles(_of(loop, target), clock), claim, max)
+            shown = _settled(lambda loop=loop: rate(loop) * loop.products / loop.flops, claim, max)
             facts.append(Fact(f"{loop.name} ({' by '.join(types)}) a cycle", row, claim, shown))
-        chain = _of(latency_loop(target), target)
-        latency = _settled(lambda: _cycles(chain, clock), target.fma_latency, min)
+        chain = latency_loop(target)
+        latency = _settled(lambda: chain.flops / rate(chain), target.fma_latency, min)
         facts.append(
             Fact("cycles from a multiply-add (f32) to the next that needs it", row, target.fma_latency, latency)
         )
-        steps = _L1_BYTES // stream_step(target)
-        stream = _Timed(
-            load(stream_loop(target), target, "stream"), aligned((2 * _L1_BYTES,), np.dtype(np.uint8)), steps
-        )
-        vectors = steps * stream_step(target) * 8 / target.vector_bits
-        loads = _settled(lambda: vectors / _cycles(stream, clock), target.loads_per_cycle, max)
-        facts.append(Fact(f"loads of {target.vector_bits} bits a cycle", row, target.loads_per_cycle, loads))
+        stream = _sampler(StreamPeak(target, _L1_BYTES, core, time.thread_time_ns))
+        loaded = _settled(lambda: _per_cycle(stream, clock) * 8 / target.vector_bits, target.loads_per_cycle, max)
+        facts.append(Fact(f"loads of {target.vector_bits} bits a cycle", row, target.loads_per_cycle, loaded))
     return facts
 
 
@@ -99,38 +96,15 @@ def _multiply_adds(target: Target) -> list[tuple[tuple[str, str], Loop, float]]:
     return list(found.values())
 
 
-class _Timed:
-    """A loop that is called with a number of steps, and how many of them are long enough to be timed."""
-
-    def __init__(self, code: Code, data: np.ndarray, inner: int = 0) -> None:
-        """Takes the code, alive as long as this is; with `inner`, a loop of loads of so many steps in each of its own."""
-        self._code, self._data = code, data
-        address = data.ctypes.data
-        kinds = [ctypes.c_int64] * (2 if inner else 1) + [ctypes.c_void_p] * (2 if inner else 1)
-        call = ctypes.CFUNCTYPE(None, *kinds)(code.address)
-        further = (inner, address, address + _L1_BYTES) if inner else (address,)
-        self._call: Callable[[int], object] = lambda steps: call(steps, *further)
-        self._steps = calibrate(self._seconds, _SAMPLE_SECONDS)
-
-    def _seconds(self, steps: int) -> float:
-        start = time.thread_time_ns()
-        self._call(steps)
-        return (time.thread_time_ns() - start) * 1e-9
-
-    def sample(self) -> float:
-        """Seconds of a step."""
-        return self._seconds(self._steps) / self._steps
+def _sampler(limit: Rate) -> Callable[[], float]:
+    """What samples a rate, each time as briefly as it can be timed."""
+    steps = limit.calibrate(_SAMPLE_SECONDS)
+    return lambda: limit.sample(steps)
 
 
-def _of(loop: Loop, target: Target) -> _Timed:
-    data = aligned((len(loop.start),), np.dtype(np.uint8))
-    data[...] = np.frombuffer(loop.start, np.uint8)
-    return _Timed(load(loop.ir, target, "peak"), data)
-
-
-def _cycles(timed: _Timed, clock: _Timed) -> float:
-    """Cycles of a step: the median of what it takes beside the clock's, in turn."""
-    return CLOCK_CYCLES * statistics.median(timed.sample() / clock.sample() for _ in range(_ROUNDS))
+def _per_cycle(rate: Callable[[], float], clock: Callable[[], float]) -> float:
+    """What is done in a cycle: the median of rates beside the clock's, in turn."""
+    return statistics.median(rate() / clock() for _ in range(_ROUNDS))
 
 
 def _settled(measure: Callable[[], float], claim: float, better: Callable[[float, float], float]) -> float:

@@ -66,21 +66,22 @@ CLOCK_CYCLES = 64
 """Cycles of a step of `clock_loop`."""
 
 
-def clock_loop(target: Target) -> str:
-    """LLVM IR of ``void clock(i64 n, ptr data)``: steps of `CLOCK_CYCLES` cycles, operations of one cycle of which each needs the last.
+def clock_loop(target: Target) -> Loop:
+    """Steps of `CLOCK_CYCLES` cycles, which count as its operations: of one cycle each, and each needs the last.
 
     Neither LLVM nor a core can shorten the chain: exclusive or and addition by numbers that are only known when it runs.
     """
     chain = "".join(
         f"  %a{i + 1} = {'add' if i % 2 else 'xor'} i64 %a{i}, %{'y' if i % 2 else 'x'}\n" for i in range(CLOCK_CYCLES)
     )
-    return (
-        f"define void @clock(i64 %n, ptr %data) {attributes(target)} {{\nentry:\n  %x = load i64, ptr %data\n"
+    ir = (
+        f"define void @peak(i64 %n, ptr %data) {attributes(target)} {{\nentry:\n  %x = load i64, ptr %data\n"
         "  %y.at = getelementptr i8, ptr %data, i64 8\n  %y = load i64, ptr %y.at\n  br label %loop\n"
         f"loop:\n  %i = phi i64 [ %n, %entry ], [ %i.next, %loop ]\n  %a0 = phi i64 [ %x, %entry ], [ %a{CLOCK_CYCLES}, %loop ]\n{chain}"
         "  %i.next = sub i64 %i, 1\n  %more = icmp ne i64 %i.next, 0\n  br i1 %more, label %loop, label %done\n"
         f"done:\n  store i64 %a{CLOCK_CYCLES}, ptr %data\n  ret void\n}}\n"
     )
+    return Loop("clock", ir, CLOCK_CYCLES, np.arange(1, 3, dtype=np.int64).tobytes(), 0)
 
 
 def accumulators(target: Target) -> int:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, product
 from typing import Any
 
@@ -127,9 +127,12 @@ def run_cases(
     tell = progress or (lambda event: None)
     index = 0
     for (dtype, threads, cache, epilogue), group in groupby(waiting, _session_of):
-        with Session(settings.having(dtype=dtype, threads=threads, cache=cache, epilogue=epilogue)) as session:
+        with Session(replace(settings, dtype=dtype, threads=threads, cache=cache, epilogue=epilogue)) as session:
             for case in group:
-                report = _Reporter(case, index * steps, total, tell)
+
+                def report(stage: str, step: int, case: Case = case, before: int = index * steps) -> None:
+                    tell(Event(case, stage, before + step, total))
+
                 row = None
                 try:
                     row = rows[keys[case]] = session.measure(
@@ -149,83 +152,36 @@ def _session_of(case: Case) -> tuple[str, int, Cache, str]:
     return case.dtype, case.threads, case.cache, case.epilogue
 
 
-@dataclass(frozen=True, slots=True)
-class _Reporter:
-    """Tells where the run is, from how many steps of one case are done."""
-
-    case: Case
-    before: int
-    total: int
-    tell: Callable[[Event], None]
-
-    def __call__(self, stage: str, step: int) -> None:
-        """Tells it."""
-        self.tell(Event(self.case, stage, self.before + step, self.total))
-
-
 def run_suite(
     shapes: Iterable[Shape],
     dtype: str = "f32",
     *,
-    threads: int = 1,
-    target: str | Target = "host",
-    peers: Iterable[str] | None = None,
-    rounds: int = 7,
-    schedule: Any = None,  # noqa: ANN401 (whatever tilewright.compile takes)
-    parameters: Mapping[str, int] | None = None,
-    cache: Cache = "hot",
     packed: bool = False,
     epilogue: str = "",
     layout: str = "nn",
-    min_seconds: float = 0.03,
-    on_cores: Iterable[int] | None = None,
-    seed: int = 0,
     progress: Callable[[Event], None] | None = None,
+    **how: Any,  # noqa: ANN401 - of `Settings`
 ) -> list[Row]:
     """Measures our kernels on `shapes` beside the peers and the peak.
 
     Args:
         shapes: What to multiply.
-        dtype: One element type for A and B ("bf16"), or those of A, B and C separated by commas ("u8,i8,i32").
-        threads: For us and for each peer alike.
-        target: What our kernels and the peak loop are compiled for; this machine must be able to run it.
-        peers: Those that must take part; None: all that are installed, and one that fails or computes wrong numbers is left
-            out, with the reason in `Row.absent`.
-        rounds: How often each contender is sampled, at least 1; publish nothing from fewer than 7.
-        schedule: As for `tilewright.compile`.
-        parameters: As for `tilewright.compile`.
-        cache: "hot": the same operands in every call. "cold": operands rotate through twice the last-level cache.
+        dtype: As for `Settings`.
         packed: Whether B is packed ahead of time, by us and by each peer; peers that cannot are left out.
-        epilogue: What is done to the sums, such as "bias:n,gelu"; peers that cannot are left out, and our product without it
-            is measured too, as "plain".
+        epilogue: As for `Settings`.
         layout: How A and B are stored; peers that would have to transpose them first are left out.
-        min_seconds: What a sample lasts at least.
-        on_cores: Processors to pin everyone to, one a thread; None: chosen by `timing.cores`.
-        seed: Of the operands' values.
         progress: Called between samples.
+        how: The other fields of `Settings`.
 
     Returns:
         A row for each shape, in order.
 
     Raises:
         SpecError: A shape, the element type or a number here cannot be.
-        TargetError: This machine cannot run `target`, or has too few cores.
+        TargetError: This machine cannot run the target, or has too few cores.
         CheckError: Ours, or a demanded peer, computed wrong numbers.
         TilewrightError: A demanded peer is absent, or its process failed.
     """
-    settings = Settings(
-        dtype=dtype,
-        threads=threads,
-        target=target,
-        peers=None if peers is None else tuple(peers),
-        rounds=rounds,
-        schedule=schedule,
-        parameters=parameters,
-        cache=cache,
-        min_seconds=min_seconds,
-        on_cores=None if on_cores is None else tuple(on_cores),
-        seed=seed,
-    )
-    return run_cases(
-        cases(shapes, (dtype,), (threads,), (cache,), (packed,), epilogue, layout), settings, progress=progress
-    )
+    settings = Settings(dtype=dtype, **how)
+    every = cases(shapes, (dtype,), (settings.threads,), (settings.cache,), (packed,), epilogue, layout)
+    return run_cases(every, settings, progress=progress)

@@ -49,7 +49,7 @@ def body(rows: Sequence[Row], *, command: str, pictures: Mapping[str, str], leve
     yield from (_COLUMNS, "", *_overview(tables))
     yield from _shown([name for name in pictures if name.startswith(("squares-", "bars-", "ratios-"))], pictures)
     for group, (members, sums) in tables.items():
-        yield from ("", f"{'#' * level} {name(group)}", "", *_table(members), "")
+        yield from ("", f"{'#' * level} {group.title()}", "", *_table(members), "")
         yield from (f"- {line}" for line in sums.text().splitlines())
         yield from _shown([f"roofline-{group.slug}"], pictures)
 
@@ -77,7 +77,7 @@ def _shown(names: Sequence[str], links: Mapping[str, str]) -> Iterator[str]:
 def _overview(tables: dict[Group, tuple[list[Row], Summary]]) -> Iterator[str]:
     heads = ("", "shapes", "median % of peak", "times the best peer, geometric mean", "worst", "where")
     lines = [
-        (name(group), str(len(members)), f"{sums.percent_of_peak:.1f}", *_against(sums.best))
+        (group.title(), str(len(members)), f"{sums.percent_of_peak:.1f}", *_against(sums.best))
         for group, (members, sums) in tables.items()
     ]
     return table(heads, lines, align="llllll")
@@ -104,12 +104,3 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
     if any(row.above_peak for row in rows):
         yield ""
         yield f"\\{ABOVE} Above the measured peak, also when measured again: the rate or the peak was disturbed."
-
-
-def name(group: Group) -> str:
-    """The title of a table: what its rows have in common."""
-    threads = "1 thread" if group.threads == 1 else f"{group.threads} threads"
-    packed = ", B packed ahead" if group.packed else ""
-    epilogue = f", {group.epilogue}" if group.epilogue else ""
-    layout = "" if group.layout == "nn" else f", {group.layout}"
-    return f"{group.dtype}{layout}, {threads}, {'cold' if group.cold else 'hot'}{packed}{epilogue}"

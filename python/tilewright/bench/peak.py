@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tilewright.bench.loops import peak_loop, stream_loop, stream_step
+from tilewright.bench.loops import Loop, peak_loop, stream_loop, stream_step
 from tilewright.bench.timing import Clock, calibrate, pinned
 from tilewright.payload.samples import aligned
 from tilewright.targets import Target
@@ -86,17 +86,11 @@ def _pin_this_thread(core: int) -> None:
     os.sched_setaffinity(0, {core})
 
 
-class Peak(Rate):
-    """Operations a second in registers: the peak that percentages refer to."""
+class Registers(Rate):
+    """Operations a second of a loop on registers."""
 
-    def __init__(
-        self, target: Target, operands: tuple[str, str], cores: Sequence[int], clock: Clock = time.perf_counter_ns
-    ) -> None:
-        """Compiles the best loop for products of these two element types; one thread on each of `cores`.
-
-        The target is one that this machine can run, as `targets.require_runnable` says, which asks for the use of AMX too.
-        """
-        loop = peak_loop(target, operands)
+    def __init__(self, loop: Loop, target: Target, cores: Sequence[int], clock: Clock = time.perf_counter_ns) -> None:
+        """Compiles the loop; one thread on each of `cores`."""
         self.instruction = loop.name
         self._code = load(loop.ir, target, "peak")
         function = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(self._code.address)
@@ -109,6 +103,19 @@ class Peak(Rate):
             return lambda steps: function(steps, address)
 
         super().__init__([bind(data) for data in self._data], float(loop.flops * len(cores)), cores, clock)
+
+
+class Peak(Registers):
+    """Operations a second in registers: the peak that percentages refer to."""
+
+    def __init__(
+        self, target: Target, operands: tuple[str, str], cores: Sequence[int], clock: Clock = time.perf_counter_ns
+    ) -> None:
+        """Compiles the best loop for products of these two element types; one thread on each of `cores`.
+
+        The target is one that this machine can run, as `targets.require_runnable` says, which asks for the use of AMX too.
+        """
+        super().__init__(peak_loop(target, operands), target, cores, clock)
 
 
 class StreamPeak(Rate):

@@ -53,6 +53,13 @@ class Group(NamedTuple):
         epilogue = [re.sub(r"\W+", "_", self.epilogue)] if self.epilogue else []
         return "-".join([*layout, f"{self.threads}t", "cold" if self.cold else "hot", *packed, *epilogue])
 
+    def title(self, target: str = "") -> str:
+        """What the rows have in common, in words, the target among it where it is given."""
+        layout = "" if self.layout == "nn" else self.layout
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        cache, packed = "cold" if self.cold else "hot", "B packed ahead" if self.packed else ""
+        return ", ".join(filter(None, [self.dtype, layout, target, threads, cache, packed, self.epilogue]))
+
 
 def groups(rows: Iterable[Row]) -> dict[Group, list[Row]]:
     """The rows of each table, in the order in which they first appear."""
@@ -102,13 +109,8 @@ def rates(row: Row) -> tuple[str, str, str, str, str]:
 def _title(rows: Sequence[Row]) -> str:
     if not rows:
         return "nothing measured"
-    first = rows[0]
-    threads = "1 thread" if first.threads == 1 else f"{first.threads} threads"
     peak = statistics.median(row.peak.median for row in rows)
-    packed = ", B packed ahead" if first.packed else ""
-    packed += f", {first.epilogue}" if first.epilogue else ""
-    layout = "" if first.layout == "nn" else f", {first.layout}"
-    return f"{first.dtype}{layout}, {first.target}, {threads}, {first.cache}{packed}; measured peak {peak:.0f} GFLOP/s"
+    return f"{next(iter(groups(rows))).title(rows[0].target)}; measured peak {peak:.0f} GFLOP/s"
 
 
 def _ratio(value: float) -> Text:

@@ -26,7 +26,6 @@ from tilewright.bench.suites import Shape
 from tilewright.bench.team import Team
 from tilewright.bench.timing import cores, pinned
 from tilewright.bench.turns import take_turns
-from tilewright.dtypes import DType
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.payload.epilogues import parse
 from tilewright.payload.reference import relative_error
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
 STEPS_BEFORE = 3
 """Of a shape: compile, check and calibrate; then comes one step a round."""
+_BUSY = "KMP_BLOCKTIME"
 
 
 class Session:
@@ -58,7 +58,8 @@ class Session:
         self._machine = machine.describe()
         self._expected: tuple[tuple[Shape, MatmulSpec, str], Expected] | None = None
         if settings.threads > 1:
-            _wait_like_the_peers(settings.threads)
+            # Our own OpenMP threads end their busy waiting as soon as those of the peers must; a user's setting stays.
+            os.environ.setdefault(_BUSY, process_environment(settings.threads)[_BUSY])
         with ExitStack() as stack:
             self._peak = stack.enter_context(closing(Peak(self._target, (spec.a, spec.b or spec.a), self._cores)))
             self._bandwidth = by_level(self._target, self._cores)
@@ -93,7 +94,8 @@ class Session:
             except TilewrightError as error:
                 left_out[name] = self._team.fail(name, error)
         report("calibrate", 2)
-        moved = sum(prod(extents) * kind.bytes for extents, kind in _matrices(spec))
+        matrices = [*((each.shape, each.type) for each in spec.operands), (spec.c_shape, spec.c_type)]
+        moved = sum(prod(extents) * kind.bytes for extents, kind in matrices)
         with closing(StreamPeak(self._target, max(moved, self._rotating), self._cores)) as stream:
             rates = measured_again_if_impossible(
                 lambda: take_turns(
@@ -209,16 +211,6 @@ def types_text(spec: MatmulSpec, *, whole: bool = False) -> str:
     """The element types as the command line writes them: "bf16" where that says all, else (or when `whole`) "a,b,c"."""
     short = spec.b == spec.a and spec.c == spec.a_type.accumulator
     return spec.a if short and not whole else f"{spec.a},{spec.b},{spec.c}"
-
-
-def _wait_like_the_peers(threads: int) -> None:
-    """Lets our own OpenMP threads end their busy waiting as soon as those of the peers must; a user's setting stays."""
-    name = "KMP_BLOCKTIME"
-    os.environ.setdefault(name, process_environment(threads)[name])
-
-
-def _matrices(spec: MatmulSpec) -> list[tuple[tuple[int, ...], DType]]:
-    return [*((each.shape, each.type) for each in spec.operands), (spec.c_shape, spec.c_type)]
 
 
 def _local(name: str, kernel: Kernel) -> Local:

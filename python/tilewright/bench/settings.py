@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from tilewright.bench.timing import Cache
@@ -14,7 +14,23 @@ from tilewright.targets import Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How to measure; see `run_suite` for what each field means.
+    """How to measure.
+
+    Attributes:
+        dtype: One element type for A and B ("bf16"), or those of A, B and C separated by commas ("u8,i8,i32").
+        threads: For us and for each peer alike.
+        target: What our kernels and the peak loop are compiled for; this machine must be able to run it.
+        peers: Those that must take part; None: all that are installed, and one that fails or computes wrong numbers is left
+            out, with the reason in `Row.absent`.
+        rounds: How often each contender is sampled, at least 1; publish nothing from fewer than 7.
+        schedule: As for `tilewright.compile`.
+        parameters: As for `tilewright.compile`.
+        cache: "hot": the same operands in every call. "cold": operands rotate through twice the last-level cache.
+        epilogue: What is done to the sums, such as "bias:n,gelu"; peers that cannot are left out, and our product without it
+            is measured too, as "plain".
+        min_seconds: What a sample lasts at least.
+        on_cores: Processors to pin everyone to, one a thread; None: chosen by `timing.cores`.
+        seed: Of the operands' values.
 
     Raises:
         SpecError: A number is out of its range.
@@ -23,19 +39,15 @@ class Settings:
     dtype: str = "f32"
     threads: int = 1
     target: str | Target = "host"
-    peers: tuple[str, ...] | None = None
+    peers: Sequence[str] | None = None
     rounds: int = 7
     schedule: Any = None
     parameters: Mapping[str, int] | None = None
     cache: Cache = "hot"
     epilogue: str = ""
     min_seconds: float = 0.03
-    on_cores: tuple[int, ...] | None = None
+    on_cores: Sequence[int] | None = None
     seed: int = 0
-
-    def having(self, *, dtype: str, threads: int, cache: Cache, epilogue: str) -> Settings:
-        """These settings for another type, number of threads, cache and epilogue."""
-        return replace(self, dtype=dtype, threads=threads, cache=cache, epilogue=epilogue)
 
     def __post_init__(self) -> None:
         """Checks the ranges."""

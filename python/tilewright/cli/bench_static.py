@@ -11,28 +11,11 @@ import click
 
 from tilewright.cli import bench_options, bench_static_gpu, options
 from tilewright.cli.options import Extents
-from tilewright.cli.static_table import Form, short, show
+from tilewright.cli.static_table import Form, known, right, short, show
 
 if TYPE_CHECKING:
     from tilewright.bench.static import Cell
 
-_COLUMNS = (
-    *(
-        "target",
-        "types",
-        "strategy",
-        "object",
-        "run by",
-        "right",
-        "% of bound",
-        "cycles",
-        "by LLVM's",
-        "hot loop",
-        "spills",
-    ),
-    *("instructions", "of OpenBLAS's"),
-)
-_NUMBERS = frozenset({"object", "% of bound", "cycles", "spills", "instructions", "of OpenBLAS's"})
 _LOADS = ("load", "broadcast", "gather")
 
 
@@ -59,7 +42,7 @@ def static(
     A table of targets by types: what multiplies, percent of the bound of multiply-adds by llvm-mca, spills, and the instructions of a
     call, where it runs in an emulator. Exits with status 1 when a cell was not made or is wrong.
     """
-    from tilewright import targets as known
+    from tilewright import targets as every
     from tilewright.bench import static as survey
     from tilewright.bench.operands import types_of
     from tilewright.bench.suites import parse_shape
@@ -67,7 +50,7 @@ def static(
     if len(shapes) > 1:
         raise click.UsageError(f"{len(shapes)} shapes given; expected one")
     names = [] if targets is None else [options.TARGET.convert(each.strip(), None, None) for each in targets.split(",")]
-    cards = [card for name in names if (card := known.gpu(name)) is not None]
+    cards = [card for name in names if (card := every.gpu(name)) is not None]
     if cards and len(cards) < len(names):
         raise click.UsageError(f"--target {targets} has both GPUs and processors; expected one kind")
     if cards:
@@ -75,28 +58,11 @@ def static(
         return bench_static_gpu.table(cards, dtypes or None, shape, schedule, json_file)
     if schedule is not None:
         raise click.UsageError("--schedule given; expected a --target that is a GPU with it")
-    rows = known.all() if targets is None else [known.resolve(name) for name in names]
+    rows = every.all() if targets is None else [every.resolve(name) for name in names]
     types = survey.types() if not dtypes else [",".join(types_of(each)) for each in dtypes]
     shape = parse_shape("x".join(map(str, shapes[0]))) if shapes else survey.SHAPE
     cells = show(partial(survey.survey, rows, types, shape), _FORM, json_file)
     return 0 if all(each.object_bytes and each.right is not False for each in cells) else 1
-
-
-def _texts(cell: Cell) -> Iterator[str]:
-    """The columns of a cell; empty where something is missing, which its notes explain."""
-    yield cell.target
-    yield short(cell.types)
-    yield cell.schedule
-    yield f"{cell.object_bytes} B" if cell.object_bytes else "none"
-    yield cell.runs or "nothing"
-    yield {True: "yes", False: "NO", None: ""}[cell.right]
-    yield "" if cell.percent is None else f"{cell.percent:.1f}"
-    yield "" if cell.cycles is None else f"{cell.cycles:.1f}"
-    yield cell.model
-    yield _hot_loop(cell)
-    yield str(cell.spills) if cell.instruction else ""
-    yield "" if cell.instructions is None else f"{cell.instructions:,}".replace(",", " ")
-    yield f"{cell.instructions / cell.openblas:.2f}" if cell.instructions and cell.openblas else ""
 
 
 def _hot_loop(cell: Cell) -> str:
@@ -119,4 +85,25 @@ def _notes(cells: Sequence[Cell]) -> Iterator[str]:
         yield f"{target}{'' if len(types) == every[target] else ' ' + ' '.join(types)}: {note}"
 
 
-_FORM = Form(_COLUMNS, _NUMBERS, _texts, lambda cell: cell.target, _notes)
+_FORM = Form(
+    {
+        "target": lambda cell: cell.target,
+        "types": lambda cell: short(cell.types),
+        "strategy": lambda cell: cell.schedule,
+        "object": lambda cell: f"{cell.object_bytes} B" if cell.object_bytes else "none",
+        "run by": lambda cell: cell.runs or "nothing",
+        "right": right,
+        "% of bound": lambda cell: known(cell.percent, ".1f"),
+        "cycles": lambda cell: known(cell.cycles, ".1f"),
+        "by LLVM's": lambda cell: cell.model,
+        "hot loop": _hot_loop,
+        "spills": lambda cell: str(cell.spills) if cell.instruction else "",
+        "instructions": lambda cell: known(cell.instructions, ",").replace(",", " "),
+        "of OpenBLAS's": lambda cell: (
+            f"{cell.instructions / cell.openblas:.2f}" if cell.instructions and cell.openblas else ""
+        ),
+    },
+    frozenset({"object", "% of bound", "cycles", "spills", "instructions", "of OpenBLAS's"}),
+    lambda cell: cell.target,
+    _notes,
+)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tilewright.cli.static_table import Form, short, show
+from tilewright.cli.static_table import Form, known, right, short, show
 from tilewright.errors import ScheduleError
 from tilewright.schedules import make
 from tilewright.targets.gpu import GpuTarget
@@ -15,9 +15,6 @@ from tilewright.targets.gpu import GpuTarget
 if TYPE_CHECKING:
     from tilewright.bench.static_gpu import Cell
     from tilewright.bench.suites import Shape
-
-_COLUMNS = ("target", "strategy", "types", "layout", "code", "registers", "spills", "shared", "right", "instructions")
-_NUMBERS = frozenset({"code", "registers", "spills", "shared"})
 
 
 def table(
@@ -52,24 +49,26 @@ def table(
     return 0 if all(each.fine for each in cells) else 1
 
 
-def _texts(cell: Cell) -> Iterator[str]:
-    """The columns of a cell; empty where something is missing, which its notes explain."""
-    yield cell.target
-    yield cell.strategy
-    yield short(cell.types)
-    yield cell.layout
-    yield f"{cell.code_bytes} B" if cell.code_bytes else "none"
-    yield "" if cell.registers is None else str(cell.registers)
-    yield "" if cell.spills is None else str(cell.spills)
-    yield f"{cell.shared_bytes} B" if cell.shared_bytes else ""
-    yield {True: "yes", False: "NO", None: ""}[cell.right]
-    yield ", ".join(f"{count} {name}" for name, count in cell.mix.items())
-
-
 def _notes(cells: Sequence[Cell]) -> Iterator[str]:
     """The notes, each with what it is about."""
     for each in cells:
         yield from (f"{each.target} {each.strategy} {short(each.types)}: {note}" for note in each.notes)
 
 
-_FORM = Form(_COLUMNS, _NUMBERS, _texts, lambda cell: cell.types, _notes)
+_FORM = Form(
+    {
+        "target": lambda cell: cell.target,
+        "strategy": lambda cell: cell.strategy,
+        "types": lambda cell: short(cell.types),
+        "layout": lambda cell: cell.layout,
+        "code": lambda cell: f"{cell.code_bytes} B" if cell.code_bytes else "none",
+        "registers": lambda cell: known(cell.registers),
+        "spills": lambda cell: known(cell.spills),
+        "shared": lambda cell: f"{cell.shared_bytes} B" if cell.shared_bytes else "",
+        "right": right,
+        "instructions": lambda cell: ", ".join(f"{count} {name}" for name, count in cell.mix.items()),
+    },
+    frozenset({"code", "registers", "spills", "shared"}),
+    lambda cell: cell.types,
+    _notes,
+)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,16 +20,14 @@ class Form:
     """How cells are shown.
 
     Attributes:
-        columns: Their heads.
-        numbers: Those of them that stand to the right.
-        texts: The columns of a cell; empty where something is missing.
+        columns: By head, the text of a cell; empty where something is missing, which its notes explain.
+        numbers: Heads of columns that stand to the right.
         group: What the cells between two lines across have in common.
         notes: What is printed below the table.
     """
 
-    columns: Sequence[str]
+    columns: Mapping[str, Callable[[Any], str]]
     numbers: frozenset[str]
-    texts: Callable[[Any], Iterable[str]]
     group: Callable[[Any], str]
     notes: Callable[[Sequence[Any]], Iterable[str]]
 
@@ -59,6 +57,16 @@ def show(
     return cells
 
 
+def known(value: object, form: str = "") -> str:
+    """A value as `format` writes it; "" where it is None."""
+    return "" if value is None else format(value, form)
+
+
+def right(cell: Any) -> str:  # noqa: ANN401 - a cell of either table
+    """Whether its result was right, where that is known."""
+    return {True: "yes", False: "NO", None: ""}[cell.right]
+
+
 def short(types: str) -> str:
     """The type of A and B alone, where that is one and says that of C."""
     a, *others = types.split(",")
@@ -67,8 +75,8 @@ def short(types: str) -> str:
 
 def _table(cells: Sequence[Any], form: Form) -> Table:
     """One line a cell."""
-    made = lines_table(form.columns, form.numbers)
+    made = lines_table(list(form.columns), form.numbers)
     for i, each in enumerate(cells):
         last = i + 1 == len(cells) or form.group(cells[i + 1]) != form.group(each)
-        made.add_row(*form.texts(each), end_section=last)
+        made.add_row(*(text(each) for text in form.columns.values()), end_section=last)
     return made

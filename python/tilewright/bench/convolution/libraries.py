@@ -6,7 +6,6 @@ As a program it is the process of one of them; see `bench.peer_worker`.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.bench.convolution.layers import ZERO_POINT, Layer
-from tilewright.bench.libraries.onnx_runtime import IR_VERSION, OPSET, OnnxRuntime
+from tilewright.bench.libraries.onnx_runtime import OnnxRuntime, serialized
 from tilewright.bench.libraries.torch_cpu import OneDnn
 from tilewright.bench.operators.contender import Arrays, Caller
 from tilewright.bench.peer_worker import serve
@@ -64,22 +63,14 @@ class OnnxRuntimeConvolution(OnnxRuntime):
     def _bind_layer(self, layer: Layer, asked: str, operands: Arrays) -> Callable[[], object]:
         if asked == "bf16":
             raise TilewrightError("it has no convolution of bf16 on the CPU")
-        runtime = self._runtime
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = len(os.sched_getaffinity(0))
-        options.inter_op_num_threads = 1
-        session = runtime.InferenceSession(_model(layer, asked, operands), options, providers=["CPUExecutionProvider"])
-        binding = session.io_binding()
         x = np.ascontiguousarray(operands.inputs[0].transpose(0, 3, 1, 2))
-        self._y = y = np.empty((1, layer.filters, layer.result, layer.result), operands.result.dtype)
-        binding.bind_ortvalue_input("x", runtime.OrtValue.ortvalue_from_numpy(x))
-        binding.bind_output("y", "cpu", 0, y.dtype, list(y.shape), y.ctypes.data)
-        return partial(session.run_with_iobinding, binding)
+        self._y = np.empty((1, layer.filters, layer.result, layer.result), operands.result.dtype)
+        return self._run(_model(layer, asked, operands), {"x": x}, "y", self._y)
 
 
 def _model(layer: Layer, asked: str, operands: Arrays) -> bytes:
     """A serialized model of the layer."""
-    from onnx import helper, numpy_helper  # type: ignore[import-not-found]
+    from onnx import helper  # type: ignore[import-not-found]
 
     kind = helper.np_dtype_to_tensor_dtype(operands.inputs[0].dtype)
     x = helper.make_tensor_value_info("x", kind, [1, layer.channels, layer.size, layer.size])
@@ -103,10 +94,7 @@ def _model(layer: Layer, asked: str, operands: Arrays) -> bytes:
         pads=[layer.padding] * 4,
         kernel_shape=[layer.reach] * 2,
     )
-    weights = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
-    graph = helper.make_graph([node], "convolution", [x], [y], weights)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
-    return made.SerializeToString()
+    return serialized(node, [x], y, {name: np.asarray(value) for name, value in constants.items()})
 
 
 LIBRARIES: Mapping[str, Callable[[], OneDnnConvolution | OnnxRuntimeConvolution]] = MappingProxyType(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -42,22 +43,26 @@ class OnnxRuntime(WritesC):
         return self._bind(operands, constant=True)
 
     def _bind(self, operands: Operands, *, constant: bool) -> Call:
+        inputs = {"a": operands.a} if constant else {"a": operands.a, "b": operands.b}
+        return self._run(model(operands, constant), inputs, "c", operands.c)
+
+    def _run(self, model: bytes, inputs: Mapping[str, np.ndarray], output: str, result: np.ndarray) -> Call:
+        """A run of a serialized model, its inputs and its result bound ahead of time."""
         runtime = self._runtime
         options = runtime.SessionOptions()
         options.intra_op_num_threads = len(os.sched_getaffinity(0))
         options.inter_op_num_threads = 1
-        session = runtime.InferenceSession(model(operands, constant), options, providers=["CPUExecutionProvider"])
+        session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         binding = session.io_binding()
-        for name, array in (("a", operands.a), *(() if constant else (("b", operands.b),))):
+        for name, array in inputs.items():
             binding.bind_ortvalue_input(name, runtime.OrtValue.ortvalue_from_numpy(array))
-        c = operands.c
-        binding.bind_output("c", "cpu", 0, c.dtype, list(c.shape), c.ctypes.data)
+        binding.bind_output(output, "cpu", 0, result.dtype, list(result.shape), result.ctypes.data)
         return partial(session.run_with_iobinding, binding)
 
 
 def model(operands: Operands, constant: bool) -> bytes:
     """A serialized model of ``c = a·b``, with B as an input or as a constant."""
-    from onnx import helper, numpy_helper  # type: ignore[import-not-found]
+    from onnx import helper  # type: ignore[import-not-found]
 
     def info(name: str, array: np.ndarray) -> Any:  # noqa: ANN401
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
@@ -65,8 +70,15 @@ def model(operands: Operands, constant: bool) -> bytes:
 
     operation = "MatMulInteger" if operands.a.dtype.kind in "iu" else "MatMul"
     inputs = [info("a", operands.a)] + ([] if constant else [info("b", operands.b)])
-    weights = [numpy_helper.from_array(operands.b, "b")] if constant else []
     node = helper.make_node(operation, ["a", "b"], ["c"])
-    graph = helper.make_graph([node], "product", inputs, [info("c", operands.c)], weights)
+    return serialized(node, inputs, info("c", operands.c), {"b": operands.b} if constant else {})
+
+
+def serialized(node: Any, inputs: list[Any], output: Any, constants: Mapping[str, np.ndarray]) -> bytes:  # noqa: ANN401
+    """A serialized model of one node."""
+    from onnx import helper, numpy_helper  # type: ignore[import-not-found]
+
+    weights = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = helper.make_graph([node], "one", inputs, [output], weights)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
     return made.SerializeToString()
