@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import tilewright as tw
 from tilewright.mlir import ir
-from tilewright.schedules import block_tile, sharing, steps
+from tilewright.schedules import steps
+from tilewright.schedules.steps import block_tile, sharing
 
 
 def schedule(spec: tw.MatmulSpec, target: tw.GpuTarget, sizes: Any) -> ir.Module:  # noqa: ANN401 - of any strategy

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.matmul import matmul
     from tilewright.runtime.module import Module
     from tilewright.runtime.packed_b import PackedB
-    from tilewright.schedules.blocking import Blocking
+    from tilewright.schedules.models.blocking import Blocking
     from tilewright.spec import MatmulSpec
     from tilewright.targets import GpuTarget, Target
 

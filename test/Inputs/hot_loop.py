@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from tilewright.emit import hotloop, mca, stages
 from tilewright.schedules import make
-from tilewright.schedules.blocking import ceil_div
+from tilewright.schedules.models.blocking import ceil_div
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets import registry

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import targets
-from tilewright.schedules import chains as model
+from tilewright.schedules.operators import chains as model
 
 RANDOM = np.random.default_rng(4)
 

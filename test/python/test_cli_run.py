@@ -68,7 +68,7 @@ def test_schedule_and_sizes(capsys):
 
 
 def test_schedule_of_a_users_own(capsys, tmp_path):
-    (tmp_path / "mine.py").write_text("from tilewright.schedules.unpacked import unpacked as schedule\n")
+    (tmp_path / "mine.py").write_text("from tilewright.schedules.cpu.unpacked import unpacked as schedule\n")
     assert main(["run", "--shape", "8x8x8", "--schedule", "mine.py"]) == 0
     assert "  schedule  mine.py: given mr=" in capsys.readouterr().out
 

@@ -11,7 +11,7 @@ import tilewright as tw
 from tilewright import targets
 from tilewright.dtypes import to_numpy
 from tilewright.payload.reference import within_bound
-from tilewright.schedules import far_columns
+from tilewright.schedules.models import far_columns
 
 
 def spec_of(m: int, n: int, k: int, a: str, b: str, layout: str = "nt", **more: Any) -> tw.MatmulSpec:

@@ -13,7 +13,8 @@ import tilewright as tw
 from own_schedules import replaced_child
 from tilewright.cli import main
 from tilewright.mlir import ir
-from tilewright.schedules import block_tile, sharing, steps
+from tilewright.schedules import steps
+from tilewright.schedules.steps import block_tile, sharing
 
 SPEC = tw.MatmulSpec(70, 40, 48, a="bf16", epilogue=(tw.bias("n"),))
 Decide = Callable[[steps.Handle], object]

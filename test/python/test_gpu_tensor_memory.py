@@ -13,7 +13,7 @@ from tilewright.emit import gpu_code
 from tilewright.emit.gpu import tool
 from tilewright.errors import ScheduleError
 from tilewright.runtime import gpu
-from tilewright.schedules.tensor_memory_sizes import sizes
+from tilewright.schedules.gpu.tensor_memory_sizes import sizes
 from tilewright.targets import nvidia
 
 _, SM_90A, SM_100A = nvidia.ROWS

@@ -17,9 +17,9 @@ from tilewright.emit.gpu import assemble, tool
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.runtime import gpu
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel
-from tilewright.schedules.warpgroup import WarpGroupTile
-from tilewright.schedules.warpgroup_sizes import sizes
-from tilewright.schedules.warpgroup_time import Work, cycles, resident
+from tilewright.schedules.gpu.warpgroup import WarpGroupTile
+from tilewright.schedules.gpu.warpgroup_sizes import sizes
+from tilewright.schedules.gpu.warpgroup_time import Work, cycles, resident
 from tilewright.targets import nvidia
 
 SM_80, SM_90A, _ = nvidia.ROWS

@@ -15,7 +15,8 @@ from guard_pages import PLACINGS, Guarded
 from tilewright.errors import SlowScheduleWarning
 from tilewright.lowering import modules
 from tilewright.mlir import ir
-from tilewright.schedules import nests, steps
+from tilewright.schedules import steps
+from tilewright.schedules.operators import nests
 
 MODULES = Path(__file__).parents[1] / "modules"
 WINDOWS = """

@@ -10,10 +10,10 @@ import pytest
 import tilewright as tw
 from tilewright.mlir import ir
 from tilewright.schedules import steps
+from tilewright.schedules.cpu.packed import packed
+from tilewright.schedules.cpu.streamed import streamed
+from tilewright.schedules.cpu.unpacked import unpacked
 from tilewright.schedules.decisions import Depthwise
-from tilewright.schedules.packed import packed
-from tilewright.schedules.streamed import streamed
-from tilewright.schedules.unpacked import unpacked
 
 SPEC = tw.Conv2dSpec(1, 9, 11, 16, 24, 3, 3, padding=1, epilogue=(tw.bias("n"),))
 

@@ -337,7 +337,7 @@ def test_a_schedule_of_the_users_that_does_not_pack_b(tmp_path):
 
 
 def test_a_schedule_of_the_users_that_packs_b():
-    from tilewright.schedules.packed import packed
+    from tilewright.schedules.cpu.packed import packed
 
     def own(spec, target, blocking):
         return packed(spec, target, blocking)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright.dtypes import dtype, to_numpy
-from tilewright.schedules import blocking, select, threads
+from tilewright.schedules import select
+from tilewright.schedules.models import blocking, threads
 from tilewright.targets import get
 
 ZEN_4 = get("znver4")

@@ -18,7 +18,8 @@ from tilewright.payload.reference import within_bound
 from tilewright.runtime import emulators
 from tilewright.runtime.emulated_call import Operand, Program
 from tilewright.runtime.emulator import Emulator
-from tilewright.schedules import make, outer_blocks, select
+from tilewright.schedules import make, select
+from tilewright.schedules.models import outer_blocks
 from tilewright.targets import outer_products
 
 needs_emulator = pytest.mark.skipif(

@@ -16,9 +16,9 @@ from tilewright.lowering.passes import privatization
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
 from tilewright.schedules import make, select
-from tilewright.schedules.batch_loops import ENTRIES
-from tilewright.schedules.threads import MOST, take_matrices, used, widened
-from tilewright.schedules.unpacked import unpacked
+from tilewright.schedules.cpu.unpacked import unpacked
+from tilewright.schedules.models.threads import MOST, take_matrices, used, widened
+from tilewright.schedules.steps.batch_loops import ENTRIES
 from tilewright.targets import registry
 
 MANY = 5

@@ -3,7 +3,8 @@
 
 import pytest
 import tilewright as tw
-from tilewright.schedules import make, tiles
+from tilewright.schedules import make
+from tilewright.schedules.models import tiles
 
 
 def test_blocks_leave_registers_for_both_operands():

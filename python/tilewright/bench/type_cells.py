@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.codegen.gpu import matrix_cores, mma_types
-from tilewright.schedules import outer_blocks, scalable_blocks
+from tilewright.schedules.models import outer_blocks, scalable_blocks
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 from tilewright.targets.dots import Dot

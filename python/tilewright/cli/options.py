@@ -127,7 +127,7 @@ def _epilogue(_context: click.Context, _parameter: click.Parameter, value: str) 
 
 def _threads(_context: click.Context, _parameter: click.Parameter, value: int) -> int:
     """Checks the number of threads before anything is compiled."""
-    from tilewright.schedules.threads import check
+    from tilewright.schedules.models.threads import check
 
     return check(value, "--threads")
 

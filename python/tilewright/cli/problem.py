@@ -15,8 +15,8 @@ from tilewright.cli.options import Extents, require_for_shapes_only
 from tilewright.emit import isolated_import
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.schedules import make
+from tilewright.schedules.models.threads import check
 from tilewright.schedules.plan import Plan
-from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
 from tilewright.targets import GpuTarget, Target, gpu, resolve
 

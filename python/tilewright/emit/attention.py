@@ -17,8 +17,8 @@ from tilewright.operator_specs.attention import AttentionSpec
 from tilewright.payload import attention as payload
 from tilewright.payload.signature import Parameter, Signature
 from tilewright.payload.text import parse
-from tilewright.schedules import attention as model
 from tilewright.schedules import decisions
+from tilewright.schedules.operators import attention as model
 from tilewright.schedules.plan import Plan
 from tilewright.targets.base import Target
 

@@ -13,8 +13,8 @@ from tilewright.emit.pipeline import Wanted
 from tilewright.mlir import ir
 from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.payload import conv2d
-from tilewright.schedules import conv2d as model
-from tilewright.schedules import depthwise
+from tilewright.schedules.operators import conv2d as model
+from tilewright.schedules.operators import depthwise
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target

@@ -19,8 +19,9 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
 from tilewright.payload.modules import chains
 from tilewright.payload.signature import Signature, renamed
-from tilewright.schedules import chains as model
-from tilewright.schedules import make, nests
+from tilewright.schedules import make
+from tilewright.schedules.operators import chains as model
+from tilewright.schedules.operators import nests
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 

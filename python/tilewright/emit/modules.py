@@ -14,7 +14,7 @@ from tilewright.lowering import modules, run
 from tilewright.mlir import ir
 from tilewright.payload.modules import boundary, contractions, extents, groups, supported, tensors
 from tilewright.payload.text import op_at, parse
-from tilewright.schedules import chains as model
+from tilewright.schedules.operators import chains as model
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 

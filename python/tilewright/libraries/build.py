@@ -20,7 +20,7 @@ from tilewright.libraries.part import Part
 from tilewright.payload.abi import require_name
 from tilewright.runtime import files
 from tilewright.runtime.openmp import openmp_file
-from tilewright.schedules.threads import check
+from tilewright.schedules.models.threads import check
 from tilewright.targets import GpuTarget, Target
 from tilewright.targets.registry import FAMILIES
 

@@ -16,7 +16,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 _PLUMBING = (
     Path(contextlib.__file__),
     _PACKAGE / "mlir",
-    *(_PACKAGE / "schedules" / f"{name}.py" for name in ("steps", "block_tile", "sharing")),
+    _PACKAGE / "schedules" / "steps",
 )
 DUMP = "see current operation"
 """Starts a note that prints the whole op: pages of text that no one reads in an error."""

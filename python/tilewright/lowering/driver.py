@@ -24,7 +24,7 @@ from tilewright.payload.packing import PackedFormat
 from tilewright.schedules import decisions
 from tilewright.schedules import origin as origin_
 from tilewright.schedules.decisions import Prefetch
-from tilewright.schedules.threads import take_matrices
+from tilewright.schedules.models.threads import take_matrices
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 

@@ -17,7 +17,7 @@ from tilewright.build.usedef import named
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import match
-from tilewright.schedules.threads import MOST as MOST_THREADS
+from tilewright.schedules.models.threads import MOST as MOST_THREADS
 
 _MOST = 2**31 - 1
 """The largest size: the position after a tile of it fits the 64 bits of an index, wherever the tile starts."""

@@ -12,7 +12,7 @@ from tilewright.lowering.types import half_floats, math_functions, small_floats
 from tilewright.mlir import ir
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.packing import PackedFormat
-from tilewright.schedules.blocking import held_bytes
+from tilewright.schedules.models.blocking import held_bytes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 

@@ -13,7 +13,7 @@ from tilewright.errors import OperandError
 from tilewright.operator_specs.attention import AttentionSpec, Causal
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
-from tilewright.schedules.threads import check
+from tilewright.schedules.models.threads import check
 
 Array = np.ndarray[Any, Any]
 _LEAST_AXES = 2

@@ -19,8 +19,8 @@ from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.kernel import About, Kernel, Metadata, StageTexts
 from tilewright.runtime.linkable import Linkable
 from tilewright.schedules import make
+from tilewright.schedules.models.threads import check
 from tilewright.schedules.plan import Plan, Schedule
-from tilewright.schedules.threads import check
 from tilewright.spec import MatmulSpec
 from tilewright.targets import GpuTarget, Target
 

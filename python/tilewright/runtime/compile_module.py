@@ -19,7 +19,7 @@ from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.compile_functions import functions
 from tilewright.runtime.linkable import Linkable, of_functions
 from tilewright.runtime.module import Module
-from tilewright.schedules.threads import check
+from tilewright.schedules.models.threads import check
 from tilewright.spec import MatmulSpec
 from tilewright.targets import GpuTarget, Target
 

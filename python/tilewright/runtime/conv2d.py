@@ -13,7 +13,7 @@ from tilewright.errors import OperandError, SpecError
 from tilewright.operator_specs.conv2d import FILTERS, Conv2dSpec
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
-from tilewright.schedules.threads import check
+from tilewright.schedules.models.threads import check
 
 
 def conv2d(

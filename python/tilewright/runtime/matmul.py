@@ -11,7 +11,7 @@ from tilewright.dtypes import from_numpy
 from tilewright.errors import OperandError
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
-from tilewright.schedules.threads import check
+from tilewright.schedules.models.threads import check
 from tilewright.spec import MatmulSpec
 
 

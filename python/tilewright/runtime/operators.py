@@ -17,8 +17,8 @@ from tilewright.runtime.compile_functions import functions
 from tilewright.runtime.kernel import Kernel
 from tilewright.runtime.operator_kernel import OperatorKernel
 from tilewright.schedules import make as plans
+from tilewright.schedules.models.threads import check
 from tilewright.schedules.plan import Plan, Schedule
-from tilewright.schedules.threads import check
 from tilewright.targets import GpuTarget, Target
 
 

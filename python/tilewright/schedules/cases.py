@@ -9,11 +9,12 @@ from math import lcm, prod
 
 from tilewright.dims import Dim, Extent, divided_by, extent, least, most
 from tilewright.errors import SpecError
-from tilewright.schedules import open_extents, pays, select, strip_form
-from tilewright.schedules.blocking import ceil_div, held_bytes, most_rows, unpacked_blocking
+from tilewright.schedules import select
 from tilewright.schedules.calls import Test
+from tilewright.schedules.models import open_extents, pays, strip_form
+from tilewright.schedules.models.blocking import ceil_div, held_bytes, most_rows, unpacked_blocking
+from tilewright.schedules.models.threads import LEAST_CYCLES, cycles, used
 from tilewright.schedules.plan import Case, Plan
-from tilewright.schedules.threads import LEAST_CYCLES, cycles, used
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tilewright import text_files
 from tilewright.errors import ScheduleError
 from tilewright.schedules import cases, select
-from tilewright.schedules import threads as model
+from tilewright.schedules.models import threads as model
 from tilewright.schedules.plan import Plan, Schedule, is_trivial
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target

@@ -10,8 +10,8 @@ from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.mlir.dialects.tilewright import ScheduleAttr
 from tilewright.schedules import calls, select
-from tilewright.schedules.blocking import Blocking
 from tilewright.schedules.decisions import SCHEDULE
+from tilewright.schedules.models.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 

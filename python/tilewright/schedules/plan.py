@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import ScheduleError, SpecError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.schedules import calls, python_file, select
-from tilewright.schedules.blocking import Blocking
 from tilewright.schedules.calls import Calls, Test
+from tilewright.schedules.models.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 from tilewright.targets.gpu import GpuTarget

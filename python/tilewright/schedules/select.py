@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Literal
 
 from tilewright.dims import divided_by, most
 from tilewright.errors import ScheduleError, warn_slow
-from tilewright.schedules import blocking, open_extents, outer_blocks, pays, scalable_blocks, scaled_blocks
-from tilewright.schedules.blocking import Blocking, lanes_for
-from tilewright.schedules.threads import in_strips, take_matrices, widened
+from tilewright.schedules.models import blocking, open_extents, outer_blocks, pays, scalable_blocks, scaled_blocks
+from tilewright.schedules.models.blocking import Blocking, lanes_for
+from tilewright.schedules.models.threads import in_strips, take_matrices, widened
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 from tilewright.targets.dots import AMX_ROWS
@@ -179,7 +179,7 @@ def strategy(name: str) -> Maker:
     Raises:
         ScheduleError: There is no such strategy.
     """
-    return getattr(import_module(f"tilewright.schedules.{row(name).module}"), name)
+    return getattr(import_module(f"tilewright.schedules.cpu.{row(name).module}"), name)
 
 
 def row(name: str) -> Row:

@@ -139,7 +139,7 @@ def _steps() -> Iterator[Step]:
 def _timed(types: str, layout: str, shape: Shape, epilogue: str) -> Step:
     """A measurement: the kernel that is selected for the shape, those that the model ranks behind it, and the candidates."""
     from tilewright.codegen.gpu.strategies import CARRIERS, able
-    from tilewright.schedules import warpgroup_sizes
+    from tilewright.schedules.gpu import warpgroup_sizes
 
     target = targets.gpu(plan.TARGET)
     assert target is not None, "it is a GPU"

@@ -28,7 +28,7 @@ from tilewright.codegen.attention.loops import chunks, repeat
 from tilewright.codegen.attention.problem import Head
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import vector
-from tilewright.schedules.online_softmax import stages_keys, stages_values
+from tilewright.schedules.models.online_softmax import stages_keys, stages_values
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from tilewright.codegen.attention.vectors import Vectors
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 from tilewright.payload.attention_numbers import LOG2_E
-from tilewright.schedules.online_softmax import Tiling
+from tilewright.schedules.models.online_softmax import Tiling
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tilewright.codegen.attention.tile import product
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 from tilewright.payload.attention_numbers import LOWEST
-from tilewright.schedules.online_softmax import stages_keys, stages_values
+from tilewright.schedules.models.online_softmax import stages_keys, stages_values
 
 
 @dataclass(frozen=True, slots=True)

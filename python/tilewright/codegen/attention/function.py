@@ -24,9 +24,9 @@ from tilewright.lowering.passes import parallel
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, memref
 from tilewright.payload.attention_numbers import DEGREE
-from tilewright.schedules import online_softmax
 from tilewright.schedules.decisions import OnlineSoftmax
-from tilewright.schedules.online_softmax import Tiling
+from tilewright.schedules.models import online_softmax
+from tilewright.schedules.models.online_softmax import Tiling
 from tilewright.targets.base import Target
 
 

@@ -12,7 +12,7 @@ from tilewright.build.index import Index
 from tilewright.codegen.attention.chain import Chain, Extent
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
-from tilewright.schedules.online_softmax import Tiling
+from tilewright.schedules.models.online_softmax import Tiling
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from tilewright.codegen.attention.loops import Values, repeat
 from tilewright.codegen.attention.vectors import Vectors
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import vector
-from tilewright.schedules.online_softmax import Tiling
+from tilewright.schedules.models.online_softmax import Tiling
 
 
 def multiply_add(vectors: Vectors, tiling: Tiling, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:

@@ -10,7 +10,7 @@ from tilewright.build.index import Index, add
 from tilewright.codegen.gpu import shared
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import nvvm
-from tilewright.schedules.warpgroup import WARP_GROUP
+from tilewright.schedules.gpu.warpgroup import WARP_GROUP
 
 _FIRST_TURN = 1
 """The named barriers of two consumers that multiply in turns are this one and the next; number 0 is that of all threads."""

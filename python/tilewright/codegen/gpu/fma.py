@@ -13,7 +13,7 @@ from tilewright.build.usedef import retyped
 from tilewright.codegen.gpu.fragments import Part, Staged
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
-from tilewright.schedules.simt import ThreadTile
+from tilewright.schedules.gpu.simt import ThreadTile
 
 _AT_ONCE = 4
 """Steps over k that are loaded from shared memory at once."""

@@ -9,9 +9,9 @@ from typing import ClassVar, Protocol
 from tilewright.build.index import Index
 from tilewright.codegen.gpu.staging import Tile
 from tilewright.mlir import ir
-from tilewright.schedules.matrix_cores import WaveTile
-from tilewright.schedules.mma_sync import WarpTile
-from tilewright.schedules.simt import ThreadTile
+from tilewright.schedules.gpu.matrix_cores import WaveTile
+from tilewright.schedules.gpu.mma_sync import WarpTile
+from tilewright.schedules.gpu.simt import ThreadTile
 
 
 @dataclass(frozen=True, slots=True)

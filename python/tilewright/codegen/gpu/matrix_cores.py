@@ -22,8 +22,8 @@ from tilewright.errors import ScheduleError
 from tilewright.lowering.types import double_functions
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import memref, vector
-from tilewright.schedules.block_tile import INSTRUCTION, with_sizes
-from tilewright.schedules.matrix_cores import WaveTile
+from tilewright.schedules.gpu.matrix_cores import WaveTile
+from tilewright.schedules.steps.block_tile import INSTRUCTION, with_sizes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 

@@ -13,7 +13,7 @@ from tilewright.codegen.gpu.mma_types import INSTRUCTIONS, Instruction
 from tilewright.codegen.gpu.staging import Tile
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, memref, vector
-from tilewright.schedules.mma_sync import WARP, WarpTile
+from tilewright.schedules.gpu.mma_sync import WARP, WarpTile
 
 _REGISTER_BITS = 32
 _BYTE = 8

@@ -18,7 +18,7 @@ from tilewright.codegen.gpu.barriers import meet_cluster, meet_consumers
 from tilewright.codegen.gpu.tma_stores import Chunk
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm
-from tilewright.schedules.warpgroup import WARP_GROUP, WarpGroupTile
+from tilewright.schedules.gpu.warpgroup import WARP_GROUP, WarpGroupTile
 
 _BYTES = 4
 """Bytes of a sum."""

@@ -19,17 +19,17 @@ from tilewright.codegen.gpu.tma_tiles import Box
 from tilewright.errors import ScheduleError
 from tilewright.lowering.types import double_functions
 from tilewright.mlir import ir
-from tilewright.schedules import tensor_memory_sizes, warpgroup_sizes
-from tilewright.schedules.block_tile import with_sizes
+from tilewright.schedules.gpu import tensor_memory_sizes, warpgroup_sizes
+from tilewright.schedules.gpu.matrix_cores import WaveTile
+from tilewright.schedules.gpu.matrix_cores import matrix_cores as matrix_cores_schedule
+from tilewright.schedules.gpu.mma_sync import WarpTile, mma_sync
+from tilewright.schedules.gpu.simt import ThreadTile, simt
+from tilewright.schedules.gpu.tensor_memory import TensorMemoryTile
+from tilewright.schedules.gpu.tensor_memory import tensor_memory as tensor_memory_schedule
+from tilewright.schedules.gpu.warpgroup import WarpGroupTile
+from tilewright.schedules.gpu.warpgroup import warpgroup as warpgroup_schedule
 from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
-from tilewright.schedules.matrix_cores import WaveTile
-from tilewright.schedules.matrix_cores import matrix_cores as matrix_cores_schedule
-from tilewright.schedules.mma_sync import WarpTile, mma_sync
-from tilewright.schedules.simt import ThreadTile, simt
-from tilewright.schedules.tensor_memory import TensorMemoryTile
-from tilewright.schedules.tensor_memory import tensor_memory as tensor_memory_schedule
-from tilewright.schedules.warpgroup import WarpGroupTile
-from tilewright.schedules.warpgroup import warpgroup as warpgroup_schedule
+from tilewright.schedules.steps.block_tile import with_sizes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 

@@ -11,7 +11,7 @@ from tilewright.codegen.gpu.tensor_roles import Quarters, TensorRoles
 from tilewright.codegen.gpu.tma_tiles import Box
 from tilewright.codegen.gpu.warpgroup import MOST_BATCH_AXES
 from tilewright.mlir import ir
-from tilewright.schedules.tensor_memory import TensorMemoryTile
+from tilewright.schedules.gpu.tensor_memory import TensorMemoryTile
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 

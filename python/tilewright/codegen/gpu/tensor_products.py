@@ -17,7 +17,7 @@ from tilewright.codegen.gpu.tensor_sums import TensorMemory
 from tilewright.codegen.gpu.tma_tiles import ROW_TILE_BYTES, WIDE_ATOM, BoxedTile
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, nvvm
-from tilewright.schedules.tensor_memory import LANES, TensorMemoryTile
+from tilewright.schedules.gpu.tensor_memory import LANES, TensorMemoryTile
 
 _DEPTH_BYTES = 32
 """Bytes of a row of A that one instruction multiplies."""

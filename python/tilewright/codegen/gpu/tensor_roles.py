@@ -55,8 +55,8 @@ from tilewright.codegen.gpu.warp_group_fragments import WARP, WarpGroups
 from tilewright.codegen.gpu.warpgroups import Specialized
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, nvvm, scf
-from tilewright.schedules.tensor_memory import LANES, TensorMemoryTile
-from tilewright.schedules.warpgroup import WARP_GROUP
+from tilewright.schedules.gpu.tensor_memory import LANES, TensorMemoryTile
+from tilewright.schedules.gpu.warpgroup import WARP_GROUP
 
 _EIGHTS = 4
 """Groups of 8 columns that are loaded at once at most, where threads store what they have."""

@@ -28,7 +28,7 @@ from tilewright.codegen.gpu.barriers import elected, meet_warp
 from tilewright.codegen.gpu.tma_tiles import Box
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm, vector
-from tilewright.schedules.warpgroup import ROW_BYTES, WarpGroupTile
+from tilewright.schedules.gpu.warpgroup import ROW_BYTES, WarpGroupTile
 
 WARP_ROWS = 16
 """Rows of instructions that a warp has of every 64."""

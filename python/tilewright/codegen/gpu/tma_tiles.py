@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from tilewright.build.index import Index, add, mul, value
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
-from tilewright.schedules.warpgroup import ROW_BYTES
+from tilewright.schedules.gpu.warpgroup import ROW_BYTES
 
 _SWIZZLED_ROWS = 8
 """Rows after which the pattern of a swizzle repeats."""

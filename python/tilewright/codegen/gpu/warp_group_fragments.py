@@ -10,7 +10,7 @@ from tilewright.codegen.gpu.fragments import Part
 from tilewright.codegen.gpu.tma_stores import WARP_ROWS, Chunk
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
-from tilewright.schedules.warpgroup import ROWS, WARP_GROUP, WarpGroupTile
+from tilewright.schedules.gpu.warpgroup import ROWS, WARP_GROUP, WarpGroupTile
 
 WARP = 32
 

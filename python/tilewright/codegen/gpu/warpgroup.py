@@ -11,7 +11,7 @@ from tilewright.codegen.gpu.warp_group_fragments import WarpGroups
 from tilewright.codegen.gpu.warpgroups import Specialized
 from tilewright.codegen.gpu.wgmma import TYPES
 from tilewright.mlir import ir
-from tilewright.schedules.warpgroup import WarpGroupTile
+from tilewright.schedules.gpu.warpgroup import WarpGroupTile
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 

@@ -57,7 +57,7 @@ from tilewright.codegen.gpu.wgmma import Products
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, nvvm, scf, vector
-from tilewright.schedules.warpgroup import ROWS, WARP_GROUP
+from tilewright.schedules.gpu.warpgroup import ROWS, WARP_GROUP
 
 _REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({1: (40, 216), 2: (40, 232), 3: (32, 160), 4: (24, 112)})
 """Of a thread that copies, and of one that multiplies, by consumers: all that there are; of one consumer, half of them."""

@@ -15,7 +15,7 @@ from tilewright.codegen.gpu import shared
 from tilewright.codegen.gpu.tma_tiles import BoxedTile
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm
-from tilewright.schedules.warpgroup import ROWS, WarpGroupTile
+from tilewright.schedules.gpu.warpgroup import ROWS, WarpGroupTile
 
 TYPES: Mapping[str, str] = MappingProxyType(
     {

@@ -22,8 +22,8 @@ from tilewright.codegen.scalable.panels import pack_a, pack_b
 from tilewright.codegen.scalable.tile import Sums, Tile
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, vector
-from tilewright.schedules import scalable_blocks
 from tilewright.schedules.decisions import ScalableTiles
+from tilewright.schedules.models import scalable_blocks
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import SCALABLE_BITS, Target
 

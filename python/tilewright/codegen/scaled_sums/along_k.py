@@ -14,8 +14,8 @@ from tilewright.codegen.scaled_sums.along_k_vectors import Along, along
 from tilewright.codegen.scaled_sums.registers import as_floats, pieces
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, scf, vector
-from tilewright.schedules import codes as codes_of
 from tilewright.schedules.decisions import ScaledSums
+from tilewright.schedules.models import codes as codes_of
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 

@@ -18,8 +18,8 @@ from tilewright.codegen.scaled_sums.quantized import Bytes, Read, Tables, Words
 from tilewright.codegen.scaled_sums.registers import Order, as_floats, inverse, pieces, sorted_
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
-from tilewright.schedules.codes import Codes
-from tilewright.schedules.scaled_blocks import BYTE_VECTORS
+from tilewright.schedules.models.codes import Codes
+from tilewright.schedules.models.scaled_blocks import BYTE_VECTORS
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 from tilewright.targets.dots import Dot

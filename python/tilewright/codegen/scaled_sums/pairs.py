@@ -15,7 +15,7 @@ from tilewright.codegen.scaled_sums.registers import Order
 from tilewright.dtypes import DType
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
-from tilewright.schedules.codes import Codes
+from tilewright.schedules.models.codes import Codes
 from tilewright.targets.base import Target
 from tilewright.targets.dots import Dot
 from tilewright.targets.lookups import lookup

@@ -26,10 +26,10 @@ from tilewright.codegen.scaled_sums.registers import as_floats, pieces, sorted_
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, scf, vector
 from tilewright.payload.prologues import OWN_BATCH
-from tilewright.schedules import codes as codes_of
-from tilewright.schedules import scaled_blocks
 from tilewright.schedules.decisions import ScaledSums
-from tilewright.schedules.scaled_blocks import BYTE_VECTORS
+from tilewright.schedules.models import codes as codes_of
+from tilewright.schedules.models import scaled_blocks
+from tilewright.schedules.models.scaled_blocks import BYTE_VECTORS
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 

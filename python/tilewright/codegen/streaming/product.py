@@ -12,9 +12,9 @@ from tilewright.codegen.streaming import functions as streaming
 from tilewright.codegen.streaming import panels as streaming_panels
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref
-from tilewright.schedules import outer_blocks
-from tilewright.schedules.blocking import ceil_div
 from tilewright.schedules.decisions import OuterProducts
+from tilewright.schedules.models import outer_blocks
+from tilewright.schedules.models.blocking import ceil_div
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 from tilewright.targets.outer_products import OuterProduct

@@ -12,7 +12,7 @@ from tilewright.build.usedef import operations, replace, upwards
 from tilewright.lowering.passes import workspace
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref
-from tilewright.schedules.batch_loops import ENTRIES
+from tilewright.schedules.steps.batch_loops import ENTRIES
 
 _MARK = "carries_c"
 """Attribute of a loop over entries of a batch that carries nothing but C."""

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `inner_product`: vectors along K, for few rows by a B that is stored transposed, and for products with one column.
+
+Such a product reads its larger operand once and does little with it, and only along K do elements of both lie side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.dims import Dim, divided_by, most
+from tilewright.errors import ScheduleError
+from tilewright.mlir import ir
+from tilewright.schedules import steps
+from tilewright.schedules.cpu import unpacked
+from tilewright.schedules.models import code_tables, far_columns
+from tilewright.schedules.models.blocking import Blocking
+from tilewright.schedules.steps import along_k, batch_loops
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+_EPILOGUE = "epilogue"
+"""Mark of what is done to the sums."""
+
+
+def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
+    """Builds the schedule.
+
+    Each sum of a register tile has a vector of partial sums, which are added up after the last step over K. The last rows and
+    columns, where the tile does not divide the extent, are tiles of their own; the last elements of K are read under a mask.
+    A column that is a matrix's is copied first, because its elements may lie a row apart.
+
+    Before: ``C += A * B``. After, with mr, nr of `blocking`, L the lanes of a register, and D the elements that one lane of
+    the target's instruction for these types takes up at once::
+
+        for jr in 0..N step nr:
+          for ir in 0..M step mr:
+            partial[mr][nr][L] = 0
+            for k in 0..K step L * D:
+              partial += A[ir:ir+mr, k:k+L*D] * B[k:k+L*D, jr:jr+nr]
+            C[ir:ir+mr, jr:jr+nr] += sum of partial over L
+
+    Where `far_columns` says so, the nr columns of a tile are N/nr apart.
+    """
+    if spec.n != 1 and not spec.b_transposed:
+        raise ScheduleError(
+            f"{spec} has {spec.n} columns",
+            where="strategy inner_product",
+            expected="1, or a B that is stored transposed, so that elements lie side by side along K",
+            remedy="Use strategy unpacked or packed",
+        )
+    p = blocking
+    dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
+    lanes = target.lanes(spec.acc_type)
+    table = code_tables.table(spec, target)
+    step = lanes * (1 if dot is None else dot.depth) if table is None else table.block
+    if table is None and spec.prologue_b:  # Elements that are widened fill a register as they are stored.
+        step = max(step, min(target.vector_bits // spec.b_stored.bits, most(spec.k) // step * step))
+    far = far_columns.count(spec, target)
+    with steps.script() as script:
+        functions = script.functions
+        steps.record(functions, inner_product, p, target)
+        batch_loops.take_apart(script, spec)
+        if spec.n == 1 and not spec.b_transposed:
+            steps.stage(steps.match_product(functions, spec), 1, gap=0)
+        if table is not None:
+            along_k.reorder(steps.match_product(functions, spec), table)
+        tile = batch_loops.match_result(script, spec)
+        short: list[tuple[steps.Handle, Callable[[steps.Handle], object]]] = []
+        for sizes, size, extent in (([0, p.nr, 0], p.nr, spec.n), ([p.mr, 0, 0], p.mr, spec.m)):
+            if isinstance(extent, Dim):
+                tile, loop = unpacked.tile_with_zeros(tile, sizes, spec)
+                if size > 1:
+                    short.append((loop, steps.specialize_tiles))
+            elif size < extent:
+                tile, loop = steps.tile_result(tile, sizes, spec)
+                if extent % size:
+                    short.append((loop, steps.peel))
+                elif sizes[1] == far > 1:
+                    along_k.spread(functions, loop)
+        if spec.fused:
+            steps.mark(tile, _EPILOGUE)
+        for loop, even_out in reversed(short):
+            even_out(loop)
+        steps.clean(functions)
+        tile = steps.match_product(functions, spec)
+        whole = divided_by(spec.k, step)
+        if step < most(spec.k):
+            tile, loop = steps.tile(tile, [0, 0, step])
+            if not whole:
+                steps.peel(loop)
+            elif isinstance(spec.k, Dim):
+                steps.specialize_tiles(loop, unit=step, whole=True)
+            steps.clean(functions)
+            tile = steps.match_product(functions, spec)
+        if not whole:
+            tile = steps.pad(tile, spec, sizes=[0, 0, step], pack=[False] * 3)
+        steps.vectorize_product(tile, functions, spec)
+        if spec.fused:
+            steps.vectorize_epilogue(steps.match_marked(functions, _EPILOGUE))
+        steps.keep_accumulators(functions, looped=False)
+        steps.keep_partial_sums(functions)
+        steps.keep_accumulators(functions, looped=False)
+        if spec.beta == 0 or spec.fused:
+            steps.start_from_zero(functions, runs=bool(spec.dynamic))
+        if spec.prologue_b:  # It is computed where vectors of its result are read.
+            steps.merge_slices(functions)
+        along_k.contract_along_k(functions, spec, lanes, dot, table)
+    return script.module

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `packed`: cache blocking with A and B packed into panels, for products that reuse them.
+
+The loop nest and the names of its blocks are those of Goto and van de Geijn, "Anatomy of High-Performance Matrix
+Multiplication" (ACM TOMS 34(3), 2008), as BLIS has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import gcd, lcm
+
+from tilewright import groups
+from tilewright.dims import MAX_EXTENT, Dim, most
+from tilewright.mlir import ir
+from tilewright.schedules import steps
+from tilewright.schedules.models.blocking import Blocking, ceil_div
+from tilewright.schedules.steps import batch_loops, row_blocks
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+_PANELS = ("panels_of_a", "panels_of_b")
+"""Marks of the copies that make panels."""
+_EPILOGUE = "epilogue"
+"""Mark of what is done to the sums."""
+_MANY = MAX_EXTENT + 1
+_BLOCK = 16
+"""Rows of a transposed B that packing reads at a time: with 32-bit elements a cache line."""
+
+
+def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
+    """Builds the schedule.
+
+    Before: ``C += A * B``. After, with mr, nr, mc, nc, kc of `blocking` and every panel padded to full tiles::
+
+        for jc in 0..N step nc:
+          for pc in 0..K step kc:
+            packed_b[nc / nr][kc][nr] = B[pc:pc+kc, jc:jc+nc]
+            for ic in 0..M step mc:
+              packed_a[mc / mr][mr][kc] = A[ic:ic+mc, pc:pc+kc]
+              for jr in 0..nc step nr:
+                for ir in 0..mc step mr:
+                  acc = 0 if pc == 0 else C[ic+ir:, jc+jr:]       (full tiles unmasked)
+                  for k in 0..kc step t:
+                    acc += packed_a[ir / mr][:, k:k+t] * packed_b[jr / nr][k:k+t, :]
+                  C[ic+ir:, jc+jr:] = acc
+
+    With something done to the sums before they are written, there is no loop pc: kc is all of K, and C is written once and
+    never read::
+
+        for jc: packed_b[nc / nr][K][nr] = B[:, jc:jc+nc]
+          for ic: packed_a[mc / mr][mr][K] = A[ic:ic+mc, :]
+            for jr, ir: acc = 0; for k in 0..K step t: ...; C[ic+ir:, jc+jr:] = epilogue(acc)
+
+    Of a batch, the loops over its entries are around all of that; those over entries that share one B are inside of jc and pc,
+    so that its panels are packed once.
+
+    Of a dynamic K, the loop over k ends where the block of K does, at pc + kc or at K, in whole steps; and the
+    panels are packed so far.
+
+    With softmax, or a reduction of rows, there is no loop jc, and C is scratch of mc rows, of which C is then made row by row::
+
+        packed_b[N / nr][K][nr] = B
+        for ic: packed_a = ...; for jr, ir: ...; scratch[ir:, jr:] = epilogue(acc)
+          for each row: C[ic+row, :] = softmax of scratch[row, :]
+
+    The step t is 1 but for types of which the target's instruction takes several products at once.
+    """
+    whole, spec = spec, spec.inner if spec.has_rows else spec
+    dot = target.dot(spec.a_type.name, spec.b_type.name)
+    # Panels hold whole groups of the elements that an instruction multiplies at once.
+    kc, step = max(most(spec.k), blocking.kc) if spec.fused else blocking.kc, dot.step
+    if spec.b_transposed and kc > _BLOCK:  # Of which B is transposed as many rows at a time.
+        step = lcm(step, _BLOCK)
+    if groups.grouped((*spec.chain_a.operands, *spec.chain_b.operands)):
+        # Vectors along k have whole groups, or parts of one.
+        step = lcm(step, groups.UNIT)
+    kc = ceil_div(kc, step) * step
+    if dot.is_tile and spec.fused:  # Tiles are multiplied in a loop, before the epilogue writes anything.
+        kc = max(kc, 2 * step)
+    if (
+        spec.products > 1
+    ):  # Lone panels of two matrices in one block would not be told apart: they have a loop over them.
+        blocking = replace(blocking, nc=max(ceil_div(blocking.nc, blocking.nr), 2) * blocking.nr)
+    p = replace(blocking, kc=kc)
+    trimmed = isinstance(spec.k, Dim)
+    # A loop of one step would be folded away by the next clean-up: it is not made.
+    # Of a dynamic extent, nothing but a loop says how much a block has of it at most.
+    m, n, k = ((_MANY if isinstance(extent, Dim) else extent) for extent in (spec.m, spec.n, spec.k))
+    loops = {
+        "jc": ([0, p.nc, 0], p.nc < n),
+        "pc": ([0, 0, p.kc], p.kc < k and not spec.fused),
+        "ic": ([p.mc, 0, 0], p.mc < m),
+        "jr": ([0, p.nr, 0], p.nr < min(p.nc, n)),
+        "ir": ([p.mr, 0, 0], p.mr < min(p.mc, m)),
+    }
+    with steps.script() as script:
+        steps.record(script.functions, packed, p, target)
+        tile = _tile_nest(script, whole, {name: sizes for name, (sizes, wanted) in loops.items() if wanted})
+        steps.merge_slices(script.functions)
+        tile = steps.pad(tile, spec, sizes=[p.mr, p.nr, p.kc], pack=[True, True, False])
+        panels = [steps.producer(tile, operand) for operand in range(2)]
+        if trimmed:
+            steps.trim(tile, dot.step)
+        batch_loops.resolve_extents(script.functions, spec)
+        for panel, name in zip(panels, _PANELS, strict=True):
+            steps.mark(panel, name)
+        if spec.products > 1:  # They have one panel of A.
+            steps.clean(script.functions)
+            panels = [steps.match_marked(script.functions, name) for name in _PANELS]
+        # A's panels are made inside the ic loop, over jr and ir, B's outside of it.
+        for panel, own, over in zip(panels, ("ir", "jr"), (("jr", "ir"), ("ic", "jr", "ir")), strict=True):
+            if loops[own][1]:
+                # Entries of a batch that share a B share its panels.
+                entries = len(batch_loops.shared_axes(spec)) if own == "jr" else 0
+                steps.hoist_packing(panel, loops=entries + sum(loops[name][1] for name in over))
+        steps.hoist_invariants(script.functions)
+        steps.clean(script.functions)
+        pack_a, pack_b = (steps.match_marked(script.functions, panels) for panels in _PANELS)
+        together = gcd(p.mr, dot.rows)
+        for pack, element, rows, transposed, axis, prologue in (
+            (pack_a, spec.a_type, together, spec.a_transposed, 1, spec.prologue_a),
+            (pack_b, spec.b_type, dot.depth, spec.b_transposed, 0, spec.prologue_b),
+        ):
+            steps.vectorize_packing(
+                pack,
+                target.lanes(element),
+                rows=rows,
+                transposed=transposed,
+                trimmed=axis if trimmed else None,
+                computed=bool(prologue),
+            )
+        tile = steps.match_product(script.functions, spec)
+        # Before the loops over k: what becomes one loop then has nothing of the epilogue's in between.
+        write = steps.vectorize_epilogue(steps.match_marked(script.functions, _EPILOGUE)) if spec.fused else None
+        if whole.has_rows and spec.fused:
+            row_blocks.finish(script, target.lanes(spec.c_type))
+        if spec.products > 1:
+            steps.clean(script.functions)
+            tile = steps.match_product(script.functions, spec)
+        looped = trimmed or p.kc > dot.step
+        if looped:
+            tile, loop = steps.tile(tile, [0, 0, dot.step])
+            if trimmed and dot.step > 1:
+                steps.specialize_tiles(loop, unit=dot.step, whole=True)
+                steps.clean(script.functions)
+                tile = steps.match_product(script.functions, spec)
+            if spec.products > 1:
+                steps.clean(script.functions)
+                tile = steps.match_product(script.functions, spec)
+                steps.fuse_loops(steps.split(steps.enclosing_loop(tile), spec.products))
+                tile = steps.match_product(script.functions, spec)
+        steps.vectorize_product(tile, script.functions, spec)
+        if write is None:
+            fills = row_blocks.fills(script) if whole.has_rows else None
+            _write_sums(script.functions, spec, p, looped=looped, fills=fills)
+            if whole.has_rows:  # What was filled is followed through ops on tensors, and not into loops.
+                row_blocks.finish(script, target.lanes(spec.c_type))
+        else:
+            _write_fused(script.functions, spec, write, looped=looped)
+    return script.module
+
+
+def _tile_nest(script: steps.Script, spec: MatmulSpec, loops: Mapping[str, Sequence[int]]) -> steps.Handle:
+    """Tiles the product by one loop for each of `loops`, outermost first, with what is done to its sums inside."""
+    if spec.has_rows:
+        tile = row_blocks.take_apart(script, spec, loops.get("ic"))
+        loops, spec = {name: sizes for name, sizes in loops.items() if name != "ic"}, spec.inner
+        return _tiled(script, spec, tile, loops.values())
+    around = ("jc", "pc") if batch_loops.shared_axes(spec) else ()
+    batch_loops.take_apart(script, spec, [sizes for name, sizes in loops.items() if name in around])
+    tile = batch_loops.match_result(script, spec)
+    return _tiled(script, spec, tile, [sizes for name, sizes in loops.items() if name not in around])
+
+
+def _tiled(script: steps.Script, spec: MatmulSpec, tile: steps.Handle, loops: Iterable[Sequence[int]]) -> steps.Handle:
+    """Tiles what makes the result by `loops`, and returns the product in it."""
+    for sizes in loops:
+        tile, _ = steps.tile_result(tile, sizes, spec)
+    if spec.fused:
+        steps.mark(tile, _EPILOGUE)
+    return steps.match_product(script.functions, spec)
+
+
+def _write_sums(
+    functions: steps.Handle, spec: MatmulSpec, p: Blocking, *, looped: bool, fills: steps.Handle | None = None
+) -> None:
+    """Keeps sums in registers over a block of K, and adds them to C."""
+    steps.keep_accumulators(functions, looped=looped)
+    if spec.beta == 0:
+        steps.start_from_zero(functions, runs=bool(spec.dynamic), fills=fills)
+    tile_type = ir.VectorType.get([p.mr, p.nr], ir.Type.parse(spec.acc_type.mlir))
+    steps.split_full_tiles(functions, tile_type, looped=looped)
+
+
+def _write_fused(functions: steps.Handle, spec: MatmulSpec, write: steps.Handle, *, looped: bool) -> None:
+    """Keeps sums in registers over all of K, for the epilogue whose result `write` writes."""
+    steps.keep_accumulators(functions, looped=looped)
+    steps.start_from_zero(functions, runs=bool(spec.dynamic))
+    steps.split_full_write(write)
+    steps.clean(functions)

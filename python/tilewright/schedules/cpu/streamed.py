@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `streamed`: goes through B once, a few whole rows at a time, for products with few rows and a large B."""
+
+from __future__ import annotations
+
+from tilewright.mlir import ir
+from tilewright.schedules import steps
+from tilewright.schedules.cpu import strips
+from tilewright.schedules.cpu.unpacked import register_tiles
+from tilewright.schedules.models import strip_form
+from tilewright.schedules.models.blocking import Blocking, row_gap
+from tilewright.schedules.steps import batch_loops
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+_EPILOGUE = "epilogue"
+"""Mark of what is done to the sums."""
+_PROLOGUE = "prologue_of_a"
+"""Mark of what is done to A."""
+
+
+def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
+    """Builds the schedule.
+
+    Each row of A meets each element of B once, so that the product takes as long as B takes to arrive. Memory delivers
+    most to kc streams along rows, and C, of which a strip waits in the caches meanwhile, has a row a few lines longer than
+    needed: a strip of C and kc rows of B then are not all in the same set. Products with one row need no such strip.
+
+    Before: ``C += A * B``. After, with mr, nr, nc, kc of `blocking`::
+
+        S = 0                                                      (with beta 1: C)
+        for jc in 0..N step nc:
+          for pc in 0..K step kc:
+            for jr in jc..jc+nc step nr:
+              acc = 0 if pc == 0 else S[:, jr:jr+nr]
+              for k in pc..pc+kc:
+                acc += A[:, k] * B[k, jr:jr+nr]
+              S[:, jr:jr+nr] = acc
+        C = S
+
+    What a prologue makes of B is computed in registers, where vectors of it are read; that of A, which is read once for each nr
+    columns, is computed first.
+
+    With something done to the sums, it is done in the end, a vector at a time: ``C = epilogue(S)``, of which a C that is added
+    to is an operand. Where extents are known only when the kernel is called, there is no S, and kc is all of K.
+    """
+    p = blocking
+    lanes = target.lanes(spec.acc_type)
+    with steps.script() as script:
+        functions = script.functions
+        steps.record(functions, streamed, p, target)
+        if strip_form.takes(spec):
+            strips.strips(script, spec, target, p)
+            return script.module
+        batch_loops.take_apart(script, spec)
+        sums = spec
+        if spec.prologue_a:
+            steps.mark(steps.producer(steps.match_product(functions, spec), 0), _PROLOGUE)
+        if spec.fused and not spec.dynamic:
+            steps.mark(batch_loops.match_result(script, spec), _EPILOGUE)
+            sums = spec.plain_sums
+        staged = not spec.dynamic and spec.m > 1
+        if staged:
+            product = steps.match_product(functions, spec)
+            steps.stage(product, 0, row_gap(target, spec.a_type))
+            steps.stage(product, 2, row_gap(target, spec.acc_type))
+        register_tiles(script, sums, target, p)
+        if staged:
+            copied = (spec.k, *[spec.n] * (0 if spec.fused else 1 + bool(spec.beta)))
+            steps.vectorize_copies(functions, copied, lanes)
+        if sums is not spec:
+            steps.vectorize_elements(functions, _EPILOGUE, spec.m, spec.n, lanes)
+        if spec.prologue_a:
+            steps.vectorize_elements(functions, _PROLOGUE, spec.m, spec.k, lanes)
+        if spec.prologue_b:
+            steps.compute_reads(functions)
+    return script.module

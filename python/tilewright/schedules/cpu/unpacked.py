@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `unpacked`: register tiles straight on the operands, for products too small to earn packing back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from tilewright.dims import Dim, divided_by, most
+from tilewright.mlir import ir
+from tilewright.mlir.dialects.transform import memref
+from tilewright.schedules import steps
+from tilewright.schedules.decisions import Prefetch
+from tilewright.schedules.models.blocking import Blocking, ceil_div, lanes_for
+from tilewright.schedules.steps import batch_loops
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+_EPILOGUE = "epilogue"
+"""Mark of what is done to the sums."""
+
+
+def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
+    """Builds the schedule.
+
+    Nothing is allocated and nothing copied. The last rows and columns, where the tile does not divide the extent, are
+    tiles of their own; a number of columns that does not fill a vector is read and written under a mask.
+
+    Before: ``C += A * B``. After, with mr, nr, kc of `blocking`::
+
+        for pc in 0..K step kc:
+          for jr in 0..N step nr:
+            for ir in 0..M step mr:
+              acc = 0 if pc == 0 else C[ir:ir+mr, jr:jr+nr]
+              for k in pc..pc+kc step t:
+                acc += A[ir:ir+mr, k:k+t] * B[k:k+t, jr:jr+nr]
+              C[ir:ir+mr, jr:jr+nr] = acc
+
+    The step t is 1 but for types of which the target's instruction takes several products at once, when K has whole steps.
+    """
+    with steps.script() as script:
+        steps.record(script.functions, unpacked, blocking, target)
+        batch_loops.take_apart(script, spec)
+        if _reads_weights(spec, target):
+            steps.decide(script.functions, Prefetch("all"))
+        register_tiles(script, spec, target, blocking)
+    return script.module
+
+
+def _reads_weights(spec: MatmulSpec, target: Target) -> bool:
+    """Whether B is known to be more than L2 holds, and is for any number of rows, which are few, or packing paid."""
+    return spec.dynamic == ("m",) and spec.k * spec.n * spec.b_type.bytes > target.l2.bytes
+
+
+def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blocking) -> None:
+    """The loops over blocks and register tiles, as `unpacked` shows them, of the one product in the payload of `script`.
+
+    Where nc of `blocking`, rounded up to whole tiles, is less than N, a loop ``for jc in 0..N step nc`` is around them.
+    """
+    p = blocking
+    lanes = lanes_for(spec, target)
+    # Tiles of registers want packed panels; instructions that take several products at once, whole groups of them.
+    dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
+    open_k = isinstance(spec.k, Dim)
+    step = next(each for each in (dot.step, dot.least, 1) if divided_by(spec.k, each) and (open_k or p.kc % each == 0))
+    tile = batch_loops.match_result(script, spec)
+    # Loops whose last tile is short, outermost first, and what is done about it.
+    short: list[tuple[steps.Handle, Callable[[steps.Handle], object]]] = []
+    # Whole register tiles, so that only the last block has a short one.
+    nc = ceil_div(p.nc, p.nr) * p.nr
+    if nc < most(spec.n):
+        tile, loop = steps.tile_result(tile, [0, nc, 0], spec)
+        if not isinstance(spec.n, Dim) and spec.n % nc:
+            short.append((loop, steps.peel))
+    # A step of several elements needs a block of K whose size is known.
+    kc = p.kc if step == 1 or open_k else next(size for size in range(p.kc, 0, -step) if spec.k % size == 0)
+    if kc < most(spec.k) and not spec.fused:
+        tile, _ = steps.tile(tile, [0, 0, kc])
+    for sizes, size, extent, block, unit in (
+        ([0, p.nr, 0], p.nr, spec.n, nc, lanes),
+        ([p.mr, 0, 0], p.mr, spec.m, spec.m, 1),
+    ):
+        if isinstance(extent, Dim):
+            tile, loop = tile_with_zeros(tile, sizes, spec)
+            if size > 1:
+                whole = divided_by(extent, unit)
+                short.append((loop, partial(steps.specialize_tiles, unit=unit, whole=whole)))
+        elif size < min(block, extent):
+            tile, loop = steps.tile_result(tile, sizes, spec)
+            if size > 1 and (extent % size or extent % block):
+                short.append((loop, steps.peel))
+    if spec.fused:
+        steps.mark(tile, _EPILOGUE)
+    for loop, even_out in reversed(short):
+        even_out(loop)
+    steps.clean(script.functions)
+    tile = steps.match_product(script.functions, spec)
+    looped = open_k or (spec.k if spec.fused else min(kc, spec.k)) > step
+    if looped:
+        tile, loop = steps.tile(tile, [0, 0, step])
+        if open_k and step > 1:
+            steps.specialize_tiles(loop, unit=step, whole=True)
+    steps.clean(script.functions)
+    tile = steps.match_product(script.functions, spec)
+    if not divided_by(spec.n, lanes):
+        tile = steps.pad(tile, spec, sizes=[0, lanes, 0], pack=[False] * 3)
+        if (
+            spec.batch and spec.fused
+        ):  # How much was padded is then known as the size of a tile of C, which the epilogue goes by.
+            steps.apply(script.functions, memref.apply_patterns_memref_resolve_ranked_shaped_type_result_dims, cse=True)
+            tile = steps.match_product(script.functions, spec)
+    steps.vectorize_product(tile, script.functions, spec)
+    if spec.fused and not spec.dynamic:
+        steps.vectorize_epilogue(steps.match_marked(script.functions, _EPILOGUE))
+    steps.keep_accumulators(script.functions, looped=looped)
+    if spec.fused and spec.dynamic:  # Sums of a short vector are one only now.
+        steps.vectorize_epilogue(steps.match_marked(script.functions, _EPILOGUE))
+    if spec.beta == 0 or spec.fused:
+        steps.start_from_zero(script.functions, runs=bool(spec.dynamic))
+
+
+def tile_with_zeros(tile: steps.Handle, sizes: Sequence[int], spec: MatmulSpec) -> tuple[steps.Handle, steps.Handle]:
+    """Tiles what `match_result` finds with all that comes before, the zeros that sums start from too, inside of the loop."""
+    return steps.tile(tile, sizes) if spec.beta and not spec.fused else steps.tile_with_producers(tile, sizes[:2])

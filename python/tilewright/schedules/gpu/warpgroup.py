@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strategy `warpgroup`: one group of four warps has tiles copied to shared memory, the others multiply them from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.errors import ScheduleError
+from tilewright.mlir import ir
+from tilewright.schedules import steps
+from tilewright.schedules.steps import block_tile, sharing
+from tilewright.spec import MatmulSpec
+
+WARP_GROUP = 128
+"""Threads of four warps."""
+ROWS = 64
+"""Rows that a warp group multiplies at once."""
+ROW_BYTES = 128
+"""Bytes of a row of a tile in shared memory: the widest pattern in which rows are swizzled."""
+_MOST_COLUMNS = 256
+"""Columns that a warp group multiplies at once, at most."""
+_MOST_SUMS = ROWS * _MOST_COLUMNS
+"""Sums of a warp group at most: more than 128 registers of a thread leave too few for the rest."""
+_MOST_OF_A_BOX = 256
+"""Elements of a box along an axis. Source: CUDA Driver API, cuTensorMapEncodeTiled."""
+_LEAST_STAGES = 2
+_MOST_BLOCKS = 8
+"""Blocks of a cluster at most, on every chip."""
+
+
+class Swappable:
+    """Sizes of a tile that may be computed as the transpose of the product of the transposes."""
+
+    __slots__ = ()
+    bm: int
+    bn: int
+    swapped: bool
+
+    @property
+    def down(self) -> int:
+        """Elements of a tile along the rows of instructions."""
+        return self.bn if self.swapped else self.bm
+
+    @property
+    def across(self) -> int:
+        """Elements of a tile along the columns of instructions."""
+        return self.bm if self.swapped else self.bn
+
+
+@dataclass(frozen=True, slots=True)
+class WarpGroupTile(Swappable):
+    """The sizes of the strategy, in elements.
+
+    Attributes:
+        bm: Rows of a tile of C.
+        bn: Columns of it.
+        bk: Depth of the tiles of A and B in shared memory: a multiple of 128 bytes of their elements.
+        stages: Tiles of A and of B in shared memory.
+        consumers: Warp groups of a block that multiply.
+        pingpong: Whether each of two consumers has a tile of its own, and multiplies while the other one finishes its sums. If not,
+            they have a part of the same tile each.
+        cluster: Blocks of a cluster: 2 below one another share the tile of B, of which each has one half copied to both.
+        split: Parts of K: so many blocks, a cluster, sum a tile up together.
+        swapped: Whether C is computed as the transpose of the product of the transposes: instructions have 64 rows, which are then
+            columns of C, and as few columns as 8, which are rows of C.
+        band: Rows of tiles that blocks go through together, column by column, so that what they read is still in the L2 cache.
+        promote: Steps over K after which sums are added to others in f32: 8-bit floats are summed with fewer bits. 0: never.
+    """
+
+    bm: int = 128
+    bn: int = 256
+    bk: int = 64
+    stages: int = 4
+    consumers: int = 2
+    pingpong: bool = False
+    cluster: int = 1
+    split: int = 1
+    swapped: bool = False
+    band: int = 8
+    promote: int = 0
+
+    def __post_init__(self) -> None:
+        """Checks the sizes.
+
+        Raises:
+            ScheduleError: They are no multiples of an instruction's, or too large, or do not go together.
+        """
+        rows = ROWS if self.pingpong else ROWS * self.consumers
+        least = 8 if self.swapped else ROWS
+        if self.down % rows or self.across % least or self.across > _MOST_COLUMNS or self.bk % 32:
+            raise ScheduleError(
+                f"a tile of {self.bm}x{self.bn}x{self.bk} for {self.consumers} consumers",
+                where="schedule parameters",
+                expected=f"bm a multiple of {rows}, bn of 64 and at most 256, bk of 32; if swapped, bn of {rows}, bm of 8",
+            )
+        if self.groups * ROWS * self.across > _MOST_SUMS:
+            raise ScheduleError(
+                f"{self.groups * ROWS}x{self.across} sums of a consumer",
+                where="schedule parameters",
+                expected="at most 64x256, which are 128 registers of a thread",
+            )
+        if self.threads > 1024 or self.stages < _LEAST_STAGES:
+            raise ScheduleError(
+                f"{self.threads} threads, {self.stages} stages",
+                where="schedule parameters",
+                expected="at most 1024 threads, and at least 2 stages",
+            )
+        if max(self.bm, self.bn, self.bk) > _MOST_OF_A_BOX:
+            raise ScheduleError(
+                f"a tile of {self.bm}x{self.bn}x{self.bk}",
+                where="schedule parameters",
+                expected=f"at most {_MOST_OF_A_BOX} rows, columns and depth: boxes that are copied have no more",
+            )
+        self._check_blocks()
+
+    def _check_blocks(self) -> None:
+        wrong = None
+        if self.pingpong and (self.consumers != 2 or self.split > 1):
+            wrong = "pingpong", "2 consumers, and no split"
+        elif self.cluster not in (1, 2) or (self.cluster > 1 and (self.swapped or self.split > 1)):
+            wrong = f"cluster={self.cluster}", "1, or 2 where nothing is split or swapped"
+        elif self.split > _MOST_BLOCKS:
+            wrong = f"split={self.split}", f"at most {_MOST_BLOCKS}"
+        elif self.promote and self.groups * self.across > _MOST_COLUMNS // 2:
+            wrong = "promote", "at most 64x128 sums of a consumer: it needs as many again"
+        if wrong:
+            raise ScheduleError(wrong[0], where="schedule parameters", expected=wrong[1])
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block: the group that copies is the first."""
+        return (1 + self.consumers) * WARP_GROUP
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a cluster."""
+        return self.cluster * self.split
+
+    @property
+    def resident(self) -> int:
+        """Blocks at a time that a multiprocessor has registers for: two where one group multiplies, with few sums."""
+        sums = self.groups * self.across * (2 if self.promote else 1)
+        return 2 if self.consumers == 1 and sums <= _MOST_COLUMNS // 2 else 1
+
+    @property
+    def groups(self) -> int:
+        """Groups of 64 rows of instructions that a consumer has."""
+        return self.down // (ROWS if self.pingpong else ROWS * self.consumers)
+
+
+def warpgroup(spec: MatmulSpec, sizes: WarpGroupTile) -> ir.Module:
+    """The schedule: blocks, steps over K, everything in vectors; one warp group copies, the others multiply; tiles in a pipeline.
+
+    Needs an active `ir.Context`.
+    """
+    with steps.script() as script:
+        blocks = block_tile.tile(script, spec, sizes.bm, sizes.bn, sizes.bk)
+        sharing.specialize_warp_groups(
+            blocks,
+            consumers=sizes.consumers,
+            pingpong=sizes.pingpong,
+            cluster=sizes.cluster,
+            split=sizes.split,
+            swapped=sizes.swapped,
+            band=sizes.band,
+            promote=sizes.promote,
+        )
+        sharing.pipeline(blocks, sizes.stages)
+    return script.module

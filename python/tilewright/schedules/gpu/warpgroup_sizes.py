@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The model of strategy `warpgroup`'s sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any
+
+from tilewright.errors import ScheduleError
+from tilewright.schedules.gpu.warpgroup import ROW_BYTES, ROWS, WarpGroupTile
+from tilewright.schedules.gpu.warpgroup_time import SUM_BYTES, Work, cycles, traffic
+from tilewright.schedules.steps.block_tile import with_sizes
+from tilewright.spec import MatmulSpec
+from tilewright.targets.gpu import GpuTarget
+
+_ROWS, _COLUMNS, _FEWER_COLUMNS = 128, 256, 128
+"""Of tiles: 64x256 sums of a consumer are as many as fit into its registers."""
+_MOST_SUMS = ROWS * _COLUMNS
+"""Of a consumer."""
+_SHARED_BYTES, _BOX_BYTES = 226 << 10, 16 << 10
+"""Shared memory of a block without what barrier objects take; and, of it, boxes of C of a consumer at most."""
+_MOST_STAGES = 8
+_MANY_STAGES = 6
+"""So many fit where small tiles are twice as deep: fewer steps, each of which takes its time whatever it moves."""
+_SPLITS = (1, 2, 4, 8)
+"""Blocks of a cluster that have the same tile: so many as parts of the chip have a multiple of, or nearly."""
+_LEAST_STEPS = 4
+"""Steps over K of a block at least, where several share a tile."""
+_INTEGER_COLUMNS, _FREE_COLUMNS = 16, 32
+"""Instructions on integers have a multiple of so many columns, when they have more than the latter. Source: the PTX ISA manual, "Register
+Fragments and Shared Memory Matrix Layouts" of wgmma."""
+_TILE_ROWS, _TILE_COLUMNS = (64, 128, 256), (64, 128, 192, 256)
+"""Of the tiles that are compared."""
+_MOST_SWAPPED, _SWAPPED_COLUMNS = 256, (64, 128, 256)
+"""Rows of C that may be columns of instructions, and what is compared then."""
+_NEARLY = 1.03
+"""Predictions closer than this say nothing."""
+_SHAPE = frozenset({"bm", "bn", "consumers", "pingpong", "cluster", "split", "swapped"})
+
+
+def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> WarpGroupTile:
+    """The sizes for a product, with some given by name.
+
+    Raises:
+        ScheduleError: A name is unknown, or sizes do not fit together.
+    """
+    stored = spec.a_stored
+    short = stored.bits == 8 and stored.kind == "float"
+    # Instructions sum 8-bit floats with fewer bits than f32 has; each step's sums are added to others, which take registers too.
+    chosen = {"bk": ROW_BYTES * 8 // stored.bits, "bn": _FEWER_COLUMNS if short else _COLUMNS, "promote": int(short)}
+    if not _SHAPE & set(given):
+        chosen |= _shape(spec, target, chosen)
+    chosen |= given
+    rows, columns = _rows_of_a(spec, chosen.get("bm", _ROWS)), chosen["bn"]
+    chosen.setdefault("stages", _stages((rows + columns) * chosen["bk"] * stored.bits // 8, chosen.get("consumers", 2)))
+    made = with_sizes(WarpGroupTile, chosen)
+    check(spec, target, made)
+    return made
+
+
+def check(spec: MatmulSpec, target: GpuTarget, made: WarpGroupTile) -> None:
+    """Raises `ScheduleError` unless there are instructions for sizes."""
+    stored = spec.a_stored
+    if stored.kind != "float" and made.across > _FREE_COLUMNS and made.across % _INTEGER_COLUMNS:
+        raise ScheduleError(
+            f"instructions of {made.across} columns on {stored}",
+            where="schedule parameters",
+            expected=f"a multiple of {_INTEGER_COLUMNS} above {_FREE_COLUMNS}",
+        )
+
+
+def ranked(spec: MatmulSpec, target: GpuTarget) -> list[WarpGroupTile]:
+    """The sizes that the model compares for a product, the fastest by its prediction first; none where not all extents are known."""
+    work = _work(spec)
+    if work is None:
+        return []
+    usual = sizes(spec, target, {"cluster": 1})
+    compared = _candidates(spec, work, {"bk": usual.bk, "promote": usual.promote})
+    shapes = [{name: int(getattr(each, name)) for name in sorted(_SHAPE | {"bk"})} for each in compared]
+    return sorted((sizes(spec, target, each) for each in shapes), key=lambda each: cycles(work, each))
+
+
+def predicted(spec: MatmulSpec, made: WarpGroupTile) -> float | None:
+    """The model's prediction of the cycles of a product with some sizes; None where not all extents are known."""
+    work = _work(spec)
+    return None if work is None else cycles(work, made)
+
+
+def _shape(spec: MatmulSpec, target: GpuTarget, usual: Mapping[str, int]) -> dict[str, int]:
+    """How tiles and blocks are shaped where nothing is given.
+
+    Of all candidates the one is taken that is predicted to be fastest (`warpgroup_time`); of those that are nearly as fast, the one of
+    the fewest parts of K, and then the one that moves the fewest bytes, which also take power.
+    """
+    work = _work(spec)
+    if work is None:
+        return _open_shape(spec, usual)
+    predicted = [(cycles(work, each), traffic(work, each), each) for each in _candidates(spec, work, usual)]
+    least = min(time for time, _, _ in predicted)
+    best = min((each for each in predicted if each[0] <= _NEARLY * least), key=lambda each: (each[2].split, each[1]))[2]
+    return {name: int(getattr(best, name)) for name in sorted(_SHAPE - {"pingpong"} | {"bk"})}
+
+
+def _open_shape(spec: MatmulSpec, usual: Mapping[str, int]) -> dict[str, int]:
+    """The same where not all extents are known: few rows are columns of instructions, of many two blocks share the tile of B."""
+    m = spec.m if isinstance(spec.m, int) else None
+    if m is not None and m <= ROWS:
+        return {"swapped": 1, "bm": _few(spec, m), "bn": _FEWER_COLUMNS}
+    return {"cluster": 2} if m is not None and m > _ROWS else {}
+
+
+def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Iterator[WarpGroupTile]:
+    """Sizes that are compared: tiles of one and of two consumers, pairs of blocks that share the tile of B, parts of K."""
+    most = _MOST_SUMS // (1 + bool(usual["promote"]))
+    tiles = [(bm, bn, 0) for bm in _TILE_ROWS for bn in _TILE_COLUMNS]
+    if work.m <= _MOST_SWAPPED:
+        tiles += [(_few(spec, work.m), bn, 1) for bn in _SWAPPED_COLUMNS]
+    for bm, bn, swapped in tiles:
+        down, across = (bn, bm) if swapped else (bm, bn)
+        consumers = min(2, down // ROWS)
+        if down // consumers * across > most:
+            continue
+        slot, bk = (_rows_of_a(spec, bm) + bn) * ROW_BYTES, usual["bk"]
+        if not usual["promote"] and _stages(2 * slot, consumers) >= _MANY_STAGES:
+            slot, bk = 2 * slot, 2 * bk
+        shape: Any = {"bm": bm, "bn": bn, "bk": bk, "consumers": consumers, "swapped": bool(swapped)}
+        most_split = -(-work.k // bk) // _LEAST_STEPS
+        for split in _SPLITS:
+            if split == 1 or (split <= most_split and bm * bn * SUM_BYTES <= _stages(slot, consumers) * slot):
+                yield WarpGroupTile(**shape, split=split)
+        if not swapped and work.m > bm:
+            yield WarpGroupTile(**shape, cluster=2)
+
+
+def _few(spec: MatmulSpec, m: int) -> int:
+    """So many rows as columns of instructions."""
+    granule = 8 if spec.a_stored.kind == "float" else _INTEGER_COLUMNS
+    return max(granule, -(-m // granule) * granule)
+
+
+def _work(spec: MatmulSpec) -> Work | None:
+    """What is to be done; None where the spec does not tell, or where there is nothing."""
+    extents = (spec.m, spec.n, spec.k, *spec.batch)
+    known = [each for each in extents if isinstance(each, int) and each]
+    if len(known) < len(extents):
+        return None
+    m, n, k, *batch = known
+    return Work(m, n, k, prod(batch), spec.a_stored.bits // 8, -(-spec.c_type.bits // 8))
+
+
+def _rows_of_a(spec: MatmulSpec, rows: int) -> int:
+    """Rows of a tile of A in shared memory: where neighbors lie along M, boxes are 128 bytes of them wide."""
+    box = ROW_BYTES * 8 // spec.a_stored.bits
+    return -(-rows // box) * box if spec.transposed[0] else rows
+
+
+def _stages(slot: int, consumers: int) -> int:
+    """How many slots of so many bytes the memory holds that boxes of C leave."""
+    room = _SHARED_BYTES - _BOX_BYTES * consumers
+    return max(2, min(_MOST_STAGES, room // slot)) if slot > 0 else 2

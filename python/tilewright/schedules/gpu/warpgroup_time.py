@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How long a product would take with some sizes of strategy `warpgroup`: a prediction from counted floors, by which sizes are compared.
+
+Counted are cycles of the tensor cores, bytes that pass from the L2 cache to a multiprocessor and through its shared memory, bytes of
+memory, and rounds of tiles; no floor was measured here. What a tile takes besides its steps is estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tilewright.schedules.gpu.warpgroup import ROWS, WarpGroupTile
+
+_DEPTH_BYTES = 32
+"""Bytes along K of an instruction."""
+_COLUMNS_A_CYCLE = 2
+"""Of an instruction of 64 rows. Source: NVIDIA's data sheet of the H100 SXM5: 989 TFLOP/s of 16-bit floats, without sparsity, by 132
+multiprocessors at 1.83 GHz are 4096 a cycle and multiprocessor; twice as many of 8 bits, half as many of tf32, and so the same cycles
+for 32 bytes along K."""
+_SHARED_BYTES = 128
+"""Of shared memory a cycle: 32 banks of 4 bytes. Source: CUDA C++ Programming Guide, "Shared Memory", compute capability 9.0."""
+_L2_BYTES_EACH, _L2_BYTES = 64, 6154
+"""From the L2 cache a cycle, to a multiprocessor and to all of them. Source: the model of DeepGEMM for this chip (its
+``heuristics/sm90.hpp``): 8 TB/s at 1.3 GHz."""
+_MEMORY_BYTES = 2623
+"""Of memory a cycle. Source: NVIDIA's data sheet of the H200: 4.8 TB/s, at 1.83 GHz."""
+_GPCS: Mapping[int, int] = MappingProxyType({16: 6, 18: 2})
+"""How many groups there are of so many multiprocessors; a cluster is in one of them. An assumption: chips differ in what is switched
+off. Source: "NVIDIA H100 Tensor Core GPU Architecture": 8 groups of at most 18, of which 132 are on."""
+_STEP_CYCLES = 300
+"""An estimate: the loop of the thread that copies has some 55 instructions a step in the machine code, of one warp."""
+_TILE_CYCLES = 1000
+"""An estimate: from a tile's last product to the next one's first, without the bytes of C."""
+_C_BYTES, _FAR_BYTES = 64, 32
+"""An estimate: bytes a cycle of C through shared memory, twice; and of sums from another block's shared memory."""
+_SPLIT_CYCLES = 3000
+"""An estimate: three meetings of the blocks of a cluster, each of which waits for all that its threads have begun in memory."""
+_MEMORY_BYTES_EACH = 24
+"""An estimate: from memory a cycle, to a multiprocessor that has a few slots on their way."""
+SUM_BYTES = 4
+"""Of a sum."""
+_TRANSPOSED = 2
+"""An estimate: how much longer a tile takes to store when columns of instructions are rows of C, whose boxes are 32 bytes wide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A product.
+
+    Attributes:
+        m: Rows of C.
+        n: Columns of C.
+        k: Elements that a sum has.
+        batch: Products.
+        bytes_in: Of an element of A and B.
+        bytes_out: Of an element of C.
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: int
+    bytes_in: int
+    bytes_out: int
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of A, B and C, each once."""
+        operands = (self.m + self.n) * self.k * self.bytes_in
+        return self.batch * (operands + self.m * self.n * self.bytes_out)
+
+
+def resident(blocks: int) -> int:
+    """Clusters of so many blocks that are on the chip at the same time, a block a multiprocessor."""
+    return sum(count * (size // blocks) for size, count in _GPCS.items())
+
+
+def cycles(work: Work, sizes: WarpGroupTile) -> float:
+    """Cycles that a product would take: the longest of what multiprocessors, the L2 cache and memory take, and a tile's end."""
+    tiles = _tiles(work, sizes)
+    places = resident(sizes.blocks)
+    steps = -(-work.k // (sizes.bk * sizes.split))
+    end = _TILE_CYCLES + sizes.bm * sizes.bn * work.bytes_out / _C_BYTES * (_TRANSPOSED if sizes.swapped else 1)
+    if sizes.split > 1:
+        end += _SPLIT_CYCLES + sizes.bm * sizes.bn * SUM_BYTES * (1 / _SHARED_BYTES + 1 / _FAR_BYTES)
+    processors = -(-tiles // places) * (steps * _step_cycles(sizes, sizes.bk * work.bytes_in) + end)
+    active = min(tiles, places) * sizes.blocks
+    memory = work.memory_bytes / min(_MEMORY_BYTES, _MEMORY_BYTES_EACH * active)
+    return max(processors, end + traffic(work, sizes) / _L2_BYTES, end + memory)
+
+
+def traffic(work: Work, sizes: WarpGroupTile) -> float:
+    """Bytes of A and B that leave the L2 cache, what lies outside of them included."""
+    blocks = _tiles(work, sizes) * sizes.cluster
+    return blocks * (sizes.bm + sizes.bn / sizes.cluster) * work.k * work.bytes_in
+
+
+def _step_cycles(sizes: WarpGroupTile, depth: int) -> float:
+    """Cycles of a step over K, of `depth` bytes, of a multiprocessor."""
+    instructions = sizes.down // ROWS * depth // _DEPTH_BYTES
+    products = instructions * sizes.across / _COLUMNS_A_CYCLE
+    shared = instructions * (ROWS + sizes.across) * _DEPTH_BYTES / _SHARED_BYTES
+    return max(products, shared, (sizes.bm + sizes.bn) * depth / _L2_BYTES_EACH, _STEP_CYCLES)
+
+
+def _tiles(work: Work, sizes: WarpGroupTile) -> int:
+    """Tiles, or pairs of them where two blocks share the tile of B."""
+    rows, columns = -(-work.m // sizes.bm), -(-work.n // sizes.bn)
+    return -(-rows // sizes.cluster) * columns * work.batch

@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The sizes of a schedule's blocks, and the model that chooses them from a target's data.
+
+The model follows Low, Igual, Smith and Quintana-Ortí, "Analytical Modeling Is Enough for High-Performance BLIS" (ACM
+TOMS 43(2), 2016): the register tile keeps the multiply-add units busy, a block of A stays in L2, a block of B in the
+last-level cache. It departs from it in three places, all measured. The register tile is wide, with few rows, and the
+one that wastes least on the problem at hand (its tails are padded); a panel of B so wide streams from L2 without loss, so
+it need not stay in L1, and a longer kc reads and writes C less often. And block sizes are evened out, so that the last
+block is about as large as the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+
+from tilewright.dims import most as most_of
+from tilewright.dtypes import DType
+from tilewright.errors import ScheduleError, SpecError
+from tilewright.schedules.models import far_columns, tiles
+from tilewright.schedules.models.code_tables import table
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+# What a load costs beside the multiply-adds that hide it, in issue slots. On a Zen 5 core a 12 x 2 tile (14 loads for 24
+# multiply-adds) runs at 0.92 of the rate of a 6 x 4 tile (10 loads), which a quarter of a slot a load explains.
+_LOAD_COST = 0.25
+
+_LOAD_OPERATIONS = 2
+"""Micro-operations of a load with its share of the counters and addresses of the loop, of a target whose `issue_per_cycle` is known.
+LLVM's model of neoverse-n1 has 14 x 4 sums of f32 at 7.8 cycles a step, and 8 x 8 at 8.0."""
+
+_PANEL_SHARE = 1 / 4
+"""Part of L2 for one panel of B, which is read once for each tile of rows."""
+_A_SHARE = 1 / 2
+"""Part of L2 for the block of A; the rest is for the panels of B and C that pass through."""
+_ROWS_SHARE = 1 / 2
+"""Part of L2 for a block of whole rows of C, which are read again three times."""
+_B_SHARE = 1 / 8
+"""Part of the last-level cache for the block of B: other cores, and other machines on this one, use it too."""
+B_BLOCK_LIMIT = 4 << 20
+"""Bytes of a block of B at most: it bounds the scratch memory, whatever the last-level cache."""
+_KC_RANGE = (128, 1024)
+"""A short kc reads and writes C too often; a long one gains nothing more."""
+
+
+_PAIRS_OF_VECTORS = 11
+"""Rows at most of an unpacked tile two vectors wide. LLVM does two steps over k at once there, and has the elements of A of both
+in registers: with 12 to 14 rows sums are spilled (f32, K 64, Zen 4: 10 rows 114 GFLOP/s, 11 114, 12 100, 13 80, 14 82)."""
+
+_MANY_ROWS = 720720
+"""Rows of which every tile wastes none, or next to none: a multiple of all numbers up to 16."""
+
+_MORE_BLOCKS = 4
+"""Blocks of K that are taken more, at most, so that rows of a panel do not share the sets of a cache."""
+
+_ROWS_OF_A_TILE = 64
+"""Rows that no tile has more of."""
+
+_STREAMS = 16
+"""Rows at most of an unpacked tile one vector wide, for which rows of A are most of what is read. Measured on Zen 4 in f32, with as many
+rows as there are registers for, 30, and with 16: 2048 x 8 x 1000 68 and 99 GFLOP/s, 2048 x 4 x 1000 33 and 48, 1000 x 5 x 1111 61 and
+62, 1000 x 12 x 300 82 and 82, 300 x 8 x 100 101 and 99."""
+
+_LEAST_VECTOR_BITS = 128
+"""The narrowest vectors that a register is used in parts of."""
+
+_LEAST_SUMS = 8
+"""Vectors of sums that few rows have at least on x86-64, which is also how many lines of B are on their way: 1 x 4096 x 4096 in f32 on
+Zen 5 with 8 18.9 GFLOP/s, with 4 17.0."""
+
+_HELD_LIMIT = 32 << 20
+"""Bytes of the last-level cache at most that one core counts on: virtual machines report all of a package's."""
+
+_MAX_SIZE = 2**31 - 1
+"""As the largest extent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """The sizes of a schedule, in elements.
+
+    Attributes:
+        mr: Rows of the register tile.
+        nr: Columns of the register tile.
+        mc: Rows of a block of A; a multiple of `mr` unless it covers all rows.
+        nc: Columns of a block of B; a multiple of `nr` unless it covers all columns.
+        kc: Depth of the blocks.
+    """
+
+    mr: int
+    nr: int
+    mc: int
+    nc: int
+    kc: int
+
+    def __post_init__(self) -> None:
+        """Checks the sizes.
+
+        Raises:
+            ScheduleError: One is no int, or not from 1 to 2**31 - 1.
+        """
+        for field in fields(self):
+            size = getattr(self, field.name)
+            if not isinstance(size, int) or isinstance(size, bool) or not 0 < size <= _MAX_SIZE:
+                raise ScheduleError(
+                    f"{field.name} is {size!r}", where="schedule parameters", expected=f"an int from 1 to {_MAX_SIZE}"
+                )
+
+    def replaced(self, overrides: Mapping[str, int]) -> Blocking:
+        """The same with some sizes overridden by name.
+
+        Raises:
+            ScheduleError: A name is unknown or a size is no int above zero.
+        """
+        if not isinstance(overrides, Mapping):
+            raise ScheduleError(
+                f"they are a {type(overrides).__name__}",
+                where="schedule parameters",
+                expected="a mapping of sizes by name",
+            )
+        known = asdict(self)
+        unknown = sorted(set(overrides) - set(known))
+        if unknown:
+            raise ScheduleError(
+                f"unknown parameter {unknown[0]!r}", where="schedule parameters", expected=f"one of {', '.join(known)}"
+            )
+        return Blocking(**{**known, **overrides})
+
+
+def ceil_div(a: int, b: int) -> int:
+    """The quotient rounded up."""
+    return -(-a // b)
+
+
+def even(extent: int, limit: int, unit: int = 1) -> int:
+    """The block size, a multiple of `unit` about as large as `limit` at most, that splits `extent` most evenly."""
+    blocks = max(1, ceil_div(extent, max(limit, unit)))
+    return ceil_div(ceil_div(max(extent, 1), blocks), unit) * unit
+
+
+def register_tiles(target: Target, lanes: int, *, fused: bool = True, rows: int = 1) -> Iterator[tuple[int, int]]:
+    """All (mr, nr) that fit the vector registers.
+
+    They hold the accumulators, a row of B, a broadcast element of A and, where multiply and add are two instructions
+    (on the target, or for these types: without `fused`), the product. Where a multiply-add takes
+    an element of A by lane, a step over k is as long as a register has lanes: they hold a register of each row of A, and as
+    many rows of B, because LLVM loads them all before it uses the first. Where it multiplies several `rows` by as many
+    columns, they hold all of B for it, and five of A: with three, 12 x 8 sums reach 94 % of the bound on neoverse-v2, and are
+    spilled at some K; 10 x 8 reach 92 and are not.
+    """
+    others = 1 if fused and target.fuses else 2
+    for vectors in range(1, target.vector_registers):
+        for mr in range(rows, target.vector_registers, rows):
+            operands = mr + vectors * lanes if target.by_lane else vectors + others
+            if rows > 1:
+                operands = vectors * lanes // rows + 5
+            if mr * vectors + operands <= target.vector_registers:
+                yield mr, vectors * lanes
+
+
+def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1, rows: int = 1) -> float:
+    """Cycles of one step over k of a register tile: the multiply-adds, their latency or the loads, whichever is slowest.
+
+    An instruction that multiplies several `rows` at once has as many columns of B in a register.
+    """
+    loads = (mr / lanes if target.by_lane else mr) + vectors
+    if rows > 1:
+        loads = (mr + vectors * lanes) / rows
+    busy = mr * vectors / target.fma_per_cycle
+    if target.issue_per_cycle:
+        issue = (mr * vectors + _LOAD_OPERATIONS * loads) / target.issue_per_cycle
+        return max(busy, loads / target.loads_per_cycle, target.fma_latency, issue)
+    return max(busy, loads / target.loads_per_cycle, target.fma_latency) + _LOAD_COST * loads / target.loads_per_cycle
+
+
+def lanes_for(spec: MatmulSpec, target: Target) -> int:
+    """Elements of the vectors that rows of C are computed in: a part of a register where that holds a row.
+
+    A part of a vector that is wasted still takes its time, and half a register is never slower than a whole one. What
+    multiplies narrow elements has whole registers only.
+    """
+    element, n = spec.acc_type, most_of(spec.n)
+    if spec.widens:
+        return target.lanes(element)
+    least = min(_LEAST_VECTOR_BITS // element.bits, target.lanes(element))
+    return min(target.lanes(element), max(least, 1 << (max(n, 1) - 1).bit_length()))
+
+
+def rows_in_l1(target: Target, stride: int) -> int:
+    """How many rows `stride` bytes apart can have a line each in L1, of no more than a tile has.
+
+    Few where the stride is about a multiple of a large power of two, so that they are all in the same sets.
+    """
+    sets, taken = target.l1.bytes // target.l1.ways // target.l1.line, Counter[int]()
+    for row in range(_ROWS_OF_A_TILE):
+        at = row * stride // target.l1.line % sets
+        if taken[at] == target.l1.ways:
+            return row
+        taken[at] += 1
+    return _ROWS_OF_A_TILE
+
+
+def _parts(extent: int, size: int) -> tuple[tuple[int, int], ...]:
+    """How an extent is cut into tiles: (how many, of what size) of the full ones, and of the short one."""
+    full, rest = divmod(max(extent, 1), size)
+    return tuple((count, part) for count, part in ((full, size), (1, rest)) if count and part)
+
+
+def result_cycles(
+    target: Target, m: int, n: int, tile: tuple[int, int], *, lanes: int, padded: bool, rows: int = 1
+) -> float:
+    """Cycles of one step over k of an m x n result in register tiles of mr x nr.
+
+    With `padded`, short tiles take as long as full ones; otherwise as long as a tile of their rows and vectors. `rows` as for
+    `tile_cycles`.
+    """
+    mr, nr = tile
+    if padded:
+        return ceil_div(max(m, 1), mr) * ceil_div(max(n, 1), nr) * tile_cycles(target, mr, nr // lanes, lanes, rows)
+    return sum(
+        down * across * tile_cycles(target, height, ceil_div(columns, lanes), lanes, rows)
+        for down, height in _parts(m, mr)
+        for across, columns in _parts(n, nr)
+    )
+
+
+def register_tile(
+    target: Target,
+    element: DType,
+    m: int,
+    n: int,
+    *,
+    nr: int | None = None,
+    lanes: int = 0,
+    most: int = _MAX_SIZE,
+    padded: bool = True,
+    fused: bool = True,
+    rows: int = 1,
+    products: int = 1,
+) -> tuple[int, int]:
+    """The register tile with which an m x n result takes the fewest cycles, as `result_cycles` counts them.
+
+    With `nr`, the best of that many columns; with `lanes`, of vectors of that many; `most` rows at most, a multiple of
+    `rows`; `fused` as for `register_tiles`. With several `products` of the same rows, each has so many columns.
+    """
+    lanes = lanes or target.lanes(element)
+
+    def cycles(tile: tuple[int, int]) -> tuple[float, float]:
+        size, sides = tile[0] * tile[1], tile[0] + tile[1]
+        # Loads that hide take no time, and are better saved all the same.
+        second = sides / size if target.issue_per_cycle else -size
+        return result_cycles(target, m, n * products, tile, lanes=lanes, padded=padded, rows=rows), second
+
+    fitting = (
+        tile
+        for tile in register_tiles(target, lanes, fused=fused, rows=rows)
+        if tile[0] <= most and nr in (None, tile[1]) and tile[1] % (products * lanes) == 0
+    )
+    mr, columns = min(fitting, key=cycles)
+    return mr, columns // products
+
+
+def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, nr: int | None = None) -> tuple[int, int]:
+    """The tile of the microkernel for m rows: of tile registers where the target has them for these types."""
+    dot = target.dot(spec.a_type.name, spec.b_type.name)
+    if dot.is_tile:
+        return tiles.block(m, spec.n, nr=nr, products=spec.products)
+    return register_tile(target, spec.acc_type, m, spec.n, nr=nr, fused=dot.adds, rows=dot.rows, products=spec.products)
+
+
+def panel_bytes(spec: MatmulSpec, target: Target) -> int:
+    """Bytes of an element in packed panels: its own, or those of the type to which packing widens it."""
+    storage = target.dot(spec.a_type.name, spec.b_type.name).storage
+    return spec.a_type.bytes if storage is None else int(storage.lstrip("bfi")) // 8
+
+
+def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes of strategy `packed` for `spec` on `target`.
+
+    Where B comes packed, none of nr, kc and nc depends on M, so that one packed B serves products of every M.
+    """
+    dot, element_bytes = target.dot(spec.a_type.name, spec.b_type.name), panel_bytes(spec, target)
+    # Of what is summed along a row of C, columns make parts that are not to depend on M.
+    in_rows = spec.deterministic and spec.has_rows
+    mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m)
+    kc = even(spec.k, depth(target, nr * element_bytes))
+    if not (spec.b_packed or spec.deterministic):  # Those have a kc that does not depend on M.
+        kc = _with_rows_apart(spec.k, kc, mr, target, element_bytes)
+    if spec.fused:  # The sums stay in registers over all of K.
+        kc = max(spec.k, 1)
+    if spec.b_packed:
+        # A panel of one group of rows would be no loop, and its packing not to be told from the product.
+        kc = max(kc, 2 * dot.depth)
+        mr, _ = _packed_tile(spec, target, spec.m, nr=nr)
+        # A padded C of one tile would take the place of a panel of B of its shape. Tile registers' are of other types.
+        if mr == kc and not dot.is_tile:
+            mr -= dot.rows  # a whole number of the instruction's rows, or it would take another one, and other panels
+    last = target.l3 or target.l2
+    b_bytes = min(int(last.bytes * _B_SHARE), B_BLOCK_LIMIT)
+    # Panels are padded to whole steps of the instruction.
+    depth_bytes = ceil_div(kc, dot.step) * dot.step * element_bytes
+    # Panels of several matrices like B are used together.
+    b_bytes //= spec.products
+    mc = rows_of_a(spec, target, depth_bytes, mr)
+    nc = even(spec.n, b_bytes // depth_bytes, nr)
+    sizes = Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
+    return _with_rows(sizes, spec, target) if spec.has_rows else sizes
+
+
+def depth(target: Target, row_bytes: int) -> int:
+    """The depth of blocks with which a panel of B, with rows of so many bytes, has its part of L2."""
+    shortest, longest = _KC_RANGE
+    return min(max(int(target.l2.bytes * _PANEL_SHARE) // row_bytes, shortest), longest)
+
+
+def rows_of_a(spec: MatmulSpec, target: Target, depth_bytes: int, unit: int) -> int:
+    """The rows of a block of A, a multiple of `unit`, each of so many bytes, with which it has its part of L2."""
+    return even(spec.m, int(target.l2.bytes * _A_SHARE) // depth_bytes, unit)
+
+
+def _with_rows_apart(k: int, kc: int, mr: int, target: Target, element_bytes: int) -> int:
+    """The depth of blocks, `kc` or less, with which the mr rows of a panel of A, each kc elements long, have their lines in L1.
+
+    Measured on Zen 4, so and with kc = 1024: 768 x 352 x 4096 in f32 (mr 14) 102 and 81 GFLOP/s, 2048 x 16 x 2048 in bf16 (mr 27) 117
+    and 87.
+    """
+    blocks = ceil_div(max(k, 1), kc)
+    depths = (even(k, ceil_div(max(k, 1), count)) for count in range(blocks, blocks + _MORE_BLOCKS))
+    return next((depth for depth in (kc, *depths) if mr <= rows_in_l1(target, depth * element_bytes)), kc)
+
+
+def _with_rows(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes for whole rows of C, of which a block stays in L2 until it is complete: with all of N, and fewer rows.
+
+    Raises:
+        SpecError: Not one register tile of rows fits.
+    """
+    dot = target.dot(spec.a_type.name, spec.b_type.name)
+    least = tiles.AMX_ROWS if dot.is_tile else dot.rows
+    rows = int(target.l2.bytes * _ROWS_SHARE) // (max(spec.n, 1) * spec.inner.c_type.bytes)
+    if rows < least:
+        raise SpecError(
+            f"{least} rows of {spec.n} elements are more than L2 of {target.name} holds",
+            where=str(spec),
+            expected=f"rows of at most {int(target.l2.bytes * _ROWS_SHARE) // least // spec.inner.c_type.bytes} elements",
+            remedy="Leave out softmax, or the reduction of rows, and do it afterwards",
+        )
+    mr = sizes.mr if sizes.mr <= rows else rows // least * least
+    return replace(sizes, mr=mr, mc=min(sizes.mc, even(spec.m, rows // mr * mr, mr)), nc=max(spec.n, 1))
+
+
+def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes of strategy `unpacked` for `spec` on `target`.
+
+    The rows of A are read side by side where they lie, so no more of them than L1 holds a line of: at 2048 x 8 x 2048, 27
+    rows run at 10 % of peak and 8 at 47.
+    """
+    lanes = lanes_for(spec, target)
+    most = min(max(spec.m, 1), rows_in_l1(target, spec.k * spec.a_type.bytes))
+    if spec.n <= lanes:
+        most = min(most, _STREAMS)
+    mr, nr = register_tile(target, spec.acc_type, spec.m, spec.n, lanes=lanes, most=most, padded=False)
+    if nr == 2 * lanes and mr > _PAIRS_OF_VECTORS:
+        most = min(most, _PAIRS_OF_VECTORS)
+        mr, nr = register_tile(target, spec.acc_type, spec.m, spec.n, lanes=lanes, most=most, padded=False)
+    return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=max(spec.k, 1))
+
+
+def held_bytes(target: Target) -> int:
+    """Bytes that one core can expect to find in its last-level cache again."""
+    return min((target.l3 or target.l2).bytes, _HELD_LIMIT)
+
+
+def row_gap(target: Target, element: DType) -> int:
+    """Elements by which a row of a buffer is longer than needed: three cache lines, so that rows lie in different sets."""
+    return 3 * target.l1.line // element.bytes
+
+
+def most_rows(target: Target) -> int:
+    """Rows of a register tile of one vector: the others are for B, an element of A and what the compiler needs."""
+    return target.vector_registers - 4
+
+
+def streamed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes of strategy `streamed`: rows of B that do not push each other out of L1, a strip of C that stays in L2.
+
+    kc rows a power of two apart fill a set of L1. The more rows C has, the longer its strip takes to pass through L1, and the
+    more it is worth to do so less often: with 32 rows, kc 8 runs at 56 to 70 % of peak and kc 32 at 79 to 91. The strip
+    and the kc rows of B, those in use and the next ones on their way, take up to a quarter of L2 each.
+    """
+    lanes, element = target.lanes(spec.acc_type), spec.acc_type
+    sums = max(target.fma_latency * target.fma_per_cycle, 0 if target.issue_per_cycle else _LEAST_SUMS)
+    kc = min(ceil_div(max(spec.m, 1), target.l1.ways) * target.l1.ways, max(spec.k, 1))
+    mr = even(spec.m, most_rows(target))
+    # Pairs of rows are interleaved by whole lines: bf16, 8 rows, 4096 x 4096 weights, 121 GFLOP/s with 16 columns, 133 with 32.
+    least = 2 if target.dots(spec.a_type.name, spec.b_type.name)[-1].depth == 2 else 1
+    vectors = max(min(max(ceil_div(sums, mr), least), (target.vector_registers - 2) // (mr + 1)), 1)
+    nr = even(spec.n, vectors * lanes, lanes)
+    column_bits = max(spec.m * element.bits, kc * spec.b_stored.bits)
+    nc = even(spec.n, target.l2.bytes * 8 // 4 // column_bits, nr)
+    return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=nc, kc=kc)
+
+
+def inner_product_blocking(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes of strategy `inner_product`: partial sums in three quarters of the registers, the rest for A and B.
+
+    Four rows by six columns take the fewest loads. Measured on Zen 4 with a transposed B of 4096 x 4096 in f32, 4 x 4, 4 x 6,
+    6 x 4 and 8 x 3, in ms: 8 rows 3.5, 3.1, 3.2, 3.8; 16 rows 5.9, 5.1, 5.2, 5.1; in bf16 2.3, 1.9, 1.8, 2.4 and 3.3, 2.8, 2.7, 2.8.
+
+    With one column, rows have three eighths of the registers: sixteen at a time outrun what fetches lines ahead. Of a 1000 x
+    1000 matrix, 16 run at 35 GFLOP/s, 12 at 38, 8 at 37; of a 500 x 500 one at 37, 36 and 32 (Zen 4). No more than L1
+    holds a line of: of a 1000 x 1024 matrix, 16 rows at a time take 98 us and 8 take 61 (Zen 4, 8 ways). With one row, the same
+    holds of columns.
+    """
+    most = min(target.vector_registers * 3 // 8, rows_in_l1(target, spec.k * spec.a_type.bytes))
+    if spec.n == 1:
+        mr, nr = even(spec.m, most), 1
+    else:
+        mr = even(spec.m, 4)
+        nr = even(spec.n, max(1, min(most, target.vector_registers * 3 // 4 // mr)))
+        far = far_columns.count(spec, target)
+        if far > 1 or table(spec, target) is not None:
+            nr = far
+    return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=max(spec.k, 1))

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Models of what strategies cost: whether one beats those after it in the table of `select`, by spec and target."""
+
+from __future__ import annotations
+
+from tilewright.schedules.models import blocking
+from tilewright.schedules.models.blocking import Blocking
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+ROWS_TO_PACK = 32
+"""Rows of A below which packing B, a read and a write of it, is not repaid."""
+_L2_SHARES = 2
+"""Times L2 that a B may take before its panels come from beyond it."""
+_PACKING_CYCLES = 0.3
+"""Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
+_HIDDEN = 0.5
+"""Part of what loads cost a streamed tile that a core hides which starts one multiply-add a cycle: on Zen 4 such tiles, of 28 to 128 rows,
+are 4 to 9 % slower than packed ones, and the model of tiles has 18 %."""
+_ROWS_ALONG_K, _FEW_ROWS = 64, 8
+"""Rows up to which vectors along K of a transposed B are considered, and where the target has a better instruction for panels."""
+_MOST_ROW_TILES = 8
+"""Register tiles of rows that read the same piece of B one after the other: as many as its prefetch is repeated for."""
+_BY_LANE_READS = 20
+"""Times that an element of A and B is read, half of the harmonic mean of M and N, from which on packing saves instructions where
+A is taken by lane. Counted for neoverse-n1, packed to unpacked, of M = N = K: 32 1.03, 48 0.96, 64 0.94, 256 0.91."""
+_ROWS_COMPUTED = 4
+"""Rows up to which a B that a prologue makes is computed as it is read, and above which it is packed first. Measured on Zen 4 with B of
+1024 x 1024, streamed and packed, in GFLOP/s: f8E4M3FN 1 row 70 and 30, 4 rows 112 and 103, 8 rows 136 and 139, 16 rows 117 and 173;
+i8 by i4 1 row 50 and 41, 4 rows 127 and 135; bf16 by u4 1 row 24 and 18, 4 rows 69 and 66."""
+NARROW_PRODUCTS = 32
+"""Products of a column of A by an element of B from which on packing B is repaid where elements are narrower than the sum."""
+
+
+def is_plain(spec: MatmulSpec) -> bool:
+    """Whether nothing is done before the product, and no more than to each element after it: every strategy fuses that."""
+    return not (spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows)
+
+
+def streaming(spec: MatmulSpec, target: Target) -> bool:
+    """Whether going through B once, unpacked, beats packing and its absence."""
+    as_stored = spec.b_packed or spec.b_transposed or spec.a_transposed or (spec.fused and spec.dynamic)
+    return not (is_plain(spec) and as_stored) and _goes_through_b_once(_sums(spec), target)
+
+
+def packing(spec: MatmulSpec, target: Target) -> bool:
+    """Whether packing B beats reading it as it lies: where it comes packed, or lies across rows, nothing else reads it well."""
+    return not is_plain(spec) or spec.b_packed or spec.b_transposed or _copies_b(spec, target)
+
+
+def along_k(spec: MatmulSpec, target: Target) -> bool:
+    """Whether vectors along K, which read each operand as it is stored, beat the packing of a B that is stored transposed.
+
+    Each sum of a vector's elements takes about as long as packing as many elements of B as two registers of sums have, for
+    each row. Measured on Zen 4, times the speed of packed, with 2, 8, 16, 32, 128 rows: in f32 256 x 256 3.7, 1.4, 1.0,
+    0.8, 0.6, 1024 x 1024 5.1, 2.6, 1.8, 1.2, 1.0; bf16 256 x 256 1.5, 0.7, 0.6, 0.5, 0.4, 1024 x 1024 3.1, 1.8, 1.2, 1.0,
+    0.8; u8 by i8 256 x 256 4.0, 1.7, 1.2, 0.9, 0.7, 1024 x 1024 6.8, 2.6, 1.7, 1.3, 1.0; i8 by i8, where packed panels have a
+    better instruction, 2.3, 0.9, 0.6, 0.5, 0.3 and 3.1, 1.1, 0.8, 0.6, 0.4.
+    """
+    lanes = target.lanes(spec.acc_type)
+    if spec.a_transposed or spec.b_packed or spec.k < lanes or not (spec.n == 1 or spec.b_transposed):
+        return False
+    if 1 in (spec.m, spec.n):
+        return True
+    return spec.m <= most_along_k(spec, target) and 2 * lanes * spec.m <= spec.k
+
+
+def most_along_k(spec: MatmulSpec, target: Target) -> int:
+    """The most rows for which vectors along K are considered: fewer where the target has a better instruction for panels."""
+    dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
+    taken = 1 if dot is None else dot.depth
+    return _ROWS_ALONG_K if taken == target.dot(spec.a_type.name, spec.b_type.name).depth else _FEW_ROWS
+
+
+def _sums(spec: MatmulSpec) -> MatmulSpec:
+    """The spec of the sums, before something is done to them, which takes little time by itself.
+
+    Measured on Zen 4 in f32 with bias and gelu, packed or unpacked and streamed, times the speed of the plain product, which is
+    streamed: 1 x 4096 x 4096 0.52 and 1.01, 8 x 4096 x 4096 0.55 and 0.96 (in bf16 0.77 and 0.99), 32 x 1024 x 1024 0.81 and
+    0.98, 128 x 768 x 768 0.94 and 0.98, 128 x 768 x 3072 0.90 and 0.98.
+    """
+    return spec.plain_sums if spec.fused else spec
+
+
+def _goes_through_b_once(spec: MatmulSpec, target: Target) -> bool:
+    """Whether going through B once, unpacked, beats the others.
+
+    With few rows it does when B comes from memory, as more than half of the last-level cache does: the product takes as long
+    as B. With more it has to beat packing, of which each byte of B takes `_PACKING_CYCLES`; the multiply-adds of a tile one
+    vector wide take longer than those of packed panels. Entries of a batch that share B would go through it once each.
+
+    Measured on Zen 4 with 16 MiB to count on, in percent of peak, streamed and the better one of packed and unpacked: for
+    4096 x 4096 weights and 1 row 14 and 7, 8 rows 76 and 30, 28 rows 89 and 58, 56 rows 87 and 62, 128 rows 91 and 84; for
+    2048 x 2048 ones and 8 rows 88 and 80, 32 rows 85 and 49; for 768 x 3072 ones and 128 rows 90 and 85.
+    """
+    element, rows = spec.acc_type, blocking.most_rows(target)
+    lanes = target.lanes(element)
+    if spec.n < lanes or spec.m > _MOST_ROW_TILES * rows or spec.rows_of_b != spec.m:
+        return False
+    if spec.widens:
+        return _streaming_narrow_pays(spec, target)
+    if _is_one_panel(spec, target):
+        return False
+    b_bytes = spec.k * spec.n * element.bytes
+    if not _copies_b(spec, target):
+        return spec.m <= rows and b_bytes >= blocking.held_bytes(target) // 2
+    if b_bytes <= _L2_SHARES * target.l2.bytes:
+        return False
+    streamed, packed = blocking.streamed_blocking(spec, target), blocking.packed_blocking(spec, target)
+    slower = _cycles(target, streamed, lanes) - _cycles(target, packed, lanes)
+    if target.fma_per_cycle == 1 and not target.issue_per_cycle:
+        slower *= 1 - _HIDDEN
+    return spec.m / lanes * slower < _PACKING_CYCLES * element.bytes
+
+
+def _streaming_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
+    """The same for elements narrower than the sum, each of which is widened or interleaved once only.
+
+    Measured on Zen 4, streamed and the better one of packed and unpacked, in GFLOP/s, for 4096 x 4096 weights: bf16 1 row 29
+    and 12, 8 rows 120 and 69, 16 rows 129 and 104, 32 rows 116 and 139; u8 by i8 1 row 74 and 45, 8 rows 114 and 99, 16 rows
+    138 and 155; f16, of which every element is widened, for 1024 x 1024 ones and 8 rows 107 and 81.
+    """
+    dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
+    if spec.k % dot.step or spec.m > NARROW_PRODUCTS // dot.depth:
+        return False
+    if spec.prologue_b:
+        return spec.m <= _ROWS_COMPUTED
+    return dot.depth == 1 or spec.k * spec.n * spec.b_type.bytes >= blocking.held_bytes(target) // 2
+
+
+def _cycles(target: Target, sizes: Blocking, lanes: int) -> float:
+    """Cycles of one vector multiply-add in a full register tile."""
+    vectors = sizes.nr // lanes
+    return blocking.tile_cycles(target, sizes.mr, vectors, lanes) / (sizes.mr * vectors)
+
+
+def _copies_b(spec: MatmulSpec, target: Target) -> bool:
+    """Whether B, unpacked, is so large that its panels come from beyond L2, and is read often enough to copy it first.
+
+    Measured on a core with 1 MiB of L2: unpacked, a B of up to 2 MiB runs at 88 to 97 % of peak and packed at 86 to 92; one
+    of 4 MiB at 80 and 90. Where elements of A are taken by lane, rows of A and B lie in registers of their own, and stepping
+    through them is what packing saves.
+    """
+    element = spec.acc_type
+    if spec.fused and spec.n % target.lanes(element):
+        return True  # Unpacked, the sums of a last, short vector would wait in memory for what is done to them.
+    if spec.widens:
+        return _packing_narrow_pays(spec, target)
+    if spec.n < target.lanes(element) or _is_one_panel(spec, target):
+        return False
+    if target.by_lane and spec.m * spec.n > _BY_LANE_READS * (spec.m + spec.n):
+        return spec.k >= 2 * target.lanes(element)
+    b_bytes = spec.k * spec.n * element.bytes
+    return spec.rows_of_b >= ROWS_TO_PACK and b_bytes > _L2_SHARES * target.l2.bytes
+
+
+def _is_one_panel(spec: MatmulSpec, target: Target) -> bool:
+    """Whether B has no more columns than a register tile, so that it lies in the order of a packed panel already.
+
+    Measured on Zen 4, f32, 64 columns and K 65536, in GFLOP/s unpacked, packed, streamed: 8 rows 100, 42, 89; 64 rows 109,
+    76, 62; 128 rows 108, 79, 44. With 128 columns and 64 rows 50, 84, 79.
+    """
+    return spec.n <= blocking.unpacked_blocking(spec, target).nr
+
+
+def _packing_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
+    """The same for elements narrower than the sum, which unpacked are widened or interleaved again for every tile of rows.
+
+    Measured on Zen 4, unpacked and packed, in GFLOP/s: bf16 8x1024x1024 160 and 117, 16x2048x2048 130 and 125; u8 by i8
+    8x1024x1024 259 and 259, 16x2048x2048 223 and 254, with 8 columns 2048x8x2048 201 and 160, 32768x8x512 87 and 130; i8
+    by i8, for which signs are turned, 113 and 166 and 73 and 132.
+    """
+    dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
+    if spec.k % dot.step:  # Unpacked, every product would be one of widened elements.
+        return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth // 2
+    if spec.n < target.lanes(spec.acc_type):
+        return dot.flip
+    return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth

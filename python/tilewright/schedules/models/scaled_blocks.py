@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""When sums of codes are scaled, and not each element (strategy `scaled_sums`), and in which blocks: the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from tilewright.errors import ScheduleError
+from tilewright.schedules.models import codes
+from tilewright.schedules.models.blocking import Blocking, ceil_div, even
+from tilewright.schedules.models.code_tables import STREAMS
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+if TYPE_CHECKING:
+    from tilewright.schedules.decisions import ScaledSums
+
+WORD_BITS = 32
+"""Codes of four bits are taken from words of the width of a sum: eight registers of sums are of one register of words."""
+BYTE_VECTORS = 4
+"""Registers of sums beside each other, of codes that are bytes: a cache line of them with vectors of 512 bits."""
+_STREAMS_OF_BYTES = 4
+"""Columns that are read at once, far apart, where they lie along K; for four bits `STREAMS`."""
+_ROWS = 8
+"""Rows of B that are read side by side; every group is a multiple of them. Measured on Zen 4, i4 in layout nn by one row of bf16,
+4, 8, 16 and 32 rows, 11008 x 4096: 12.7, 17.1, 18.3 and 12.5 GB/s, 4096 x 4096: 11.1, 14.1, 13.6 and 11.1 (while others used the
+machine, which then read 20)."""
+_MOST_ROWS = 16
+"""Rows of A at most."""
+_ROWS_AT_ONCE = 8
+"""Rows of A that a code in a register is multiplied by, at most: as many sums, and those of a group, leave half of the registers."""
+_MOST_PAID: Mapping[tuple[bool, int], int] = MappingProxyType(
+    {(True, 4): 8, (True, 8): 4, (False, 4): 8, (False, 8): 8}
+)
+"""Rows of A up to which it pays, by whether B is stored transposed and its bits. Measured on Zen 4, 4096 x 4096 with groups of 128 by
+bf16, in GB/s, and the better one of the other strategies, 2, 4, 8 and 16 rows: nt i4 13 and 13, 8.0 and 7.4, 5.2 and 4.4, 1.5 and 2.7;
+nt i8 15 and 12, 10.5 and 10.7, 3.9 and 5.5, 1.5 and 2.8; nn i4 15 and 3.6, 8.7 and 3.3, 4.5 and 2.4, 2.2 and 2.0; nn i8 16 and 11,
+10 and 9.2, 5.4 and 3.8 (others used the machine, which then multiplies half as much). Code for more rows is long."""
+_SUMS_SHARE = 1 / 4
+"""Part of L2 for the sums of a strip."""
+
+
+def columns(spec: MatmulSpec, target: Target) -> int:
+    """Columns of a tile: those of a register of codes, or of some registers of bytes."""
+    per_lane = WORD_BITS // spec.b_stored.bits if spec.b_stored.bits < 8 else BYTE_VECTORS
+    return target.lanes(spec.acc_type) * per_lane
+
+
+def fits(spec: MatmulSpec) -> bool:
+    """Whether the strategy computes `spec`: few rows by codes that are stored row by row, and each element of C by itself."""
+    alone = spec.products == 1 and not (spec.has_rows or spec.dynamic or spec.batch or spec.b_packed or spec.prologue_a)
+    floats = spec.a_stored == spec.a_type and spec.a_type.kind == "float" and spec.acc == "f32"
+    few = alone and not spec.a_transposed and floats and 0 < spec.m <= _MOST_ROWS and spec.n > 0 and spec.k > 0
+    found = codes.of(spec) if few else None
+    return found is not None and (not spec.b_transposed or _whole(found))
+
+
+def _whole(found: codes.Codes) -> bool:
+    """Whether groups along K are whole blocks of codes, or blocks whole groups."""
+    return not found.group or found.group & (found.group - 1) == 0
+
+
+def require(spec: MatmulSpec, target: Target, sizes: Blocking | ScaledSums) -> None:
+    """Checks that the strategy computes `spec`, in blocks of these sizes.
+
+    Raises:
+        ScheduleError: It does not.
+    """
+    found = codes.of(spec)
+    if found is None or not fits(spec):
+        raise ScheduleError(
+            f"strategy scaled_sums does not compute {spec}",
+            where="scaled_sums",
+            expected=f"up to {_MOST_ROWS} rows of floats by integers of four or eight bits that a prologue dequantizes",
+            remedy="Let the strategy be chosen",
+        )
+    if spec.b_transposed:
+        expected, fit = f"an nr that divides {spec.n}", spec.n % sizes.nr == 0
+    else:
+        nr, unit = columns(spec, target), found.group or _ROWS
+        expected = f"an nr of {nr}, an nc that is a multiple of it, and an even kc that divides {unit}"
+        fit = sizes.nr == nr and sizes.nc % nr == 0 and sizes.kc % 2 == 0 and unit % sizes.kc == 0
+    if not fit:
+        raise ScheduleError(f"sizes {sizes}", where="scaled_sums", expected=expected, remedy="Leave them out")
+
+
+def pays(spec: MatmulSpec, target: Target) -> bool:
+    """Whether it beats the dequantizing of each element: few rows, and codes that fill half a tile at least."""
+    along, across = (spec.k, spec.n) if spec.b_transposed else (spec.n, spec.k)
+    enough = 2 * along >= columns(spec, target) and across > 1
+    return enough and fits(spec) and spec.m <= _MOST_PAID[spec.b_transposed, spec.b_stored.bits]
+
+
+def blocking(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes: some rows of A, tiles of whole registers of codes, and strips of which the sums stay in L2."""
+    rows, mr = max(spec.m, 1), even(spec.m, _ROWS_AT_ONCE)
+    if spec.b_transposed:
+        streams = _STREAMS_OF_BYTES if spec.b_stored.bits == 8 and mr <= _STREAMS_OF_BYTES else STREAMS
+        nr = max(each for each in range(1, streams + 1) if spec.n % each == 0)
+        return Blocking(mr=mr, nr=nr, mc=rows, nc=max(spec.n, 1), kc=max(spec.k, 1))
+    nr = columns(spec, target)
+    nc = even(spec.n, int(target.l2.bytes * _SUMS_SHARE) // (rows * spec.acc_type.bytes), nr)
+    return Blocking(mr=mr, nr=nr, mc=rows, nc=nc, kc=_ROWS)
+
+
+def in_strips(sizes: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
+    """The sizes for threads that each go through columns of their own; the order of no sum changes."""
+    if threads == 1 or spec.b_transposed:
+        return sizes
+    return replace(sizes, nc=min(sizes.nc, even(spec.n, ceil_div(spec.n, threads), sizes.nr)))

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How many threads a product gets of those that were asked for, and what its blocks become with them: the model.
+
+It decides while compiling. A call uses fewer threads when OpenMP has fewer to give: see `tilewright.lowering.passes.parallel`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from tilewright.errors import SpecError
+from tilewright.schedules.models.blocking import Blocking, ceil_div, even
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+MOST = 1024
+"""Threads that may be asked for: more than any machine that the targets describe has cores."""
+
+LEAST_CYCLES = 40_000
+"""Cycles, some 10 µs, for each thread at least. On two cores of a Zen 4 a parallel region costs 0.4 µs when the other thread
+still waits for work in a loop, and 30 µs when it sleeps and has to be woken. Two threads took 1/1.9 of the time of one at 160³
+(72 µs on one); after a quarter of a second without a call 125 µs and not 96."""
+_BYTES_PER_CYCLE = 8
+"""What a core streams from memory, at most: the time of products that read much and compute little."""
+_UNEVEN = 1.15
+"""Times its share of a batch that one thread may get: less than parallel regions in each product cost."""
+_SMALL = 1 << 20
+"""Multiply-adds, 10 µs of one core, below which threads gain little from sharing one product."""
+_NARROW = 32
+"""Bits of an element of which a vector multiply-add does one a lane; of narrower ones a dot product does several."""
+
+
+def check(threads: object, where: str) -> int:
+    """`threads`, if it is a number of threads.
+
+    Raises:
+        SpecError: It is no int from 1 to `MOST`.
+    """
+    if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= MOST:
+        raise SpecError(f"threads is {threads!r}", where=where, expected=f"an int from 1 to {MOST}")
+    return threads
+
+
+def cycles(spec: MatmulSpec, target: Target) -> float:
+    """About how many cycles the product takes one core at its peak, or at the speed of its memory if that is less."""
+    acc, narrowest = spec.acc_type, min(spec.a_type.bits, spec.b_type.bits)
+    products = target.lanes(acc) * target.fma_per_cycle * max(1, _NARROW // narrowest)
+    read = prod(spec.a_shape) * spec.a_stored.bits + spec.products * prod(spec.b_shape) * spec.b_stored.bits
+    elements = read + spec.matrices * spec.m * spec.n * acc.bits
+    return max(spec.flops / 2 / products, elements / 8 / _BYTES_PER_CYCLE)
+
+
+def take_matrices(spec: MatmulSpec, threads: int) -> bool:
+    """Whether threads share a batch by its entries, and not each product: where there are enough for all, or small ones."""
+    if threads == 1 or spec.dynamic:
+        return False
+    if spec.open:  # Of products that are not small the entries may be fewer than threads.
+        return spec.m * spec.n * spec.k < _SMALL
+    if spec.matrices < threads:
+        return False
+    is_even = ceil_div(spec.matrices, threads) * threads <= spec.matrices * _UNEVEN
+    return is_even or spec.flops / 2 < _SMALL * spec.matrices
+
+
+def used(spec: MatmulSpec, target: Target, threads: int) -> int:
+    """Of `threads` threads, as many as have `LEAST_CYCLES` of work each; a small product stays on one."""
+    return max(1, min(threads, int(cycles(spec, target) / LEAST_CYCLES)))
+
+
+def widened(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
+    """The blocking for `threads` threads that share one block of packed A: it has `threads` times the rows, evened out.
+
+    So there are as few parallel regions for each thread's work as on one. At 1024³ in f32, two threads took 1/1.99 of the
+    time of one with 516 rows, 1/1.98 with 258, 1/1.97 with 132, what one thread has, and 1/1.96 with 66. Nothing else
+    changes, so each element of C is the same sum in the same order as on one thread: the same bits.
+    """
+    if threads == 1 or blocking.mc >= spec.m:
+        return blocking
+    return replace(blocking, mc=even(spec.m, blocking.mc * threads, blocking.mr))
+
+
+def in_strips(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
+    """The blocking for `threads` threads that each go through columns of their own, all of K: they meet once only.
+
+    The order of a sum does not depend on the columns beside it: the same bits.
+    """
+    if threads == 1:
+        return blocking
+    return replace(blocking, nc=min(blocking.nc, even(spec.n, ceil_div(spec.n, threads), blocking.nr)))

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Schedules attention: one pass over blocks of keys with an online softmax, and the model of its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tilewright.dims import Dim, most
+from tilewright.errors import ScheduleError
+from tilewright.mlir import ir
+from tilewright.operator_specs.attention import AttentionSpec
+from tilewright.schedules import steps
+from tilewright.schedules.decisions import OnlineSoftmax
+from tilewright.schedules.models.online_softmax import can_pair, key_multiple, on, pair_instruction, scratch_bytes
+from tilewright.schedules.plan import Plan
+from tilewright.targets.base import Target
+
+_MOST_ROWS = 12
+"""Rows of a register tile: each has an address of its own in the loop over the head."""
+_SCRATCH = 1 << 19
+"""Bytes of scratch memory that blocks may take before they are made smaller: half of what a call is to take at most."""
+_FEW_ROWS = 16
+"""Queries of one head of keys, up to which each key is multiplied along the head: more fill the lanes of a vector. With eight, and
+keys from memory, that is twice as fast on a Zen 4 core."""
+_KEYS_ALONG_HEAD = 16
+"""Keys of a block then: a multiple of the lanes of every vector."""
+_BLOCK_KEYS = 96
+"""Keys of a block otherwise: so many that the sums' rescaling costs little, so few that the block's scores stay in L1."""
+_BLOCK_QUERIES = 256
+"""Queries that meet one block of keys, about."""
+_OVERRIDDEN = ("mr", "nr", "kc", "columns")
+"""Sizes that can be overridden."""
+
+
+def plan(spec: AttentionSpec, target: Target, parameters: Mapping[str, int] | None, threads: int) -> Plan:
+    """The plan of the schedule below, in sizes of which `parameters` override some, for calls of up to `threads` threads.
+
+    Raises:
+        ScheduleError: A parameter is unknown or does not fit.
+    """
+    return Plan(online_softmax.__name__, sizes(spec, target, parameters), online_softmax, threads=threads)
+
+
+def online_softmax(spec: AttentionSpec, target: Target, sizes: OnlineSoftmax) -> ir.Module:
+    """Builds the schedule. The sizes are all that it decides; `codegen.attention` carries it out.
+
+    Before: ``S = Q * K^T``, ``P = softmax(scale * S + mask)``, ``O = P * V`` (decided). After, once it is lowered, for each head
+    and block of queries::
+
+        O = 0; m = lowest; l = 0
+        for j in 0..keys step kc:
+            S = scale * Q * K[j:j+kc]^T + mask[:, j:j+kc]
+            a = exp(m - max(m, S)); m = max(m, S); P = exp(S - m)
+            l = l * a + sum of P; O = O * a + P * V[j:j+kc]
+        O = O / l
+    """
+    with steps.script() as script:
+        steps.decide(steps.match(script.functions, "linalg.softmax"), sizes)
+    return script.module
+
+
+def sizes(spec: AttentionSpec, target: Target, parameters: Mapping[str, int] | None = None) -> OnlineSoftmax:
+    """The sizes for `spec`, of which `parameters` override some.
+
+    Raises:
+        ScheduleError: A parameter is unknown or does not fit.
+    """
+    lanes = target.vector_bits // 32
+    multiplied = "bf16" if can_pair(spec) and pair_instruction(target) else "f32"
+    if isinstance(spec.queries, int) and 0 < spec.queries * spec.group <= _FEW_ROWS:
+        made = OnlineSoftmax(_KEYS_ALONG_HEAD, merged=True, vectorize="head", multiplied=multiplied)
+        return _overridden(made, lanes, parameters or {})
+    shared = spec.group if isinstance(spec.queries, int) else 1
+    merged = shared > 1 and spec.queries < lanes * 4
+    rows = most(spec.queries) * (shared if merged else 1)
+    nr = max(1, min(4 if target.vector_registers >= 32 else 2, -(-rows // lanes)))
+    mr = _rows(target, nr)
+    made = OnlineSoftmax(_keys(spec, mr), mr=mr, nr=nr, merged=merged, multiplied=multiplied)
+    while _scratch(spec, made, lanes) > _SCRATCH and (made.nr > 1 or made.kc > made.mr):
+        # Fewer keys cost less than fewer queries, until little but the sums' rescaling would be left.
+        if made.kc > (2 if made.nr > 1 else 1) * made.mr:
+            made = replace(made, kc=max(1, made.kc // made.mr // 2) * made.mr)
+        else:
+            nr = made.nr // 2
+            mr = _rows(target, nr)
+            made = replace(made, nr=nr, mr=mr, kc=_keys(spec, mr))
+    tile = made.nr * lanes
+    columns = max(1, min(-(-rows // tile), _BLOCK_QUERIES // tile))
+    while columns > 1 and _scratch(spec, replace(made, columns=columns), lanes) > _SCRATCH:
+        columns -= 1
+    return _overridden(replace(made, columns=columns), lanes, parameters or {})
+
+
+def _scratch(spec: AttentionSpec, made: OnlineSoftmax, lanes: int) -> int:
+    return scratch_bytes(spec, on(made, lanes))
+
+
+def _rows(target: Target, nr: int) -> int:
+    """Rows of a register tile of so many vectors: three quarters of the registers hold sums."""
+    return min(_MOST_ROWS, max(2, target.vector_registers * 3 // 4 // nr // 2 * 2))
+
+
+def _keys(spec: AttentionSpec, mr: int) -> int:
+    """Keys of a block of register tiles of `mr` rows."""
+    most_keys = spec.keys.max if isinstance(spec.keys, Dim) else spec.keys
+    return mr * max(1, min(_BLOCK_KEYS // mr, -(-most_keys // mr)))
+
+
+def _overridden(made: OnlineSoftmax, lanes: int, parameters: Mapping[str, int]) -> OnlineSoftmax:
+    for name, value in parameters.items():
+        if name not in _OVERRIDDEN:
+            raise ScheduleError(
+                f"no parameter {name!r}", where="attention", expected=f"one of {', '.join(_OVERRIDDEN)}"
+            )
+        if not isinstance(value, int) or value < 1:
+            raise ScheduleError(f"{name} is {value!r}", where="attention", expected="an int above zero")
+    made = replace(made, **parameters)
+    if made.kc % (multiple := key_multiple(on(made, lanes))):
+        raise ScheduleError(f"kc is {made.kc}", where="attention", expected=f"a multiple of {multiple}")
+    return made

@@ -1,0 +1,595 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Steps of a schedule: functions from handles to handles, each a few transform ops.
+
+Every step builds ops of upstream's transform dialect, or of ours where upstream has none, at the insertion point of the
+script. The ops remember the Python line that asked for them, so that a failure can name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FunctionType
+from typing import cast
+
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import tilewright as dialect
+from tilewright.mlir.dialects import transform
+from tilewright.mlir.dialects.transform import loop, structured, tensor, vector
+from tilewright.mlir.dialects.transform import tilewright as ours
+from tilewright.schedules import decisions
+from tilewright.schedules.models.blocking import Blocking
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+Handle = ir.Value
+"""A transform value that stands for payload operations."""
+
+_TRACEBACK_FRAMES = 16
+MARK = "mark_"
+"""What the names of marks begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A transform module under construction.
+
+    Attributes:
+        module: The module; complete once the ``with`` block is left.
+        root: Handle to the payload's module.
+        functions: Handle to the functions in it.
+    """
+
+    module: ir.Module
+    root: Handle
+    functions: Handle
+
+
+@contextmanager
+def script(*, consumes: bool = False) -> Iterator[Script]:
+    """Opens a module with the named sequence ``@__transform_main``, which ``--transform-interpreter`` runs.
+
+    `consumes` says that a step replaces the payload's module itself. Needs an active `ir.Context`.
+    """
+    # Upstream annotates its context manager as the iterator that it is made from.
+    tracebacks = cast("AbstractContextManager[None]", ir.loc_tracebacks(max_depth=_TRACEBACK_FRAMES))
+    with ir.Location.unknown(), tracebacks:
+        module = ir.Module.create()
+        module.operation.attributes["transform.with_named_sequence"] = ir.UnitAttr.get()
+        handle = transform.AnyOpType.get()
+        with ir.InsertionPoint(module.body):
+            use = {"transform.consumed" if consumes else "transform.readonly": ir.UnitAttr.get()}
+            sequence = transform.NamedSequenceOp("__transform_main", [handle], [], arg_attrs=[use])
+        with ir.InsertionPoint(sequence.body):
+            yield Script(module, sequence.bodyTarget, match(sequence.bodyTarget, "func.func"))
+            transform.YieldOp([])
+
+
+def nothing() -> ir.Module:
+    """A schedule without a step, for a payload that has no product. Needs an active `ir.Context`."""
+    with script() as empty:
+        pass
+    return empty.module
+
+
+def record(functions: Handle, strategy: FunctionType, blocking: Blocking, target: Target) -> None:
+    """Writes on the payload's functions which strategy schedules them, with which sizes, and for which target.
+
+    Before: ``func.func @matmul(...)``. After::
+
+        func.func @matmul(...) attributes {tilewright.schedule = #tilewright.schedule<strategy = "packed", ...>,
+                                           tilewright.target = #tilewright.target<name = "x86-64-v4", ...>}
+    """
+    sizes = ir.DictAttr.get(
+        {name: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), size) for name, size in asdict(blocking).items()}
+    )
+    facts = dialect.TargetAttr.get(
+        target.name,
+        target.triple,
+        target.feature_string,
+        tune_cpu=target.tune_cpu,
+        vector_bits=target.vector_bits,
+        prefer_vector_width=target.prefer_vector_width,
+    )
+    code = strategy.__code__
+    source = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+    for annotation in (dialect.ScheduleAttr.get(strategy.__name__, sizes, source), facts):
+        ours.tilewright_annotate(functions, annotation)
+
+
+def decide(op: Handle, decision: decisions.Decision) -> None:
+    """Records a decision on the ops of a handle, for the lowering to carry out.
+
+    Before: ``linalg.matmul ...``. After: ``linalg.matmul {tilewright.product = #tilewright.scalable_tiles<mr = 8, ...>} ...``.
+    """
+    ours.tilewright_annotate(op, decisions.attribute(decision))
+
+
+def match(root: Handle, name: str, *, result_type: ir.Type | None = None) -> Handle:
+    """Finds the ops called `name` below `root`, in program order; with `result_type`, those of that result type."""
+    return structured.structured_match(
+        transform.AnyOpType.get(),
+        root,
+        ops=ir.ArrayAttr.get([ir.StringAttr.get(name)]),
+        filter_result_type=None if result_type is None else ir.TypeAttr.get(result_type),
+    )
+
+
+def mark(op: Handle, name: str) -> None:
+    """Gives `op` the attribute ``mark_<name>``, by which `match_marked` finds it after other steps have moved it."""
+    transform.annotate(op, f"{MARK}{name}")
+
+
+def match_marked(root: Handle, name: str) -> Handle:
+    """Finds the ops below `root` that have a mark."""
+    return structured.structured_match(
+        transform.AnyOpType.get(), root, op_attrs=ir.DictAttr.get({f"{MARK}{name}": ir.UnitAttr.get()})
+    )
+
+
+def match_product(root: Handle, spec: MatmulSpec) -> Handle:
+    """Finds the ops below `root` that multiply and add.
+
+    They are called ``linalg.matmul``; where one operand of integers has a sign and the other has none, ``linalg.generic``,
+    which what is done to the sums is too, but without a reduction.
+    """
+    if spec.a_type.kind == spec.b_type.kind:
+        return match(root, "linalg.matmul")
+    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in ("parallel", "parallel", "reduction")]
+    return structured.structured_match(
+        transform.AnyOpType.get(),
+        root,
+        ops=ir.ArrayAttr.get([ir.StringAttr.get("linalg.generic")]),
+        op_attrs=ir.DictAttr.get({"iterator_types": ir.ArrayAttr.get(iterators)}),
+    )
+
+
+def match_result(script: Script, spec: MatmulSpec) -> Handle:
+    """Finds the op that makes the result: the product, or what is done to its sums before they are written."""
+    return producer(match(script.functions, "func.return"), 0) if spec.fused else match_product(script.root, spec)
+
+
+def tile_result(op: Handle, sizes: Sequence[int], spec: MatmulSpec) -> tuple[Handle, Handle]:
+    """Tiles by `sizes` (m, n, k) what `match_result` finds, with the product inside. Returns the tile and its loop."""
+    if not spec.fused:
+        return tile(op, sizes)
+    return (
+        tile_with_product(op, sizes[:2], spec)
+        if spec.prologue_a or spec.prologue_b
+        else tile_with_producers(op, sizes[:2])
+    )
+
+
+def producer(op: Handle, operand: int) -> Handle:
+    """The op that defines operand number `operand` of `op`."""
+    return transform.GetProducerOfOperand(transform.AnyOpType.get(), op, operand).result
+
+
+def consumers(op: Handle, result: int = 0) -> Handle:
+    """The ops that use result number `result` of `op`."""
+    return transform.GetConsumersOfResult(transform.AnyOpType.get(), op, result).result
+
+
+def enclosing_loop(op: Handle) -> Handle:
+    """The innermost ``scf.for`` around `op`."""
+    return transform.get_parent_op(transform.AnyOpType.get(), op, op_name="scf.for", deduplicate=True)
+
+
+def split(handle: Handle, count: int) -> list[Handle]:
+    """Splits a handle to several ops into `count` handles to one op each; those beyond the last op are empty."""
+    kind = transform.AnyOpType.get()
+    return list(transform.SplitHandleOp([kind] * count, handle, fail_on_payload_too_small=False).operation.results)
+
+
+def apply(target: Handle, patterns: Callable[[], object], *, cse: bool = False) -> None:
+    """Applies to `target`, until nothing changes, the patterns whose pattern ops the function `patterns` builds."""
+    op = transform.ApplyPatternsOp(target, apply_cse=cse)
+    with ir.InsertionPoint(op.patterns):
+        patterns()
+
+
+def clean(target: Handle) -> None:
+    """Canonicalizes `target` and removes common subexpressions."""
+    apply(target, transform.apply_patterns_canonicalization, cse=True)
+
+
+def tile(op: Handle, sizes: Sequence[int]) -> tuple[Handle, Handle]:
+    """Tiles one dimension of a linalg op: the size that is not zero. Returns the tile and its loop.
+
+    Before: ``C += A * B`` over (m, n, k). After ``tile(op, [0, 64, 0])``::
+
+        for j in 0..N step 64:
+            C[:, j:j+64] += A[:, :] * B[:, j:j+64]
+    """
+    tiled = structured.TileUsingForOp(op, sizes=list(sizes))
+    return tiled.results[0], tiled.results[1]
+
+
+def tile_with_producers(op: Handle, sizes: Sequence[int]) -> tuple[Handle, Handle]:
+    """Tiles one dimension of a linalg op, and computes what it needs of the ops before it inside of the loop.
+
+    Returns the tile and its loop. Before: ``P = A * B``, ``C = f(P)`` over (m, n). After ``tile_with_producers(op, [0, 64])``::
+
+        for j in 0..N step 64:
+            p = A * B[:, j:j+64]
+            C[:, j:j+64] = f(p)
+    """
+    tiled = structured.FuseOp(op, tile_sizes=list(sizes), apply_cleanup=True)
+    return tiled.results[0], tiled.results[1]
+
+
+def tile_with_product(op: Handle, sizes: Sequence[int], spec: MatmulSpec) -> tuple[Handle, Handle]:
+    """Tiles as `tile_with_producers` does, but leaves outside what prologues make of A and B, which is for packing to do."""
+    kind = transform.AnyOpType.get()
+    function = transform.get_parent_op(kind, op, op_name="func.func")
+    tiled, loop_ = tile(op, sizes)
+    product = match_product(function, spec)
+    producers = transform.merge_handles([product, producer(product, 2)], deduplicate=True)
+    loop_ = structured.FuseIntoContainingOp(kind, kind, producers, loop_).results[1]
+    merge_slices(function)
+    return tiled, loop_
+
+
+def fuse_loops(loops: Sequence[Handle]) -> None:
+    """Makes one loop of several that take the same steps and do not depend on each other.
+
+    Before: ``for k: s += A[k] * B[k]``, ``for k: t += A[k] * D[k]``. After::
+
+        for k: s += A[k] * B[k]; t += A[k] * D[k]
+    """
+    first, *others = loops
+    for each in others:
+        first = loop.loop_fuse_sibling(transform.AnyOpType.get(), first, each)
+
+
+def split_sum(op: Handle, sizes: Sequence[int]) -> Handle:
+    """Tiles the reduction of a linalg op so that each element of a tile has a sum of its own. Returns the loop.
+
+    Before: ``C[i] += sum over k of A[i, k] * B[k]``. After ``split_sum(op, [0, 0, 16])``::
+
+        partial[i, 0:16] = 0
+        for k in 0..K step 16:
+            partial[i, 0:16] += A[i, k:k+16] * B[k:k+16]
+        C[i] += sum of partial[i, :]
+    """
+    kind = transform.AnyOpType.get()
+    return structured.TileReductionUsingForOp([kind], kind, kind, kind, op, tile_sizes=list(sizes)).results[-1]
+
+
+def stage(op: Handle, operand: int, gap: int) -> None:
+    """Gives a matmul its operand number `operand` (0: A, 2: C) in a buffer whose rows are `gap` elements longer.
+
+    Before: ``C += A * B``. After, with operand 2::
+
+        S = C (rows of N + gap)
+        S += A * B
+        C = S
+    """
+    ours.tilewright_stage(op, operand, gap)
+
+
+def vectorize_copies(functions: Handle, columns: Sequence[int], width: int) -> None:
+    """Copies whole matrices, of as many columns each as `columns` says in program order, in vectors of `width` elements.
+
+    Before: ``C = S``. After::
+
+        for j in 0..N step width: C[:, j:j+width] = S[:, j:j+width]
+    """
+    for copy, extent in zip(split(match(functions, "linalg.copy"), len(columns)), columns, strict=True):
+        if width < extent:
+            _, over = tile(copy, [0, width])
+            if extent % width:
+                peel(over)
+    clean(functions)
+    vectorize(match(functions, "linalg.copy"))
+
+
+def vectorize_elements(functions: Handle, name: str, rows: int, columns: int, width: int) -> None:
+    """Computes the elementwise op marked `name`, of `rows` x `columns` elements, in vectors of `width`, row by row.
+
+    Before: ``C = f(S)``. After::
+
+        for i in 0..rows: for j in 0..columns step width: C[i, j:j+width] = f(S[i, j:j+width])
+    """
+    op = match_marked(functions, name)
+    if rows > 1:
+        op, _ = tile(op, [1, 0])
+    if width < columns:
+        _, over = tile(op, [0, width])
+        if columns % width:
+            peel(over)
+    clean(functions)
+    vectorize(match_marked(functions, name))
+    clean(functions)
+
+
+def compute_reads(functions: Handle) -> None:
+    """Computes what a prologue makes of a matrix where vectors of it are read, so that its result is never in memory.
+
+    Before: ``P = f(B)``, ``for k, j: c += a[k] * read P[k, j:j+L]``. After::
+
+        for k, j: c += a[k] * f(read B[k, j:j+L])
+    """
+    merge_slices(functions)
+    ours.tilewright_compute_reads(functions)
+    clean(functions)
+
+
+def merge_slices(functions: Handle) -> None:
+    """Makes each slice of a slice a slice of the original tensor, so that packing can be hoisted over the loops between.
+
+    Before: ``t = B[p:p+kc, :]``, ``u = t[:, j:j+nr]``. After: ``u = B[p:p+kc, j:j+nr]``.
+    """
+
+    def patterns() -> None:
+        tensor.apply_patterns_tensor_merge_consecutive_insert_extract_slice()
+        transform.apply_patterns_canonicalization()
+
+    apply(functions, patterns)
+
+
+def pad(op: Handle, spec: MatmulSpec, *, sizes: Sequence[int], pack: Sequence[bool]) -> Handle:
+    """Pads the operands of a tile of a matmul to multiples of `sizes` (m, n, k; 0 leaves a dimension) with zeros.
+
+    `pack` says for A, B and C whether a copy is made even where no padding is needed, as packing wants. Returns the
+    padded op.
+
+    Before: ``C[i:i+r, j:j+s] += A[i:i+r, p:p+t] * B[p:p+t, j:j+s]`` with r, s, t perhaps short. After::
+
+        a = pad(A[...]) to (MR, KC);  b = pad(B[...]) to (KC, NR);  c = pad(C[...]) to (MR, NR)
+        c += a * b
+        C[i:i+r, j:j+s] = c[:r, :s]
+    """
+    elements = [ir.Type.parse(each.mlir) for each in (spec.a_type, spec.b_type, spec.acc_type)]
+    dimensions = [d for d, size in enumerate(sizes) if size]
+    return structured.PadOp(
+        op,
+        pad_to_multiple_of=[sizes[d] for d in dimensions],
+        padding_values=[_zero(element) for element in elements],
+        padding_dimensions=dimensions,
+        nofold_flags=[int(p) for p in pack],
+        copy_back_op="none",
+    ).results[0]
+
+
+def _zero(element: ir.Type) -> ir.Attribute:
+    """Zero of an element type."""
+    return ir.Attribute.parse(f"{'0' if isinstance(element, ir.IntegerType) else '0.0'} : {element}")
+
+
+def trim(op: Handle, multiple: int) -> None:
+    """Lets a padded product read its operands along k no further than they go, in multiples of `multiple`.
+
+    Before, with a and b padded from t to KC along k: ``c += a[:, 0:KC] * b[0:KC, :]``. After::
+
+        c += a[:, 0:t] * b[0:t, :]
+    """
+    ours.tilewright_trim(transform.AnyOpType.get(), op, multiple=multiple)
+
+
+def hoist_packing(panel: Handle, loops: int) -> None:
+    """Hoists the padded copy of an operand over `loops` loops, as a loop nest that packs all the tiles they visit.
+
+    Before: ``for j: for i: b = pad(B[p:p+kc, j:j+nr]); c += a * b``. After, with the loops over j and i::
+
+        for j: packed[j / nr] = pad(B[p:p+kc, j:j+nr])
+        for j: for i: c += a * packed[j / nr]
+    """
+    structured.structured_hoist_pad(transform.AnyOpType.get(), panel, loops)
+
+
+def hoist_invariants(functions: Handle) -> None:
+    """Moves out of each loop what does not depend on it, such as the padded copy of an operand with one panel only.
+
+    Before: ``for i: b = pad(B); c += a[i] * b``. After: ``b = pad(B)``, then ``for i: c += a[i] * b``.
+    """
+    transform.apply_licm(match(functions, "scf.for"))
+
+
+def vectorize_packing(
+    pads: Handle,
+    lanes: int,
+    *,
+    rows: int = 1,
+    transposed: bool = False,
+    trimmed: int | None = None,
+    computed: bool = False,
+) -> None:
+    """Makes each packing copy a loop over rows that moves vectors of `lanes` elements, masked where a row is short.
+
+    `rows` are moved in one step: those that an instruction multiplies at once, to be interleaved later. With `trimmed`, what
+    is padded along that dimension (0: rows, 1: columns) is never read, as `trim` says.
+
+    Before: ``packed[j] = pad(B[p:p+kc, j:j+nr])``. After::
+
+        for k in 0..kc: packed[j][k, 0:lanes] = B[p+k, j:j+lanes]; ...
+
+    Where B is stored `transposed`, vectors along k are read, and interleaved::
+
+        for k in 0..kc step 16: packed[j][k:k+16, 0:lanes] = transpose of [B[p+k:p+k+16, j], B[p+k:p+k+16, j+1], ...]
+
+    With `computed`, what a prologue does is done here. Before: ``P = f(B)``, ``packed[j] = pad(P[p:p+kc, j:j+nr])``. After::
+
+        for k in 0..kc: packed[j][k, 0:lanes] = f(B[p+k, j:j+lanes]); ...
+    """
+    ours.tilewright_vectorize_pad(pads, lanes, rows=rows, transposed=transposed, computed=computed, trimmed=trimmed)
+
+
+def vectorize(op: Handle) -> None:
+    """Vectorizes a linalg op of static shape; a matmul becomes one ``vector.contract``.
+
+    Before: ``c[0:6, 0:64] += a[0:6, 0:1] * b[0:1, 0:64]``. After::
+
+        va = read a; vb = read b; vc = read c
+        write c <- contract(va, vb, vc)
+    """
+    structured.structured_vectorize(op, [], create_named_contraction=True)
+
+
+def vectorize_product(op: Handle, functions: Handle, spec: MatmulSpec) -> None:
+    """Vectorizes a tile of a product; elements narrower than the sum are extended first, each operand's by its own sign.
+
+    Before: ``c[0:6, 0:64] += ext(a[0:6, 0:1]) * ext(b[0:1, 0:64])``. After::
+
+        va = ext(read a); vb = ext(read b); vc = read c
+        write c <- contract(va, vb, vc)
+    """
+    if not spec.widens:
+        vectorize(op)
+        return
+    kind = transform.AnyOpType.get()
+    structured.structured_vectorize(structured.structured_generalize(kind, op), [])
+
+    def patterns() -> None:
+        vector.apply_patterns_vector_transfer_permutation_patterns()
+        vector.apply_patterns_vector_reduction_to_contract()
+        vector.apply_patterns_vector_sink_ops()
+
+    apply(functions, patterns)
+
+
+def drop_unit_dimensions(functions: Handle) -> None:
+    """Takes dimensions of extent one out of vectors, and turns reductions of rows into horizontal ones."""
+
+    def patterns() -> None:
+        vector.apply_patterns_vector_drop_unit_dims_with_shape_cast()
+        transform.apply_patterns_canonicalization()
+
+    def reductions() -> None:
+        vector.apply_patterns_vector_lower_multi_reduction(
+            lowering_strategy=vector.VectorMultiReductionLowering.InnerReduction
+        )
+
+    apply(functions, patterns)
+    apply(functions, reductions)
+    clean(functions)
+
+
+def keep_partial_sums(functions: Handle) -> None:
+    """Keeps what loops read and write in every step at the same place in registers, over all loops.
+
+    Before: ``for k: p = read partial; write partial <- p + A[k] * B[k]``. After::
+
+        p = read partial
+        for k: p = p + A[k] * B[k]
+        write partial <- p
+    """
+    loops = match(functions, "scf.for")
+    transform.apply_licm(loops)
+    loop.loop_hoist_loop_invariant_subsets(loops)
+    clean(functions)
+
+
+def keep_accumulators(functions: Handle, *, looped: bool) -> None:
+    """Keeps the accumulators of vectorized matmul tiles in registers over the loops over k around them, if there are.
+
+    Before: ``for k: vc = read c; write c <- contract(a[k], b[k], vc)``. After::
+
+        vc = read c
+        for k: vc = contract(a[k], b[k], vc)
+        write c <- vc
+    """
+
+    def fold_pads() -> None:
+        # A padded tile is then read and written where it lies, out of bounds by declaration. What is written has to be
+        # the padded tile itself by then, and not what a loop passes through unchanged.
+        clean(functions)
+        apply(functions, structured.apply_patterns_linalg_pad_vectorization)
+        clean(functions)
+
+    fold_pads()
+    if looped:
+        loops = enclosing_loop(match(functions, "vector.contract"))
+        transform.apply_licm(loops)
+        loop.loop_hoist_loop_invariant_subsets(loops)
+        fold_pads()
+
+
+def start_from_zero(functions: Handle, *, runs: bool = False, fills: Handle | None = None) -> None:
+    """Lets accumulators start at zero in the first step over K, in place of filling C and reading it back.
+
+    All that is filled is such, unless `fills` says what.
+
+    With `runs`, loops of unknown length are taken to have a step: no extent is zero when the function is called.
+
+    Before: ``C = 0; for p: for ...: vc = read C[...]``. After::
+
+        for p: for ...: vc = 0 if p == 0 else read C[...]
+    """
+    ours.tilewright_forward_fill(match(functions, "linalg.fill") if fills is None else fills, runs=runs)
+    clean(functions)
+
+
+def split_full_tiles(functions: Handle, tile_type: ir.VectorType, *, looped: bool) -> None:
+    """Gives reads and writes of C tiles a branch without masks for full tiles; `looped` as in `keep_accumulators`.
+
+    Before: ``write C[i:i+MR, j:j+NR] (may be out of bounds) <- vc``. After::
+
+        if full: write C[...] <- vc
+        else:    masked write C[...] <- vc
+    """
+    contracts = match(functions, "vector.contract")
+    # Packing may read vectors of the same type: what is read here is what the sums start from.
+    sums, start = (enclosing_loop(contracts), 3) if looped else (contracts, 2)
+    each = transform.ForeachOp([], [producer(sums, start)])
+    with ir.InsertionPoint(each.regions[0].blocks[0]):
+        read = match(each.regions[0].blocks[0].arguments[0], "vector.transfer_read", result_type=tile_type)
+        ours.tilewright_split_transfer(read)
+        transform.YieldOp([])
+    ours.tilewright_split_transfer(consumers(sums))
+    clean(functions)
+
+
+def vectorize_epilogue(op: Handle) -> Handle:
+    """Vectorizes what is done to a padded tile of sums before it is written. Returns the write.
+
+    Before: ``p = A[i:i+r] * B[:, j:j+s]`` padded to (MR, NR), ``C[i:i+r, j:j+s] = f(p[:r, :s], bias[j:j+s])``. After::
+
+        vp = read p; vb = read bias[j:j+NR] (may be out of bounds), the same for each row
+        write C[i:i+MR, j:j+NR] (may be out of bounds) <- f(vp, vb)
+    """
+    return ours.tilewright_vectorize_epilogue(transform.AnyOpType.get(), op)
+
+
+def vectorize_rows(last: Handle, lanes: int) -> None:
+    """Makes one loop over rows of the ops that end in `last`, each a pass in vectors of `lanes` elements.
+
+    Before: ``m = max of S along n``, ``S = exp(S - m)``, ``t = sum of S along n``, ``C = S / t``. After::
+
+        for each row:
+            m = max of S[row, :]; S[row, :] = exp(S[row, :] - m); t = sum of S[row, :]; C[row, :] = S[row, :] / t
+    """
+    ours.tilewright_vectorize_rows(last, lanes)
+
+
+def split_full_write(write: Handle) -> None:
+    """Gives a write of a tile a branch without masks for full tiles, as `split_full_tiles` does."""
+    ours.tilewright_split_transfer(write)
+
+
+def specialize_tiles(loop_handle: Handle, *, unit: int = 1, whole: bool = False) -> None:
+    """Balances the tiles of a loop over a dynamic extent, and gives each size code of its own.
+
+    Sizes are multiples of `unit`; with `whole` the extent is one too, and otherwise the last tile may end within one. Needs
+    an extent above zero. Before: ``for i in 0..M step MR: tile of min(MR, M - i) rows``. After::
+
+        even = M over the number of tiles, rounded up
+        for i in 0..M step even:
+            rows = min(even, M - i)
+            1 row: tile of 1 row; 2 rows: tile of 2 rows; ... MR rows: tile of MR rows
+    """
+    ours.tilewright_specialize_tiles(loop_handle, unit=unit, whole=whole)
+
+
+def peel(loop_handle: Handle) -> None:
+    """Splits the last, short step off a loop, so that the others have tiles of static size.
+
+    Before: ``for i in 0..M step MR: tile of min(MR, M - i) rows``. After::
+
+        for i in 0..M - M % MR step MR: tile of MR rows
+        tile of M % MR rows
+    """
+    kind = transform.OperationType.get("scf.for")
+    loop.loop_peel(kind, transform.AnyOpType.get(), transform.CastOp(kind, loop_handle).output)
