@@ -191,6 +191,27 @@ def a_result_that_is_added_to() -> None:
 
 
 @case
+def factors_that_are_numbers() -> None:
+    spec = tw.MatmulSpec(m=5, n=8, k=16, a="bf16", alpha="arg", beta="arg")
+    kernel = gpu.compile(spec, SM_90A)
+    DRIVER.runs(kernel)
+    *operands, _, _ = operands_of(spec)
+    before = DRIVER.count("alloc async")
+    former = np.full((5, 8), 2.0, np.float32)
+    for alpha, beta in ((0.5, -3.0), (0, 2)):
+        given = [*operands, np.array(alpha, np.float32), np.array(beta, np.float32)]
+        out = former.copy()
+        kernel(*operands, out=out, alpha=alpha, beta=beta)
+        assert is_right(spec, out, given, former), DRIVER.error
+        there = OnCard(former.copy())
+        kernel(*map(OnCard, operands), out=there, alpha=alpha, beta=beta, stream=STREAM)
+        assert is_right(spec, there.values, given, former), DRIVER.error
+        # Where alpha is known to be 0, the kernel has no products: A and B may hold anything.
+        kernel(*map(OnCard, given), out=OnCard(former.copy()), stream=STREAM)
+    assert DRIVER.count("alloc async") == DRIVER.count("free async") == before + 4
+
+
+@case
 def arrays_on_the_card_where_they_lie() -> None:
     spec = tw.MatmulSpec(m=65, n=72, k=40, a="bf16")
     kernel = gpu.compile(spec, SM_90A)

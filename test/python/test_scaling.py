@@ -267,6 +267,14 @@ def test_gpus(name, dtype):
     assert not kernel(a, b, out=c, alpha=0, beta=0).any()
 
 
+def test_a_gpu_multiplies_nothing_with_alpha_0():
+    card = gpu("sm_80")
+    assert card is not None
+    kernel = tw.compile(tw.MatmulSpec(33, 40, 48, alpha=0, beta=0.5), card.emulated())
+    a, b, c = (np.ones(shape, np.float32) for shape in ((33, 48), (48, 40), (33, 40)))
+    assert (kernel(a, b, out=c) == 0.5).all()
+
+
 def test_a_chain_scales_its_products():
     first, second = tw.MatmulSpec(8, 16, 24, alpha=0.5), tw.MatmulSpec(8, 12, 16, alpha="arg")
     rng = np.random.default_rng(0)

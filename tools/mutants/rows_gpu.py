@@ -7,6 +7,12 @@ from mutant import Mutant
 
 ROWS = (
     Mutant(
+        "runtime/gpu_passes.py",
+        "    called, arrays = without_products(called, arrays)\n",
+        "",
+        ("test_scaling.py",),
+    ),
+    Mutant(
         "codegen/gpu/stepping.py",
         "                results = self._multiply(block, slot)\n                gpu.barrier()\n",
         "                results = self._multiply(block, slot)\n",

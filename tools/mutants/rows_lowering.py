@@ -6,6 +6,12 @@ from __future__ import annotations
 from mutant import Mutant
 
 ROWS = (
+    Mutant(
+        "lowering/entries/dispatch.py",
+        "return replace(spec, alpha=0) if spec.alpha == ARG else None",
+        "return None",
+        ("test_scaling.py",),
+    ),
     Mutant("lowering/entries/dispatch.py", "    if test.multiple > 1:\n", "    if False:\n", ("test_dispatch.py",)),
     Mutant(
         "lowering/entries/dispatch.py",

@@ -232,7 +232,8 @@ class _Copy:
     def of(array: np.ndarray[Any, Any]) -> _Copy:
         """The copy."""
         *outer, columns = array.shape or (1,)
-        pitch = -(-columns * array.itemsize // gpu_call.ALIGNMENT) * gpu_call.ALIGNMENT
+        # Rows without elements start at such places too: they take the same form of the kernel.
+        pitch = -(-max(columns * array.itemsize, 1) // gpu_call.ALIGNMENT) * gpu_call.ALIGNMENT
         memory = np.zeros(prod(outer) * pitch, np.uint8)
         rows = memory.reshape(*outer, pitch)[..., : columns * array.itemsize]
         copy = rows.view(array.dtype).reshape(array.shape)
