@@ -23,6 +23,9 @@ from tilewright.targets import files
 @click.option(
     "--name", metavar="NAME", help="What the library is called; otherwise as the list says, or after the list."
 )
+@click.option(
+    "--max-size", metavar="N", help="Most bytes of the shared library, such as 256K: products then share code."
+)
 @click.option("--threads", type=int, help="Most threads of a call. In place of the list's.")
 @click.option("--jobs", type=int, help="How many processes compile; by default as many as there are CPUs.")
 def library(
@@ -31,6 +34,7 @@ def library(
     trace: str | None,
     targets: str | None,
     name: str | None,
+    max_size: str | None,
     threads: int | None,
     jobs: int | None,
 ) -> None:
@@ -44,17 +48,20 @@ def library(
     if file is None and trace is None:
         raise click.UsageError("neither FILE.toml nor --trace given; expected one of them, or both")
     found = lists.KernelList({}, {"name": lists.name_after(str(trace))}) if file is None else lists.read(file)
-    wanted = dict(found.kernels)
+    wanted, calls = dict(found.kernels), dict[str, int]()
     if trace is not None:
         traced = traces.read(trace)
         for each in traced.skipped:
             warnings.warn(f"{trace}: {each} is left out: it is no spec that a trace can hold", stacklevel=2)
         new = [spec for spec in traced.calls if spec not in wanted.values()]
         wanted |= kernels.called(new, wanted)
+        calls = {name: traced.calls[spec] for name, spec in wanted.items() if spec in traced.calls}
     given = {
         "targets": [_target(each) for each in targets.split(",")] if targets is not None else None,
         "name": name,
         "threads": threads,
+        "max_size": max_size,
+        "calls": calls or None,
     }
     settings = dict(found.options) | {option: value for option, value in given.items() if value is not None}
     made = build.library(wanted, out=output, jobs=jobs, **settings)
@@ -65,6 +72,8 @@ def library(
         f"{len(contents.kernels)} kernels for {', '.join(each.name for own in contents.targets.values() for each in own)}; "
         f"{len(different)} different objects of {sum(different.values())} bytes"
     )
+    for line in contents.regrets:
+        click.echo(line)
 
 
 def _target(name: str) -> object:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -11,10 +11,11 @@ from pathlib import Path
 from tilewright import targets as rows
 from tilewright.emit import shared
 from tilewright.errors import SpecError, TargetError
-from tilewright.libraries import c_header, packages
+from tilewright.libraries import budget, c_header, packages
+from tilewright.libraries.budget import Point
 from tilewright.libraries.jobs import compile_all
 from tilewright.libraries.kernels import Kernel, named, require_distinct
-from tilewright.libraries.objects import Source
+from tilewright.libraries.objects import Compiled, Source
 from tilewright.libraries.packages import Contents
 from tilewright.libraries.part import Part
 from tilewright.payload.abi import require_name
@@ -56,6 +57,8 @@ def library(
     name: str = "kernels",
     out: str | PathLike[str] = ".",
     *,
+    max_size: int | str | None = None,
+    calls: Mapping[str, int] | None = None,
     threads: int = 1,
     jobs: int | None = None,
     progress: Callable[[int, int], object] = lambda done, count: None,
@@ -73,13 +76,18 @@ def library(
         targets: For which targets, of any architectures: rows' names, "host", or `Target` objects.
         name: The library's name, a C identifier.
         out: The folder for its files, which is made where it is absent.
+        max_size: Most bytes of a shared library, or a text such as "256K": products of known extents then share code for any extents,
+            those first that lose least time by it for the bytes that they save. Both codes are timed on this machine.
+        calls: How often a program calls each kernel, by name, for the time that it loses; without, every kernel counts alike.
         threads: Most threads that a call uses.
         jobs: How many processes compile; by default as many as this process may use CPUs.
         progress: Told after each kernel for a target how many are done, and how many there are.
 
     Raises:
-        SpecError: There are no kernels, or no targets, or one is of an unknown kind, or a name is no C identifier or there twice.
-        TargetError: A target is unknown, or a GPU, or there is no linker, or a feature cannot be detected at run time.
+        SpecError: There are no kernels, or no targets, or one is of an unknown kind, or a name is no C identifier or there twice, or the
+            library cannot be made as small as it is to be.
+        TargetError: A target is unknown, or a GPU, or there is no linker, or a feature cannot be detected at run time; or there is a
+            largest size, and this machine runs none of the targets.
         LoweringError: A stage or the linker failed.
         TilewrightError: A file cannot be read or written; or, of several threads, there is no OpenMP runtime.
     """
@@ -88,16 +96,31 @@ def library(
     openmp = openmp_file() if check(threads, "library") > 1 else ""
     for architecture in by_architecture:
         shared.linker(architecture)  # its absence is better said before the work than after
-    folder = Path(out)
-    wanted = [(source, target) for own in by_architecture.values() for target in own for source in sources.values()]
-    compiled = dict(zip(wanted, compile_all(wanted, threads, jobs=jobs, progress=progress), strict=True))
-    first = next(iter(by_architecture.values()))[0]
-    found = [Kernel(each, source, compiled[source, first].signature) for each, source in sources.items()]
+    most = None if max_size is None else budget.size(max_size)
+    every = [target for own in by_architecture.values() for target in own]
+
+    def compiled_for_all(wanted: Iterable[Source]) -> dict[tuple[Source, Target], Compiled]:
+        pairs = [(source, target) for target in every for source in wanted]
+        return dict(zip(pairs, compile_all(pairs, threads, jobs=jobs, progress=progress), strict=True))
+
+    compiled = compiled_for_all(sources.values())
+    found = [Kernel(each, source, compiled[source, every[0]].signature) for each, source in sources.items()]
     require_distinct(name, found)
-    parts = {
-        architecture: Part(name, architecture, own, found, compiled) for architecture, own in by_architecture.items()
-    }
     used = max(each.threads for each in compiled.values())
+    points: Sequence[Point] = [Point()]
+    if most is not None:
+        forms = {form for stage in budget.forms(sources) for form in stage.values()}
+        compiled |= compiled_for_all(sorted(forms.difference(sources.values()), key=str))
+        points = budget.curve(sources, by_architecture, compiled, calls or {})
+
+    def parts_of(point: Point) -> dict[str, Part]:
+        kernels = [replace(each, shares=point.shares.get(each.name)) for each in found]
+        return {
+            architecture: Part(name, architecture, own, kernels, compiled, openmp if used > 1 else "")
+            for architecture, own in by_architecture.items()
+        }
+
+    point, parts = _fitting(points, most, parts_of)
     contents = Contents(
         name,
         found,
@@ -105,7 +128,10 @@ def library(
         {key: size for part in parts.values() for key, size in part.sizes.items()},
         {architecture: "." if len(parts) == 1 else architecture for architecture in parts},
         used,
+        point.shares,
+        () if most is None else tuple(points),
     )
+    folder = Path(out)
     levels = [each.name for own in by_architecture.values() for each in own]
     made = {
         f"{name}.h": c_header.text(name, found, levels, threads=used).encode(),
@@ -114,13 +140,38 @@ def library(
     }
     for architecture, part in parts.items():
         place = "" if contents.folders[architecture] == "." else f"{architecture}/"
-        made[f"{place}lib{name}.a"] = part.static()
-        made[f"{place}lib{name}.so"] = part.shared(openmp if used > 1 else "")
+        made[f"{place}lib{name}.a"] = part.static
+        made[f"{place}lib{name}.so"] = part.shared
         made[f"{place}{name}.pc"] = packages.pkg_config(contents, architecture).encode()
     for each in made:
         (folder / each).parent.mkdir(parents=True, exist_ok=True)
     files.write_together({each: (folder / each, data) for each, data in made.items()})
     return Library(name, folder, tuple(made), contents)
+
+
+def _fitting(
+    points: Sequence[Point], most: int | None, parts_of: Callable[[Point], dict[str, Part]]
+) -> tuple[Point, dict[str, Part]]:
+    """The first choice whose shared libraries are no larger than they may be, and they.
+
+    Raises:
+        SpecError: There is none.
+    """
+    least = []
+    for point in points:
+        if most is not None and point.bytes > most:
+            continue
+        parts = parts_of(point)
+        least.append(max(len(part.shared) for part in parts.values()))
+        if most is None or least[-1] <= most:
+            return point, parts
+    smallest = min(least, default=min(each.bytes for each in points))
+    raise SpecError(
+        f"max_size is {most}",
+        where="library",
+        expected=f"{smallest} or more, which is what these kernels take with all code shared that can be",
+        remedy="Allow more bytes, or leave out kernels or targets",
+    )
 
 
 def _by_architecture(given: Sequence[str | Target]) -> dict[str, list[Target]]:

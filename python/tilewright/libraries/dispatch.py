@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.libraries import detection
-from tilewright.payload.abi import OK, UNKNOWN_LEVEL, UNSUPPORTED
+from tilewright.payload.abi import OK, UNKNOWN_LEVEL, UNSUPPORTED, WRONG_EXTENTS
 
 CAP = "TILEWRIGHT_MAX_ISA"
 """The environment variable that names the highest level."""
@@ -46,11 +46,13 @@ class Function:
         prototype: Its declaration.
         suffix: What its name has after the kernel's.
         refused: What it returns where no code fits the processor.
+        extents: What its first arguments have to be, where its code does not check them; empty: anything.
     """
 
     prototype: str
     suffix: str = ""
     refused: int = UNSUPPORTED
+    extents: tuple[int, ...] = ()
 
 
 def symbols(library: str) -> dict[str, str]:
@@ -103,7 +105,7 @@ def _entry(function: Function, choices: Sequence[Choice], levels: Mapping[str, s
 @{name}.choices = internal constant [{len(table)} x %choice] [{", ".join(table)}]
 @{name}.slot = internal global %slot {{ ptr @{name}.first, ptr @{name}.first, ptr @{name}.choices, ptr null, i32 0 }}
 define {result} @{name}({parameters}) {{
-  %code = load atomic ptr, ptr @{name}.slot acquire, align 8
+{_check(function)}  %code = load atomic ptr, ptr @{name}.slot acquire, align 8
   %r = tail call {result} %code({parameters})
   ret {result} %r
 }}
@@ -116,6 +118,19 @@ define internal {result} @{name}.none({parameters}) {{
   ret {result} {function.refused}
 }}
 """
+
+
+def _check(function: Function) -> str:
+    """What goes on only where the first arguments are the extents."""
+    if not function.extents:
+        return ""
+    lines = [f"  %is{number} = icmp eq i64 %a{number}, {size}" for number, size in enumerate(function.extents)]
+    lines.append("  %are0 = and i1 %is0, true")
+    lines += [f"  %are{n} = and i1 %are{n - 1}, %is{n}" for n in range(1, len(function.extents))]
+    last = f"%are{len(function.extents) - 1}"
+    return "\n".join(
+        [*lines, f"  br i1 {last}, label %go, label %wrong", "wrong:", f"  ret i32 {WRONG_EXTENTS}", "go:", ""]
+    )
 
 
 def _type(parameter: str) -> str:

@@ -34,11 +34,13 @@ class Kernel:
         name: What its C entry is called.
         source: What it computes.
         signature: What an operator or a function takes and gives; None for a product.
+        shares: The product of any extents whose code serves it; None where it has its own.
     """
 
     name: str
     source: Source
     signature: Signature | None = None
+    shares: MatmulSpec | None = None
 
     @property
     def title(self) -> str:
@@ -51,11 +53,17 @@ class Kernel:
         if self.signature is not None:
             return (Function(function_prototype(replace(self.signature, name=self.name))),)
         assert isinstance(self.source, MatmulSpec)
-        own = Function(prototype(self.source, self.name))
+        own = Function(prototype(self.source, self.name), extents=self._extents)
         if not self.source.b_packed:
             return (own,)
         pack, size = (each.format(name=self.name) for each in PACK_PROTOTYPES)
         return own, Function(pack, PACK_SUFFIX), Function(size, PACKED_BYTES_SUFFIX, _NO_SIZE)
+
+    @property
+    def _extents(self) -> tuple[int, ...]:
+        """The only M, N and K that its entry goes on with, where its code would take any."""
+        spec = self.source
+        return () if self.shares is None or not isinstance(spec, MatmulSpec) else (spec.m, spec.n, spec.k)
 
     @property
     def exported(self) -> tuple[str, ...]:

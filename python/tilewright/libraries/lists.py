@@ -23,6 +23,7 @@ _OPTIONS: Mapping[str, tuple[type, str]] = MappingProxyType(
         "name": (str, "a string"),
         "targets": (list, "a list of strings"),
         "threads": (int, "an integer"),
+        "max_size": (str, 'a string such as "256K"'),
     }
 )
 """What a file says besides its kernels: the type of each value, and what errors call it."""
@@ -45,7 +46,7 @@ def read(path: str | Path) -> KernelList:
     """The kernels that a file lists, each a table ``[kernels.NAME]``.
 
     A table is one of a spec, as `spec_tables.read` has it, or has ``module = "FILE.mlir"``, a file beside the
-    list. Besides, the list may have ``name``, ``targets`` and ``threads``.
+    list. Besides, the list may have ``name``, ``targets``, ``threads`` and ``max_size``.
 
     Raises:
         TilewrightError: It cannot be read.

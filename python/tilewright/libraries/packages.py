@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tilewright.libraries.budget import Point
 from tilewright.libraries.dispatch import CAP
 from tilewright.libraries.kernels import Kernel
+from tilewright.spec import MatmulSpec
 from tilewright.targets import Target
 from tilewright.version import VERSION
 
@@ -26,6 +28,8 @@ class Contents:
         sizes: By name of a kernel and of a target, the bytes of the object that holds the code, and its symbol.
         folders: By architecture, the folder of the library's files, relative to that of the header.
         threads: Most threads that a call uses.
+        shares: By the names of kernels that share code, the product whose code it is.
+        curve: The choices of such kernels, from none to all; empty where there is no largest size.
     """
 
     name: str
@@ -34,6 +38,17 @@ class Contents:
     sizes: Mapping[tuple[str, str], tuple[int, str]]
     folders: Mapping[str, str]
     threads: int
+    shares: Mapping[str, MatmulSpec] = field(default_factory=dict)
+    curve: Sequence[Point] = ()
+
+    @property
+    def regrets(self) -> list[str]:
+        """Lines of text: what each choice takes, and how much time it loses."""
+        return [
+            f"{each.bytes:>10} bytes of code, {100 * each.regret:6.1f} % more time, {len(each.shares)} products share code"
+            f"{' (this library)' if each.shares == self.shares else ''}"
+            for each in self.curve
+        ]
 
 
 def cmake(contents: Contents) -> str:
@@ -117,6 +132,10 @@ instructions the processor has serves. {len(shared)} different objects of {sum(s
             cells = " | ".join("none" if each is None else str(each[0]) for each in own)
             parts.append(f"| `{kernel.name}` | {kernel.title.replace('|', chr(92) + '|')} | {cells} |\n")
         parts.append("\nBytes of each object; equal ones are there once.\n")
+    if contents.curve:
+        lines = "\n".join(contents.regrets)
+        parts.append(f"\n## Size against time\n\n```text\n{lines}\n```\n\n")
+        parts += [f"- `{name}` has the code of {form}\n" for name, form in contents.shares.items()]
     parts.append(f"""
 ## Use
 

@@ -21,6 +21,7 @@ class Part:
 
     Attributes:
         sizes: By name of a kernel and of a target, the bytes of the code's object and its symbol.
+        shared: The shared library of all objects.
     """
 
     def __init__(
@@ -30,14 +31,17 @@ class Part:
         targets: Sequence[Target],
         kernels: Sequence[Kernel],
         compiled: Mapping[tuple[Source, Target], Compiled],
+        openmp: str = "",
     ) -> None:
         """Joins the code of kernels for targets, the best first, all of an architecture.
 
+        With `openmp`, the file of an OpenMP runtime, the shared library needs that.
+
         Raises:
-            TargetError: A feature that a target needs cannot be detected at run time.
-            LoweringError: LLVM refused the code that chooses.
+            TargetError: A feature that a target needs cannot be detected at run time; or there is no linker.
+            LoweringError: LLVM refused the code that chooses, or the linker failed.
         """
-        self._name, self._exported = name, [*own_names(name)]
+        exported = [*own_names(name)]
         self._members: dict[str, bytes] = {}
         self._symbols: dict[str, tuple[str, ...]] = {}
         self.sizes: dict[tuple[str, str], tuple[int, str]] = {}
@@ -51,29 +55,22 @@ class Part:
         for kernel in kernels:
             choices = []
             for target in targets:
-                symbol, object_ = compiled[kernel.source, target].named(name)
+                symbol, object_ = compiled[kernel.shares or kernel.source, target].named(name)
                 choices.append(Choice(masks[target.name], target.name, symbol))
                 self._add(f"{symbol}.o", object_, tuple(f"{symbol}{each.suffix}" for each in kernel.functions))
                 self.sizes[kernel.name, target.name] = len(object_), symbol
             text = dispatch.entries(name, kernel.name, kernel.functions, choices)
             self._add(f"{kernel.name}.entry.o", _object(text, plain), kernel.exported)
-            self._exported += kernel.exported
+            exported += kernel.exported
+        self.shared = shared.link_library(list(self._members.values()), f"lib{name}.so", exported, openmp)
 
     def _add(self, member: str, object_: bytes, symbols: tuple[str, ...]) -> None:
         self._members[member], self._symbols[member] = object_, symbols
 
+    @property
     def static(self) -> bytes:
         """The static library of all objects."""
         return archive(self._members, self._symbols)
-
-    def shared(self, openmp: str) -> bytes:
-        """The shared library of all objects, which needs the OpenMP runtime `openmp`, where that is not empty.
-
-        Raises:
-            TargetError: There is no linker.
-            LoweringError: It failed.
-        """
-        return shared.link_library(list(self._members.values()), f"lib{self._name}.so", self._exported, openmp)
 
 
 def _object(text: str, target: Target) -> bytes:
