@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from tilewright.bench.operands import Operands
 from tilewright.dtypes import dtype as dtype_of
 from tilewright.errors import TilewrightError
 from tilewright.payload.epilogues import cast
-from tilewright.payload.reference import error_bound, reference, within_bound
+from tilewright.payload.reference import error_bound, reference
 from tilewright.spec import MatmulSpec
 
 
@@ -58,26 +57,23 @@ def expect(spec: MatmulSpec, given: Operands, product: str = "") -> Expected:
     return Expected(reference(wide, *every), error_bound(wide, *every), str(wide.c))
 
 
-def check(name: str, got: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> None:
+def check(name: str, got: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> float:
     """Compares a product with its reference, element by element; all are M×N.
+
+    Returns:
+        The relative Frobenius error.
 
     Raises:
         CheckError: An element is not a number, or further off than `bound`; the message names the worst.
     """
-    bad = ~within_bound(got, expected, bound)
-    if not bad.any():
-        return
-    with np.errstate(all="ignore"):
-        excess = np.where(bad, np.abs(got.astype(np.float64) - expected) - bound, -np.inf)
-    worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
-    place = tuple(map(int, np.unravel_index(worst, got.shape)))
-    raise CheckError(
-        f"{np.count_nonzero(bad)} of {bad.size} elements are wrong, the worst C{list(place)} = {_number(got[place])}",
-        where=name,
-        expected=f"{_number(expected[place])} ± {bound[place]:.3g}",
-        remedy="It was not timed",
-    )
+    from tilewright.runtime.trial import Difference
 
-
-def _number(value: Any) -> str:  # noqa: ANN401 (a scalar of any numpy type)
-    return f"{float(value):.9g}"
+    found = Difference.of(got, expected, bound)
+    if not found.right:
+        raise CheckError(
+            f"{found.wrong} of {found.elements} elements are wrong, the worst C{list(found.place)} = {found.got:.9g}",
+            where=name,
+            expected=f"{found.expected:.9g} ± {found.bound:.3g}",
+            remedy="It was not timed",
+        )
+    return found.relative

@@ -6,7 +6,6 @@ LLVM's optimizer never sees them, only its code generator, and all values come f
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,21 +101,11 @@ def _fma_loop(target: Target, dtype: str, sums: int = 0) -> Loop:
     kind = f"<{lanes} x {_LLVM_TYPES[dtype]}>"
     name = f"llvm.fma.v{lanes}f{dtype_of(dtype).bits}"
     if target.fuses:
-        ir = _register_loop(
-            target,
-            declaration=f"declare {kind} @{name}({kind}, {kind}, {kind})\n",
-            kinds=(kind, kind),
-            step=lambda i: f"  %n{i} = call {kind} @{name}({kind} %a{i}, {kind} %x, {kind} %y)\n",
-            count=sums,
-        )
+        declaration = f"declare {kind} @{name}({kind}, {kind}, {kind})\n"
+        step = f"  %n{{i}} = call {kind} @{name}({kind} %a{{i}}, {kind} %x, {kind} %y)\n"
     else:
-        ir = _register_loop(
-            target,
-            declaration="",
-            kinds=(kind, kind),
-            step=lambda i: f"  %p{i} = fmul {kind} %a{i}, %x\n  %n{i} = fadd {kind} %p{i}, %y\n",
-            count=sums,
-        )
+        declaration, step = "", f"  %p{{i}} = fmul {kind} %a{{i}}, %x\n  %n{{i}} = fadd {kind} %p{{i}}, %y\n"
+    ir = _register_loop(target, declaration, (kind, kind), step, sums)
     return Loop("multiply-add", ir, 2 * lanes * sums, _start(dtype, _register_bytes(target)), sums)
 
 
@@ -137,13 +126,7 @@ def _dot_loop(target: Target, row: Dot) -> Loop:
             f"  %p{{i}} = call {acc} @{row.intrinsic}({factor} %x, {factor} %f{{i}})\n"
             f"  %n{{i}} = {add} {acc} %p{{i}}, %a{{i}}\n"
         )
-    ir = _register_loop(
-        target,
-        declaration=declaration,
-        kinds=(acc, factor),
-        step=lambda i: step.format(i=i),
-        count=accumulators(target),
-    )
+    ir = _register_loop(target, declaration, (acc, factor), step, accumulators(target))
     flops = 2 * row.depth * (row.bits // 32) * accumulators(target)
     return Loop(row.name, ir, flops, _start(element, _register_bytes(target)), accumulators(target))
 
@@ -160,9 +143,7 @@ def _start(element: str, size: int) -> bytes:
     return half * (size // len(half))
 
 
-def _register_loop(
-    target: Target, *, declaration: str, kinds: tuple[str, str], step: Callable[[int], str], count: int
-) -> str:
+def _register_loop(target: Target, declaration: str, kinds: tuple[str, str], step: str, count: int) -> str:
     """N times `step` for each accumulator, ``%a{i}`` to ``%n{i}``, with the factors ``%x`` and ``%y``.
 
     A register each of `data` holds the factors and the accumulators' first values; the sum of all goes to one more.
@@ -182,7 +163,7 @@ def _register_loop(
     return (
         f"{declaration}define void @peak(i64 %n, ptr %data) {attributes(target)} {{\nentry:\n"
         f"{load('x', 0, factor)}{load('y', 1, factor)}{starts}  br label %loop\n"
-        f"loop:\n  %i = phi i64 [ %n, %entry ], [ %i.next, %loop ]\n{phis}{''.join(step(i) for i in every)}"
+        f"loop:\n  %i = phi i64 [ %n, %entry ], [ %i.next, %loop ]\n{phis}{''.join(step.format(i=i) for i in every)}"
         "  %i.next = sub i64 %i, 1\n  %more = icmp ne i64 %i.next, 0\n  br i1 %more, label %loop, label %done\n"
         f"done:\n{sums}  %sink = getelementptr i8, ptr %data, i64 {(2 + count) * size}\n"
         f"  store {kind} %{f't{count - 1}' if count > 1 else 'n0'}, ptr %sink\n  ret void\n}}\n"

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,14 +20,8 @@ from tilewright.bench.timing import Clock, calibrate, pinned
 from tilewright.payload.samples import aligned
 from tilewright.targets import Target
 
-
-class Code(Protocol):
-    """Machine code in memory, alive as long as the object is."""
-
-    @property
-    def address(self) -> int:
-        """Where the entry is."""
-        ...
+if TYPE_CHECKING:
+    from tilewright._runtime import Code
 
 
 def load(ir: str, target: Target, entry: str) -> Code:

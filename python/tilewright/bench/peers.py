@@ -273,28 +273,24 @@ def choose(names: Iterable[str] | None, dtype: str, epilogue: str = "") -> tuple
     Raises:
         TilewrightError: A demanded peer is unknown, not installed, or does not do `dtype`.
     """
-    if names is None:
-        present, absent = [], {}
-        for peer in PEERS.values():
-            if peer.fuses != bool(epilogue):
-                continue
-            why = _why_not(peer, dtype) if peer.applies() else None
-            if why:
-                absent[peer.name] = why
-            elif peer.applies():
-                present.append(peer)
-        return present, absent
-    demanded = []
-    for name in dict.fromkeys(names):
+    present, absent = [], {}
+    for name in dict.fromkeys(PEERS if names is None else names):
         if name not in PEERS:
             raise TilewrightError(f"unknown peer {name!r}", expected=f"some of {', '.join(PEERS)}")
-        why = _why_not(PEERS[name], dtype)
-        if PEERS[name].fuses != bool(epilogue):
-            why = "it is for products with an epilogue" if PEERS[name].fuses else "it does nothing to the sums"
-        if why:
+        peer = PEERS[name]
+        fits = peer.fuses == bool(epilogue)
+        if names is None and not (fits and peer.applies()):
+            continue
+        why = _why_not(peer, dtype)
+        if not fits:
+            why = "it is for products with an epilogue" if peer.fuses else "it does nothing to the sums"
+        if why and names is not None:
             raise TilewrightError(why, where=f"peer {name}")
-        demanded.append(PEERS[name])
-    return demanded, {}
+        if why:
+            absent[name] = why
+        else:
+            present.append(peer)
+    return present, absent
 
 
 def _why_not(peer: Peer, dtype: str) -> str | None:

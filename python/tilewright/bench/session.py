@@ -28,7 +28,6 @@ from tilewright.bench.timing import cores, pinned
 from tilewright.bench.turns import take_turns
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.payload.epilogues import parse
-from tilewright.payload.reference import relative_error
 from tilewright.schedules.select import STRATEGIES
 from tilewright.spec import MatmulSpec
 from tilewright.targets import require_runnable, resolve
@@ -184,8 +183,7 @@ class Session:
             packs = contender.name not in (OURS, PLAIN) and spec.b_packed
             contender.load(shape, types, settings.seed, self._rotating, packs, epilogue, spec.layout)
             got = contender.result()
-        check(contender.name, got, expected.product, expected.bound(types.split(",")[2]))
-        return relative_error(got, expected.product)
+        return check(contender.name, got, expected.product, expected.bound(types.split(",")[2]))
 
 
 def measured_again_if_impossible(measure: Callable[[], Mapping[str, Rates]]) -> Mapping[str, Rates]:

@@ -13,14 +13,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tilewright import dtypes
-from tilewright.bench import checks, emulated_openblas, in_processes
-from tilewright.bench.operands import operands
+from tilewright.bench import emulated_openblas, in_processes
 from tilewright.bench.suites import Shape
 from tilewright.emit import code, hotloop, mca
 from tilewright.emit.hotloop import HotLoop
 from tilewright.errors import TargetError, TilewrightError
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
+from tilewright.runtime.trial import Trial
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -130,19 +130,16 @@ def _assembled(spec: MatmulSpec, target: Target, found: dict[str, Any]) -> str:
 def _checked(kernel: Kernel, target: Target, found: dict[str, Any]) -> None:
     """Runs a kernel, and counts its instructions where it is emulated."""
     spec = kernel.spec
-    given = operands(Shape(spec.m, spec.n, spec.k), f"{spec.a},{spec.b},{spec.c}")
-    expected = checks.expect(spec, given)
-    kernel(given.a, given.b, out=given.c)
-    try:
-        checks.check(target.name, given.c, expected.product, expected.bound(spec.c_type.name))
-        found["right"] = True
-    except checks.CheckError as error:
-        found["notes"].append(str(error))
-        found["right"] = False
+    trial = Trial.random(kernel, spec, 0)
+    trial()
+    difference = trial.difference()
+    found["right"] = difference.right
+    if not difference.right:
+        found["notes"].append(f"{target.name}: {difference}")
     if not kernel.metadata.emulator:
         return
     try:
-        found["instructions"] = kernel.count_instructions(given.a, given.b)
+        found["instructions"] = kernel.count_instructions(*trial.given)
         if target.family == "arm" and emulated_openblas.computes(spec):
             found["openblas"] = emulated_openblas.count(spec)
     except TilewrightError as error:

@@ -8,11 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from tilewright.bench import machine
 from tilewright.bench.bandwidth import working_sets
@@ -21,18 +18,14 @@ from tilewright.bench.rows import OURS, PLAIN, Rates
 from tilewright.bench.suites import Shape
 from tilewright.bench.timing import Cache, Loop, cores, pinned
 from tilewright.bench.turns import take_turns
-from tilewright.dtypes import to_numpy
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.payload.epilogues import dequantize
-from tilewright.payload.reference import error_bound, reference, relative_error, within_bound
-from tilewright.payload.samples import aligned, unwritten, values
+from tilewright.runtime.trial import Trial
 from tilewright.spec import MatmulSpec
 from tilewright.targets import Target, require_runnable, resolve
 from tilewright.targets.host import host
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tilewright.runtime.kernel import Kernel
 
 
@@ -148,7 +141,7 @@ def run(
         plain = replace(spec, b=spec.a, prologue_b=())
         kernels = {OURS: compile_kernel(spec, target=row, threads=threads)}
         kernels[PLAIN] = compile_kernel(plain, target=row, threads=threads)
-        error = _check(kernels[OURS])
+        error = _check(Trial.random(kernels[OURS], spec, 0))
         moved = sum(prod(each.stored) * -(-each.type.bits // 8) for each in (*spec.operands, spec.result))
         least = working_sets(host(), threads)["memory"] if cache == "cold" else 0
         loops = {name: _loop(kernel, least) for name, kernel in kernels.items()}
@@ -170,33 +163,24 @@ def run(
     return results
 
 
-def _operands(spec: MatmulSpec, seed: int) -> list[NDArray[Any]]:
-    random = np.random.default_rng(seed)
-    return [values(random, each.shape, each.type) for each in spec.operands]
-
-
-def _check(kernel: Kernel) -> float:
+def _check(trial: Trial) -> float:
     """The relative error of a product.
 
     Raises:
         TilewrightError: An element is further from the reference than its bound.
     """
-    given = _operands(kernel.spec, 0)
-    got, want = kernel(*given), reference(kernel.spec, *given)
-    if not within_bound(got, want, error_bound(kernel.spec, *given)).all():
-        raise TilewrightError(f"{kernel.spec} is wrong", where="bench", expected="a result within the error bound")
-    return relative_error(got, want)
+    trial()
+    found = trial.difference()
+    if not found.right:
+        raise TilewrightError(f"{trial.spec} is wrong", where="bench", expected="a result within the error bound")
+    return found.relative
 
 
 def _loop(kernel: Kernel, least: int) -> Loop:
     """Calls of a kernel, of operands enough to take up so many bytes; each was called once."""
-    first = _operands(kernel.spec, 0)
-    count = max(1, -(-least // sum(each.nbytes for each in first)))
-    sets = [first, *(_operands(kernel.spec, seed) for seed in range(1, count))]
-    element = kernel.spec.c_type
-    out = aligned(kernel.spec.c_shape, to_numpy(element))
-    out.fill(unwritten(element))
-    calls = [partial(kernel, *each, out=out) for each in sets]
+    first = Trial.random(kernel, kernel.spec, 0)
+    count = max(1, -(-least // sum(each.nbytes for each in first.inputs)))
+    calls = [first, *(Trial.random(kernel, kernel.spec, seed) for seed in range(1, count))]
     for call in calls:
         call()
     return Loop(calls)

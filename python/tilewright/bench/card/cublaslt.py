@@ -142,7 +142,6 @@ class CublasLt:
             self._set(product, _BIAS_POINTER, ctypes.c_void_p(bias))
             self._set(product, _BIAS_TYPE, ctypes.c_int32(_DATA[bias_type]))
         one, zero = scale(1), scale(0)
-        multiply = self._library.cublasLtMatmul
 
         def product_by(result: _Result) -> Callable[[Matrix, Matrix, Matrix, int, int], None]:
             def run(a: Matrix, b: Matrix, c: Matrix, bias: int, stream: int) -> None:
@@ -150,12 +149,12 @@ class CublasLt:
                     self._set(product, _BIAS_POINTER, ctypes.c_void_p(bias))
                 pointers = [ctypes.c_void_p(each) for each in (b.address, a.address, c.address)]
                 left, right, to = layouts
-                status = multiply(
+                self._call(
+                    "cublasLtMatmul",
                     *(self._handle, product, ctypes.byref(one), pointers[0], left, pointers[1], right),
                     *(ctypes.byref(zero), pointers[2], to, pointers[2], to, ctypes.byref(result.algorithm)),
                     *(ctypes.c_void_p(self._workspace), ctypes.c_size_t(_WORKSPACE_BYTES), ctypes.c_void_p(stream)),
                 )
-                _check("cublasLtMatmul", status)
 
             return run
 
@@ -164,47 +163,43 @@ class CublasLt:
     def _proposed(self, product: ctypes.c_void_p, layouts: list[ctypes.c_void_p]) -> list[_Result]:
         preference = self._made("cublasLtMatmulPreferenceCreate")
         size = ctypes.c_uint64(_WORKSPACE_BYTES)
-        status = self._library.cublasLtMatmulPreferenceSetAttribute(
-            preference, _MAX_WORKSPACE, ctypes.byref(size), ctypes.c_size_t(8)
-        )
-        _check("cublasLtMatmulPreferenceSetAttribute", status)
+        size_at = ctypes.byref(size), ctypes.c_size_t(8)
+        self._call("cublasLtMatmulPreferenceSetAttribute", preference, _MAX_WORKSPACE, *size_at)
         results, count = (_Result * _MOST_ALGORITHMS)(), ctypes.c_int()
         left, right, to = layouts
-        status = self._library.cublasLtMatmulAlgoGetHeuristic(
-            *(self._handle, product, left, right, to, to, preference, _MOST_ALGORITHMS, results, ctypes.byref(count))
+        self._call(
+            "cublasLtMatmulAlgoGetHeuristic",
+            *(self._handle, product, left, right, to, to, preference, _MOST_ALGORITHMS, results, ctypes.byref(count)),
         )
-        _check("cublasLtMatmulAlgoGetHeuristic", status)
         self._kept.append(results)
         found = [each for each in results[: count.value] if each.state == _STATUS_OK]
         if not found:
             raise RuntimeError("cuBLASLt proposes no algorithm")
         return found
 
-    def _made(self, function: str, *given: int) -> ctypes.c_void_p:
+    def _made(self, function: str, *given: Any) -> ctypes.c_void_p:  # noqa: ANN401 - numbers of Python and ctypes
         """The object that a function creates and writes to its first argument."""
         made = ctypes.c_void_p()
-        _check(function, getattr(self._library, function)(ctypes.byref(made), *given))
+        self._call(function, ctypes.byref(made), *given)
         return made
 
     def _layout(self, matrix: Matrix, *, by_rows: bool) -> ctypes.c_void_p:
         """Of a matrix, or, by rows, of its transpose, column by column."""
         rows, columns = (matrix.columns, matrix.rows) if by_rows else (matrix.rows, matrix.columns)
         pitch = max(matrix.strides[0 if by_rows else 1], rows)
-        made = ctypes.c_void_p()
-        status = self._library.cublasLtMatrixLayoutCreate(
-            *(ctypes.byref(made), _DATA[matrix.type], ctypes.c_uint64(rows), ctypes.c_uint64(columns)),
-            ctypes.c_int64(pitch),
-        )
-        _check("cublasLtMatrixLayoutCreate", status)
-        return made
+        extents = ctypes.c_uint64(rows), ctypes.c_uint64(columns), ctypes.c_int64(pitch)
+        return self._made("cublasLtMatrixLayoutCreate", _DATA[matrix.type], *extents)
 
     def _set(self, product: ctypes.c_void_p, attribute: int, value: Any) -> None:  # noqa: ANN401 - a number of ctypes
-        status = self._library.cublasLtMatmulDescSetAttribute(
-            product, attribute, ctypes.byref(value), ctypes.c_size_t(ctypes.sizeof(value))
-        )
-        _check("cublasLtMatmulDescSetAttribute", status)
+        value_at = ctypes.byref(value), ctypes.c_size_t(ctypes.sizeof(value))
+        self._call("cublasLtMatmulDescSetAttribute", product, attribute, *value_at)
 
+    def _call(self, function: str, *given: Any) -> None:  # noqa: ANN401 - numbers of Python and ctypes
+        """Calls a function of the library.
 
-def _check(function: str, status: int) -> None:
-    if status != _STATUS_OK:
-        raise RuntimeError(f"{function} gives status {status}")
+        Raises:
+            RuntimeError: It fails.
+        """
+        status = getattr(self._library, function)(*given)
+        if status != _STATUS_OK:
+            raise RuntimeError(f"{function} gives status {status}")

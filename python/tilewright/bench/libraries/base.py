@@ -7,7 +7,7 @@ import importlib.metadata
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,17 +18,17 @@ Call = Callable[[], object]
 """One product of operands that were bound ahead; calling it is all that is timed. It returns when the product is complete."""
 
 
-class Library(Protocol):
+class Library:
     """A library that multiplies matrices."""
 
     @property
     def version(self) -> str:
         """What is measured, exactly: versions, and the kernels chosen where the library tells."""
-        ...
+        raise NotImplementedError
 
     def bind(self, operands: Operands) -> Call:
         """A call that computes ``a·b``, with nothing left to convert, and nothing allocated by the caller."""
-        ...
+        raise NotImplementedError
 
     def bind_packed(self, operands: Operands) -> Call:
         """The same, with B packed ahead of time in the library's own order.
@@ -36,27 +36,11 @@ class Library(Protocol):
         Raises:
             TilewrightError: The library offers nothing of the kind.
         """
-        ...
-
-    def fetch(self, returned: object, operands: Operands) -> np.ndarray:
-        """The product, out of what the call returned, or out of C where the call writes that."""
-        ...
-
-
-class WritesC:
-    """The part of a library whose calls write C."""
-
-    def fetch(self, returned: object, operands: Operands) -> np.ndarray:
-        """See `Library.fetch`."""
-        return operands.c
-
-
-class NeverPacked:
-    """The part of a library that takes B in row-major order only."""
-
-    def bind_packed(self, operands: Operands) -> Call:
-        """See `Library.bind_packed`."""
         raise TilewrightError("it does not take B packed ahead of time")
+
+    def fetch(self, returned: Any, operands: Operands) -> np.ndarray:  # noqa: ANN401
+        """The product, out of what the call returned, or out of C where the call writes that."""
+        return operands.c
 
 
 def installed(distribution: str, pattern: str) -> Iterator[Path]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.bench.libraries.base import Call, NeverPacked
+from tilewright.bench.libraries.base import Call, Library
 from tilewright.bench.operands import Operands
 
 _MLIR: Mapping[str, str] = MappingProxyType(
@@ -33,7 +33,7 @@ _FLAGS = (
 )
 
 
-class Iree(NeverPacked):
+class Iree(Library):
     """The same linalg operation as ours, compiled for this machine at IREE's highest level of optimization.
 
     What is timed includes a call through IREE's virtual machine from Python, some tens of microseconds, and the allocation of

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.bench.libraries.base import Call, WritesC, installed
+from tilewright.bench.libraries.base import Call, Library, installed
 from tilewright.bench.operands import Operands
 from tilewright.payload.samples import aligned
 
@@ -54,7 +54,7 @@ _ROUTINES: Mapping[tuple[str, str], _Routine] = MappingProxyType(
 )
 
 
-class Mkl(WritesC):
+class Mkl(Library):
     """MKL's cblas routines, every argument converted ahead of time, and its pack interface.
 
     What is timed includes a call through ctypes, about half a microsecond.

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.bench.libraries.base import Call, WritesC
+from tilewright.bench.libraries.base import Call, Library
 from tilewright.bench.operands import Operands
 
 OPSET, IR_VERSION = 21, 10  # onnx 1.16, which every onnxruntime from 1.18 on reads
 
 
-class OnnxRuntime(WritesC):
+class OnnxRuntime(Library):
     """MatMul with floats, MatMulInteger with 8-bit integers, operands and result bound ahead of time.
 
     What is timed includes a run of onnxruntime's session, some microseconds. B packed ahead of time is a constant of the model.

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tilewright.bench.libraries.base import Call, NeverPacked, WritesC
+from tilewright.bench.libraries.base import Call, Library
 from tilewright.bench.operands import Operands
 
 
-class Numpy(WritesC, NeverPacked):
+class Numpy(Library):
     """numpy.matmul, which hands large products to the BLAS that numpy came with (OpenBLAS in numpy's own wheels).
 
     What is timed includes numpy's dispatch on the arguments, about half a microsecond.

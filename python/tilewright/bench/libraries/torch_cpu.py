@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.bench.libraries.base import Call, NeverPacked, WritesC
+from tilewright.bench.libraries.base import Call, Library
 from tilewright.bench.operands import Operands
 
 
-class Torch:
+class Torch(Library):
     """The common part of torch's peers."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class OneDnn(Torch):
         return self._array(returned)
 
 
-class TorchMm(Torch, WritesC, NeverPacked):
+class TorchMm(Torch):
     """torch.mm (torch.matmul of batches): MKL for f32 and f64 in torch's own builds, own loops for f16 where oneDNN has none."""
 
     @property

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.bench.libraries.base import Call, NeverPacked
+from tilewright.bench.libraries.base import Call, Library
 from tilewright.bench.operands import Operands
 
 
-class Xla(NeverPacked):
+class Xla(Library):
     """One dot_general, compiled ahead of time; it takes as many threads as its process has cores.
 
     What is timed includes JAX's dispatch of a compiled function, some tens of microseconds, and the allocation of the result.
