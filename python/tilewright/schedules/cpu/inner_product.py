@@ -19,9 +19,6 @@ from tilewright.schedules.steps import along_k, batch_loops
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-_EPILOGUE = "epilogue"
-"""Mark of what is done to the sums."""
-
 
 def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     """Builds the schedule.
@@ -79,7 +76,7 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
                 elif sizes[1] == far > 1:
                     along_k.spread(functions, loop)
         if spec.fused:
-            steps.mark(tile, _EPILOGUE)
+            steps.mark(tile, steps.EPILOGUE)
         for loop, even_out in reversed(short):
             even_out(loop)
         steps.clean(functions)
@@ -97,7 +94,7 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
             tile = steps.pad(tile, spec, sizes=[0, 0, step], pack=[False] * 3)
         steps.vectorize_product(tile, functions, spec)
         if spec.fused:
-            steps.vectorize_epilogue(steps.match_marked(functions, _EPILOGUE))
+            steps.vectorize_epilogue(steps.match_marked(functions, steps.EPILOGUE))
         steps.keep_accumulators(functions, looped=False)
         steps.keep_partial_sums(functions)
         steps.keep_accumulators(functions, looped=False)

@@ -22,8 +22,6 @@ from tilewright.targets.base import Target
 
 _PANELS = ("panels_of_a", "panels_of_b")
 """Marks of the copies that make panels."""
-_EPILOGUE = "epilogue"
-"""Mark of what is done to the sums."""
 _MANY = MAX_EXTENT + 1
 _BLOCK = 16
 """Rows of a transposed B that packing reads at a time: with 32-bit elements a cache line."""
@@ -133,7 +131,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             )
         tile = steps.match_product(script.functions, spec)
         # Before the loops over k: what becomes one loop then has nothing of the epilogue's in between.
-        write = steps.vectorize_epilogue(steps.match_marked(script.functions, _EPILOGUE)) if spec.fused else None
+        write = steps.vectorize_epilogue(steps.match_marked(script.functions, steps.EPILOGUE)) if spec.fused else None
         if whole.has_rows and spec.fused:
             row_blocks.finish(script, target.lanes(spec.c_type))
         if spec.products > 1:
@@ -179,7 +177,7 @@ def _tiled(script: steps.Script, spec: MatmulSpec, tile: steps.Handle, loops: It
     for sizes in loops:
         tile, _ = steps.tile_result(tile, sizes, spec)
     if spec.fused:
-        steps.mark(tile, _EPILOGUE)
+        steps.mark(tile, steps.EPILOGUE)
     return steps.match_product(script.functions, spec)
 
 

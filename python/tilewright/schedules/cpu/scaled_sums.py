@@ -12,8 +12,6 @@ from tilewright.schedules.steps import batch_loops
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-_EPILOGUE = "epilogue"
-
 
 def scaled_sums(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     """Builds the schedule.
@@ -50,6 +48,6 @@ def scaled_sums(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Modu
         p = blocking
         steps.decide(steps.match_product(script.functions, spec), ScaledSums(p.mr, p.nr, p.nc, p.kc))
         if spec.fused:
-            steps.mark(batch_loops.match_result(script, spec), _EPILOGUE)
-            steps.vectorize_elements(script.functions, _EPILOGUE, spec.m, spec.n, target.lanes(spec.acc_type))
+            steps.mark(batch_loops.match_result(script, spec), steps.EPILOGUE)
+            steps.vectorize_elements(script.functions, steps.EPILOGUE, spec.m, spec.n, target.lanes(spec.acc_type))
     return script.module

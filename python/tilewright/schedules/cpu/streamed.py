@@ -13,8 +13,6 @@ from tilewright.schedules.steps import batch_loops
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-_EPILOGUE = "epilogue"
-"""Mark of what is done to the sums."""
 _PROLOGUE = "prologue_of_a"
 """Mark of what is done to A."""
 
@@ -57,7 +55,7 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         if spec.prologue_a:
             steps.mark(steps.producer(steps.match_product(functions, spec), 0), _PROLOGUE)
         if spec.fused and not spec.dynamic:
-            steps.mark(batch_loops.match_result(script, spec), _EPILOGUE)
+            steps.mark(batch_loops.match_result(script, spec), steps.EPILOGUE)
             sums = spec.plain_sums
         staged = not spec.dynamic and spec.m > 1
         if staged:
@@ -69,7 +67,7 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             copied = (spec.k, *[spec.n] * (0 if spec.fused else 1 + bool(spec.beta)))
             steps.vectorize_copies(functions, copied, lanes)
         if sums is not spec:
-            steps.vectorize_elements(functions, _EPILOGUE, spec.m, spec.n, lanes)
+            steps.vectorize_elements(functions, steps.EPILOGUE, spec.m, spec.n, lanes)
         if spec.prologue_a:
             steps.vectorize_elements(functions, _PROLOGUE, spec.m, spec.k, lanes)
         if spec.prologue_b:

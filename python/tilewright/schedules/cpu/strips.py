@@ -19,9 +19,6 @@ from tilewright.schedules.steps import batch_loops
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-_EPILOGUE = "epilogue"
-"""Mark of what is done to the sums."""
-
 
 def strips(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blocking) -> None:
     """Makes the loops of `streamed.streamed` for dynamic extents.
@@ -43,7 +40,7 @@ def strips(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blo
     batch_loops.take_apart(script, spec)
     tile, beta = batch_loops.match_result(script, spec), spec.beta == 1 and not spec.fused
     if spec.fused:
-        steps.mark(tile, _EPILOGUE)
+        steps.mark(tile, steps.EPILOGUE)
     for sizes in ([p.mc, 0, 0], [0, p.nc, 0]):
         tile, _ = tile_with_zeros(tile, sizes, spec)
     if spec.fused:  # The sums are of a block, and nobody's but its epilogue's.
@@ -81,14 +78,14 @@ def _block(extent: Extent, size: int) -> Extent:
 
 def _finish(functions: steps.Handle, columns: Extent, lanes: int) -> None:
     """Does what is done to the sums a row at a time, in vectors; the last elements of a row one by one."""
-    row, _ = steps.tile(steps.match_marked(functions, _EPILOGUE), [1, 0])
+    row, _ = steps.tile(steps.match_marked(functions, steps.EPILOGUE), [1, 0])
     whole = isinstance(columns, int) and columns <= lanes
     if not whole:
         _, over = steps.tile(row, [0, lanes])
         if not divided_by(columns, lanes):
             steps.peel(over)
     steps.clean(functions)
-    found = steps.match_marked(functions, _EPILOGUE)
+    found = steps.match_marked(functions, steps.EPILOGUE)
     if not whole and not divided_by(columns, lanes):
         found, rest = steps.split(found, 2)
         steps.vectorize(steps.tile(rest, [0, 1])[0])

@@ -16,9 +16,6 @@ from tilewright.schedules.steps import batch_loops
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-_EPILOGUE = "epilogue"
-"""Mark of what is done to the sums."""
-
 
 def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     """Builds the schedule.
@@ -90,7 +87,7 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
             if size > 1 and (extent % size or extent % block):
                 short.append((loop, steps.peel))
     if spec.fused:
-        steps.mark(tile, _EPILOGUE)
+        steps.mark(tile, steps.EPILOGUE)
     for loop, even_out in reversed(short):
         even_out(loop)
     steps.clean(script.functions)
@@ -111,10 +108,10 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
             tile = steps.match_product(script.functions, spec)
     steps.vectorize_product(tile, script.functions, spec)
     if spec.fused and not spec.dynamic:
-        steps.vectorize_epilogue(steps.match_marked(script.functions, _EPILOGUE))
+        steps.vectorize_epilogue(steps.match_marked(script.functions, steps.EPILOGUE))
     steps.keep_accumulators(script.functions, looped=looped)
     if spec.fused and spec.dynamic:  # Sums of a short vector are one only now.
-        steps.vectorize_epilogue(steps.match_marked(script.functions, _EPILOGUE))
+        steps.vectorize_epilogue(steps.match_marked(script.functions, steps.EPILOGUE))
     if spec.beta == 0 or spec.fused:
         steps.start_from_zero(script.functions, runs=bool(spec.dynamic))
 

@@ -30,6 +30,8 @@ Handle = ir.Value
 _TRACEBACK_FRAMES = 16
 MARK = "mark_"
 """What the names of marks begin with."""
+EPILOGUE = "epilogue"
+"""Mark of what is done to the sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +131,16 @@ def match_marked(root: Handle, name: str) -> Handle:
     )
 
 
-def match_product(root: Handle, spec: MatmulSpec) -> Handle:
-    """Finds the ops below `root` that multiply and add.
+def match_product(root: Handle, spec: MatmulSpec, axes: int = 0) -> Handle:
+    """Finds the ops below `root` that multiply and add, which have so many `axes` of a batch.
 
-    They are called ``linalg.matmul``; where one operand of integers has a sign and the other has none, ``linalg.generic``,
-    which what is done to the sums is too, but without a reduction.
+    They are called ``linalg.matmul``, or with a batch ``linalg.contract``; where one operand of integers has a sign and the other has
+    none, ``linalg.generic``, which what is done to the sums is too, but without a reduction.
     """
     if spec.a_type.kind == spec.b_type.kind:
-        return match(root, "linalg.matmul")
-    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in ("parallel", "parallel", "reduction")]
+        return match(root, "linalg.contract" if axes else "linalg.matmul")
+    kinds = [*["parallel"] * (axes + 2), "reduction"]
+    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
     return structured.structured_match(
         transform.AnyOpType.get(),
         root,
@@ -220,12 +223,17 @@ def tile_with_producers(op: Handle, sizes: Sequence[int]) -> tuple[Handle, Handl
     return tiled.results[0], tiled.results[1]
 
 
-def tile_with_product(op: Handle, sizes: Sequence[int], spec: MatmulSpec) -> tuple[Handle, Handle]:
-    """Tiles as `tile_with_producers` does, but leaves outside what prologues make of A and B, which is for packing to do."""
+def tile_with_product(
+    op: Handle, sizes: Sequence[int], spec: MatmulSpec, function: Handle | None = None, axes: int = 0
+) -> tuple[Handle, Handle]:
+    """Tiles as `tile_with_producers` does, but leaves outside what prologues make of A and B, which is for packing to do.
+
+    The product has so many `axes` of a batch, and is in `function`; None stands for the one around `op`.
+    """
     kind = transform.AnyOpType.get()
-    function = transform.get_parent_op(kind, op, op_name="func.func")
+    function = function or transform.get_parent_op(kind, op, op_name="func.func")
     tiled, loop_ = tile(op, sizes)
-    product = match_product(function, spec)
+    product = match_product(function, spec, axes)
     producers = transform.merge_handles([product, producer(product, 2)], deduplicate=True)
     loop_ = structured.FuseIntoContainingOp(kind, kind, producers, loop_).results[1]
     merge_slices(function)

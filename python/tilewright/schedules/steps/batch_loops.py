@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import memref, structured, tensor
 from tilewright.mlir.dialects.transform import tilewright as ours
@@ -51,7 +50,7 @@ def take_apart(script: steps.Script, spec: MatmulSpec, blocks: Sequence[Sequence
     inside = [_one(spec, axis) for axis in shared]
     for sizes in (*around, *([*zeros, *each] for each in blocks), *inside):
         if spec.fused and apart:
-            op, loop = _tile_with_product(script, spec, op, sizes[:-1])
+            op, loop = steps.tile_with_product(op, sizes[:-1], spec, script.functions, len(spec.batch_axes))
         elif spec.fused:
             op, loop = steps.tile_with_producers(op, sizes[:-1])
         elif blocks:  # A block of K adds to what another one left: C is filled with zeros before all.
@@ -72,19 +71,6 @@ def _prologues(spec: MatmulSpec) -> list[tuple[int, str]]:
     # A B that all entries share is computed, and packed, outside of the loops over them.
     made = ((0, spec.prologue_a), (1, spec.prologue_b if spec.b_axes else ()))
     return [(operand, f"prologue_of_{'ab'[operand]}") for operand, entries in made if entries]
-
-
-def _tile_with_product(
-    script: steps.Script, spec: MatmulSpec, op: steps.Handle, sizes: Sequence[int]
-) -> tuple[steps.Handle, steps.Handle]:
-    """Tiles as `steps.tile_with_producers` does, but leaves outside what prologues make of A and B, until `_take_prologues`."""
-    kind = transform.AnyOpType.get()
-    tiled, loop = steps.tile(op, sizes)
-    product = _match_product(script, spec)
-    producers = transform.merge_handles([product, steps.producer(product, 2)], deduplicate=True)
-    loop = structured.FuseIntoContainingOp(kind, kind, producers, loop).results[1]
-    steps.merge_slices(script.functions)
-    return tiled, loop
 
 
 def _take_prologues(script: steps.Script, spec: MatmulSpec, loop: steps.Handle) -> None:
@@ -136,13 +122,4 @@ def _match_batch(script: steps.Script, spec: MatmulSpec) -> steps.Handle:
 
 def _match_product(script: steps.Script, spec: MatmulSpec) -> steps.Handle:
     """Finds the ops of a batch that multiply and add."""
-    if spec.a_type.kind == spec.b_type.kind:
-        return steps.match(script.functions, "linalg.contract")
-    kinds = [*["parallel"] * (len(spec.batch_axes) + 2), "reduction"]
-    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
-    return structured.structured_match(
-        transform.AnyOpType.get(),
-        script.functions,
-        ops=ir.ArrayAttr.get([ir.StringAttr.get("linalg.generic")]),
-        op_attrs=ir.DictAttr.get({"iterator_types": ir.ArrayAttr.get(iterators)}),
-    )
+    return steps.match_product(script.functions, spec, len(spec.batch_axes))
