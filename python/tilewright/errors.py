@@ -197,8 +197,13 @@ class UnverifiedWarning(UserWarning):
 
 
 def warn_slow(message: str) -> None:
-    """Issues a `SlowScheduleWarning` that names the line of the user's which led here: the nearest outside this package."""
+    """Issues a `SlowScheduleWarning`, as `warn` does."""
+    warn(message, SlowScheduleWarning)
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Issues a warning that names the line of the user's which led here: the nearest outside this package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, SlowScheduleWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)

@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 
 import tilewright as tw
-from tilewright.runtime import compile as compilation
+from tilewright.runtime import product_files
 from tilewright.schedules import make
 from tilewright.spec import LAYOUTS
 
@@ -97,5 +97,5 @@ def _kernels(folder: Path, schedule: str | None) -> Iterator[Path]:
         name = f"tilewright_{_REALS[element][1]}gemm_{layout}{beta}"
         plan = make.make(spec, target, schedule)
         path = folder / f"{name}.o"
-        path.write_bytes(compilation.build(spec, target, plan, for_linking=True, symbol=name).object)
+        path.write_bytes(product_files.build(spec, target, plan, for_linking=True, symbol=name).object)
         yield path

@@ -169,7 +169,7 @@ def fail_to_build(monkeypatch):
     def fail(*_args, **_kwargs):
         raise LoweringError("broken", stage="llvm")
 
-    monkeypatch.setattr("tilewright.runtime.compile.build", fail)
+    monkeypatch.setattr("tilewright.runtime.product_files.build", fail)
 
 
 def test_a_failure_leaves_what_was_there(capsys, monkeypatch, place):

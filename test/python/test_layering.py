@@ -215,10 +215,8 @@ MORE_IMPORTS = {
     "tilewright.codegen.gpu.strategies": 25,
     "tilewright.codegen.gpu.warpgroups": 19,
     "tilewright.codegen.scaled_sums.product": 19,
-    "tilewright.emit.module_stages": 17,
     "tilewright.lowering.driver": 16,
     "tilewright.lowering.modules": 21,
-    "tilewright.runtime.compile": 22,
     "tilewright.runtime.gpu": 20,
 }
 

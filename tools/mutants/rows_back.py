@@ -74,7 +74,7 @@ ROWS = (
         ("test_operator_schedules.py",),
     ),
     Mutant(
-        "runtime/compile.py",
+        "runtime/products.py",
         "        cases=plan.cases,\n",
         "",
         ("test_cache_key.py",),

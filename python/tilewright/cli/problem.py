@@ -81,14 +81,14 @@ class Problem(_Product):
     @property
     def linkable(self) -> Linkable:
         """How it is made as a file."""
-        from tilewright.runtime.compile import linkable
+        from tilewright.runtime.product_files import linkable
 
         return linkable(self.spec, self.target, self.plan, self.symbol)
 
     def build(self, until: str, *, for_linking: bool = False) -> Stages:
-        """Compiles up to the stage `until`; see `tilewright.runtime.compile.build`."""
+        """Compiles up to the stage `until`; see `tilewright.runtime.product_files.build`."""
         from tilewright.emit import spills
-        from tilewright.runtime.compile import build
+        from tilewright.runtime.product_files import build
 
         built = build(self.spec, self.target, self.plan, until=until, for_linking=for_linking, symbol=self.symbol)
         spills.warn(spills.count(built), self.plan, self.target)

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from functools import partial
 
 from tilewright.emit.built import Built
-from tilewright.emit.module_stages import Builder, CalledProduct, FunctionPart
+from tilewright.emit.module_stages import Builder, FunctionPart
 from tilewright.emit.operator_function import OperatorFunction
 from tilewright.emit.pipeline import Wanted
+from tilewright.emit.product_part import CalledProduct
 from tilewright.mlir import ir
 from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.payload import conv2d

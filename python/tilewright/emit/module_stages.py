@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from tilewright.codegen import registry
-from tilewright.codegen.convolution import images
 from tilewright.emit.built import Built
 from tilewright.emit.machine_code import MachineCode, texts
 from tilewright.emit.pipeline import Wanted
-from tilewright.emit.product_part import ProductPart
-from tilewright.lowering import modules, run, to_llvm
+from tilewright.emit.product_part import CalledProduct
+from tilewright.lowering import modules, run
 from tilewright.lowering.entries import module_entries
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
@@ -41,31 +39,6 @@ class FunctionPart:
     signature: Signature
     nests: Sequence[nests.Nest] = ()
     schedule: ir.Module | None = None
-
-
-@dataclass(slots=True)
-class CalledProduct(ProductPart):
-    """A product on its way, which any of the functions may call.
-
-    Attributes:
-        images: By number of an operand that is a matrix of patches, the shape of the images that the function takes for it.
-        cases: Where extents are known only at the call, the kernels of the plan's cases, in place of a module.
-    """
-
-    images: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    cases: Sequence[CalledProduct] = ()
-
-    @property
-    def kernels(self) -> Sequence[CalledProduct]:
-        """What is lowered: the cases, or the product itself."""
-        return self.cases or [self]
-
-    @property
-    def lowered(self) -> modules.Product:
-        """As those that call it know it."""
-        bodies = [(each.module, each.workspace) for each in self.kernels]
-        plan = self.plan if self.cases else None
-        return modules.Product(self.spec, bodies, self.packed, self.images, plan)
 
 
 def functions_of(module: ir.Module) -> list[func.FuncOp]:
@@ -165,7 +138,7 @@ class Builder(MachineCode):
         """Memrefs for tensors."""
         for each in self._kernels:
             each.bufferize(self._target)
-            each.images = images.read(each.module, each.spec, self._target)
+            each.read_images(self._target)
         products = [each.lowered for each in self._products]
         formats = {number: each.packed.header for number, each in enumerate(products) if each.packed is not None}
         for each in self._functions:
@@ -177,7 +150,7 @@ class Builder(MachineCode):
     def llvm(self) -> str:
         """One module of all functions and products, with their C entries."""
         for each in self._kernels:
-            to_llvm.body(each.module, each.spec, self._target, registry, each.packed)
+            each.lower(self._target)
         bodies = {}
         for each, signature in zip(self._functions, renamed(self._signatures, self._symbol), strict=True):
             each.signature = signature

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.codegen import registry
-from tilewright.lowering import driver, run
+from tilewright.codegen.convolution import images
+from tilewright.lowering import driver, modules, run, to_llvm
 from tilewright.mlir import ir
 from tilewright.payload import matmul
 from tilewright.payload.packing import PackedFormat
@@ -56,3 +58,36 @@ class ProductPart:
         self.workspace, self.packed = driver.bufferize(
             self.module, self.spec, target, registry, self.plan.threads, self.origin
         )
+
+
+@dataclass(slots=True)
+class CalledProduct(ProductPart):
+    """A product on its way, which any of the functions may call.
+
+    Attributes:
+        images: By number of an operand that is a matrix of patches, the shape of the images that the function takes for it.
+        cases: Where extents are known only at the call, the kernels of the plan's cases, in place of a module.
+    """
+
+    images: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    cases: Sequence[CalledProduct] = ()
+
+    def read_images(self, target: Target) -> None:
+        """Which operands, of a bufferized product, are matrices of patches."""
+        self.images = images.read(self.module, self.spec, target)
+
+    def lower(self, target: Target) -> None:
+        """The LLVM dialect, without an entry."""
+        to_llvm.body(self.module, self.spec, target, registry, self.packed)
+
+    @property
+    def kernels(self) -> Sequence[CalledProduct]:
+        """What is lowered: the cases, or the product itself."""
+        return self.cases or [self]
+
+    @property
+    def lowered(self) -> modules.Product:
+        """As those that call it know it."""
+        bodies = [(each.module, each.workspace) for each in self.kernels]
+        plan = self.plan if self.cases else None
+        return modules.Product(self.spec, bodies, self.packed, self.images, plan)

@@ -21,7 +21,7 @@ from tilewright.lowering.driver import LIBC_ALLOCATOR, RUNTIME_ALLOCATOR
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature
 from tilewright.runtime import cache_key, compile_module
-from tilewright.runtime import compile as products
+from tilewright.runtime import product_files as products
 from tilewright.runtime.cache_key import Compilation
 from tilewright.schedules import make
 from tilewright.spec import MatmulSpec

@@ -187,15 +187,7 @@ class KernelCache:
             OSError: The folder is not there, or not safe.
         """
         with self._open_folder() as folder:
-            every = sorted(self._scan(folder))
-            left, removed = sum(size for _, size, _ in every), 0
-            for _, size, name in every:
-                if left <= limit_bytes:
-                    break
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=folder)
-                left, removed = left - size, removed + 1
-        return removed
+            return _remove(folder, sorted(self._scan(folder)), limit_bytes)
 
     def damaged(self, *, remove: bool = False) -> list[str]:
         """The names of entries that a reader would not take: damaged, cut short, foreign, or writable for others.
@@ -282,12 +274,20 @@ class KernelCache:
         if total <= self.limit_bytes:
             return
         # The last one was just used, here or in another process.
-        for _, size, name in sorted(entries)[:-1]:
-            if total <= self.limit_bytes * _KEEP:
-                break
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=folder)
-            total -= size
+        *others, last = sorted(entries)
+        _remove(folder, others, int(self.limit_bytes * _KEEP) - last[1])
+
+
+def _remove(folder: int, entries: list[tuple[float, int, str]], limit_bytes: int) -> int:
+    """Removes the first of some entries until they take no more than a limit; returns how many."""
+    left = sum(size for _, size, _ in entries)
+    for removed, (_, size, name) in enumerate(entries):
+        if left <= limit_bytes:
+            return removed
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+        left -= size
+    return len(entries)
 
 
 def _digest(key: Mapping[str, str]) -> bytes:

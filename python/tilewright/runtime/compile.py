@@ -1,31 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compilation from a spec to a kernel that can be called, through the disk cache."""
+"""Compilation from a spec to a kernel that can be called: a product or an operator, for a processor or a GPU."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from tilewright import targets
-from tilewright.emit.pipeline import CPU_TEXTS
 from tilewright.errors import SpecError
 from tilewright.operator_specs import OperatorSpec
-from tilewright.payload.abi import ENTRY
-from tilewright.payload.packing import PackedFormat
-from tilewright.runtime import cache_key, load, runners
-from tilewright.runtime.cache_key import Compilation
-from tilewright.runtime.kernel import About, Kernel, Metadata, StageTexts
-from tilewright.runtime.linkable import Linkable
-from tilewright.schedules import make
+from tilewright.runtime import products
+from tilewright.runtime.kernel import Kernel
 from tilewright.schedules.models.threads import check
-from tilewright.schedules.plan import Plan, Schedule
+from tilewright.schedules.plan import Schedule
 from tilewright.spec import MatmulSpec
 from tilewright.targets import GpuTarget, Target
-
-if TYPE_CHECKING:
-    from tilewright.emit.stages import Stages
 
 
 def compile(
@@ -64,7 +53,6 @@ def compile(
         WrongResultError: The kernel is verified, and computes wrong numbers, crashes, or does not end.
         LoweringError: A later stage failed.
     """
-    start = time.perf_counter()
     if isinstance(spec, OperatorSpec):
         if verify:
             raise SpecError(
@@ -78,48 +66,9 @@ def compile(
     card = targets.gpu(target)
     if card is not None:
         return _for_gpu(spec, card, threads, schedule, parameters, cache, verify)
-    row = targets.resolve(target)
-    who = runners.of(row)
-    plan = make.make(spec, row, schedule, parameters, threads)
-    who = who.sharing(row, plan.threads).computing(spec, plan.name)
-
-    def made() -> tuple[Stages, dict[str, Any]]:
-        from tilewright.emit import spills
-
-        built = build(spec, row, plan)
-        packed = None if built.packed is None else built.packed.header.hex()
-        about = {"spec": str(spec), "schedule": plan.name, "workspace": built.workspace, "spilled": spills.count(built)}
-        return built, about | {"packed": packed}
-
-    got = cache_key.fetch(_described(spec, row, plan) if cache else None, made, cache=cache)
-    packed = PackedFormat.from_header(bytes.fromhex(got.about["packed"])) if got.about["packed"] else None
-    if got.about["spilled"]:
-        from tilewright.emit import spills
-
-        spills.warn(got.about["spilled"], plan, row)
-    facts = Metadata.of(
-        row,
-        schedule=plan.name,
-        parameters=plan.sizes,
-        threads=plan.threads,
-        workspace_bytes=got.about["workspace"],
-        emulator=who.name,
-        **got.facts(start),
+    return products.compile(
+        spec, targets.resolve(target), threads, schedule, parameters=parameters, cache=cache, verify=verify
     )
-    if verify:
-        from tilewright.runtime import verification
-
-        if who.refusal is not None:
-            verification.warn(spec, who.refusal.what)
-        else:
-            verification.verify(got.record.object, spec, row, facts, packed, who)
-
-    def text(stage: str) -> str:
-        # A product without arithmetic has no schedule.
-        return build(spec, row, plan, until=stage).texts.get(stage, "")
-
-    about = About(spec, row, facts, StageTexts.made(CPU_TEXTS, text, got.record.texts), linkable(spec, row, plan).write)
-    return load.product(got.record.object, about, packed, who)
 
 
 def _for_gpu(
@@ -143,49 +92,3 @@ def _for_gpu(
         on_emulator = partial(gpu.compile, spec, target.emulated(), schedule, parameters, cache=cache)
         verification.verify_gpu(kernel, on_emulator)
     return kernel
-
-
-def build(spec: MatmulSpec, target: Target, plan: Plan, **wanted: Any) -> Stages:  # noqa: ANN401 - fields of Wanted
-    """Compiles `spec` under `plan` for any target; a user's schedule in a child process. `wanted` is as for `emit.stages.build`.
-
-    Raises:
-        ScheduleError: The schedule does not fit.
-        LoweringError: A later stage failed, or MLIR crashed.
-    """
-    from tilewright.emit import isolated, stages
-
-    return (stages if plan.trusted else isolated).build(spec, target, plan, **wanted)
-
-
-def linkable(spec: MatmulSpec, target: Target, plan: Plan, name: str = ENTRY) -> Linkable:
-    """How the kernel of a product is made as a file."""
-
-    def built(until: str, symbol: str) -> Stages:
-        from tilewright.emit import spills
-
-        made = build(spec, target, plan, until=until, for_linking=True, symbol=symbol)
-        spills.warn(spills.count(made), plan, target)
-        return made
-
-    def declared(symbol: str) -> str:
-        from tilewright.emit.header import header
-
-        return header(spec, target, symbol, threads=plan.threads)
-
-    return Linkable(target, plan.threads, name, built, declared)
-
-
-def _described(spec: MatmulSpec, target: Target, plan: Plan) -> Compilation | None:
-    """What decides the object; None when that cannot be told without compiling, as for a user's Python function."""
-    if plan.text is None and not plan.trusted:
-        return None
-    return Compilation(
-        kind="product",
-        problem=spec,
-        target=target,
-        schedule=plan.name if plan.text is None else None,
-        own=plan.text,
-        parameters=plan.sizes,
-        threads=plan.threads,
-        cases=plan.cases,
-    )

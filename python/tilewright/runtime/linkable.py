@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tilewright.emit import pipeline
 from tilewright.errors import SpecError
@@ -40,20 +40,6 @@ _KNOWN = (*pipeline.FAMILIES["cpu"], "so", "header")
 """Those of processors."""
 
 
-class Made(Protocol):
-    """What compiling up to a stage gives.
-
-    Attributes:
-        texts: The text of each stage reached.
-        object: The object; empty when an earlier stage was wanted.
-    """
-
-    @property
-    def texts(self) -> Mapping[str, str]: ...  # noqa: D102
-    @property
-    def object(self) -> bytes: ...  # noqa: D102
-
-
 @dataclass(frozen=True, slots=True)
 class Linkable:
     """How a kernel for a processor is made as a file.
@@ -69,7 +55,7 @@ class Linkable:
     target: Target
     threads: int
     name: str
-    build: Callable[[str, str], Made]
+    build: Callable[[str, str], pipeline.Record]
     header: Callable[[str], str]
 
     def made(self, wanted: str, name: str = "") -> bytes:

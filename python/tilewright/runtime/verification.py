@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import base64
 import pickle
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright import knobs
+from tilewright import errors, knobs
 from tilewright.emit import child
 from tilewright.errors import OperandError, SpecError, TargetError, TilewrightError, UnverifiedWarning, WrongResultError
 from tilewright.payload.packing import PackedFormat
@@ -140,7 +139,7 @@ def _wrong(schedule: str, call: str, found: Difference) -> WrongResultError:
 
 def warn(spec: MatmulSpec, why: str) -> None:
     """Says that a kernel was not verified."""
-    warnings.warn(f"the kernel of {spec} was not verified: {why}", UnverifiedWarning, stacklevel=4)
+    errors.warn(f"the kernel of {spec} was not verified: {why}", UnverifiedWarning)
 
 
 def _answer(request: dict[str, Any], started: child.Tell) -> dict[str, Any]:
