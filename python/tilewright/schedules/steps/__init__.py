@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import cast
 
+from tilewright.build.constants import attribute
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import tilewright as dialect
 from tilewright.mlir.dialects import transform
@@ -355,16 +356,11 @@ def pad(op: Handle, spec: MatmulSpec, *, sizes: Sequence[int], pack: Sequence[bo
     return structured.PadOp(
         op,
         pad_to_multiple_of=[sizes[d] for d in dimensions],
-        padding_values=[_zero(element) for element in elements],
+        padding_values=[attribute(element, 0) for element in elements],
         padding_dimensions=dimensions,
         nofold_flags=[int(p) for p in pack],
         copy_back_op="none",
     ).results[0]
-
-
-def _zero(element: ir.Type) -> ir.Attribute:
-    """Zero of an element type."""
-    return ir.Attribute.parse(f"{'0' if isinstance(element, ir.IntegerType) else '0.0'} : {element}")
 
 
 def trim(op: Handle, multiple: int) -> None:
