@@ -91,7 +91,7 @@ _NAMES = {
     "runtime.kernel": "Kernel",
     "runtime.module": "Module",
     "runtime.packed_b": "PackedB",
-    "schedules.blocking": "Blocking",
+    "schedules.models.blocking": "Blocking",
     "quantized": "Quantized mx_quantize quantize_weights",
     "spec": "MatmulSpec",
     "targets": "GpuTarget Target",
