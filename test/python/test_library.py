@@ -422,6 +422,19 @@ done:
     assert {feature for feature, bit in bits.items() if found >> bit & 1} == expected
 
 
+def test_factors_that_calls_tell_are_pointers(tmp_path):
+    spec = tw.MatmulSpec(m=3, n=5, k=4, alpha="arg", beta="arg")
+    tw.library({"scaled": spec}, targets=["x86-64", "x86-64-v3"], name="factors", out=tmp_path)
+    header = (tmp_path / "factors.h").read_text()
+    assert "int64_t ldc, const float *alpha, const float *beta);" in header
+    loaded = ctypes.CDLL(str(tmp_path / "libfactors.so"))
+    a, b, c = np.ones((3, 4), np.float32), np.ones((4, 5), np.float32), np.full((3, 5), 10, np.float32)
+    operands = [each for x in (a, b, c) for each in (ctypes.c_void_p(x.ctypes.data), ctypes.c_int64(x.shape[1]))]
+    factors = [ctypes.byref(ctypes.c_float(each)) for each in (0.5, 3)]
+    assert loaded.scaled(*map(ctypes.c_int64, (3, 5, 4)), *operands, *factors) == 0
+    assert (c == 32).all()
+
+
 def test_an_archive_is_one_that_ar_reads(tmp_path):
     ar = shutil.which("ar") or shutil.which("llvm-ar-22")
     if ar is None:

@@ -19,7 +19,6 @@ from tilewright import targets as rows
 from tilewright.dtypes import stored_numpy
 from tilewright.errors import SpecError, TargetError
 from tilewright.libraries.objects import Compiled, Source
-from tilewright.payload.abi import PROTOTYPE, prototype
 from tilewright.runtime import compile as products
 from tilewright.runtime.kernel import Kernel
 from tilewright.spec import MatmulSpec
@@ -78,7 +77,7 @@ def forms(sources: Mapping[str, Source]) -> list[dict[str, MatmulSpec]]:
 
 
 def _can_share(spec: MatmulSpec) -> bool:
-    return not (spec.b_packed or spec.dynamic) and prototype(spec, "f") == PROTOTYPE.format(name="f")
+    return not (spec.b_packed or spec.dynamic or spec.takes_tensors or spec.scalars)
 
 
 def curve(
