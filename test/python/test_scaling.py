@@ -86,7 +86,7 @@ def test_integers_wrap_around():
 @pytest.mark.parametrize("factors", [(0.75, -1.5), (0, 2), (0, 0)], ids=str)
 def test_dynamic_extents(factors):
     kernel = compiled(tw.MatmulSpec(None, None, None, alpha="arg", beta="arg"))
-    for shape in ((19, 37, 41), (5, 1, 70), (3, 4, 0), (0, 4, 3)):
+    for shape in ((19, 37, 41), (5, 1, 70), (3, 4, 0), (0, 4, 3), (40, 130, 4200)):
         check(kernel, *factors, called=kernel.spec.at(*shape))
 
 

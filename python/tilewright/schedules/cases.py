@@ -27,6 +27,10 @@ _DEPTHS = (1040, 4112)
 """Rows of B up to which panels hold all of K, as they have to where something is done to the sums: two sizes, so that the
 panels of a small K do not lie far apart, and no multiples of a power of two, so that not all of them are in the same sets."""
 
+_DEEP = 16400
+"""A third such size, for what every strategy fuses: above it B is not packed. In f32, 256 x 256 by 8192, of the speed of C += A·B of these
+extents, so and unpacked (Zen 5): 0.79 and 0.69."""
+
 _FEW = 16
 """Rows up to which a product with weights from memory has code for each number of them. Streaming such a B is for rows that are
 known: with 4096 x 4096 in f32 it takes a quarter of the time of packing at 5 rows, a half at 16 (Zen 4)."""
@@ -145,6 +149,7 @@ def _large(spec: MatmulSpec, name: str | None, tests: tuple[Test, ...] = ()) -> 
     for depth in _DEPTHS:
         yield _Rule((*tests, Test("k", most=depth)), {"k": depth}, "packed")
     if pays.is_plain(spec):
+        yield _Rule((*tests, Test("k", most=_DEEP)), {"k": _DEEP}, "packed")
         yield _Rule(tests, {}, "unpacked")
     elif most(spec.k) > _DEPTHS[-1]:
         raise SpecError(
