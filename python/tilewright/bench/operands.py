@@ -88,18 +88,19 @@ def rotation(first: Operands, total_bytes: int) -> list[Operands]:
     count = max(1, math.ceil(total_bytes / first.bytes))
     every = [first]
     while len(every) < count:
-        a, b, c, *further = map(_copy, (first.a, first.b, first.c, *first.further))
+        arrays = (first.a, first.b, first.c, *first.further)
+        a, b, c, *further = (copied(each, transposed=not each.flags.c_contiguous) for each in arrays)
         every.append(Operands(a, b, c, tuple(further), first.epilogue))
     return every
 
 
-def _copy(array: np.ndarray) -> np.ndarray:
-    """The same elements in other memory, in the same order."""
-    if array.ndim > 1 and not array.flags.c_contiguous:
-        return _copy(array.swapaxes(-1, -2)).swapaxes(-1, -2)
-    copied = aligned(array.shape, array.dtype)
-    copied[...] = array
-    return copied
+def copied(array: np.ndarray, *, transposed: bool = False) -> np.ndarray:
+    """The same elements in other memory, row by row, or, where the matrices are stored transposed, column by column."""
+    if transposed:
+        return copied(array.swapaxes(-1, -2)).swapaxes(-1, -2)
+    copy = aligned(array.shape, array.dtype)
+    copy[...] = array
+    return copy
 
 
 def _matrix(
@@ -108,13 +109,5 @@ def _matrix(
     """A matrix, or a batch of them; of elements that share bytes a view of the bytes as they are stored."""
     if kind.packed > 1 and transposed:
         return values(random, (*batch, *reversed(extents)), kind).swapaxes(-1, -2)
-    return _stored(values(random, (*batch, *extents), kind), transposed=transposed)
-
-
-def _stored(matrix: np.ndarray, *, transposed: bool) -> np.ndarray:
-    """The same elements, with contiguous columns where the matrix is stored transposed."""
-    if not transposed:
-        return matrix
-    stored = aligned((*matrix.shape[:-2], matrix.shape[-1], matrix.shape[-2]), matrix.dtype)
-    stored[...] = matrix.swapaxes(-1, -2)
-    return stored.swapaxes(-1, -2)
+    drawn = values(random, (*batch, *extents), kind)
+    return copied(drawn, transposed=True) if transposed else drawn

@@ -7,6 +7,7 @@ import gc
 import itertools
 import math
 import os
+import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -89,6 +90,13 @@ class Loop:
             count *= 4
             seconds = self.seconds(count)
         return seconds / count
+
+
+def median_of(call: Callable[[], object], samples: int = 7, min_seconds: float = 0.03) -> tuple[float, int]:
+    """Seconds that a call takes, the median of some samples that last at least so long, and how many calls each of them has."""
+    loop = Loop([call])
+    count = loop.calibrate(min_seconds)
+    return statistics.median(loop.sample(count) for _ in range(samples)), count
 
 
 def cores(

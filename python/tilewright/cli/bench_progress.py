@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tilewright.cli import output
 from tilewright.cli.output import console
 from tilewright.errors import TilewrightError
 
@@ -17,43 +18,19 @@ if TYPE_CHECKING:
 @contextmanager
 def progress_bar(keep: Callable[[Row], None]) -> Iterator[Callable[[Event], None]]:
     """Hands each finished row to `keep`; on a terminal's standard error there is a bar, and a line for each row."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    def keep_row(event: Event) -> None:
-        if event.row is not None:
-            keep(event.row)
-
     out = console(stderr=True)
-    if not out.is_terminal:
-        yield keep_row
-        return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=out, transient=True) as progress:
-        task = progress.add_task("starting", total=None)
+    with output.progress_bar(out) as tell:
+        tell(0, None, "starting")
 
         def show(event: Event) -> None:
             """Moves the bar, and leaves a line for each finished row."""
-            keep_row(event)
-            progress.update(task, description=f"{event.case} {event.stage}", completed=event.done, total=event.total)
-            if event.row is not None:
-                row = event.row
+            row = event.row
+            if row is not None:
+                keep(row)
+            tell(event.done, event.total, f"{event.case} {event.stage}")
+            if row is not None and out.is_terminal:
                 best = "" if row.ratio_to_best is None else f", {row.ratio_to_best:.2f} times {row.best_peer}"
-                progress.console.print(
-                    f"{event.case}: {row.gflops:.1f} GFLOP/s, {row.percent_of_peak:.1f} % of peak{best}"
-                )
+                out.print(f"{event.case}: {row.gflops:.1f} GFLOP/s, {row.percent_of_peak:.1f} % of peak{best}")
 
         yield show
 

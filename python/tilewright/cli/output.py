@@ -58,12 +58,20 @@ def write_json(file: str | None, measured: Sequence[Any]) -> None:
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[..., object]]:
-    """A bar on a terminal's standard error; what it gives is told how many are done, how many there are, and what is under way."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+def progress_bar(out: Console | None = None) -> Iterator[Callable[..., object]]:
+    """A bar on a terminal, by default standard error. What it gives is told how many are done, how many there are, and what goes on."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    out = console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    out = out or console(stderr=True)
+    words = TextColumn("{task.description}", markup=False)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(), words)
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total, what="": bar.update(task, completed=done, total=total, description=what)

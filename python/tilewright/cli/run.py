@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import secrets
-import statistics
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -158,15 +157,13 @@ class Outcome:
 
 def _measure(kernel: Kernel, spec: MatmulSpec, seed: int, *, verify: bool) -> Outcome:
     """Checks one call on fresh operands, then times many."""
-    from tilewright.bench.timing import Loop
+    from tilewright.bench.timing import median_of
     from tilewright.runtime.trial import Trial
 
     trial = Trial.random(kernel, spec, seed)
     trial()
     difference = trial.difference() if verify else None
-    loop = Loop([trial])
-    count = loop.calibrate(_SAMPLE_SECONDS)
-    seconds = statistics.median(loop.sample(count) for _ in range(_SAMPLES))
+    seconds, count = median_of(trial, _SAMPLES, _SAMPLE_SECONDS)
     return Outcome(seconds, count * _SAMPLES, difference)
 
 

@@ -8,12 +8,11 @@ without products, fusion and vectors, as loops over elements.
 from __future__ import annotations
 
 import secrets
-import statistics
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.bench.timing import Loop
+from tilewright.bench.timing import median_of
 from tilewright.dims import Dim
 from tilewright.dtypes import DType, to_numpy
 from tilewright.errors import SpecError
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 _OPEN_SIZES = ((1, 1), (7, 30), (64, 0))
 """Values with which dynamic extents are checked, dimension i being a + b * i; they are timed with the last."""
 _SAMPLES = 7
-_SAMPLE_SECONDS = 0.03
 
 
 def run(text: str, file: str, target: str | Target | GpuTarget, threads: int, seed: int | None) -> int:
@@ -105,9 +103,8 @@ def _time(function: Kernel, random: np.random.Generator) -> float:
     given = _given(signature, random, sizes)
     outs = [np.empty(_shape(each, sizes), to_numpy(each.type)) for each in signature.results]
     named: dict[str, Any] = {"out": tuple(outs) if len(outs) > 1 else outs[0]} if outs else {}
-    loop = Loop([lambda: function(*given, **named)])
-    count = loop.calibrate(_SAMPLE_SECONDS)
-    return statistics.median(loop.sample(count) for _ in range(_SAMPLES))
+    seconds, _ = median_of(lambda: function(*given, **named), _SAMPLES)
+    return seconds
 
 
 def _allowed(element: DType) -> float:

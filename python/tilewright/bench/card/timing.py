@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from statistics import quantiles
 from typing import Any
+
+from tilewright.bench.rows import Rates
 
 Launch = Callable[[int], object]
 """Launches a contender on one of the sets of operands, by number, on torch's current stream."""
@@ -91,8 +92,5 @@ def in_turn(samples: Mapping[str, Callable[[], float]], rounds: int) -> dict[str
 
 def summary(seconds: Sequence[float], flops: int) -> dict[str, float]:
     """Rates in TFLOP/s: the median, and the 20th and 80th percentiles."""
-    rates = sorted(flops / each / 1e12 for each in seconds)
-    if len(rates) == 1:
-        return {"tflops": rates[0], "p20": rates[0], "p80": rates[0]}
-    cuts = quantiles(rates, n=10, method="inclusive")
-    return {"tflops": cuts[4], "p20": cuts[1], "p80": cuts[7]}
+    rates = Rates(tuple(flops / each / 1e12 for each in seconds))
+    return {"tflops": rates.median, "p20": rates.percentile(20), "p80": rates.percentile(80)}

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tilewright.bench.contender import Call, Calls
+from tilewright.bench.operands import copied
 from tilewright.bench.peer_process import PeerProcess
 from tilewright.dtypes import to_numpy
 from tilewright.operand import OperandSpec
@@ -57,12 +58,9 @@ def arrays(case: Case, asked: str, total_bytes: int = 0, seed: int = 0) -> list[
 
 
 def _copy(values: Sequence[np.ndarray], result: OperandSpec) -> Arrays:
-    inputs = tuple(aligned(each.shape, each.dtype) for each in values)
-    for copy, each in zip(inputs, values, strict=True):
-        copy[...] = each
     out = aligned(result.shape, to_numpy(result.type))
     out.fill(0)
-    return Arrays(inputs, out)
+    return Arrays(tuple(map(copied, values)), out)
 
 
 Bind = Callable[[Any, str, Arrays], Call]
