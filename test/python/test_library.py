@@ -368,7 +368,7 @@ def test_every_feature_of_every_row_can_be_detected():
     for family in FAMILIES:
         detection.positions(family.rows)
         known = {feature for features in family.flags.values() for feature in features}
-        assert known <= set(detection.DETECTIONS[family.name].where), family.name
+        assert known <= set(detection.of(family.name).where), family.name
     strange = tw.targets.get("x86-64")
     from dataclasses import replace
 

@@ -29,12 +29,17 @@ def asked(cpu: str, row: Target, *lines: str) -> tuple[float, int, int]:
     return COUNT / summary["BlockRThroughput"], first["Latency"], summary["DispatchWidth"]
 
 
+PROBES = {
+    "arm": {"multiply-adds": ("fmla v{}.4s, v30.4s, v31.s[0]",), "loads": ("ldr q{}, [x0]",)},
+    "riscv": {"multiply-adds": ("vfmacc.vf v{}, fa0, v31",), "loads": ("vle32.v v{}, (a0)",)},
+}
+"""By family, those whose vectors have one name."""
+
+
 def lines(row: Target) -> dict[str, tuple[str, ...]]:
     """What a row says the rate of, in its own vectors."""
-    if row.family == "arm":
-        return {"multiply-adds": ("fmla v{}.4s, v30.4s, v31.s[0]",), "loads": ("ldr q{}, [x0]",)}
-    if row.family == "riscv":
-        return {"multiply-adds": ("vfmacc.vf v{}, fa0, v31",), "loads": ("vle32.v v{}, (a0)",)}
+    if row.family != "x86":
+        return PROBES[row.family]
     register = {128: "%xmm", 256: "%ymm", 512: "%zmm"}[row.vector_bits]
     if "fma" not in row.features:
         fma = (f"addps {register}15, {register}{{}}", f"mulps {register}15, {register}{{}}")

@@ -206,6 +206,16 @@ def test_family_refuses_rows_out_of_order_twice_or_of_another_family():
         family(ROWS[0], ROWS[0])
     with pytest.raises(TargetError, match="says family 'arm'"):
         family(dataclasses.replace(ROWS[0], family="arm"))
+    with pytest.raises(TargetError, match=r"has triple aarch64.*expected one for x86_64"):
+        family(dataclasses.replace(ROWS[0], triple="aarch64-unknown-linux-gnu"))
+
+
+@pytest.mark.parametrize("module", ["tilewright.emit.{}_text", "tilewright.libraries.detection.{}"])
+def test_every_family_has_the_modules_of_a_family(module):
+    for family in registry.FAMILIES:
+        assert registry.knowledge(module, family.name).__name__ == module.format(family.name)
+    with pytest.raises(TargetError, match=rf"'power'.*no module {module.format('power')}"):
+        registry.knowledge(module, "power")
 
 
 @needs_llc

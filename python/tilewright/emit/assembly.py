@@ -34,11 +34,15 @@ class Instruction:
         text: Mnemonic and operands, one space between them, without a comment.
         mnemonic: The mnemonic.
         operands: The operands in the order of the text.
+        element_bits: Bits of an element of vectors, where an instruction before it has set them; otherwise 0.
+        group: Registers that it takes as one, where an instruction before it has set that: 0.5 is half of one.
     """
 
     text: str
     mnemonic: str
     operands: tuple[str, ...]
+    element_bits: int = 0
+    group: float = 1
 
     written: ClassVar[int] = 0
     """Which operand is written."""

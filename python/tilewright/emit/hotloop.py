@@ -11,15 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
-from tilewright.emit import arm_text, riscv_text, x86_text
 from tilewright.emit.assembly import CATEGORIES, Block, Instruction, Syntax, functions
-
-_SYNTAXES: Mapping[str, Syntax] = MappingProxyType(
-    {"x86_64": x86_text.SYNTAX, "aarch64": arm_text.SYNTAX, "riscv64": riscv_text.SYNTAX}
-)
-"""By architecture, the first part of a target's triple."""
+from tilewright.targets import registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +107,7 @@ def hot_loops(asm: str, architecture: str = "x86_64") -> list[HotLoop]:
         asm: Assembly text as LLVM writes it.
         architecture: For which architecture, as the first part of a triple.
     """
-    syntax = _SYNTAXES[architecture]
+    syntax: Syntax = registry.knowledge("tilewright.emit.{}_text", registry.family_of(architecture).name).SYNTAX
     return [loop for name, blocks in functions(asm, syntax) for loop in _innermost(name, blocks, syntax)]
 
 

@@ -22,7 +22,6 @@ from typing import Any
 from tilewright.emit import tile_model
 from tilewright.emit.assembly import Instruction
 from tilewright.emit.hotloop import HotLoop
-from tilewright.emit.riscv_text import Instruction as RiscvInstruction
 from tilewright.errors import TargetError
 from tilewright.targets import dots
 from tilewright.targets.base import Target
@@ -182,7 +181,7 @@ def analyze(loop: HotLoop, target: Target, *, cpu: str | None = None) -> Analysi
 
 def _settings(loop: HotLoop) -> list[str]:
     """What llvm-mca has to be told of RISC-V's vectors where an instruction before the loop has set it, as comments that it reads."""
-    first = next((each for each in loop.instructions if isinstance(each, RiscvInstruction) and each.element_bits), None)
+    first = next((each for each in loop.instructions if each.element_bits), None)
     if first is None:
         return []
     group = f"M{int(first.group)}" if first.group >= 1 else f"MF{int(1 / first.group)}"
@@ -220,8 +219,7 @@ def _bound(loop: HotLoop, target: Target) -> float:
         target.fma_per_cycle * target.vector_bits / max(target.scalable_bits, target.vector_bits),
     )
     return sum(
-        (each.group if isinstance(each, RiscvInstruction) else 1)
-        / ((scalable if each.destination.startswith(_SCALABLE) else fixed) * rates.get(each.mnemonic, 1.0))
+        each.group / ((scalable if each.destination.startswith(_SCALABLE) else fixed) * rates.get(each.mnemonic, 1.0))
         for each in counted
     )
 

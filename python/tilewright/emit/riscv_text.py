@@ -18,15 +18,7 @@ _REGISTER_BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class Instruction(assembly.Instruction):
-    """One instruction; the destination is the first operand.
-
-    Attributes:
-        element_bits: Bits of an element of vectors, as was set last; 0 where nothing was.
-        group: Registers that vector instructions take as one, as was set last: 0.5 is half of one.
-    """
-
-    element_bits: int = 0
-    group: float = 1
+    """One instruction; the destination is the first operand."""
 
     hints = ("prefetch",)
     address = re.compile(r"^-?[\w%()]*\((\w+)\)$")

@@ -49,7 +49,7 @@ class Part:
         masks = {each.name: detection.mask(each.features, bits) for each in targets}
         every = next(each for each in FAMILIES if each.name == family)
         caps = {row.name: detection.mask(row.features, bits) for row in every.rows} | masks
-        plain = replace(targets[0], features=detection.DETECTIONS[family].baseline)
+        plain = replace(targets[0], features=detection.of(family).baseline)
         runtime = dispatch.runtime(name, family, architecture, bits, caps, list(masks))
         self._add(f"{name}.o", _object(runtime, plain), (*own_names(name), *dispatch.symbols(name).values()))
         for kernel in kernels:

@@ -344,7 +344,7 @@ class Family:
 
     Attributes:
         name: The rows' `Target.family`.
-        architectures: What ``uname -m`` says on such machines.
+        architectures: What ``uname -m`` says on such machines, and what the triples of the rows begin with.
         rows: The targets, the most specific one last.
         flags: Linux's name of a CPU flag (in /proc/cpuinfo) to the LLVM features that it stands for.
         linux: How the architecture meets Linux.
@@ -376,6 +376,9 @@ class Family:
         for row in self.rows:
             if row.family != self.name:
                 raise TargetError(f"row {row.name!r} says family {row.family!r}", where=where)
+            if row.architecture not in self.architectures:
+                expected = f"one for {', '.join(self.architectures)}"
+                raise TargetError(f"row {row.name!r} has triple {row.triple}", where=where, expected=expected)
         for i, row in enumerate(self.rows):
             for later in self.rows[i + 1 :]:
                 if later.features < row.features:

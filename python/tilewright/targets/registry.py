@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from importlib import import_module
+from importlib.util import find_spec
+from types import MappingProxyType, ModuleType
 
 from tilewright.errors import TargetError
 from tilewright.targets import amd, arm, nvidia, riscv, vulkan, x86
@@ -56,8 +58,26 @@ def gpu(name: object) -> GpuTarget | None:
     return next((row for row in GPUS if row.name == name), None)
 
 
+def knowledge(module: str, family: str) -> ModuleType:
+    """What a later stage knows of a family, a module of its own, so that no stage has a list of families.
+
+    Args:
+        module: The modules' name, with ``{}`` for the family's.
+        family: `Target.family`.
+
+    Raises:
+        TargetError: There is no such module.
+    """
+    name = module.format(family)
+    if find_spec(name) is None:
+        raise TargetError(
+            f"no module {name}", where=f"target family {family!r}", expected="one, as the other families have it"
+        )
+    return import_module(name)
+
+
 def family_of(architecture: str) -> Family:
-    """The family for machines of which ``uname -m`` says `architecture`.
+    """The family for machines of which ``uname -m``, or a triple, says `architecture`.
 
     Raises:
         TargetError: No family has rows for such machines.

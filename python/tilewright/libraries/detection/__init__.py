@@ -8,21 +8,25 @@ that are wanted and there, Linux is asked for permission to use them, and it is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from tilewright.emit import system_call
 from tilewright.errors import TargetError
-from tilewright.libraries.detection import arm, riscv, x86
+from tilewright.libraries.detection import x86
 from tilewright.libraries.detection.base import Detection
 from tilewright.targets.base import Target
-from tilewright.targets.registry import family_of
+from tilewright.targets.registry import family_of, knowledge
 
 MOST_FEATURES = 62
 """Of a word of 64 bits, in which the library keeps two for itself."""
-DETECTIONS: Mapping[str, Detection] = MappingProxyType(
-    {"x86": x86.DETECTION, "arm": arm.DETECTION, "riscv": riscv.DETECTION}
-)
-"""By family of targets."""
+
+
+def of(family: str) -> Detection:
+    """How the features of a family's processors are found: `DETECTION` of the module here that is called so.
+
+    Raises:
+        TargetError: There is none.
+    """
+    return knowledge("tilewright.libraries.detection.{}", family).DETECTION
 
 
 def positions(targets: Sequence[Target]) -> dict[str, int]:
@@ -31,7 +35,7 @@ def positions(targets: Sequence[Target]) -> dict[str, int]:
     Raises:
         TargetError: A feature cannot be detected at run time, or there are too many.
     """
-    where = DETECTIONS[targets[0].family].where
+    where = of(targets[0].family).where
     for target in targets:
         if unknown := sorted(target.features.difference(where)):
             raise TargetError(
@@ -53,7 +57,7 @@ def mask(features: frozenset[str], bits: Mapping[str, int]) -> int:
 
 def text(family: str, architecture: str, bits: Mapping[str, int]) -> str:
     """The function ``i64 @detect(i64 wanted)``, with the bits of `positions`, and what it calls."""
-    how = DETECTIONS[family]
+    how = of(family)
     lines = [how.words, how.masks, "  %sum0 = or i64 0, 0\n"]
     for number, (feature, position) in enumerate(bits.items()):
         word, bit = how.where[feature]
