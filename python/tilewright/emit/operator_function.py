@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilewright.build.usedef import named
 from tilewright.codegen import registry
 from tilewright.emit.built import Built
 from tilewright.emit.machine_code import MachineCode, texts
@@ -96,13 +97,5 @@ class OperatorFunction(MachineCode):
 def _deciding(schedule: ir.Module | None) -> ir.Operation | None:
     """The op of a schedule that decides how the function is computed; None where there is none."""
     kinds = tuple(f"#tilewright.{decisions.mnemonic(kind)}<" for kind in registry.WHOLE)
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "transform.tilewright.annotate" and str(op.attributes["annotation"]).startswith(kinds):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    if schedule is not None:
-        schedule.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found[0] if found else None
+    ops = [] if schedule is None else named(schedule.operation, "transform.tilewright.annotate")
+    return next((op for op in ops if str(op.attributes["annotation"]).startswith(kinds)), None)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from tilewright.build.usedef import defined_by, definition
 from tilewright.mlir import ir
 
 _A = {"(d0, d1, d2) -> (d0, d2)": "n", "(d0, d1, d2) -> (d2, d0)": "t"}
@@ -50,15 +51,15 @@ def extensions(op: ir.Operation) -> tuple[str | None, str | None] | None:
     plain = all(str(each.attributes["fastmath"]) == _PLAIN for each in ops if "fastmath" in each.attributes)
     if len(arguments) != 3 or len(ops[-1].operands) != 1 or not plain:
         return None
-    add = _definition(ops[-1].operands[0])
+    add = definition(ops[-1].operands[0])
     if add is None or add.name not in _SUM_OF_PRODUCTS or arguments[2] not in add.operands:
         return None
-    multiply = _definition(next((value for value in add.operands if value != arguments[2]), arguments[2]))
+    multiply = definition(next((value for value in add.operands if value != arguments[2]), arguments[2]))
     if multiply is None or multiply.name != _SUM_OF_PRODUCTS[add.name]:
         return None
     found = {}
     for factor in multiply.operands:
-        extension = _definition(factor)
+        extension = definition(factor)
         if extension is not None and extension.name not in _EXTENSIONS:
             return None
         source = factor if extension is None else extension.operands[0]
@@ -97,21 +98,13 @@ _PLAIN = "#arith.fastmath<none>"
 
 def is_zero(value: ir.Value) -> bool:
     """Whether it is the constant +0.0, or an integer's 0."""
-    if not is_defined_by(value, "arith.constant"):
+    made = defined_by(value, "arith.constant")
+    if made is None:
         return False
-    constant = ir.OpResult(value).owner.attributes["value"]
+    constant = made.attributes["value"]
     if isinstance(constant, ir.IntegerAttr):
         return constant.value == 0
     return isinstance(constant, ir.FloatAttr) and str(constant.value) == "0.0"
-
-
-def is_defined_by(value: ir.Value, name: str) -> bool:
-    """Whether it is a result of an op called `name`."""
-    return isinstance(value, ir.OpResult) and value.owner.name == name
-
-
-def _definition(value: ir.Value) -> ir.Operation | None:
-    return value.owner.operation if isinstance(value, ir.OpResult) else None
 
 
 def _iterators(op: ir.Operation) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tilewright.build.usedef import defined_by
 from tilewright.dtypes import DTYPES, STORED
 from tilewright.errors import SpecError
 from tilewright.mlir import ir
@@ -243,7 +244,7 @@ class _Reader:
             sums = widening.operands[1]
         elif product.operands[2] == sums:
             raise self._error("the sums start from something else than C or zero", product, expected=_EXPECTED)
-        if not forms.is_defined_by(sums, "tensor.empty"):
+        if not defined_by(sums, "tensor.empty"):
             raise self._error("the sums before rounding are not in a tensor.empty", product, expected=_EXPECTED)
         return c
 
@@ -271,7 +272,7 @@ class _Reader:
         """Which operand each argument is."""
         arguments = list(function.regions[0].blocks[0].arguments)
         operands = dict(zip(_ROLES, (matmul.operands[0], matmul.operands[1], c), strict=True))
-        if forms.is_defined_by(c, "tensor.empty"):
+        if defined_by(c, "tensor.empty"):
             if matmul.operands[2] == c:
                 raise self._error("linalg.matmul adds to a tensor.empty", matmul, remedy="Fill it with zero first")
             del operands["c"]

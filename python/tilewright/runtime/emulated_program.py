@@ -95,6 +95,48 @@ define internal void @relocate(i64 %address, i64 %mapped) {{
 """
 
 
+def _by_words(head: str, word: str, byte: str) -> str:
+    """A function that fills `bytes` bytes from %to on: eight at a time with `%word`, and the rest one by one with `%byte`.
+
+    `word` and `byte` are the lines that make these at %i and %j.
+    """
+    return f"""
+define hidden ptr {head} "no-builtins" {{
+  %whole = and i64 %bytes, -8
+  br label %words
+words:
+  %i = phi i64 [ 0, %0 ], [ %next, %set ]
+  %more = icmp ult i64 %i, %whole
+  br i1 %more, label %set, label %rest
+set:{word}
+  %p = getelementptr i8, ptr %to, i64 %i
+  store i64 %word, ptr %p, align 1
+  %next = add i64 %i, 8
+  br label %words
+rest:
+  %j = phi i64 [ %whole, %words ], [ %after, %last ]
+  %left = icmp ult i64 %j, %bytes
+  br i1 %left, label %last, label %done
+last:{byte}
+  %q = getelementptr i8, ptr %to, i64 %j
+  store i8 %byte, ptr %q
+  %after = add i64 %j, 1
+  br label %rest
+done:
+  ret ptr %to
+}}
+"""
+
+
+_BYTE = "\n  %byte = trunc i32 %value to i8"
+_WORD = (
+    "\n  %first = trunc i32 %value to i8\n  %wide = zext i8 %first to i64\n  %word = mul i64 %wide, 72340172838076673"
+)
+_AT = "\n  %from_{0} = getelementptr i8, ptr %from, i64 %{0}\n  %{1} = load {2}, ptr %from_{0}, align 1"
+_FILLS = _by_words("@memset(ptr %to, i32 %value, i64 %bytes)", _WORD, _BYTE) + _by_words(
+    "@memcpy(ptr %to, ptr %from, i64 %bytes)", _AT.format("i", "word", "i64"), _AT.format("j", "byte", "i8")
+)
+"""What the C library has, where a kernel calls it."""
 _READ_WRITE, _SHARED = 3, 1
 # MAP_PRIVATE | MAP_ANONYMOUS is 34. Errors are -4095 to -1. A kernel's workspace is aligned to a page at most, and goes with
 # the program.
@@ -112,61 +154,6 @@ define ptr @_mlir_memref_to_llvm_alloc(i64 %bytes) {
 }
 define void @_mlir_memref_to_llvm_free(ptr %p) {
   ret void
-}
-define hidden ptr @memset(ptr %to, i32 %value, i64 %bytes) "no-builtins" {
-  %byte = trunc i32 %value to i8
-  %first = zext i8 %byte to i64
-  %word = mul i64 %first, 72340172838076673
-  %whole = and i64 %bytes, -8
-  br label %words
-words:
-  %i = phi i64 [ 0, %0 ], [ %next, %set ]
-  %more = icmp ult i64 %i, %whole
-  br i1 %more, label %set, label %rest
-set:
-  %p = getelementptr i8, ptr %to, i64 %i
-  store i64 %word, ptr %p, align 1
-  %next = add i64 %i, 8
-  br label %words
-rest:
-  %j = phi i64 [ %whole, %words ], [ %after, %last ]
-  %left = icmp ult i64 %j, %bytes
-  br i1 %left, label %last, label %done
-last:
-  %q = getelementptr i8, ptr %to, i64 %j
-  store i8 %byte, ptr %q
-  %after = add i64 %j, 1
-  br label %rest
-done:
-  ret ptr %to
-}
-define hidden ptr @memcpy(ptr %to, ptr %from, i64 %bytes) "no-builtins" {
-  %whole = and i64 %bytes, -8
-  br label %words
-words:
-  %i = phi i64 [ 0, %0 ], [ %next, %move ]
-  %more = icmp ult i64 %i, %whole
-  br i1 %more, label %move, label %rest
-move:
-  %p = getelementptr i8, ptr %to, i64 %i
-  %q = getelementptr i8, ptr %from, i64 %i
-  %word = load i64, ptr %q, align 1
-  store i64 %word, ptr %p, align 1
-  %next = add i64 %i, 8
-  br label %words
-rest:
-  %j = phi i64 [ %whole, %words ], [ %after, %last ]
-  %left = icmp ult i64 %j, %bytes
-  br i1 %left, label %last, label %done
-last:
-  %r = getelementptr i8, ptr %to, i64 %j
-  %s = getelementptr i8, ptr %from, i64 %j
-  %byte = load i8, ptr %s
-  store i8 %byte, ptr %r
-  %after = add i64 %j, 1
-  br label %rest
-done:
-  ret ptr %to
 }
 define hidden void @tilewright_begin() {
   ret void
@@ -189,7 +176,7 @@ def _text(functions: Sequence[str], system: SystemCalls) -> str:
     ]
     arguments = ", ".join(f"i64 %arg{i}" for i in range(MOST_ARGUMENTS))
     body = "\n  ".join(loads)
-    return f"""{system_call.text(system)}{_memory(system)}{_LIBRARY}{declarations}
+    return f"""{system_call.text(system)}{_memory(system)}{_LIBRARY}{_FILLS}{declarations}
 @functions = internal constant [{len(functions)} x ptr] [{table}]
 define void @_start() {system.start} {{
   %first = call i64 @map(i64 {HEADER_BYTES}, i64 {_SHARED}, i64 0)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.build.index import known
+from tilewright.build.usedef import body, defined_by, operations, terminator, upwards
 from tilewright.dims import Dim
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import bufferization, func
@@ -87,19 +89,19 @@ def close(
         extents: Those of its tensors.
     """
     block = function.entry_block
-    terminator = block.operations[len(block.operations) - 1].operation
+    returned = terminator(block)
     with function.context, function.location:
         inputs = list(block.arguments)
-        count = len(terminator.operands) - len(written)
+        count = len(returned.operands) - len(written)
         elements = [_argument_element(each, specs) for each in inputs]
-        results = [_result_element(each, specs) for each in terminator.operands]
-        targets = [block.add_argument(value.type, function.location) for value in list(terminator.operands)[:count]]
+        results = [_result_element(each, specs) for each in returned.operands]
+        targets = [block.add_argument(value.type, function.location) for value in list(returned.operands)[:count]]
         targets += [inputs[each] for each in written]
         for index, target in enumerate(targets):
-            _direct(terminator, index, target)
+            _direct(returned, index, target)
         kinds = [each.type for each in block.arguments]
         function.attributes["function_type"] = ir.TypeAttr.get(
-            ir.FunctionType.get(kinds, [each.type for each in terminator.operands])
+            ir.FunctionType.get(kinds, [each.type for each in returned.operands])
         )
         parameters = [
             Parameter(each.name, _shape(names), element, index in written, each.compact, names=_names(names))
@@ -111,13 +113,13 @@ def close(
             for name, sizes, element in zip(names, extents.results[:count], results, strict=False)
         ]
         function.arg_attrs = [attributes(each) for each in (*parameters, *outputs)]
-    products = [specs[number] for number in _stand_ins(function)]
+    products = _counted(function, specs)
     return Signature(
         function.name.value,
         tuple(parameters),
         tuple(outputs),
-        operations=sum(count * _operations(spec) for count, spec in _counted(function, specs)),
-        products=tuple(map(str, products)),
+        operations=sum(count * _operations(spec) for count, spec in products),
+        products=tuple(str(spec) for _, spec in products),
     )
 
 
@@ -135,39 +137,23 @@ def _operations(spec: MatmulSpec) -> int:
     return spec.sized({name: dim.nearest(_TYPICAL) for name, dim in spec.open.items()}).flops
 
 
-def _stand_ins(function: func.FuncOp) -> list[int]:
-    return [number for _, number in _walk(function)]
-
-
 def _counted(function: func.FuncOp, specs: Sequence[MatmulSpec]) -> list[tuple[int, MatmulSpec]]:
     """How many times each product is computed, in the loops around it, and its spec."""
     found = []
-    for op, number in _walk(function):
-        times, parent = 1, op.parent
-        while parent is not None and parent.name == "scf.for":
-            bound = parent.operands[1].owner
-            known = bound.name == "arith.constant"
-            times *= ir.IntegerAttr(bound.attributes["value"]).value if known else _TYPICAL
-            parent = parent.operation.parent
-        found.append((times, specs[number]))
+    for op in operations(function.operation):
+        if STAND_IN not in op.attributes:
+            continue
+        times = 1
+        for loop in [each for each in upwards(op) if each.name == "scf.for"]:
+            bound = known(loop.operands[1])
+            times *= _TYPICAL if bound is None else bound
+        found.append((times, specs[ir.IntegerAttr(op.attributes[STAND_IN]).value]))
     return found
 
 
-def _walk(function: func.FuncOp) -> list[tuple[ir.Operation, int]]:
-    found: list[tuple[ir.Operation, int]] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if STAND_IN in op.attributes:
-            found.append((op, ir.IntegerAttr(op.attributes[STAND_IN]).value))
-        return ir.WalkResult.ADVANCE
-
-    function.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
-
-
-def _direct(terminator: ir.Operation, index: int, target: ir.Value) -> None:
+def _direct(returned: ir.Operation, index: int, target: ir.Value) -> None:
     """Lets result number `index` be computed into `target`, or copied where something else is returned."""
-    value = terminator.operands[index]
+    value = returned.operands[index]
     link = _origin(value) if not any(True for _ in target.uses) else None
     if link is not None:
         op, position, reshape = link
@@ -182,9 +168,9 @@ def _direct(terminator: ir.Operation, index: int, target: ir.Value) -> None:
                 ).results[0]
         op.operands[position] = target
         return
-    with ir.InsertionPoint(terminator), terminator.location:
+    with ir.InsertionPoint(returned), returned.location:
         copy = bufferization.MaterializeInDestinationOp(target.type, value, target)
-    terminator.operands[index] = copy.result
+    returned.operands[index] = copy.result
 
 
 def _origin(value: ir.Value) -> tuple[ir.Operation, int, ir.Operation | None] | None:
@@ -241,11 +227,9 @@ def _result_element(value: ir.Value, specs: Sequence[MatmulSpec]) -> str:
         if STAND_IN in op.attributes:
             return specs[ir.IntegerAttr(op.attributes[STAND_IN]).value].c_type.name
         if op.name == "linalg.generic":
-            last = list(op.regions[0].blocks[0].operations)[-1].operation.operands[value.result_number]
-            return "u8" if isinstance(last, ir.OpResult) and last.owner.name == "arith.fptoui" else "i8"
+            return "u8" if defined_by(terminator(body(op)).operands[int(value.result_number)], "arith.fptoui") else "i8"
         if op.name == "scf.for":
-            yielded = list(op.regions[0].blocks[0].operations)[-1].operation
-            value = next(each for index, each in enumerate(yielded.operands) if index == value.result_number)
+            value = terminator(body(op)).operands[int(value.result_number)]
         elif op.name in _RESHAPES:
             value = op.operands[0]
         else:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.build.tensors import carried, extract, insert
+from tilewright.build.usedef import operations
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, tensor
 from tilewright.payload import functions
@@ -124,14 +125,8 @@ def _next(function: func.FuncOp, specs: Sequence[MatmulSpec], rows: Rows) -> tup
 
 def renumber(functions: Sequence[func.FuncOp], specs: Sequence[MatmulSpec]) -> list[MatmulSpec]:
     """Leaves out the specs that no function computes any more, and gives the others new numbers."""
-    found: list[tuple[ir.Operation, str]] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        found.extend((op, mark) for mark in (STAND_IN, PACKS) if mark in op.attributes)
-        return ir.WalkResult.ADVANCE
-
-    for function in functions:
-        function.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    ops = [op for function in functions for op in operations(function.operation)]
+    found = [(op, mark) for op in ops for mark in (STAND_IN, PACKS) if mark in op.attributes]
     used = sorted({ir.IntegerAttr(op.attributes[mark]).value for op, mark in found})
     for op, mark in found:
         number = used.index(ir.IntegerAttr(op.attributes[mark]).value)

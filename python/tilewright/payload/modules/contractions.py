@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from tilewright.build.usedef import body, definition, in_block, named
 from tilewright.dims import Dim, Extent
 from tilewright.dtypes import COMBINATIONS, DTYPES
 from tilewright.mlir import ir
@@ -67,8 +68,7 @@ def set_apart(function: ir.Operation, found: list[Contraction]) -> bool:
     The products are added to `found`. Returns whether there were any.
     """
     before = len(found)
-    for op in list(function.regions[0].blocks[0].operations):
-        inner = op.operation
+    for inner in in_block(body(function)):
         if inner.name != "linalg.generic":
             continue
         _drop_licenses(inner)
@@ -89,29 +89,26 @@ _GUARD = "bufferization.dealloc_tensor"
 
 def guard(function: ir.Operation) -> None:
     """Keeps fusion from moving elementwise ops on operands into products that reshapes have made generic."""
-    for op in list(function.regions[0].blocks[0].operations):
-        if MARK not in op.operation.attributes:
-            continue
-        for value in list(op.operation.operands)[:2]:
-            while isinstance(value, ir.OpResult) and value.owner.operation.name in _RESHAPES:
-                value = value.owner.operation.operands[0]
-            if isinstance(value, ir.OpResult):
-                with ir.InsertionPoint(op.operation), op.operation.location:
+    for op in in_block(body(function)):
+        for value in list(op.operands)[:2] if MARK in op.attributes else []:
+            while (made := definition(value)) is not None and made.name in _RESHAPES:
+                value = made.operands[0]
+            if made is not None:
+                with ir.InsertionPoint(op), op.location:
                     ir.Operation.create(_GUARD, operands=[value])
 
 
 def unguard(function: ir.Operation) -> None:
     """Removes what `guard` has added."""
-    for op in list(function.regions[0].blocks[0].operations):
-        if op.operation.name == _GUARD:
-            op.operation.erase()
+    for op in named(function, _GUARD):
+        op.erase()
 
 
 def _drop_licenses(op: ir.Operation) -> None:
     """Drops fast-math flags: they allow less exact arithmetic and do not demand it."""
-    for each in op.regions[0].blocks[0].operations:
-        if "fastmath" in each.operation.attributes:
-            each.operation.attributes["fastmath"] = ir.Attribute.parse(_PLAIN)
+    for each in in_block(body(op)):
+        if "fastmath" in each.attributes:
+            each.attributes["fastmath"] = ir.Attribute.parse(_PLAIN)
 
 
 def _read(op: ir.Operation) -> Contraction | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tilewright.build.usedef import body, in_block
 from tilewright.dims import Dim, most
 from tilewright.dtypes import DTYPES
 from tilewright.entries import Epilogue, Operand, converting
@@ -61,8 +62,7 @@ def split(
     kind again. What is elementwise before a product becomes its prologue where `packs` says that it is packed, and so goes
     through each element of its operands anyhow.
     """
-    for op in list(function.regions[0].blocks[0].operations):
-        inner = op.operation
+    for inner in in_block(body(function)):
         if contractions.MARK in inner.attributes:
             _split(inner, found[ir.IntegerAttr(inner.attributes[contractions.MARK]).value], specs, packs)
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from tilewright.build.usedef import body, in_block
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import structured
@@ -73,8 +74,7 @@ def nests(function: ir.Operation, target: Target) -> tuple[list[Nest], list[ir.O
     """
     found: list[Nest] = []
     others: list[ir.Operation] = []
-    for op in list(function.regions[0].blocks[0].operations):
-        inner = op.operation
+    for inner in in_block(body(function)):
         nest = _nest(inner, target)
         if nest is not None:
             inner.attributes[f"mark_{_MARK}{len(found)}"] = ir.UnitAttr.get()
@@ -114,10 +114,10 @@ def schedule(found: Sequence[Nest], numbers: Collection[int]) -> ir.Module | Non
 def numbers(function: ir.Operation) -> dict[int, ir.Operation]:
     """The ops of `function` that `nests` has marked, by their numbers."""
     found: dict[int, ir.Operation] = {}
-    for op in list(function.regions[0].blocks[0].operations):
-        for name in op.operation.attributes:
+    for op in in_block(body(function)):
+        for name in op.attributes:
             if name.startswith(f"mark_{_MARK}"):
-                found[int(name.removeprefix(f"mark_{_MARK}"))] = op.operation
+                found[int(name.removeprefix(f"mark_{_MARK}"))] = op
     return found
 
 
@@ -133,9 +133,9 @@ def _nest(op: ir.Operation, target: Target) -> Nest | None:
     """How to tile an op; None for one that is left alone."""
     if op.name != "linalg.generic" or STAND_IN in op.attributes or PACKS in op.attributes or len(op.results) != 1:
         return None
-    body = [each.operation.name for each in op.regions[0].blocks[0].operations]
+    names = [each.name for each in in_block(body(op))]
     maps = [axes(each) for each in ir.ArrayAttr(op.attributes["indexing_maps"])]
-    if not all(name.startswith(_BODY) for name in body) or any(
+    if not all(name.startswith(_BODY) for name in names) or any(
         each is None or len(set(each)) < len(each) for each in maps
     ):
         return None
