@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
 from tilewright.dtypes import from_numpy
 from tilewright.errors import OperandError
+from tilewright.runtime import complex_matmul
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
 from tilewright.schedules.models.threads import check
@@ -20,7 +22,7 @@ def matmul(a: np.ndarray, b: np.ndarray, *, threads: int = 1) -> np.ndarray:
 
     As with ``numpy.matmul``, the last two dimensions are a matrix's, and those before them are broadcast. An operand whose
     columns, and not rows, have their elements side by side, such as ``b.T``, is taken for one that is stored transposed, and
-    not copied. `threads` is as for `compile`.
+    not copied. `threads` is as for `compile`. Complex matrices are multiplied as `runtime.complex_matmul` says.
 
     Raises:
         OperandError: An operand is no array of two or more dimensions, or the shapes or types do not fit.
@@ -29,6 +31,9 @@ def matmul(a: np.ndarray, b: np.ndarray, *, threads: int = 1) -> np.ndarray:
     for name, operand in (("a", a), ("b", b)):
         if not isinstance(operand, np.ndarray):
             raise OperandError(f"is a {type(operand).__name__}", operand=name, expected="a numpy array of matrices")
+    if "c" in (a.dtype.kind, b.dtype.kind):
+        _batch(a.shape, b.shape)
+        return complex_matmul.product(a, b, partial(matmul, threads=threads))
     layout = ("t" if _is_transposed(a) else "n") + ("t" if _is_transposed(b) else "n")
     rows = _as_rows(a, b, layout)
     kernel = _kept(rows.shape, b.shape, a.dtype, b.dtype, layout, check(threads, "matmul"))
@@ -60,6 +65,18 @@ def _kept(
     a: tuple[int, ...], b: tuple[int, ...], a_type: np.dtype, b_type: np.dtype, layout: str, threads: int
 ) -> Kernel:
     """The kernel for operands of these shapes, types and layout."""
+    types = {"a": from_numpy(a_type).name, "b": from_numpy(b_type).name}
+    own: dict[str, Any] = {"batch": _batch(a, b), "a_batch": a[:-2], "b_batch": b[:-2]}
+    spec = MatmulSpec(m=a[-2], n=b[-1], k=a[-1], layout=layout, **types, **own)
+    return compile(spec, threads=threads)
+
+
+def _batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """The leading extents of the product of operands of these shapes.
+
+    Raises:
+        OperandError: One is of no matrices, or they do not fit.
+    """
     for name, shape, remedy in (("a", a, "a[None, :]"), ("b", b, "b[:, None]")):
         if len(shape) < 2:
             expected = "a numpy array of two or more dimensions"
@@ -67,11 +84,7 @@ def _kept(
     if a[-1] != b[-2]:
         raise OperandError(f"has {b[-2]} rows", operand="b", expected=f"{a[-1]}, the columns of a")
     try:
-        batch = np.broadcast_shapes(a[:-2], b[:-2])
+        return np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:
         expected = f"extents before the last two that are broadcast to {a[:-2]}, those of a"
         raise OperandError(f"is of shape {b}", operand="b", expected=expected) from None
-    types = {"a": from_numpy(a_type).name, "b": from_numpy(b_type).name}
-    own = {"batch": batch, "a_batch": a[:-2], "b_batch": b[:-2]}
-    spec = MatmulSpec(m=a[-2], n=b[-1], k=a[-1], layout=layout, **types, **own)
-    return compile(spec, threads=threads)
