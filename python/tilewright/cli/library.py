@@ -27,6 +27,9 @@ from tilewright.targets import files
     "--max-size", metavar="N", help="Most bytes of the shared library, such as 256K: products then share code."
 )
 @click.option("--threads", type=int, help="Most threads of a call. In place of the list's.")
+@click.option(
+    "--own-pool", is_flag=True, help="Threads are those of a pool that the program gives, in place of OpenMP's."
+)
 @click.option("--jobs", type=int, help="How many processes compile; by default as many as there are CPUs.")
 def library(
     file: str | None,
@@ -36,6 +39,7 @@ def library(
     name: str | None,
     max_size: str | None,
     threads: int | None,
+    own_pool: bool,
     jobs: int | None,
 ) -> None:
     """Build a library of the kernels that FILE.toml lists, or that a program called.
@@ -62,6 +66,7 @@ def library(
         "threads": threads,
         "max_size": max_size,
         "calls": calls or None,
+        "own_pool": own_pool or None,
     }
     settings = dict(found.options) | {option: value for option, value in given.items() if value is not None}
     made = build.library(wanted, out=output, jobs=jobs, **settings)

@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 
-from tilewright import targets as rows
-from tilewright.emit import shared
-from tilewright.errors import SpecError, TargetError
-from tilewright.libraries import budget, c_header, packages
+from tilewright.errors import SpecError
+from tilewright.libraries import budget, c_header, levels, packages, pool
 from tilewright.libraries.budget import Point
 from tilewright.libraries.jobs import compile_all
 from tilewright.libraries.kernels import Kernel, named, require_distinct
@@ -22,8 +20,7 @@ from tilewright.payload.abi import require_name
 from tilewright.runtime import files
 from tilewright.runtime.openmp import openmp_file
 from tilewright.schedules.models.threads import check
-from tilewright.targets import GpuTarget, Target
-from tilewright.targets.registry import FAMILIES
+from tilewright.targets import Target
 
 TARGETS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sapphirerapids")
 """The targets of a library where none are named."""
@@ -60,6 +57,7 @@ def library(
     max_size: int | str | None = None,
     calls: Mapping[str, int] | None = None,
     threads: int = 1,
+    own_pool: bool = False,
     jobs: int | None = None,
     progress: Callable[[int, int], object] = lambda done, count: None,
 ) -> Library:
@@ -67,8 +65,8 @@ def library(
 
     The folder then has, for a library called NAME: ``libNAME.a`` and ``libNAME.so``, of each architecture in a folder of its own where
     there are several; ``NAME.h``, for C and C++; ``NAMEConfig.cmake``; ``NAME.pc``; and ``NAME.md``, a page of its contents. The library
-    needs the C library (with its math functions, where a kernel computes them in f64), of several threads LLVM's OpenMP runtime, and
-    nothing else. No processor is told by its name: code is chosen by features.
+    needs the C library (with its math functions, where a kernel computes them in f64), of several threads LLVM's OpenMP runtime
+    or a pool of the program's, and nothing else. No processor is told by its name: code is chosen by features.
 
     Args:
         kernels: What to compute, by the name of the C entry: specs of products, convolutions and attention, and paths of .mlir files
@@ -80,6 +78,7 @@ def library(
             those first that lose least time by it for the bytes that they save. Both codes are timed on this machine.
         calls: How often a program calls each kernel, by name, for the time that it loses; without, every kernel counts alike.
         threads: Most threads that a call uses.
+        own_pool: Whether the program gives a pool of threads, by ``NAME_set_pool``, in place of OpenMP's runtime.
         jobs: How many processes compile; by default as many as this process may use CPUs.
         progress: Told after each kernel for a target how many are done, and how many there are.
 
@@ -92,10 +91,8 @@ def library(
         TilewrightError: A file cannot be read or written; or, of several threads, there is no OpenMP runtime.
     """
     require_name(name, "library")
-    sources, by_architecture = named(kernels), _by_architecture(targets)
-    openmp = openmp_file() if check(threads, "library") > 1 else ""
-    for architecture in by_architecture:
-        shared.linker(architecture)  # its absence is better said before the work than after
+    sources, by_architecture = named(kernels), levels.by_architecture(targets)
+    openmp = openmp_file() if check(threads, "library") > 1 and not own_pool else ""
     most = None if max_size is None else budget.size(max_size)
     every = [target for own in by_architecture.values() for target in own]
 
@@ -113,10 +110,12 @@ def library(
         compiled |= compiled_for_all(sorted(forms.difference(sources.values()), key=str))
         points = budget.curve(sources, by_architecture, compiled, calls or {})
 
+    shared_by = "" if used == 1 else pool.own(name) if own_pool else pool.openmp(name)
+
     def parts_of(point: Point) -> dict[str, Part]:
         kernels = [replace(each, shares=point.shares.get(each.name)) for each in found]
         return {
-            architecture: Part(name, architecture, own, kernels, compiled, openmp if used > 1 else "")
+            architecture: Part(name, architecture, own, kernels, compiled, openmp if used > 1 else "", shared_by)
             for architecture, own in by_architecture.items()
         }
 
@@ -127,14 +126,14 @@ def library(
         by_architecture,
         {key: size for part in parts.values() for key, size in part.sizes.items()},
         {architecture: "." if len(parts) == 1 else architecture for architecture in parts},
-        used,
+        used > 1 and not own_pool,
         point.shares,
         () if most is None else tuple(points),
     )
     folder = Path(out)
-    levels = [each.name for own in by_architecture.values() for each in own]
+    names = [each.name for each in every]
     made = {
-        f"{name}.h": c_header.text(name, found, levels, threads=used).encode(),
+        f"{name}.h": c_header.text(name, found, names, threads=used, own_pool=own_pool).encode(),
         f"{name}Config.cmake": packages.cmake(contents).encode(),
         f"{name}.md": packages.page(contents).encode(),
     }
@@ -172,27 +171,3 @@ def _fitting(
         expected=f"{smallest} or more, which is what these kernels take with all code shared that can be",
         remedy="Allow more bytes, or leave out kernels or targets",
     )
-
-
-def _by_architecture(given: Sequence[str | Target]) -> dict[str, list[Target]]:
-    """The targets by architecture, the best first: those with more features before those with fewer.
-
-    Raises:
-        SpecError: There are none.
-        TargetError: One is unknown, or a GPU, or named twice.
-    """
-    if isinstance(given, str) or not given:
-        raise SpecError(f"targets are {given!r}", where="library", expected="a list of targets")
-    found: dict[str, list[Target]] = {}
-    for each in given:
-        if isinstance(each, GpuTarget) or rows.gpu(each) is not None:
-            raise TargetError(f"{each} is a GPU", where="library", expected="targets of processors")
-        target = replace(rows.resolve(each), emulation=None)
-        own = found.setdefault(target.architecture, [])
-        if any(target.name == other.name for other in own):
-            raise TargetError(f"{target.name} is there twice", where="library", expected="each target once")
-        own.append(target)
-    order = {row.name: number for family in FAMILIES for number, row in enumerate(family.rows)}
-    for own in found.values():
-        own.sort(key=lambda target: (len(target.features), order.get(target.name, 0)), reverse=True)
-    return found

@@ -33,8 +33,21 @@ _PARAMETERS = (
 )
 _ARGUMENTS = "m, n, k, a, lda, b, ldb, c, ldc"
 
+_POOL = """
+/* A pool of threads: calls task(data, 0), ... task(data, count - 1), each once, in any order and on any threads, at once or one after
+   the other, and returns when all have returned. */
+typedef void (*{library}_run)(void *pool, int32_t count, void (*task)(void *data, int32_t index), void *data);
 
-def text(library: str, kernels: Sequence[Kernel], levels: Sequence[str], *, threads: int) -> str:
+/* From now on, a kernel with work enough splits it into as many tasks as threads says, {threads} at most, which run(pool, ...) runs.
+   Before, and with NULL, the calling thread does all. So does a kernel that a thread of the pool calls: run has to
+   allow that, or tasks of the program have to call no such kernel. No other thread may call a kernel meanwhile. */
+void {library}_set_pool({library}_run run, void *pool, int32_t threads);
+"""
+
+
+def text(
+    library: str, kernels: Sequence[Kernel], levels: Sequence[str], *, threads: int, own_pool: bool = False
+) -> str:
     """The header of a library.
 
     Args:
@@ -42,11 +55,13 @@ def text(library: str, kernels: Sequence[Kernel], levels: Sequence[str], *, thre
         kernels: Its kernels.
         levels: The targets that it has code for, of all architectures.
         threads: Most threads that a call uses.
+        own_pool: Whether the program gives a pool for them.
     """
     selected = [f"const char *{kernel.name}_selected(void);" for kernel in kernels]
     declared = [f"{_declaration(kernel)}{chosen}\n" for kernel, chosen in zip(kernels, selected, strict=True)]
     functions = f"/* Functions that take DLTensors: {header.FUNCTIONS[0].lower()}{header.FUNCTIONS[1:]} */\n\n"
-    openmp = header.OPENMP.format(threads=threads) if threads > 1 else ""
+    openmp = header.OPENMP.format(threads=threads) if threads > 1 and not own_pool else ""
+    pool = _POOL.format(library=library, threads=threads) if threads > 1 and own_pool else ""
     tensors = any(kernel.signature is not None or _takes_tensors(kernel) for kernel in kernels)
     declarations = f"""\
 /* Every kernel has code for some of {", ".join(levels)}, and takes the best that the processor runs, at its first call. It
@@ -60,7 +75,7 @@ const char *{library}_selected(void);
 /* From now on, kernels use no instructions but those of the target of this name; NULL: those that the environment allows.
    Returns {OK}, or {UNKNOWN_LEVEL} when no target is called so. No other thread may call a kernel meanwhile. */
 int32_t {library}_isa(const char *level);
-
+{pool}
 {functions if any(kernel.signature is not None for kernel in kernels) else ""}{chr(10).join(declared)}"""
     types = header.DLTENSOR if tensors else ""
     return header.guarded(library, f"the library {library}", types, declarations, _cplusplus(library, kernels))

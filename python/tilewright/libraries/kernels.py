@@ -98,7 +98,8 @@ def require_distinct(library: str, kernels: Iterable[Kernel]) -> None:
     Raises:
         SpecError: Two have.
     """
-    seen = {library: "the library", **dict.fromkeys(own_names(library), "a function of the library")}
+    own = (*own_names(library), f"{library}_set_pool", f"{library}_run")
+    seen = {library: "the library", **dict.fromkeys(own, "a function of the library")}
     for kernel in kernels:
         for name in kernel.exported:
             if name in seen:

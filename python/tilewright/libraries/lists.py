@@ -23,6 +23,7 @@ _OPTIONS: Mapping[str, tuple[type, str]] = MappingProxyType(
         "name": (str, "a string"),
         "targets": (list, "a list of strings"),
         "threads": (int, "an integer"),
+        "own_pool": (bool, "true or false"),
         "max_size": (str, 'a string such as "256K"'),
     }
 )
@@ -46,7 +47,7 @@ def read(path: str | Path) -> KernelList:
     """The kernels that a file lists, each a table ``[kernels.NAME]``.
 
     A table is one of a spec, as `spec_tables.read` has it, or has ``module = "FILE.mlir"``, a file beside the
-    list. Besides, the list may have ``name``, ``targets``, ``threads`` and ``max_size``.
+    list. Besides, the list may have ``name``, ``targets``, ``threads``, ``own_pool`` and ``max_size``.
 
     Raises:
         TilewrightError: It cannot be read.
@@ -72,7 +73,7 @@ def read(path: str | Path) -> KernelList:
         kind, words = _OPTIONS.get(name, (object, ""))
         if name not in _OPTIONS:
             raise SpecError(f"unknown {name!r}", where=str(file), expected=f"one of {', '.join(_OPTIONS)}, {_KERNELS}")
-        if not isinstance(value, kind) or isinstance(value, bool):
+        if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
             raise SpecError(f"{name} is {value!r}", where=str(file), expected=words)
     kernels = {name: _source(table, file, f"{file}: {name}") for name, table in tables.items()}
     return KernelList(kernels, {"name": name_after(file), **given})

@@ -17,6 +17,7 @@ from tilewright import text_files
 from tilewright.emit import code, operators
 from tilewright.emit.pipeline import Record
 from tilewright.errors import TilewrightError
+from tilewright.libraries import pool
 from tilewright.lowering.driver import LIBC_ALLOCATOR, RUNTIME_ALLOCATOR
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature
@@ -57,7 +58,8 @@ class Compiled:
         """The symbol of the code in a library, and the object that has it."""
         digest = hashlib.sha256(library.encode() + b"\0" + self.object).hexdigest()[:_DIGITS]
         symbol = f"{_SYMBOL}{digest}"
-        return symbol, self.object.replace(_PLACE.encode(), symbol.encode())
+        own = self.object.replace(pool.PLACE.encode(), pool.prefix(library).encode())
+        return symbol, own.replace(_PLACE.encode(), symbol.encode())
 
 
 def compile_one(source: Source, target: Target, threads: int) -> Compiled:
@@ -104,4 +106,4 @@ def _for_library(llvmir: str) -> str:
     """A kernel's LLVM IR with entries that only the library sees, and scratch memory from the C library."""
     for ours, theirs in _MEMORY.items():
         llvmir = llvmir.replace(f"@{ours}(", f"@{theirs}(")
-    return _DEFINED.sub("define hidden ", llvmir)
+    return pool.renamed(_DEFINED.sub("define hidden ", llvmir))

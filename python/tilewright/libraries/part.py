@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tilewright.emit import code, shared
-from tilewright.libraries import detection, dispatch
+from tilewright.libraries import detection, dispatch, pool
 from tilewright.libraries.archive import archive
 from tilewright.libraries.dispatch import Choice
 from tilewright.libraries.kernels import Kernel, own_names
@@ -32,10 +32,12 @@ class Part:
         kernels: Sequence[Kernel],
         compiled: Mapping[tuple[Source, Target], Compiled],
         openmp: str = "",
+        threads: str = "",
     ) -> None:
         """Joins the code of kernels for targets, the best first, all of an architecture.
 
-        With `openmp`, the file of an OpenMP runtime, the shared library needs that.
+        With `openmp`, the file of an OpenMP runtime, the shared library needs that. `threads` is what `pool` has for kernels of several
+        threads; empty where there are none.
 
         Raises:
             TargetError: A feature that a target needs cannot be detected at run time; or there is no linker.
@@ -52,6 +54,10 @@ class Part:
         plain = replace(targets[0], features=detection.of(family).baseline)
         runtime = dispatch.runtime(name, family, architecture, bits, caps, list(masks))
         self._add(f"{name}.o", _object(runtime, plain), (*own_names(name), *dispatch.symbols(name).values()))
+        if threads:
+            set_pool = [f"{name}_set_pool"] * (not openmp)
+            self._add(f"{name}.threads.o", _object(threads, plain), (*pool.symbols(name), *set_pool))
+            exported += set_pool
         for kernel in kernels:
             choices = []
             for target in targets:
