@@ -10,6 +10,7 @@ import tilewright as tw
 from tilewright import targets
 from tilewright.bench.suites import Shape
 from tilewright.bench.weights import problem
+from tilewright.codegen.gpu.strategies import CARRIERS
 from tilewright.schedules import make, select
 from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
 from tilewright.targets import registry
@@ -62,6 +63,10 @@ def test_weights_in_few_bits_are_sums_of_codes():
         for rows in (4, 64)
     ]
     assert names == ["scaled_sums", "packed"]
+
+
+def test_every_strategy_for_gpus_is_carried_out():
+    assert set(CARRIERS) == set(GPU_STRATEGIES)
 
 
 def test_every_spec_has_a_row():

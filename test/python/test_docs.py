@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tilewright.schedules import select
+from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -203,6 +205,21 @@ def test_the_tables_that_recipes_name_are_where_they_say():
     named = re.findall(r"`(\w+)` (?:of|in) `((?:python|test|dialect|tools)/[\w./-]+)`", text)
     assert len(named) > 20
     assert [(table, name) for table, name in named if table not in (ROOT / name).read_text(encoding="utf-8")] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "table"),
+    [
+        ("docs/explanation/shapes.md", select.STRATEGIES),
+        ("docs/reference/python.md", select.STRATEGIES),
+        ("docs/reference/command_line.md", select.STRATEGIES),
+        ("docs/how-to/gpu.md", GPU_STRATEGIES),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_every_strategy_is_on_the_pages_that_list_them(page, table):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert [name for name in table if not re.search(rf'`"?{name}"?`', text)] == []
 
 
 def test_the_readme_says_the_two_commands():

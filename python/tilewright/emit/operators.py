@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The table of operators' builders, and compilation through them."""
+"""Compiles operators: each by a module here that is called as it is, with two functions.
+
+- ``planned(spec, target, parameters, threads)`` returns what the operator's schedule is made for, a spec, and the plan of our own schedule.
+- ``build(spec, target, plan, wanted)`` compiles the operator under a plan, as `compiled` says.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tilewright.emit import pipeline
@@ -17,18 +21,6 @@ from tilewright.targets.base import Target
 
 if TYPE_CHECKING:
     from tilewright.emit.built import Built
-
-BUILDERS: Mapping[str, str] = MappingProxyType(
-    {
-        "attention": "attention",
-        "conv2d": "conv2d",
-    }
-)
-"""Modules of this package with two functions:
-
-- ``planned(spec, target, parameters, threads)`` returns what the operator's schedule is made for, a spec, and the plan of our own schedule.
-- ``build(spec, target, plan, wanted)`` compiles the operator under a plan, as `compiled` says.
-"""
 
 
 def build(
@@ -76,4 +68,4 @@ def compiled(spec: OperatorSpec, target: Target, plan: Plan, **wanted: Any) -> B
 
 def _builder(spec: OperatorSpec) -> ModuleType:
     """The module that compiles the operator."""
-    return import_module(f"tilewright.emit.{BUILDERS[spec.operator]}")
+    return import_module(f"tilewright.emit.{spec.operator}")

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The table of operators' references, and `reference` and `error_bound` of any spec."""
+"""`reference` and `error_bound` of any spec.
+
+Those of an operator are in ``payload/<operator>_reference.py``: ``known(spec, *operands)`` gives the result in float64 or int64, and how
+far a right kernel may be off.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,14 +19,6 @@ from tilewright.errors import OperandError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload import reference as products
 from tilewright.spec import MatmulSpec
-
-REFERENCES: Mapping[str, str] = MappingProxyType(
-    {
-        "attention": "attention_reference",
-        "conv2d": "conv2d_reference",
-    }
-)
-"""Modules of this package with ``known(spec, *operands)``: the result in float64 or int64, and how far a right kernel may be off."""
 
 
 def reference(spec: MatmulSpec | OperatorSpec, *operands: Any, c: NDArray[Any] | None = None) -> NDArray[Any]:  # noqa: ANN401
@@ -64,7 +58,7 @@ def _known(
     if c is not None:
         raise OperandError("is given", operand="c", expected=f"none, as {spec} never reads it")
     check(spec, operands)
-    return import_module(f"tilewright.payload.{REFERENCES[spec.operator]}").known(spec, *operands)
+    return import_module(f"tilewright.payload.{spec.operator}_reference").known(spec, *operands)
 
 
 def check(spec: OperatorSpec, operands: tuple[NDArray[Any], ...]) -> None:

@@ -7,19 +7,16 @@ import ast
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from types import MappingProxyType
 from typing import Any, Union
 
 from tilewright.dims import Dim, written
 from tilewright.entries import Epilogue
 from tilewright.errors import SpecError, TilewrightError
-from tilewright.operator_specs import AttentionSpec, Conv2dSpec, OperatorSpec
+from tilewright.operator_specs import OPERATORS, OperatorSpec
 from tilewright.payload.epilogues import parse
 from tilewright.spec import MatmulSpec
 
 Spec = Union[MatmulSpec, OperatorSpec]  # noqa: UP007 - evaluated by Python 3.10
-OPERATORS: Mapping[str, type[Any]] = MappingProxyType({each.operator: each for each in (Conv2dSpec, AttentionSpec)})
-"""The operators' specs, by what ``operator`` says in a table."""
 _OPERATOR = "operator"
 _ENTRIES = ("epilogue", "prologue_a", "prologue_b")
 _EXTENT = re.compile(r"[0-9?][0-9?./]*")
