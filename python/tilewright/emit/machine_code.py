@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tilewright.build import contexts
 from tilewright.emit import code, llvmir, pipeline
 from tilewright.emit.pipeline import Record, Wanted
 from tilewright.lowering import driver
@@ -31,7 +32,7 @@ class MachineCode:
         self._target, self._record, self._wanted, self._title = target, record, wanted, title
         self._symbol = wanted.symbol
         self._allocator = driver.LIBC_ALLOCATOR if wanted.for_linking else driver.RUNTIME_ALLOCATOR
-        self._context = ir.Context()
+        self._context = contexts.new()
 
     def run(self) -> None:
         """Runs all stages up to the one that is wanted.

@@ -115,7 +115,7 @@ class _Product(MachineCode):
             parts[-1].packed = None  # There is no B to compare with.
         for number, part in enumerate(parts):
             name = f"{symbol}_case{number}" if made.plan.cases or zero is not None else symbol
-            part.module = to_llvm.with_entry(
+            to_llvm.with_entry(
                 part.module, part.spec, made.target, registry, part.workspace, self._allocator, name, part.packed
             )
         self.module = parts[0].module

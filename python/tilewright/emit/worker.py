@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The child process of `isolated`: makes a user's schedule, and compiles under it."""
+"""The child process of `isolated`: makes a user's schedule, and compiles under it.
+
+It imports only the compiler that is asked for: the imports take longer than a kernel to compile.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ import pickle
 import sys
 from typing import Any
 
-from tilewright.emit import child, gpu, operators, stages
-from tilewright.emit.gpu_stages import as_json
+from tilewright.build import contexts
+from tilewright.emit import child
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.lowering import run
 from tilewright.mlir import ir
@@ -34,8 +37,7 @@ def answer(request: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
         plan = Plan(plan.name, None, text=text, threads=plan.threads)
         if isinstance(wanted["target"], GpuTarget):
             return _gpu(plan, wanted, tell)
-        build = operators.compiled if isinstance(wanted["spec"], OperatorSpec) else stages.build
-        return build(wanted["spec"], wanted["target"], plan, **wanted["wanted"], started=tell).as_json()
+        return _cpu(plan, wanted, tell)
     except (ScheduleError, LoweringError) as e:
         # MLIR calls text without a file "-".
         named = {"file": name} if str(getattr(e, "file", "")) == "-" else {}
@@ -55,14 +57,29 @@ def _plan(request: dict[str, Any]) -> Plan:
 
 def _made(plan: Plan, wanted: dict[str, Any]) -> str | None:
     """The text of the module that a user's function makes; None where there is nothing to schedule."""
-    module = plan.module(wanted["scheduled"], wanted["target"], ir.Context())
+    module = plan.module(wanted["scheduled"], wanted["target"], contexts.new())
     if module is None:
         return None
     run.verify(module, plan.name)
     return str(module.operation.get_asm(enable_debug_info=True))
 
 
+def _cpu(plan: Plan, wanted: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
+    if isinstance(wanted["spec"], OperatorSpec):
+        from tilewright.emit import operators
+
+        build: Any = operators.compiled
+    else:
+        from tilewright.emit import stages
+
+        build = stages.build
+    return build(wanted["spec"], wanted["target"], plan, **wanted["wanted"], started=tell).as_json()
+
+
 def _gpu(plan: Plan, wanted: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
+    from tilewright.emit import gpu
+    from tilewright.emit.gpu_stages import as_json
+
     def make(scheduled: MatmulSpec, context: ir.Context) -> ir.Module | None:
         return plan.module(scheduled, wanted["target"], context)
 

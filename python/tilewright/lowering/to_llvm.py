@@ -29,8 +29,8 @@ def with_entry(
     allocator: tuple[str, str],
     symbol: str = ENTRY,
     packed: PackedFormat | None = None,
-) -> ir.Module:
-    """Takes a bufferized module to the LLVM dialect. Returns the module with the C entry added, under the name `symbol`.
+) -> None:
+    """Takes a bufferized module to the LLVM dialect, with the C entry added, under the name `symbol`.
 
     With `packed`, the format of a B that comes packed, the entries that pack it are added too.
 
@@ -39,7 +39,7 @@ def with_entry(
     """
     body(module, spec, target, codegen, packed)
     asks = allocator == LIBC_ALLOCATOR
-    return entry.add_entry(module, spec, target, workspace_bytes, allocator, symbol, packed, asks_for_tiles=asks)
+    entry.add_entry(module, spec, target, workspace_bytes, allocator, symbol, packed, asks_for_tiles=asks)
 
 
 def body(

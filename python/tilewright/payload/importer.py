@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tilewright.build import contexts
 from tilewright.build.usedef import defined_by
 from tilewright.dtypes import DTYPES, STORED
 from tilewright.errors import SpecError
@@ -72,7 +73,7 @@ def load(text: str, filename: str) -> Imported:
         SpecError: The text is not valid MLIR, or anything in it is not as above; the error names the place as
             FILE:LINE:COLUMN.
     """
-    with ir.Context() as context:
+    with contexts.new() as context:
         reader = _Reader(filename)
         module = parse(text, filename, context)
         spec, function, arguments = reader.read(module)

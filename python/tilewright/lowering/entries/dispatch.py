@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.errors import LoweringError
-from tilewright.lowering.entries import extents, matrix_tensors, pack_entry, tensor_entry
+from tilewright.lowering.entries import added_text, extents, matrix_tensors, pack_entry, tensor_entry
 from tilewright.lowering.entries.entry import attributes_text, matrix_arguments, tensor_arguments
 from tilewright.mlir import ir
 from tilewright.payload.abi import OK, WRONG_EXTENTS
@@ -47,8 +47,8 @@ def join(modules: Sequence[ir.Module], spec: MatmulSpec, plan: Plan, target: Tar
     present: dict[str, ir.Operation] = {}
     for number, module in enumerate(modules):
         _rename(module, f"{symbol}_case{number}", number)
-        for op in [op.operation for op in module.body]:
-            name = _name(op)
+        for op in added_text.ops(module):
+            name = added_text.name_of(op)
             if name in present:
                 if str(present[name]) != str(op):
                     raise LoweringError(f"two cases define {name} differently", stage="llvm")
@@ -58,30 +58,25 @@ def join(modules: Sequence[ir.Module], spec: MatmulSpec, plan: Plan, target: Tar
             if number:
                 with module.context:
                     op.clone(ip=ir.InsertionPoint(joined.body))
-    text = str(joined).rstrip()
     entries = _entry(spec, plan, target, symbol)
     if spec.b_packed:
         entries += pack_entry.forwarded(symbol, f"{symbol}_case{_count(plan) - 1}", attributes_text(target))
-    return ir.Module.parse(text[: text.rindex("}")] + entries + "}", joined.context)
+    added_text.add(joined, entries)
+    return joined
 
 
 def _rename(module: ir.Module, entry: str, number: int) -> None:
     """Gives what a module defines names that no other case has, and lets nobody else see it."""
-    for op in [op.operation for op in module.body]:
+    for op in added_text.ops(module):
         if not any(len(region.blocks) for region in op.regions):
             continue
-        name = _name(op)
+        name = added_text.name_of(op)
         with module.context:
             op.attributes["linkage"] = ir.Attribute.parse(_INTERNAL)
         if not name.startswith(entry):
             renamed = f"{name}_{number}"
             ir.SymbolTable.replace_all_symbol_uses(name, renamed, module.operation)
             ir.SymbolTable.set_symbol_name(op, renamed)
-
-
-def _name(op: ir.Operation) -> str:
-    """The symbol that an op defines; empty when it defines none."""
-    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
 
 
 def _count(plan: Plan) -> int:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tilewright.lowering.entries import extents, matrix_tensors, pack_entry, tensor_entry, tile_permission
+from tilewright.lowering.entries import added_text, extents, matrix_tensors, pack_entry, tensor_entry, tile_permission
 from tilewright.lowering.passes import prepack
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
@@ -47,10 +47,8 @@ def add_entry(
     packed: PackedFormat | None = None,
     *,
     asks_for_tiles: bool = False,
-) -> ir.Module:
-    """Returns a module with the lowered body and the C entry beside it, in the LLVM dialect.
-
-    They are joined as text: the Python classes of the LLVM dialect take longer to import than a kernel to compile.
+) -> None:
+    """Adds the C entry to a module with the lowered body.
 
     Args:
         module: The module after `pipelines.TO_LLVM`.
@@ -62,13 +60,12 @@ def add_entry(
         packed: The format of B when it comes packed.
         asks_for_tiles: Whether the object asks for permission to use AMX, if it does, when it is loaded.
     """
-    body = str(module).rstrip()
     entries = _entry_text(spec, target, workspace, allocator, symbol, packed)
     if packed is not None:
         entries += pack_entry.text(packed, PACK_BODY, symbol, attributes_text(target), transposed=spec.b_transposed)
-    if asks_for_tiles and _TILES in body:
+    if asks_for_tiles and _TILES in str(module):
         entries += tile_permission.text()
-    return ir.Module.parse(body[: body.rindex("}")] + entries + "}", module.context)
+    added_text.add(module, entries)
 
 
 def target_attributes(target: Target) -> dict[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from tilewright.build.usedef import named
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import llvm
 
 _LEAST = 16
 """Bytes of the smallest register that a piece of assembly takes."""
@@ -35,4 +34,5 @@ def _resized(value: ir.Value, length: int) -> ir.Value:
     if given.shape[0] == length:
         return value
     kind = ir.VectorType.get([length], given.element_type)
-    return llvm.shufflevector(kind, value, value, [i % given.shape[0] for i in range(length)])
+    mask = ir.DenseI32ArrayAttr.get([i % given.shape[0] for i in range(length)])
+    return ir.Operation.create("llvm.shufflevector", [kind], [value, value], {"mask": mask}).results[0]

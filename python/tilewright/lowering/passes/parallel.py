@@ -18,7 +18,7 @@ from tilewright.build.usedef import body, in_block, is_inside, replace
 from tilewright.lowering.passes import privatization, races
 from tilewright.lowering.passes.slices import accesses, at_most
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, func, memref, openmp, scf
+from tilewright.mlir.dialects import arith, func, memref, scf
 
 _MOST_THREADS = "omp_get_max_threads"
 """OpenMP's limit for the next region of the calling thread: the environment, omp_set_num_threads, threadpoolctl."""
@@ -137,7 +137,7 @@ def cap(function: func.FuncOp, threads: int) -> ir.Value:
         return arith.select(alone, arith.constant(i32, 1), arith.minsi(limit, arith.constant(i32, threads)))
 
 
-def region(cap: ir.Value, parts: int) -> tuple[ir.Block, ir.Block, openmp.YieldOp]:
+def region(cap: ir.Value, parts: int) -> tuple[ir.Block, ir.Block, ir.OpView]:
     """Opens a parallel region of up to `cap` threads, which share `parts` parts.
 
     After::
@@ -147,6 +147,8 @@ def region(cap: ir.Value, parts: int) -> tuple[ir.Block, ir.Block, openmp.YieldO
     Returns:
         The block that each thread runs, the block of a part, whose argument is its number, and the end of that.
     """
+    from tilewright.mlir.dialects import openmp  # 20 ms, which kernels for one thread need not spend
+
     index = ir.IndexType.get()
     zero, one, count = (arith.constant(index, each) for each in (0, 1, parts))
     outside = openmp.ParallelOp([], [], [], [], num_threads=cap).region.blocks.append()

@@ -9,7 +9,7 @@ sums are spilled: of 48 x 48 x 64 in bytes on neoverse-v2, 64 accesses of the st
 from __future__ import annotations
 
 from tilewright.build.index import known
-from tilewright.build.usedef import body, in_block, named, operations
+from tilewright.build.usedef import body, in_block, named
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import loop
@@ -89,7 +89,7 @@ def hand_on(module: ir.Module) -> None:
 
     Upstream's conversion of loops to branches keeps the attribute with the dialect's name before it.
     """
-    for op in operations(module.operation):
+    for op in named(module.operation, "llvm.br", "llvm.cond_br"):
         if f"llvm.{_ANNOTATION}" in op.attributes:
             op.attributes[_ANNOTATION] = op.attributes[f"llvm.{_ANNOTATION}"]
             del op.attributes[f"llvm.{_ANNOTATION}"]

@@ -14,7 +14,7 @@ import re
 from tilewright.build.usedef import replace
 from tilewright.dtypes import SMALL_FLOATS
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, llvm
+from tilewright.mlir.dialects import arith
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -76,21 +76,34 @@ def move_as_integers(function: ir.Operation) -> None:
         %x = llvm.select %mask, %y, %z : vector<16xi1>, vector<16xi16>
         %w = llvm.fpext (llvm.bitcast %x : vector<16xi16> to vector<16xbf16>)
     """
-    for op in operations(function):
-        if op.name == "llvm.mlir.constant" and _is_half(op.results[0]) and _is_zero(op.attributes["value"]):
+    integers = _Integers()
+    named = [(op, op.name) for op in operations(function)]
+    for at, (op, name) in enumerate(named):
+        if name == "llvm.mlir.constant" and integers[op.results[0].type] and _is_zero(op.attributes["value"]):
             with ir.InsertionPoint(op), op.location:
-                replace(op, llvm.mlir_zero(op.results[0].type))
-    computing = [op for op in operations(function) if op.name not in _MOVES]
+                zero = ir.Operation.create("llvm.mlir.zero", [op.results[0].type])
+            replace(op, zero.results[0])
+            named[at] = zero, zero.name
+    computing = [op for op, name in named if name not in _MOVES]
     for op in computing:
-        _wrap_operands(op)
+        _wrap_operands(op, integers)
     for op in computing:
-        _wrap_results(op)
-    for op in operations(function):
-        values = list(op.results) if op.name in _MOVES else []
-        values += [argument for region in op.regions for block in region.blocks for argument in block.arguments]
-        for value in values:
-            if _is_half(value):
-                value.set_type(_as_integer(value.type))
+        _wrap_results(op, integers)
+    moved = [result for op, name in named if name in _MOVES for result in op.results]
+    blocks = (block for op in computing for region in op.regions for block in region.blocks)
+    for value in (*moved, *(argument for block in blocks for argument in block.arguments)):
+        integer = integers[value.type]
+        if integer:
+            value.set_type(integer)
+
+
+class _Integers(dict[ir.Type, "ir.Type | None"]):
+    """Types with i16 in place of 16-bit floats; None for those that have none."""
+
+    def __missing__(self, kind: ir.Type) -> ir.Type | None:
+        text = str(kind)
+        self[kind] = ir.Type.parse(_HALF.sub("i16", text), kind.context) if _HALF.search(text) else None
+        return self[kind]
 
 
 def operations(root: ir.Operation) -> list[ir.Operation]:
@@ -105,38 +118,36 @@ def operations(root: ir.Operation) -> list[ir.Operation]:
     return found
 
 
-def _wrap_operands(op: ir.Operation) -> None:
+def _wrap_operands(op: ir.Operation, integers: _Integers) -> None:
     """Lets 16-bit floats reach `op` as integers, whatever they are elsewhere.
 
     The first of the two bitcasts, both of whose sides are integers later, folds away then.
     """
     for index, operand in enumerate(op.operands):
-        if _is_half(operand):
+        integer = integers[operand.type]
+        if integer:
             with ir.InsertionPoint(op), op.location:
-                op.operands[index] = llvm.bitcast(operand.type, llvm.bitcast(_as_integer(operand.type), operand))
+                op.operands[index] = _bitcast(operand.type, _bitcast(integer, operand).results[0]).results[0]
 
 
-def _wrap_results(op: ir.Operation) -> None:
+def _wrap_results(op: ir.Operation, integers: _Integers) -> None:
     """Lets 16-bit floats leave `op` as integers."""
     for result in op.results:
-        if _is_half(result):
+        integer = integers[result.type]
+        if integer:
             with ir.InsertionPoint.after(op), op.location:
-                moved = llvm.BitcastOp(_as_integer(result.type), result)
-            result.replace_all_uses_except(moved.res, moved.operation)
+                moved = _bitcast(integer, result)
+            result.replace_all_uses_except(moved.results[0], moved)
+
+
+def _bitcast(kind: ir.Type, value: ir.Value) -> ir.Operation:
+    """Builds a bitcast, without the Python classes of the LLVM dialect, which products of other types need not import."""
+    return ir.Operation.create("llvm.bitcast", [kind], [value])
 
 
 def _is_zero(value: ir.Attribute) -> bool:
     """Whether a constant is +0.0, everywhere; one that fills an array of vectors has no bitcast."""
     return re.fullmatch(r"(dense<)?0\.0+e\+00\b.*", str(value)) is not None
-
-
-def _is_half(value: ir.Value) -> bool:
-    return bool(_HALF.search(str(value.type)))
-
-
-def _as_integer(kind: ir.Type) -> ir.Type:
-    """The type with i16 in place of 16-bit floats."""
-    return ir.Type.parse(_HALF.sub("i16", str(kind)), kind.context)
 
 
 def convert_by_f32(function: ir.Operation) -> None:
