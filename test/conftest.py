@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Settings of all tests: hypothesis draws the same examples in every run, without a deadline."""
+"""Settings of all tests: hypothesis draws the same examples in every run, without a deadline; the longest files come first."""
+
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,3 +14,15 @@ settings.load_profile("same")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--length", choices=("short", "long"), default="short", help="how much of what is generated runs")
     parser.addoption("--seed", type=int, default=0, help="the first seed of what is generated")
+
+
+LONGEST = ("generated", "type_cells", "pack_b", "dynamic", "replay", "kernel_types", "scalable", "examples")
+"""Files that took more than 45 s of a core each, of 1,720 s of all. A worker that came to one last would run it alone."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.pluginmanager.hasplugin("randomly"):
+        return
+    first = {f"test_{name}.py": place for place, name in enumerate(LONGEST)}
+    assert all((Path(__file__).parent / "python" / name).exists() for name in first), "a file of LONGEST is gone"
+    items.sort(key=lambda item: first.get(item.path.name, len(first)))

@@ -67,7 +67,8 @@ def lit() -> bool:
 def pytest() -> bool:
     """The tests in Python, a worker for each core; the tests of a file share what it compiles, and stay together.
 
-    Files keep their order: by numbers of tests, the longest one, which has few, would come last, alone.
+    Files keep the order that `test/conftest.py` gives them, the longest first: by numbers of tests, the longest, which has few, would
+    come last, alone.
     """
     print("check: pytest", flush=True)
     workers = ["--numprocesses", str(len(os.sched_getaffinity(0))), "--dist", "loadfile", "--no-loadscope-reorder"]
