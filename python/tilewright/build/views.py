@@ -60,6 +60,25 @@ def slice_of(buffer: ir.Value, starts: Sequence[Index], sizes: Sequence[Index]) 
     return subview(ir.MemRefType.get(static_of(sizes), kind.element_type, layout), buffer, starts, sizes)
 
 
+def metadata(view: ir.Value) -> tuple[ir.Value, ir.Value, list[ir.Value], list[ir.Value]]:
+    """The buffer that a view is of, and the view's offset, sizes and strides."""
+    made = memref.ExtractStridedMetadataOp(view)
+    return made.base_buffer, made.offset, list(made.sizes), list(made.strides)
+
+
+def reinterpreted(
+    kind: ir.MemRefType,
+    source: ir.Value,
+    offset: Sequence[ir.Value] = (),
+    sizes: Sequence[ir.Value] = (),
+    strides: Sequence[ir.Value] = (),
+) -> ir.Value:
+    """`source` as a memref of type `kind`; the others are the values of its offset, sizes and strides that are not static."""
+    known, start = kind.get_strides_and_offset()
+    static = [ir.DenseI64ArrayAttr.get(each) for each in ([start], kind.shape, known)]
+    return memref.ReinterpretCastOp(kind, source, offset, sizes, strides, *static).result
+
+
 def transposed_type(kind: ir.MemRefType) -> ir.MemRefType:
     """The type of a matrix, or a batch of them, that is transposed by swapping its last extents and strides."""
     strides, offset = kind.get_strides_and_offset()

@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tilewright.build.index import value as index_value
 from tilewright.build.usedef import operations
+from tilewright.build.views import metadata, reinterpreted
 from tilewright.dims import Dim, Extent
 from tilewright.errors import LoweringError
 from tilewright.lowering import pipelines, run
@@ -16,7 +18,7 @@ from tilewright.lowering.passes import dynamic_reshapes, dynamic_workspace, narr
 from tilewright.lowering.types import half_floats, math_functions, small_floats
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
-from tilewright.mlir.dialects import arith, func, memref, transform
+from tilewright.mlir.dialects import func, memref, transform
 from tilewright.mlir.dialects.transform import structured, vector
 from tilewright.payload.modules.chains import PACKS
 from tilewright.payload.modules.open_extents import shaped
@@ -50,22 +52,10 @@ _HOIST = "builtin.module(func.func(buffer-loop-hoisting))"
 _INTERNAL = "#llvm.linkage<internal>"
 _NATIVE_MATH = frozenset(
     f"math.{each}"
-    for each in [
-        "absf",
-        "absi",
-        "ceil",
-        "copysign",
-        "ctlz",
-        "cttz",
-        "ctpop",
-        "floor",
-        "fma",
-        "round",
-        "roundeven",
-        "rsqrt",
-        "sqrt",
-        "trunc",
-    ]
+    for each in (
+        *("absf", "absi", "ceil", "copysign", "ctlz", "cttz", "ctpop", "floor"),
+        *("fma", "round", "roundeven", "rsqrt", "sqrt", "trunc"),
+    )
 )
 """Functions that processors have; others, as far as `math_functions` does not write them out, are the C library's."""
 
@@ -260,7 +250,7 @@ def symbol(number: int) -> str:
     return f"product{number}"
 
 
-def _passed(shape: Sequence[Extent], element: str) -> ir.Type:
+def _passed(shape: Sequence[Extent], element: str) -> ir.MemRefType:
     """The type of an operand of a product: rows anywhere, elements of a row side by side."""
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     strides = [dynamic] * (len(shape) - 1) + [1] * bool(shape)
@@ -291,35 +281,16 @@ def _as_passed(value: ir.Value, shape: Sequence[Extent], order: Sequence[int] | 
     return _reinterpreted(value, shape, sources, _passed(shape, element))
 
 
-def _reinterpreted(value: ir.Value, shape: Sequence[Extent], sources: Sequence[int | None], kind: ir.Type) -> ir.Value:
+def _reinterpreted(
+    value: ir.Value, shape: Sequence[Extent], sources: Sequence[int | None], kind: ir.MemRefType
+) -> ir.Value:
     """`value` as a memref of type `kind`, of whose axes each is one of `value`, or new, of one entry that stands for all."""
-    given = ir.MemRefType(value.type)
-    index = ir.IndexType.get()
-    base = ir.MemRefType.get([], given.element_type)
-    results = [base, *[index] * (1 + 2 * given.rank)]
-    metadata = ir.Operation.create("memref.extract_strided_metadata", results=results, operands=[value]).results
+    base, offset, sizes, steps_ = metadata(value)
     # The last stride is one, and the type says it; so is that of an axis of one element.
     pairs = zip(sources[:-1], shape, strict=False)
-    strides = [
-        metadata[2 + given.rank + axis] if axis is not None else _index(int(extent == 1)) for axis, extent in pairs
-    ]
-    open_ = [axis for axis, extent in zip(sources, shape, strict=True) if isinstance(extent, Dim) and axis is not None]
-    sizes = [metadata[2 + axis] for axis in open_]
-    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-    attributes = {
-        "static_offsets": ir.DenseI64ArrayAttr.get([dynamic]),
-        "static_sizes": ir.DenseI64ArrayAttr.get([shaped(each) for each in shape]),
-        "static_strides": ir.DenseI64ArrayAttr.get([dynamic] * len(strides) + [1] * bool(shape)),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, len(sizes), len(strides)]),
-    }
-    operands = [metadata[0], metadata[1], *sizes, *strides]
-    return ir.Operation.create(
-        "memref.reinterpret_cast", results=[kind], operands=operands, attributes=attributes
-    ).results[0]
-
-
-def _index(value: int) -> ir.Value:
-    return arith.constant(ir.IndexType.get(), value)
+    strides = [steps_[axis] if axis is not None else index_value(int(extent == 1)) for axis, extent in pairs]
+    axes = [axis for axis, extent in zip(sources, shape, strict=True) if isinstance(extent, Dim) and axis is not None]
+    return reinterpreted(kind, base, [offset], [sizes[axis] for axis in axes], strides)
 
 
 def to_llvm(module: ir.Module, name: str, target: Target) -> None:

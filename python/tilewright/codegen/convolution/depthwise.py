@@ -14,6 +14,7 @@ from tilewright.build.constants import bits_of, zero
 from tilewright.build.index import Number, add, less, mul, value
 from tilewright.build.loops import if_else, loop
 from tilewright.build.vectors import elementwise, fixed
+from tilewright.build.views import reinterpreted
 from tilewright.codegen.convolution import problem, short_runs
 from tilewright.codegen.convolution.problem import Depthwise
 from tilewright.errors import ScheduleError
@@ -83,15 +84,7 @@ def _row_of(operand: ir.Value) -> ir.Value:
     """An operand as one row of elements."""
     size = prod(ir.MemRefType(operand.type).shape)
     kind = ir.MemRefType.get([size], ir.MemRefType(operand.type).element_type)
-    attributes = {
-        "static_offsets": ir.DenseI64ArrayAttr.get([0]),
-        "static_sizes": ir.DenseI64ArrayAttr.get([size]),
-        "static_strides": ir.DenseI64ArrayAttr.get([1]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0, 0]),
-    }
-    return ir.Operation.create(
-        "memref.reinterpret_cast", results=[kind], operands=[operand], attributes=attributes
-    ).results[0]
+    return reinterpreted(kind, operand)
 
 
 class _Loops:

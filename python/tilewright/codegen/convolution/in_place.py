@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from tilewright.build.affine import terms
 from tilewright.build.index import Number, mul, total, value
-from tilewright.build.usedef import accesses, erase, parent, upwards
-from tilewright.build.views import offsets_of
+from tilewright.build.usedef import accesses, defined_by, erase, parent, upwards
+from tilewright.build.views import DYNAMIC, offsets_of, reinterpreted
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
 from tilewright.payload.abi import ENTRY
@@ -35,7 +35,7 @@ def read(module: ir.Module, spec: MatmulSpec) -> bool:
     if buffer is None or any(each is None or each != buffer for each in others):
         return False
     kind = ir.MemRefType(buffer.type)
-    count, rows, depth = kind.shape if kind.rank == 3 else (0, 1, 0)
+    _, rows, depth = kind.shape if kind.rank == 3 else (0, 1, 0)
     if depth != spec.k or spec.m % rows:
         return False
     writes = [write for _, write, _ in copies]
@@ -50,22 +50,9 @@ def read(module: ir.Module, spec: MatmulSpec) -> bool:
         first = [each for each in copies[0][2] if not _is_counted_in(each, roots[0])]
         with ir.InsertionPoint(roots[0]):
             start = value(mul(total(first), spec.k))
-            dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-            strides = [rows * depth, depth, 1]
-            layout = ir.StridedLayoutAttr.get(dynamic, strides)
-            attributes = {
-                "static_offsets": ir.DenseI64ArrayAttr.get([dynamic]),
-                "static_sizes": ir.DenseI64ArrayAttr.get([count, rows, depth]),
-                "static_strides": ir.DenseI64ArrayAttr.get(strides),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, 0]),
-            }
-            lies = ir.Operation.create(
-                "memref.reinterpret_cast",
-                results=[ir.MemRefType.get(kind.shape, kind.element_type, layout)],
-                operands=[function.arguments[0], start],
-                attributes=attributes,
-            )
-        buffer.replace_all_uses_with(lies.results[0])
+            layout = ir.StridedLayoutAttr.get(DYNAMIC, [rows * depth, depth, 1])
+            lies = ir.MemRefType.get(kind.shape, kind.element_type, layout)
+            buffer.replace_all_uses_with(reinterpreted(lies, function.arguments[0], [start]))
         erase(roots[0])
     return True
 
@@ -88,12 +75,9 @@ def _copies(view: ir.Value, rows: tuple[Number, ...]) -> Iterator[_Copy]:
 
 def _panels(written: ir.Value) -> ir.Value | None:
     """The buffer that a write goes to; None where it is no view of the workspace."""
-    made = written.owner
-    while not isinstance(made, ir.Block) and made.operation.name == "memref.subview":  # type: ignore[union-attr]
-        written = made.operation.operands[0]  # type: ignore[union-attr]
-        made = written.owner
-    is_buffer = not isinstance(made, ir.Block) and made.operation.name == "memref.view"  # type: ignore[union-attr]
-    return written if is_buffer else None
+    while (slice_ := defined_by(written, "memref.subview")) is not None:
+        written = slice_.operands[0]
+    return written if defined_by(written, "memref.view") is not None else None
 
 
 def _outermost(write: ir.Operation, reads: list[ir.Operation]) -> ir.Operation:

@@ -15,7 +15,8 @@ from tilewright.build.affine import terms
 from tilewright.build.constants import zero
 from tilewright.build.index import Number, add, inside, mul, ramp, spread, total, value
 from tilewright.build.loops import if_else
-from tilewright.build.views import offsets_of
+from tilewright.build.usedef import retype, users
+from tilewright.build.views import DYNAMIC, offsets_of, reinterpreted
 from tilewright.codegen.convolution import pixel_rows, short_runs, skipped_rows, tap_loops
 from tilewright.codegen.convolution.patch_layout import Patches, Read
 from tilewright.errors import ScheduleError
@@ -55,7 +56,8 @@ def read(module: ir.Module, operand: int, patches: Patches, result: int, tile: t
             skipped_rows.skip(function, result, patches, _counted(reads), tile)
         element = ir.MemRefType(matrix.type).element_type
         with ir.InsertionPoint.at_block_begin(function.entry_block):
-            flat, made = _flat(matrix, element, patches)
+            # The images as one row of elements.
+            flat = reinterpreted(ir.MemRefType.get([patches.elements], element), matrix)
         if patches.rows_are_pixels:
             reads = short_runs.unrolled(tap_loops.split(reads, flat, patches))
         for each in reads:
@@ -63,7 +65,7 @@ def read(module: ir.Module, operand: int, patches: Patches, result: int, tile: t
                 each.op.results[0].replace_all_uses_with(_gathered(each, flat, patches))
             each.op.erase()
         _erase_views(matrix)
-        _retype(function, operand, made, patches, element)
+        _retype(function, operand, patches, element)
 
 
 def _reads(view: ir.Value, rows: tuple[Number, ...], columns: tuple[Number, ...]) -> Iterator[Read]:
@@ -106,31 +108,16 @@ def _is_plain(op: ir.Operation) -> bool:
     return str(op.attributes["permutation_map"]) in plain and len(op.operands) == 4
 
 
-def _flat(matrix: ir.Value, element: ir.Type, patches: Patches) -> tuple[ir.Value, ir.Operation]:
-    """The images as one row of elements."""
-    kind = ir.MemRefType.get([patches.elements], element)
-    attributes = {
-        "static_offsets": ir.DenseI64ArrayAttr.get([0]),
-        "static_sizes": ir.DenseI64ArrayAttr.get([patches.elements]),
-        "static_strides": ir.DenseI64ArrayAttr.get([1]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0, 0]),
-    }
-    made = ir.Operation.create("memref.reinterpret_cast", results=[kind], operands=[matrix], attributes=attributes)
-    return made.results[0], made
-
-
-def _retype(function: func.FuncOp, operand: int, flat: ir.Operation, patches: Patches, element: ir.Type) -> None:
+def _retype(function: func.FuncOp, operand: int, patches: Patches, element: ir.Type) -> None:
     """Gives the argument the type of the images."""
-    strides = [ir.ShapedType.get_dynamic_stride_or_offset()] * (len(patches.shape) - 1)
-    kind = ir.MemRefType.get(list(patches.shape), element, ir.StridedLayoutAttr.get(0, [*strides, 1]))
-    function.arguments[operand].set_type(kind)
-    inputs = [each.type for each in function.arguments]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, list(function.type.results)))
+    layout = ir.StridedLayoutAttr.get(0, [*[DYNAMIC] * (len(patches.shape) - 1), 1])
+    function.arguments[operand].set_type(ir.MemRefType.get(list(patches.shape), element, layout))
+    retype(function)
 
 
 def _erase_views(view: ir.Value) -> None:
     """Erases the views of the matrix that nothing reads any more, and what fetches it ahead."""
-    for op in [use.owner.operation for use in view.uses]:
+    for op in users(view):
         if op.name in ("memref.subview", "memref.cast"):
             _erase_views(op.results[0])
         if op.name != "memref.reinterpret_cast":

@@ -20,8 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.build.constants import integer
 from tilewright.build.index import Index, add, value
 from tilewright.build.usedef import defined_by, operations, replace
+from tilewright.build.views import DYNAMIC, metadata, reinterpreted
 from tilewright.codegen.gpu import words
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
@@ -103,21 +105,11 @@ def _of_words(op: ir.Operation) -> ir.Value | None:
 
 def _bytes(view: ir.Value) -> tuple[ir.Value, Index, Sequence[ir.Value]]:
     """The bytes that a view is of, the element with which it starts, and its strides."""
-    kind = ir.MemRefType(view.type)
-    index, i8 = ir.IndexType.get(), ir.IntegerType.get_signless(8)
-    base = ir.MemRefType.get([], kind.element_type)
-    about = ir.Operation.create(
-        "memref.extract_strided_metadata", results=[base, *[index] * (1 + 2 * kind.rank)], operands=[view]
-    )
+    base, start, _, strides = metadata(view)
     # To both types LLVM's dialect gives the same one, so that nothing is left of this.
-    same = ir.Operation.create(
-        "builtin.unrealized_conversion_cast", results=[ir.MemRefType.get([], i8)], operands=[about.results[0]]
-    )
-    dynamic = ir.ShapedType.get_dynamic_size()
-    whole = memref.reinterpret_cast(
-        ir.MemRefType.get([dynamic], i8), same.results[0], [], [value(2**62)], [], [0], [dynamic], [1]
-    )
-    return whole, about.results[1], list(about.results)[2 + kind.rank :]
+    same = ir.Operation.create("builtin.unrealized_conversion_cast", [ir.MemRefType.get([], integer(8))], [base])
+    whole = reinterpreted(ir.MemRefType.get([DYNAMIC], integer(8)), same.results[0], sizes=[value(2**62)])
+    return whole, start, strides
 
 
 def _element(buffer: ir.Value, place: Index, element: ir.Type) -> ir.Value:

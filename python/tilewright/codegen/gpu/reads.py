@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from tilewright.build.constants import bits_of, like, zero
 from tilewright.build.index import Index, add, less, sub, value
+from tilewright.build.views import transposed
 from tilewright.codegen.gpu import staging
 from tilewright.codegen.gpu.fragments import axis_of
 from tilewright.codegen.gpu.gathered_rows import TABLE, Gathered, Numbers
@@ -79,7 +80,7 @@ class Read:
         """Emits the loads. Returns what is held."""
         view, place, extents = self._by_rows()
         if self.at_once:
-            start = [_least(place[0], _last(extents[0])), _least(place[1], sub(extents[1], self.width))]
+            start = [_least(place[0], sub(extents[0], 1)), _least(place[1], sub(extents[1], self.width))]
             bytes_ = min(staging.PIECE_BYTES, self.width * bits_of(self._element) // 8)
             loaded = vector.load(self._piece, view, [value(each) for each in start], alignment=bytes_)
         else:
@@ -179,7 +180,7 @@ class Read:
             return gathered.place(*place)
         extents = list(self.reading.extents_of(self.op, view))
         if self.at_once and staging.neighbors(self.op.operands[0]) == 0:
-            return staging.transposed(view), place[::-1], extents[::-1]
+            return transposed(view), place[::-1], extents[::-1]
         return view, place, extents
 
     def _elements(self, view: ir.Value, place: list[Index], extents: Sequence[Index]) -> list[ir.Value]:
@@ -191,7 +192,7 @@ class Read:
             if grouped is not None:
                 loaded.append(element(self.op.operands[0], one, grouped, self.reading.of))
             else:
-                inside = [_least(index, _last(extent)) for index, extent in zip(one, extents, strict=True)]
+                inside = [_least(index, sub(extent, 1)) for index, extent in zip(one, extents, strict=True)]
                 loaded.append(memref.load(view, [value(index) for index in inside]))
         return loaded
 
@@ -211,7 +212,3 @@ def _least(a: Index, b: Index) -> Index:
     word = ir.IntegerType.get_signless(_WORD)
     found = arith.minui(*(arith.index_cast(word, value(each)) for each in (a, b)))
     return arith.index_castui(ir.IndexType.get(), found)
-
-
-def _last(extent: Index) -> Index:
-    return sub(extent, 1)

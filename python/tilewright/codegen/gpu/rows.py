@@ -5,36 +5,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.build.index import Index, add, less, less_equal, minimum, value, values
+from tilewright.build.index import Index, add, less, less_equal, minimum, sub, value, values
 from tilewright.build.loops import if_else, when
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
 
-_ROW_ALIGNMENT = 16
-"""Bytes to which rows are aligned where they are said to be."""
 
-
-def load(
-    view: ir.Value, at: Sequence[Index], extents: Sequence[Index], width: int, fill: ir.Value, *, aligned: bool = False
-) -> ir.Value:
+def load(view: ir.Value, at: Sequence[Index], extents: Sequence[Index], width: int, fill: ir.Value) -> ir.Value:
     """The `width` elements of the last axis from `at` on; `fill` stands for those beyond the extents.
 
-    The extents are those of `view` that may be read, each at least 1. `aligned` says that a whole piece is aligned to its size.
+    The extents are those of `view` that may be read, each at least 1.
     """
     kind = ir.VectorType.get([width], ir.MemRefType(view.type).element_type)
     whole = _inside(at[:-1], extents[:-1])
     whole = _both(whole, less_equal(add(at[-1], width), extents[-1]))
 
     def at_once() -> list[ir.Value]:
-        return [vector.load(kind, view, values(at), alignment=_alignment(kind, aligned=aligned))]
+        return [vector.load(kind, view, values(at))]
 
     def one_by_one() -> list[ir.Value]:
-        outer = [minimum(index, _last(extent)) for index, extent in zip(at[:-1], extents[:-1], strict=True)]
+        outer = [minimum(index, sub(extent, 1)) for index, extent in zip(at[:-1], extents[:-1], strict=True)]
         inside = _inside(at[:-1], extents[:-1])
         elements = []
         for each in range(width):
             column = add(at[-1], each)
-            element = memref.load(view, [value(index) for index in (*outer, minimum(column, _last(extents[-1])))])
+            element = memref.load(view, [value(index) for index in (*outer, minimum(column, sub(extents[-1], 1)))])
             elements.append(arith.select(_both(inside, less(column, extents[-1])), element, fill))
         return [vector.from_elements(kind, elements)]
 
@@ -70,15 +65,3 @@ def _inside(at: Sequence[Index], extents: Sequence[Index]) -> ir.Value | None:
 
 def _both(a: ir.Value | None, b: ir.Value) -> ir.Value:
     return b if a is None else arith.andi(a, b)
-
-
-def _last(extent: Index) -> Index:
-    """The last index."""
-    return extent - 1 if isinstance(extent, int) else arith.subi(extent, value(1))
-
-
-def _alignment(kind: ir.VectorType, *, aligned: bool) -> int | None:
-    """Bytes to which a whole piece is aligned, of rows that are to 16; None where no more is known than of its elements."""
-    element = kind.element_type
-    width = ir.IntegerType(element).width if isinstance(element, ir.IntegerType) else ir.FloatType(element).width
-    return min(kind.shape[0] * width // 8, _ROW_ALIGNMENT) if aligned else None

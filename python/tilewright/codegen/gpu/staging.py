@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tilewright.build.constants import bits_of
 from tilewright.build.index import Index, add, div, div_rem, less, minimum, mul, rem, sub, value, xor
 from tilewright.build.loops import when
+from tilewright.build.views import transposed
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref
 
@@ -51,7 +53,7 @@ class Tile:
         if not self.swizzled:
             return [value(each) for each in (slot, outer, inner)]
         kind = ir.MemRefType(self.buffer.type)
-        per = PIECE_BYTES * 8 // bits(kind.element_type)
+        per = PIECE_BYTES * 8 // bits_of(kind.element_type)
         in_row = kind.shape[2] // per
         among = _BANKS_BYTES // PIECE_BYTES
         turn = rem(div(outer, max(1, among // in_row)), min(in_row, among))
@@ -63,7 +65,7 @@ def allocate(shape: tuple[int, int], element: ir.Type, slots: int, *, swapped: b
     """Shared memory for a tile; `swizzled` only has an effect on rows of whole pieces, as many as a power of two."""
     down, across = shape[::-1] if swapped else shape
     space = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), SHARED)
-    per = PIECE_BYTES * 8 // bits(element)
+    per = PIECE_BYTES * 8 // bits_of(element)
     swizzled = swizzled and across % per == 0 and (across // per).bit_count() == 1
     kind = ir.MemRefType.get([slots, down, across + (0 if swizzled else per)], element, memory_space=space)
     return Tile(memref.alloc(kind, [], []), shape, swapped, swizzled)
@@ -78,28 +80,6 @@ def neighbors(view: ir.Value) -> int:
     """The axis along which elements of a matrix lie side by side."""
     strides, _ = ir.MemRefType(view.type).get_strides_and_offset()
     return 1 if strides[1] == 1 else 0
-
-
-def bits(element: ir.Type) -> int:
-    """Bits of an element."""
-    return ir.IntegerType(element).width if isinstance(element, ir.IntegerType) else ir.FloatType(element).width
-
-
-def zero_of(element: ir.Type) -> ir.Value:
-    """Zero."""
-    return arith.constant(element, 0 if isinstance(element, ir.IntegerType) else 0.0)
-
-
-def zero_attribute(element: ir.Type) -> ir.Attribute:
-    """Zero, as an attribute."""
-    return ir.IntegerAttr.get(element, 0) if isinstance(element, ir.IntegerType) else ir.FloatAttr.get(element, 0.0)
-
-
-def nothing(kind: ir.Type) -> ir.Value:
-    """A zero, or a vector of zeros."""
-    if not isinstance(kind, ir.VectorType):
-        return zero_of(kind)
-    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, zero_attribute(kind.element_type)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,17 +203,8 @@ def begin_copies(tile: Tile, slot: Index, source: Source, team: Team) -> None:
 
 def width_of(tile: Tile, across: int, team: Team, *, aligned: bool) -> int:
     """Elements of a piece: as many as are moved at once, but, of rows that are not aligned, not so many that threads have none."""
-    width = PIECE_BYTES * 8 // bits(ir.MemRefType(tile.buffer.type).element_type)
+    width = PIECE_BYTES * 8 // bits_of(ir.MemRefType(tile.buffer.type).element_type)
     elements = tile.shape[0] * tile.shape[1]
     while width > 1 and (tile.shape[across] % width or (not aligned and width * team.count > elements)):
         width //= 2
     return width
-
-
-def transposed(view: ir.Value) -> ir.Value:
-    """A matrix with its axes swapped."""
-    kind = ir.MemRefType(view.type)
-    strides, offset = kind.get_strides_and_offset()
-    layout = ir.StridedLayoutAttr.get(offset, strides[::-1])
-    result = ir.MemRefType.get(kind.shape[::-1], kind.element_type, layout, kind.memory_space)
-    return memref.TransposeOp(result, view, ir.AffineMapAttr.get(ir.AffineMap.get_permutation([1, 0]))).result

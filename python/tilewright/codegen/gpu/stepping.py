@@ -304,9 +304,7 @@ def _contracts(block: ir.Block) -> list[ir.Operation]:
 
 def _stacked(rows: Sequence[ir.Value], kind: ir.Type) -> ir.Value:
     """The part of that type that has those rows."""
-    part = arith.constant(
-        kind, ir.DenseElementsAttr.get_splat(kind, staging.zero_attribute(ir.VectorType(kind).element_type))
-    )
+    part = zero(kind)
     for number, row in enumerate(rows):
         part = vector.insert(row, part, [], [number])
     return part

@@ -23,7 +23,7 @@ from tilewright.build.constants import element_of, zero
 from tilewright.build.index import Index, add, div_rem, value
 from tilewright.build.usedef import body, defined_by, retyped
 from tilewright.build.views import DYNAMIC, mixed
-from tilewright.codegen.gpu import rows, staging
+from tilewright.codegen.gpu import rows
 from tilewright.codegen.gpu.fragments import Division, Part, axis_of
 from tilewright.errors import LoweringError
 from tilewright.lowering.types import double_functions
@@ -225,7 +225,7 @@ class Sharing:
         permutation = ir.AffineMapAttr(op.attributes["permutation_map"]).value
         down, across = (axis_of(each) for each in permutation.results)
         extents, fill = self._extents(op, view), zero(kind.element_type)
-        part = arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, staging.zero_attribute(kind.element_type)))
+        part = zero(kind)
         row: list[ir.Value] = []
         for number, below_first in enumerate(self._part.rows):
             if not row or down is not None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.build.index import value
 from tilewright.codegen.gpu import shared
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu
@@ -49,7 +50,7 @@ class TileOrder:
 
     def rank(self) -> ir.Value:
         """The number of a block in its cluster."""
-        return arith.remui(gpu.block_id(gpu.Dimension.x), _index(self.cluster * self.split))
+        return arith.remui(gpu.block_id(gpu.Dimension.x), value(self.cluster * self.split))
 
     def count(self) -> ir.Value:
         """How many tiles there are, or groups of as many below one another as a cluster has."""
@@ -69,15 +70,11 @@ class TileOrder:
         group, right = arith.index_castui(index, row), arith.index_castui(index, column)
         if self.cluster == 1:
             return group, right
-        return arith.addi(arith.muli(group, _index(self.cluster)), self.rank()), right
+        return arith.addi(arith.muli(group, value(self.cluster)), self.rank()), right
 
     def _groups(self) -> ir.Value:
-        return arith.ceildivui(self.rows, _index(self.cluster)) if self.cluster > 1 else self.rows
+        return arith.ceildivui(self.rows, value(self.cluster)) if self.cluster > 1 else self.rows
 
     def _per_cluster(self, number: ir.Value) -> ir.Value:
         blocks = self.cluster * self.split
-        return arith.divui(number, _index(blocks)) if blocks > 1 else number
-
-
-def _index(number: int) -> ir.Value:
-    return arith.constant(ir.IndexType.get(), number)
+        return arith.divui(number, value(blocks)) if blocks > 1 else number

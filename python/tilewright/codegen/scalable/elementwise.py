@@ -87,11 +87,7 @@ def _is_supported(op: ir.Operation) -> bool:
     accesses = _accesses(op)
     if accesses is None or not all(each.is_supported for each in accesses) or accesses[-1].dims != (0, 1):
         return False
-    return all(_takes_vectors(each.operation) for each in _body(op).operations)
-
-
-def _body(op: ir.Operation) -> ir.Block:
-    return body(op)
+    return all(_takes_vectors(each.operation) for each in body(op).operations)
 
 
 def _takes_vectors(op: ir.Operation) -> bool:
@@ -104,18 +100,18 @@ def _takes_vectors(op: ir.Operation) -> bool:
 
 
 def _write_out(op: ir.Operation) -> None:
-    accesses, body = _accesses(op), _body(op)
+    accesses, block = _accesses(op), body(op)
     assert accesses is not None, "it is supported"
-    values = [*body.arguments, *(result for each in body.operations for result in each.results)]
+    values = [*block.arguments, *(result for each in block.operations for result in each.results)]
     lanes = REGISTER_BITS // max(bits_of(each.type) for each in values)
     m, n = (memref.dim(op.operands[len(op.operands) - 1], value(d)) for d in (0, 1))
     with loop(0, m, 1) as (row, _, _), loop(0, n, mul(vector.vscale(), lanes)) as (column, _, _):
         mask = lane_mask(lanes, column, n)
         given = [
             _read(access, row, column, lanes, mask) if list(argument.uses) else None
-            for access, argument in zip(accesses, body.arguments, strict=True)
+            for access, argument in zip(accesses, block.arguments, strict=True)
         ]
-        result = elementwise(body, given, lambda element: scalable(lanes, element))
+        result = elementwise(block, given, lambda element: scalable(lanes, element))
         vector.maskedstore(accesses[-1].buffer, accesses[-1].at(row, column), mask, result)
 
 

@@ -15,7 +15,7 @@ from tilewright.build.constants import bits_of, integer, zero
 from tilewright.build.index import Index, add, less, mul, round_down, value
 from tilewright.build.loops import if_else, loop
 from tilewright.build.vectors import REGISTER_BITS, bitcast, fixed, intrinsic, lane_mask, scalable
-from tilewright.build.views import slice_of, transposed
+from tilewright.build.views import metadata, slice_of, transposed
 from tilewright.codegen.block_products import extent
 from tilewright.codegen.scalable.tile import Tile
 from tilewright.mlir import ir
@@ -80,7 +80,7 @@ def _load_row(tile: Tile, b: ir.Value, row: Index, column: Index, mask: ir.Value
     if not tile.b_transposed:
         return vector.maskedload(kind, b, [value(row), value(column)], mask, zero(kind))
     i64 = integer(64)
-    leading = arith.index_cast(i64, _leading(b))
+    leading = arith.index_cast(i64, metadata(b)[3][0])
     steps = _lane_numbers(lanes)
     offsets = arith.muli(steps, vector.broadcast(steps.type, leading))
     return vector.gather(kind, b, [value(column), value(row)], offsets, mask, zero(kind))
@@ -94,12 +94,12 @@ def _are_gathered(tile: Tile) -> bool:
 def _gathered(tile: Tile, b: ir.Value, row: ir.Value, column: Index, mask: ir.Value) -> ir.Value:
     """A register of words, one of each column, by one gather. Upstream's gathers take elements of a memref's type only."""
     i64, size = integer(_OFFSET_BITS), bits_of(tile.b_element) // 8
-    metadata = memref.ExtractStridedMetadataOp(b).results
-    start = add(add(metadata[1], mul(column, metadata[4])), row)
+    _, offset, _, (leading, _) = metadata(b)
+    start = add(add(offset, mul(column, leading)), row)
     address = add(memref.extract_aligned_pointer_as_index(b), mul(start, size))
     pointer = ir.Type.parse("!llvm.ptr")
     base = ir.Operation.create("llvm.inttoptr", [pointer], [arith.index_cast(i64, value(address))]).results[0]
-    step = arith.index_cast(i64, value(mul(metadata[4], size)))
+    step = arith.index_cast(i64, value(mul(leading, size)))
     lanes = _lane_numbers(tile.word_lanes)
     offsets = arith.muli(lanes, vector.broadcast(lanes.type, step))
     kind = scalable(tile.word_lanes, tile.word)
@@ -254,8 +254,3 @@ def _predicated(count: int, a: ir.Value, row: Index, start: ir.Value, limit: Ind
     for number, each in enumerate(parts):
         whole = vector.insert_strided_slice(each, whole, [number * lanes], [1])
     return whole
-
-
-def _leading(buffer: ir.Value) -> ir.Value:
-    """Elements from one row of a matrix to the next."""
-    return memref.ExtractStridedMetadataOp(buffer).results[4]

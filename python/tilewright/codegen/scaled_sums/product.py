@@ -12,7 +12,7 @@ from functools import partial
 
 from tilewright.build.affine import scaled, slice_size
 from tilewright.build.constants import integer, numbers, zero
-from tilewright.build.index import Index, add, round_down, value
+from tilewright.build.index import Index, add, round_down, sub, value
 from tilewright.build.loops import if_else, loop
 from tilewright.build.usedef import definition
 from tilewright.build.vectors import bits_as, fixed, read, write
@@ -215,7 +215,7 @@ class _Product:
             self._tiles(partial(self._keep_zeros, number))
         kc = self._sizes.kc
         rest = self._spec.k % kc
-        rows = end if whole else add(start, round_down(_less(end, start), kc))
+        rows = end if whole else add(start, round_down(sub(end, start), kc))
         with loop(start, rows, kc) as (k, _, _):
             self._tiles(partial(self._multiply, k, kc))
         if not whole:  # Only the last group has such rows.
@@ -317,8 +317,3 @@ class _Product:
                 else:
                     result = vector.fma(value, scale, read(self._out, place, self._lanes, inside=tile.inside))
                 write(result, self._out, place, inside=tile.inside)
-
-
-def _less(x: Index, y: Index) -> Index:
-    """The difference."""
-    return x - y if isinstance(x, int) and isinstance(y, int) else arith.subi(value(x), value(y))

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from tilewright.build.constants import bits_of, zero
-from tilewright.build.index import Index, round_down, value
+from tilewright.build.index import Index, round_down
 from tilewright.build.vectors import fixed
 from tilewright.dtypes import DType
 from tilewright.mlir import ir
@@ -15,35 +13,6 @@ from tilewright.mlir.dialects import arith, vector
 
 Order = Sequence[Sequence[int]]
 """Of each register, the number of the element in each lane."""
-
-
-def numbers(element: ir.Type, values: Sequence[Any]) -> ir.Value:
-    """A vector of constants."""
-    make = ir.IntegerAttr.get if isinstance(element, ir.IntegerType) else ir.FloatAttr.get
-    kind = fixed(len(values), element)
-    attributes = [make(element, each) for each in values]
-    if len(set(values)) == 1:
-        return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, attributes[0]))
-    return arith.constant(kind, ir.DenseElementsAttr.get(attributes, kind))
-
-
-def read(matrix: ir.Value, at: Sequence[Index], count: int, *, inside: bool = True, along: int = -1) -> ir.Value:
-    """`count` elements of `matrix`, along its last dimension or another; those that are not there are zeros, unless all are `inside`."""
-    kind = ir.MemRefType(matrix.type)
-    found, order = fixed(count, kind.element_type), _along(kind.rank, along % kind.rank)
-    return vector.TransferReadOp(
-        found, matrix, [value(each) for each in at], order, zero(kind.element_type), [inside]
-    ).result
-
-
-def write(value: ir.Value, matrix: ir.Value, at: Sequence[Index], *, inside: bool = True) -> None:
-    """Writes elements of a row that are there."""
-    rank = ir.MemRefType(matrix.type).rank
-    vector.TransferWriteOp(None, value, matrix, [value(each) for each in at], _along(rank, rank - 1), [inside])
-
-
-def _along(rank: int, dimension: int) -> ir.AffineMapAttr:
-    return ir.AffineMapAttr.get(ir.AffineMap.get(rank, 0, [ir.AffineDimExpr.get(dimension)]))
 
 
 def as_floats(value: ir.Value, element: DType) -> ir.Value:
@@ -94,14 +63,6 @@ def _differ_in_one(x: Sequence[int], y: Sequence[int], lanes: int) -> bool:
     """Whether the numbers in two registers are the same but for one bit below `lanes`."""
     difference = min(x) ^ min(y)
     return 0 < difference < lanes and difference & (difference - 1) == 0
-
-
-def bits(value: ir.Value, element: ir.Type) -> ir.Value:
-    """A vector's bits as elements of another type."""
-    kind = ir.VectorType(value.type)
-    count = kind.shape[0] * bits_of(kind.element_type) // bits_of(element)
-    wanted = fixed(count, element)
-    return value if value.type == wanted else vector.bitcast(wanted, value)
 
 
 def inverse(order: Order) -> Order:

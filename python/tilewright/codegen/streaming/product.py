@@ -7,6 +7,8 @@ the block begins to exist, so that a block of B is packed once for all blocks of
 
 from __future__ import annotations
 
+from tilewright.build.index import value
+from tilewright.build.views import DYNAMIC, metadata, reinterpreted
 from tilewright.codegen import block_products
 from tilewright.codegen.streaming import functions as streaming
 from tilewright.codegen.streaming import panels as streaming_panels
@@ -52,8 +54,7 @@ def call(function: func.FuncOp, product: ir.Operation, spec: MatmulSpec, target:
             fresh = None if fill is None else block_products.first_step(product, c, fill)
             if fresh is None:
                 fresh = arith.constant(ir.IntegerType.get_signless(1), int(fill is not None))
-            depth = memref.dim(a, arith.constant(ir.IndexType.get(), 1))
-            groups = arith.ceildivui(depth, arith.constant(ir.IndexType.get(), outer.depth))
+            groups = arith.ceildivui(memref.dim(a, value(1)), value(outer.depth))
             result = memref.cast(ir.Type.parse(streaming_panels.matrix(spec.acc_type.mlir)), c)
             _call(function, streaming.MULTIPLY, [*panels, result, groups, fresh])
         product.erase()
@@ -78,10 +79,9 @@ def _pack(
     element = (spec.a_type, spec.b_type)[side]
     rows = ceil_div(extent, outer.most_rows) * outer.most_rows
     panels = ir.MemRefType.get([rows * groups * outer.depth], ir.Type.parse(element.mlir))
-    unknown = ir.ShapedType.get_dynamic_size()
     with ir.InsertionPoint.at_block_begin(function.entry_block):
         allocation = memref.AllocOp(panels, [], [])
-        to = memref.cast(ir.MemRefType.get([unknown], panels.element_type), allocation)
+        to = memref.cast(ir.MemRefType.get([DYNAMIC], panels.element_type), allocation)
     # K lies side by side in rows of A, and in columns of B, unless they are stored transposed.
     along_k = (side == 0) != (spec.a_transposed, spec.b_transposed)[side]
     with block_products.behind(block, to):
@@ -97,15 +97,7 @@ def _matrix(block: ir.Value, element: str, *, swapped: bool) -> ir.Value:
     Its type need not tell: of one row or column the strides may be any. Without ``memref.transpose``, whose type is that of
     its operand, for that changes when operands are taken as they are stored.
     """
-    metadata = memref.ExtractStridedMetadataOp(block)
-    order = slice(None, None, -1 if swapped else 1)
-    sizes, strides = list(metadata.sizes)[order], list(metadata.strides)[order]
-    unknown = ir.ShapedType.get_dynamic_size()
-    return memref.ReinterpretCastOp(
-        ir.Type.parse(streaming_panels.matrix(element)),
-        metadata.base_buffer,
-        [metadata.offset],
-        sizes,
-        strides[:1],
-        *(ir.DenseI64ArrayAttr.get(each) for each in ([unknown], [unknown] * 2, [unknown, 1])),
-    ).result
+    base, offset, *both = metadata(block)
+    sizes, strides = (each[::-1] if swapped else each for each in both)
+    kind = ir.MemRefType(ir.Type.parse(streaming_panels.matrix(element)))
+    return reinterpreted(kind, base, [offset], sizes, strides[:1])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilewright.build.index import values
 from tilewright.build.usedef import named, replace
-from tilewright.build.views import DYNAMIC, mixed
+from tilewright.build.views import DYNAMIC, metadata, mixed, reinterpreted
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
 
@@ -36,32 +36,16 @@ def _opens(op: ir.Operation, axes: list[int]) -> int:
 
 def _view(op: ir.Operation) -> ir.Value:
     """What an op gives: strides of the axes of a group are those of the one axis, times the extents further in."""
-    kind, given = ir.MemRefType(op.results[0].type), ir.MemRefType(op.operands[0].type)
-    index = ir.IndexType.get()
-    results = [ir.MemRefType.get([], given.element_type), *[index] * (1 + 2 * given.rank)]
-    metadata = ir.Operation.create(
-        "memref.extract_strided_metadata", results=results, operands=[op.operands[0]]
-    ).results
+    kind = ir.MemRefType(op.results[0].type)
+    base, start, _, given = metadata(op.operands[0])
     open_sizes = list(op.operands)[1:]
     sizes = values(mixed(kind.shape, open_sizes))
     strides: list[ir.Value] = []
-    for axis, group in enumerate(_groups(op)):
-        stride, own = metadata[2 + given.rank + axis], list[ir.Value]()
-        for each in reversed(group):
-            own.insert(0, stride)
-            if each != group[0]:
-                stride = arith.muli(stride, sizes[each])
+    for stride, group in zip(given, _groups(op), strict=True):
+        own = [stride]
+        for each in reversed(group[1:]):
+            own.insert(0, arith.muli(own[0], sizes[each]))
         strides += own
     known, offset = kind.get_strides_and_offset()
-    offsets = [metadata[1]] if offset == DYNAMIC else []
     open_strides = [value for value, each in zip(strides, known, strict=True) if each == DYNAMIC]
-    attributes = {
-        "static_offsets": ir.DenseI64ArrayAttr.get([offset]),
-        "static_sizes": ir.DenseI64ArrayAttr.get(kind.shape),
-        "static_strides": ir.DenseI64ArrayAttr.get(known),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(offsets), len(open_sizes), len(open_strides)]),
-    }
-    operands = [metadata[0], *offsets, *open_sizes, *open_strides]
-    return ir.Operation.create(
-        "memref.reinterpret_cast", results=[kind], operands=operands, attributes=attributes
-    ).results[0]
+    return reinterpreted(kind, base, [start] if offset == DYNAMIC else [], open_sizes, open_strides)

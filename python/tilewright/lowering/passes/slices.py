@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tilewright.build.usedef import definition
 from tilewright.build.views import offsets_of, sizes_of
 from tilewright.mlir import ir
 
@@ -135,20 +136,6 @@ def _computes(op: ir.Operation) -> bool:
     )
 
 
-def is_inside(value: ir.Value, op: ir.Operation) -> bool:
-    """Whether a value is made inside an op."""
-    owner = value.owner
-    return is_below(owner.owner.operation, op, itself=True) if isinstance(owner, ir.Block) else is_below(owner, op)
-
-
-def is_below(inner: ir.Operation | ir.OpView, op: ir.Operation, *, itself: bool = False) -> bool:
-    """Whether an op lies in the regions of another one, or is that one when `itself` counts."""
-    parent = inner.operation if itself else inner.operation.parent
-    while parent is not None and parent.operation != op:
-        parent = parent.operation.parent
-    return parent is not None
-
-
 def walk(op: ir.Operation) -> Iterator[ir.Operation]:
     """The innermost ops below an op, or the op itself when it has no regions."""
     if not len(op.regions):
@@ -157,12 +144,6 @@ def walk(op: ir.Operation) -> Iterator[ir.Operation]:
         for block in region:
             for inner in block:
                 yield from walk(inner.operation)
-
-
-def definition(value: ir.Value) -> ir.Operation | None:
-    """The op that makes a value; None for a block's argument."""
-    owner = value.owner
-    return None if isinstance(owner, ir.Block) else owner.operation
 
 
 def _map(op: ir.Operation) -> ir.AffineMap:

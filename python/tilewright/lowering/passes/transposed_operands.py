@@ -9,15 +9,13 @@ Upstream has no pass for it: its patterns fold a transposition into what reads a
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from tilewright.build.usedef import replace, retype
+from tilewright.build.views import DYNAMIC, last_swapped, transposed_type
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, memref, vector
 from tilewright.spec import MatmulSpec
 
 _Uses = list[tuple[ir.Operation, int]]
-_T = TypeVar("_T")
 
 
 def take_as_stored(function: func.FuncOp, spec: MatmulSpec) -> None:
@@ -36,7 +34,7 @@ def take_as_stored(function: func.FuncOp, spec: MatmulSpec) -> None:
         for index in transposed:
             argument = block.arguments[index]
             uses, logical = _uses(argument), ir.MemRefType(argument.type)
-            argument.set_type(swapped(logical))
+            argument.set_type(transposed_type(logical))
             with ir.InsertionPoint.at_block_begin(block):
                 _move(uses, logical, argument)
         retype(function)
@@ -59,7 +57,7 @@ def _move(uses: _Uses, logical: ir.MemRefType, stored: ir.Value) -> None:
             _subview(op, stored)
         else:
             if view is None:
-                order = ir.AffineMap.get_permutation(_last_swapped(list(range(logical.rank))))
+                order = ir.AffineMap.get_permutation(last_swapped(list(range(logical.rank))))
                 view = memref.TransposeOp(logical, stored, ir.AffineMapAttr.get(order)).result
             op.operands[position] = view
 
@@ -78,7 +76,7 @@ def _subview(op: ir.Operation, stored: ir.Value) -> None:
     logical = ir.MemRefType(slice_.result.type)
     if all(step == 1 for step in ir.DenseI64ArrayAttr(op.attributes["static_strides"])):
         # Of several dimensions of one element, its type may have the stride of one that it lacks from here on.
-        strides = _last_swapped(ir.MemRefType(stored.type).get_strides_and_offset()[0])[-logical.rank :]
+        strides = last_swapped(ir.MemRefType(stored.type).get_strides_and_offset()[0])[-logical.rank :]
         layout = ir.StridedLayoutAttr.get(logical.get_strides_and_offset()[1], strides)
         logical = ir.MemRefType.get(logical.shape, logical.element_type, layout, logical.memory_space)
     static = [list(ir.DenseI64ArrayAttr(op.attributes[f"static_{what}"])) for what in ("offsets", "sizes", "strides")]
@@ -86,22 +84,17 @@ def _subview(op: ir.Operation, stored: ir.Value) -> None:
         _reordered(values, list(given))
         for values, given in zip(static, (slice_.offsets, slice_.sizes, slice_.strides), strict=True)
     ]
-    attributes = [ir.DenseI64ArrayAttr.get(_last_swapped(values)) for values in static]
+    attributes = [ir.DenseI64ArrayAttr.get(last_swapped(values)) for values in static]
     uses = _uses(slice_.result)
     with op.location, ir.InsertionPoint(op):
-        view = memref.SubViewOp(swapped(logical), stored, *dynamic, *attributes)
+        view = memref.SubViewOp(transposed_type(logical), stored, *dynamic, *attributes)
         _move(uses, logical, view.result)
     op.erase()
 
 
 def _reordered(static: list[int], dynamic: list[ir.Value]) -> list[ir.Value]:
     """The values of numbers of which some are static, the last one's before the last but one's."""
-    unknown = ir.ShapedType.get_dynamic_size()
-    return _last_swapped(dynamic) if static[-2:] == [unknown, unknown] else dynamic
-
-
-def _last_swapped(values: list[_T]) -> list[_T]:
-    return [*values[:-2], values[-1], values[-2]]
+    return last_swapped(dynamic) if static[-2:] == [DYNAMIC, DYNAMIC] else dynamic
 
 
 def _read(op: ir.Operation, stored: ir.Value) -> None:
@@ -110,7 +103,7 @@ def _read(op: ir.Operation, stored: ir.Value) -> None:
     assert isinstance(read, vector.TransferReadOp), "as its name says"
     kind = ir.VectorType(read.vector.type)
     rank = ir.MemRefType(stored.type).rank
-    swap = ir.AffineMap.get_permutation(_last_swapped(list(range(rank))))
+    swap = ir.AffineMap.get_permutation(last_swapped(list(range(rank))))
     results = [each.compose(swap) for each in ir.AffineMapAttr(op.attributes["permutation_map"]).value.results]
     in_bounds = [ir.BoolAttr(each).value for each in ir.ArrayAttr(op.attributes["in_bounds"])]
     first, second = ir.AffineDimExpr.get(rank - 2), ir.AffineDimExpr.get(rank - 1)
@@ -123,7 +116,7 @@ def _read(op: ir.Operation, stored: ir.Value) -> None:
         value = vector.TransferReadOp(
             ir.VectorType.get(shape, kind.element_type),
             stored,
-            _last_swapped(list(read.indices)),
+            last_swapped(list(read.indices)),
             ir.AffineMapAttr.get(ir.AffineMap.get(rank, 0, results)),
             read.padding,
             in_bounds,
@@ -132,10 +125,3 @@ def _read(op: ir.Operation, stored: ir.Value) -> None:
         if across:
             value = vector.ShapeCastOp(kind, value).result
     replace(op, value)
-
-
-def swapped(kind: ir.MemRefType) -> ir.MemRefType:
-    """The type of a matrix, or a batch of them, that is transposed by swapping its last extents and strides."""
-    strides, offset = kind.get_strides_and_offset()
-    layout = ir.StridedLayoutAttr.get(offset, _last_swapped(strides))
-    return ir.MemRefType.get(_last_swapped(kind.shape), kind.element_type, layout, kind.memory_space)

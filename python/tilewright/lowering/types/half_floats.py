@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 
-from tilewright.build.usedef import replace
+from tilewright.build.constants import constant, element_of, like
+from tilewright.build.usedef import operations, replace
 from tilewright.dtypes import SMALL_FLOATS
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
@@ -106,18 +107,6 @@ class _Integers(dict[ir.Type, "ir.Type | None"]):
         return self[kind]
 
 
-def operations(root: ir.Operation) -> list[ir.Operation]:
-    """`root` and the operations below it."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    root.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
-
-
 def _wrap_operands(op: ir.Operation, integers: _Integers) -> None:
     """Lets 16-bit floats reach `op` as integers, whatever they are elsewhere.
 
@@ -179,11 +168,6 @@ def expand_f16(function: ir.Operation) -> None:
             replace(op, convert(op.operands[0]))
 
 
-def element_of(value: ir.Value) -> ir.Type:
-    """The type of a number, or of those in a vector."""
-    return ir.VectorType(value.type).element_type if isinstance(value.type, ir.VectorType) else value.type
-
-
 def _from_f16(half: ir.Value) -> ir.Value:
     """The f32 of an f16, or of each in a vector."""
     i16, i32, f32 = (like(half.type, element) for element in ("i16", "i32", "f32"))
@@ -223,19 +207,3 @@ def _to_f16(single: ir.Value) -> ir.Value:
     is_small = arith.cmpi(arith.CmpIPredicate.ult, size, constant(i32, (127 - 14) << 23))
     magnitude = arith.select(is_large, special, arith.select(is_small, steps, normal))
     return arith.bitcast(f16, arith.trunci(i16, arith.ori(magnitude, sign)))
-
-
-def like(kind: ir.Type, element: str) -> ir.Type:
-    """`element`, or a vector of it as long as the vector `kind`."""
-    scalar = ir.Type.parse(element)
-    if not isinstance(kind, ir.VectorType):
-        return scalar
-    vector = ir.VectorType(kind)
-    return ir.VectorType.get(vector.shape, scalar, scalable=vector.scalable_dims)
-
-
-def constant(kind: ir.Type, value: float) -> ir.Value:
-    """A constant, in each element where `kind` is a vector."""
-    scalar = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
-    number = ir.FloatAttr.get(scalar, value) if isinstance(value, float) else ir.IntegerAttr.get(scalar, value)
-    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, number) if scalar != kind else number)
