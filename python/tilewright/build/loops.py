@@ -42,3 +42,24 @@ def if_else(condition: ir.Value, then: Body, otherwise: Body, kinds: Sequence[ir
         with ir.InsertionPoint(region.blocks[0]):
             scf.yield_(list(body() or ()))
     return list(made.results)
+
+
+def repeat(
+    end: Index, step: int, body: Callable[..., Sequence[ir.Value] | None], carried: Sequence[ir.Value] = ()
+) -> list[ir.Value]:
+    """``for i in 0..end step step``; `body` takes i and the loop-carried values, and returns the next ones."""
+    with loop(0, end, step, carried) as (at, held, made):
+        found = body(at, *held)
+        if carried:
+            scf.yield_(list(found or ()))
+    return list(made.results)
+
+
+def chunks(size: int, step: int, body: Callable[[Index, int], object]) -> None:
+    """Runs `body(at, count)` for each chunk of `step` elements of `size`, in a loop, and for the shorter one that is left."""
+    whole = size - size % step
+    if whole:
+        with loop(0, whole, step) as (at, _, _):
+            body(at, step)
+    if whole < size:
+        body(whole, size - whole)

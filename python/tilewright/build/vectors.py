@@ -55,6 +55,28 @@ def write(source: ir.Value, matrix: ir.Value, at: Sequence[Index], *, inside: bo
     vector.TransferWriteOp(None, source, matrix, values(at), _along(rank, rank - 1), [inside])
 
 
+def load(buffer: ir.Value, at: Sequence[Index], count: int, whole: int | None = None) -> ir.Value:
+    """`count` elements of a row of `buffer`, from `at` on; those from number `whole` on, if given, are zeros and not read."""
+    kind = fixed(count, ir.MemRefType(buffer.type).element_type)
+    if whole is None or whole >= count:
+        return vector.load(kind, buffer, values(at))
+    return vector.maskedload(kind, buffer, values(at), first_lanes(count, whole), zero(kind))
+
+
+def store(source: ir.Value, buffer: ir.Value, at: Sequence[Index], whole: int | None = None) -> None:
+    """Writes a vector, or its first `whole` elements, to a row of `buffer` from `at` on."""
+    count = ir.VectorType(source.type).shape[0]
+    if whole is None or whole >= count:
+        vector.store(source, buffer, values(at))
+    else:
+        vector.maskedstore(buffer, values(at), first_lanes(count, whole), source)
+
+
+def first_lanes(count: int, whole: int) -> ir.Value:
+    """A mask of `count` lanes that is set for the first `whole`."""
+    return vector.constant_mask(fixed(count, integer(1)), [whole])
+
+
 def elementwise(body: ir.Block, given: Sequence[ir.Value | None], kind: Callable[[ir.Type], ir.VectorType]) -> ir.Value:
     """What a body on single elements yields, as vectors.
 

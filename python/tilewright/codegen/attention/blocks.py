@@ -21,13 +21,12 @@ from dataclasses import dataclass
 
 from tilewright.build import index
 from tilewright.build.index import Index
-from tilewright.codegen.attention import convert
-from tilewright.codegen.attention.code import Code
+from tilewright.build.loops import chunks, repeat
+from tilewright.build.vectors import load
+from tilewright.codegen.attention.code import Code, interleaved, widened
 from tilewright.codegen.attention.column import Column
-from tilewright.codegen.attention.loops import chunks, repeat
 from tilewright.codegen.attention.problem import Head
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import vector
 from tilewright.schedules.models.online_softmax import stages_keys, stages_values
 
 
@@ -47,42 +46,31 @@ class Blocks:
         start = index.mul(number, tiling.columns * tiling.rows)
         columns = index.signed_min(tiling.columns, index.ceil_div(index.sub(rows, start), tiling.rows))
 
-        def begin(column: ir.Value) -> None:
-            Column(self.code, head, column, index.add(start, index.mul(column, tiling.rows))).begin()
-
-        def end(column: ir.Value) -> None:
-            Column(self.code, head, column, index.add(start, index.mul(column, tiling.rows))).end()
+        def of(column: ir.Value) -> Column:
+            return Column(self.code, head, column, index.add(start, index.mul(column, tiling.rows)))
 
         def keys(first_key: ir.Value) -> None:
             self._stage(head, first_key)
+            repeat(columns, 1, lambda column: of(column).add(first_key))
 
-            def each(column: ir.Value) -> None:
-                Column(self.code, head, column, index.add(start, index.mul(column, tiling.rows))).add(first_key)
-
-            repeat(columns, 1, each)
-
-        repeat(columns, 1, begin)
+        repeat(columns, 1, lambda column: of(column).begin())
         last = index.sub(index.signed_min(index.add(start, tiling.columns * tiling.rows), rows), 1)
         repeat(self.code.seen(last), tiling.kc, keys)
-        repeat(columns, 1, end)
+        repeat(columns, 1, lambda column: of(column).end())
 
     def _stage(self, head: Head, first_key: ir.Value) -> None:
         """Converts a block of keys and of values, where they cannot be multiplied as stored."""
         chain, tiling = self.code.problem.chain, self.code.tiling
         count = index.signed_min(tiling.kc, index.sub(self.code.problem.keys, first_key))
         if stages_keys(chain, tiling):
-            size = tiling.lanes * tiling.depth
 
             def key(row: ir.Value) -> None:
                 def words(at: Index, whole: int) -> None:
-                    place = [*head.key(index.add(first_key, row)), index.value(at)]
-                    loaded = convert.words(
-                        self.code.problem.k, place, chain.k, tiling.lanes, pairs=tiling.pairs, whole=whole
-                    )
-                    to = [row, index.value(index.div(at, tiling.depth))]
-                    vector.store(loaded, self.code.scratch["keys"], to)
+                    place = [*head.key(index.add(first_key, row)), at]
+                    loaded = self.code.words(self.code.problem.k, place, whole)
+                    self.code.store(loaded, "keys", row, index.div(at, tiling.depth))
 
-                chunks(chain.head, size, words)
+                chunks(chain.head, tiling.lanes * tiling.depth, words)
 
             repeat(count, 1, key)
         if stages_values(chain, tiling):
@@ -97,13 +85,10 @@ class Blocks:
         def words(at: Index, whole: int) -> None:
             if tiling.pairs:
                 after = index.signed_min(index.add(number, 1), index.sub(self.code.problem.keys, 1))
-                two = [
-                    convert.halves(values, [*head.key(each), index.value(at)], chain.v, lanes, whole)
-                    for each in (number, after)
-                ]
-                loaded = convert.interleaved(*two)
+                two = (load(values, [*head.key(each), at], lanes, whole) for each in (number, after))
+                loaded = interleaved(*(widened(each, "bf16") for each in two))
             else:
-                loaded = convert.floats(values, [*head.key(number), index.value(at)], chain.v, lanes, whole)
-            vector.store(loaded, self.code.scratch["values"], [row, index.value(at)])
+                loaded = self.code.words(values, [*head.key(number), at], whole)
+            self.code.store(loaded, "values", row, at)
 
         chunks(chain.value_head, lanes, words)

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.build import index
+from tilewright.build.constants import bits_of, element_of, element_type
 from tilewright.build.index import Index
-from tilewright.build.loops import if_else, when
-from tilewright.codegen.attention import convert
-from tilewright.codegen.attention.code import Code, inverse, load_mask, store
-from tilewright.codegen.attention.loops import Values, chunks, repeat
+from tilewright.build.loops import chunks, if_else, repeat, when
+from tilewright.build.vectors import bits_as, load, store
+from tilewright.codegen.attention.code import Code, inverse, narrowed
 from tilewright.codegen.attention.problem import Head
 from tilewright.codegen.attention.tile import product
+from tilewright.codegen.attention.vectors import Values
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 from tilewright.payload.attention_numbers import LOWEST
@@ -39,45 +40,38 @@ class Column:
     def begin(self) -> None:
         """Transposes the queries into scratch memory, and starts the sums."""
         code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
-        vectors, scratch, lanes = code.vectors, code.scratch, tiling.lanes
-        size = lanes * tiling.depth
 
         def group(lane: ir.Value) -> None:
-            rows = [self.head.last(index.value(index.add(index.add(self.start, lane), each))) for each in range(lanes)]
-            places = [self.head.query(row) for row in rows]
+            places = self._places(lane, self.head.query)
 
             def words(at: Index, whole: int) -> None:
-                loaded = [
-                    convert.words(
-                        code.problem.q, [*place, index.value(at)], chain.q, lanes, pairs=tiling.pairs, whole=whole
-                    )
-                    for place in places
-                ]
+                loaded = [code.words(code.problem.q, [*place, at], whole) for place in places]
                 first_step = index.div(at, tiling.depth)
-                for step, word in enumerate(vectors.transposed(loaded)):
-                    to = [self.number, index.value(index.add(first_step, step)), lane]
-                    vector.store(word, scratch["queries"], to)
+                for step, word in enumerate(code.vectors.transposed(loaded)):
+                    code.store(word, "queries", self.number, index.add(first_step, step), lane)
 
-            chunks(chain.head, size, words)
-            for name, value in (("largest", LOWEST), ("weights", 0.0)):
-                vector.store(vectors.number(value), scratch[name], [self.number, lane])
-            vector.store(self._limits(lane), scratch["limits"], [self.number, lane])
-            zero = vectors.number(0.0)
-            repeat(
-                chain.value_head, 1, lambda row: vector.store(zero, scratch["sums"], [self.number, row, lane]) and None
-            )
+            chunks(chain.head, tiling.lanes * tiling.depth, words)
+            code.start(self.number, lane)
+            code.store(self._limits(lane), "limits", self.number, lane)
+            zero = code.vectors.number(0.0)
+            repeat(chain.value_head, 1, lambda row: code.store(zero, "sums", self.number, row, lane))
 
-        repeat(tiling.rows, lanes, group)
+        repeat(tiling.rows, tiling.lanes, group)
+
+    def _places(self, lane: ir.Value, of: Callable[[Index], list[Index]]) -> list[list[Index]]:
+        """Where the rows of a vector of queries, the one at `lane`, are; those beyond the last row are like it."""
+        rows = [self.head.last(index.add(index.add(self.start, lane), each)) for each in range(self.code.tiling.lanes)]
+        return [of(row) for row in rows]
 
     def _limits(self, lane: ir.Value) -> ir.Value:
         """The last key that each query of a vector sees; negative where it sees none."""
         vectors, problem = self.code.vectors, self.code.problem
-        last = vectors.splat_index(index.value(index.sub(problem.keys, 1)))
+        last = vectors.splat_index(index.sub(problem.keys, 1))
         if not problem.chain.causal:
             return last
-        row = arith.addi(vectors.splat_index(index.value(index.add(self.start, lane))), vectors.counting())
-        query = arith.remui(row, vectors.splat_index(index.value(problem.queries))) if self.code.tiling.merged else row
-        return arith.minsi(last, arith.addi(query, vectors.splat_index(index.value(self.code.offset))))
+        row = arith.addi(vectors.splat_index(index.add(self.start, lane)), vectors.counting())
+        query = arith.remui(row, vectors.splat_index(problem.queries)) if self.code.tiling.merged else row
+        return arith.minsi(last, arith.addi(query, vectors.splat_index(self.code.offset)))
 
     def add(self, first_key: ir.Value) -> None:
         """Adds the block of keys from `first_key` on, as far as these queries see it."""
@@ -97,23 +91,18 @@ class Column:
     def _lanes(self) -> range:
         return range(0, self.code.tiling.rows, self.code.tiling.lanes)
 
-    def _load(self, name: str, *indices: Index, element: str = "f32") -> Values:
+    def _load(self, name: str, *at: Index) -> Values:
         """The vectors of a row of a buffer."""
-        kind = self.code.vectors.of(element)
-        return [
-            vector.load(kind, self.code.scratch[name], [*(index.value(each) for each in indices), index.value(lane)])
-            for lane in self._lanes()
-        ]
+        return [self.code.load(name, *at, lane) for lane in self._lanes()]
 
-    def _store(self, values: Values, name: str, *indices: Index) -> None:
+    def _store(self, values: Values, name: str, *at: Index) -> None:
         for lane, value in zip(self._lanes(), values, strict=True):
-            vector.store(value, self.code.scratch[name], [*(index.value(each) for each in indices), index.value(lane)])
+            self.code.store(value, name, *at, lane)
 
     def _scores(self, first_key: ir.Value, count: Index) -> Values:
         """Computes the scores of a block of keys into scratch memory, and returns their maxima."""
         code, tiling = self.code, self.code.tiling
         vectors, problem = code.vectors, code.problem
-        word = "i32" if tiling.pairs else "f32"
         steps = -(-problem.chain.head // tiling.depth)
         zero = vectors.number(0.0)
         last = index.sub(problem.keys, 1)
@@ -133,16 +122,16 @@ class Column:
                 steps,
                 [[zero] * tiling.nr] * tiling.mr,
                 left,
-                lambda step: self._load("queries", self.number, step, element=word),
+                lambda step: self._load("queries", self.number, step),
             )
             flat = [each for key, row_ in zip(keys, sums, strict=True) for each in self._scaled(row_, key)]
 
             def hidden() -> Values:
-                limits = self._load("limits", self.number, element="i32")
+                limits = self._load("limits", self.number)
                 lowest = vectors.number(float("-inf"))
                 found = []
                 for at, score in enumerate(flat):
-                    number = vectors.splat_index(index.value(numbers[at // tiling.nr]))
+                    number = vectors.splat_index(numbers[at // tiling.nr])
                     beyond = arith.cmpi(arith.CmpIPredicate.sgt, number, limits[at % tiling.nr])
                     found.append(arith.select(beyond, lowest, score))
                 return found
@@ -166,20 +155,18 @@ class Column:
 
         def word(row: int, step: ir.Value) -> ir.Value:
             if staged:
-                return self._word(code.scratch["keys"], [index.value(rows[row]), step], staged=True)
-            return self._word(code.problem.k, [*places[row], index.value(index.mul(step, tiling.depth))], staged=False)
+                return self._word(code.scratch["keys"], [rows[row], step])
+            return self._word(code.problem.k, [*places[row], index.mul(step, tiling.depth)])
 
         return word
 
-    def _word(self, buffer: ir.Value, indices: Values, *, staged: bool) -> ir.Value:
-        """A word broadcast to every lane; a pair of bf16 where it is not `staged` as a word."""
-        vectors, tiling = self.code.vectors, self.code.tiling
-        if staged or not tiling.pairs:
-            element = "i32" if tiling.pairs else "f32"
-            one = vector.load(vectors.of(element, 1), buffer, indices)
-        else:
-            one = vector.bitcast(vectors.of("i32", 1), vector.load(vectors.of("bf16", 2), buffer, indices))
-        return vector.broadcast(vectors.of("i32" if tiling.pairs else "f32"), one)
+    def _word(self, buffer: ir.Value, at: Sequence[Index]) -> ir.Value:
+        """A word of scratch memory or of an operand, there a pair of bf16 or an f32, broadcast to every lane."""
+        vectors = self.code.vectors
+        kind = vectors.integers if self.code.tiling.pairs else vectors.floats
+        element = element_type(kind)
+        count = bits_of(element) // bits_of(element_of(buffer))
+        return vector.broadcast(kind, bits_as(load(buffer, at, count), element))
 
     def _scaled(self, scores: Values, key: Index) -> Values:
         """The scores of a key, with the scale and the mask where the maximum depends on them."""
@@ -198,12 +185,12 @@ class Column:
         vectors, factor = code.vectors, code.factor
         before = self._load("largest", self.number)
         top = [vectors.larger(each, old) for each, old in zip(largest, before, strict=True)]
-        rescale = [vectors.power(arith.subf(old, new), factor) for old, new in zip(before, top, strict=True)]
+        rescale = [vectors.exp2(arith.subf(old, new), factor) for old, new in zip(before, top, strict=True)]
         self._store(top, "largest", self.number)
 
         def powers(key: Index) -> Values:
             return [
-                vectors.power(arith.subf(score, new), factor)
+                vectors.exp2(arith.subf(score, new), factor)
                 for score, new in zip(self._load("scores", key), top, strict=True)
             ]
 
@@ -238,14 +225,14 @@ class Column:
         """The same for `rows` elements of the values, from number `row` on."""
         code, tiling = self.code, self.code.tiling
         staged = stages_values(code.problem.chain, tiling)
-        weights, word = ("powers", "i32") if tiling.pairs else ("scores", "f32")
-        elements = [index.value(index.add(row, each)) for each in range(rows)]
+        weights = "powers" if tiling.pairs else "scores"
+        elements = [index.add(row, each) for each in range(rows)]
 
         def left(at: int, step: ir.Value) -> ir.Value:
             if staged:
-                return self._word(code.scratch["values"], [step, elements[at]], staged=True)
+                return self._word(code.scratch["values"], [step, elements[at]])
             place = self.head.key(index.add(first_key, step))
-            return self._word(code.problem.v, [*place, elements[at]], staged=False)
+            return self._word(code.problem.v, [*place, elements[at]])
 
         old = [self._load("sums", self.number, each) for each in elements]
         old = [[arith.mulf(*each) for each in zip(sums, rescale, strict=True)] for sums in old]
@@ -255,7 +242,7 @@ class Column:
             index.ceil_div(count, tiling.depth),
             old,
             left,
-            lambda step: self._load(weights, step, element=word),
+            lambda step: self._load(weights, step),
         )
         for each, sums in zip(elements, new, strict=True):
             self._store(sums, "sums", self.number, each)
@@ -263,44 +250,39 @@ class Column:
     def _stage_mask(self, first_key: ir.Value, count: Index) -> None:
         """Transposes the mask of a block into the order of its scores, as numbers to add to them."""
         code, tiling = self.code, self.code.tiling
-        vectors, lanes = code.vectors, tiling.lanes
 
         def group(lane: ir.Value) -> None:
-            rows = [self.head.last(index.value(index.add(index.add(self.start, lane), each))) for each in range(lanes)]
-            places = [self.head.masked(row) for row in rows]
+            places = self._places(lane, self.head.masked)
 
             def keys(key: ir.Value) -> None:
                 number = index.value(index.add(first_key, key))
                 left = index.value(index.sub(code.problem.keys, number))
-                loaded = [load_mask(code, [*place, number], left) for place in places]
-                for at, each in enumerate(vectors.transposed(loaded)):
-                    vector.store(each, code.scratch["mask"], [index.value(index.add(key, at)), lane])
+                loaded = [code.mask([*place, number], left) for place in places]
+                for at, each in enumerate(code.vectors.transposed(loaded)):
+                    code.store(each, "mask", index.add(key, at), lane)
 
-            repeat(count, lanes, keys)
+            repeat(count, tiling.lanes, keys)
 
-        repeat(tiling.rows, lanes, group)
+        repeat(tiling.rows, tiling.lanes, group)
 
     def end(self) -> None:
         """Divides the sums by the weights, and writes them as rows of the result."""
-        code, tiling = self.code, self.code.tiling
-        chain, vectors, lanes = code.problem.chain, code.vectors, tiling.lanes
-        scratch = code.scratch
+        code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
 
         def group(lane: ir.Value) -> None:
-            weights = vector.load(vectors.floats, scratch["weights"], [self.number, lane])
-            reciprocal = inverse(vectors, weights)
-            rows = [index.add(index.add(self.start, lane), each) for each in range(lanes)]
+            reciprocal = inverse(code.vectors, code.load("weights", self.number, lane))
+            rows = [index.add(index.add(self.start, lane), each) for each in range(tiling.lanes)]
 
             def elements(at: Index, whole: int) -> None:
-                places = [index.value(index.add(at, min(each, whole - 1))) for each in range(lanes)]
-                columns = [vector.load(vectors.floats, scratch["sums"], [self.number, place, lane]) for place in places]
-                results = vectors.transposed([arith.mulf(each, reciprocal) for each in columns])
+                places = [index.add(at, min(each, whole - 1)) for each in range(tiling.lanes)]
+                columns = [code.load("sums", self.number, place, lane) for place in places]
+                results = code.vectors.transposed([arith.mulf(each, reciprocal) for each in columns])
                 for row, result in zip(rows, results, strict=True):
-                    place = [*self.head.query(index.value(row)), index.value(at)]
-                    value = convert.narrowed(result, chain.out)
+                    place = [*self.head.query(row), at]
+                    value = narrowed(result, chain.out)
                     with when(index.signed_less(row, code.problem.rows)):
                         store(value, code.problem.out, place, whole)
 
-            chunks(chain.value_head, lanes, elements)
+            chunks(chain.value_head, tiling.lanes, elements)
 
-        repeat(tiling.rows, lanes, group)
+        repeat(tiling.rows, tiling.lanes, group)

@@ -19,16 +19,17 @@ from dataclasses import dataclass
 from functools import reduce
 
 from tilewright.build import index
+from tilewright.build.constants import integer
 from tilewright.build.index import Index
-from tilewright.codegen.attention import convert
-from tilewright.codegen.attention.code import Code, inverse, load_mask, store
-from tilewright.codegen.attention.loops import Values, chunks, repeat
+from tilewright.build.loops import chunks, repeat
+from tilewright.build.vectors import bits_as, load, store
+from tilewright.codegen.attention.code import Code, inverse, narrowed, widened
 from tilewright.codegen.attention.problem import Head
 from tilewright.codegen.attention.tile import multiply_add
+from tilewright.codegen.attention.vectors import Values
 from tilewright.dtypes import dtype
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
-from tilewright.payload.attention_numbers import LOWEST
 
 _LINE = 64
 """Bytes of a cache line: where lines are longer some prefetches are redundant."""
@@ -79,74 +80,56 @@ class Decode:
     def _begin(self) -> None:
         """Converts the queries to words, and starts the sums."""
         code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
-        vectors, scratch = code.vectors, code.scratch
-        first, zero = index.value(0), vectors.number(0.0)
+        zero = code.vectors.number(0.0)
 
         def begin(row: ir.Value) -> None:
             place = self.head.query(row)
 
             def words(at: Index, whole: int) -> None:
-                loaded = convert.words(
-                    code.problem.q, [*place, index.value(at)], chain.q, tiling.lanes, pairs=tiling.pairs, whole=whole
-                )
-                vector.store(loaded, scratch["queries"], [row, index.value(index.div(at, tiling.depth))])
+                code.store(code.words(code.problem.q, [*place, at], whole), "queries", row, index.div(at, tiling.depth))
 
             chunks(chain.head, self._chunk, words)
-            chunks(
-                chain.value_head,
-                tiling.lanes,
-                lambda at, _: vector.store(zero, scratch["sums"], [row, index.value(at)]),
-            )
-            for name, value in (("largest", LOWEST), ("weights", 0.0)):
-                vector.store(vectors.number(value), scratch[name], [row, first])
+            chunks(chain.value_head, tiling.lanes, lambda at, _: code.store(zero, "sums", row, at))
+            code.start(row, 0)
 
         repeat(self.rows, 1, begin)
 
     def _weigh(self, row: ir.Value, first_key: ir.Value) -> None:
         """Turns a block's scores into weights for one query, and rescales its sums."""
         code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
-        vectors, scratch = code.vectors, code.scratch
-        first = index.value(0)
+        vectors = code.vectors
         limit = self._limit(row)
         scores = [self._seen(row, first_key, key, limit) for key in range(0, tiling.kc, tiling.lanes)]
-        before = vector.load(vectors.floats, scratch["largest"], [row, first])
+        before = code.load("largest", row, 0)
         top = vectors.larger(vectors.spread(reduce(vectors.larger, scores), vectors.larger), before)
-        rescale = vectors.power(arith.subf(before, top), code.factor)
-        vector.store(top, scratch["largest"], [row, first])
-        total = arith.mulf(vector.load(vectors.floats, scratch["weights"], [row, first]), rescale)
+        rescale = vectors.exp2(arith.subf(before, top), code.factor)
+        code.store(top, "largest", row, 0)
+        total = arith.mulf(code.load("weights", row, 0), rescale)
         for number, score in enumerate(scores):
-            weights = vectors.power(arith.subf(score, top), code.factor)
-            place = [row, index.value(number * tiling.lanes)]
+            weights = vectors.exp2(arith.subf(score, top), code.factor)
+            place = row, number * tiling.lanes
             if tiling.pairs:
-                vector.store(convert.narrowed(weights, "bf16"), scratch["powers"], place)
+                code.store(narrowed(weights, "bf16"), "powers", *place)
             else:
-                vector.store(weights, scratch["scores"], place)
+                code.store(weights, "scores", *place)
             total = arith.addf(total, weights)
-        vector.store(total, scratch["weights"], [row, first])
+        code.store(total, "weights", row, 0)
 
         def elements(at: Index, _: int) -> None:
-            place = [row, index.value(at)]
-            old = vector.load(vectors.floats, scratch["sums"], place)
-            vector.store(arith.mulf(old, rescale), scratch["sums"], place)
+            code.store(arith.mulf(code.load("sums", row, at), rescale), "sums", row, at)
 
         chunks(chain.value_head, tiling.lanes, elements)
 
     def _seen(self, row: ir.Value, first_key: ir.Value, key: int, limit: ir.Value) -> ir.Value:
         """A vector of a query's scores in the block, from key number `key` on; -Inf for keys that it does not see."""
-        code, chain = self.code, self.code.problem.chain
-        vectors = code.vectors
+        code, chain, vectors = self.code, self.code.problem.chain, self.code.vectors
         number = index.value(index.add(first_key, key))
-        zero = index.value(0)
-        products = [
-            vector.load(vectors.floats, code.scratch["products"], [row, index.value(key + each), zero])
-            for each in range(vectors.lanes)
-        ]
-        scores = vectors.sums_of(products)
+        scores = vectors.sums_of([code.load("products", row, key + each, 0) for each in range(vectors.lanes)])
         if code.scaled:
             scores = arith.mulf(scores, vectors.number(chain.scale))
         if code.problem.mask is not None:
             left = index.value(index.sub(code.problem.keys, number))
-            scores = arith.addf(scores, load_mask(code, [*self.head.masked(row), number], left))
+            scores = arith.addf(scores, code.mask([*self.head.masked(row), number], left))
         numbers = arith.addi(vectors.splat_index(number), vectors.counting())
         beyond = arith.cmpi(arith.CmpIPredicate.sgt, numbers, limit)
         return arith.select(beyond, vectors.number(float("-inf")), scores)
@@ -158,7 +141,7 @@ class Decode:
         if code.problem.chain.causal:
             query = index.rem(row, code.problem.queries)
             last = index.signed_min(last, index.add(query, code.offset))
-        return code.vectors.splat_index(index.value(last))
+        return code.vectors.splat_index(last)
 
     def _products(self, first_key: ir.Value, count: Index) -> None:
         """Multiplies each key of a block with all queries, into vectors of partial sums in scratch memory.
@@ -167,7 +150,6 @@ class Decode:
         """
         code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
         vectors = code.vectors
-        word = vectors.of("i32" if tiling.pairs else "f32")
 
         def one(key: ir.Value) -> None:
             number = index.add(first_key, key)
@@ -176,16 +158,11 @@ class Decode:
 
             def add(sums: Sequence[ir.Value], at: Index, whole: int) -> Values:
                 """Adds the products of `whole` elements of the head, from element `at` on."""
-                step = index.value(index.div(at, tiling.depth))
-                key_ = convert.words(
-                    code.problem.k, [*place, index.value(at)], chain.k, tiling.lanes, pairs=tiling.pairs, whole=whole
-                )
-                queries = [
-                    vector.load(word, code.scratch["queries"], [index.value(row), step]) for row in range(self.rows)
-                ]
-                return [
-                    multiply_add(vectors, tiling, each, key_, total) for each, total in zip(queries, sums, strict=True)
-                ]
+                step = index.div(at, tiling.depth)
+                key_ = code.words(code.problem.k, [*place, at], whole)
+                queries = [code.load("queries", row, step) for row in range(self.rows)]
+                pairs = zip(queries, sums, strict=True)
+                return [multiply_add(vectors, tiling, each, key_, total) for each, total in pairs]
 
             sums: Values = [vectors.number(0.0)] * self.rows
             whole = chain.head - chain.head % self._chunk
@@ -194,7 +171,7 @@ class Decode:
             if whole < chain.head:
                 sums = add(sums, whole, chain.head - whole)
             for row, total in enumerate(sums):
-                vector.store(total, code.scratch["products"], [index.value(row), key, index.value(0)])
+                code.store(total, "products", row, key, 0)
 
         repeat(count, 1, one)
 
@@ -210,10 +187,9 @@ class Decode:
     def _add_values(self, first_key: ir.Value, count: Index, columns: range, rows: range) -> None:
         """The same for vectors of the result that start at `columns`, and some queries."""
         code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
-        vectors, scratch = code.vectors, code.scratch
         last = index.sub(code.problem.keys, 1)
-        places = [[index.value(row), index.value(column)] for row in rows for column in columns]
-        old = [vector.load(vectors.floats, scratch["sums"], place) for place in places]
+        places = [(row, column) for row in rows for column in columns]
+        old = [code.load("sums", *place) for place in places]
 
         def step(key: ir.Value, *sums: ir.Value) -> Values:
             number = index.add(first_key, key)
@@ -227,12 +203,12 @@ class Decode:
                 weight = self._weight(row, key)
                 for column, value in enumerate(values):
                     place = at * len(values) + column
-                    found[place] = multiply_add(vectors, tiling, weight, value, found[place])
+                    found[place] = multiply_add(code.vectors, tiling, weight, value, found[place])
             return found
 
         new = repeat(count, tiling.depth, step, old)
         for place, value in zip(places, new, strict=True):
-            vector.store(value, scratch["sums"], place)
+            code.store(value, "sums", *place)
 
     def _prefetch(self, operand: ir.Value, numbers: Sequence[Index], size: int, element: str) -> None:
         """Prefetches into L2 the rows at the prefetch distance behind those of `numbers`."""
@@ -243,53 +219,45 @@ class Decode:
         for number in numbers:
             place = self.head.key(index.signed_min(index.add(number, distance), last))
             for at in range(0, size, _LINE // step):
-                memref.prefetch(operand, [*place, index.value(at)], is_write=False, locality_hint=2, is_data_cache=True)
+                memref.prefetch(
+                    operand, index.values([*place, at]), is_write=False, locality_hint=2, is_data_cache=True
+                )
 
     def _weight(self, row: int, key: ir.Value) -> ir.Value:
         """The weight of a key, or of a pair of them, in each lane."""
-        code, tiling = self.code, self.code.tiling
-        place = [index.value(row), key]
-        if not tiling.pairs:
-            one = vector.load(code.vectors.of("f32", 1), code.scratch["scores"], place)
-            return vector.broadcast(code.vectors.floats, one)
-        two = vector.load(code.vectors.of("bf16", 2), code.scratch["powers"], place)
-        return vector.broadcast(code.vectors.integers, vector.bitcast(code.vectors.of("i32", 1), two))
+        code, vectors = self.code, self.code.vectors
+        if not code.tiling.pairs:
+            return vector.broadcast(vectors.floats, code.load("scores", row, key, count=1))
+        two = code.load("powers", row, key, count=2)
+        return vector.broadcast(vectors.integers, bits_as(two, integer(32)))
 
-    def _words(self, columns: range, heads: Sequence[Values]) -> Values:
+    def _words(self, columns: range, heads: Sequence[Sequence[Index]]) -> Values:
         """The vectors of a value, or of two as pairs, that start at `columns`."""
-        code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
-        values, lanes, end = code.problem.v, tiling.lanes, chain.value_head
-        if not tiling.pairs:
-            return [
-                convert.floats(values, [*heads[0], index.value(at)], chain.v, lanes, min(lanes, end - at))
-                for at in columns
-            ]
+        code, lanes, end = self.code, self.code.tiling.lanes, self.code.problem.chain.value_head
+        values = code.problem.v
+        if not code.tiling.pairs:
+            return [code.words(values, [*heads[0], at], min(lanes, end - at)) for at in columns]
         found: Values = []
         for at in range(columns.start, columns.stop, 2 * lanes):
-            both = [
-                convert.halves(values, [*place, index.value(at)], chain.v, 2 * lanes, min(2 * lanes, end - at))
-                for place in heads
-            ]
+            loaded = (load(values, [*place, at], 2 * lanes, min(2 * lanes, end - at)) for place in heads)
+            both = [widened(each, "bf16") for each in loaded]
             for half in range(0, min(2 * lanes, columns.stop - at), lanes):
                 order = [each for lane in range(half, half + lanes) for each in (lane, 2 * lanes + lane)]
-                found.append(vector.bitcast(code.vectors.integers, vector.shuffle(both[0], both[-1], order)))
+                found.append(bits_as(vector.shuffle(both[0], both[-1], order), integer(32)))
         return found
 
     def _end(self) -> None:
         """Divides the sums by the weights, and writes them."""
-        code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
-        vectors, scratch = code.vectors, code.scratch
+        code, vectors, chain = self.code, self.code.vectors, self.code.problem.chain
 
         def end(row: ir.Value) -> None:
-            parts = vector.load(vectors.floats, scratch["weights"], [row, index.value(0)])
-            reciprocal = inverse(vectors, vectors.spread(parts, arith.addf))
+            reciprocal = inverse(vectors, vectors.spread(code.load("weights", row, 0), arith.addf))
             place = self.head.query(row)
 
             def elements(at: Index, whole: int) -> None:
-                total = vector.load(vectors.floats, scratch["sums"], [row, index.value(at)])
-                result = convert.narrowed(arith.mulf(total, reciprocal), chain.out)
-                store(result, code.problem.out, [*place, index.value(at)], whole)
+                result = narrowed(arith.mulf(code.load("sums", row, at), reciprocal), chain.out)
+                store(result, code.problem.out, [*place, at], whole)
 
-            chunks(chain.value_head, tiling.lanes, elements)
+            chunks(chain.value_head, code.tiling.lanes, elements)
 
         repeat(self.rows, 1, end)

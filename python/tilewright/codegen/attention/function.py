@@ -11,13 +11,13 @@ from math import prod
 
 from tilewright.build import index
 from tilewright.build.index import Index
+from tilewright.build.loops import repeat
 from tilewright.build.usedef import terminator
 from tilewright.codegen.attention import chain
 from tilewright.codegen.attention.blocks import Blocks
 from tilewright.codegen.attention.chain import Chain
 from tilewright.codegen.attention.code import Code
 from tilewright.codegen.attention.decode import Decode
-from tilewright.codegen.attention.loops import repeat
 from tilewright.codegen.attention.problem import Head, Problem
 from tilewright.codegen.attention.vectors import Vectors
 from tilewright.lowering.passes import parallel
@@ -56,16 +56,15 @@ def expand(function: func.FuncOp, softmax: ir.Operation, decision: OnlineSoftmax
         made = func.FuncOp(name, ir.FunctionType.get([*operands, scratch], []))
     function.operation.erase()
     *arguments, out, memory = made.add_entry_block().arguments
-    vectors = Vectors(tiling.lanes, target.fuses, DEGREE[tiling.multiplied])
     with ir.InsertionPoint(made.entry_block):
+        vectors = Vectors(tiling.lanes, target, DEGREE[tiling.multiplied])
         problem = Problem.of(found, tiling, arguments, out)
         blocks = 1 if tiling.along_head else index.ceil_div(problem.rows, tiling.rows * tiling.columns)
         tasks = index.mul(blocks, prod(found.batch) * problem.task_heads)
 
         def run(part: Index, parts: Index) -> None:
             def task(number: ir.Value) -> None:
-                place = index.mul(number, parts)
-                place = index.add(place, part)
+                place = index.add(index.mul(number, parts), part)
                 own = _buffers(found, tiling, memory, index.mul(part, share), offsets)
                 head = Head.at(problem, index.value(index.div(place, blocks)))
                 code = Code(problem, vectors, own)

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.build import index
-from tilewright.build.constants import zero
 from tilewright.build.index import Index
 from tilewright.codegen.attention.chain import Chain, Extent
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, memref, vector
+from tilewright.mlir.dialects import memref
 from tilewright.schedules.models.online_softmax import Tiling
 
 
@@ -75,7 +74,7 @@ class Head:
     """
 
     problem: Problem
-    lead: tuple[ir.Value, ...]
+    lead: tuple[Index, ...]
     head: Index
     shared: Index
 
@@ -85,48 +84,34 @@ class Head:
         chain = problem.chain
         position = index.rem(number, problem.task_heads)
         outer: Index = index.div(number, problem.task_heads)
-        lead: list[ir.Value] = []
+        lead: list[Index] = []
         for size in reversed(chain.batch):
-            lead.insert(0, index.value(index.rem(outer, max(size, 1))))
+            lead.insert(0, index.rem(outer, max(size, 1)))
             outer = index.div(outer, max(size, 1))
         if problem.tiling.merged:
             return cls(problem, tuple(lead), index.mul(position, chain.group), position)
         return cls(problem, tuple(lead), position, index.div(position, chain.group))
 
-    def place(self, row: ir.Value) -> tuple[ir.Value, ir.Value]:
+    def place(self, row: Index) -> tuple[Index, Index]:
         """The head and the number of the query that row `row` of the task is."""
         if not self.problem.tiling.merged:
-            return index.value(self.head), row
+            return self.head, row
         queries = self.problem.queries
-        return index.value(index.add(self.head, index.div(row, queries))), index.value(index.rem(row, queries))
+        return index.add(self.head, index.div(row, queries)), index.rem(row, queries)
 
-    def query(self, row: ir.Value) -> list[ir.Value]:
+    def query(self, row: Index) -> list[Index]:
         """The indices of a row of queries, or of results, but for the last one."""
         return [*self.lead, *self.place(row)]
 
-    def key(self, number: Index) -> list[ir.Value]:
+    def key(self, number: Index) -> list[Index]:
         """The same of a key, or of a value."""
-        return [*self.lead, index.value(self.shared), index.value(number)]
+        return [*self.lead, self.shared, number]
 
-    def masked(self, row: ir.Value) -> list[ir.Value]:
+    def masked(self, row: Index) -> list[Index]:
         """The same of a row of the mask."""
         axes = [*self.lead, *self.place(row)]
         return [axes[each] for each in self.problem.chain.mask_axes[:-1]]
 
-    def last(self, row: ir.Value) -> ir.Value:
+    def last(self, row: Index) -> Index:
         """The row, but at most the last one of the task."""
-        return arith.minsi(row, index.value(index.sub(self.problem.rows, 1)))
-
-
-def load(buffer: ir.Value, indices: Sequence[ir.Value], element: str, count: int, whole: int | None = None) -> ir.Value:
-    """`count` elements at `indices`; from element `whole` on, if given, they are zeros and not read."""
-    kind = ir.VectorType.get([count], ir.Type.parse(element))
-    if whole is None or whole >= count:
-        return vector.load(kind, buffer, list(indices))
-    return vector.maskedload(kind, buffer, list(indices), first(count, whole), zero(kind))
-
-
-def first(count: int, whole: int) -> ir.Value:
-    """A mask of `count` elements that is set for the first `whole`."""
-    kind = ir.VectorType.get([count], ir.IntegerType.get_signless(1))
-    return vector.constant_mask(kind, [whole])
+        return index.signed_min(row, index.sub(self.problem.rows, 1))

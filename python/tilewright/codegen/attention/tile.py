@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright.build.index import Index
-from tilewright.build.vectors import intrinsic
-from tilewright.codegen.attention.loops import Values, repeat
-from tilewright.codegen.attention.vectors import Vectors
+from tilewright.build.loops import repeat
+from tilewright.build.vectors import bits_as, intrinsic
+from tilewright.codegen.attention.vectors import Values, Vectors
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import vector
 from tilewright.schedules.models.online_softmax import Tiling
 
 
@@ -18,9 +17,8 @@ def multiply_add(vectors: Vectors, tiling: Tiling, left: ir.Value, right: ir.Val
     """The sum of `total` and left·right in each lane, of f32 or of pairs of bf16 in i32."""
     if not tiling.pairs:
         return vectors.fma(left, right, total)
-    kind = vectors.of("bf16", 2 * tiling.lanes)
-    operands = [total, vector.bitcast(kind, left), vector.bitcast(kind, right)]
-    return intrinsic(tiling.intrinsic, vectors.floats, *operands)
+    left, right = (bits_as(each, ir.BF16Type.get()) for each in (left, right))
+    return intrinsic(tiling.intrinsic, vectors.floats, total, left, right)
 
 
 def product(

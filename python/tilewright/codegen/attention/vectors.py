@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from tilewright.build.constants import constant, integer, numbers
+from tilewright.build.constants import integer, numbers
+from tilewright.build.index import Index
+from tilewright.build.index import value as index_value
+from tilewright.build.vectors import fixed
+from tilewright.lowering.types.float_arithmetic import Numbers
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, math, vector
+from tilewright.mlir.dialects import arith, vector
 from tilewright.payload.attention_numbers import EXP2, LOWEST
+from tilewright.targets.base import Target
 
 _TO_WHOLE = 1.5 * 2.0**23
 """Added to a number below 2**22, it leaves the nearest whole number in the last bits."""
@@ -17,63 +21,38 @@ _MANTISSA = 23
 _LEAST_POWER = -126.0
 
 
-@dataclass(frozen=True, slots=True)
-class Vectors:
+Values = list[ir.Value]
+
+
+class Vectors(Numbers):
     """Vectors of `lanes` numbers.
 
     Attributes:
         lanes: Elements of a vector.
-        fused: Whether the target has a multiply-add that rounds once.
-        degree: That of the polynomial for powers of two: a key of `EXP2`.
     """
 
-    lanes: int
-    fused: bool
-    degree: int
+    def __init__(self, lanes: int, target: Target, degree: int) -> None:
+        """Takes the degree of the polynomial for powers of two, a key of `EXP2`, too."""
+        super().__init__(fixed(lanes, ir.F32Type.get()), target)
+        self.lanes, self._degree = lanes, degree
 
-    @property
-    def floats(self) -> ir.Type:
-        """The type of f32."""
-        return self.of("f32")
-
-    @property
-    def integers(self) -> ir.Type:
-        """The type of i32."""
-        return self.of("i32")
-
-    def of(self, element: str, count: int | None = None) -> ir.Type:
-        """A vector type of `count` elements, by default one for each lane."""
-        return ir.VectorType.get([count or self.lanes], ir.Type.parse(element))
-
-    def number(self, value: float) -> ir.Value:
-        """A constant of f32 in each lane."""
-        return constant(self.floats, value)
-
-    def integer(self, value: int) -> ir.Value:
-        """A constant of i32 in each lane."""
-        return constant(self.integers, value)
+    def of(self, element: str) -> ir.VectorType:
+        """The type of a vector with an element for each lane."""
+        return fixed(self.lanes, ir.Type.parse(element))
 
     def counting(self) -> ir.Value:
         """0, 1, 2, … of i32."""
         return numbers(integer(32), range(self.lanes))
 
-    def splat(self, value: ir.Value) -> ir.Value:
-        """A number broadcast to each lane."""
-        return vector.broadcast(ir.VectorType.get([self.lanes], value.type), value)
-
-    def splat_index(self, value: ir.Value) -> ir.Value:
+    def splat_index(self, value: Index) -> ir.Value:
         """An index broadcast to each lane, as i32."""
-        return self.splat(arith.index_cast(ir.IntegerType.get_signless(32), value))
-
-    def fma(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
-        """x·y + z."""
-        return math.fma(x, y, z) if self.fused else arith.addf(arith.mulf(x, y), z)
+        return vector.broadcast(self.integers, arith.index_cast(integer(32), index_value(value)))
 
     def larger(self, x: ir.Value, y: ir.Value) -> ir.Value:
         """The larger one; y where x is NaN."""
         return arith.select(arith.cmpf(arith.CmpFPredicate.OGT, x, y), x, y)
 
-    def power(self, difference: ir.Value, factor: float) -> ir.Value:
+    def exp2(self, difference: ir.Value, factor: float) -> ir.Value:
         """2 to the power of difference·factor, which is not above zero; exactly 0 below 2**-126, and NaN of NaN.
 
         With d·factor = n + r, n whole and |r| <= 1/2, a polynomial gives 2**r; n is added to its exponent.
@@ -82,9 +61,7 @@ class Vectors:
         shifted = self.fma(difference, scale, shift)
         whole = arith.subf(shifted, shift)
         part = self.fma(difference, scale, arith.negf(whole))
-        *others, value = (self.number(each) for each in EXP2[self.degree])
-        for each in reversed(others):
-            value = self.fma(value, part, each)
+        value = self.polynomial(part, EXP2[self._degree])
         exponent = arith.shli(arith.bitcast(self.integers, shifted), self.integer(_MANTISSA))
         power = arith.bitcast(self.floats, arith.addi(arith.bitcast(self.integers, value), exponent))
         tiny = self.number(max(_LEAST_POWER / factor, LOWEST))
