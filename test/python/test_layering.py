@@ -196,7 +196,7 @@ INSIDE = {
     "schedules.gpu": {"models", "steps", "decisions"},
     "lowering.types": set(),
     "lowering.passes": {"types"},
-    "lowering.entries": {"types", "passes", "driver", "modules"},
+    "lowering.entries": {"types", "passes", "driver", "product_calls"},
     **{
         f"codegen.{package.name}": {"block_products", "bounds"}
         for package in (PACKAGE / "codegen").iterdir()
@@ -216,7 +216,6 @@ MORE_IMPORTS = {
     "tilewright.codegen.gpu.warpgroups": 19,
     "tilewright.codegen.scaled_sums.product": 19,
     "tilewright.lowering.driver": 16,
-    "tilewright.lowering.modules": 21,
     "tilewright.runtime.gpu": 20,
 }
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tilewright.dims import Extent
-from tilewright.lowering import driver, modules
+from tilewright.lowering import driver
 from tilewright.lowering.entries import entry, pack_entry, product_cases, tensor_entry, tile_permission
-from tilewright.lowering.modules import Product
 from tilewright.lowering.passes import dynamic_workspace
+from tilewright.lowering.product_calls import Product, symbol
 from tilewright.mlir import ir
 from tilewright.payload.abi import WRONG_PACKING
 from tilewright.payload.packing import PackedFormat
@@ -42,7 +42,7 @@ def join(
     joined = ir.Module.create(ir.Location.unknown(next(iter(functions.values()))[1].context))
     wrappers, declared = "", set()
     for number, product in enumerate(products):
-        name = modules.symbol(number)
+        name = symbol(number)
         if product.plan is None:
             ((body, _),) = product.bodies
             _take(body, joined, f"{name}_", declared)
@@ -55,7 +55,7 @@ def join(
             operands = [(product.spec.b_shape, product.spec.b_stored.mlir), product.operands[1]]
             wrappers += _wrapper(f"{name}_pack", f"{name}_{entry.PACK_BODY}", operands, target)
     # What the wrappers define is declared by those who call it.
-    declared |= {f"{modules.symbol(number)}{suffix}" for number in range(len(products)) for suffix in ("", "_pack")}
+    declared |= {f"{symbol(number)}{suffix}" for number in range(len(products)) for suffix in ("", "_pack")}
     for name, (_, module) in functions.items():
         _take(module, joined, f"{name}_", declared, kept=name)
     body = str(joined.operation.get_asm(assume_verified=True))
@@ -137,7 +137,7 @@ def _entry(
             check = pack_entry.check(packed, f"%t{index}", f"^alike{index}", "^unlike")
             check = _NAMES.sub(lambda name, index=index: f"{name.group(0)}{index}", check)
             checks.append(f"{check}\n  ^alike{index}:\n    ")
-            packer = f"{modules.symbol(each.packed - 1)}_{entry.PACK_BODY}"
+            packer = f"{symbol(each.packed - 1)}_{entry.PACK_BODY}"
             name = f"{signature.name}_{each.name}"
             attributes = entry.attributes_text(target)
             packers += pack_entry.text(packed, packer, name, attributes, transposed=each.transposed)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.dims import Dim, Extent
 from tilewright.lowering.entries import dispatch, entry
-from tilewright.lowering.modules import Product
+from tilewright.lowering.product_calls import Product
 from tilewright.payload.abi import OK
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
