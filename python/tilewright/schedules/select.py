@@ -10,7 +10,7 @@ along K and sums of codes are other orders (`Row.own_order`). Products of one co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal
@@ -19,6 +19,7 @@ from tilewright.dims import divided_by, most
 from tilewright.errors import ScheduleError, warn_slow
 from tilewright.schedules.models import blocking, open_extents, outer_blocks, pays, scalable_blocks, scaled_blocks
 from tilewright.schedules.models.blocking import Blocking, lanes_for
+from tilewright.schedules.models.open_extents import Variant
 from tilewright.schedules.models.threads import in_strips, take_matrices, widened
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -47,8 +48,8 @@ class Row:
         tile: What its register tile has vectors along N of: packed panels, or rows of B; empty where it has none.
         own_order: Whether it adds products up in an order that no other strategy has.
         own_vectors: Whether its vectors are as long as the machine says, so that it is for all that is large.
-        dynamic: Whether it takes the dynamic extents of a spec, and loses little by it.
-        any_depth: Whether code for one dynamic K is code for every K.
+        takes: Of a dynamic spec, whether it takes a call, whose spec is the second one, and loses little by not knowing its extents.
+        variants: Its code for dynamic extents.
         opened: Its sizes for dynamic extents.
     """
 
@@ -63,8 +64,8 @@ class Row:
     tile: Literal["panels", "rows", ""] = ""
     own_order: bool = False
     own_vectors: bool = False
-    dynamic: Callable[[MatmulSpec], bool] = lambda spec: True
-    any_depth: bool = False
+    takes: Callable[[MatmulSpec, MatmulSpec, Target], bool] = lambda spec, call, target: True
+    variants: Callable[[MatmulSpec, Target], Iterable[Variant]] = lambda spec, target: (Variant(),)
     opened: Callable[[Blocking, MatmulSpec], Blocking] = lambda sizes, spec: sizes
 
 
@@ -94,7 +95,7 @@ STRATEGIES: Mapping[str, Row] = {
         pays=scaled_blocks.pays,
         shared=scaled_blocks.in_strips,
         own_order=True,
-        dynamic=lambda spec: False,
+        takes=lambda spec, call, target: False,
     ),
     "inner_product": Row(
         "inner_product",
@@ -103,8 +104,8 @@ STRATEGIES: Mapping[str, Row] = {
         fits=lambda spec: _fuses_vectors(spec, along_k=True),
         pays=pays.along_k,
         own_order=True,
-        dynamic=open_extents.along_k,
-        any_depth=True,
+        takes=open_extents.takes_along_k,
+        variants=open_extents.along_k,
     ),
     "streamed": Row(
         "streamed",
@@ -114,8 +115,9 @@ STRATEGIES: Mapping[str, Row] = {
         pays=pays.streaming,
         shared=in_strips,
         tile="rows",
-        dynamic=lambda spec: spec.m == 1,
-        opened=open_extents.streamed,
+        takes=open_extents.takes_streamed,
+        variants=open_extents.streamed,
+        opened=open_extents.streamed_sizes,
     ),
     "scalable": Row(
         "scalable",
@@ -132,13 +134,17 @@ STRATEGIES: Mapping[str, Row] = {
         fits=lambda spec: True,
         pays=pays.packing,
         tile="panels",
+        takes=open_extents.takes_packed,
+        variants=open_extents.packed,
     ),
     "unpacked": Row(
         "unpacked",
         blocking.unpacked_blocking,
         "products too small to earn packing back",
         tile="rows",
-        opened=open_extents.unpacked,
+        takes=open_extents.takes_unpacked,
+        variants=open_extents.unpacked,
+        opened=open_extents.unpacked_sizes,
     ),
 }
 """The strategies by name. A product gets the first one that fits and pays: with SME, what fills a tile of sums is for its outer products. A
@@ -216,10 +222,16 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
     typical = spec
     if spec.deterministic and not _agree(spec, target):
         typical = replace(spec, m=_TYPICAL_ROWS, batch=(), a_batch=(), b_batch=())
-    name = next(name for name, row in STRATEGIES.items() if row.fits(typical) and row.pays(typical, target))
+    name = first(typical, typical, target)
     if spec.deterministic and STRATEGIES[name].own_order and spec.n != 1:
         name = PANELS
     return sized(name, spec, target, overrides, threads)
+
+
+def first(spec: MatmulSpec, call: MatmulSpec, target: Target) -> str:
+    """The name of the first strategy that fits and pays for a call of `spec`, whose spec is `call`: `spec` itself, if that is static."""
+    fitting = (name for name, row in STRATEGIES.items() if row.fits(spec) and row.pays(call, target))
+    return next((name for name in fitting if spec is call or STRATEGIES[name].takes(spec, call, target)), PANELS)
 
 
 def sized(

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType
@@ -226,6 +227,7 @@ def result_cycles(
     )
 
 
+@cache
 def register_tile(
     target: Target,
     element: DType,

@@ -1,40 +1,163 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What strategies make of dynamic extents: which of them they take, and with which sizes."""
+"""What strategies make of dynamic extents: which calls of a dynamic kernel each takes, by how many variants of its code, of which sizes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from tilewright.dims import MAX_EXTENT, most
-from tilewright.schedules.models.blocking import Blocking
+from tilewright.schedules.calls import Test
+from tilewright.schedules.models import pays, strip_form
+from tilewright.schedules.models.blocking import Blocking, ceil_div, held_bytes, most_rows, unpacked_blocking
 from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
 
-COLUMN = 1 << 16
+DEPTHS = (1040, 4112)
+"""Rows of B up to which panels hold all of K, as they have to where something is done to the sums: two sizes, so that the
+panels of a small K do not lie far apart, and no multiples of a power of two, so that not all of them are in the same sets."""
+
+DEEP = 16400
+"""A third such size, for what every strategy fuses: above it B is not packed. In f32, 256 x 256 by 8192, of the speed of C += A·B of these
+extents, so and unpacked (Zen 5): 0.79 and 0.69."""
+
+_COLUMN = 1 << 16
 """Elements of a column that is copied first, at most: what it is copied to has this size."""
 
-STREAMED_FEW = 8
-"""Rows up to which kc, as for any few rows, is the ways of L1, and strips of C are whole rows, of `cases._WIDE` columns. In f32 by 4096 x
+_STREAMED_FEW, _WIDE = 8, 1 << 14
+"""Rows up to which kc, as for any few rows, is the ways of L1, and strips of C are whole rows, of so many columns. In f32 by 4096 x
 4096, of the speed of static code, so and by the code for more rows: 2 rows 1.04 and 0.43, 4 rows 1.02 and 0.43, 8 rows 1.07 and 0.66."""
 
-STREAMED_ROWS, _STREAMED_TILE = 128, 12
+_STREAMED_ROWS, _STREAMED_TILE = 128, 12
 """Rows up to which a B from memory is streamed by one code for all of them, and those of its largest register tile, as each number
 of rows is code. In f32 by 4096 x 4096, of the speed of static code (Zen 4, all extents open), streamed and packed: 16 rows
 0.76 to 1.0 and 0.5, 24 1.0 and 0.63, 64 0.95 and 0.8, 128 0.94 and 0.90; in bf16 16 rows 0.92 and 0.67, 32 0.76 and 0.83."""
 
+_PACKED_ROWS = (1, 2, 3, 4, 5, 8, 10)
+"""Rows up to which a register tile of the usual height would be wasted in part, where B comes packed."""
 
-def along_k(spec: MatmulSpec) -> bool:
-    """Whether vectors along K take the extents of `spec`: a column of B is copied first."""
-    return spec.b_transposed or most(spec.k) <= COLUMN
+_PANEL_VECTORS = (1, 2, 3, 5, 6, 7, 10)
+"""Vectors of columns up to which the usual panels, of four, would be empty in a good part."""
 
 
-def streamed(sizes: Blocking, spec: MatmulSpec) -> Blocking:
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The code of a strategy for some extents.
+
+    Attributes:
+        tests: What the extents have to be, where those of the variants before are not.
+        typical: Extents for which its sizes are computed; others are large.
+        shared: Whether threads share a call of it.
+    """
+
+    tests: tuple[Test, ...] = ()
+    typical: Mapping[str, int] = field(default_factory=dict)
+    shared: bool = True
+
+
+def from_memory(spec: MatmulSpec, target: Target) -> int:
+    """Elements that a B has which comes from memory: more than half of the last-level cache holds."""
+    return ceil_div(held_bytes(target) // 2, spec.b_type.bytes)
+
+
+def takes_along_k(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
+    """Whether vectors along K take a call: a column of B is copied first."""
+    return spec.b_transposed or most(spec.k) <= _COLUMN or call.k <= _COLUMN
+
+
+def takes_streamed(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
+    """Whether going through B once does: a B from memory, as one that is in a cache gains less than blocks cost.
+
+    One row of narrow elements is left to unpacked code: in bf16 1 x 4096 x 4096 streamed takes 1.2 times as long (Zen 5).
+    """
+    if call.m == 1:
+        return not spec.widens
+    return strip_form.takes(spec) and call.m <= _STREAMED_ROWS and call.k * call.n >= from_memory(spec, target)
+
+
+def takes_unpacked(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
+    """Whether code for a B as it lies does: not one from memory by more than few rows, which nothing fetches ahead of its use.
+
+    Measured on Zen 5 in f32 with A stored transposed, packed and unpacked, in GFLOP/s: 12 x 2048 x 4096 80 and 79, 24 x 2048 x 4096 118
+    and 105.
+    """
+    few = call.m <= _STREAMED_FEW or spec.widens or pays.is_one_panel(call, target)
+    return few or call.k * call.n < from_memory(spec, target)
+
+
+def takes_packed(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
+    """Whether packing does, but for so few rows that B would be streamed if all extents were known.
+
+    Measured on Zen 5 in f32 with all extents open, unpacked and packed, in GFLOP/s, by 1024 x 1024: 24 rows 167 and 143, 48 200 and
+    187, 64 213 and 193, 96 192 and 179, 128 175 and 196; with A stored transposed 24 162 and 155, 32 169 and 162, 64 166 and 176, 96
+    159 and 195.
+    """
+    if not pays.is_plain(spec):
+        return True
+    # A last, short vector of sums waits in registers for what is done to it, unlike that of static code.
+    lanes = target.lanes(spec.acc_type)
+    whole = replace(call, n=ceil_div(call.n, lanes) * lanes) if spec.fused else call
+    many = target.by_lane or call.m > _STREAMED_ROWS
+    return pays.packing(whole, target) and (many or not pays.streaming(whole, target))
+
+
+def along_k(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
+    """The variants of vectors along K: one column, one row, and some rows."""
+    yield Variant((Test("n", most=1), Test("k", most=None if spec.b_transposed else _COLUMN)), {"n": 1}, shared=False)
+    if spec.b_transposed:
+        yield Variant((Test("m", most=1),), {"m": 1}, shared=False)
+        yield Variant((), {"m": 4, "n": 2048, "k": 2048})
+
+
+def streamed(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
+    """The variants of going through B once: one row, few, and more."""
+    yield Variant((Test("m", most=1),), {"m": 1, "n": 2048, "k": 2048}, shared=False)
+    if strip_form.takes(spec):
+        yield Variant((Test("m", most=_STREAMED_FEW),), {"m": _STREAMED_FEW, "n": _WIDE, "k": 2048})
+        yield Variant((), {"m": _narrow_rows(spec, target) if spec.widens else 32, "n": 2048, "k": 2048})
+
+
+def packed(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
+    """The variants of packed panels: tiles of few rows for a B that comes packed, and panels of few columns for narrow elements."""
+    if spec.b_packed:
+        yield from (Variant((Test("m", most=rows),), {"m": rows}) for rows in _PACKED_ROWS)
+    elif spec.widens and not spec.fused:  # Nearly always packed, unlike wide ones.
+        widths = (vectors * target.lanes(spec.acc_type) for vectors in _PANEL_VECTORS)
+        yield from (Variant((Test("n", most=width),), {"n": width, "k": DEPTHS[0]}) for width in widths)
+    yield Variant()
+
+
+def unpacked(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
+    """The variants of register tiles on B as it lies: one row, two, columns for half a vector, for one tile, and more."""
+    yield Variant((Test("m", most=1),), {"m": 1}, shared=False)
+    half = target.lanes(spec.acc_type) // 2
+    # Rows of A a power of two apart are in the same sets of L1: as many at a time as fit then.
+    way = target.l1.bytes // target.l1.ways
+    yield Variant((Test("n", most=half),), {"n": half, "k": way // spec.a_type.bytes}, shared=False)
+    few = _narrow_rows(spec, target) if spec.widens else most_rows(target)
+    if not spec.widens:
+        if not spec.fused:
+            tile = unpacked_blocking(spec.sized(dict.fromkeys(spec.open, 1024)), target).nr
+            yield Variant((Test("n", most=tile),), {"n": 512, "k": 512}, shared=False)
+        yield Variant((Test("m", 2, 2),), {"m": 2}, shared=False)
+    yield Variant((), {"m": few, "n": 512, "k": 512}, shared=False)
+
+
+def _narrow_rows(spec: MatmulSpec, target: Target) -> int:
+    """Half of the rows from which on narrow elements are packed."""
+    return pays.NARROW_PRODUCTS // target.dots(spec.a_type.name, spec.b_type.name)[-1].depth // 2
+
+
+def streamed_sizes(sizes: Blocking, spec: MatmulSpec) -> Blocking:
     """The sizes with blocks of as many rows as there can be."""
     if spec.m == 1:
         return sizes
-    return replace(sizes, mc=sizes.mc if sizes.mc <= STREAMED_FEW else STREAMED_ROWS, mr=min(sizes.mr, _STREAMED_TILE))
+    return replace(
+        sizes, mc=sizes.mc if sizes.mc <= _STREAMED_FEW else _STREAMED_ROWS, mr=min(sizes.mr, _STREAMED_TILE)
+    )
 
 
-def unpacked(sizes: Blocking, spec: MatmulSpec) -> Blocking:
+def unpacked_sizes(sizes: Blocking, spec: MatmulSpec) -> Blocking:
     """The sizes, of which blocks that are all of a dynamic extent are without an end."""
     blocks = {"m": "mc", "n": "nc", "k": "kc"}
     return replace(sizes, **dict.fromkeys((blocks[each] for each in spec.dynamic), MAX_EXTENT))

@@ -39,7 +39,7 @@ def is_plain(spec: MatmulSpec) -> bool:
 
 def streaming(spec: MatmulSpec, target: Target) -> bool:
     """Whether going through B once, unpacked, beats packing and its absence."""
-    as_stored = spec.b_packed or spec.b_transposed or spec.a_transposed or (spec.fused and spec.dynamic)
+    as_stored = spec.b_packed or spec.b_transposed or spec.a_transposed
     return not (is_plain(spec) and as_stored) and _goes_through_b_once(_sums(spec), target)
 
 
@@ -99,7 +99,7 @@ def _goes_through_b_once(spec: MatmulSpec, target: Target) -> bool:
         return False
     if spec.widens:
         return _streaming_narrow_pays(spec, target)
-    if _is_one_panel(spec, target):
+    if is_one_panel(spec, target):
         return False
     b_bytes = spec.k * spec.n * element.bytes
     if not _copies_b(spec, target):
@@ -146,7 +146,7 @@ def _copies_b(spec: MatmulSpec, target: Target) -> bool:
         return True  # Unpacked, the sums of a last, short vector would wait in memory for what is done to them.
     if spec.widens:
         return _packing_narrow_pays(spec, target)
-    if spec.n < target.lanes(element) or _is_one_panel(spec, target):
+    if spec.n < target.lanes(element) or is_one_panel(spec, target):
         return False
     if target.by_lane and spec.m * spec.n > _BY_LANE_READS * (spec.m + spec.n):
         return spec.k >= 2 * target.lanes(element)
@@ -154,13 +154,14 @@ def _copies_b(spec: MatmulSpec, target: Target) -> bool:
     return spec.rows_of_b >= ROWS_TO_PACK and b_bytes > _L2_SHARES * target.l2.bytes
 
 
-def _is_one_panel(spec: MatmulSpec, target: Target) -> bool:
+def is_one_panel(spec: MatmulSpec, target: Target) -> bool:
     """Whether B has no more columns than a register tile, so that it lies in the order of a packed panel already.
 
     Measured on Zen 4, f32, 64 columns and K 65536, in GFLOP/s unpacked, packed, streamed: 8 rows 100, 42, 89; 64 rows 109,
     76, 62; 128 rows 108, 79, 44. With 128 columns and 64 rows 50, 84, 79.
     """
-    return spec.n <= blocking.unpacked_blocking(spec, target).nr
+    widest = target.vector_registers * target.lanes(spec.acc_type)
+    return spec.n <= widest and spec.n <= blocking.unpacked_blocking(spec, target).nr
 
 
 def _packing_narrow_pays(spec: MatmulSpec, target: Target) -> bool:

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Where the choice of a strategy changes over the extents of a dynamic spec: an ordered list of rules, learned from the choice itself.
+
+The choice is asked at the points of a grid, and rules are grown by separate and conquer: tests that leave only points of one strategy,
+each the test that gains most information (Quinlan, "Learning Logical Definitions from Relations", Machine Learning 5, 1990).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import pairwise, product
+from math import log2, prod
+
+from tilewright.dims import Dim
+from tilewright.schedules.calls import Test
+
+Extents = tuple[int, ...]
+"""m, n and k of a call."""
+
+_STEPS: Mapping[str, Sequence[int]] = {
+    "m": (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024),
+    "n": (1, 4, 16, 64, 512, 8192),
+    "k": (8, 16, 32, 64, 128, 256, 512, 1024, 4096, 32768),
+}
+"""Extents of the grid. Thresholds between two of them are found; a strategy that begins and ends between neighbors is not."""
+_RIGHT, _LEAST_PART = 15 / 16, 1 / 200
+"""Part of a rule's points for which it has to be right, and part of the grid that it has to be for. They bound how many rules there are;
+calls that have none are computed as most are."""
+
+
+def rules(
+    extents: Sequence[int | Dim], choice: Callable[[int, int, int], str], partial: Collection[str] = ()
+) -> tuple[list[tuple[tuple[Test, ...], str]], str]:
+    """The rules, of which a call takes the first one whose tests it passes, and the choice for all other calls.
+
+    Args:
+        extents: m, n and k.
+        choice: The name of what is chosen for a call.
+        partial: Those that are not for all other calls where anything else is.
+    """
+    choice = cache(choice)
+    grid = {name: _values(name, extent) for name, extent in zip("mnk", extents, strict=True)}
+    points = list(product(*grid.values()))
+    masks = dict(_splits(points))
+    chosen = {name: _mask(choice(*at) == name for at in points) for name in {choice(*at) for at in points}}
+    left, found = (1 << len(points)) - 1, list[tuple[tuple[Test, ...], str]]()
+    names = sorted(chosen, key=lambda name: (chosen[name].bit_count(), name))
+    usual = max(names, key=lambda name: (name not in partial, names.index(name)))
+    for name in [each for each in names if each != usual]:
+        while left & chosen[name]:
+            tests, covered = _grown(left, chosen[name], masks)
+            if (covered & chosen[name]).bit_count() < max(_RIGHT * covered.bit_count(), _LEAST_PART * len(points)):
+                break
+            fresh = {at for number, at in enumerate(points) if left >> number & 1}
+            found.append((tuple(_exact(test, tests, grid, choice, name, fresh) for test in tests), name))
+            left &= ~covered
+        left &= ~chosen[name]
+    return found, usual
+
+
+def _values(name: str, extent: int | Dim) -> list[int]:
+    """The values of an extent in the grid."""
+    if not isinstance(extent, Dim):
+        return [extent]
+    return sorted({value for value in map(extent.nearest, _STEPS[name]) if value} or {max(extent.min, 1)})
+
+
+def _splits(points: Sequence[Extents]) -> Iterator[tuple[Test, int]]:
+    """All that splits the points by an extent, or by the elements of B, each with the points that pass."""
+    for extents in ("m", "n", "k", "kn"):
+        values = [_of(at, extents) for at in points]
+        for below, above in pairwise(sorted(set(values))):
+            low = _mask(value <= below for value in values)
+            yield Test(extents, most=below), low
+            yield Test(extents, least=above), (1 << len(points)) - 1 - low
+
+
+def _of(at: Extents, extents: str) -> int:
+    return prod(at["mnk".index(name)] for name in extents)
+
+
+def _mask(holds: Iterable[bool]) -> int:
+    """A set of points, a bit each."""
+    return sum(1 << number for number, each in enumerate(holds) if each)
+
+
+def _grown(left: int, wanted: int, masks: Mapping[Test, int]) -> tuple[list[Test], int]:
+    """Tests that leave of the points `left` only `wanted` ones, if there are such, and the points that they leave."""
+    tests, covered = list[Test](), left
+
+    def gain(test: Test) -> float:
+        here = covered & masks[test]
+        right = (here & wanted).bit_count()
+        return right * (log2(right / here.bit_count()) - before) if right else 0.0
+
+    while (covered & wanted).bit_count() < _RIGHT * covered.bit_count():
+        before = log2((covered & wanted).bit_count() / covered.bit_count())
+        best = max(masks, key=gain)
+        if gain(best) <= 0:
+            break
+        tests.append(best)
+        covered &= masks[best]
+    return tests, covered
+
+
+def _exact(
+    test: Test,
+    rule: Sequence[Test],
+    grid: Mapping[str, Sequence[int]],
+    choice: Callable[[int, int, int], str],
+    name: str,
+    fresh: Collection[Extents],
+) -> Test:
+    """The test of a rule with the threshold at which the choice of `name` ends, and not at a point of the grid.
+
+    Rather at a point that is `fresh` than at one that an earlier rule takes.
+    """
+    others, step = [each for each in rule if each is not test], 1 if test.most is not None else -1
+    pairs = list[tuple[int, Extents, Extents]]()
+    for at, extent in product(product(*grid.values()), test.extents):
+        axis, values = "mnk".index(extent), grid[extent]
+        beside = values.index(at[axis]) + step
+        if 0 <= beside < len(values) and test.holds(*at) and choice(*at) == name:
+            far = (*at[:axis], values[beside], *at[axis + 1 :])
+            ends = not test.holds(*far) and choice(*far) != name
+            if ends and all(each.holds(*at) and each.holds(*far) for each in others):
+                pairs.append((axis, at, far))
+    pairs = [pair for pair in pairs if pair[2] in fresh] or pairs
+    if not pairs:
+        return test
+    axis, near, far = pairs[len(pairs) // 2]
+    while abs(far[axis] - near[axis]) > 1:
+        middle = (*near[:axis], (near[axis] + far[axis]) // 2, *near[axis + 1 :])
+        near, far = (middle, far) if choice(*middle) == name else (near, middle)
+    if test.most is not None:
+        return Test(test.extents, most=_of(far, test.extents) - 1)
+    return Test(test.extents, least=_of(near, test.extents))

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Rules learned from a choice: thresholds are exact, few points decide nothing, and dynamic kernels take what the table chooses."""
+
+import random
+
+import pytest
+import tilewright as tw
+from tilewright import targets
+from tilewright.schedules import calls, cases, regions, select
+
+ANY = (tw.Dim(1), tw.Dim(1), tw.Dim(1))
+
+
+def test_thresholds_between_points_of_the_grid_are_exact():
+    found, usual = regions.rules(ANY, lambda m, n, k: "few" if m <= 37 and k >= 100 else "many")
+    assert usual == "many"
+    assert {test for tests, _ in found for test in tests} == {calls.Test("m", most=37), calls.Test("k", least=100)}
+    assert {name for _, name in found} == {"few"}
+
+
+def test_a_threshold_of_a_product_of_extents():
+    found, usual = regions.rules((8, tw.Dim(1), 1024), lambda m, n, k: "large" if n * k >= 3 << 20 else "small")
+    (tests, name), *more = found
+    assert not more
+    chosen = {name, usual}
+    assert chosen == {"large", "small"}
+    (test,) = tests
+    for n in (1, 3071, 3072, 8000):
+        assert test.holds(8, n, 1024) == (name == ("large" if n >= 3072 else "small"))
+
+
+def test_what_cannot_take_every_call_is_not_the_usual_choice():
+    _, usual = regions.rules(ANY, lambda m, n, k: "in steps" if m <= 256 else "all", ["in steps"])
+    assert usual == "all"
+
+
+def test_one_choice_has_no_rules():
+    assert regions.rules(ANY, lambda m, n, k: "one") == ([], "one")
+
+
+SPECS = [
+    (target, tw.MatmulSpec.from_dtypes(*extents, types, layout=layout))
+    for target in ("znver4", "x86-64-v3", "neoverse-n1", "neoverse-v1", "armv9-a+sme")
+    for extents, types, layout in (
+        ((None, None, None), "f32", "nn"),
+        ((None, None, None), "f32", "nt"),
+        ((None, 2048, None), "bf16,bf16,f32", "nn"),
+        ((None, None, 1024), "u8,i8,i32", "nn"),
+        ((tw.Dim(1, 64), None, None), "f64", "tn"),
+    )
+]
+
+
+@pytest.mark.parametrize(("target", "spec"), SPECS, ids=str)
+def test_cases_are_what_the_table_chooses(target, spec):
+    """For calls of all sizes, but for some near a threshold: those are between points of the grid."""
+    row, chosen, wrong = targets.get(target), random.Random(3), []
+    plan = cases.plan(spec, row, None)
+    for _ in range(60):
+        sizes = [2 ** chosen.uniform(0, top) for top in (10, 13, 14)]
+        m, n, k = (
+            extent.nearest(int(size)) or extent.min if isinstance(extent, tw.Dim) else extent
+            for extent, size in zip((spec.m, spec.n, spec.k), sizes, strict=True)
+        )
+        k = k // 16 * 16 or 16  # whole steps of every instruction
+        if m and n:
+            wanted = select.first(spec, spec.at(m, n, k), row)
+            taken = next(case for case in plan.cases if all(test.holds(m, n, k) for test in case.tests))
+            wrong += [(m, n, k, wanted, taken.plan.name)] * (wanted != taken.plan.name)
+    assert len(wrong) <= 6, wrong
+
+
+CHOSEN = """
+znver4 1024x1024x1024 f32 nn: packed
+znver4 64x1024x1024 f32 nn: unpacked
+znver4 16x1024x1024 f32 nn: unpacked
+znver4 256x64x32768 f32 nn: unpacked
+znver4 8x4096x4096 f32 nn: streamed
+znver4 100x4096x4096 f32 nn: streamed
+znver4 1x4096x4096 bf16,bf16,f32 nn: unpacked
+znver4 24x2048x4096 f32 tn: packed
+znver4 1000x1x1000 f32 nn: inner_product
+znver4 8x1024x1024 f32 nt: inner_product
+znver4 64x1024x256 f64 nt: packed
+znver4 96x1024x1024 f32 tn: packed
+neoverse-v1 96x96x96 f32 nn: scalable
+neoverse-v1 2x512x512 f32 nn: unpacked
+armv9-a+sme 512x512x512 f32 nn: outer_product
+"""
+
+
+@pytest.mark.parametrize("line", CHOSEN.strip().splitlines())
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_is_chosen_for_a_call(line, threads):
+    asked, name = line.split(": ")
+    target, shape, types, layout = asked.split()
+    m, n, k = map(int, shape.split("x"))
+    spec = tw.MatmulSpec.from_dtypes(None, None, None, types, layout=layout)
+    plan = cases.plan(spec, targets.get(target), None, None, threads)
+    taken = next(case for case in plan.cases if all(test.holds(m, n, k) for test in case.tests))
+    if threads == 1:
+        assert taken.plan.name == name
+    elif m >= 64 and m * n * k >= 1 << 27:  # What is shared is packed, or in vectors of the machine's own.
+        assert taken.plan.name in (name if name == "outer_product" else select.PANELS, "scalable")
+
+
+def test_rules_share_the_code_of_a_strategy():
+    """A strategy has no more kernels than variants, however many rules lead to it."""
+    row, spec = targets.get("znver4"), tw.MatmulSpec(None, None, None, layout="nt")
+    plan = cases.plan(spec, row, None)
+    for name in {each.name for _, each in plan.kernels} & set(select.STRATEGIES):
+        variants = list(select.row(name).variants(spec, row))
+        assert sum(each.name == name for _, each in plan.kernels) <= len(variants)
+    assert len(plan.cases) > len(plan.kernels)
