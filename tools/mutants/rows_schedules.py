@@ -32,7 +32,7 @@ ROWS = (
     ),
     Mutant(
         "schedules/models/pays.py",
-        "return spec.n <= blocking.unpacked_blocking(spec, target).nr",
+        "return spec.n <= widest and spec.n <= blocking.unpacked_blocking(spec, target).nr",
         "return spec.n < blocking.unpacked_blocking(spec, target).nr",
         ("test_shape_classes.py",),
     ),
@@ -71,6 +71,18 @@ ROWS = (
         "min(threads, int(cycles(spec, target) / LEAST_CYCLES))",
         "threads",
         ("test_threads.py",),
+    ),
+    Mutant(
+        "schedules/regions.py",
+        "near, far = (middle, far) if choice(*middle) == name else (near, middle)",
+        "near, far = near, middle",
+        ("test_regions.py",),
+    ),
+    Mutant(
+        "schedules/models/open_extents.py",
+        "many = target.by_lane or call.m > _STREAMED_ROWS",
+        "many = True",
+        ("test_regions.py",),
     ),
     Mutant(
         "schedules/select.py",
