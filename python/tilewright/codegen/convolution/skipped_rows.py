@@ -11,6 +11,7 @@ from math import prod
 
 from tilewright.build.affine import terms
 from tilewright.build.index import Number, add, div, div_rem, mul, signed_max, signed_min, total, value
+from tilewright.build.usedef import definition, is_below
 from tilewright.build.views import offsets_of
 from tilewright.codegen.convolution.patch_layout import Patches
 from tilewright.mlir import ir
@@ -45,10 +46,10 @@ def skip(
     seen: list[ir.Operation] = []
     for write, rows in list(_writes(function.arguments[result], ())):
         loop = _product_loop(write.operands[0])
-        if loop is None or loop in seen or any(isinstance(n, ir.Value) and _made_by(n) for n in rows):
+        if loop is None or loop in seen or any(isinstance(n, ir.Value) and definition(n) for n in rows):
             continue
         seen.append(loop)
-        around = [each for each in counted if _is_inside(loop, each)]
+        around = [each for each in counted if is_below(loop, ir.BlockArgument(each).owner.owner.operation)]
         with ir.InsertionPoint(loop), loop.location:
             _bound(loop, total(rows), total(around), patches, tile)
 
@@ -63,31 +64,17 @@ def _writes(view: ir.Value, rows: tuple[Number, ...]) -> Iterator[tuple[ir.Opera
             yield op, (*rows, *terms(op.operands[2]))
 
 
-def _made_by(value: ir.Value) -> ir.Operation | None:
-    return None if isinstance(value.owner, ir.Block) else value.owner.operation  # type: ignore[union-attr]
-
-
 def _product_loop(value: ir.Value) -> ir.Operation | None:
     """The loop over K whose sums are made into `value`."""
     work = [value]
     while work:
-        op = _made_by(work.pop())
+        op = definition(work.pop())
         if op is not None and op.name == "scf.for":
             inside = [each.operation.name for each in op.regions[0].blocks[0].operations]
             return op if "vector.contract" in inside else None
         if op is not None and op.name.startswith(_VALUES):
             work += list(op.operands)
     return None
-
-
-def _is_inside(op: ir.Operation, variable: ir.Value) -> bool:
-    """Whether `op` is in the loop that counts `variable`."""
-    around, loop = op.parent, variable.owner.owner.operation  # type: ignore[union-attr] - a block argument
-    while around is not None:
-        if around == loop:
-            return True
-        around = around.parent
-    return False
 
 
 def _bound(loop: ir.Operation, pixel: Number, block: Number, patches: Patches, tile: tuple[int, int]) -> None:

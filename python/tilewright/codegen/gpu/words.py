@@ -7,7 +7,7 @@ and i16 to 32 bits, but no floats, and no vectors.
 
 from __future__ import annotations
 
-from tilewright.build.constants import element_of, like
+from tilewright.build.constants import bits_of, element_of, like
 from tilewright.build.index import Index, div_rem, mul, value
 from tilewright.build.usedef import operations, replace, terminator
 from tilewright.errors import LoweringError
@@ -25,7 +25,7 @@ def is_narrow(element: ir.Type, below: int = WORD) -> bool:
 
 def load(buffer: ir.Value, place: Index, element: ir.Type) -> ir.Value:
     """Element number `place` of a buffer of words."""
-    bits = _bits(element)
+    bits = bits_of(element)
     word, shift = _where(place, bits)
     found = arith.shrui(memref.load(buffer, [word]), shift)
     return as_element(element, arith.andi(found, _word((1 << bits) - 1)))
@@ -33,7 +33,7 @@ def load(buffer: ir.Value, place: Index, element: ir.Type) -> ir.Value:
 
 def store(element: ir.Value, buffer: ir.Value, place: Index) -> None:
     """Writes element number `place`; other threads may write others in the same word meanwhile."""
-    bits = _bits(element.type)
+    bits = bits_of(element.type)
     word, shift = _where(place, bits)
     new = arith.shli(arith.extui(_word_type(), _code(element)), shift)
     mask = arith.xori(arith.shli(_word((1 << bits) - 1), shift), _word(-1))
@@ -176,7 +176,7 @@ def _code(element: ir.Value) -> ir.Value:
     """The bits of an element, as an integer of as many."""
     if not isinstance(element.type, ir.FloatType):
         return element
-    kind, owner = ir.IntegerType.get_signless(_bits(element.type)), element.owner
+    kind, owner = ir.IntegerType.get_signless(bits_of(element.type)), element.owner
     if isinstance(owner, ir.Operation | ir.OpView) and owner.operation.name == "arith.constant":
         if ir.FloatAttr(owner.operation.attributes["value"]).value != 0:
             raise LoweringError(f"a constant of {element.type}", stage="spirv", expected="zero")
@@ -191,7 +191,7 @@ def _in_words(op: ir.Operation) -> None:
     cut = op.operands[0].owner.operation if isinstance(op.operands[0].owner, ir.Operation | ir.OpView) else None
     if cut is None or cut.name != "arith.trunci" or cut.operands[0].type != _word_type():
         return
-    bits, source = _bits(op.operands[0].type), cut.operands[0]
+    bits, source = bits_of(op.operands[0].type), cut.operands[0]
     with ir.InsertionPoint(op):
         if op.name == "arith.extui":
             wide = arith.andi(source, _word((1 << bits) - 1))
@@ -210,12 +210,8 @@ def _where(place: Index, bits: int) -> tuple[ir.Value, ir.Value]:
 
 def as_element(element: ir.Type, word: ir.Value) -> ir.Value:
     """The element whose bits are the lowest of a word."""
-    code = arith.trunci(ir.IntegerType.get_signless(_bits(element)), word)
+    code = arith.trunci(ir.IntegerType.get_signless(bits_of(element)), word)
     return arith.bitcast(element, code) if isinstance(element, ir.FloatType) else code
-
-
-def _bits(element: ir.Type) -> int:
-    return (ir.IntegerType(element) if isinstance(element, ir.IntegerType) else ir.FloatType(element)).width
 
 
 def _word_type() -> ir.IntegerType:

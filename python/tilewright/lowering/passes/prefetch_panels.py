@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 
+from tilewright.build.index import known
 from tilewright.build.usedef import body, named, parent
 from tilewright.lowering.passes import workspace
 from tilewright.mlir import ir
@@ -72,8 +73,8 @@ def _prefetch(panels: _Panels, line: int) -> None:
         zero = arith.constant(ir.IndexType.get(), 0)
         variables = [_variable(panels.rows), _variable(panels.k)]
         row, k = (ir.AffineExpr.get_dim(position) for position in range(2))
-        row = ir.AffineExpr.get_floor_div(row, _constant(panels.rows.operands[2]) or 1)
-        k = ir.AffineExpr.get_floor_div(k, _constant(panels.k.operands[2]) or 1)
+        row = ir.AffineExpr.get_floor_div(row, known(panels.rows.operands[2]) or 1)
+        k = ir.AffineExpr.get_floor_div(k, known(panels.k.operands[2]) or 1)
         for ahead in range(0, stride * width, line):
             # Counted on from the panel that is read: the next one follows it.
             place = row * (steps * stride) + k * stride + (size + ahead // width)
@@ -124,7 +125,7 @@ def _depends(value: ir.Value, variable: ir.Value) -> bool:
 
 def _steps(loop: ir.Operation) -> int | None:
     """The steps of `loop` at most; None when they cannot be told."""
-    end, step = _most(loop.operands[1]), _constant(loop.operands[2])
+    end, step = _most(loop.operands[1]), known(loop.operands[2])
     return None if end is None or step is None else -(-end // step)
 
 
@@ -132,13 +133,6 @@ def _most(value: ir.Value) -> int | None:
     """The most that `value` can be: a constant, or one of those in an ``affine.min``."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.operation.name != "affine.min":
-        return _constant(value)
+        return known(value)
     bounds = ir.AffineMapAttr(owner.operation.attributes["map"]).value.results
     return min((bound.value for bound in bounds if isinstance(bound, ir.AffineConstantExpr)), default=None)
-
-
-def _constant(value: ir.Value) -> int | None:
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.operation.name != "arith.constant":
-        return None
-    return ir.IntegerAttr(owner.operation.attributes["value"]).value
