@@ -350,7 +350,8 @@ PyObject *tilewright::runtime::numberArray(PyObject *value, const TensorOperand 
     return nb::handle(value).inc_ref().ptr();
   auto *type = reinterpret_cast<PyArray_Descr *>(operand.type.inc_ref().ptr()); // PyArray_FromAny takes the reference.
   bool fits = whole || !PyDataType_ISINTEGER(type);
-  PyObject *array = fits ? PyArray_FromAny(value, type, 0, 0, NPY_ARRAY_DEFAULT | NPY_ARRAY_FORCECAST, nullptr) : nullptr;
+  PyObject *array =
+      fits ? PyArray_FromAny(value, type, 0, 0, NPY_ARRAY_DEFAULT | NPY_ARRAY_FORCECAST, nullptr) : nullptr;
   if (array)
     return array;
   if (!fits)

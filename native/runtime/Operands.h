@@ -125,8 +125,8 @@ bool closeShape(PyObject *value, TensorOperand &operand, std::vector<int64_t> &e
 /// ones. The matrices of a batch lie anywhere, in order, and may be the same; those that are written share no element.
 bool readTensor(PyObject *value, const TensorOperand &operand, Tensor &tensor);
 
-/// A new reference: `value` itself, or, where `operand` is one number and `value` is one of Python's or NumPy's, an array
-/// of it. Null, with an OperandError raised, for a number that the operand's type does not hold.
+/// A new reference: `value` itself, or, where `operand` is one number and `value` is one of Python's or NumPy's, an
+/// array of it. Null, with an OperandError raised, for a number that the operand's type does not hold.
 PyObject *numberArray(PyObject *value, const TensorOperand &operand);
 
 /// A new array of `operand` with uninitialized elements, or null with a Python error. Raises OperandError where an
