@@ -2,6 +2,7 @@
 """Nothing public takes more than a screen when a shell shows it."""
 
 import dataclasses
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -55,6 +56,9 @@ def shown():
     yield module["f"], "<tilewright.Function f("
     yield make.make(open_.spec, targets.get("znver5")), " cases>"
     yield tw.Blocking(mr=6, nr=64, mc=132, nc=1024, kc=1024), "Blocking(mr=6"
+    with TemporaryDirectory() as folder:
+        library = tw.library({"small": SPEC}, targets=["x86-64-v3"], name="mine", out=folder)
+    yield library, "<tilewright.Library mine: 1 kernels for x86-64-v3>"
     yield tw.quantize_weights(np.ones((64, 64), np.float32), "i4", group=32), "<tilewright.Quantized 64x64 i4, scales "
 
 

@@ -130,6 +130,16 @@ def test_extents_that_a_call_tells():
         products.assert_right(call, operands, kernel(*operands[:2]))
 
 
+@pytest.mark.parametrize("extents", [(189, tw.Dim(96, 384), None), (tw.Dim(1, 100), 96, None)])
+@pytest.mark.parametrize(("name", "schedule"), [("neoverse-v1", "scalable"), ("armv9-a+sme", "outer_product")])
+def test_sums_that_wait_have_a_block_of_memory_whatever_the_extents(extents, name, schedule):
+    spec = tw.MatmulSpec(*extents, epilogue=(tw.relu(),))
+    kernel = tw.compile(spec, emulated(name, 256), schedule=schedule, parameters={"kc": 64})
+    call = tw.MatmulSpec(189 if extents[0] == 189 else 70, 96, 150, epilogue=(tw.relu(),))
+    operands = products.uniform(call)
+    products.assert_right(call, operands, kernel(*operands[:2]))
+
+
 def test_sums_that_something_is_done_to_take_a_block_of_memory():
     spec, row = tw.MatmulSpec(2000, 2000, 2000, epilogue=(tw.relu(),)), targets.get("neoverse-v1")
     plan = make.make(spec, row, "scalable")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from types import FunctionType
 
-from tilewright.dims import most
+from tilewright.dims import Dim, most
 from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.decisions import Decision
@@ -33,8 +33,12 @@ def decided_blocks(
     p = blocking
     columns, depth, rows = [0, p.nc, 0], [0, 0, p.kc], [p.mc, 0, 0]
     deep = p.kc < most(spec.k)
-    around = [columns] * (p.nc < most(spec.n)) + [depth] * (deep and not spec.fused)
-    inside = [rows] * (p.mc < most(spec.m))
+    # Sums that wait for the next block of K do so in scratch memory, of a size that a dynamic extent must not decide.
+    waits = deep and spec.fused
+    around = [columns] * (p.nc < most(spec.n) or (waits and isinstance(spec.n, Dim))) + [depth] * (
+        deep and not spec.fused
+    )
+    inside = [rows] * (p.mc < most(spec.m) or (waits and isinstance(spec.m, Dim)))
     if not batch_loops.shared_axes(spec):
         around, inside = [], around + inside
     with steps.script() as script:
@@ -46,7 +50,7 @@ def decided_blocks(
         batch_loops.resolve_extents(script.functions, spec)
         steps.merge_slices(script.functions)
         product = steps.match_product(script.functions, spec)
-        if deep and spec.fused:
+        if waits:
             product, _ = steps.tile(product, depth)
         steps.decide(product, decision)
         steps.clean(script.functions)
