@@ -2,12 +2,14 @@
 """Kernels as files: several in one program, for any target, from Python and from the shell."""
 
 import ctypes
+import os
 import shutil
 import subprocess
 
 import numpy as np
 import pytest
 import tilewright as tw
+from test_kernel_epilogues import dltensor
 from tilewright.cli import main
 from tilewright.errors import SpecError, TargetError, TilewrightError, UnverifiedWarning
 from tilewright.targets import host
@@ -208,3 +210,25 @@ def test_a_shared_library_for_another_architecture(place):
     tw.compile(tw.MatmulSpec(m=4, n=4, k=4), target="neoverse-n1").write("k.so", name="mine")
     aarch64 = 183
     assert int.from_bytes((place / "k.so").read_bytes()[18:20], "little") == aarch64
+
+
+DYNAMIC = {
+    "scratch_of_rows": tw.MatmulSpec(m=None, n=16, k=tw.Dim(max=64), epilogue=(tw.bias("n"), tw.softmax())),
+    "scratch_of_sums": tw.MatmulSpec(m=None, n=16, k=tw.Dim(max=64), epilogue=(tw.bias("n"), tw.gelu())),
+    "any_sum": tw.MatmulSpec(m=8, n=16, k=None, epilogue=(tw.bias("n"), tw.relu())),
+}
+
+
+@pytest.mark.skipif(CC is None or LINKER is None, reason="no C compiler, or no lld")
+def test_kernels_of_dynamic_extents_need_the_c_library_alone(place):
+    a, b, bias = np.ones((8, 24), np.float32), np.ones((24, 16), np.float32), np.arange(16, dtype=np.float32)
+    for name, spec in DYNAMIC.items():
+        kernel = tw.compile(spec)
+        kernel.write(f"{name}.o", name=name)
+        kernel.write(f"{name}.so", name=name)
+        c = np.zeros((8, 16), np.float32)
+        entry = ctypes.CDLL(str(place / f"{name}.so"), mode=os.RTLD_NOW)[name]
+        assert entry(*(ctypes.byref(dltensor(each)) for each in (a, b, bias, c))) == 0
+        np.testing.assert_allclose(c, tw.reference(spec, a, b, bias), rtol=1e-5, atol=1e-7)
+    done = compiler("-shared", "-Wl,--no-undefined", *(f"{name}.o" for name in DYNAMIC), "-lm", "-o", "all.so")
+    assert done.returncode == 0, done.stderr

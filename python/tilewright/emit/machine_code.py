@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from tilewright.build import contexts
 from tilewright.emit import code, llvmir, pipeline
 from tilewright.emit.pipeline import Record, Wanted
-from tilewright.lowering import driver
 from tilewright.mlir import ir
 from tilewright.targets.base import Target
 
@@ -31,7 +30,6 @@ class MachineCode:
         """Takes the target, the record of all stages, what is wanted, and what is compiled, in a phrase."""
         self._target, self._record, self._wanted, self._title = target, record, wanted, title
         self._symbol = wanted.symbol
-        self._allocator = driver.LIBC_ALLOCATOR if wanted.for_linking else driver.RUNTIME_ALLOCATOR
         self._context = contexts.new()
 
     def run(self) -> None:
@@ -47,7 +45,8 @@ class MachineCode:
 
     def llvmir(self) -> str:
         """LLVM IR, optimized for the target."""
-        return code.optimize(llvmir.translated(self.module.operation), self._target)
+        text = llvmir.translated(self.module.operation)
+        return code.optimize(llvmir.with_libc_memory(text) if self._wanted.for_linking else text, self._target)
 
     def asm(self) -> str:
         """Assembly of the target."""

@@ -159,5 +159,5 @@ class Builder(MachineCode):
             modules.to_llvm(each.module, name, self._target)
             bodies[name] = each.signature, each.module
         products = [each.lowered for each in self._products]
-        self.module = module_entries.join(bodies, products, self._target, self._allocator)
+        self.module = module_entries.join(bodies, products, self._target, asks_for_tiles=self._wanted.for_linking)
         return texts([self.module])

@@ -90,7 +90,7 @@ class OperatorFunction(MachineCode):
         body = f"{self._spec.operator}_body"
         modules.to_llvm(self.module, body, self._target)
         bodies = {body: (renamed(self._built.functions, self._symbol)[0], self.module)}
-        self.module = module_entries.join(bodies, (), self._target, self._allocator)
+        self.module = module_entries.join(bodies, (), self._target, asks_for_tiles=self._wanted.for_linking)
         return texts([self.module])
 
 

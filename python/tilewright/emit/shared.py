@@ -56,7 +56,7 @@ def link_program(objects: Sequence[bytes], libraries: Sequence[str] = (), loader
 
 
 def link(object_: bytes, openmp: str = "") -> bytes:
-    """The shared library of an object that was compiled with `driver.LIBC_ALLOCATOR`.
+    """The shared library of an object that was compiled for linking.
 
     With `openmp`, the file of an OpenMP runtime, the library needs that and finds it where it lies now: for kernels of
     several threads.

@@ -113,10 +113,11 @@ class _Product(MachineCode):
             parts[-1].make_payload(self._context)
             parts[-1].bufferize(made.target)
             parts[-1].packed = None  # There is no B to compare with.
+        asks = self._wanted.for_linking
         for number, part in enumerate(parts):
             name = f"{symbol}_case{number}" if made.plan.cases or zero is not None else symbol
             to_llvm.with_entry(
-                part.module, part.spec, made.target, registry, part.workspace, self._allocator, name, part.packed
+                part.module, part.spec, made.target, registry, part.workspace, name, part.packed, asks_for_tiles=asks
             )
         self.module = parts[0].module
         if made.plan.cases or zero is not None:

@@ -15,10 +15,10 @@ from typing import Any, Union
 
 from tilewright import text_files
 from tilewright.emit import code, operators
+from tilewright.emit.llvmir import with_libc_memory
 from tilewright.emit.pipeline import Record
 from tilewright.errors import TilewrightError
 from tilewright.libraries import pool
-from tilewright.lowering.driver import LIBC_ALLOCATOR, RUNTIME_ALLOCATOR
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature
 from tilewright.runtime import cache_key, compile_module
@@ -36,8 +36,6 @@ _SYMBOL = "tilewright_code_"
 _PLACE = _SYMBOL + "0" * _DIGITS
 """What the symbol is called before the object is known; other names have as many characters, so that they take its place."""
 _DEFINED = re.compile(rf"^define (?=(?!internal |private |weak |linkonce)[^@]*@{_PLACE})", re.MULTILINE)
-_MEMORY = {"_mlir_memref_to_llvm_alloc": "malloc", **dict(zip(RUNTIME_ALLOCATOR, LIBC_ALLOCATOR, strict=True))}
-"""The functions that give and take scratch memory, and those of the C library that do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +102,4 @@ def _text(file: Path) -> str:
 
 def _for_library(llvmir: str) -> str:
     """A kernel's LLVM IR with entries that only the library sees, and scratch memory from the C library."""
-    for ours, theirs in _MEMORY.items():
-        llvmir = llvmir.replace(f"@{ours}(", f"@{theirs}(")
-    return pool.renamed(_DEFINED.sub("define hidden ", llvmir))
+    return pool.renamed(_DEFINED.sub("define hidden ", with_libc_memory(llvmir)))

@@ -28,11 +28,6 @@ from tilewright.schedules.models.threads import take_matrices
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-RUNTIME_ALLOCATOR = ("_mlir_memref_to_llvm_aligned_alloc", "_mlir_memref_to_llvm_free")
-"""Scratch memory from the runtime that loads the kernel, which keeps it between calls."""
-LIBC_ALLOCATOR = ("aligned_alloc", "free")
-"""Scratch memory from the C library, for objects that are linked elsewhere."""
-
 
 class Codegen(Protocol):
     """What carries out decisions that upstream's passes do not: the registry of `tilewright.codegen`."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from tilewright.lowering import pipelines
-from tilewright.lowering.driver import LIBC_ALLOCATOR, Codegen, prefetched
+from tilewright.lowering.driver import Codegen, prefetched
 from tilewright.lowering.entries import entry
 from tilewright.lowering.passes import narrow_stores, prepack, unroll
 from tilewright.lowering.run import payload_function, run_own_script, run_passes
@@ -26,20 +26,21 @@ def with_entry(
     target: Target,
     codegen: Codegen,
     workspace_bytes: int,
-    allocator: tuple[str, str],
     symbol: str = ENTRY,
     packed: PackedFormat | None = None,
+    *,
+    asks_for_tiles: bool = False,
 ) -> None:
     """Takes a bufferized module to the LLVM dialect, with the C entry added, under the name `symbol`.
 
-    With `packed`, the format of a B that comes packed, the entries that pack it are added too.
+    With `packed`, the format of a B that comes packed, the entries that pack it are added too. With `asks_for_tiles`, an object
+    that uses AMX asks for permission when it is loaded.
 
     Raises:
         LoweringError: A pass failed.
     """
     body(module, spec, target, codegen, packed)
-    asks = allocator == LIBC_ALLOCATOR
-    entry.add_entry(module, spec, target, workspace_bytes, allocator, symbol, packed, asks_for_tiles=asks)
+    entry.add_entry(module, spec, target, workspace_bytes, symbol, packed, asks_for_tiles=asks_for_tiles)
 
 
 def body(

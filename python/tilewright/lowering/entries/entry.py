@@ -15,6 +15,8 @@ from tilewright.targets.base import Target
 
 BODY = f"{ENTRY}_body"
 PACK_BODY = f"{prepack.PACK}_body"
+_GET, _RELEASE = "_mlir_memref_to_llvm_aligned_alloc", "_mlir_memref_to_llvm_free"
+"""The functions that get (``ptr(i64 alignment, i64 bytes)``) and release (``void(ptr)``) scratch memory: those of MLIR's lowering."""
 ALIGNMENT = 4096
 """Bytes, a page, of the workspace."""
 _INDEX = 2
@@ -42,7 +44,6 @@ def add_entry(
     spec: MatmulSpec,
     target: Target,
     workspace: int,
-    allocator: tuple[str, str],
     symbol: str,
     packed: PackedFormat | None = None,
     *,
@@ -55,12 +56,11 @@ def add_entry(
         spec: What it computes.
         target: For which target.
         workspace: Bytes of scratch memory that the body takes as its last argument; 0 for none.
-        allocator: Names of the functions that get (``ptr(i64 alignment, i64 bytes)``) and release (``void(ptr)``) it.
         symbol: The C entry's name.
         packed: The format of B when it comes packed.
         asks_for_tiles: Whether the object asks for permission to use AMX, if it does, when it is loaded.
     """
-    entries = _entry_text(spec, target, workspace, allocator, symbol, packed)
+    entries = _entry_text(spec, target, workspace, symbol, packed)
     if packed is not None:
         entries += pack_entry.text(packed, PACK_BODY, symbol, attributes_text(target), transposed=spec.b_transposed)
     if asks_for_tiles and _TILES in str(module):
@@ -117,7 +117,6 @@ def _entry_text(
     spec: MatmulSpec,
     target: Target,
     workspace: int,
-    allocator: tuple[str, str],
     symbol: str,
     packed: PackedFormat | None,
 ) -> str:
@@ -125,7 +124,7 @@ def _entry_text(
     if spec.takes_tensors:
         arguments = tensor_arguments(spec)
         operands, types = [each.descriptor for each in arguments], [each.types for each in arguments]
-        declarations, run = run_text(operands, types, workspace, allocator, packed, "%t1")
+        declarations, run = run_text(operands, types, workspace, packed, "%t1")
         return tensor_entry.text(symbol, arguments, attributes, declarations, run)
     memref = "!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64"
     a, b = (("%k", "%m") if spec.a_transposed else ("%m", "%k")), (("%n", "%k") if spec.b_transposed else ("%k", "%n"))
@@ -133,7 +132,7 @@ def _entry_text(
     operands += [f"%{each.name}, %{each.name}, %zero" for each in spec.scalars]
     operands.append(_descriptor("%c", "%m", "%n", "%ldc"))
     scalars = ["!llvm.ptr, !llvm.ptr, i64"] * len(spec.scalars)
-    declarations, run = run_text(operands, [memref, memref, *scalars, memref], workspace, allocator, packed)
+    declarations, run = run_text(operands, [memref, memref, *scalars, memref], workspace, packed)
     parameters = ", ".join(f"%{name}: {kind}" for name, kind in matrix_arguments(spec))
     return f"""
   {declarations}
@@ -156,7 +155,6 @@ def run_text(
     operands: list[str],
     types: list[str],
     workspace: int,
-    allocator: tuple[str, str],
     packed: PackedFormat | None,
     b: str = "%b",
     body: str = BODY,
@@ -166,7 +164,6 @@ def run_text(
 
     The function `bytes_of`, if there is one, tells how many bytes of workspace they need.
     """
-    get, release = allocator
     workspace_of = f"llvm.call @{bytes_of}({', '.join(operands)}) : ({', '.join(types)}) -> i64"
     # An empty B is never read, and stays what it was.
     if packed is not None and packed.nbytes > HEADER_BYTES:
@@ -184,20 +181,20 @@ def run_text(
     %pages = llvm.mlir.constant({-ALIGNMENT} : i64) : i64
     %beyond = llvm.add %bytes, %within_page : i64
     %rounded = llvm.and %beyond, %pages : i64
-    %w = llvm.call @{get}(%alignment, %rounded) : (i64, i64) -> !llvm.ptr
+    %w = llvm.call @{_GET}(%alignment, %rounded) : (i64, i64) -> !llvm.ptr
     %null = llvm.mlir.zero : !llvm.ptr
     %none = llvm.icmp "eq" %w, %null : !llvm.ptr
     llvm.cond_br %none, ^memory, ^run
   ^run:
     {call}
-    llvm.call @{release}(%w) : (!llvm.ptr) -> ()
+    llvm.call @{_RELEASE}(%w) : (!llvm.ptr) -> ()
     llvm.return %ok : i32
   ^memory:
     %out_of_memory = llvm.mlir.constant({OUT_OF_MEMORY} : i32) : i32
     llvm.return %out_of_memory : i32"""
     declarations = (
-        f"""llvm.func @{get}(i64, i64) -> !llvm.ptr
-  llvm.func @{release}(!llvm.ptr)"""
+        f"""llvm.func @{_GET}(i64, i64) -> !llvm.ptr
+  llvm.func @{_RELEASE}(!llvm.ptr)"""
         if workspace or bytes_of
         else ""
     )

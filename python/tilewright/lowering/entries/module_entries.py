@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tilewright.dims import Extent
-from tilewright.lowering import driver
 from tilewright.lowering.entries import entry, pack_entry, product_cases, tensor_entry, tile_permission
 from tilewright.lowering.passes import dynamic_workspace
 from tilewright.lowering.product_calls import Product, symbol
@@ -29,7 +28,8 @@ def join(
     functions: Mapping[str, tuple[Signature, ir.Module]],
     products: Sequence[Product],
     target: Target,
-    allocator: tuple[str, str],
+    *,
+    asks_for_tiles: bool = False,
 ) -> ir.Module:
     """One module of the functions' bodies and the products', with a C entry for each function.
 
@@ -37,7 +37,7 @@ def join(
         functions: By the name of its body, each function's signature and module, in the LLVM dialect.
         products: The products, numbered as the functions call them.
         target: For which target.
-        allocator: Where entries get their workspace.
+        asks_for_tiles: Whether the object asks for permission to use AMX, if it does, when it is loaded.
     """
     joined = ir.Module.create(ir.Location.unknown(next(iter(functions.values()))[1].context))
     wrappers, declared = "", set()
@@ -60,10 +60,10 @@ def join(
         _take(module, joined, f"{name}_", declared, kept=name)
     body = str(joined.operation.get_asm(assume_verified=True))
     entries = "".join(
-        _entry(signature, name, target, allocator, declared, _bytes_of(module, name))
+        _entry(signature, name, target, declared, _bytes_of(module, name))
         for name, (signature, module) in functions.items()
     )
-    if allocator == driver.LIBC_ALLOCATOR and "llvm.x86.tile" in body:
+    if asks_for_tiles and "llvm.x86.tile" in body:
         entries += tile_permission.text()
     return ir.Module.parse(f"{body[: body.rindex('}')]}{wrappers}{entries}}}", joined.context)
 
@@ -111,7 +111,6 @@ def _entry(
     signature: Signature,
     body: str,
     target: Target,
-    allocator: tuple[str, str],
     declared: set[str],
     bytes_of: str,
 ) -> str:
@@ -142,9 +141,7 @@ def _entry(
             attributes = entry.attributes_text(target)
             packers += pack_entry.text(packed, packer, name, attributes, transposed=each.transposed)
             operands[index] = f"%payload{index}, %payload{index}, %zero, %payload_bytes{index}, %one"
-    declarations, run = entry.run_text(
-        operands, types, signature.workspace, allocator, None, body=body, bytes_of=bytes_of
-    )
+    declarations, run = entry.run_text(operands, types, signature.workspace, None, body=body, bytes_of=bytes_of)
     run = "".join(checks) + run
     if checks:
         run += f"""
