@@ -87,4 +87,5 @@ wheel: setup ## A wheel in dist/ that needs no LLVM installed
 
 clean: ## Remove what was built; .venv and the caches stay
 	@rm -rf build dist python/tilewright/mlir python/tilewright/bin python/tilewright/*.so \
-	  python/tilewright/_codegen.pyi python/tilewright/_runtime.pyi
+	  python/tilewright/_codegen.pyi python/tilewright/_runtime.pyi python/tilewright/standalone/*.so \
+	  python/tilewright/standalone/_native.pyi

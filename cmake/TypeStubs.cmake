@@ -18,12 +18,13 @@ foreach(_group ${_groups})
   endif()
 endforeach()
 
-list(APPEND _targets _codegen _runtime)
+list(APPEND _targets _codegen _runtime _native)
 
 add_custom_command(
   OUTPUT "${CMAKE_BINARY_DIR}/type-stubs"
   COMMAND ${_stubgen} --recursive ${_modules} --output-dir "${TILEWRIGHT_PACKAGE_DIR}/mlir/_mlir_libs"
   COMMAND ${_stubgen} -m tilewright._codegen -m tilewright._runtime --output-dir "${TILEWRIGHT_PACKAGE_DIR}"
+  COMMAND ${_stubgen} -m tilewright.standalone._native --output-dir "${TILEWRIGHT_PACKAGE_DIR}/standalone"
   COMMAND "${CMAKE_COMMAND}" -E touch "${CMAKE_BINARY_DIR}/type-stubs"
   DEPENDS ${_targets}
   COMMENT "Writing type stubs"

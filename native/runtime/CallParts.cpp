@@ -6,6 +6,12 @@
 namespace nb = nanobind;
 using namespace tilewright::runtime;
 
+Code::Code(nb::object given) : owner(std::move(given)), name(nb::cast<std::string>(owner.attr("entry"))) {}
+
+void *Code::address(const std::string &function) const {
+  return reinterpret_cast<void *>(nb::cast<uintptr_t>(owner.attr("address_of")(function)));
+}
+
 void tilewright::runtime::raiseStatus(Status status, const std::string &entry) {
   if (status == Status::outOfMemory) {
     PyErr_SetString(PyExc_MemoryError, "no memory for the kernel's packed panels");
@@ -16,6 +22,13 @@ void tilewright::runtime::raiseStatus(Status status, const std::string &entry) {
     details["operand"] = "index";
     details["expected"] = "indices of rows of the table a, from 0 to its number of rows - 1";
     raiseError("OperandError", "an index is out of range", details);
+    return;
+  }
+  if (status == Status::unsupported) {
+    details["where"] = "kernel entry " + entry;
+    details["expected"] = "a processor with the features of one of its targets, and a cap that allows them";
+    details["remedy"] = "Build the library for a target of fewer features too, such as x86-64 or armv8-a";
+    raiseError("NotRunnableError", "no code of the kernel fits this processor", details);
     return;
   }
   std::string what = status == Status::wrongExtents

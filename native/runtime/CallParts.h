@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the calls of compiled kernels have in common: what an entry returns, and a B that comes packed.
+// What the calls of compiled kernels have in common: the code, what an entry returns, and a B that comes packed.
 
 #ifndef TILEWRIGHT_RUNTIME_CALLPARTS_H
 #define TILEWRIGHT_RUNTIME_CALLPARTS_H
@@ -18,7 +18,24 @@ enum class Status : int32_t {
   outOfMemory = 2,
   wrongPacking = 3,
   wrongOperand = 4,
-  wrongIndex = 5
+  wrongIndex = 5,
+  unsupported = 6
+};
+
+/// Compiled code that Python holds: an object with `entry`, the name of its function, and `address_of(name)`.
+class Code {
+public:
+  /// Throws nanobind::python_error.
+  explicit Code(nanobind::object owner);
+
+  /// Where a function starts, which lives as long as this; null where there is none of the name. Throws
+  /// nanobind::python_error.
+  void *address(const std::string &name) const;
+  const std::string &entryName() const { return name; }
+
+private:
+  nanobind::object owner;
+  std::string name;
 };
 
 /// Raises the Python error for a status other than ok.

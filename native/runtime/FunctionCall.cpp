@@ -12,12 +12,10 @@ static std::string usageOf(const std::vector<FunctionTensor> &tensors, size_t ar
   return text + (tensors.size() > arguments ? (arguments ? ", *, out=None)" : "*, out=None)") : ")");
 }
 
-FunctionCall::FunctionCall(std::shared_ptr<const ObjectCode> linked, const std::string &name,
-                           std::vector<FunctionTensor> given, size_t arguments, double operations,
-                           std::vector<Limits> limitsOfAll)
-    : code(std::move(linked)), entry(reinterpret_cast<TensorEntry *>(const_cast<void *>(code->address(name)))),
-      tensors(std::move(given)), arguments(arguments), operations(operations), limits(std::move(limitsOfAll)),
-      usage(usageOf(tensors, arguments)) {
+FunctionCall::FunctionCall(Code linked, const std::string &name, std::vector<FunctionTensor> given, size_t arguments,
+                           double operations, std::vector<Limits> limitsOfAll)
+    : code(std::move(linked)), entry(reinterpret_cast<TensorEntry *>(code.address(name))), tensors(std::move(given)),
+      arguments(arguments), operations(operations), limits(std::move(limitsOfAll)), usage(usageOf(tensors, arguments)) {
   if (!entry)
     throw nb::value_error(("the code was linked without the function \"" + name + "\"").c_str());
   if (arguments > tensors.size())
@@ -158,7 +156,7 @@ PyObject *FunctionCall::run(std::vector<PyObject *> &values, const std::vector<F
     for (size_t i = 0; status == Status::wrongPacking && i < arguments; ++i)
       if (tensors[i].packed.isPacked() && !tensors[i].packed.refuse(values[i]))
         return nullptr;
-    raiseStatus(status, code->entryName());
+    raiseStatus(status, code.entryName());
     return nullptr;
   }
   if (results.empty())

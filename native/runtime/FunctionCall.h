@@ -6,7 +6,6 @@
 #define TILEWRIGHT_RUNTIME_FUNCTIONCALL_H
 
 #include "CallParts.h"
-#include "ObjectCode.h"
 #include "Operands.h"
 #include "TensorCall.h"
 
@@ -28,8 +27,8 @@ public:
   /// `tensors` are the function's `arguments`, and after them its results. `operations` is how many a call does.
   /// Extents that are open, as openAxis says, take what `limits` says, which is empty where none is. Throws
   /// nanobind::value_error when `entry` was not linked, or a shape names an extent without limits.
-  FunctionCall(std::shared_ptr<const ObjectCode> code, const std::string &entry, std::vector<FunctionTensor> tensors,
-               size_t arguments, double operations, std::vector<Limits> limits);
+  FunctionCall(Code code, const std::string &entry, std::vector<FunctionTensor> tensors, size_t arguments,
+               double operations, std::vector<Limits> limits);
 
   /// self(*arguments, out=None), arguments also by their names. The result, a tuple of several ones, or None without
   /// any; or null with a Python error. May throw as Operands.h says.
@@ -42,7 +41,7 @@ private:
   bool read(PyObject *value, const FunctionTensor &tensor, Tensor &read) const;
   bool checkOverlaps(const std::vector<PyObject *> &values, const std::vector<Tensor> &read) const;
 
-  std::shared_ptr<const ObjectCode> code;
+  Code code;
   TensorEntry *entry;
   std::vector<FunctionTensor> tensors;
   size_t arguments;

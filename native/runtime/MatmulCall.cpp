@@ -53,14 +53,16 @@ bool parseArguments(PyObject *positional, PyObject *keywords, Arguments &argumen
 
 } // namespace
 
-MatmulCall::MatmulCall(std::shared_ptr<const ObjectCode> linked, Extents given, nb::handle aType, nb::handle bType,
-                       nb::handle cType, Transposed transposed, bool accumulate, nb::object packing,
-                       const AllLimits &limits, std::unique_ptr<TensorCall> further)
-    : code(std::move(linked)), entry(reinterpret_cast<MatmulEntry *>(const_cast<void *>(code->entry()))),
-      extents(given), limits(limits), a(makeStored("a", extentM, extentK, transposed.a, aType)),
+MatmulCall::MatmulCall(Code linked, Extents given, nb::handle aType, nb::handle bType, nb::handle cType,
+                       Transposed transposed, bool accumulate, nb::object packing, const AllLimits &limits,
+                       std::unique_ptr<TensorCall> further)
+    : code(std::move(linked)), entry(reinterpret_cast<MatmulEntry *>(code.address(code.entryName()))), extents(given),
+      limits(limits), a(makeStored("a", extentM, extentK, transposed.a, aType)),
       b(makeStored("b", extentK, extentN, transposed.b, bType)),
       c(makeOperand("out", extentM, extentN, /*written=*/true, cType)), accumulate(accumulate),
       outName(nb::steal(PyUnicode_InternFromString("out"))), packed(std::move(packing)), tensors(std::move(further)) {
+  if (!entry)
+    throw nb::value_error(("the code was linked without the function \"" + code.entryName() + "\"").c_str());
   for (int64_t extent : extents)
     if (extent < openExtent)
       throw nb::value_error("an extent is negative; expected an int from 0, or None");
@@ -112,7 +114,7 @@ PyObject *MatmulCall::run(PyObject *aValue, PyObject *bValue, PyObject *out) con
   if (status == Status::ok)
     return result.release().ptr();
   if (status != Status::wrongPacking || packed.refuse(bValue))
-    raiseStatus(status, code->entryName());
+    raiseStatus(status, code.entryName());
   return nullptr;
 }
 

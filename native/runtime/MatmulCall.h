@@ -6,7 +6,6 @@
 #define TILEWRIGHT_RUNTIME_MATMULCALL_H
 
 #include "CallParts.h"
-#include "ObjectCode.h"
 #include "Operands.h"
 #include "TensorCall.h"
 
@@ -30,9 +29,9 @@ public:
   /// dtype. Code that accumulates reads the result's former elements, so that calls have to pass `out`. `packed` is as
   /// PackedB says. With `tensors`, the kernel has other operands than A and B, and calls go there. Throws
   /// nanobind::python_error or nanobind::builtin_exception.
-  MatmulCall(std::shared_ptr<const ObjectCode> code, Extents extents, nanobind::handle a, nanobind::handle b,
-             nanobind::handle c, Transposed transposed, bool accumulate, nanobind::object packed,
-             const AllLimits &limits, std::unique_ptr<TensorCall> tensors);
+  MatmulCall(Code code, Extents extents, nanobind::handle a, nanobind::handle b, nanobind::handle c,
+             Transposed transposed, bool accumulate, nanobind::object packed, const AllLimits &limits,
+             std::unique_ptr<TensorCall> tensors);
 
   /// self(a, b, *, out=None). A new reference, or null with a Python error. May throw as Operands.h says.
   PyObject *call(PyObject *positional, PyObject *keywords) const;
@@ -42,7 +41,7 @@ private:
   bool readPacked(PyObject *value, Matrix &matrix) const;
   Status enter(const Extents &actual, const Matrix &a, const Matrix &b, const Matrix &c) const noexcept;
 
-  std::shared_ptr<const ObjectCode> code;
+  Code code;
   MatmulEntry *entry;
   Extents extents;
   AllLimits limits;

@@ -421,7 +421,16 @@ bool tilewright::runtime::checkDisjoint(PyObject *out, const Span &outSpan, PyOb
   return false;
 }
 
+/// What the module of the exceptions is called, which is known when this extension is loaded: the compiler's package
+/// and the one that only calls each have their own.
+static std::string errorsModule;
+
+void tilewright::runtime::useErrorsBeside(const nb::module_ &extension) {
+  std::string name = nb::cast<std::string>(extension.attr("__name__"));
+  errorsModule = name.substr(0, name.rfind('.') + 1) + "errors";
+}
+
 void tilewright::runtime::raiseError(const char *name, const std::string &what, const nb::dict &details) {
-  nb::object type = nb::module_::import_("tilewright.errors").attr(name);
+  nb::object type = nb::module_::import_(errorsModule.c_str()).attr(name);
   PyErr_SetObject(type.ptr(), type(what, **details).ptr());
 }

@@ -143,7 +143,10 @@ PyObject *newMatrix(const Operand &operand, const Extents &extents, Matrix &matr
 /// Whether no byte of `out` belongs to `in`, gaps between rows set aside; otherwise raises OperandError.
 bool checkDisjoint(PyObject *out, const Span &outSpan, PyObject *in, const Span &inSpan, const char *inName);
 
-/// Raises in Python tilewright.errors.`name`(what, **details).
+/// Has raiseError take exceptions from the module `errors` that lies beside this extension.
+void useErrorsBeside(const nanobind::module_ &extension);
+
+/// Raises in Python `name`(what, **details), an exception of that module.
 void raiseError(const char *name, const std::string &what, const nanobind::dict &details);
 
 } // namespace tilewright::runtime

@@ -5,10 +5,9 @@
 namespace nb = nanobind;
 using namespace tilewright::runtime;
 
-PackCall::PackCall(std::shared_ptr<const ObjectCode> linked, const std::string &name, int64_t n, int64_t k,
-                   nb::handle type, bool transposed)
-    : code(std::move(linked)), entry(reinterpret_cast<PackEntry *>(const_cast<void *>(code->address(name)))),
-      extents{0, n, k}, b(makeStored("b", extentK, extentN, transposed, type)) {
+PackCall::PackCall(Code linked, const std::string &name, int64_t n, int64_t k, nb::handle type, bool transposed)
+    : code(std::move(linked)), entry(reinterpret_cast<PackEntry *>(code.address(name))), extents{0, n, k},
+      b(makeStored("b", extentK, extentN, transposed, type)) {
   if (!entry)
     throw nb::value_error(("the code was linked without the function \"" + name + "\"").c_str());
 }
@@ -29,7 +28,7 @@ bool PackCall::call(PyObject *value, PyObject *packed) const {
   if (status == 0)
     return true;
   nb::dict details;
-  details["where"] = "kernel entry " + code->entryName();
+  details["where"] = "kernel entry " + code.entryName();
   details["expected"] = "status 0";
   raiseError("TilewrightError", "packing returned status " + std::to_string(status), details);
   return false;

@@ -5,7 +5,7 @@
 #ifndef TILEWRIGHT_RUNTIME_PACKCALL_H
 #define TILEWRIGHT_RUNTIME_PACKCALL_H
 
-#include "ObjectCode.h"
+#include "CallParts.h"
 #include "Operands.h"
 
 #include <memory>
@@ -20,14 +20,13 @@ class PackCall {
 public:
   /// `b` is anything that NumPy takes for a dtype. Throws nanobind::python_error or nanobind::builtin_exception; and
   /// nanobind::value_error when `entry` was not linked.
-  PackCall(std::shared_ptr<const ObjectCode> code, const std::string &entry, int64_t n, int64_t k, nanobind::handle b,
-           bool transposed);
+  PackCall(Code code, const std::string &entry, int64_t n, int64_t k, nanobind::handle b, bool transposed);
 
   /// Packs the array `b` into `packed`, a writable buffer as large as the format says. False with a Python error.
   bool call(PyObject *b, PyObject *packed) const;
 
 private:
-  std::shared_ptr<const ObjectCode> code;
+  Code code;
   PackEntry *entry;
   Extents extents;
   Operand b;

@@ -12,12 +12,10 @@ static std::string usageOf(const std::vector<TensorOperand> &operands) {
   return text + "*, out=None)";
 }
 
-TensorCall::TensorCall(std::shared_ptr<const ObjectCode> linked, const std::string &name,
-                       std::vector<TensorOperand> given, bool accumulate, double operations,
-                       std::vector<Limits> limitsOfAll)
-    : code(std::move(linked)), entry(reinterpret_cast<TensorEntry *>(const_cast<void *>(code->address(name)))),
-      operands(std::move(given)), accumulate(accumulate), operations(operations), limits(std::move(limitsOfAll)),
-      usage(usageOf(operands)) {
+TensorCall::TensorCall(Code linked, const std::string &name, std::vector<TensorOperand> given, bool accumulate,
+                       double operations, std::vector<Limits> limitsOfAll)
+    : code(std::move(linked)), entry(reinterpret_cast<TensorEntry *>(code.address(name))), operands(std::move(given)),
+      accumulate(accumulate), operations(operations), limits(std::move(limitsOfAll)), usage(usageOf(operands)) {
   if (!entry)
     throw nb::value_error(("the code was linked without the function \"" + name + "\"").c_str());
   if (operands.empty())
@@ -122,6 +120,6 @@ PyObject *TensorCall::run(const std::vector<PyObject *> &values, const std::vect
   if (status == Status::ok)
     return result.release().ptr();
   if (status != Status::wrongPacking || packed.refuse(values[1]))
-    raiseStatus(status, code->entryName());
+    raiseStatus(status, code.entryName());
   return nullptr;
 }

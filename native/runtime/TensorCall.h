@@ -6,7 +6,6 @@
 #define TILEWRIGHT_RUNTIME_TENSORCALL_H
 
 #include "CallParts.h"
-#include "ObjectCode.h"
 #include "Operands.h"
 
 #include <memory>
@@ -23,8 +22,8 @@ public:
   /// `operands` are in the order of the call, the result last. `operations` is how many a call does. Extents that are
   /// open, as openAxis says, take what `limits` says, which is empty where none is. Throws nanobind::value_error when
   /// `entry` was not linked, or a shape names an extent without limits.
-  TensorCall(std::shared_ptr<const ObjectCode> code, const std::string &entry, std::vector<TensorOperand> operands,
-             bool accumulate, double operations, std::vector<Limits> limits);
+  TensorCall(Code code, const std::string &entry, std::vector<TensorOperand> operands, bool accumulate,
+             double operations, std::vector<Limits> limits);
 
   /// self(*operands, out=None), operands also by their names. A new reference, or null with a Python error. May throw
   /// as Operands.h says. Where `packed` says so, operand 1 is B, packed.
@@ -35,7 +34,7 @@ private:
                 const PackedB &packed) const;
   bool parse(PyObject *positional, PyObject *keywords, std::vector<PyObject *> &values) const;
 
-  std::shared_ptr<const ObjectCode> code;
+  Code code;
   TensorEntry *entry;
   std::vector<TensorOperand> operands;
   bool accumulate;

@@ -65,9 +65,9 @@ if TYPE_CHECKING:
     from tilewright.runtime.kernel import Kernel
     from tilewright.runtime.matmul import matmul
     from tilewright.runtime.module import Module
-    from tilewright.runtime.packed_b import PackedB
     from tilewright.schedules.models.blocking import Blocking
     from tilewright.spec import MatmulSpec
+    from tilewright.standalone.packed_b import PackedB
     from tilewright.targets import GpuTarget, Target
 
     targets: Any  # a package that can be called, for which there is no type
@@ -90,7 +90,7 @@ _NAMES = {
     "runtime.compile_module": "compile_chain compile_module",
     "runtime.kernel": "Kernel",
     "runtime.module": "Module",
-    "runtime.packed_b": "PackedB",
+    "standalone.packed_b": "PackedB",
     "schedules.models.blocking": "Blocking",
     "quantized": "Quantized mx_quantize quantize_weights",
     "spec": "MatmulSpec",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from tilewright import _codegen, _runtime, targets
+from tilewright.standalone import _native
 
 _SIGNATURE = "(i64 %m, i64 %n, i64 %k, ptr %a, i64 %lda, ptr %b, i64 %ldb, ptr %c, i64 %ldc)"
 
@@ -145,7 +146,7 @@ tired:
 def call(m: int | None, n: int | None, k: int | None, *, object_: bytes | None = None, **types: Any) -> Any:
     """A MatmulCall of a kernel from here, of f32 unless told otherwise."""
     code = _runtime.Code(object_ or matmul(), "matmul")
-    return _runtime.MatmulCall(code, m, n, k, **{"a": "float32", "b": "float32", "c": "float32", **types})
+    return _native.MatmulCall(code, m, n, k, **{"a": "float32", "b": "float32", "c": "float32", **types})
 
 
 def matrix(rows: int, columns: int, dtype: str = "float32") -> np.ndarray:

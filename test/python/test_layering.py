@@ -16,8 +16,9 @@ GENERATED = ("mlir", "bin")  # built, not written here
 # What each leaf may import.
 LEAVES = {
     "version": (),
+    "standalone": (),
     "_interpreter": (),
-    "errors": (),
+    "errors": ("standalone",),
     "dims": ("errors",),
     "batches": ("dims", "errors"),
     "dtypes": ("errors",),

@@ -23,11 +23,11 @@ from own_schedules import SPEC, schedule_failure, written
 from products import TARGETS
 from tilewright.dtypes import dtype, to_numpy
 from tilewright.emit import stages
-from tilewright.payload.packing import HEADER_BYTES, PackedFormat
 from tilewright.payload.reference import within_bound
-from tilewright.runtime import packed_b
 from tilewright.runtime.product import Product
 from tilewright.schedules import make
+from tilewright.standalone import packed_b
+from tilewright.standalone.packing import HEADER_BYTES, PackedFormat
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import tilewright as tw
 from tilewright.lowering.passes import prepack
 from tilewright.mlir import ir
-from tilewright.payload.packing import PackedFormat
+from tilewright.standalone.packing import PackedFormat
 
 KERNEL = """
 func.func @matmul(%a: memref<4x4xf32>, %b: memref<4x4xf32>, %c: memref<4x4xf32>) {about} {{

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tilewright import _runtime
 from tilewright.errors import OperandError, TilewrightError
+from tilewright.standalone import _native
 
 
 def refusal(m: int, n: int, k: int, a: Any, b: Any, out: Any = None) -> OperandError:
@@ -275,11 +276,11 @@ def test_a_wrong_call_is_a_type_error(args, kwargs, message):
 def test_a_wrong_description_is_refused(given, error):
     code = _runtime.Code(handmade.matmul(), "matmul")
     with pytest.raises(error):
-        _runtime.MatmulCall(code, **{"m": 1, "n": 1, "k": 1, "a": "f4", "b": "f4", "c": "f4", **given})
+        _native.MatmulCall(code, **{"m": 1, "n": 1, "k": 1, "a": "f4", "b": "f4", "c": "f4", **given})
 
 
 def test_an_unfinished_kernel_cannot_be_called():
-    class Unfinished(_runtime.MatmulCall):
+    class Unfinished(_native.MatmulCall):
         def __init__(self) -> None:
             pass
 

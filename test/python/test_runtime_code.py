@@ -13,7 +13,8 @@ from pathlib import Path
 
 import handmade
 import pytest
-from tilewright._runtime import Code, MatmulCall
+from tilewright._runtime import Code
+from tilewright.standalone._native import MatmulCall
 
 
 def mappings() -> list[tuple[int, int, str]]:

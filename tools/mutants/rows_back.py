@@ -123,7 +123,7 @@ ROWS = (
         ("test_cache.py",),
     ),
     Mutant(
-        "runtime/packed_b.py",
+        "standalone/packed_b.py",
         "        _require_size(form, file.readinto(array))  # type: ignore[attr-defined]\n",
         "        file.readinto(array)  # type: ignore[attr-defined]\n",
         ("test_pack_b.py",),

@@ -128,7 +128,7 @@ ROWS = (
         equivalent="only c = 0 differs, which is 0 times the slope too",
     ),
     Mutant(
-        "payload/packing.py",
+        "standalone/packing.py",
         "        if version != VERSION:\n",
         "        if version > VERSION + 1:\n",
         ("test_pack_b.py",),

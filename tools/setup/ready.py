@@ -24,7 +24,7 @@ from progress import Progress
 
 STAMP = BUILD / "made-of"
 """Holds the key of what the package has."""
-MADE = ("mlir", "bin", "*.so", "_codegen.pyi", "_runtime.pyi")
+MADE = ("mlir", "bin", "*.so", "_codegen.pyi", "_runtime.pyi", "standalone/*.so", "standalone/_native.pyi")
 """What the build puts into the package."""
 SOURCES = (
     "CMakeLists.txt",
@@ -94,8 +94,8 @@ def take(wanted: str) -> bool:
             return False
         clear()
         os.replace(Path(scratch) / _TOOLCHAIN.name, _TOOLCHAIN)
-        for path in Path(scratch).iterdir():
-            os.replace(path, PACKAGE / path.name)
+        for path in (path for pattern in MADE for path in Path(scratch).glob(pattern)):
+            os.replace(path, PACKAGE / path.relative_to(scratch))
     os.utime(archive)
     STAMP.write_text(wanted, encoding="utf-8")
     say(f"took what an equal checkout built from {archive}")

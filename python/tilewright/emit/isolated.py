@@ -18,9 +18,9 @@ from tilewright.emit.gpu_stages import GpuStages, from_json
 from tilewright.emit.stages import Stages
 from tilewright.errors import ScheduleError
 from tilewright.operator_specs import OperatorSpec
-from tilewright.payload.packing import PackedFormat
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
+from tilewright.standalone.packing import PackedFormat
 from tilewright.targets.base import Target
 from tilewright.targets.gpu import GpuTarget
 

@@ -11,9 +11,9 @@ from tilewright.codegen.convolution import images
 from tilewright.lowering import driver, modules, run, to_llvm
 from tilewright.mlir import ir
 from tilewright.payload import matmul
-from tilewright.payload.packing import PackedFormat
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
+from tilewright.standalone.packing import PackedFormat
 from tilewright.targets.base import Target
 
 

@@ -15,12 +15,12 @@ from tilewright.errors import LoweringError
 from tilewright.lowering import to_llvm
 from tilewright.lowering.entries import dispatch
 from tilewright.payload.abi import ENTRY
-from tilewright.payload.packing import PackedFormat
 from tilewright.schedules import calls
 from tilewright.schedules.calls import Calls
 from tilewright.schedules.plan import Plan
 from tilewright.schedules.steps import nothing
 from tilewright.spec import MatmulSpec
+from tilewright.standalone.packing import PackedFormat
 from tilewright.targets.base import Target
 
 

@@ -20,12 +20,12 @@ from tilewright.lowering.run import make_private, payload_function, run_own_scri
 from tilewright.lowering.types import packed_elements
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, linalg
-from tilewright.payload.packing import PackedFormat
 from tilewright.schedules import decisions
 from tilewright.schedules import origin as origin_
 from tilewright.schedules.decisions import Prefetch
 from tilewright.schedules.models.threads import take_matrices
 from tilewright.spec import MatmulSpec
+from tilewright.standalone.packing import PackedFormat
 from tilewright.targets.base import Target
 
 

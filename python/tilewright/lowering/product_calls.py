@@ -16,9 +16,9 @@ from tilewright.mlir.dialects import func, memref
 from tilewright.payload.modules.chains import PACKS
 from tilewright.payload.modules.open_extents import shaped
 from tilewright.payload.modules.places import ORDERS, STAND_IN
-from tilewright.payload.packing import HEADER_BYTES, PackedFormat
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
+from tilewright.standalone.packing import HEADER_BYTES, PackedFormat
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from tilewright import targets
 from tilewright.emit import code
 from tilewright.errors import TilewrightError
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
-from tilewright.payload.packing import PackedFormat
 from tilewright.runtime.emulated_call import Argument, Operand, Program, Tensor
 from tilewright.runtime.kernel import Kernel
-from tilewright.runtime.packed_b import PackedB
 from tilewright.runtime.product import tensors
 from tilewright.spec import MatmulSpec
+from tilewright.standalone.packed_b import PackedB
+from tilewright.standalone.packing import PackedFormat
 
 _FAILED = -1
 """What a stub returns when the emulator did not run the kernel."""

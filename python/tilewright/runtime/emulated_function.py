@@ -9,10 +9,10 @@ from typing import Any
 
 from tilewright.dtypes import dtype
 from tilewright.payload.abi import PACK_SUFFIX, TENSORS_SUFFIX
-from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Parameter, Signature
 from tilewright.runtime.emulated import INT, POINTER, Stubs
 from tilewright.runtime.emulated_call import Operand, Program, Tensor
+from tilewright.standalone.packing import PackedFormat
 
 
 class FunctionStubs(Stubs):

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import NoReturn
 
 from tilewright.errors import NotRunnableError
-from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Signature
 from tilewright.runtime.kernel import About, Kernel
+from tilewright.standalone.packing import PackedFormat
 
 
 class ForeignKernel(Kernel):

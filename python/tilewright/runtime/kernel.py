@@ -17,8 +17,8 @@ import numpy as np
 
 from tilewright._runtime import Code
 from tilewright.errors import NotRunnableError, SpecError, TargetError, TilewrightError
-from tilewright.payload.packing import PackedFormat
-from tilewright.runtime.packed_b import PackedB
+from tilewright.standalone.packed_b import PackedB
+from tilewright.standalone.packing import PackedFormat
 from tilewright.targets import GpuTarget, Target
 from tilewright.version import VERSION
 

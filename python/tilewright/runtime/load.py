@@ -6,18 +6,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tilewright._runtime import Code, PackCall
+from tilewright._runtime import Code
 from tilewright.dtypes import to_numpy
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
-from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Signature
 from tilewright.runtime import tracing
 from tilewright.runtime.foreign import ForeignKernel
 from tilewright.runtime.kernel import About, Kernel
 from tilewright.runtime.module import Function, entries
-from tilewright.runtime.packed_b import Packing
 from tilewright.runtime.product import Product, tensors
 from tilewright.runtime.runners import Runner
+from tilewright.standalone._native import PackCall
+from tilewright.standalone.packed_b import Packing
+from tilewright.standalone.packing import PackedFormat
 
 
 def product(object_: bytes, about: About, packed: PackedFormat | None, who: Runner) -> Kernel:

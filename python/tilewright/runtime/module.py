@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright._runtime import Code, FunctionCall, PackCall
+from tilewright._runtime import Code
 from tilewright.dims import Dim
 from tilewright.dtypes import dtype, to_numpy
 from tilewright.errors import SpecError
 from tilewright.payload.abi import PACK_SUFFIX, TENSORS_SUFFIX, dlpack_code, function_prototype
-from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Parameter, Signature
 from tilewright.runtime.kernel import About, CFunction, Kernel, native
-from tilewright.runtime.packed_b import PackedB, Packing
+from tilewright.standalone._native import FunctionCall, PackCall
+from tilewright.standalone.packed_b import PackedB, Packing
+from tilewright.standalone.packing import PackedFormat
 
 Array = np.ndarray[Any, Any]
 

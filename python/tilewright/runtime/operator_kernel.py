@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.errors import OperandError
 from tilewright.runtime.kernel import Kernel
 from tilewright.runtime.module import Function
-from tilewright.runtime.packed_b import PackedB
+from tilewright.standalone.packed_b import PackedB
 
 Array = np.ndarray[Any, Any]
 

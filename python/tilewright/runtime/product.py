@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright._runtime import Code, MatmulCall
+from tilewright._runtime import Code
 from tilewright.dims import Dim, Extent
 from tilewright.dtypes import stored_numpy, to_numpy
 from tilewright.payload.abi import TENSORS_SUFFIX, dlpack_code, prototype
-from tilewright.payload.packing import PackedFormat
 from tilewright.runtime.kernel import About, CFunction, Kernel, native
-from tilewright.runtime.packed_b import PackedB, Packing
 from tilewright.spec import MatmulSpec, OperandSpec
+from tilewright.standalone._native import MatmulCall
+from tilewright.standalone.packed_b import PackedB, Packing
+from tilewright.standalone.packing import PackedFormat
 
 if TYPE_CHECKING:
 

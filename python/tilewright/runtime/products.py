@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilewright.emit.pipeline import CPU_TEXTS
-from tilewright.payload.packing import PackedFormat
 from tilewright.runtime import cache_key, load, runners
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.kernel import About, Kernel, Metadata, StageTexts
@@ -16,6 +15,7 @@ from tilewright.runtime.product_files import build, linkable
 from tilewright.schedules import make
 from tilewright.schedules.plan import Plan, Schedule
 from tilewright.spec import MatmulSpec
+from tilewright.standalone.packing import PackedFormat
 from tilewright.targets import Target
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from tilewright import errors, knobs
 from tilewright.emit import child
 from tilewright.errors import OperandError, SpecError, TargetError, TilewrightError, UnverifiedWarning, WrongResultError
-from tilewright.payload.packing import PackedFormat
 from tilewright.runtime import load
 from tilewright.runtime.emulated_gpu import EmulationError
 from tilewright.runtime.kernel import About, Metadata
 from tilewright.runtime.runners import Runner
 from tilewright.runtime.trial import Difference, Trial, calls
 from tilewright.spec import MatmulSpec
+from tilewright.standalone.packing import PackedFormat
 from tilewright.targets.base import Target
 
 if TYPE_CHECKING:

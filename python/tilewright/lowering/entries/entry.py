@@ -9,8 +9,8 @@ from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import func
 from tilewright.payload.abi import ENTRY, OK, OUT_OF_MEMORY, WRONG_EXTENTS, WRONG_PACKING
-from tilewright.payload.packing import HEADER_BYTES, PackedFormat
 from tilewright.spec import MatmulSpec
+from tilewright.standalone.packing import HEADER_BYTES, PackedFormat
 from tilewright.targets.base import Target
 
 BODY = f"{ENTRY}_body"

@@ -15,8 +15,8 @@ from tilewright.lowering.passes import dynamic_workspace
 from tilewright.lowering.product_calls import Product, symbol
 from tilewright.mlir import ir
 from tilewright.payload.abi import WRONG_PACKING
-from tilewright.payload.packing import PackedFormat
 from tilewright.payload.signature import Signature
+from tilewright.standalone.packing import PackedFormat
 from tilewright.targets.base import Target
 
 _INTERNAL = "#llvm.linkage<internal>"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 
 from tilewright.payload.abi import OK, PACK_SUFFIX, PACKED_BYTES_SUFFIX, WRONG_EXTENTS
-from tilewright.payload.packing import HEADER_BYTES, PackedFormat
+from tilewright.standalone.packing import HEADER_BYTES, PackedFormat
 
 MEMREF = "!llvm.ptr, !llvm.ptr, i64, i64, i64"
 """The types into which the packed bytes are expanded."""

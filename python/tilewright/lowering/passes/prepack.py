@@ -36,9 +36,9 @@ from tilewright.lowering.passes import workspace
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import affine, arith, func, memref
 from tilewright.payload.abi import ENTRY
-from tilewright.payload.packing import HEADER_BYTES, PackedFormat
 from tilewright.schedules import decisions
 from tilewright.spec import MatmulSpec
+from tilewright.standalone.packing import HEADER_BYTES, PackedFormat
 
 _CONSTANT = re.compile(r"^ *(%[\w.$-]+) = arith\.constant (.*)\n", re.MULTILINE)
 _VALUE = re.compile(r"%[\w.$-]+")

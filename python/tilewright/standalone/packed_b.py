@@ -10,9 +10,9 @@ from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
-from tilewright._runtime import PackCall
-from tilewright.errors import OperandError
-from tilewright.payload.packing import HEADER_BYTES, PackedFormat
+from ._native import PackCall
+from .errors import OperandError
+from .packing import HEADER_BYTES, PackedFormat
 
 _ALIGNMENT = 64
 """Bytes, a cache line: the header fills the first one, so that panels start on a line too."""

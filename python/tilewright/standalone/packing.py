@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from tilewright.errors import OperandError
+from .errors import OperandError
 
 MAGIC = b"tw-packB"
 VERSION = 1
