@@ -14,7 +14,7 @@ from pathlib import Path
 import handmade
 import pytest
 from tilewright._runtime import Code
-from tilewright.standalone._native import MatmulCall
+from tilewright.standalone import _native
 
 
 def mappings() -> list[tuple[int, int, str]]:
@@ -67,7 +67,7 @@ def test_no_page_is_ever_writable_and_executable():
 def test_code_goes_with_its_last_user():
     code = Code(handmade.matmul(), "matmul")
     address = code.address
-    call = MatmulCall(code, 1, 1, 1, a="float32", b="float32", c="float32")
+    call = _native.MatmulCall(code, 1, 1, 1, a="float32", b="float32", c="float32")
     del code
     assert permissions(address) == "r-xp"
     del call

@@ -16,7 +16,7 @@ from tilewright.runtime.kernel import About, Kernel
 from tilewright.runtime.module import Function, entries
 from tilewright.runtime.product import Product, tensors
 from tilewright.runtime.runners import Runner
-from tilewright.standalone._native import PackCall
+from tilewright.standalone import _native
 from tilewright.standalone.packed_b import Packing
 from tilewright.standalone.packing import PackedFormat
 
@@ -43,7 +43,7 @@ def product(object_: bytes, about: About, packed: PackedFormat | None, who: Runn
     code = Code(object_, ENTRY, names[1:])
     if packed is None:
         return make(code, about)
-    call = PackCall(code, packer, spec.n, spec.k, b=to_numpy(spec.b_stored), b_transposed=spec.b_transposed)
+    call = _native.PackCall(code, packer, spec.n, spec.k, b=to_numpy(spec.b_stored), b_transposed=spec.b_transposed)
     return make(code, about, Packing(packed, call))
 
 

@@ -15,7 +15,7 @@ from tilewright.errors import SpecError
 from tilewright.payload.abi import PACK_SUFFIX, TENSORS_SUFFIX, dlpack_code, function_prototype
 from tilewright.payload.signature import Parameter, Signature
 from tilewright.runtime.kernel import About, CFunction, Kernel, native
-from tilewright.standalone._native import FunctionCall, PackCall
+from tilewright.standalone import _native
 from tilewright.standalone.packed_b import PackedB, Packing
 from tilewright.standalone.packing import PackedFormat
 
@@ -24,9 +24,9 @@ Array = np.ndarray[Any, Any]
 
 if TYPE_CHECKING:
 
-    class _Call(FunctionCall, Kernel): ...
+    class _Call(_native.FunctionCall, Kernel): ...
 else:
-    _Call = native(FunctionCall)
+    _Call = native(_native.FunctionCall)
 
 
 class Function(_Call):
@@ -203,7 +203,7 @@ def _packing(code: Code, signature: Signature, parameter: Parameter) -> Packing:
     form = PackedFormat.from_header(bytes.fromhex(parameter.format))
     entry = f"{signature.name}_{parameter.name}{PACK_SUFFIX}"
     element = to_numpy(dtype(form.element))
-    return Packing(form, PackCall(code, entry, form.n, form.k, b=element, b_transposed=parameter.transposed))
+    return Packing(form, _native.PackCall(code, entry, form.n, form.k, b=element, b_transposed=parameter.transposed))
 
 
 def entries(functions: Sequence[Signature]) -> list[str]:

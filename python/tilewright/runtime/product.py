@@ -14,15 +14,15 @@ from tilewright.dtypes import stored_numpy, to_numpy
 from tilewright.payload.abi import TENSORS_SUFFIX, dlpack_code, prototype
 from tilewright.runtime.kernel import About, CFunction, Kernel, native
 from tilewright.spec import MatmulSpec, OperandSpec
-from tilewright.standalone._native import MatmulCall
+from tilewright.standalone import _native
 from tilewright.standalone.packed_b import PackedB, Packing
 from tilewright.standalone.packing import PackedFormat
 
 if TYPE_CHECKING:
 
-    class _Call(MatmulCall, Kernel): ...
+    class _Call(_native.MatmulCall, Kernel): ...
 else:
-    _Call = native(MatmulCall)
+    _Call = native(_native.MatmulCall)
 
 
 class Product(_Call):
