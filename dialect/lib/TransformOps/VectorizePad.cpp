@@ -27,18 +27,27 @@ constexpr int64_t blockColumns = 16;
 /// All rows are one block up to this many: those of a register tile.
 constexpr int64_t maxBlockRows = 32;
 
-/// Where rows of the padded tensor come from: the whole of those of the source, part of each, part of them, or nowhere.
-enum class RowSource { FullRow, PartialRow, PartialGroup, PaddingOnly };
+/// Where rows of the padded tensor come from: the whole of those of the source, part of each, part of them, part of
+/// them but the whole of each, or nowhere.
+enum class RowSource { FullRow, PartialRow, PartialGroup, PartialGroupOfFullRows, PaddingOnly };
+
+/// Whether all columns exist.
+bool hasColumns(RowSource kind) { return kind == RowSource::FullRow || kind == RowSource::PartialGroupOfFullRows; }
+
+/// Whether all rows exist.
+bool hasRows(RowSource kind) { return kind == RowSource::FullRow || kind == RowSource::PartialRow; }
 
 /// Builds the loops that replace one tensor.pad.
 class PadCopy {
 public:
   /// `rows` are written at a time. With a `blockHeight`, columns lie side by side, and so many rows are read at a time.
-  /// With `used`, no more columns than these are read from the copy.
+  /// With `existing`, the columns of the source, vectors of those are moved apart from the ones after them. With
+  /// `used`, no more columns than these are read from the copy.
   PadCopy(RewriterBase &rewriter, tensor::PadOp pad, Value padding, int64_t lanes, int64_t rows, int64_t blockHeight,
-          Value used)
+          Value existing, Value used)
       : rewriter(rewriter), loc(pad.getLoc()), source(pad.getSource()), padding(padding),
-        columns(pad.getResultType().getDimSize(1)), lanes(lanes), rows(rows), blockHeight(blockHeight), used(used) {}
+        columns(pad.getResultType().getDimSize(1)), lanes(lanes), rows(rows), blockHeight(blockHeight),
+        existing(existing), used(used) {}
 
   Value index(int64_t value) { return arith::ConstantIndexOp::create(rewriter, loc, value); }
 
@@ -69,8 +78,20 @@ private:
       Value end = index(whole);
       if (used)
         end = arith::MinUIOp::create(rewriter, loc, end, used);
-      dest = loop(dest, index(0), end, index(lanes),
-                  [&](Value column, Value carried) { return copyVector(carried, row, column, lanes, kind); });
+      auto vectors = [&](Value from, Value to, RowSource kind) {
+        dest = loop(dest, from, to, index(lanes),
+                    [&](Value column, Value carried) { return copyVector(carried, row, column, lanes, kind); });
+      };
+      Value partial = index(0);
+      if (existing && !hasColumns(kind) && kind != RowSource::PaddingOnly) {
+        Value vector = index(lanes);
+        Value count = arith::DivUIOp::create(rewriter, loc,
+                                             arith::MinUIOp::create(rewriter, loc, existing, index(whole)), vector);
+        Value split = arith::MulIOp::create(rewriter, loc, count, vector);
+        vectors(partial, split, hasRows(kind) ? RowSource::FullRow : RowSource::PartialGroupOfFullRows);
+        partial = split;
+      }
+      vectors(partial, end, kind);
     } else {
       for (int64_t column = 0; column < whole; column += lanes)
         dest = copyVector(dest, row, index(column), lanes, kind);
@@ -88,10 +109,10 @@ private:
     if (inBlocks(kind))
       return copyBlock(dest, row, column, width, kind);
     SmallVector<int64_t> shape{width};
-    SmallVector<bool> readInBounds{kind == RowSource::FullRow}, writeInBounds{true};
+    SmallVector<bool> readInBounds{hasColumns(kind)}, writeInBounds{true};
     if (rows > 1) {
       shape.insert(shape.begin(), rows);
-      readInBounds.insert(readInBounds.begin(), kind != RowSource::PartialGroup);
+      readInBounds.insert(readInBounds.begin(), hasRows(kind));
       writeInBounds.push_back(true);
     }
     auto type = VectorType::get(shape, cast<RankedTensorType>(source.getType()).getElementType());
@@ -111,7 +132,7 @@ private:
 
   /// A vector of as many rows as are moved in one step, of what is computed.
   Value computeRows(VectorType type, Value row, Value column, RowSource kind) {
-    bool inBounds = kind == RowSource::FullRow, exists = kind != RowSource::PartialGroup;
+    bool inBounds = hasColumns(kind), exists = hasRows(kind);
     int64_t width = type.getShape().back();
     if (rows == 1)
       return function->read({row, column}, /*along=*/1, width, inBounds, exists);
@@ -133,22 +154,21 @@ private:
   /// The elements of a column in the rows of a block.
   Value readColumn(Value row, Value column, RowSource kind) {
     if (function)
-      return function->read({row, column}, /*along=*/0, blockHeight, kind != RowSource::PartialGroup,
-                            kind == RowSource::FullRow);
+      return function->read({row, column}, /*along=*/0, blockHeight, hasRows(kind), hasColumns(kind));
     Type element = cast<RankedTensorType>(source.getType()).getElementType();
     AffineExpr r, c;
     bindDims(rewriter.getContext(), r, c);
     auto type = VectorType::get({blockHeight}, element);
-    if (kind == RowSource::FullRow)
+    if (hasColumns(kind))
       return vector::TransferReadOp::create(rewriter, loc, type, source, ValueRange{row, column},
                                             AffineMapAttr::get(AffineMap::get(2, 0, r)), padding, /*mask=*/Value(),
-                                            rewriter.getBoolArrayAttr({true}));
+                                            rewriter.getBoolArrayAttr({hasRows(kind)}));
     // A column that may not exist is out of bounds along a dimension of the vector.
     auto one = VectorType::get({1, blockHeight}, element);
-    Value read = vector::TransferReadOp::create(rewriter, loc, one, source, ValueRange{row, column},
-                                                AffineMapAttr::get(AffineMap::get(2, 0, {c, r}, rewriter.getContext())),
-                                                padding, /*mask=*/Value(),
-                                                rewriter.getBoolArrayAttr({false, kind != RowSource::PartialGroup}));
+    Value read =
+        vector::TransferReadOp::create(rewriter, loc, one, source, ValueRange{row, column},
+                                       AffineMapAttr::get(AffineMap::get(2, 0, {c, r}, rewriter.getContext())), padding,
+                                       /*mask=*/Value(), rewriter.getBoolArrayAttr({false, hasRows(kind)}));
     return vector::ShapeCastOp::create(rewriter, loc, type, read);
   }
 
@@ -178,7 +198,7 @@ private:
   Location loc;
   Value source, padding;
   int64_t columns, lanes, rows, blockHeight;
-  Value used;
+  Value existing, used;
   std::optional<PadFunction> function;
 };
 } // namespace
@@ -265,9 +285,10 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
   OpFoldResult rows = tensor::getMixedSize(rewriter, loc, pad.getSource(), 0);
   OpFoldResult columns = tensor::getMixedSize(rewriter, loc, pad.getSource(), 1);
   std::optional<uint64_t> trimmed = getTrimmed();
-  Value used = trimmed == 1 && !getConstantIntValue(columns) ? cast<Value>(columns) : Value();
+  Value existing = trimmed && !getConstantIntValue(columns) ? cast<Value>(columns) : Value();
+  Value used = trimmed == 1 ? existing : Value();
   Value padding = paddingOf(rewriter, pad);
-  PadCopy copy(rewriter, pad, padding, lanes, group, blockHeight, used);
+  PadCopy copy(rewriter, pad, padding, lanes, group, blockHeight, existing, used);
   if (getComputed())
     copy.compute(PadFunction(
         rewriter, loc, pad.getSource(),

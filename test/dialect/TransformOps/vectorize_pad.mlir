@@ -208,3 +208,40 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+module attributes {transform.with_named_sequence} {
+  // Of what is trimmed, only the vector where the source ends is out of bounds, whichever of its columns do not exist; rows that
+  // are begun are masked, and not looked for one by one.
+
+  // CHECK-LABEL: func.func @ends
+  // CHECK-SAME: %[[SOURCE:[a-z0-9]+]]: tensor<?x?xf32>
+  // CHECK: else
+  // CHECK: %[[COUNT:[a-z0-9_]+]] = arith.divui
+  // CHECK: %[[WHOLE:[a-z0-9_]+]] = arith.muli %[[COUNT]]
+  // CHECK: scf.for %{{.*}} to %[[WHOLE]]
+  // CHECK-COUNT-4: vector.transfer_read %[[SOURCE]]{{.*}}in_bounds = [true]{{.*}}vector<6xf32>
+  // CHECK: scf.for %{{.*}} = %[[WHOLE]] to
+  // CHECK-COUNT-4: vector.transfer_read %[[SOURCE]]{{.*}}in_bounds = [false, true]{{.*}}vector<1x6xf32>
+  // CHECK: scf.for
+  // CHECK: scf.for %{{.*}} to %[[SPLIT:[a-z0-9_]+]]
+  // CHECK-COUNT-4: vector.transfer_read %[[SOURCE]]{{.*}}{permutation_map = #{{[a-z0-9]+}}} : tensor<?x?xf32>, vector<6xf32>
+  // CHECK: scf.for %{{.*}} = %[[SPLIT]] to
+  // CHECK-COUNT-4: vector.transfer_read %[[SOURCE]]{{.*}}{permutation_map = #{{[a-z0-9]+}}} : tensor<?x?xf32>, vector<1x6xf32>
+  // CHECK: return
+  func.func @ends(%a: tensor<?x?xf32>, %h: index, %w: index) -> tensor<6x16xf32> {
+    %z = arith.constant 0.0 : f32
+    %p = tensor.pad %a nofold low[0, 0] high[%h, %w] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %z : f32
+    } : tensor<?x?xf32> to tensor<6x16xf32>
+    return %p : tensor<6x16xf32>
+  }
+
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %pads = transform.structured.match ops{["tensor.pad"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.tilewright.vectorize_pad %pads lanes 4 transposed trimmed 1 : !transform.any_op
+    transform.yield
+  }
+}
