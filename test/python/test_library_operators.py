@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright.dtypes import from_numpy
 from tilewright.errors import SpecError, TilewrightError
-from tilewright.payload.abi import dlpack_code
+from tilewright.payload.abi import WRONG_PACKING, dlpack_code
 
 LINKER = shutil.which("ld.lld-22") or shutil.which("ld.lld")
 pytestmark = pytest.mark.skipif(LINKER is None, reason="no lld")
@@ -25,6 +25,7 @@ func.func @scores(%x: tensor<6x8xf32>, %w: tensor<8x5xf32>) -> tensor<6x5xf32> {
 }
 """
 CONV = tw.Conv2dSpec(1, 6, 6, 3, oc=4, kh=3, kw=3, epilogue=(tw.bias("n"), tw.relu()))
+PACKED = tw.Conv2dSpec(1, 6, 6, 16, oc=24, kh=3, kw=3, w_packed=True)
 ATTENTION = tw.AttentionSpec(queries=None, keys=7, head=8, heads=2)
 
 
@@ -59,7 +60,14 @@ def tensor(array):
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("operators")
     (folder / "scores.mlir").write_text(MODULE)
-    kernels = {"convolve": CONV, "attend": ATTENTION, "softmax_scores": folder / "scores.mlir"}
+    (folder / "two.mlir").write_text(MODULE + MODULE.replace("@scores", "@others").replace("6x", "4x"))
+    kernels = {
+        "convolve": CONV,
+        "packed": PACKED,
+        "attend": ATTENTION,
+        "softmax_scores": folder / "scores.mlir",
+        "two": folder / "two.mlir",
+    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILEWRIGHT_CACHE_DIR", str(folder / "cache"))
         return tw.library(kernels, targets=["x86-64", "x86-64-v3", "x86-64-v4"], name="ops", out=folder / "out")
@@ -105,19 +113,50 @@ def test_a_module(library):
         np.testing.assert_allclose(result, sums / sums.sum(axis=1, keepdims=True), rtol=1e-5)
 
 
+def test_functions_of_one_module(library):
+    rng = np.random.default_rng(4)
+    for name, rows in (("two_scores", 6), ("two_others", 4)):
+        x, w = values(rng, (rows, 8)), values(rng, (8, 5))
+        sums = np.exp(x.astype(np.float64) @ w)
+        for result in call(library, name, x, w, np.empty((rows, 5), np.float32)):
+            np.testing.assert_allclose(result, sums / sums.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_filters_that_the_library_packs(library):
+    rng = np.random.default_rng(5)
+    x, w = (values(rng, each.shape) for each in PACKED.operands)
+    expected, bound = tw.reference(PACKED, x, w), tw.error_bound(PACKED, x, w)
+    loaded = ctypes.CDLL(str(library.folder / "libops.so"))
+    bytes_of, pack, convolve = loaded.packed_w_packed_b_bytes, loaded.packed_w_pack_b, loaded.packed
+    bytes_of.restype = ctypes.c_int64
+    bytes_of.argtypes = [ctypes.c_int64] * 2
+    pack.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
+    assert loaded.ops_isa(None) == 0
+    assert bytes_of(16, 24) == -1
+    room = np.zeros(bytes_of(9 * 16, 24), np.int8)
+    assert pack(9 * 16, 24, w.ctypes.data, 24, room.ctypes.data) == 0
+    result = np.empty(PACKED.result.shape, np.float32)
+    tensors = [ctypes.byref(tensor(each)) for each in (x, room, result)]
+    assert convolve(*tensors) == 0
+    assert (abs(result - expected) <= bound).all()
+    assert loaded.ops_isa(b"x86-64") == 0  # which packs in another order
+    assert convolve(*tensors) == WRONG_PACKING
+
+
 def test_the_header_and_the_page_say_what_they_take(library):
     header = (library.folder / "ops.h").read_text()
     assert "int32_t attend(const DLTensor *q_, const DLTensor *k_, const DLTensor *v_, DLTensor *" in header
     assert "/* softmax_scores(x: 6x8xf32" in header or "/* softmax_scores(x: 6x8 f32" in header
+    assert "int32_t two_others(const DLTensor *x_, const DLTensor *w_, DLTensor *" in header
+    assert "int32_t packed_w_pack_b(int64_t k, int64_t n, const void *b, int64_t ldb, void *packed);" in header
+    assert "when the extents are not k = 144 and n = 24." in header
     assert "| `convolve` |" in (library.folder / "ops.md").read_text()
 
 
 def test_what_libraries_do_not_have_is_said(tmp_path):
-    packed = tw.Conv2dSpec(1, 6, 6, 3, oc=4, kh=3, kw=3, w_packed=True)
-    with pytest.raises(SpecError, match=r"a: filters come packed; expected filters as they are\. Leave w_packed out"):
-        tw.library({"a": packed}, out=tmp_path)
     (tmp_path / "two.mlir").write_text(MODULE + MODULE.replace("@scores", "@others"))
-    with pytest.raises(SpecError, match="for 2 functions"):
-        tw.library({"a": tmp_path / "two.mlir"}, targets=["x86-64"], out=tmp_path)
+    kernels = {"a": tmp_path / "two.mlir", "a_others": tw.MatmulSpec(2, 2, 2)}
+    with pytest.raises(SpecError, match="a_others, which is that of an entry of the kernel a"):
+        tw.library(kernels, targets=["x86-64"], out=tmp_path)
     with pytest.raises(TilewrightError, match="cannot read it"):
         tw.library({"a": Path("absent.mlir")}, targets=["x86-64"], out=tmp_path)

@@ -35,7 +35,9 @@ _BINARY = ("obj", "so", "cubin", "spv", "hsaco")
 @click.option("-o", "output", metavar="FILE", help=f"Where to write: {' '.join(FORMATS)}, or - to print.")
 @click.option("--header", metavar="FILE.h", help="Write the C header of the kernel as well.")
 @click.option(
-    "--name", metavar="NAME", help="The name of the C entry; otherwise matmul, or as FILE.mlir calls the function."
+    "--name",
+    metavar="NAME",
+    help="The name of the C entry, NAME_FUNCTION where FILE.mlir has several; otherwise matmul, or as FILE.mlir calls it.",
 )
 def compile_(
     emit: str | None,

@@ -15,12 +15,14 @@ from tilewright.payload.abi import (
     WRONG_OPERAND,
     WRONG_PACKING,
     function_prototype,
+    packers,
     prototype,
     require_name,
 )
-from tilewright.payload.signature import Signature
+from tilewright.payload.signature import Parameter, Signature
 from tilewright.scaling import ARG
 from tilewright.spec import MatmulSpec
+from tilewright.standalone.packing import PackedFormat
 from tilewright.targets.base import Target
 
 _AMX = """
@@ -106,6 +108,12 @@ def product(spec: MatmulSpec, name: str, notes: str = "") -> str:
 {_packing(name) if spec.b_packed else ""}"""
 
 
+def function(signature: Signature) -> str:
+    """The declarations of the C entries of a module's function: its own, and those that pack what it takes packed."""
+    packing = "".join(_packing(name, each) for name, each in packers(signature).items())
+    return f"/* {signature} */\n{function_prototype(signature)};\n{packing}"
+
+
 def guarded(name: str, title: str, types: str, declarations: str, cplusplus: str = "") -> str:
     """A header of declarations, which may be included twice, but not beside that of another kernel called `name`.
 
@@ -174,15 +182,25 @@ def _batch(spec: MatmulSpec) -> str:
    C such that its matrices share no element, and 0 where matrices of A or B are the same."""
 
 
-def _packing(name: str) -> str:
-    """The declarations of what packs B."""
+def _packing(name: str, argument: Parameter | None = None) -> str:
+    """The declarations of what packs B, or an argument of a function."""
     pack, size = (each.format(name=name) for each in PACK_PROTOTYPES)
+    what, means, extents = (
+        "B",
+        "b is what the first function below wrote to packed, and ldb means nothing",
+        "those above",
+    )
+    if argument is not None:
+        form = PackedFormat.from_header(bytes.fromhex(argument.format))
+        what, extents = argument.name, f"k = {form.k} and n = {form.n}"
+        means = f"of the tensor {argument.name}_, only the data is read, which the first function below wrote to packed"
+    rows = "rows, of k elements," if argument is not None and argument.transposed else "rows"
     return f"""
-/* B comes packed: b is what the first function below wrote to packed, and ldb means nothing. The function above returns
+/* {what} comes packed: {means}. The function above returns
    {WRONG_PACKING} when it was packed in another format. */
 
-/* Packs B, whose rows lie ldb elements apart. packed has as many bytes as the second function says, best at a multiple of
-   64. Returns {OK}; {WRONG_EXTENTS} when the extents are not those above. */
+/* Packs {what}, a matrix whose {rows} lie ldb elements apart. packed has as many bytes as the second function says, best at a
+   multiple of 64. Returns {OK}; {WRONG_EXTENTS} when the extents are not {extents}. */
 {pack};
 
 /* The bytes that a packed B takes; -1 when the extents are not those above. */
@@ -194,6 +212,6 @@ def module_header(functions: Sequence[Signature], target: Target, *, threads: in
     """The text of a header that declares the C entries of a module's functions, which use `threads` threads at most."""
     names = [each.name for each in functions]
     shared = OPENMP.format(threads=threads) if threads > 1 else ""
-    declared = "\n".join(f"/* {each} */\n{function_prototype(each)};\n" for each in functions)
+    declared = "\n".join(map(function, functions))
     declarations = f"/* {FUNCTIONS}{_needs(target)}{shared} */\n\n{declared}"
     return guarded("_".join(names), f"{', '.join(names)}, for {target.name}", DLTENSOR, declarations)

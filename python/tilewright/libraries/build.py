@@ -69,8 +69,8 @@ def library(
     or a pool of the program's, and nothing else. No processor is told by its name: code is chosen by features.
 
     Args:
-        kernels: What to compute, by the name of the C entry: specs of products, convolutions and attention, and paths of .mlir files
-            with one function. Those of a sequence are called after what they compute.
+        kernels: What to compute, by the name of the C entry: specs of products, convolutions and attention, and paths of .mlir files.
+            The functions of a file that has several are called NAME_FUNCTION. Those of a sequence are called after what they compute.
         targets: For which targets, of any architectures: rows' names, "host", or `Target` objects.
         name: The library's name, a C identifier.
         out: The folder for its files, which is made where it is absent.
@@ -101,7 +101,7 @@ def library(
         return dict(zip(pairs, compile_all(pairs, threads, jobs=jobs, progress=progress), strict=True))
 
     compiled = compiled_for_all(sources.values())
-    found = [Kernel(each, source, compiled[source, every[0]].signature) for each, source in sources.items()]
+    found = [Kernel(each, source, compiled[source, every[0]].functions) for each, source in sources.items()]
     require_distinct(name, found)
     used = max(each.threads for each in compiled.values())
     points: Sequence[Point] = [Point()]

@@ -62,7 +62,7 @@ def text(
     functions = f"/* Functions that take DLTensors: {header.FUNCTIONS[0].lower()}{header.FUNCTIONS[1:]} */\n\n"
     openmp = header.OPENMP.format(threads=threads) if threads > 1 and not own_pool else ""
     pool = _POOL.format(library=library, threads=threads) if threads > 1 and own_pool else ""
-    tensors = any(kernel.signature is not None or _takes_tensors(kernel) for kernel in kernels)
+    tensors = any(kernel.signatures or _takes_tensors(kernel) for kernel in kernels)
     declarations = f"""\
 /* Every kernel has code for some of {", ".join(levels)}, and takes the best that the processor runs, at its first call. It
    returns {UNSUPPORTED} where none does. NAME_selected() names the target of the code that the kernel NAME takes; NULL where there is none.
@@ -76,7 +76,7 @@ const char *{library}_selected(void);
    Returns {OK}, or {UNKNOWN_LEVEL} when no target is called so. No other thread may call a kernel meanwhile. */
 int32_t {library}_isa(const char *level);
 {pool}
-{functions if any(kernel.signature is not None for kernel in kernels) else ""}{chr(10).join(declared)}"""
+{functions if any(kernel.signatures for kernel in kernels) else ""}{chr(10).join(declared)}"""
     types = header.DLTENSOR if tensors else ""
     return header.guarded(library, f"the library {library}", types, declarations, _cplusplus(library, kernels))
 
@@ -89,7 +89,7 @@ def _declaration(kernel: Kernel) -> str:
     """What C sees of a kernel."""
     if isinstance(kernel.source, MatmulSpec):
         return header.product(kernel.source, kernel.name)
-    return f"/* {kernel.title} */\n{kernel.functions[0].prototype};\n"
+    return "\n".join(map(header.function, kernel.signatures))
 
 
 def _cplusplus(library: str, kernels: Sequence[Kernel]) -> str:

@@ -66,7 +66,7 @@ def entries(library: str, kernel: str, functions: Sequence[Function], choices: S
     Args:
         library: The library's name.
         kernel: The kernel's name.
-        functions: Its entries, the first one the kernel's own.
+        functions: Its entries, of which the first one's code counts for all.
         choices: Its code, best first.
     """
     names = symbols(library)
@@ -80,7 +80,7 @@ def entries(library: str, kernel: str, functions: Sequence[Function], choices: S
         lines.append(_entry(function, choices, levels, names["resolve"]))
     lines.append(f"""
 define ptr @{kernel}_selected() {{
-  %r = call ptr @"{names["level"]}"(ptr @{kernel}.choices)
+  %r = call ptr @"{names["level"]}"(ptr @{kernel}{functions[0].suffix}.choices)
   ret ptr %r
 }}
 """)

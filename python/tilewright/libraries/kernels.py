@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.errors import SpecError
@@ -16,10 +16,11 @@ from tilewright.payload.abi import (
     PACK_SUFFIX,
     PACKED_BYTES_SUFFIX,
     function_prototype,
+    packers,
     prototype,
     require_name,
 )
-from tilewright.payload.signature import Signature
+from tilewright.payload.signature import Signature, renamed
 from tilewright.spec import MatmulSpec
 
 _NO_SIZE = -1
@@ -33,31 +34,43 @@ class Kernel:
     Attributes:
         name: What its C entry is called.
         source: What it computes.
-        signature: What an operator or a function takes and gives; None for a product.
+        computed: What an operator or the functions of a module take and give; none for a product.
         shares: The product of any extents whose code serves it; None where it has its own.
     """
 
     name: str
     source: Source
-    signature: Signature | None = None
+    computed: tuple[Signature, ...] = ()
     shares: MatmulSpec | None = None
+
+    @property
+    def signatures(self) -> tuple[Signature, ...]:
+        """The same under the names of its C entries."""
+        return renamed(self.computed, self.name)
 
     @property
     def title(self) -> str:
         """What it computes, in short."""
-        return str(replace(self.signature, name=self.name) if self.signature is not None else self.source)
+        return "; ".join(map(str, self.signatures)) or str(self.source)
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        """Its C entries: its own, and those that pack B where it comes packed."""
-        if self.signature is not None:
-            return (Function(function_prototype(replace(self.signature, name=self.name))),)
-        assert isinstance(self.source, MatmulSpec)
-        own = Function(prototype(self.source, self.name), extents=self._extents)
-        if not self.source.b_packed:
-            return (own,)
-        pack, size = (each.format(name=self.name) for each in PACK_PROTOTYPES)
-        return own, Function(pack, PACK_SUFFIX), Function(size, PACKED_BYTES_SUFFIX, _NO_SIZE)
+        """Its C entries: its own, or those of its functions, and those that pack what comes packed."""
+        found: list[Function] = []
+        for each in self.signatures:
+            found.append(Function(function_prototype(each), each.name.removeprefix(self.name)))
+            for packer in packers(each):
+                found += self._packing(packer)
+        if isinstance(self.source, MatmulSpec):
+            found.append(Function(prototype(self.source, self.name), extents=self._extents))
+            found += self._packing(self.name) if self.source.b_packed else ()
+        return tuple(found)
+
+    def _packing(self, name: str) -> tuple[Function, Function]:
+        """The entries called after `name` that pack a matrix, and tell the bytes that it then takes."""
+        after = name.removeprefix(self.name)
+        pack, size = (each.format(name=name) for each in PACK_PROTOTYPES)
+        return Function(pack, f"{after}{PACK_SUFFIX}"), Function(size, f"{after}{PACKED_BYTES_SUFFIX}", _NO_SIZE)
 
     @property
     def _extents(self) -> tuple[int, ...]:
@@ -114,9 +127,6 @@ def _check(name: str, source: object) -> None:
     if not isinstance(source, MatmulSpec | OperatorSpec | Path):
         expected = "a MatmulSpec, a Conv2dSpec, an AttentionSpec, or the Path of a .mlir file"
         raise SpecError(f"is a {type(source).__name__}", where=where, expected=expected)
-    if getattr(source, "w_packed", False):
-        remedy = "Leave w_packed out: C programs cannot pack filters yet"
-        raise SpecError("filters come packed", where=where, expected="filters as they are", remedy=remedy)
 
 
 def called(sources: Iterable[Source], taken: Collection[str] = ()) -> dict[str, Source]:

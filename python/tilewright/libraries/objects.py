@@ -29,7 +29,7 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets import Target
 
 Source = Union[MatmulSpec, OperatorSpec, Path]  # noqa: UP007 - evaluated by Python 3.10
-"""What a kernel computes: a spec, or the file of a module with one function."""
+"""What a kernel computes: a spec, or the file of a module."""
 
 _DIGITS = 24
 _SYMBOL = "tilewright_code_"
@@ -43,13 +43,13 @@ class Compiled:
     """A kernel for one target.
 
     Attributes:
-        object: The object, whose entry is called by a name that stands for any.
-        signature: What an operator or a function takes and gives; None for a product.
+        object: The object, whose entries are called by a name that stands for any.
+        functions: What an operator or the functions of a module take and give; none for a product.
         threads: Most threads that a call uses.
     """
 
     object: bytes
-    signature: Signature | None
+    functions: tuple[Signature, ...]
     threads: int
 
     def named(self, library: str) -> tuple[str, bytes]:
@@ -64,20 +64,20 @@ def compile_one(source: Source, target: Target, threads: int) -> Compiled:
     """A kernel for a target, from the disk cache or made.
 
     Raises:
-        TilewrightError: It cannot be compiled; or the module has more than one function, so that one name does not do.
+        TilewrightError: It cannot be compiled.
     """
     problem = _text(source) if isinstance(source, Path) else source
     what = Compilation(kind="library", problem=problem, target=target, threads=threads)
     got = cache_key.fetch(what, partial(_made, source, problem, target, threads))
-    function = got.about["function"]
-    return Compiled(got.record.object, function and Signature.from_json(function), got.about["threads"])
+    functions = tuple(map(Signature.from_json, got.about["functions"]))
+    return Compiled(got.record.object, functions, got.about["threads"])
 
 
 def _made(
     source: Source, problem: MatmulSpec | OperatorSpec | str, target: Target, threads: int
 ) -> tuple[Record, dict[str, Any]]:
     """A kernel, compiled, and what is kept with it; `problem` is the source, or the text that its file has."""
-    function = None
+    functions: tuple[Signature, ...] = ()
     if isinstance(problem, MatmulSpec):
         plan = make.make(problem, target, None, None, threads)
         built, threads = products.build(problem, target, plan, until="llvmir", symbol=_PLACE), plan.threads
@@ -87,9 +87,9 @@ def _made(
             if isinstance(problem, str)
             else operators.build(problem, target, threads=threads, until="llvmir", symbol=_PLACE)
         )
-        function = built.functions[0].as_json()
+        functions = built.functions
     built.object = code.object_file(_for_library(built.texts["llvmir"]), target)
-    return built, {"function": function, "threads": threads}
+    return built, {"functions": [each.as_json() for each in functions], "threads": threads}
 
 
 def _text(file: Path) -> str:

@@ -7,7 +7,7 @@ import re
 
 from tilewright.dtypes import dtype
 from tilewright.errors import SpecError
-from tilewright.payload.signature import Signature
+from tilewright.payload.signature import Parameter, Signature
 from tilewright.spec import MatmulSpec
 
 ENTRY = "matmul"
@@ -106,6 +106,11 @@ def function_prototype(signature: Signature) -> str:
         for each in (*signature.arguments, *signature.results)
     ]
     return f"int32_t {signature.name}({', '.join(parameters) or 'void'})"
+
+
+def packers(signature: Signature) -> dict[str, Parameter]:
+    """The arguments of a module's function that come packed, by what the entries that pack them are called after."""
+    return {f"{signature.name}_{each.name}": each for each in signature.arguments if each.packed}
 
 
 def c_name(spec: MatmulSpec, index: int) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 
 from tilewright.dims import Dim
 from tilewright.dtypes import DType, dtype
-from tilewright.errors import SpecError
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,20 +130,15 @@ class Signature:
 
 
 def renamed(functions: tuple[Signature, ...], name: str) -> tuple[Signature, ...]:
-    """The functions, of which the only one is called `name`; as they are where that is empty.
+    """The functions under other names: the only one is called `name`, and of several, each ``NAME_FUNCTION``.
 
-    Raises:
-        SpecError: There are several.
+    They keep their names where `name` is empty.
     """
     if not name:
         return functions
-    if len(functions) != 1:
-        raise SpecError(
-            f"one name, {name}, for {len(functions)} functions",
-            where="name",
-            expected="none: they are called as the module calls them",
-        )
-    return (replace(functions[0], name=name),)
+    if len(functions) == 1:
+        return (replace(functions[0], name=name),)
+    return tuple(replace(each, name=f"{name}_{each.name}") for each in functions)
 
 
 def _extent(given: Any) -> int | Dim:  # noqa: ANN401 - as JSON has it

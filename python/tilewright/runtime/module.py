@@ -12,7 +12,7 @@ from tilewright._runtime import Code
 from tilewright.dims import Dim
 from tilewright.dtypes import dtype, to_numpy
 from tilewright.errors import SpecError
-from tilewright.payload.abi import PACK_SUFFIX, TENSORS_SUFFIX, dlpack_code, function_prototype
+from tilewright.payload.abi import PACK_SUFFIX, TENSORS_SUFFIX, dlpack_code, function_prototype, packers
 from tilewright.payload.signature import Parameter, Signature
 from tilewright.runtime.kernel import About, CFunction, Kernel, native
 from tilewright.standalone import _native
@@ -209,10 +209,5 @@ def _packing(code: Code, signature: Signature, parameter: Parameter) -> Packing:
 def entries(functions: Sequence[Signature]) -> list[str]:
     """The names of all entries of an object with these functions."""
     names = [each.name for each in functions]
-    packers = [
-        f"{each.name}_{argument.name}{PACK_SUFFIX}"
-        for each in functions
-        for argument in each.arguments
-        if argument.packed
-    ]
-    return [*names, *(f"{name}{TENSORS_SUFFIX}" for name in names), *packers]
+    packing = [f"{name}{PACK_SUFFIX}" for each in functions for name in packers(each)]
+    return [*names, *(f"{name}{TENSORS_SUFFIX}" for name in names), *packing]
