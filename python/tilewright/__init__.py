@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.kernel import Kernel
     from tilewright.runtime.matmul import matmul
     from tilewright.runtime.module import Module
+    from tilewright.runtime.step_trace import Trace, trace
     from tilewright.schedules.models.blocking import Blocking
     from tilewright.spec import MatmulSpec
     from tilewright.standalone.packed_b import PackedB
@@ -91,6 +92,7 @@ _NAMES = {
     "runtime.kernel": "Kernel",
     "runtime.module": "Module",
     "standalone.packed_b": "PackedB",
+    "runtime.step_trace": "Trace trace",
     "schedules.models.blocking": "Blocking",
     "quantized": "Quantized mx_quantize quantize_weights",
     "spec": "MatmulSpec",
@@ -120,6 +122,7 @@ __all__ = [
     "Target",
     "TargetError",
     "TilewrightError",
+    "Trace",
     "attention",
     "bias",
     "cast",
@@ -158,6 +161,7 @@ __all__ = [
     "softmax",
     "tanh",
     "targets",
+    "trace",
     "unpack_nibbles",
 ]
 

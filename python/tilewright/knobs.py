@@ -14,9 +14,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from tilewright.errors import TilewrightError
 
@@ -25,6 +28,24 @@ _NO = ("", "0", "false", "no", "off")
 _CACHE_LIMIT_MB = 512
 _COMPILE_TIMEOUT_S = 60.0
 _COMPILE_MEMORY_MB = 4096
+
+
+_OVERRIDDEN: ContextVar[Mapping[str, str]] = ContextVar("overridden variables", default=MappingProxyType({}))
+
+
+@contextmanager
+def overridden(**variables: str) -> Iterator[None]:
+    """Sets variables for what this thread compiles inside, the child processes that compile included; other threads see none of it."""
+    token = _OVERRIDDEN.set({**_OVERRIDDEN.get(), **variables})
+    try:
+        yield
+    finally:
+        _OVERRIDDEN.reset(token)
+
+
+def overrides() -> dict[str, str]:
+    """The variables that are overridden here, for child processes."""
+    return dict(_OVERRIDDEN.get())
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +78,12 @@ class Knobs:
 
 
 def load(environ: Mapping[str, str] | None = None) -> Knobs:
-    """The settings in `environ`, by default those of this process now.
+    """The settings in `environ`, by default those of this process now, with what is overridden.
 
     Raises:
         TilewrightError: A variable has a value that means nothing; the error names the variable.
     """
-    environ = os.environ if environ is None else environ
+    environ = {**os.environ, **overrides()} if environ is None else environ
     named, peers = environ.get("TILEWRIGHT_CACHE_DIR"), environ.get("TILEWRIGHT_PEERS_DIR")
     dump, trace = environ.get("TILEWRIGHT_DUMP"), environ.get("TILEWRIGHT_TRACE")
     return Knobs(

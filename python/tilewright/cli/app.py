@@ -24,6 +24,7 @@ from tilewright.cli.library import library
 from tilewright.cli.run import run
 from tilewright.cli.stages import stages
 from tilewright.cli.targets import targets
+from tilewright.cli.trace import trace
 from tilewright.errors import TilewrightError, WrongResultError
 
 OK, CHECK_FAILED, BAD_INPUT, BUG, INTERRUPTED, NO_READER = 0, 1, 2, 70, 130, 141
@@ -43,7 +44,7 @@ def command() -> None:
     """Compile matrix multiplications from MLIR, run and check them, and look at every stage."""
 
 
-for _verb in (run, compile_, library, bench, explain, targets, stages, cache):
+for _verb in (run, compile_, library, bench, explain, trace, targets, stages, cache):
     command.add_command(_verb)
 
 

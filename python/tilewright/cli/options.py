@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from functools import reduce
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from tilewright import knobs
 from tilewright.dims import Extent, written
 from tilewright.scaling import ARG
 from tilewright.spec import LAYOUTS
@@ -278,20 +278,22 @@ def require_for_shapes_only(*names: str) -> None:
             raise click.UsageError(f"both FILE.mlir and {option.opts[0]} given; {option.opts[0]} is for a --shape")
 
 
+def require_only(file: str, *names: str) -> None:
+    """Checks that, beside `file`, which says all that there is to say, only options called `names` were given.
+
+    Raises:
+        click.UsageError: Another one was.
+    """
+    context = click.get_current_context()
+    for option in context.command.params:
+        if option.name not in names and _is_given(context, option.name):
+            raise click.UsageError(f"both {file} and {option.opts[0]} given; expected the file alone")
+
+
 def _for_this_call(context: click.Context, name: str, value: str) -> None:
-    """Sets a variable of the environment, which child processes inherit, until the call of a verb ends."""
-    if not value:
-        return
-    before = os.environ.get(name)
-    os.environ[name] = value
-
-    def restore() -> None:
-        if before is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = before
-
-    context.call_on_close(restore)
+    """Sets a variable of the environment, which child processes get too, until the call of a verb ends."""
+    if value:
+        context.with_resource(knobs.overridden(**{name: value}))
 
 
 def require_none(context: click.Context, verb: str) -> None:

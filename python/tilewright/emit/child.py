@@ -143,7 +143,7 @@ def ask(module: str, request: Mapping[str, Any], limits: Limits) -> dict[str, An
         EndedError: It gave no answer.
     """
     told, deadline = {_STAGE: "payload"}, time.monotonic() + limits.seconds
-    with Child(module) as child:
+    with Child(module, variables=knobs.overrides()) as child:
         try:
             child.send_bytes(json.dumps({"limits": asdict(limits), "request": request}).encode())
             while True:

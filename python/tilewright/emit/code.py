@@ -20,14 +20,15 @@ def optimize(llvmir: str, target: Target | GpuTarget) -> str:
     if za_state.is_needed(llvmir):
         llvmir += za_state.text(target.feature_string)
     machine = {"triple": target.triple, "cpu": target.cpu, "features": target.feature_string}
-    watch = instrument.current()
-    try:
-        if watch is None:
-            return _codegen.optimize(llvmir, level=3, **machine)
-        text, runs = _codegen.optimize_watched(llvmir, level=3, texts=watch.folder is not None, **machine)
-    except ValueError as e:
-        raise LoweringError(str(e), stage="llvmir") from None
-    instrument.record(watch, "llvmir", runs)
+    with instrument.group("llvmir", "LLVM's passes", "ll", lambda: llvmir) as group:
+        try:
+            if group is None:
+                return _codegen.optimize(llvmir, level=3, **machine)
+            text, runs = _codegen.optimize_watched(llvmir, level=3, texts=group.text is not None, **machine)
+        except ValueError as e:
+            raise LoweringError(str(e), stage="llvmir") from None
+        for name, seconds, after in runs:
+            group.add(name, seconds, after=after)
     return text
 
 

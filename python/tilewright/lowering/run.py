@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from tilewright.build.usedef import operations
 from tilewright.errors import LoweringError, ScheduleError
-from tilewright.lowering import culprit, instrument, sizes
+from tilewright.lowering import culprit, instrument, pass_list, sizes, stepping
 from tilewright.lowering.diagnostics import DUMP, Message, collect, payload_op, source_line
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
@@ -30,7 +31,7 @@ def apply_schedule(payload: ir.Module, schedule: ir.Module, spec: MatmulSpec | O
         _refuse_to_tile(schedule, spec, name)
     before = payload.operation.clone().operation
     try:
-        _run_script(payload, schedule, name)
+        _run_script(payload, schedule, name, "scheduled")
     except ScheduleError as e:
         op = None if e.transform_op else culprit.find(before, schedule.operation)
         if op is None:
@@ -98,8 +99,15 @@ def located(error: ScheduleError, op: ir.Operation | None, name: str) -> Schedul
     )
 
 
-def _run_script(payload: ir.Module, schedule: ir.Module, name: str) -> None:
-    """Runs a transform module on `payload`. Raises `ScheduleError`."""
+def _apply(payload: ir.Module, schedule: ir.Operation) -> bool:
+    """Whether the main sequence of a transform module, which is a copy of one that has it, succeeds on a payload."""
+    main = culprit.main_sequence(schedule)
+    assert main is not None, "a copy has what it is a copy of"
+    return _tilewright.apply_named_sequence(payload.operation, main, schedule)
+
+
+def _run_script(payload: ir.Module, schedule: ir.Module, name: str, stage: str) -> None:
+    """Runs a transform module on `payload`, as part of a stage. Raises `ScheduleError`."""
     main = culprit.main_sequence(schedule.operation)
     if main is None:
         raise ScheduleError(
@@ -113,9 +121,13 @@ def _run_script(payload: ir.Module, schedule: ir.Module, name: str) -> None:
         if refused is not None:
             raise _error_at(refused.op, refused.what, name, refused.remedy)
         guarded = sizes.guarded(schedule.operation)
-        main = culprit.main_sequence(guarded.module)
-        assert main is not None, "a copy has what it is a copy of"
-        succeeded = _tilewright.apply_named_sequence(payload.operation, main, guarded.module)
+        with instrument.group(stage, "transform ops", "mlir", lambda: str(payload)) as group:
+            if group is None:
+                succeeded = _apply(payload, guarded.module)
+            else:
+                told, steps = stepping.instrumented(guarded.module, guarded.guards)
+                with stepping.telling(payload.context, steps, name, group.add):
+                    succeeded = _apply(payload, told)
     if collected.race is not None:
         remedy = "Tile the reduction with tile_using_for, or with tile_reduction_using_forall"
         raise ScheduleError(collected.race.text, where=name, payload_op=payload_op(collected.race), remedy=remedy)
@@ -147,7 +159,7 @@ def _schedule_error(message: Message, schedule: ir.Module, name: str) -> Schedul
         transform_op=_op_at(schedule, message.location),
         payload_op=payload_op(message),
         where=None if file else name,
-        remedy="Put a transform.print before it to see what it is applied to",
+        remedy="See `tilewright trace` for what each op before it did, or put a transform.print before it",
     )
 
 
@@ -163,11 +175,16 @@ def run_passes(module: ir.Module, pipeline: str, stage: str) -> None:
     Raises:
         LoweringError: A pass failed; the error names the stage.
     """
-    with collect(module.context) as collected:
+    with (
+        collect(module.context) as collected,
+        instrument.group(stage, "MLIR's passes", "mlir", lambda: str(module)) as group,
+    ):
         try:
-            passes = PassManager.parse(" ".join(pipeline.split()), module.context)
-            instrument.prepare(passes, module.context, stage)
-            passes.run(module.operation)
+            for name, each in [("", pipeline)] if group is None else pass_list.one_by_one(pipeline):
+                start = time.perf_counter()
+                PassManager.parse(" ".join(each.split()), module.context).run(module.operation)
+                if group is not None:
+                    group.add(name, time.perf_counter() - start)
         except (ValueError, RuntimeError, ir.MLIRError) as e:
             raise LoweringError(collected.text() or str(e), stage=stage) from None
 
@@ -179,7 +196,7 @@ def run_own_script(module: ir.Module, script: ir.Module, stage: str) -> None:
         LoweringError: It failed.
     """
     try:
-        _run_script(module, script, stage)
+        _run_script(module, script, stage, stage)
     except ScheduleError as e:
         raise LoweringError(e.what, stage=stage) from e
 
