@@ -2,14 +2,17 @@
 """Libraries of a largest size: products that share code, what that saves and what it loses."""
 
 import ctypes
+import json
 import shutil
 
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright.bench import regret
 from tilewright.cli import main
 from tilewright.errors import SpecError, TargetError
 from tilewright.libraries import budget
+from tilewright.libraries.packages import Contents
 
 LINKER = shutil.which("ld.lld-22") or shutil.which("ld.lld")
 pytestmark = pytest.mark.skipif(LINKER is None, reason="no lld")
@@ -120,3 +123,38 @@ def test_both_codes_are_timed(monkeypatch):
     )
     assert len(found) == 2
     assert all(0 < each < 1 for each in found)
+
+
+def test_the_curve_is_drawn(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    point = budget.Point(3000, 0.0, {})
+    contents = Contents(
+        "sized", [], {}, {}, {}, openmp=False, curve=[point, budget.Point(2000, 0.1, {"a": KERNELS["alone"]})]
+    )
+    regret.draw(contents, tmp_path / "curve.svg")
+    drawn = (tmp_path / "curve.svg").read_text()
+    assert "<svg" in drawn
+    assert "<!-- this library -->" in drawn
+    (tmp_path / "whole.toml").write_text("targets = ['x86-64-v2']\n[kernels.one]\nshape = '4x8x8'\n")
+    command = ["library", str(tmp_path / "whole.toml"), "-o", str(tmp_path / "out"), "--plot"]
+    assert main([*command, str(tmp_path / "none.svg")]) == 2
+    assert "whole has no largest size; expected choices to draw" in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "absent" / "curve.svg")]) == 2
+    assert not (tmp_path / "none.svg").exists()
+
+
+def test_the_size_of_a_library_and_its_calls_are_measured(tmp_path, capsys):
+    file = tmp_path / "measured.json"
+    shapes = ["--shape", "2x3x4", "--shape", "9x9x9"]
+    effort = ["--targets", ",".join(TARGETS), "--rounds", "3", "--sample-ms", "0.1", "--json", str(file)]
+    assert main(["bench", "library", *shapes, "--dtype", "f32", *effort]) == 0
+    assert "2 kernels of f32 for x86-64-v2, x86-64: a shared library of " in capsys.readouterr().out
+    (found,) = json.loads(file.read_text())
+    made = tw.library([tw.MatmulSpec(2, 3, 4), tw.MatmulSpec(9, 9, 9)], TARGETS, out=tmp_path / "again")
+    objects = {symbol: size for size, symbol in made.contents.sizes.values()}
+    assert (found["objects"], found["code_bytes"]) == (len(objects), sum(objects.values()))
+    assert found["shared_bytes"] > found["code_bytes"]
+    assert found["level"] == "x86-64-v2"
+    assert min(found["direct_ns"], found["library_ns"]) > 0
+    assert main(["bench", "library", "--targets", "armv8-a", "--shape", "2x3x4"]) == 2
+    assert "this machine runs none of the targets" in capsys.readouterr().err

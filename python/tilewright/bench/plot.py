@@ -60,13 +60,14 @@ def figure(width: float, height: float) -> Figure:
 
 
 def save(drawn: Figure, path: Path, source: str = "") -> None:
-    """Writes a figure as PNG, which says what it was drawn from.
+    """Writes a figure as PNG, or as SVG where the suffix says so. It says what it was drawn from, and nothing of when.
 
     Raises:
         TilewrightError: `path` cannot be written.
     """
     data = io.BytesIO()
-    drawn.savefig(data, format="png", dpi=DPI, metadata={SOURCE: source, "Software": None})
+    kind, absent = ("svg", "Date") if path.suffix.lower() == ".svg" else ("png", "Software")
+    drawn.savefig(data, format=kind, dpi=DPI, metadata={SOURCE: source, absent: None})
     try:
         path.write_bytes(data.getvalue())
     except OSError as error:

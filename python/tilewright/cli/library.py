@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import click
 
 from tilewright.cli import options
+from tilewright.runtime.files import require_writable
 from tilewright.targets import files
 
 
@@ -30,6 +32,9 @@ from tilewright.targets import files
 @click.option(
     "--own-pool", is_flag=True, help="Threads are those of a pool that the program gives, in place of OpenMP's."
 )
+@click.option(
+    "--plot", metavar="FILE", help="Draw the size of the choices against the time that they lose, as .svg or .png."
+)
 @click.option("--jobs", type=int, help="How many processes compile; by default as many as there are CPUs.")
 def library(
     file: str | None,
@@ -40,6 +45,7 @@ def library(
     max_size: str | None,
     threads: int | None,
     own_pool: bool,
+    plot: str | None,
     jobs: int | None,
 ) -> None:
     """Build a library of the kernels that FILE.toml lists, or that a program called.
@@ -49,6 +55,8 @@ def library(
     """
     from tilewright.libraries import build, kernels, lists, traces
 
+    if plot is not None:
+        require_writable(Path(plot), "--plot")
     if file is None and trace is None:
         raise click.UsageError("neither FILE.toml nor --trace given; expected one of them, or both")
     found = lists.KernelList({}, {"name": lists.name_after(str(trace))}) if file is None else lists.read(file)
@@ -79,6 +87,10 @@ def library(
     )
     for line in contents.regrets:
         click.echo(line)
+    if plot is not None:
+        from tilewright.bench import regret
+
+        regret.draw(contents, Path(plot))
 
 
 def _target(name: str) -> object:
