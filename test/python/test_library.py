@@ -11,13 +11,11 @@ import pytest
 import tilewright as tw
 from processes import in_new_process
 from tilewright.cli import main
-from tilewright.emit import code, shared
 from tilewright.errors import SpecError, TargetError, TilewrightError
-from tilewright.libraries import detection
 from tilewright.libraries.archive import archive
-from tilewright.targets.registry import FAMILIES
 
 CC, CXX, CMAKE, PKG_CONFIG = (shutil.which(each) for each in ("cc", "c++", "cmake", "pkg-config"))
+MUSL = shutil.which("musl-gcc")
 LINKER = shutil.which("ld.lld-22") or shutil.which("ld.lld")
 QEMU = shutil.which("qemu-x86_64") or shutil.which("qemu-x86_64-static")
 HERE = frozenset(tw.targets.resolve("host").features)
@@ -81,17 +79,18 @@ def built(tmp_path_factory):
     return made
 
 
-@pytest.fixture(scope="module", params=["static", "shared"])
+@pytest.fixture(scope="module", params=["static", "shared", "musl"])
 def program(request, built, tmp_path_factory):
     """The program's path."""
-    if CC is None:
-        pytest.skip("no C compiler")
+    compiler = MUSL if request.param == "musl" else CC
+    if compiler is None:
+        pytest.skip("no musl-gcc: install musl-tools" if request.param == "musl" else "no C compiler")
     folder = tmp_path_factory.mktemp(request.param)
     (folder / "main.c").write_text(PROGRAM)
     out = built.folder
-    linked = [out / "libmine.a"] if request.param == "static" else [f"-L{out}", "-lmine", f"-Wl,-rpath,{out}"]
-    command = [CC, "-std=c11", "-Wall", "-Werror", f"-I{out}", folder / "main.c", *linked, "-lm", "-o", folder / "main"]
-    run(*command)
+    linked = [f"-L{out}", "-lmine", f"-Wl,-rpath,{out}"] if request.param == "shared" else [out / "libmine.a"]
+    options = ["-std=c11", "-Wall", "-Werror", f"-I{out}", *["-static"] * (request.param == "musl")]
+    run(compiler, *options, folder / "main.c", *linked, "-lm", "-o", folder / "main")
     return folder / "main"
 
 
@@ -362,64 +361,6 @@ def test_wrong_targets_and_kernels_are_said(tmp_path):
     with pytest.raises(SpecError, match="'a b' is no name"):
         tw.library({"a": spec}, name="a b", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_every_feature_of_every_row_can_be_detected():
-    for family in FAMILIES:
-        detection.positions(family.rows)
-        known = {feature for features in family.flags.values() for feature in features}
-        assert known <= set(detection.of(family.name).where), family.name
-    strange = tw.targets.get("x86-64")
-    from dataclasses import replace
-
-    with pytest.raises(TargetError, match="mine needs avx10; expected features that can be detected"):
-        detection.positions([replace(strange, name="mine", features=strange.features | {"avx10"})])
-
-
-@pytest.mark.parametrize(
-    ("granted", "read_back", "wanted", "asked", "tiles"),
-    [
-        (0, 1 << 18, "amx-int8", 2, True),
-        (-1, 0, "amx-int8", 2, False),
-        (0, 0, "amx-int8", 2, False),
-        (-1, 0, "sse2", 0, True),
-    ],
-)
-def test_tiles_are_asked_for_and_read_back(tmp_path, granted, read_back, wanted, asked, tiles):
-    """On a processor that says that it has everything; where tiles are not wanted, what it says of them does not matter."""
-    bits = detection.positions([tw.targets.get("sapphirerapids")])
-    text = detection.text("x86", "x86_64", bits)
-    for name, fake in {
-        "%registers @cpuid": "{\n  ret %registers { i32 -1, i32 -1, i32 -1, i32 -1 }\n}\n",
-        "i64 @saved": "{\n  ret i64 -1\n}\n",
-        "i64 @system": f"""{{
-  %count = load i64, ptr @asked
-  %more = add i64 %count, 1
-  store i64 %more, ptr @asked
-  %reads = icmp eq i64 %a, {0x1022}
-  br i1 %reads, label %read, label %done
-read:
-  %place = inttoptr i64 %b to ptr
-  store i64 {read_back}, ptr %place
-  br label %done
-done:
-  %r = select i1 %reads, i64 0, i64 {granted}
-  ret i64 %r
-}}
-""",
-    }.items():
-        start = text.index(f"define internal {name}(")
-        body, end = text.index("{\n", start), text.index("\n}\n", start) + 3
-        text = text[:body] + fake + text[end:]
-    text = text.replace("define internal i64 @detect", "define i64 @detect") + "@asked = global i64 0\n"
-    target = tw.targets.get("x86-64")
-    (tmp_path / "detect.so").write_bytes(shared.link(code.object_file(code.optimize(text, target), target)))
-    library = ctypes.CDLL(str(tmp_path / "detect.so"))
-    library.detect.restype = ctypes.c_uint64
-    found = library.detect(ctypes.c_int64(1 << bits[wanted]))
-    assert ctypes.c_int64.in_dll(library, "asked").value == asked
-    expected = set(bits) - (set() if tiles else {"amx-tile", "amx-int8", "amx-bf16"})
-    assert {feature for feature, bit in bits.items() if found >> bit & 1} == expected
 
 
 def test_factors_that_calls_tell_are_pointers(tmp_path):

@@ -148,17 +148,104 @@ def test_c_programs_give_a_pool(pooled, tmp_path):
     assert subprocess.run([str(tmp_path / "main")], check=False).returncode == 0
 
 
-def test_openmp_runs_them_otherwise(tmp_path):
+@pytest.fixture(scope="module")
+def teams(tmp_path_factory):
     openmp_file()
-    made = tw.library({"large": KERNELS["large"]}, targets=["x86-64-v3"], name="teams", out=tmp_path, threads=2)
-    assert "libomp" in (made.folder / "teams.h").read_text()
-    assert "find_dependency(OpenMP)" in (made.folder / "teamsConfig.cmake").read_text()
-    call(ctypes.CDLL(str(tmp_path / "libteams.so")), "large", *SHAPE)
+    folder = tmp_path_factory.mktemp("teams")
+    return tw.library({"large": KERNELS["large"]}, targets=["x86-64-v3"], name="teams", out=folder, threads=2)
+
+
+def test_openmp_runs_them_otherwise(teams):
+    assert "libomp" in (teams.folder / "teams.h").read_text()
+    assert "find_dependency(OpenMP)" in (teams.folder / "teamsConfig.cmake").read_text()
+    call(ctypes.CDLL(str(teams.folder / "libteams.so")), "large", *SHAPE)
     if NM is not None:  # Nothing of OpenMP's is defined for others.
         listed = subprocess.run(
-            [NM, "-D", "--defined-only", str(tmp_path / "libteams.so")], capture_output=True, text=True, check=True
+            [NM, "-D", "--defined-only", str(teams.folder / "libteams.so")], capture_output=True, text=True, check=True
         )
         assert "kmpc" not in listed.stdout
+
+
+FORKS = """
+#include <{name}.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static float a[301 * 320], b[320 * 310], c[301 * 310];
+static int calls(void) {{
+  for (int i = 0; i < 301 * 310; ++i) c[i] = -1;
+  if (large(301, 310, 320, a, 320, b, 310, c, 310) != 0) return 1;
+  for (int i = 0; i < 301 * 310; ++i) if (c[i] != 320) return 2;
+  return 0;
+}}
+/* A child calls, and a child of its own before and after. */
+static int children(int depth) {{
+  pid_t child = fork();
+  if (child == 0) {{
+    alarm(60);
+    if (depth > 0 && children(depth - 1)) _exit(4);
+    if (calls()) _exit(3);
+    _exit(depth > 0 ? children(depth - 1) : 0);
+  }}
+  int status = -1;
+  return child < 0 || waitpid(child, &status, 0) != child || status != 0;
+}}
+{pool}
+int main(void) {{
+  alarm(60);
+  for (int i = 0; i < 301 * 320; ++i) a[i] = 1;
+  for (int i = 0; i < 320 * 310; ++i) b[i] = 1;
+  {setup}
+  if (children(1)) return 10;  /* before any call here */
+  if (calls()) return 11;
+  if (children(1)) return 12;  /* with threads here, which a child has not */
+  return calls() ? 13 : 0;
+}}
+"""
+POOL = """
+typedef struct { void (*task)(void *, int32_t); void *data; int32_t index; } part;
+static void *one(void *given) { part *p = given; p->task(p->data, p->index); return NULL; }
+static void run(void *pool, int32_t count, void (*task)(void *, int32_t), void *data) {
+  pthread_t threads[4];
+  part parts[4];
+  for (int i = 0; i < count; ++i) {
+    parts[i] = (part){task, data, i};
+    pthread_create(&threads[i], NULL, one, &parts[i]);
+  }
+  for (int i = 0; i < count; ++i) pthread_join(threads[i], NULL);
+}
+"""
+
+
+def forks(folder, made, options, pool="", setup=""):
+    """Compiles the program that forks, and runs it."""
+    (folder / "forks.c").write_text(FORKS.format(name=made.name, pool=pool, setup=setup))
+    command = [
+        CC,
+        "-Wall",
+        "-Werror",
+        f"-I{made.folder}",
+        folder / "forks.c",
+        *options,
+        "-lpthread",
+        "-o",
+        folder / "forks",
+    ]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert subprocess.run([str(folder / "forks")], check=False).returncode == 0
+
+
+@pytest.mark.skipif(CC is None, reason="no C compiler")
+def test_a_process_with_a_pool_forks(pooled, tmp_path):
+    setup = "pooled_set_pool(run, NULL, 4);"
+    forks(tmp_path, pooled, [pooled.folder / "libpooled.a"], POOL, setup)
+
+
+@pytest.mark.skipif(CC is None, reason="no C compiler")
+def test_a_process_with_openmp_forks(teams, tmp_path):
+    forks(tmp_path, teams, [f"-L{teams.folder}", "-lteams", f"-Wl,-rpath,{teams.folder}"])
 
 
 def test_what_is_not_known_of_openmp_is_said():
