@@ -47,6 +47,7 @@ STAGES = (
     "emit",
     "runtime",
     "libraries",
+    "blas",
     "bench",
     "tune",
     "",

@@ -84,13 +84,16 @@ TARGET = Kind("NAME|FILE", _target)
 """The type of ``--target``."""
 
 
-def verb(name: str | None = None, *, short_help: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """Makes a function a verb: a command with the settings of all.
+def verb(
+    name: str | None = None, *, short_help: str, interspersed: bool = True
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Makes a function a verb: a command with the settings of all. Without `interspersed`, options end at the first argument.
 
     Each verb has them itself. From its group it would inherit them, but click keeps the help option of the first call, which
     need not have come through the group.
     """
-    return click.command(name, short_help=short_help, context_settings=dict(_SETTINGS))
+    settings = {**_SETTINGS, "allow_interspersed_args": interspersed}
+    return click.command(name, short_help=short_help, context_settings=settings)
 
 
 def verbs(*, invoke_without_command: bool = False) -> Callable[[Callable[..., Any]], click.Group]:

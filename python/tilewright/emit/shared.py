@@ -70,13 +70,16 @@ def link(object_: bytes, openmp: str = "") -> bytes:
     return _linked([object_], program, ["-shared", *needed], "so")
 
 
-def link_library(objects: Sequence[bytes], soname: str, exported: Sequence[str], openmp: str = "") -> bytes:
+def link_library(
+    objects: Sequence[bytes], soname: str, exported: Sequence[str], openmp: str = "", *, version: str | None = None
+) -> bytes:
     """The shared library of objects, which other programs see nothing of but the symbols `exported`.
 
     Args:
-        objects: The objects.
+        objects: The objects, and archives of which it takes what these need.
         soname: What programs that were linked with the library call it.
-        exported: The symbols, under a version that is called after the library.
+        exported: The symbols.
+        version: Their version, "" for none; by default it is called after the library.
         openmp: As for `link`.
 
     Raises:
@@ -84,7 +87,7 @@ def link_library(objects: Sequence[bytes], soname: str, exported: Sequence[str],
         LoweringError: The linker failed.
     """
     program = linker(_architecture(objects[0]))
-    version = soname.removeprefix("lib").removesuffix(".so")
+    version = soname.removeprefix("lib").removesuffix(".so") if version is None else version
     script = f"{version} {{ global: {' '.join(f'{each};' for each in exported)} local: *; }};\n"
     needed = [openmp, *_run_path(program, Path(openmp).parent)] if openmp else []
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// C = alpha*A*B + beta*C by the kernels: the one thing that every routine of level 3 is made of.
+#ifndef TILEWRIGHT_BLAS_PRODUCT_H
+#define TILEWRIGHT_BLAS_PRODUCT_H
+
+#include "Scalar.h"
+#include "Service.h"
+
+// A kernel of tilewright's for row-major matrices; 0, or a status with C as it was.
+using Kernel = int32_t(int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb, void *c,
+                       int64_t ldc, const void *alpha, const void *beta);
+#define KERNEL(layout) JOIN(JOIN(JOIN(tilewright_, ELEMENT), _), layout)
+// A kernel for one shape, in a table of 2**bits entries that a hash of the shape looks up.
+struct Shape {
+  int64_t m, n, k, layout;
+  Kernel *kernel;
+};
+struct Shapes {
+  int64_t mask;
+  const Shape *table;
+};
+extern "C" {
+extern HIDDEN Kernel KERNEL(nn), KERNEL(nt), KERNEL(tn), KERNEL(tt);
+#if COMPLEX
+extern HIDDEN Kernel KERNEL(nc), KERNEL(tc), KERNEL(cn), KERNEL(ct), KERNEL(cc);
+#endif
+extern HIDDEN const Shapes KERNEL(shapes);
+}
+static constexpr const char *layouts[3][3] = {{"nn", "nt", "nc"}, {"tn", "tt", "tc"}, {"cn", "ct", "cc"}};
+#if COMPLEX
+static Kernel *const kernels[3][3] = {{KERNEL(nn), KERNEL(nt), KERNEL(nc)},
+                                      {KERNEL(tn), KERNEL(tt), KERNEL(tc)},
+                                      {KERNEL(cn), KERNEL(ct), KERNEL(cc)}};
+#else
+static Kernel *const kernels[2][2] = {{KERNEL(nn), KERNEL(nt)}, {KERNEL(tn), KERNEL(tt)}};
+#endif
+
+// The kernel for just this shape, or none.
+static Kernel *own_kernel(int64_t m, int64_t n, int64_t k, int64_t layout) {
+  const Shapes &shapes = KERNEL(shapes);
+  for (uint64_t at = ((uint64_t)m * 31 + n) * 31 + k + layout;; ++at) {
+    const Shape &found = shapes.table[at & shapes.mask];
+    if (!found.kernel || (found.m == m && found.n == n && found.k == k && found.layout == layout))
+      return found.kernel;
+  }
+}
+
+// C = beta*C; 0 never reads C.
+static void scale(T beta, Matrix c) {
+  if (c.turned)
+    c = c.transposed();
+  if (beta == 1)
+    return;
+  for (int64_t i = 0; i < c.rows; ++i)
+    for (int64_t j = 0; j < c.columns; ++j)
+      c(i, j) = beta == 0 ? make(0) : beta * c(i, j);
+}
+
+// What a kernel refuses, such as extents beyond 2**31: slow, and right.
+__attribute__((noinline, cold)) static void plain_product(T alpha, View<E> a, View<E> b, T beta, Matrix c) {
+  scale(beta, c);
+  for (int64_t i = 0; i < c.rows; ++i)
+    for (int64_t j = 0; j < c.columns; ++j) {
+      T sum = make(0);
+      for (int64_t p = 0; p < a.columns; ++p)
+        sum = sum + element(a, i, p) * element(b, p, j);
+      c(i, j) = c(i, j) + alpha * sum;
+    }
+}
+
+// C = alpha*A*B + beta*C; alpha 0 reads neither A nor B, beta 0 no C.
+static void product(T alpha, View<E> a, View<E> b, T beta, Matrix c) {
+  if (c.turned)
+    return product(alpha, b.transposed(), a.transposed(), beta, c.transposed());
+  if (c.rows == 0 || c.columns == 0)
+    return;
+  int64_t m = c.rows, n = c.columns, k = a.columns;
+  if (alpha == 0 || k == 0)
+    return scale(beta, c);
+  int left = a.turned + (a.turned && a.conjugated), right = b.turned + (b.turned && b.conjugated);
+  Kernel *own = own_kernel(m, n, k, left * 3 + right);
+  if (tilewright_blas_counts)
+    tilewright_blas_product(TEXT(ELEMENT), layouts[left][right], m, n, k, own != nullptr);
+  // Conjugated, and not transposed, is what no routine asks for.
+  bool fits = a.turned >= a.conjugated && b.turned >= b.conjugated;
+  Kernel *kernel = own ? own : kernels[left][right];
+  if (!fits || kernel(m, n, k, a.at, a.ld, b.at, b.ld, c.at, c.ld, &alpha, &beta) != 0)
+    plain_product(alpha, a, b, beta, c);
+}
+
+#endif

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The objects of a BLAS around its kernels: the routines, and what goes on to the BLAS that is installed.
+
+The routines are LLVM IR, made of native/blas when tilewright was built, and compiled here for any target.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tilewright.blas import names
+from tilewright.emit import code
+from tilewright.errors import TargetError
+from tilewright.libraries import detection, dispatch
+from tilewright.libraries.dispatch import Choice, Function
+from tilewright.spec import MatmulSpec
+from tilewright.targets import Target
+
+LETTERS = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
+"""The element type of each letter."""
+_FOLDER = Path(__file__).parents[1] / "bin" / "blas"
+_OF_A_MACHINE = re.compile(
+    r'^target (datalayout|triple) = .*\n|"(target-cpu|target-features|tune-cpu)"="[^"]*" ?', re.MULTILINE
+)
+"""What says which processor IR was made for."""
+_EXPORTED = re.compile(
+    r"^(?:define (?!internal|hidden|linkonce|private)[^@]*@(\w+)\(|@(\w+) = (?:global|alias) )", re.MULTILINE
+)
+_OPS = "ntc"
+"""Of layouts, in the order in which the routines number them."""
+
+
+def text(name: str) -> str:
+    """The LLVM IR of a part of the interface, for no processor yet.
+
+    Raises:
+        TargetError: tilewright was built without clang, so that there is none.
+    """
+    file = _FOLDER / f"{name}.ll"
+    if not file.is_file():
+        remedy = "Install the clang of the LLVM that tilewright was built with, and build tilewright again"
+        raise TargetError("the BLAS's routines are not there", where=str(file), expected="LLVM IR", remedy=remedy)
+    return _OF_A_MACHINE.sub("", file.read_text(encoding="utf-8"))
+
+
+def exported(llvmir: str) -> list[str]:
+    """The names that a part of the interface defines for programs."""
+    return [found[1] or found[2] for found in _EXPORTED.finditer(llvmir)]
+
+
+def compiled(llvmir: str, target: Target) -> bytes:
+    """The object of a part."""
+    return code.object_file(code.optimize(llvmir, target), target)
+
+
+def substitution(library: str, letter: str, targets: Sequence[Target], plain: Target) -> list[bytes]:
+    """The objects of what triangular routines end with: code for each target, and what chooses."""
+    symbol = f"tilewright_{letter}_substitute"
+    bits = detection.positions(targets)
+    choices, objects, own = [], [], text(f"substitute_{letter}")
+    for number, target in enumerate(targets):
+        choices.append(Choice(detection.mask(target.features, bits), target.name, f"{symbol}_{number}"))
+        objects.append(compiled(own.replace(f"@{symbol}_code", f"@{symbol}_{number}"), target))
+    prototype = f"int32_t {symbol}(int64_t solve, int64_t n, const void *triangle, void *rows)"
+    entries = dispatch.entries(library, symbol, [Function(prototype)], choices)
+    return [*objects, compiled(entries, plain)]
+
+
+def shapes(letter: str, kernels: Mapping[str, MatmulSpec]) -> str:
+    """LLVM IR of the table in which the routines of a letter look up kernels for one shape each, by name."""
+    own = {name: spec for name, spec in kernels.items() if str(spec.a) == LETTERS[letter]}
+    size = 1 << (2 * len(own)).bit_length()
+    rows = ["%shape zeroinitializer"] * size
+    for name, spec in own.items():
+        m, n, k = (int(str(each)) for each in (spec.m, spec.n, spec.k))
+        layout = _OPS.index(spec.layout[0]) * 3 + _OPS.index(spec.layout[1])
+        at = (((m * 31 + n) * 31 + k + layout) % 2**64) % size
+        while rows[at] != "%shape zeroinitializer":
+            at = (at + 1) % size
+        rows[at] = f"%shape {{ i64 {m}, i64 {n}, i64 {k}, i64 {layout}, ptr @{name} }}"
+    declared = "\n".join(f"declare hidden i32 @{name}(...)" for name in own)
+    return f"""
+%shape = type {{ i64, i64, i64, i64, ptr }}
+{declared}
+@table = internal constant [{size} x %shape] [{", ".join(rows)}]
+@tilewright_{LETTERS[letter]}_shapes = hidden constant {{ i64, ptr }} {{ i64 {size - 1}, ptr @table }}
+"""
+
+
+def forwarding(forwarded: Sequence[str], architecture: str) -> str:
+    """LLVM IR of functions that go on, with whatever arguments, to those of their names in another BLAS, found at the first call."""
+    parts = ["declare hidden ptr @tilewright_blas_resolve(i64)"]
+    for array, texts in (("names", forwarded), ("fallbacks", names.fallbacks(architecture))):
+        parts += [
+            f'@{array}.{number} = private unnamed_addr constant [{len(each) + 1} x i8] c"{each}\\00"'
+            for number, each in enumerate(texts)
+        ]
+        rows = ", ".join([*(f"ptr @{array}.{number}" for number in range(len(texts))), "ptr null"])
+        parts.append(f"@tilewright_blas_{array} = hidden constant [{len(texts) + 1} x ptr] [{rows}]")
+    parts.append(f"@tilewright_blas_slots = hidden global [{len(forwarded) + 1} x ptr] zeroinitializer")
+    parts += [_forwarding(name, number) for number, name in enumerate(forwarded)]
+    return "\n".join(parts)
+
+
+def _forwarding(name: str, number: int) -> str:
+    """One function: of variable arguments and a call that must be a jump, LLVM passes every register on, and the stack as it is."""
+    return f"""
+define void @{name}(...) {{
+  %slot = getelementptr ptr, ptr @tilewright_blas_slots, i64 {number}
+  %known = load atomic ptr, ptr %slot acquire, align 8
+  %absent = icmp eq ptr %known, null
+  br i1 %absent, label %find, label %go
+find:
+  %found = call ptr @tilewright_blas_resolve(i64 {number})
+  br label %go
+go:
+  %there = phi ptr [ %known, %0 ], [ %found, %find ]
+  musttail call void (...) %there(...)
+  ret void
+}}"""

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The BLAS over kernels: every routine and flag, wrong arguments, what goes on to another BLAS, counting, registering."""
+
+import ctypes
+import ctypes.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import blas_calls
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright.blas import alternatives, build, interface, names, running
+from tilewright.cli import main
+from tilewright.errors import SpecError, TilewrightError
+
+HOST = tw.targets.resolve("host").features
+LEVEL = next((each for each in ("x86-64-v3", "x86-64") if tw.targets.get(each).features <= HOST), "host")
+KINDS = ("fortran", "cblas rows", "cblas columns", "fortran 64", "cblas rows 64", "cblas columns 64")
+SYSTEM = ctypes.util.find_library("blas")
+pytestmark = [
+    pytest.mark.skipif(not (interface._FOLDER / "service.ll").is_file(), reason="tilewright was built without clang"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # numpy's, of NaN
+]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A library of one letter and level, with one kernel for a shape."""
+    return build.build(tmp_path_factory.mktemp("blas"), [LEVEL], letters=["s"], shapes=[tw.MatmulSpec(24, 40, 8)])
+
+
+@pytest.fixture(scope="module")
+def library(made):
+    (path,) = made.files.values()
+    return path
+
+
+@pytest.mark.parametrize("routine", blas_calls.ROUTINES)
+def test_random_calls_with_every_flag(library, routine):
+    blas = blas_calls.Blas(library)
+    for number in range(40):
+        for kind in KINDS:
+            blas_calls.check(blas, np.random.default_rng([number, len(kind)]), "s", routine, kind, 20)
+    for number, largest in enumerate((90, 150)):  # beyond the sizes at which recursion ends
+        for kind in KINDS[:3]:
+            blas_calls.check(blas, np.random.default_rng([number, 7, len(kind)]), "s", routine, kind, largest)
+
+
+def test_a_kernel_of_a_trace_computes_its_shape(made, library):
+    assert made.kernels == 1
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.uniform(-1, 1, shape).astype(np.float32) for shape in ((24, 8), (8, 40), (24, 40)))
+    call = blas_calls.Call(["N", "N"], [24, 40, 8], [np.float32(1), a, 8, b, 40, np.float32(0), c, 40], c, a @ b, 1e-5)
+    report = counted(library, "import sys")  # nothing is counted where nothing is asked for
+    blas_calls.Blas(library).call("s", "gemm", call, "cblas rows")
+    assert np.abs(c - a @ b).max() < 1e-5
+    assert report == []
+
+
+WRONG = """
+import ctypes, sys
+blas = ctypes.CDLL(sys.argv[1])
+one, minus = ctypes.c_int(1), ctypes.c_int(-1)
+f = ctypes.c_float(1)
+by = ctypes.byref
+blas.sgemm_(b"N", b"X", by(one), by(one), by(one), by(f), None, by(one), None, by(one), by(f), None, by(one))
+blas.ssyr2k_(b"U", b"N", by(one), by(minus), by(f), None, by(one), None, by(one), by(f), None, by(one))
+blas.cblas_strsm(101, 141, 121, 111, 131, -1, 1, f, None, 1, None, 1)
+blas.cblas_sgemm(7, 111, 111, 1, 1, 1, f, None, 1, None, 1, f, None, 1)
+blas.sgemm_64_(b"N", b"N", by(ctypes.c_int64(-1)), None, None, None, None, None, None, None, None, None, None) if 0 else None
+"""
+SAID = """\
+ ** On entry to SGEMM parameter number 2 had an illegal value
+ ** On entry to SSYR2K parameter number 4 had an illegal value
+Parameter 6 to routine cblas_strsm was incorrect
+Parameter 1 to routine cblas_sgemm was incorrect
+"""
+
+
+def test_wrong_arguments_are_told_and_nothing_is_computed(library):
+    done = subprocess.run([sys.executable, "-c", WRONG, library], capture_output=True, text=True, check=True)
+    assert done.stderr == SAID
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_the_callers_handler_is_told(library, tmp_path):
+    (tmp_path / "main.c").write_text("""
+        #include <stdint.h>
+        #include <stdio.h>
+        void xerbla_(const char *name, const int *number, size_t length) { printf("%.6s %d\\n", name, *number); }
+        void strmm_(const char *, const char *, const char *, const char *, const int *, const int *, const float *, const float *,
+                    const int *, float *, const int *);  /* without the lengths of the texts */
+        int main(void) {
+          int one = 1; float f = 1;
+          strmm_("L", "U", "N", "Q", &one, &one, &f, &f, &one, &f, &one);
+          return 0;
+        }
+    """)
+    subprocess.run(["cc", tmp_path / "main.c", library, "-o", tmp_path / "main"], check=True)
+    (tmp_path / names.SONAME).symlink_to(library)
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "STRMM  4\n"
+
+
+def counted(library, program, **variables):
+    """What a Python program's report says, in which the library is `blas`."""
+    report = library.with_name("report")
+    report.unlink(missing_ok=True)
+    start = f"import ctypes; blas = ctypes.CDLL({str(library)!r})\n"
+    environment = {**os.environ, **variables}
+    subprocess.run([sys.executable, "-c", start + program], check=True, env=environment)
+    return [json.loads(line) for line in report.read_text().splitlines()] if report.is_file() else []
+
+
+@pytest.mark.skipif(SYSTEM is None, reason="no BLAS is installed")
+def test_everything_else_goes_on_with_all_its_arguments(library):
+    blas = ctypes.CDLL(str(library))
+    x, y = np.arange(5, dtype=np.float64), np.full(5, 2, np.float64)
+    at = [each.ctypes.data_as(ctypes.c_void_p) for each in (x, y)]
+    blas.cblas_ddot.restype = ctypes.c_double
+    assert blas.cblas_ddot(5, at[0], 1, at[1], 1) == 20
+    a, c = np.eye(2) * 3, np.zeros((2, 2))
+    pointers = [each.ctypes.data_as(ctypes.c_void_p) for each in (a, c)]
+    one = ctypes.c_double(1)
+    # Fourteen arguments, of registers of both kinds and of the stack.
+    blas.cblas_dgemm(101, 111, 111, 2, 2, 2, one, pointers[0], 2, pointers[0], 2, one, pointers[1], 2)
+    assert (c == a @ a).all()
+
+
+def test_a_program_is_run_and_its_calls_are_counted(library, tmp_path, capfd, monkeypatch):
+    program = """
+import ctypes
+blas = ctypes.CDLL(None)
+f = (ctypes.c_float * 64)()
+one = ctypes.c_float(1)
+for _ in range(3):
+    blas.cblas_sgemm(101, 111, 112, 4, 4, 4, one, f, 4, f, 4, one, f, 4)
+blas.cblas_ssyrk(101, 121, 111, 2, 2, one, f, 2, one, f, 2)
+raise SystemExit(5)
+"""
+    monkeypatch.setenv("TILEWRIGHT_TRACE", str(tmp_path / "trace"))
+    command = ["blas", "run", "--no-gain", "--library", str(library), sys.executable, "-c", program]
+    assert main(command) == 5
+    said = capfd.readouterr().err.splitlines()
+    assert said[0] == f"tilewright: served by {LEVEL} in 1 process: sgemm 3, ssyrk 1"
+    assert "4x4x4 f32 nt alpha=arg beta=arg 3 times" in said[2]
+    found = running.traces.read(tmp_path / "trace").calls
+    assert found[tw.MatmulSpec(4, 4, 4, layout="nt", alpha="arg", beta="arg")] == 3
+
+
+def test_running_refuses_what_is_not_there(library, capfd):
+    assert main(["blas", "run", "--library", "nowhere.so", "true"]) == 2
+    assert "nowhere.so: no library" in capfd.readouterr().err
+    assert main(["blas", "run", "--library", str(library), "/nowhere/program"]) == 2
+    assert "/nowhere/program: cannot run it" in capfd.readouterr().err
+    with pytest.raises(SpecError, match="letters are"):
+        build.build("nowhere", letters=["q"])
+
+
+def test_no_name_of_another_abi_is_exported(library):
+    found = {each for each in dir(ctypes.CDLL(str(library))) if "batch" in each}
+    assert not found
+    assert not hasattr(ctypes.CDLL(str(library)), "cblas_sgemm_batch")
+
+
+@pytest.mark.skipif(shutil.which("update-alternatives") is None, reason="no update-alternatives")
+def test_installing_is_undone(library, tmp_path, monkeypatch):
+    links, state = tmp_path / "links", tmp_path / "state"
+    links.mkdir()
+    state.mkdir()
+    link = tmp_path / names.SONAME
+    monkeypatch.setattr(alternatives, "_link", lambda: (str(link), names.SONAME))
+    monkeypatch.setenv("PATH", os.environ["PATH"] + ":/usr/sbin:/sbin")
+    options = ["--altdir", str(links), "--admindir", str(state), "--log", str(tmp_path / "log")]
+    other = tmp_path / "other.so"
+    other.write_text("")
+    register = ["update-alternatives", *options, "--install", str(link), names.SONAME, str(other), "10"]
+    subprocess.run(register, check=True, capture_output=True)
+    planned = alternatives.install(library, tmp_path / "lib", options, dry_run=True)
+    assert link.resolve() == other
+    assert alternatives.install(library, tmp_path / "lib", options) == planned
+    assert link.resolve() == tmp_path / "lib" / library.name
+    assert link.resolve().read_bytes() == library.read_bytes()
+    alternatives.uninstall(tmp_path / "lib", options)
+    assert link.resolve() == other
+    assert not (tmp_path / "lib" / library.name).exists()
+
+
+def test_only_root_registers(library, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(TilewrightError, match=r"only root.*As root: install -D"):
+        alternatives.install(library)
+    with pytest.raises(TilewrightError, match="no library"):
+        alternatives.install(library.with_name("nowhere.so"))
