@@ -16,7 +16,10 @@ _BOTH = (
     "trsm:sdcz"
 )
 """Routines and their letters, called alike from Fortran and from C."""
-_BOTH_IN_FULL = "csrot zdrot csscal zdscal sdsdot dsdot snrm2 dnrm2 scnrm2 dznrm2 sasum dasum scasum dzasum isamax idamax icamax izamax scabs1 dcabs1"
+_BOTH_IN_FULL = (
+    "csrot zdrot csscal zdscal sdsdot dsdot snrm2 dnrm2 scnrm2 dznrm2 sasum dasum scasum dzasum "
+    "isamax idamax icamax izamax scabs1 dcabs1"
+)
 _FORTRAN = "cdotu zdotu cdotc zdotc lsame xerbla_array"
 _C = "cdotu_sub zdotu_sub cdotc_sub zdotc_sub"
 
