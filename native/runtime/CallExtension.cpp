@@ -88,6 +88,15 @@ static void makeFunctionCall(FunctionCall *self, nb::object code, const std::str
   new (self) FunctionCall(Code(code), entry, std::move(tensors), arguments, operations, std::move(all));
 }
 
+/// The function of a name. Throws nanobind::value_error where there is none.
+template <typename Function>
+static Function *functionOf(const SharedLibrary &library, const std::string &name) {
+  auto *function = reinterpret_cast<Function *>(library.address(name));
+  if (!function)
+    throw nb::value_error(("the library has no function \"" + name + "\"").c_str());
+  return function;
+}
+
 /// tp_call: the dispatch of a nanobind method would take as long as a small product.
 template <typename Callable>
 static PyObject *callNative(PyObject *self, PyObject *arguments, PyObject *keywords) {
@@ -138,21 +147,22 @@ NB_MODULE(_native, m) {
           nb::arg("name"), "The text at this name, which ends with a zero; None where there is none.")
       .def(
           "call_text",
-          [](const SharedLibrary &self, const std::string &name) {
-            auto *function = reinterpret_cast<const char *(*)()>(self.address(name));
-            return function ? function() : nullptr;
-          },
+          [](const SharedLibrary &self, const std::string &name) { return functionOf<const char *()>(self, name)(); },
           nb::arg("name"), "What a function of this name, which takes nothing, returns: a text, or None.")
       .def(
           "call_with_text",
           [](const SharedLibrary &self, const std::string &name, std::optional<std::string> text) {
-            auto *function = reinterpret_cast<int32_t (*)(const char *)>(self.address(name));
-            if (!function)
-              throw nb::value_error(("the library has no function \"" + name + "\"").c_str());
-            return function(text ? text->c_str() : nullptr);
+            return functionOf<int32_t(const char *)>(self, name)(text ? text->c_str() : nullptr);
           },
           nb::arg("name"), nb::arg("text").none(),
-          "The status that a function of this name, which takes a text, or None, returns.");
+          "The status that a function of this name, which takes a text, or None, returns.")
+      .def(
+          "call_with_extents",
+          [](const SharedLibrary &self, const std::string &name, int64_t first, int64_t second) {
+            return functionOf<int64_t(int64_t, int64_t)>(self, name)(first, second);
+          },
+          nb::arg("name"), nb::arg("first"), nb::arg("second"),
+          "The number that a function of this name, which takes two extents, returns.");
 
   nb::class_<MatmulCall>(m, "MatmulCall", nb::type_slots(callSlots<MatmulCall>),
                          "A matmul that can be called: self(a, b, *, out=None), from any number of threads at once.")

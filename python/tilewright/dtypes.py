@@ -241,6 +241,11 @@ def from_numpy(numpy_dtype: np.dtype[Any]) -> DType:
     )
 
 
+def numpy_name(element: DType) -> str:
+    """What names the numpy type of elements of that type: "float32", "ml_dtypes.bfloat16"."""
+    return element.numpy if element.numpy_module is None else f"{element.numpy_module}.{element.numpy}"
+
+
 def to_numpy(element: DType) -> np.dtype[Any]:
     """The numpy type of elements of that type, one by one; what brings it is imported."""
     import numpy

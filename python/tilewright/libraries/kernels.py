@@ -11,17 +11,21 @@ from tilewright.errors import SpecError
 from tilewright.libraries.dispatch import Function
 from tilewright.libraries.objects import Source
 from tilewright.operator_specs import OperatorSpec
+from tilewright.payload import call_forms
 from tilewright.payload.abi import (
     PACK_PROTOTYPES,
     PACK_SUFFIX,
     PACKED_BYTES_SUFFIX,
+    TENSORS_SUFFIX,
     function_prototype,
     packers,
     prototype,
     require_name,
 )
-from tilewright.payload.signature import Signature, renamed
+from tilewright.payload.signature import Parameter, Signature, renamed
 from tilewright.spec import MatmulSpec
+from tilewright.standalone import contents
+from tilewright.standalone.contents import Entry
 
 _NO_SIZE = -1
 """What tells that there is no size."""
@@ -58,11 +62,12 @@ class Kernel:
         """Its C entries: its own, or those of its functions, and those that pack what comes packed."""
         found: list[Function] = []
         for each in self.signatures:
-            found.append(Function(function_prototype(each), each.name.removeprefix(self.name)))
+            found += [Function(function_prototype(each), each.name.removeprefix(self.name)), self._tensors(each.name)]
             for packer in packers(each):
                 found += self._packing(packer)
         if isinstance(self.source, MatmulSpec):
             found.append(Function(prototype(self.source, self.name), extents=self._extents))
+            found += [self._tensors(self.name)] if call_forms.operands(self.source) else []
             found += self._packing(self.name) if self.source.b_packed else ()
         return tuple(found)
 
@@ -73,10 +78,35 @@ class Kernel:
         return Function(pack, f"{after}{PACK_SUFFIX}"), Function(size, f"{after}{PACKED_BYTES_SUFFIX}", _NO_SIZE)
 
     @property
+    def entries(self) -> dict[str, Entry]:
+        """What the library says of its C entries, by their names."""
+        found = {
+            each.name: Entry(
+                self.name,
+                str(each),
+                function_prototype(each),
+                call_forms.function(each),
+                {argument.name: call_forms.packing_of(name, argument) for name, argument in packers(each).items()},
+            )
+            for each in self.signatures
+        }
+        if isinstance(self.source, MatmulSpec):
+            spec, signature = self.source, _signature(self.source, self.name)
+            packings = {"b": call_forms.packing(self.name, spec)} if spec.b_packed else {}
+            call = call_forms.product(spec)
+            found[self.name] = Entry(self.name, str(signature), prototype(spec, self.name), call, packings)
+        return found
+
+    @property
     def _extents(self) -> tuple[int, ...]:
         """The only M, N and K that its entry goes on with, where its code would take any."""
         spec = self.source
         return () if self.shares is None or not isinstance(spec, MatmulSpec) else (spec.m, spec.n, spec.k)
+
+    def _tensors(self, name: str) -> Function:
+        """The entry called after `name` that takes an array of pointers to all tensors, results last: as calls from Python are made."""
+        suffix = f"{name.removeprefix(self.name)}{TENSORS_SUFFIX}"
+        return Function(f"int32_t {name}{TENSORS_SUFFIX}(const DLTensor *const *tensors)", suffix)
 
     @property
     def exported(self) -> tuple[str, ...]:
@@ -84,9 +114,18 @@ class Kernel:
         return (*(f"{self.name}{each.suffix}" for each in self.functions), f"{self.name}_selected")
 
 
-def own_names(library: str) -> tuple[str, str]:
-    """What the functions of a library itself are called."""
-    return f"{library}_isa", f"{library}_selected"
+def _signature(spec: MatmulSpec, name: str) -> Signature:
+    """What a product takes and gives."""
+    every = [
+        Parameter(each.name, each.shape, each.type.name, names=each.names, packed=int(spec.b_packed and index == 1))
+        for index, each in enumerate((*spec.operands, spec.result))
+    ]
+    return Signature(name, tuple(every[:-1]), (every[-1],))
+
+
+def own_names(library: str) -> tuple[str, ...]:
+    """What the functions of a library itself are called, and the text that says what it has."""
+    return f"{library}_isa", f"{library}_selected", contents.symbol(library)
 
 
 def named(kernels: Mapping[str, Source] | Sequence[Source]) -> dict[str, Source]:

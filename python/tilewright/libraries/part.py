@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -12,8 +13,10 @@ from tilewright.libraries.archive import archive
 from tilewright.libraries.dispatch import Choice
 from tilewright.libraries.kernels import Kernel, own_names
 from tilewright.libraries.objects import Compiled, Source
+from tilewright.standalone.contents import Contents
 from tilewright.targets import Target
 from tilewright.targets.registry import FAMILIES
+from tilewright.version import VERSION
 
 
 class Part:
@@ -44,6 +47,7 @@ class Part:
             LoweringError: LLVM refused the code that chooses, or the linker failed.
         """
         exported = [*own_names(name)]
+        *functions, text_of_contents = own_names(name)
         self._members: dict[str, bytes] = {}
         self._symbols: dict[str, tuple[str, ...]] = {}
         self.sizes: dict[tuple[str, str], tuple[int, str]] = {}
@@ -53,7 +57,7 @@ class Part:
         caps = {row.name: detection.mask(row.features, bits) for row in every.rows} | masks
         plain = replace(targets[0], features=detection.of(family).baseline)
         runtime = dispatch.runtime(name, family, architecture, bits, caps, list(masks))
-        self._add(f"{name}.o", _object(runtime, plain), (*own_names(name), *dispatch.symbols(name).values()))
+        self._add(f"{name}.o", _object(runtime, plain), (*functions, *dispatch.symbols(name).values()))
         if threads:
             set_pool = [f"{name}_set_pool"] * (not openmp)
             self._add(f"{name}.threads.o", _object(threads, plain), (*pool.symbols(name), *set_pool))
@@ -68,6 +72,17 @@ class Part:
             text = dispatch.entries(name, kernel.name, kernel.functions, choices)
             self._add(f"{kernel.name}.entry.o", _object(text, plain), kernel.exported)
             exported += kernel.exported
+        said = Contents(
+            name,
+            VERSION,
+            architecture,
+            tuple(masks),
+            max(compiled[each.source, target].threads for each in kernels for target in targets),
+            hashlib.sha256(b"".join(self._members.values())).hexdigest(),
+            {name: entry for each in kernels for name, entry in each.entries.items()},
+        )
+        text = dispatch.data(text_of_contents, said.as_text())
+        self._add(f"{name}.contents.o", _object(text, plain), (text_of_contents,))
         self.shared = shared.link_library(list(self._members.values()), f"lib{name}.so", exported, openmp)
 
     def _add(self, member: str, object_: bytes, symbols: tuple[str, ...]) -> None:

@@ -18,10 +18,10 @@ from typing import Any
 from tilewright import targets
 from tilewright.emit import code
 from tilewright.errors import TilewrightError
+from tilewright.payload import call_forms
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.runtime.emulated_call import Argument, Operand, Program, Tensor
 from tilewright.runtime.kernel import Kernel
-from tilewright.runtime.product import tensors
 from tilewright.spec import MatmulSpec
 from tilewright.standalone.packed_b import PackedB
 from tilewright.standalone.packing import PackedFormat
@@ -143,7 +143,7 @@ class ProductStubs(Stubs):
         self._transposed = spec.a_transposed, spec.b_transposed
         self._sizes = tuple(element.bytes for element in (spec.a_stored, spec.b_stored, spec.c_type))
         self._packed_bytes = 0 if packed is None else packed.nbytes
-        self._count = len(tensors(spec))
+        self._count = len(call_forms.operands(spec))
         self._scalars = tuple(each.type.bytes for each in spec.scalars)
         functions = {
             ENTRY: self._compute_each if spec.takes_tensors else self._multiply,

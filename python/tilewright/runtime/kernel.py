@@ -257,17 +257,6 @@ class Kernel(ABC):
         raise unpicklable(self, "Pickle kernel.spec")
 
 
-_OWN = ("__call__", "__slots__", "__doc__", "__module__", "__annotations__", "__abstractmethods__", "_abc_impl")
-"""What a class has for itself."""
-
-
-def native(call: type) -> Any:  # noqa: ANN401 - a class
-    """A class of kernels whose calls are native, with all else of `Kernel`: nanobind's classes take no second base."""
-    members = {name: value for name, value in vars(Kernel).items() if name not in _OWN}
-    made = type(call)(call.__name__, (call,), {**members, "__slots__": ("_about",), "__module__": __name__})
-    return Kernel.register(made)
-
-
 def origin(metadata: Metadata) -> str:
     """How a kernel came about, in short: "for x86-64-v3, schedule packed, 4 threads"."""
     threads = f", {metadata.threads} threads" if metadata.threads > 1 else ""

@@ -8,13 +8,14 @@ from functools import partial
 
 from tilewright._runtime import Code
 from tilewright.dtypes import to_numpy
+from tilewright.payload import call_forms
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.payload.signature import Signature
 from tilewright.runtime import tracing
 from tilewright.runtime.foreign import ForeignKernel
 from tilewright.runtime.kernel import About, Kernel
 from tilewright.runtime.module import Function, entries
-from tilewright.runtime.product import Product, tensors
+from tilewright.runtime.product import Product
 from tilewright.runtime.runners import Runner
 from tilewright.standalone import _native
 from tilewright.standalone.packed_b import Packing
@@ -34,7 +35,11 @@ def product(object_: bytes, about: About, packed: PackedFormat | None, who: Runn
     kind = tracing.counted(Product)
     make: Callable[..., Kernel] = kind
     packer = f"{ENTRY}{PACK_SUFFIX}"
-    names = [ENTRY, *([packer] if packed else []), *([f"{ENTRY}{TENSORS_SUFFIX}"] if tensors(spec) else [])]
+    names = [
+        ENTRY,
+        *([packer] if packed else []),
+        *([f"{ENTRY}{TENSORS_SUFFIX}"] if call_forms.operands(spec) else []),
+    ]
     if who.emulator is not None:
         from tilewright.runtime import emulated
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright._runtime import Code
-from tilewright.dims import Dim
 from tilewright.dtypes import dtype, to_numpy
 from tilewright.errors import SpecError
-from tilewright.payload.abi import PACK_SUFFIX, TENSORS_SUFFIX, dlpack_code, function_prototype, packers
+from tilewright.payload import call_forms
+from tilewright.payload.abi import PACK_SUFFIX, TENSORS_SUFFIX, function_prototype, packers
 from tilewright.payload.signature import Parameter, Signature
-from tilewright.runtime.kernel import About, CFunction, Kernel, native
-from tilewright.standalone import _native
+from tilewright.runtime.kernel import About, CFunction, Kernel
+from tilewright.standalone import _native, forms
+from tilewright.standalone.native_class import native
 from tilewright.standalone.packed_b import PackedB, Packing
 from tilewright.standalone.packing import PackedFormat
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     class _Call(_native.FunctionCall, Kernel): ...
 else:
-    _Call = native(_native.FunctionCall)
+    _Call = native(_native.FunctionCall, Kernel)
 
 
 class Function(_Call):
@@ -44,22 +45,8 @@ class Function(_Call):
     def __init__(self, code: Code, signature: Signature, about: About) -> None:
         """Makes the function of linked code, whose entries take and give what the signature says."""
         self._packings = {each.name: _packing(code, signature, each) for each in signature.arguments if each.packed}
-        tensors = [
-            (
-                each.name,
-                tuple(_open(name) if isinstance(size, Dim) else size for size, name in _named(each)),
-                to_numpy(each.type),
-                *dlpack_code(each.element),
-                each.written,
-                each.compact,
-                self._packings.get(each.name),
-                each.batch,
-            )
-            for each in signature.parameters
-        ]
         entry = f"{signature.name}{TENSORS_SUFFIX}"
-        operations = float(signature.operations)
-        super().__init__(code, entry, tensors, len(signature.arguments), operations, _limits(signature))
+        super().__init__(code, **forms.function(call_forms.function(signature), entry, self._packings))
         self._about, self._code, self._signature = about, code, signature
 
     def pack(self, name: str, b: Array) -> PackedB:
@@ -168,34 +155,6 @@ class Module(Mapping[str, Kernel], Kernel):
     def __repr__(self) -> str:
         """Its functions and target."""
         return f"<tilewright.Module {', '.join(self._functions)} for {self.target.name}>"
-
-
-_NAMES = ("m", "n", "k")
-"""The dynamic extents of operators; those of modules, d0, d1 …, come after them."""
-
-
-def _number(name: str) -> int:
-    """The number of a dynamic extent."""
-    return _NAMES.index(name) if name in _NAMES else len(_NAMES) + int(name[1:])
-
-
-def _open(name: str) -> int:
-    """How `FunctionCall` takes it in a shape."""
-    return -2 - _number(name)
-
-
-def _named(parameter: Parameter) -> zip[tuple[Any, str]]:
-    """The extents of a parameter, and what they are."""
-    return zip(parameter.shape, parameter.names or [""] * len(parameter.shape), strict=True)
-
-
-def _limits(signature: Signature) -> list[tuple[int, int, int]]:
-    """What extents can be, where they are open: least, most, and what divides them; nothing where all is known."""
-    found = {
-        _number(name): size for each in signature.parameters for size, name in _named(each) if isinstance(size, Dim)
-    }
-    limits = [found.get(number, Dim()) for number in range(max(found, default=0) + 1)]
-    return [(each.min, each.max, each.multiple) for each in limits] if found else []
 
 
 def _packing(code: Code, signature: Signature, parameter: Parameter) -> Packing:

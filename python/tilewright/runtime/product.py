@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright._runtime import Code
-from tilewright.dims import Dim, Extent
-from tilewright.dtypes import stored_numpy, to_numpy
-from tilewright.payload.abi import TENSORS_SUFFIX, dlpack_code, prototype
-from tilewright.runtime.kernel import About, CFunction, Kernel, native
-from tilewright.spec import MatmulSpec, OperandSpec
-from tilewright.standalone import _native
+from tilewright.payload import call_forms
+from tilewright.payload.abi import TENSORS_SUFFIX, prototype
+from tilewright.runtime.kernel import About, CFunction, Kernel
+from tilewright.spec import MatmulSpec
+from tilewright.standalone import _native, forms
+from tilewright.standalone.native_class import native
 from tilewright.standalone.packed_b import PackedB, Packing
 from tilewright.standalone.packing import PackedFormat
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     class _Call(_native.MatmulCall, Kernel): ...
 else:
-    _Call = native(_native.MatmulCall)
+    _Call = native(_native.MatmulCall, Kernel)
 
 
 class Product(_Call):
@@ -44,21 +43,8 @@ class Product(_Call):
     def __init__(self, code: Code, about: About, packing: Packing | None = None) -> None:
         """Makes a kernel of linked code, which was compiled from `about.spec`; `packing` is how it packs B, when B comes packed."""
         spec: MatmulSpec = about.spec
-        a, b, c = (to_numpy(element) for element in (spec.a_stored, spec.b_stored, spec.c_type))
-        super().__init__(
-            code,
-            *(None if isinstance(extent, Dim) else extent for extent in (spec.m, spec.n, spec.k)),
-            a=a,
-            b=b,
-            c=c,
-            a_transposed=spec.a_transposed,
-            b_transposed=spec.b_transposed,
-            accumulate=bool(spec.beta),
-            packed=packing,
-            tensor_entry=f"{code.entry}{TENSORS_SUFFIX}",
-            operands=tensors(spec),
-            limits=[_limits(extent) for extent in spec.extents.values()],
-        )
+        tensors = f"{code.entry}{TENSORS_SUFFIX}"
+        super().__init__(code, **forms.product(call_forms.product(spec), tensors, packing))
         self._about, self._code, self._packing = about, code, packing
 
     def pack(self, name: str, b: np.ndarray[Any, Any]) -> PackedB:
@@ -74,30 +60,3 @@ class Product(_Call):
     def c_function(self) -> CFunction:
         """The entry itself, for callers in C."""
         return CFunction(self._code.address, prototype(self.spec, self._code.entry), self._code)
-
-
-def tensors(spec: MatmulSpec) -> list[tuple[str, tuple[int, ...], np.dtype[Any], int, int, int]]:
-    """All operands of a kernel that has others than A and B, as `MatmulCall` takes them; none for other kernels."""
-    if not (spec.takes_tensors or spec.scalars):
-        return []
-    operands = (*spec.operands, replace(spec.result, name="out"))
-    return [
-        (each.name, _shape(each, spec), stored_numpy(each.type), *dlpack_code(each.type.name), each.batch)
-        for each in operands
-    ]
-
-
-_OPEN = -2
-"""How `MatmulCall` takes the first one of the spec's extents in a shape, where it is dynamic; others are below it."""
-
-
-def _shape(operand: OperandSpec, spec: MatmulSpec) -> tuple[int, ...]:
-    """The shape of an operand as the native base class takes it."""
-    number = {name: index for index, name in enumerate(spec.extents)}
-    pairs = zip(operand.stored, operand.names, strict=True)
-    return tuple(_OPEN - number[name] if isinstance(extent, Dim) else extent for extent, name in pairs)
-
-
-def _limits(extent: Extent) -> tuple[int, int, int]:
-    """The least and the most that an extent can be, and what divides it."""
-    return (extent.min, extent.max, extent.multiple) if isinstance(extent, Dim) else (extent, extent, 1)
