@@ -82,7 +82,7 @@ fmt: setup ## Format every source
 docs: setup ## Generate the reference of the dialect and of the steps of schedules into docs/reference
 	@$(BIN)/python tools/setup/docs.py
 
-wheel: setup ## A wheel in dist/ that needs no LLVM installed
+wheel: setup ## Wheels in dist/, each tried in an empty environment: the compiler with its LLVM, and tilewright-runtime
 	@$(BIN)/python tools/setup/wheel.py
 
 clean: ## Remove what was built; .venv and the caches stay

@@ -17,6 +17,9 @@ import pytest
 from tilewright.schedules import select
 from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
 
+sys.path.append(str(Path(__file__).parents[2] / "tools" / "setup"))
+import runtime_wheel
+
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
@@ -62,6 +65,9 @@ def environment(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(
+        runtime_wheel.package(tmp_path / "packages").parent
+    )  # As in an environment with its wheel.
 
 
 RUN = (
