@@ -345,8 +345,10 @@ bool tilewright::runtime::readTensor(PyObject *value, const TensorOperand &opera
 
 PyObject *tilewright::runtime::numberArray(PyObject *value, const TensorOperand &operand) {
   bool whole = PyLong_Check(value) || PyArray_IsScalar(value, Integer);
+  bool complex = (PyComplex_Check(value) || PyArray_IsScalar(value, ComplexFloating)) &&
+                 PyDataType_ISCOMPLEX(reinterpret_cast<PyArray_Descr *>(operand.type.ptr()));
   if (!operand.shape.empty() || PyBool_Check(value) ||
-      !(whole || PyFloat_Check(value) || PyArray_IsScalar(value, Floating)))
+      !(whole || complex || PyFloat_Check(value) || PyArray_IsScalar(value, Floating)))
     return nb::handle(value).inc_ref().ptr();
   auto *type = reinterpret_cast<PyArray_Descr *>(operand.type.inc_ref().ptr()); // PyArray_FromAny takes the reference.
   bool fits = whole || !PyDataType_ISINTEGER(type);

@@ -19,7 +19,7 @@ from tilewright.errors import SpecError
 if TYPE_CHECKING:
     import numpy as np
 
-Kind = Literal["float", "int", "uint"]
+Kind = Literal["float", "int", "uint", "complex"]
 
 _HALF_BYTE = 4
 
@@ -31,16 +31,18 @@ class DType:
     Attributes:
         name: tilewright's name, and the one that users write ("f32").
         bits: Width of one element in bits.
-        kind: "float", "int" (signed) or "uint".
+        kind: "float", "int" (signed), "uint" or "complex".
         mlir: The type in MLIR's syntax; MLIR's integers carry no sign, so "u8" is ``i8`` there.
         numpy: The name of the numpy type (``np.dtype(x).name``); see `to_numpy`.
-        roundoff: Unit roundoff u of round-to-nearest, half the distance from 1 to the next number; None for integers.
+        roundoff: Unit roundoff u of round-to-nearest, half the distance from 1 to the next number; None for integers. Of a complex
+            type, that of its parts.
         accumulator: Name of the type in which products of this type are summed.
         numpy_module: The package that brings the numpy type, where numpy itself does not; otherwise None.
         multiplied: Name of the type as which its elements are multiplied where nothing else is asked for; None: as they are. It
             holds every one of them.
         finite: Whether it has no Inf: what is too large becomes NaN.
         dlpack: DLPack's code of the type, from version 1.1 of dlpack.h; None: that of its kind.
+        part: Name of the type of the real part and the imaginary part, which lie side by side; None for what is not complex.
     """
 
     name: str
@@ -54,6 +56,7 @@ class DType:
     multiplied: str | None = None
     finite: bool = False
     dlpack: int | None = None
+    part: str | None = None
 
     def __post_init__(self) -> None:
         """Checks the row against itself.
@@ -67,7 +70,7 @@ class DType:
             raise SpecError(f"element type {self.name} is {self.bits} bits wide", expected=expected)
         if self.kind == "float" and not (self.roundoff is not None and 0.0 < self.roundoff < 1.0):
             raise SpecError(f"floating-point type {self.name} has roundoff {self.roundoff}", expected="one in (0, 1)")
-        if self.kind != "float" and self.roundoff is not None:
+        if self.kind in ("int", "uint") and self.roundoff is not None:
             raise SpecError(f"integer type {self.name} has roundoff {self.roundoff}", expected="None")
         if self.kind == "float" and self.numpy_module and self.dlpack is None:
             raise SpecError(f"floating-point type {self.name} has no code of DLPack's", expected="that of dlpack.h")
@@ -155,6 +158,10 @@ _ROWS = (
     ),
     DType("i4", 4, "int", "i4", "int4", roundoff=None, accumulator="i32", numpy_module="ml_dtypes", multiplied="i8"),
     DType("u4", 4, "uint", "i4", "uint4", roundoff=None, accumulator="i32", numpy_module="ml_dtypes", multiplied="u8"),
+    *(
+        DType(name, bits, "complex", f"complex<{part}>", f"complex{bits}", roundoff, accumulator=name, part=part)
+        for name, bits, part, roundoff in (("c64", 64, "f32", 2.0**-24), ("c128", 128, "f64", 2.0**-53))
+    ),
 )
 
 DTYPES: Mapping[str, DType] = MappingProxyType({row.name: row for row in _ROWS})
@@ -173,6 +180,9 @@ COMBINATIONS = (
     Combination("u8", "u8", "i32", "i32"),
 )
 """The combinations that this release computes."""
+
+COMPLEX_COMBINATIONS = tuple(Combination(*[row.name] * 4) for row in _ROWS if row.part is not None)
+"""Those besides that it computes as products of the real and imaginary parts."""
 
 STORED: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -218,6 +228,22 @@ def dtype_of(field: str, name: str) -> DType:
         raise SpecError(
             error.what, where=f"MatmulSpec, {field}", expected=error.expected, remedy=error.remedy
         ) from None
+
+
+def require_computed(types: Combination, *, prologues: bool) -> None:
+    """Checks that this release computes products of these types; with `prologues`, which made the types of A and B.
+
+    Raises:
+        SpecError: It does not.
+    """
+    computed = (*COMBINATIONS, *COMPLEX_COMBINATIONS)
+    if types not in computed:
+        raise SpecError(
+            f"A of {types.a}, B of {types.b} summed in {types.acc} to C of {types.c} is not supported yet",
+            where="MatmulSpec",
+            expected=f"one of {', '.join(map(str, computed))}",
+            remedy='End a prologue with tw.cast("bf16"), or what the other operand is of' if prologues else None,
+        )
 
 
 def from_numpy(numpy_dtype: np.dtype[Any]) -> DType:

@@ -33,6 +33,8 @@ REDUCTIONS = ("row_sum", "row_max")
 """Those of them that give one number for each row."""
 _RESERVED = ("a", "b", "c", "out")
 _INTEGERS = ("i4", "u4", "i8", "u8", "i32")
+_COMPUTED = ("f64", "c64", "c128")
+"""Accumulators in whose own type what is done to a sum is computed; otherwise that is f32."""
 _SCALES = ("f8E8M0FNU",)
 """Types of operands that nothing is converted to."""
 
@@ -250,7 +252,7 @@ def chain(accumulator: str, epilogue: Sequence[Epilogue], taken: Sequence[str] =
     Raises:
         SpecError: A program converts to a type that it cannot convert to, or an operand is of such a type.
     """
-    compute = "f64" if accumulator == "f64" else "f32"
+    compute = accumulator if accumulator in _COMPUTED else "f32"
     whole = Chain(accumulator, compute, ())
     names: set[str] = {*_RESERVED, *taken}
     for each in epilogue:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from cmath import isfinite
 from collections.abc import Sequence
 from functools import lru_cache
-from math import isfinite
-from typing import TypeVar
+from typing import TypeVar, Union
 
 from tilewright import math
+from tilewright.dtypes import dtype
 from tilewright.entries import Chain, Epilogue, Operand
 from tilewright.errors import SpecError
 from tilewright.expressions import trace
@@ -22,15 +23,19 @@ FORMER = "former"
 """The role of the former elements of C."""
 _Value = TypeVar("_Value")
 _I32 = range(-(2**31), 2**31)
+Factor = Union[float, complex, str]  # noqa: UP007 - evaluated by Python 3.10
+"""What a spec has of a factor."""
 
 
-def checked(name: str, value: object, wide: str) -> float | str:
+def checked(name: str, value: object, wide: str) -> Factor:
     """A factor as a spec has it: "arg", an int where it is 0 or 1 or `wide` is i32, and otherwise a float.
+
+    A number with an imaginary part is complex.
 
     Args:
         name: "alpha" or "beta".
         value: What the user gave.
-        wide: The type of what it multiplies: f32, f64 or i32.
+        wide: The type of what it multiplies: f32, f64, i32, c64 or c128.
 
     Raises:
         SpecError: It is something else.
@@ -38,6 +43,10 @@ def checked(name: str, value: object, wide: str) -> float | str:
     if isinstance(value, str) and value == ARG:
         return value
     expected = f"a finite number, or {ARG!r}: calls tell it"
+    if isinstance(value, complex) and dtype(wide).part is not None and isfinite(value):
+        if value.imag:
+            return complex(value)
+        value = value.real
     if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
         if value in (0, 1):
             return int(value)
@@ -50,7 +59,7 @@ def checked(name: str, value: object, wide: str) -> float | str:
 
 
 @lru_cache(maxsize=256)
-def of_alpha(alpha: float | str) -> tuple[Epilogue, ...]:
+def of_alpha(alpha: Factor) -> tuple[Epilogue, ...]:
     """The entry that multiplies a sum by `alpha`; none for 1, nor for 0, where all sums are zero.
 
     Where calls tell it, 0 times any sum is 0: entries for C do not read A and B then, and what else does keeps NaN out.
@@ -64,7 +73,7 @@ def of_alpha(alpha: float | str) -> tuple[Epilogue, ...]:
 
 
 @lru_cache(maxsize=256)
-def of_beta(beta: float | str, c: str) -> tuple[Epilogue, ...]:
+def of_beta(beta: Factor, c: str) -> tuple[Epilogue, ...]:
     """The entry that adds `beta` times the former element of C, of type `c`; none for 0."""
     if beta == 0:
         return ()

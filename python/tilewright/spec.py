@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright import batches, groups, scaling
 from tilewright.dims import Dim, extent, fits, least
-from tilewright.dtypes import COMBINATIONS, SMALL_FLOATS, Combination, DType, dtype, dtype_of
+from tilewright.dtypes import SMALL_FLOATS, Combination, DType, dtype, dtype_of, require_computed
 from tilewright.entries import (
     A_AXES,
     B_AXES,
@@ -30,8 +30,8 @@ from tilewright.errors import SpecError
 from tilewright.nibbles import multiplied_as
 from tilewright.operand import OperandSpec
 
-LAYOUTS = ("nn", "nt", "tn", "tt")
-"""How A and B can be stored: n row-major as they are multiplied, t transposed."""
+LAYOUTS = ("nn", "nt", "tn", "tt", "nc", "cn", "tc", "ct", "cc")
+"""How A and B can be stored: n row-major as they are multiplied, t transposed, c transposed and conjugated."""
 _MAX_BYTES = 2**63 - 1
 
 
@@ -50,8 +50,8 @@ class MatmulSpec:
         b: Element type of B, as it is stored; by default that of A.
         c: Element type of C; by default the accumulator's.
         acc: Element type in which products are summed: the accumulator of `a`, or of what its prologue leaves.
-        layout: "nn", "nt", "tn" or "tt": t means that A (first) or B (second) is stored transposed, A as K×M and B as N×K
-            elements, each row-major as ever.
+        layout: Two letters, of A and of B: n, or t for one that is stored transposed, A as K×M and B as N×K elements, each
+            row-major as ever; c for its conjugate stored so. Of types that are not complex c is t.
         batch: Leading extents of C, and of A and B: so many products, each of matrices of its own. (8, 12) makes 96. Any may
             be None or a `Dim`.
         a_batch: Those that A has, which are broadcast to `batch` by numpy's rules: (12,), (8, 1) or (). None: all of them.
@@ -71,7 +71,7 @@ class MatmulSpec:
             first one.
         prologue_b: What is done to each element of B.
 
-    This release computes the combinations of element types in `tilewright.dtypes.COMBINATIONS`, A `c`
+    This release computes the combinations of element types in `tilewright.dtypes.COMBINATIONS` and `COMPLEX_COMBINATIONS`. A `c`
     narrower than `acc` is rounded to once, when the sum is complete; with `beta` 1 the former C is one of its terms.
     Integers that overflow i32 wrap around, modulo 2**32.
 
@@ -92,7 +92,7 @@ class MatmulSpec:
     acc: str | None = None
     layout: str = "nn"
     batch: tuple[Any, ...] = ()
-    beta: float | str = 0
+    beta: scaling.Factor = 0
     b_packed: bool = False
     epilogue: tuple[Any, ...] = ()
     prologue_a: tuple[Any, ...] = ()
@@ -101,7 +101,7 @@ class MatmulSpec:
     b_batch: tuple[Any, ...] | None = None
     deterministic: bool = False
     tf32: bool = False
-    alpha: float | str = 1
+    alpha: scaling.Factor = 1
 
     def __post_init__(self) -> None:
         """Checks and completes the fields."""
@@ -120,6 +120,9 @@ class MatmulSpec:
     def _complete_types(self) -> None:
         """Fills in the element types that were left out, and checks that this release computes the combination."""
         object.__setattr__(self, "b", dtype_of("b", dtype_of("a", self.a).name if self.b is None else self.b).name)
+        more = [each for each in ("b_packed", "prologue_a", "prologue_b", "epilogue") if getattr(self, each)]
+        if more and self.a_stored.part:
+            raise _not_yet(f"{more[0]} with A of {self.a}", f"no {more[0]}: complex products have alpha and beta", None)
         # What is multiplied is what the prologues leave.
         object.__setattr__(self, "prologue_a", groups.settled(self.prologue_a, self.a))
         follows = bool(self.prologue_b) and self.prologue_b[-1].follows
@@ -132,20 +135,14 @@ class MatmulSpec:
         object.__setattr__(self, "c", dtype_of("c", last if self.c is None else self.c).name)
         # An epilogue says itself what may come of the sum.
         sum_ = acc if self.epilogue or (acc.name == "f32" and self.c in SMALL_FLOATS) else self.c_type
-        if Combination(a.name, b.name, acc.name, sum_.name) not in COMBINATIONS:
-            left = self.prologue_a or self.prologue_b
-            raise SpecError(
-                f"A of {a}, B of {b} summed in {acc} to C of {sum_} is not supported yet",
-                where="MatmulSpec",
-                expected=f"one of {', '.join(map(str, COMBINATIONS))}",
-                remedy='End a prologue with tw.cast("bf16"), or what the other operand is of' if left else None,
-            )
+        left = bool(self.prologue_a or self.prologue_b)
+        require_computed(Combination(a.name, b.name, acc.name, sum_.name), prologues=left)
         if self.tf32 and (a.name, b.name) != ("f32", "f32"):
             raise SpecError(f"tf32 with A of {a} and B of {b}", where="MatmulSpec", expected="both multiplied as f32")
         if self.epilogue:
             self._check_result(self.chain.results())
-        for field, wide in (("alpha", acc.name), ("beta", self.chain.wide(last))):
-            object.__setattr__(self, field, scaling.checked(field, getattr(self, field), wide))
+        for field in scaling.ROLES:
+            object.__setattr__(self, field, scaling.checked(field, getattr(self, field), self._met_by(field)))
 
     def _widen_stored(self, field: str, own: str, other: str) -> None:
         """Adds a cast to the end of a prologue whose result type is storage-only."""
@@ -218,6 +215,8 @@ class MatmulSpec:
         """Checks the fields that say how operands are stored, and those that are True or False."""
         if not isinstance(self.layout, str) or self.layout not in LAYOUTS:
             raise SpecError(f"layout is {self.layout!r}", where="MatmulSpec", expected=f"one of {', '.join(LAYOUTS)}")
+        if self.a_stored.part is None:
+            object.__setattr__(self, "layout", self.layout.replace("c", "t"))
         object.__setattr__(self, "batch", batches.checked("batch", self.batch))
         for field in ("a_batch", "b_batch"):
             object.__setattr__(self, field, batches.of_operand(field, getattr(self, field), self.batch))
@@ -367,12 +366,12 @@ class MatmulSpec:
     @property
     def a_transposed(self) -> bool:
         """Whether A is stored transposed, and has more than one element (one is the same either way)."""
-        return self.layout[0] == "t" and (self.m, self.k) != (1, 1)
+        return self.layout[0] != "n" and (self.m, self.k) != (1, 1)
 
     @property
     def b_transposed(self) -> bool:
         """Whether B is stored transposed, likewise."""
-        return self.layout[1] == "t" and (self.k, self.n) != (1, 1)
+        return self.layout[1] != "n" and (self.k, self.n) != (1, 1)
 
     @property
     def batch_axes(self) -> tuple[int, ...]:
@@ -499,10 +498,12 @@ class MatmulSpec:
     @property
     def scalars(self) -> tuple[OperandSpec, ...]:
         """Those of alpha and beta that calls tell, which come after all other operands."""
-        found = {each.role: each for each in self.finish.operands}
-        return tuple(
-            self._operand(name, (), (), dtype(str(found[name].type)), "") for name in scaling.ROLES if name in found
-        )
+        args = [name for name in scaling.ROLES if getattr(self, name) == scaling.ARG]
+        return tuple(self._operand(name, (), (), dtype(self._met_by(name)), "") for name in args)
+
+    def _met_by(self, factor: str) -> str:
+        """The type of what alpha or beta multiplies."""
+        return str(self.acc) if factor == "alpha" else self.chain.wide(self.chain.result)
 
     @property
     def further(self) -> tuple[OperandSpec, ...]:
@@ -593,6 +594,6 @@ def _names(of: Chain) -> tuple[str, ...]:
     return tuple(each.name for each in of.operands)
 
 
-def _not_yet(what: str, supported: str, remedy: str) -> SpecError:
+def _not_yet(what: str, supported: str, remedy: str | None) -> SpecError:
     """The error for a valid spec that this release does not support."""
     return SpecError(f"{what} is not supported yet", where="MatmulSpec", expected=supported, remedy=remedy)

@@ -6,12 +6,6 @@ from __future__ import annotations
 from mutant import Mutant
 
 ROWS = (
-    Mutant(
-        "runtime/complex_matmul.py",
-        "np.negative(im, out=parts[..., 1, :, 0])",
-        "parts[..., 1, :, 0] = im",
-        ("test_complex_matmul.py",),
-    ),
     Mutant("emit/versions.py", "        digest.update(text)\n", "", ("test_cache_key.py",)),
     Mutant(
         "emit/versions.py",

@@ -162,7 +162,7 @@ layout = click.option(
     type=click.Choice(LAYOUTS),
     default="nn",
     show_default=True,
-    help="t: A (first), B (second) is stored transposed, as KxM, NxK.",
+    help="t: A (first), B (second) is stored transposed, as KxM, NxK; c: and conjugated.",
 )
 
 
@@ -183,9 +183,9 @@ def _factor(name: str, default: str) -> Option:
     )
 
 
-def _number(_context: click.Context, parameter: click.Parameter, value: str) -> float | str:
+def _number(_context: click.Context, parameter: click.Parameter, value: str) -> complex | str:
     """A factor as `MatmulSpec` takes it."""
-    for kind in (int, float):
+    for kind in (int, float, complex):
         try:
             return kind(value)
         except ValueError:

@@ -17,6 +17,7 @@ from tilewright.emit.ptxas import Assembled, assemble, tool
 from tilewright.errors import ScheduleError, SpecError
 from tilewright.lowering.types import double_functions
 from tilewright.mlir import ir
+from tilewright.payload.complex_products import is_complex
 from tilewright.payload.row_pass import RowPass
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
@@ -27,6 +28,11 @@ __all__ = ["CARRIERS", "Assembled", "GpuStages", "able", "assemble", "build", "c
 
 def check(spec: MatmulSpec, target: GpuTarget) -> None:
     """Raises `SpecError` for what this release does not do on a GPU."""
+    if is_complex(spec):
+        remedy = "Multiply real matrices of the parts there, or compile for a processor"
+        raise SpecError(
+            "complex numbers on a GPU are not supported", where=str(spec), expected="real ones", remedy=remedy
+        )
     types = {each.type.name for each in (*spec.operands, spec.result)}
     if target.types is not None and not types <= target.types:
         raise SpecError(

@@ -19,6 +19,7 @@ from tilewright.payload.abi import (
     prototype,
     require_name,
 )
+from tilewright.payload.complex_products import computed
 from tilewright.payload.signature import Parameter, Signature
 from tilewright.scaling import ARG
 from tilewright.spec import MatmulSpec
@@ -36,6 +37,7 @@ OPENMP = """
 
 
 _MATRIX_ARGUMENTS = "lda, ldb and ldc are the distances between rows, in elements. The extents must be those above."
+_PARTS = "\n   A complex number is two numbers side by side, the real part first."
 _TENSOR_ARGUMENTS = """The elements of a row are adjacent, and rows any distance apart; without strides, rows follow one another.
    The extents must be those above. The object needs the C library's math functions (-lm) when it computes them in f64."""
 
@@ -76,7 +78,8 @@ def header(spec: MatmulSpec, target: Target, name: str, *, threads: int = 1) -> 
     """
     require_name(name, "header")
     shared = OPENMP.format(threads=threads) if threads > 1 else ""
-    tiles = _AMX if target.dot(spec.a_type.name, spec.b_type.name).is_tile else ""
+    made = computed(spec)
+    tiles = _AMX if target.dot(made.a_type.name, made.b_type.name).is_tile else ""
     declarations = product(spec, name, f"{_needs(target)}{tiles}{shared}")
     return guarded(name, f"{spec}, for {target.name}", DLTENSOR if spec.takes_tensors else "", declarations)
 
@@ -88,7 +91,7 @@ def _needs(target: Target) -> str:
 def product(spec: MatmulSpec, name: str, notes: str = "") -> str:
     """The declarations of the C entries of a product, with a comment that says what it computes, and ends with `notes`."""
     sum_ = _sum(spec)
-    stored = f"{_stored(spec)}{_batch(spec)}{_open(spec)}"
+    stored = f"{_stored(spec)}{_batch(spec)}{_open(spec)}{_PARTS if spec.a_stored.part else ''}"
     for operand, entries in (("A", spec.prologue_a), ("B", spec.prologue_b)):
         if entries:
             sum_ = f"{sum_}, {operand} made by {', '.join(map(str, entries))} first"
@@ -159,7 +162,9 @@ def _stored(spec: MatmulSpec) -> str:
     """A comment that names the operands that are stored transposed; empty without any."""
     operands = (("A", spec.a_transposed, spec.a_shape), ("B", spec.b_transposed, spec.b_shape))
     which = [f"{name} as {shape[-2]} x {shape[-1]}" for name, transposed, shape in operands if transposed]
-    return f"\n   Stored transposed: {' and '.join(which)} elements." if which else ""
+    conjugated = [name for name, how in zip("AB", spec.layout, strict=True) if how == "c"]
+    also = f" Conjugated: {' and '.join(conjugated)}." if conjugated else ""
+    return f"\n   Stored transposed: {' and '.join(which)} elements.{also}" if which else ""
 
 
 def _open(spec: MatmulSpec) -> str:

@@ -13,8 +13,9 @@ from tilewright.emit.pipeline import Wanted
 from tilewright.emit.product_part import ProductPart
 from tilewright.errors import LoweringError
 from tilewright.lowering import to_llvm
-from tilewright.lowering.entries import dispatch
+from tilewright.lowering.entries import complex_entry, dispatch
 from tilewright.payload.abi import ENTRY
+from tilewright.payload.complex_products import computed
 from tilewright.schedules import calls
 from tilewright.schedules.calls import Calls
 from tilewright.schedules.plan import Plan
@@ -72,9 +73,12 @@ class _Product(MachineCode):
     def __init__(self, spec: MatmulSpec, target: Target, plan: Plan, wanted: Wanted) -> None:
         self._made = self.made = Stages(spec=spec, target=target, plan=plan)
         super().__init__(target, self.made, wanted, str(spec))
-        self.made.plan = plan.read(spec, self._context)
+        self._spec = computed(spec)
+        self.made.plan = plan.read(self._spec, self._context)
         self._symbol = self._symbol or ENTRY
-        self._parts = [ProductPart(*each) for each in self.made.plan.kernels] or [ProductPart(spec, self.made.plan)]
+        self._parts = [ProductPart(*each) for each in self.made.plan.kernels] or [
+            ProductPart(self._spec, self.made.plan)
+        ]
 
     def payload(self) -> str:
         for part in self._parts:
@@ -106,8 +110,9 @@ class _Product(MachineCode):
         return texts(part.module for part in self._parts)
 
     def llvm(self) -> str:
-        made, symbol, parts = self._made, self._symbol, [*self._parts]
-        zero = dispatch.zero(made.spec)
+        made, parts, is_complex = self._made, [*self._parts], self._spec is not self._made.spec
+        symbol = f"{self._symbol}{complex_entry.INNER}" if is_complex else self._symbol
+        zero = dispatch.zero(self._spec)
         if zero is not None:
             parts.append(ProductPart(zero, Plan("trivial", None)))
             parts[-1].make_payload(self._context)
@@ -122,5 +127,7 @@ class _Product(MachineCode):
         self.module = parts[0].module
         if made.plan.cases or zero is not None:
             modules = [part.module for part in parts]
-            self.module = dispatch.join(modules, made.spec, made.plan, made.target, symbol)
+            self.module = dispatch.join(modules, self._spec, made.plan, made.target, symbol)
+        if is_complex:
+            complex_entry.add(self.module, made.spec, made.target, self._allocator, self._symbol)
         return texts([self.module])

@@ -20,6 +20,8 @@ _TYPES: Mapping[str, str] = MappingProxyType(
         "i8": "std::int8_t",
         "u8": "std::uint8_t",
         "i32": "std::int32_t",
+        "c64": "std::complex<float>",
+        "c128": "std::complex<double>",
         "f16": "f16",
         "bf16": "bf16",
     }
@@ -106,6 +108,7 @@ def _cplusplus(library: str, kernels: Sequence[Kernel]) -> str:
     )
     return f"""
 #ifdef __cplusplus
+#include <complex>
 #include <cstdint>
 
 namespace {library} {{

@@ -26,15 +26,15 @@ PROTOTYPE = (
 there is no memory for the workspace. With `b_packed`, `b` is what the entry below packed, `ldb` means nothing, and 3 is
 returned when it was packed in another format. The factors that calls tell come last: pointers to one number each, as `scalars` says."""
 
-_C_TYPES = {"f32": "float", "f64": "double", "i32": "int32_t"}
-"""Of the factors."""
+_C_TYPES = {"f32": "float", "f64": "double", "i32": "int32_t", "c64": "void", "c128": "void"}
+"""Of the factors. Complex numbers are two, the real part first; C and C++ have other names for them."""
 
 TENSORS_SUFFIX = "_tensors"
 """Of the entry, beside that of a kernel with further operands or with factors that calls tell, that takes an array of pointers to its
 tensors."""
 
 DLPACK_CPU = 1
-_DLPACK_KINDS = {"int": 0, "uint": 1, "float": 2}
+_DLPACK_KINDS = {"int": 0, "uint": 1, "float": 2, "complex": 5}
 
 PACK_SUFFIX = "_pack_b"
 PACKED_BYTES_SUFFIX = "_packed_b_bytes"

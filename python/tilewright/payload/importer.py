@@ -222,9 +222,9 @@ class _Reader:
         element = str(ir.ShapedType(value.type).element_type)
         unsigned = extension == "arith.extui"
         for row in DTYPES.values():
-            if row.mlir == element and (row.kind == "uint") == unsigned and element not in STORED:
+            if row.mlir == element and (row.kind == "uint") == unsigned and element not in STORED and not row.part:
                 return row.name
-        known = ", ".join(dict.fromkeys(row.mlir for row in DTYPES.values() if row.mlir not in STORED))
+        known = ", ".join(dict.fromkeys(row.mlir for row in DTYPES.values() if row.mlir not in STORED and not row.part))
         raise self._error(f"elements of {element} are not supported yet", product, expected=f"one of {known}")
 
     def _check_product(self, product: ir.Operation) -> None:

@@ -26,8 +26,10 @@ from tilewright.dtypes import stored_numpy, to_numpy
 from tilewright.entries import Operand
 from tilewright.errors import OperandError
 from tilewright.nibbles import unpack_nibbles
-from tilewright.payload import multiplied, propagation
+from tilewright.payload import complex_reference, multiplied, propagation
 from tilewright.payload.calls import of_call
+from tilewright.payload.complex_products import is_complex
+from tilewright.payload.complex_reference import parts
 from tilewright.payload.fused import finish
 from tilewright.payload.propagation import Known
 from tilewright.payload.rounding import (
@@ -90,6 +92,8 @@ def reference(
     operands, c = _split(spec, further, c)
     spec = of_call(spec, (a, b, *operands), c)
     _check(spec, a, b, operands, c)
+    if is_complex(spec):
+        return complex_reference.value(spec, *_straight(spec, a, b), operands, c, reference)
     a, b, *operands = _elements(spec, a, b, *operands)
     if spec.has_entries:
         return _fused(spec, a, b, operands, c).value
@@ -208,6 +212,8 @@ def error_bound(
     operands, c = _split(spec, further, c)
     spec = of_call(spec, (a, b, *operands), c)
     _check(spec, a, b, operands, c)
+    if is_complex(spec):
+        return complex_reference.bound(spec, *_straight(spec, a, b), operands, c, error_bound)
     a, b, *operands = _elements(spec, a, b, *operands)
     if spec.has_entries:
         return _fused(spec, a, b, operands, c).error
@@ -272,6 +278,8 @@ def within_bound(c: NDArray[Any], ref: NDArray[Any], bound: NDArray[np.float64])
     Returns:
         A boolean for each element.
     """
+    if np.iscomplexobj(c):
+        return np.asarray(within_bound(parts(c), parts(ref), bound[..., None]).all(-1))
     with np.errstate(all="ignore"):
         difference = np.abs(c.astype(np.float64) - ref)
     return _same(c, ref) | (difference <= bound) | np.isposinf(bound)
@@ -289,6 +297,7 @@ def relative_error(c: NDArray[Any], ref: NDArray[Any]) -> float:
     Returns:
         The error; 0 when all elements are equal; inf when a NaN or Inf is in one of them only, or `ref` is 0 and `c` not.
     """
+    c, ref = parts(c), parts(ref)
     same = _same(c, ref)
     if same.all():
         return 0.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import DType, stored_numpy, to_numpy
+from tilewright.dtypes import DType, dtype, stored_numpy, to_numpy
 
 _ALIGNMENT = 64  # bytes: one cache line, one AVX-512 register
 
@@ -24,6 +24,8 @@ def aligned(shape: tuple[int, ...], numpy_dtype: np.dtype[Any]) -> np.ndarray:
 def values(random: np.random.Generator, shape: tuple[int, ...], kind: DType) -> np.ndarray:
     """A matrix as it is stored, of floats uniform in [-1, 1], or of integers over their whole range; scales are powers of two.
 
+    Both parts of complex numbers are such floats.
+
     Elements of four bits have any code, and so has what shares a byte with the last one of a row.
     """
     if kind.packed > 1:
@@ -31,6 +33,8 @@ def values(random: np.random.Generator, shape: tuple[int, ...], kind: DType) -> 
         codes[...] = random.integers(0, 255, codes.shape, np.uint8, endpoint=True)
         return codes
     numpy_dtype = to_numpy(kind)
+    if kind.part is not None:
+        return values(random, (*shape, 2), dtype(kind.part)).view(numpy_dtype)[..., 0]
     matrix = aligned(shape, numpy_dtype)
     if kind.kind != "float":
         limits = np.iinfo(numpy_dtype)
@@ -48,6 +52,8 @@ def values(random: np.random.Generator, shape: tuple[int, ...], kind: DType) -> 
     return matrix
 
 
-def unwritten(kind: DType) -> float | int:
+def unwritten(kind: DType) -> complex:
     """The contents of C before a call, so that an unwritten element is found."""
+    if kind.part is not None:
+        return complex(math.nan, math.nan)
     return math.nan if kind.kind == "float" else int(np.iinfo(to_numpy(kind)).min)

@@ -14,6 +14,7 @@ from tilewright.entries import Epilogue
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.operator_specs import OPERATORS, OperatorSpec
 from tilewright.payload.epilogues import parse
+from tilewright.scaling import ROLES
 from tilewright.spec import MatmulSpec
 
 Spec = Union[MatmulSpec, OperatorSpec]  # noqa: UP007 - evaluated by Python 3.10
@@ -27,7 +28,7 @@ def read(given: Mapping[str, Any], where: str) -> Spec:
 
     A table has the fields of `MatmulSpec`, or, with ``operator``, those of that operator's spec. ``shape = "MxNxK"`` stands for m, n and k,
     ``dtype`` for the element types, both as the command line has them. Dynamic extents are texts, such as "?" and "?1..512"; epilogues are
-    texts, such as "bias:n,gelu".
+    texts, such as "bias:n,gelu", and so are complex factors, such as "1-2j".
 
     Args:
         given: The table.
@@ -84,6 +85,11 @@ def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - as TOML has it
     """A field's value as the spec takes it."""
     if name in _ENTRIES and isinstance(value, str):
         return parse(value) if value else ()
+    if name in ROLES and isinstance(value, str):
+        try:
+            return complex(value)
+        except ValueError:
+            return value
     if isinstance(value, list):
         return tuple(_value("", each) for each in value)
     if isinstance(value, str) and name != "shape" and _EXTENT.fullmatch(value):
@@ -98,6 +104,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - as the spec has it
         return str(value)
     if isinstance(value, tuple) and value and all(isinstance(each, Epilogue) for each in value):
         return ",".join(_entry(str(each)) for each in value)
+    if isinstance(value, complex):
+        return str(value).strip("()")
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     return value

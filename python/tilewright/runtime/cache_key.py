@@ -160,7 +160,7 @@ def _text(value: object) -> str:
         return f"{{{', '.join(sorted(map(_text, value)))}}}"
     if isinstance(value, tuple | list):
         return f"({', '.join(map(_text, value))})"
-    if isinstance(value, bool | str | float) or value is None:
+    if isinstance(value, bool | str | float | complex) or value is None:
         return repr(value)
     if isinstance(value, Integral):  # Also NumPy's.
         return repr(int(value))

@@ -54,7 +54,7 @@ def check(emulator: Emulator, spec: MatmulSpec, schedule: str) -> None:
     Raises:
         NotRunnableError: It is too old for outer products of bytes.
     """
-    if select.is_streaming(schedule) and spec.acc_type.kind != "float" and not multiplies_bytes(emulator):
+    if select.is_streaming(schedule) and spec.acc_type.kind in ("int", "uint") and not multiplies_bytes(emulator):
         raise NotRunnableError(
             f"{emulator.path} computes outer products of bytes wrongly",
             where="emulator",

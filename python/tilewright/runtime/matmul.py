@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tilewright.dtypes import from_numpy
 from tilewright.errors import OperandError
-from tilewright.runtime import complex_matmul
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
 from tilewright.schedules.models.threads import check
@@ -22,7 +21,7 @@ def matmul(a: np.ndarray, b: np.ndarray, *, threads: int = 1) -> np.ndarray:
 
     As with ``numpy.matmul``, the last two dimensions are a matrix's, and those before them are broadcast. An operand whose
     columns, and not rows, have their elements side by side, such as ``b.T``, is taken for one that is stored transposed, and
-    not copied. `threads` is as for `compile`. Complex matrices are multiplied as `runtime.complex_matmul` says.
+    not copied. `threads` is as for `compile`.
 
     Raises:
         OperandError: An operand is no array of two or more dimensions, or the shapes or types do not fit.
@@ -31,9 +30,6 @@ def matmul(a: np.ndarray, b: np.ndarray, *, threads: int = 1) -> np.ndarray:
     for name, operand in (("a", a), ("b", b)):
         if not isinstance(operand, np.ndarray):
             raise OperandError(f"is a {type(operand).__name__}", operand=name, expected="a numpy array of matrices")
-    if "c" in (a.dtype.kind, b.dtype.kind):
-        _batch(a.shape, b.shape)
-        return complex_matmul.product(a, b, partial(matmul, threads=threads))
     layout = ("t" if _is_transposed(a) else "n") + ("t" if _is_transposed(b) else "n")
     rows = _as_rows(a, b, layout)
     kernel = _kept(rows.shape, b.shape, a.dtype, b.dtype, layout, check(threads, "matmul"))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import to_numpy
+from tilewright.payload.complex_reference import parts
 from tilewright.payload.reference import error_bound, reference, relative_error, within_bound
 from tilewright.payload.samples import aligned, unwritten, values
 from tilewright.runtime.kernel import Kernel
@@ -60,7 +61,12 @@ class Difference:
 
     @classmethod
     def of(cls, c: NDArray[Any], expected: NDArray[Any], bound: NDArray[np.float64]) -> Difference:
-        """The difference between a result and its reference, of the same shape as the bound of each element."""
+        """The difference between a result and its reference, of the same shape as the bound of each element.
+
+        Of complex numbers each part is an element.
+        """
+        if np.iscomplexobj(c):
+            return cls.of(parts(c), parts(expected), np.repeat(bound[..., None], 2, axis=-1))
         wrong = int(np.count_nonzero(~within_bound(c, expected, bound)))
         relative = relative_error(c, expected)
         if not c.size:

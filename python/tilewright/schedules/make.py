@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tilewright import text_files
 from tilewright.errors import ScheduleError
+from tilewright.payload.complex_products import computed
 from tilewright.schedules import cases, select
 from tilewright.schedules.models import threads as model
 from tilewright.schedules.plan import Plan, Schedule, is_trivial
@@ -37,7 +38,7 @@ def make(
         SpecError: `threads` is no number of threads.
         ScheduleError: The schedule is unknown, unreadable or of a wrong kind, or an override is wrong.
     """
-    plan = _make(spec, target, schedule, parameters, model.check(threads, "compile"))
+    plan = _make(computed(spec), target, schedule, parameters, model.check(threads, "compile"))
     return replace(plan, sized_by_user=True) if parameters else plan
 
 

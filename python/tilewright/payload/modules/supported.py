@@ -120,7 +120,7 @@ class _Checker:
         self._shaped(kind, function)
         if isinstance(kind, ir.MemRefType) and not _has_rows(kind):
             self._refuse(function, f"a {kind} is not supported yet", _ROWS)
-        known = sorted({row.mlir for row in DTYPES.values() if row.name not in STORED})
+        known = sorted({row.mlir for row in DTYPES.values() if row.name not in STORED and not row.part})
         if str(kind.element_type) not in known:
             self._refuse(
                 function, f"elements of {kind.element_type} are not supported yet", f"one of {', '.join(known)}"
