@@ -29,7 +29,7 @@ LEAVES = {
     "expressions": ("errors", "dtypes"),
     "entries": ("errors", "dtypes", "expressions"),
     "math": ("expressions",),
-    "scaling": ("errors", "entries", "expressions", "math", "operand"),
+    "scaling": ("errors", "dtypes", "entries", "expressions", "math", "operand"),
     "knobs": ("errors",),
     "text_files": (),
     "processes": ("errors",),

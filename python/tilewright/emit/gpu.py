@@ -17,7 +17,6 @@ from tilewright.emit.ptxas import Assembled, assemble, tool
 from tilewright.errors import ScheduleError, SpecError
 from tilewright.lowering.types import double_functions
 from tilewright.mlir import ir
-from tilewright.payload.complex_products import is_complex
 from tilewright.payload.row_pass import RowPass
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
@@ -28,7 +27,7 @@ __all__ = ["CARRIERS", "Assembled", "GpuStages", "able", "assemble", "build", "c
 
 def check(spec: MatmulSpec, target: GpuTarget) -> None:
     """Raises `SpecError` for what this release does not do on a GPU."""
-    if is_complex(spec):
+    if spec.a_stored.part is not None:
         remedy = "Multiply real matrices of the parts there, or compile for a processor"
         raise SpecError(
             "complex numbers on a GPU are not supported", where=str(spec), expected="real ones", remedy=remedy

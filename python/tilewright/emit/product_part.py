@@ -59,6 +59,12 @@ class ProductPart:
             self.module, self.spec, target, registry, self.plan.threads, self.origin
         )
 
+    def add_entry(self, target: Target, name: str, *, asks_for_tiles: bool) -> None:
+        """The LLVM dialect, with the C entry `name`; an object may ask for permission to use AMX when it is loaded."""
+        to_llvm.with_entry(
+            self.module, self.spec, target, registry, self.workspace, name, self.packed, asks_for_tiles=asks_for_tiles
+        )
+
 
 @dataclass(slots=True)
 class CalledProduct(ProductPart):

@@ -6,14 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.codegen import registry
 from tilewright.emit import pipeline
 from tilewright.emit.machine_code import MachineCode, texts
 from tilewright.emit.pipeline import Wanted
 from tilewright.emit.product_part import ProductPart
 from tilewright.errors import LoweringError
-from tilewright.lowering import to_llvm
-from tilewright.lowering.entries import complex_entry, dispatch
+from tilewright.lowering import complex_products
+from tilewright.lowering.entries import dispatch
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.complex_products import computed
 from tilewright.schedules import calls
@@ -111,23 +110,20 @@ class _Product(MachineCode):
 
     def llvm(self) -> str:
         made, parts, is_complex = self._made, [*self._parts], self._spec is not self._made.spec
-        symbol = f"{self._symbol}{complex_entry.INNER}" if is_complex else self._symbol
+        symbol = complex_products.inner(self._symbol) if is_complex else self._symbol
         zero = dispatch.zero(self._spec)
         if zero is not None:
             parts.append(ProductPart(zero, Plan("trivial", None)))
             parts[-1].make_payload(self._context)
             parts[-1].bufferize(made.target)
             parts[-1].packed = None  # There is no B to compare with.
-        asks = self._wanted.for_linking
         for number, part in enumerate(parts):
             name = f"{symbol}_case{number}" if made.plan.cases or zero is not None else symbol
-            to_llvm.with_entry(
-                part.module, part.spec, made.target, registry, part.workspace, name, part.packed, asks_for_tiles=asks
-            )
+            part.add_entry(made.target, name, asks_for_tiles=self._wanted.for_linking)
         self.module = parts[0].module
         if made.plan.cases or zero is not None:
             modules = [part.module for part in parts]
             self.module = dispatch.join(modules, self._spec, made.plan, made.target, symbol)
         if is_complex:
-            complex_entry.add(self.module, made.spec, made.target, self._allocator, self._symbol)
+            complex_products.add_entry(self.module, made.spec, made.target, self._symbol)
         return texts([self.module])

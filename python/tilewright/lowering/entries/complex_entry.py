@@ -14,11 +14,16 @@ from typing import Literal
 import numpy as np
 
 from tilewright.dtypes import dtype, to_numpy
-from tilewright.lowering import pipelines
 from tilewright.lowering.entries import added_text, extents, matrix_tensors, tensor_entry
 from tilewright.lowering.entries.complex_vectors import Vector
-from tilewright.lowering.entries.entry import ALIGNMENT, attributes_text, matrix_arguments, tensor_arguments
-from tilewright.lowering.run import run_passes
+from tilewright.lowering.entries.entry import (
+    ALIGNMENT,
+    GET,
+    RELEASE,
+    attributes_text,
+    matrix_arguments,
+    tensor_arguments,
+)
 from tilewright.mlir import ir
 from tilewright.payload.abi import OK, OUT_OF_MEMORY, WRONG_EXTENTS
 from tilewright.scaling import ARG, ROLES
@@ -36,45 +41,38 @@ Form = Literal["columns", "rows", "apart"]
 (re, -im) and (im, re), or the real parts and the imaginary parts."""
 
 
-def add(module: ir.Module, spec: MatmulSpec, target: Target, allocator: tuple[str, str], symbol: str) -> None:
-    """Adds the C entry `symbol` to a module with the kernel of the real product, whose entry is called so and `INNER`.
+def add(module: ir.Module, functions: ir.Module, entry: str) -> None:
+    """Adds the C entry of a complex product to a module with the kernel of the real one, which nobody else sees any more.
 
     Args:
         module: The module, in the LLVM dialect.
-        spec: What is computed.
-        target: For which target.
-        allocator: As for `entry.add_entry`.
-        symbol: The C entry's name.
+        functions: `ComplexEntry.functions`, in the LLVM dialect.
+        entry: `ComplexEntry.entry`.
     """
-    writer = _Writer(spec, target, allocator, symbol)
+    present = set()
     with module.context:
-        made = ir.Module.parse(writer.functions, module.context)
-        run_passes(made, pipelines.TO_LLVM, "llvm")
-        present = set()
         for op in added_text.ops(module):
             present.add(added_text.name_of(op))
             if any(len(region.blocks) for region in op.regions):
                 op.attributes["linkage"] = ir.Attribute.parse(_INTERNAL)
-        for op in added_text.ops(made):
-            if added_text.name_of(op) not in present:
-                module.body.append(op)
-    added_text.add(module, writer.entry)
+    for op in added_text.ops(functions):
+        if added_text.name_of(op) not in present:
+            module.body.append(op)
+    added_text.add(module, entry)
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
-    """Writes the functions of one entry.
+class ComplexEntry:
+    """Writes the C entry of a complex product.
 
     Attributes:
         spec: What is computed.
         target: For which target.
-        allocator: Names of the functions that get and release scratch memory.
         symbol: The C entry's name.
     """
 
     spec: MatmulSpec
     target: Target
-    allocator: tuple[str, str]
     symbol: str
 
     @property
@@ -85,12 +83,11 @@ class _Writer:
     @property
     def functions(self) -> str:
         """The functions that the entry calls."""
-        get, release = self.allocator
         copies = [self._copy("b", "columns" if self.spec.layout[1] == "n" else "rows")]
         copies += [self._copy("a", "apart")] * (self.spec.layout[0] != "n")
         return f"""
-  func.func private @{get}(i64, i64) -> !llvm.ptr
-  func.func private @{release}(!llvm.ptr)
+  func.func private @{GET}(i64, i64) -> !llvm.ptr
+  func.func private @{RELEASE}(!llvm.ptr)
   func.func private @{self.symbol}{INNER}({", ".join(_TYPES)}) -> i32
 {"".join(copies)}{self._scale}{self._product}{self._batch}"""
 
@@ -190,7 +187,7 @@ class _Writer:
     @property
     def _product(self) -> str:
         """The function that computes one product of matrices."""
-        spec, (get, release) = self.spec, self.allocator
+        spec = self.spec
         b_rows, b_columns = ("%k", "%n") if spec.layout[1] == "n" else ("%n", "%k")
         copy_b = f"""func.call @{self.symbol}_copy_b(%b, {b_rows}, {b_columns}, %ldb, %w, %alpha_re, %alpha_im)
         : (!llvm.ptr, i64, i64, i64, !llvm.ptr, {self.part}, {self.part}) -> ()"""
@@ -224,7 +221,7 @@ class _Writer:
       %pages = arith.constant {-ALIGNMENT} : i64
       %beyond = arith.addi %bytes, %page : i64
       %rounded = arith.andi %beyond, %pages : i64
-      %w = func.call @{get}(%page, %rounded) : (i64, i64) -> !llvm.ptr
+      %w = func.call @{GET}(%page, %rounded) : (i64, i64) -> !llvm.ptr
       %null = llvm.mlir.zero : !llvm.ptr
       %lacks = llvm.icmp "eq" %w, %null : !llvm.ptr
       %made = scf.if %lacks -> (i32) {{
@@ -235,7 +232,7 @@ class _Writer:
         {copy_b}
         {copy_a}
         %result = func.call @{self.symbol}{INNER}({arguments}) : ({", ".join(_TYPES)}) -> i32
-        func.call @{release}(%w) : (!llvm.ptr) -> ()
+        func.call @{RELEASE}(%w) : (!llvm.ptr) -> ()
         scf.yield %result : i32
       }}
       scf.yield %made : i32

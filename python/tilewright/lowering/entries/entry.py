@@ -15,7 +15,7 @@ from tilewright.targets.base import Target
 
 BODY = f"{ENTRY}_body"
 PACK_BODY = f"{prepack.PACK}_body"
-_GET, _RELEASE = "_mlir_memref_to_llvm_aligned_alloc", "_mlir_memref_to_llvm_free"
+GET, RELEASE = "_mlir_memref_to_llvm_aligned_alloc", "_mlir_memref_to_llvm_free"
 """The functions that get (``ptr(i64 alignment, i64 bytes)``) and release (``void(ptr)``) scratch memory: those of MLIR's lowering."""
 ALIGNMENT = 4096
 """Bytes, a page, of the workspace."""
@@ -181,20 +181,20 @@ def run_text(
     %pages = llvm.mlir.constant({-ALIGNMENT} : i64) : i64
     %beyond = llvm.add %bytes, %within_page : i64
     %rounded = llvm.and %beyond, %pages : i64
-    %w = llvm.call @{_GET}(%alignment, %rounded) : (i64, i64) -> !llvm.ptr
+    %w = llvm.call @{GET}(%alignment, %rounded) : (i64, i64) -> !llvm.ptr
     %null = llvm.mlir.zero : !llvm.ptr
     %none = llvm.icmp "eq" %w, %null : !llvm.ptr
     llvm.cond_br %none, ^memory, ^run
   ^run:
     {call}
-    llvm.call @{_RELEASE}(%w) : (!llvm.ptr) -> ()
+    llvm.call @{RELEASE}(%w) : (!llvm.ptr) -> ()
     llvm.return %ok : i32
   ^memory:
     %out_of_memory = llvm.mlir.constant({OUT_OF_MEMORY} : i32) : i32
     llvm.return %out_of_memory : i32"""
     declarations = (
-        f"""llvm.func @{_GET}(i64, i64) -> !llvm.ptr
-  llvm.func @{_RELEASE}(!llvm.ptr)"""
+        f"""llvm.func @{GET}(i64, i64) -> !llvm.ptr
+  llvm.func @{RELEASE}(!llvm.ptr)"""
         if workspace or bytes_of
         else ""
     )
