@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from tilewright.payload.operators import error_bound, reference
     from tilewright.quantized import Quantized, mx_quantize, quantize_weights
     from tilewright.runtime.attention import attention
+    from tilewright.runtime.bisect import Blame, bisect
     from tilewright.runtime.compile import compile
     from tilewright.runtime.compile_all import compile_all
     from tilewright.runtime.compile_module import compile_chain, compile_module
@@ -85,6 +86,7 @@ _NAMES = {
     "payload.operators": "error_bound reference",
     "runtime.attention": "attention",
     "runtime.conv2d": "conv2d",
+    "runtime.bisect": "Blame bisect",
     "runtime.compile": "compile",
     "runtime.compile_all": "compile_all",
     "runtime.matmul": "matmul",
@@ -104,6 +106,7 @@ _ORIGINS = {name: module for module, names in _NAMES.items() for name in names.s
 
 __all__ = [
     "AttentionSpec",
+    "Blame",
     "Blocking",
     "Conv2dSpec",
     "Dim",
@@ -125,6 +128,7 @@ __all__ = [
     "Trace",
     "attention",
     "bias",
+    "bisect",
     "cast",
     "clamp",
     "compile",

@@ -17,6 +17,7 @@ import click
 
 from tilewright.cli import options, streams
 from tilewright.cli.bench import bench
+from tilewright.cli.bisect import bisect
 from tilewright.cli.blas import blas
 from tilewright.cli.cache import cache
 from tilewright.cli.compile import compile_
@@ -45,7 +46,7 @@ def command() -> None:
     """Compile matrix multiplications from MLIR, run and check them, and look at every stage."""
 
 
-for _verb in (run, compile_, library, blas, bench, explain, trace, targets, stages, cache):
+for _verb in (run, compile_, library, blas, bench, explain, trace, bisect, targets, stages, cache):
     command.add_command(_verb)
 
 

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``tilewright bisect``: finds the transform op of a schedule that is to blame."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright.cli import options
+
+if TYPE_CHECKING:
+    from tilewright.cli.problem import Problem
+    from tilewright.runtime.bisect import IsBad
+    from tilewright.runtime.kernel import Kernel
+
+_SECONDS, _ROUNDS = 0.01, 9
+"""How long a sample of a kernel's time lasts, and how many there are."""
+_PREDICATES = ("slower", "without", "command")
+
+
+@options.verb(short_help="Find the transform op that makes a kernel wrong, failing or slow.")
+@options.problem
+@click.option("--good", metavar="S", help="A schedule without the fault: differences to it are looked through.")
+@click.option(
+    "--slower", type=click.FloatRange(min=1, min_open=True), metavar="X", help="Bad: X times the time of --good's."
+)
+@click.option("--without", metavar="REGEX", help="Bad: no line of the assembly has it.")
+@click.option(
+    "--command",
+    metavar="CMD",
+    help="Bad: the command fails, which gets the name of a folder with kernel.s and kernel.so.",
+)
+@click.option("-o", "output", metavar="DIR", help="Write both schedules and how to run them to a folder.")
+def bisect(
+    good: str | None,
+    slower: float | None,
+    without: str | None,
+    command: str | None,
+    output: str | None,
+    **asked: Any,  # noqa: ANN401 - of `options.problem`
+) -> None:
+    """Find the op of a --schedule with which a kernel gets wrong numbers, fails, or gets what an option says, in few runs.
+
+    Without --good, ever longer beginnings of the schedule are tried; with it, schedules between the two.
+    """
+    from tilewright.cli.problem import Problem, given
+    from tilewright.runtime.bisect import bisect as find
+
+    named = [name for name, value in zip(_PREDICATES, (slower, without, command), strict=True) if value is not None]
+    if len(named) > 1:
+        raise click.UsageError(f"both --{named[0]} and --{named[1]} given; expected one of them")
+    if asked["schedule"] is None:
+        raise click.UsageError("no --schedule given; expected the one with the fault")
+    if slower is not None and good is None:
+        raise click.UsageError("--slower given without --good; expected the schedule to compare with")
+    problem = given(**asked)
+    if not isinstance(problem, Problem):
+        raise click.UsageError(f"{problem} given; expected one product for a processor")
+    spec, target, threads = problem.spec, problem.target, asked["threads"]
+    is_bad = None
+    if slower is not None:
+        is_bad = _slower(problem, str(good), threads, slower)
+    elif without is not None:
+        is_bad = _without(without)
+    elif command is not None:
+        is_bad = _command(command)
+    blame = find(spec, asked["schedule"], target, threads, good=good, is_bad=is_bad)
+    if output is not None:
+        blame.write(output)
+    click.echo(f"to blame, op {blame.number} of {blame.count}, found in {blame.runs} runs:")
+    click.echo(blame.op)
+    click.echo(f"{blame.spec}: {blame.reason}")
+
+
+def _slower(problem: Problem, good: str, threads: int, times: float) -> IsBad:
+    """Whether a kernel takes so many times as long as that of a good schedule, timed in turns."""
+    from tilewright.bench.timing import Loop
+    from tilewright.runtime.compile import compile as compiled
+    from tilewright.runtime.trial import Trial
+
+    reference = Loop([Trial.random(compiled(problem.spec, problem.target, threads, good), problem.spec, 0)])
+
+    def is_slower(kernel: Kernel) -> bool:
+        loop = Loop([Trial.random(kernel, problem.spec, 0)])
+        counts = [(each, each.calibrate(_SECONDS)) for each in (reference, loop)]
+        pairs = [[each.sample(count) for each, count in counts] for _ in range(_ROUNDS)]
+        return statistics.median(took / usual for usual, took in pairs) > times
+
+    return is_slower
+
+
+def _without(pattern: str) -> IsBad:
+    """Whether no line of the assembly has a pattern."""
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise click.UsageError(f"--without {pattern!r} is no regular expression: {error}") from None
+    return lambda kernel: wanted.search(kernel.asm["asm"]) is None
+
+
+def _command(line: str) -> IsBad:
+    """Whether a command of the shell fails on a folder with the kernel."""
+
+    def fails(kernel: Kernel) -> bool:
+        with tempfile.TemporaryDirectory() as folder:
+            kernel.write(Path(folder, "kernel.s"))
+            kernel.write(Path(folder, "kernel.so"))
+            status = subprocess.run(f"{line} {shlex.quote(folder)}", shell=True, check=False).returncode
+        return status != 0
+
+    return fails
