@@ -18,7 +18,7 @@ QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shap
   --shape 457x514x330 --dtype f32 --dtype bf16 --dtype u8,i8,i32 --packing both --sample-ms 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-arm setup-netlib setup-gpu setup-bench demo check check-long mutants bench bench-card bench-quick bench-results bench-docs fmt lint docs wheel clean
+.PHONY: help setup setup-arm setup-netlib setup-gpu setup-bench setup-frameworks demo check check-long mutants bench bench-card bench-quick bench-results bench-docs fmt lint docs wheel clean
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ setup-netlib: ## Install netlib's testers of a BLAS, for tests (5 MB; skipped, w
 
 setup-gpu: setup ## Install a Vulkan driver for the CPU, NVIDIA's assembler and cuda-core, for tests of GPU kernels (150 MB; skipped, with the reason, where it cannot)
 	@$(PYTHON) tools/setup/gpu.py
+
+setup-frameworks: setup ## Install torch and JAX, for tests of calls on their arrays, each into an environment of its own (1.6 GB)
+	@$(BIN)/tilewright bench setup --peers torch,xla
 
 demo: setup ## The main job on real shapes: speed, share of the peak, against numpy (OpenBLAS) and MKL
 	@$(BIN)/tilewright bench --suite square --suite bert --dtype f32 --threads 1

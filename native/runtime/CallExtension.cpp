@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tilewright.standalone._native: calls compiled code on NumPy arrays, without MLIR and LLVM.
+// tilewright.standalone._native: calls compiled code on arrays, without MLIR and LLVM.
 
+#include "Arrays.h"
 #include "FunctionCall.h"
 #include "MatmulCall.h"
 #include "PackCall.h"
@@ -120,11 +121,12 @@ template <typename Callable>
 static PyType_Slot callSlots[] = {{Py_tp_call, reinterpret_cast<void *>(callNative<Callable>)}, {0, nullptr}};
 
 NB_MODULE(_native, m) {
-  m.doc() = "Calls compiled code on NumPy arrays. Code is an object with `entry`, the name of its function, and\n"
+  m.doc() = "Calls compiled code on arrays. Code is an object with `entry`, the name of its function, and\n"
             "`address_of(name)`, which says where the functions of that name start, or 0.";
   // A kernel that a daemon thread or another package still holds at exit is not a leak of these bindings.
   nb::set_leak_warnings(false);
   importNumpy();
+  importArrays();
   useErrorsBeside(m);
 
   nb::class_<SharedLibrary>(m, "SharedLibrary", "A shared library of kernels in this process, until this object goes.")
@@ -235,4 +237,41 @@ NB_MODULE(_native, m) {
           },
           nb::arg("b"), nb::arg("packed"),
           "Packs the array `b` into the buffer `packed`, which is as large as it takes.");
+
+  nb::class_<Exported>(m, "Exported", "An array of ours, as `from_dlpack` of other libraries takes it.")
+      .def(
+          "__dlpack__",
+          [](const Exported &self, const nb::object &, const nb::object &version, const nb::object &,
+             const nb::object &) { return self.capsule(!version.is_none()); },
+          nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(),
+          nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none())
+      .def("__dlpack_device__", [](const Exported &) { return nb::make_tuple(dlpack::cpu, 0); });
+  m.def(
+      "array_view",
+      [](nb::handle value, const std::string &name, bool written) {
+        Arrays arrays;
+        PyObject *view = arrays.read(value.ptr(), name.c_str(), written, {});
+        if (!view)
+          throw nb::python_error();
+        return nb::borrow(view);
+      },
+      nb::arg("value"), nb::arg("name"), nb::kw_only(), nb::arg("written") = false,
+      nb::sig("def array_view(value: object, name: str, *, written: bool = False) -> typing.Any"),
+      "A NumPy array over the memory of an array of another library, which is kept meanwhile; `value` itself where it "
+      "is "
+      "NumPy's or\nno array. Raises OperandError for operand `name` where its memory cannot be used.");
+  m.def(
+      "array_like",
+      [](nb::handle array, nb::handle kind) {
+        Arrays arrays;
+        if (!arrays.read(kind.ptr(), "out", false, {}))
+          throw nb::python_error();
+        PyObject *given = arrays.give(nb::borrow(array).release().ptr(), codeOf(array.attr("dtype")));
+        if (!given)
+          throw nb::python_error();
+        return nb::steal(given);
+      },
+      nb::arg("array"), nb::arg("kind"), nb::sig("def array_like(array: object, kind: object) -> typing.Any"),
+      "A NumPy array as one of the library of the array `kind`, over the same memory. Raises OperandError where that "
+      "refuses it.");
 }

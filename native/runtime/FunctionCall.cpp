@@ -124,27 +124,34 @@ PyObject *FunctionCall::call(PyObject *positional, PyObject *keywords) const {
   PyObject *out = nullptr;
   if (!parse(positional, keywords, values, out) || !takeResults(out, values))
     return nullptr;
+  std::vector<PyObject *> given = values;
+  Arrays arrays;
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i] && !tensors[i].packed.isPacked() && !(values[i] = readArray(arrays, values[i], tensors[i].operand)))
+      return nullptr;
   if (limits.empty())
-    return run(values, tensors);
+    return run(arrays, given, values, tensors);
   std::vector<FunctionTensor> closed = tensors;
   std::vector<int64_t> extents(limits.size(), openExtent);
   for (size_t i = 0; i < closed.size(); ++i)
     if (!closeShape(values[i], closed[i].operand, extents, limits))
       return nullptr;
-  return run(values, closed);
+  return run(arrays, given, values, closed);
 }
 
-PyObject *FunctionCall::run(std::vector<PyObject *> &values, const std::vector<FunctionTensor> &tensors) const {
+/// `values` are arrays of NumPy over the memory of those `given` by the caller.
+PyObject *FunctionCall::run(const Arrays &arrays, const std::vector<PyObject *> &given,
+                            const std::vector<PyObject *> &values, const std::vector<FunctionTensor> &tensors) const {
   std::vector<Tensor> read(tensors.size());
-  std::vector<const TensorHeader *> headers;
+  std::vector<const dlpack::Tensor *> headers;
   std::vector<nb::object> results;
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (values[i] && !this->read(values[i], tensors[i], read[i]))
       return nullptr;
     if (!values[i])
-      results.push_back(nb::steal(newTensor(tensors[i].operand, read[i])));
+      results.push_back(nb::steal(newTensor(arrays, tensors[i].operand, read[i])));
     else if (i >= arguments)
-      results.push_back(nb::borrow(values[i]));
+      results.push_back(nb::borrow(given[i]));
     if (i >= arguments && !results.back())
       return nullptr;
     headers.push_back(&read[i].header);
@@ -161,6 +168,11 @@ PyObject *FunctionCall::run(std::vector<PyObject *> &values, const std::vector<F
   }
   if (results.empty())
     Py_RETURN_NONE;
+  for (size_t i = 0; i < results.size(); ++i)
+    if (!values[arguments + i] &&
+        !(results[i] = nb::steal(arrays.give(results[i].release().ptr(), tensors[arguments + i].operand.code)))
+             .is_valid())
+      return nullptr;
   if (results.size() == 1)
     return results[0].release().ptr();
   nb::object all = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(results.size())));

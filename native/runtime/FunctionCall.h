@@ -37,7 +37,8 @@ public:
 private:
   bool parse(PyObject *positional, PyObject *keywords, std::vector<PyObject *> &values, PyObject *&out) const;
   bool takeResults(PyObject *out, std::vector<PyObject *> &values) const;
-  PyObject *run(std::vector<PyObject *> &values, const std::vector<FunctionTensor> &tensors) const;
+  PyObject *run(const Arrays &arrays, const std::vector<PyObject *> &given, const std::vector<PyObject *> &values,
+                const std::vector<FunctionTensor> &tensors) const;
   bool read(PyObject *value, const FunctionTensor &tensor, Tensor &read) const;
   bool checkOverlaps(const std::vector<PyObject *> &values, const std::vector<Tensor> &read) const;
 

@@ -91,28 +91,32 @@ PyObject *MatmulCall::call(PyObject *positional, PyObject *keywords) const {
 PyObject *MatmulCall::run(PyObject *aValue, PyObject *bValue, PyObject *out) const {
   Extents actual = extents;
   Matrix aMatrix, bMatrix, cMatrix;
+  Arrays arrays;
   nb::object result;
-  if (!readMatrix(aValue, a, actual, aMatrix) || !checkLimits(a.name, extents, actual, limits) ||
+  if (!(aValue = readArray(arrays, aValue, a)) || !(packed.isPacked() || (bValue = readArray(arrays, bValue, b))) ||
+      !readMatrix(aValue, a, actual, aMatrix) || !checkLimits(a.name, extents, actual, limits) ||
       !(packed.isPacked() ? readPacked(bValue, bMatrix) : readMatrix(bValue, b, actual, bMatrix)) ||
       !checkLimits(b.name, extents, actual, limits))
     return nullptr;
-  if (!out || out == Py_None) {
+  bool isNew = !out || out == Py_None;
+  if (isNew) {
     if (accumulate) {
       raiseMissing(c, actual);
       return nullptr;
     }
-    result = nb::steal(newMatrix(c, actual, cMatrix));
+    result = nb::steal(newMatrix(arrays, c, actual, cMatrix));
     if (!result)
       return nullptr;
   } else {
-    if (!readMatrix(out, c, actual, cMatrix) || !checkDisjoint(out, cMatrix, aValue, aMatrix, "a") ||
-        !checkDisjoint(out, cMatrix, bValue, bMatrix, "b"))
+    PyObject *cValue = readArray(arrays, out, c);
+    if (!cValue || !readMatrix(cValue, c, actual, cMatrix) || !checkDisjoint(cValue, cMatrix, aValue, aMatrix, "a") ||
+        !checkDisjoint(cValue, cMatrix, bValue, bMatrix, "b"))
       return nullptr;
     result = nb::borrow(out);
   }
   Status status = enter(actual, aMatrix, bMatrix, cMatrix);
   if (status == Status::ok)
-    return result.release().ptr();
+    return isNew ? arrays.give(result.release().ptr(), c.code) : result.release().ptr();
   if (status != Status::wrongPacking || packed.refuse(bValue))
     raiseStatus(status, code.entryName());
   return nullptr;

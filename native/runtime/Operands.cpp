@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "Operands.h"
+#define TILEWRIGHT_NUMPY_TABLE
+#include "NumPy.h"
 
-#define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
-#define NPY_TARGET_VERSION NPY_1_22_API_VERSION
-#include <numpy/arrayobject.h>
+#include "Operands.h"
 
 #include <algorithm>
 
@@ -68,11 +67,7 @@ std::string allocateRemedy(const Wanted &wanted) {
 }
 
 bool refuseObject(PyObject *value, const Wanted &wanted) {
-  std::string remedy = "Pass numpy.asarray(" + wanted.name + ")";
-  if (wanted.written)
-    remedy = allocateRemedy(wanted);
-  else if (PyObject_HasAttrString(value, "__dlpack__"))
-    remedy = "Pass numpy.from_dlpack(" + wanted.name + "), which shares the memory of a CPU tensor";
+  std::string remedy = wanted.written ? allocateRemedy(wanted) : "Pass numpy.asarray(" + wanted.name + ")";
   return refuse(wanted, article(Py_TYPE(value)->tp_name) + " is not a numpy array",
                 "a numpy array of " + wanted.type + ", shape " + wanted.shape, remedy);
 }
@@ -190,7 +185,8 @@ static std::pair<nb::object, int64_t> elementType(nb::handle type) {
 
 Operand tilewright::runtime::makeOperand(const char *name, Extent rows, Extent columns, bool written, nb::handle type) {
   auto [owned, itemBytes] = elementType(type);
-  return {name, rows, columns, written, std::move(owned), itemBytes};
+  dlpack::Type code = codeOf(owned);
+  return {name, rows, columns, written, std::move(owned), itemBytes, code};
 }
 
 Operand tilewright::runtime::makeStored(const char *name, Extent rows, Extent columns, bool transposed,
@@ -199,7 +195,7 @@ Operand tilewright::runtime::makeStored(const char *name, Extent rows, Extent co
 }
 
 TensorOperand tilewright::runtime::makeTensorOperand(const std::string &name, std::vector<int64_t> shape, bool written,
-                                                     nb::handle type, TensorType code, size_t batch) {
+                                                     nb::handle type, dlpack::Type code, size_t batch) {
   auto [owned, itemBytes] = elementType(type);
   return {name, std::move(shape), written, std::move(owned), itemBytes, code, batch};
 }
@@ -364,16 +360,14 @@ PyObject *tilewright::runtime::numberArray(PyObject *value, const TensorOperand 
   return nullptr;
 }
 
-PyObject *tilewright::runtime::newTensor(const TensorOperand &operand, Tensor &tensor) {
+PyObject *tilewright::runtime::newTensor(const Arrays &arrays, const TensorOperand &operand, Tensor &tensor) {
   if (std::find(operand.shape.begin(), operand.shape.end(), openExtent) != operand.shape.end()) {
     Wanted wanted = describe(operand);
     refuse(wanted, "it is missing, and no operand tells all of its extents",
            "a numpy array of " + wanted.type + ", shape " + wanted.shape, "Pass out=c, an array of the shape you want");
     return nullptr;
   }
-  std::vector<npy_intp> shape(operand.shape.begin(), operand.shape.end());
-  auto *type = reinterpret_cast<PyArray_Descr *>(operand.type.inc_ref().ptr()); // PyArray_Empty takes the reference.
-  PyObject *array = PyArray_Empty(static_cast<int>(shape.size()), shape.data(), type, /*is_f_order=*/0);
+  PyObject *array = arrays.empty(operand.shape.data(), operand.shape.size(), operand.type);
   if (array) {
     fillTensor(asArray(array), operand, tensor);
     readStrides(asArray(array), operand, tensor);
@@ -393,10 +387,10 @@ void tilewright::runtime::raiseMissing(const TensorOperand &operand) {
          "a numpy array of " + wanted.type + ", shape " + wanted.shape, "Pass out=c, or compile with beta=0");
 }
 
-PyObject *tilewright::runtime::newMatrix(const Operand &operand, const Extents &extents, Matrix &matrix) {
-  npy_intp shape[2] = {static_cast<npy_intp>(extents[operand.rows]), static_cast<npy_intp>(extents[operand.columns])};
-  auto *type = reinterpret_cast<PyArray_Descr *>(operand.type.inc_ref().ptr()); // PyArray_Empty takes the reference.
-  PyObject *array = PyArray_Empty(2, shape, type, /*is_f_order=*/0);
+PyObject *tilewright::runtime::newMatrix(const Arrays &arrays, const Operand &operand, const Extents &extents,
+                                         Matrix &matrix) {
+  const int64_t shape[] = {extents[operand.rows], extents[operand.columns]};
+  PyObject *array = arrays.empty(shape, 2, operand.type);
   if (array)
     matrix = {{0, 0}, PyArray_BYTES(asArray(array)), std::max<int64_t>(shape[1], 1)};
   return array;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // NumPy arrays as matrices: what a kernel takes, what is refused and with which message. No array is ever copied.
-// The only file that uses NumPy's C API is Operands.cpp.
 
 #ifndef TILEWRIGHT_RUNTIME_OPERANDS_H
 #define TILEWRIGHT_RUNTIME_OPERANDS_H
+
+#include "Arrays.h"
 
 #include <array>
 #include <cstdint>
@@ -39,6 +40,7 @@ struct Operand {
   bool written;
   nanobind::object type; // numpy.dtype
   int64_t itemBytes;
+  dlpack::Type code;
 };
 
 /// The memory that an array spans, the gaps between its rows included; begin == end when it is empty.
@@ -53,12 +55,6 @@ struct Matrix : Span {
   int64_t leading; // Elements from row to row.
 };
 
-/// An element type as DLPack numbers it.
-struct TensorType {
-  uint8_t kind;
-  uint8_t bits;
-};
-
 /// What a kernel asks of one operand of any rank.
 struct TensorOperand {
   std::string name; // In the Python call.
@@ -66,29 +62,13 @@ struct TensorOperand {
   bool written;
   nanobind::object type; // numpy.dtype
   int64_t itemBytes;
-  TensorType code;
+  dlpack::Type code;
   size_t batch; // How many of its dimensions, the first ones, are of a batch.
-};
-
-/// DLPack's DLTensor (dlpack.h), which the C entry of a kernel with further operands takes.
-struct TensorHeader {
-  void *data;
-  struct {
-    int32_t type, id;
-  } device;
-  int32_t rank;
-  struct {
-    uint8_t kind, bits;
-    uint16_t lanes;
-  } type;
-  int64_t *shape;
-  int64_t *strides; // In elements.
-  uint64_t byteOffset;
 };
 
 /// An array as the C entry takes it. The header points into this object.
 struct Tensor : Span {
-  TensorHeader header;
+  dlpack::Tensor header;
   std::vector<int64_t> shape, strides;
 };
 
@@ -106,7 +86,13 @@ Operand makeStored(const char *name, Extent rows, Extent columns, bool transpose
 
 /// The same for an operand of any rank, whose element type is `code` in DLPack.
 TensorOperand makeTensorOperand(const std::string &name, std::vector<int64_t> shape, bool written,
-                                nanobind::handle type, TensorType code, size_t batch);
+                                nanobind::handle type, dlpack::Type code, size_t batch);
+
+/// What `arrays` read of `value`, as Arrays::read says.
+template <typename AnyOperand>
+PyObject *readArray(Arrays &arrays, PyObject *value, const AnyOperand &operand) {
+  return arrays.read(value, std::string(operand.name).c_str(), operand.written, {operand.type, operand.code});
+}
 
 /// Checks `value` against `operand` and the extents, and fills in the extents that were open. On a misfit raises
 /// tilewright.errors.OperandError in Python and returns false.
@@ -129,16 +115,16 @@ bool readTensor(PyObject *value, const TensorOperand &operand, Tensor &tensor);
 /// array of it. Null, with an OperandError raised, for a number that the operand's type does not hold.
 PyObject *numberArray(PyObject *value, const TensorOperand &operand);
 
-/// A new array of `operand` with uninitialized elements, or null with a Python error. Raises OperandError where an
-/// extent is still open.
-PyObject *newTensor(const TensorOperand &operand, Tensor &tensor);
+/// A new array of `operand` with uninitialized elements, as `arrays` make them, or null with a Python error. Raises
+/// OperandError where an extent is still open.
+PyObject *newTensor(const Arrays &arrays, const TensorOperand &operand, Tensor &tensor);
 
 /// Raises OperandError because `operand`, whose former elements are read, was not passed.
 void raiseMissing(const Operand &operand, const Extents &extents);
 void raiseMissing(const TensorOperand &operand);
 
-/// A new array of `operand` with uninitialized elements, or null with a Python error.
-PyObject *newMatrix(const Operand &operand, const Extents &extents, Matrix &matrix);
+/// A new array of `operand` with uninitialized elements, as `arrays` make them, or null with a Python error.
+PyObject *newMatrix(const Arrays &arrays, const Operand &operand, const Extents &extents, Matrix &matrix);
 
 /// Whether no byte of `out` belongs to `in`, gaps between rows set aside; otherwise raises OperandError.
 bool checkDisjoint(PyObject *out, const Span &outSpan, PyObject *in, const Span &inSpan, const char *inName);

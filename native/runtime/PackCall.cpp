@@ -15,7 +15,9 @@ PackCall::PackCall(Code linked, const std::string &name, int64_t n, int64_t k, n
 bool PackCall::call(PyObject *value, PyObject *packed) const {
   Extents actual = extents;
   Matrix matrix;
-  if (!readMatrix(value, b, actual, matrix))
+  Arrays arrays;
+  value = readArray(arrays, value, b);
+  if (!value || !readMatrix(value, b, actual, matrix))
     return false;
   Py_buffer room;
   if (PyObject_GetBuffer(packed, &room, PyBUF_CONTIG) < 0)

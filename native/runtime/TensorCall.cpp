@@ -71,20 +71,27 @@ PyObject *TensorCall::call(PyObject *positional, PyObject *keywords, const Packe
       if (!(values[i] = numbers.back().ptr()))
         return nullptr;
     }
+  Arrays arrays;
+  PyObject *out = values.back() == Py_None ? nullptr : values.back();
+  values.back() = out;
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i] && (i != 1 || !packed.isPacked()) && !(values[i] = readArray(arrays, values[i], operands[i])))
+      return nullptr;
   if (limits.empty())
-    return run(values, operands, packed);
+    return run(arrays, values, out, operands, packed);
   std::vector<TensorOperand> closed = operands;
   std::vector<int64_t> extents(limits.size(), openExtent);
   for (size_t i = 0; i < closed.size(); ++i)
     if ((i != 1 || !packed.isPacked()) && !closeShape(values[i], closed[i], extents, limits))
       return nullptr;
-  return run(values, closed, packed);
+  return run(arrays, values, out, closed, packed);
 }
 
-PyObject *TensorCall::run(const std::vector<PyObject *> &values, const std::vector<TensorOperand> &operands,
-                          const PackedB &packed) const {
+/// `values` are arrays of NumPy; `out` is the caller's, over the memory of the last one, or null.
+PyObject *TensorCall::run(const Arrays &arrays, const std::vector<PyObject *> &values, PyObject *out,
+                          const std::vector<TensorOperand> &operands, const PackedB &packed) const {
   std::vector<Tensor> tensors(operands.size());
-  std::vector<const TensorHeader *> headers;
+  std::vector<const dlpack::Tensor *> headers;
   for (Tensor &tensor : tensors)
     headers.push_back(&tensor.header);
   size_t last = operands.size() - 1;
@@ -100,12 +107,12 @@ PyObject *TensorCall::run(const std::vector<PyObject *> &values, const std::vect
       return nullptr;
   }
   nb::object result;
-  if (!values[last] || values[last] == Py_None) {
+  if (!out) {
     if (accumulate) {
       raiseMissing(operands[last]);
       return nullptr;
     }
-    result = nb::steal(newTensor(operands[last], tensors[last]));
+    result = nb::steal(newTensor(arrays, operands[last], tensors[last]));
     if (!result)
       return nullptr;
   } else {
@@ -114,11 +121,11 @@ PyObject *TensorCall::run(const std::vector<PyObject *> &values, const std::vect
     for (size_t i = 0; i < last; ++i)
       if (!checkDisjoint(values[last], tensors[last], values[i], tensors[i], operands[i].name.c_str()))
         return nullptr;
-    result = nb::borrow(values[last]);
+    result = nb::borrow(out);
   }
   Status status = enterReleased(operations, [&] { return entry(headers.data()); });
   if (status == Status::ok)
-    return result.release().ptr();
+    return out ? result.release().ptr() : arrays.give(result.release().ptr(), operands[last].code);
   if (status != Status::wrongPacking || packed.refuse(values[1]))
     raiseStatus(status, code.entryName());
   return nullptr;

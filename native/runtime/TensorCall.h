@@ -14,7 +14,7 @@
 namespace tilewright::runtime {
 
 /// The entry that the lowering makes for it: takes the DLTensors in the order of the Python call, the result last.
-using TensorEntry = int32_t(const TensorHeader *const *tensors);
+using TensorEntry = int32_t(const dlpack::Tensor *const *tensors);
 
 /// Immutable after construction, so that any number of threads may call it at once.
 class TensorCall {
@@ -30,8 +30,8 @@ public:
   PyObject *call(PyObject *positional, PyObject *keywords, const PackedB &packed) const;
 
 private:
-  PyObject *run(const std::vector<PyObject *> &values, const std::vector<TensorOperand> &operands,
-                const PackedB &packed) const;
+  PyObject *run(const Arrays &arrays, const std::vector<PyObject *> &values, PyObject *out,
+                const std::vector<TensorOperand> &operands, const PackedB &packed) const;
   bool parse(PyObject *positional, PyObject *keywords, std::vector<PyObject *> &values) const;
 
   Code code;

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tilewright.bench import environments
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -62,6 +63,7 @@ def test_every_example_is_run_here():
         "18_attention_schedule.py",
         "19_library",
         "20_alpha_beta.py",
+        "21_torch.py",
     ]
 
 
@@ -74,6 +76,16 @@ def test_alpha_and_beta(run):
     printed = run(sys.executable, EXAMPLES / "20_alpha_beta.py")
     assert "alpha 0 and beta 2: True" in printed
     assert "int64_t ldc, const double *alpha, const double *beta)" in printed
+
+
+def test_torch(run, monkeypatch):
+    python = environments.python("torch")
+    if python is None:
+        pytest.skip("there is no environment with torch (make setup-frameworks installs it)")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
+    printed = run(python, EXAMPLES / "21_torch.py").splitlines()
+    assert len(printed) == 2
+    assert all(line.endswith(" True") for line in printed)
 
 
 @pytest.mark.parametrize("name", ["08_bert_feed_forward.py", "09_mixture_of_experts.py"])

@@ -201,13 +201,6 @@ def test_the_operand_is_named():
     assert refusal(3, 5, 7, A, B, out=np.zeros((5, 3), "f4")).operand == "out"
 
 
-def test_a_tensor_of_another_library_is_pointed_to_dlpack():
-    class Tensor:
-        def __dlpack__(self) -> None: ...
-
-    assert "numpy.from_dlpack(a)" in str(refusal(3, 5, 7, Tensor(), B))
-
-
 def read_only(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False
     return array

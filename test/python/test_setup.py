@@ -169,6 +169,7 @@ def test_make_alone_prints_every_target():
     for target in (
         "setup",
         "setup-bench",
+        "setup-frameworks",
         "demo",
         "check",
         "bench",

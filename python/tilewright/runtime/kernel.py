@@ -121,8 +121,9 @@ class About:
 class Kernel(ABC):
     """A kernel: what `tilewright.compile` and `tilewright.compile_module` return, whatever it computes and whoever runs it.
 
-    A call takes the operands in order or by name, as numpy arrays, and returns the result: a new array, or `out`. On a card it also takes
-    arrays that lie in its memory. Where nothing here runs the kernel, calls, `pack` and `c_function` raise `NotRunnableError`, and all else
+    A call takes the operands in order or by name, as arrays of numpy or of any library that speaks DLPack or has `__array_interface__`,
+    and returns the result: `out`, or a new array of the library of the first operand that is not numpy's. On a card it also takes arrays
+    that lie in its memory. Where nothing here runs the kernel, calls, `pack` and `c_function` raise `NotRunnableError`, and all else
     is as ever.
 
     Any number of threads may call a kernel at once.

@@ -33,7 +33,7 @@ else:
 class Function(_Call):
     """A function of a compiled module.
 
-    ``function(*arguments, out=None)`` takes the function's tensors as numpy arrays, in its order or by their names, and returns
+    ``function(*arguments, out=None)`` takes the function's tensors as arrays, in its order or by their names, and returns
     its result: a new array, or `out`; a tuple of several ones, for which `out` is a tuple too; None where it has none. Memrefs
     that the function writes to are changed in place. Arrays are used where they lie and never copied: they need the types and
     shapes of the function; those of up to two dimensions have adjacent elements in a row, and rows any distance apart, others no

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 class OperatorKernel(Function):
     """An operator compiled for one spec and target.
 
-    ``kernel(*operands, out=None)`` takes the operands of `OperatorSpec.operands`, in that order or by name, as numpy arrays,
+    ``kernel(*operands, out=None)`` takes the operands of `OperatorSpec.operands`, in that order or by name, as arrays,
     and returns the result: a new array, or `out`. Arrays are used where they lie and never copied; they need the types and
     shapes of the spec and no gaps between their elements, those of up to two dimensions none in a row.
     """

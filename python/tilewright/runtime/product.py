@@ -27,7 +27,7 @@ else:
 class Product(_Call):
     """A matmul compiled for one spec and target.
 
-    ``kernel(a, b, *further, out=None)`` computes A·B of numpy arrays, and what the spec's epilogue makes of it with the
+    ``kernel(a, b, *further, out=None)`` computes A·B of arrays, and what the spec's epilogue makes of it with the
     further operands, which may be passed by name too, and returns the result: a new array, or `out`. The arrays are
     used where they lie and never copied. They need the spec's element types and shapes (an extent of None takes any);
     elements of a row adjacent; rows any distance apart, but in order and without overlap; and natural alignment. `out` must

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Calls on torch's tensors: a program for the environment that has torch. `test_frameworks` runs it."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import tilewright as tw
+from framework_cases import case, refuses, run
+
+torch: Any = import_module("torch")
+KERNEL = tw.compile(tw.MatmulSpec(4, 5, 6))
+A, B = torch.rand(4, 6), torch.rand(6, 5)
+
+
+def close(c: Any, a: Any = A, b: Any = B, tolerance: float = 1e-5) -> bool:
+    return type(c) is torch.Tensor and torch.allclose(
+        c.double(), a.double() @ b.double(), rtol=tolerance, atol=tolerance
+    )
+
+
+@case
+def results_are_tensors() -> None:
+    assert close(KERNEL(A, B))
+    assert close(KERNEL(A.numpy(), B))
+    assert close(KERNEL(A, B.numpy()))
+    c = KERNEL(A, B)
+    c += 1
+    assert c.is_contiguous()
+    assert not c.requires_grad
+
+
+@case
+def out_is_written() -> None:
+    out = torch.full((4, 5), torch.nan)
+    assert KERNEL(A, B, out=out) is out
+    assert close(out)
+    wide = torch.zeros(4, 9)
+    KERNEL(A, B, out=wide[:, 2:7])
+    assert close(wide[:, 2:7].contiguous())
+    assert not wide[:, :2].any()
+
+
+@case
+def types() -> None:
+    for own, name in ((torch.bfloat16, "bf16"), (torch.float16, "f16"), (torch.float64, "f64")):
+        kernel = tw.compile(tw.MatmulSpec(4, 5, 6, a=name, c="f32" if name != "f64" else "f64"))
+        a, b = A.to(own), B.to(own)
+        assert close(kernel(a, b), a, b)
+    rounded = tw.compile(tw.MatmulSpec(4, 5, 6, a="bf16", c="bf16"))(A.bfloat16(), B.bfloat16())
+    assert rounded.dtype == torch.bfloat16
+    small = tw.compile(tw.MatmulSpec(4, 5, 6, a="bf16", b="f8E4M3FN", c="f32"))
+    b = B.to(torch.float8_e4m3fn)
+    assert close(small(A.bfloat16(), b), A.bfloat16(), b)
+    whole = tw.compile(tw.MatmulSpec(4, 5, 6, a="u8", b="i8"))
+    x, y = torch.randint(0, 255, (4, 6), dtype=torch.uint8), torch.randint(-128, 127, (6, 5), dtype=torch.int8)
+    assert (whole(x, y) == x.int() @ y.int()).all()
+
+
+@case
+def small_floats_are_results_too() -> None:
+    kernel = tw.compile(tw.MatmulSpec(4, 5, 6, a="bf16", epilogue=(tw.cast("f8E4M3FN"),)))
+    assert kernel(A.bfloat16(), B.bfloat16()).dtype == torch.float8_e4m3fn
+
+
+@case
+def few_elements() -> None:
+    assert tw.compile(tw.MatmulSpec(0, 5, 6))(torch.empty(0, 6), B).shape == (0, 5)
+    assert not tw.compile(tw.MatmulSpec(4, 5, 0))(torch.empty(4, 0), torch.empty(0, 5)).any()
+    scaled = tw.compile(tw.MatmulSpec(4, 5, 6, alpha="arg"))
+    assert close(scaled(A, B, alpha=torch.tensor(2.0)), 2 * A)
+
+
+@case
+def transposed_views_and_heads() -> None:
+    kernel = tw.compile(tw.MatmulSpec(4, 5, 6, layout="nt"))
+    assert close(kernel(A, B.T.contiguous()))
+    q = torch.rand(7, 3, 8)
+    scores = tw.compile(tw.MatmulSpec(7, 7, 8, layout="nt", batch=(3,)))
+    heads = q.transpose(0, 1)
+    assert close(scores(heads, heads), heads, heads.transpose(1, 2))
+
+
+@case
+def parameters_and_inference() -> None:
+    layer = torch.nn.Linear(6, 5, bias=False)
+    kernel = tw.compile(tw.MatmulSpec(4, 5, 6, layout="nt"))
+    refuses(r"operand b: .*Parameter.*detach\(\)", lambda: kernel(A, layer.weight))
+    assert close(kernel(A, layer.weight.detach()), A, layer.weight.detach().T)
+    with torch.inference_mode():
+        assert close(KERNEL(torch.rand(4, 6) * 0 + A, B))
+    refuses(r"operand out: .*detach\(\)", lambda: KERNEL(A, B, out=torch.zeros(4, 5, requires_grad=True)))
+
+
+@case
+def what_lies_elsewhere() -> None:
+    made: dict[str, Callable[[], Any]] = {
+        "layout other than torch.strided": A.to_sparse,
+        "meta": lambda: A.to("meta"),
+        "resolve_neg": lambda: torch.complex(A, A).conj().imag,
+        "conjugate bit": lambda: torch.complex(A, A).conj(),
+        "2 lanes": lambda: torch.zeros(4, 3, dtype=torch.uint8).view(torch.float4_e2m1fn_x2),
+        "element type complex64": lambda: torch.complex(A, A),
+        "element type float64": A.double,
+        "cannot be shared|type": lambda: torch.quantize_per_tensor(A, 1.0, 0, torch.qint8),
+        "cannot be shared|missing": lambda: torch.nested.nested_tensor([A[0], A[1, :3]]),
+    }
+    for words, make in made.items():
+        refuses(f"operand a: .*({words})", lambda make=make: KERNEL(make(), B))
+    with import_module("torch._subclasses").FakeTensorMode():
+        fake = torch.rand(4, 6)
+    refuses("operand a: .*(memory is missing|cannot be shared)", lambda: KERNEL(fake, B))
+
+
+@case
+def overlaps() -> None:
+    square = tw.compile(tw.MatmulSpec(4, 4, 4))
+    a = torch.rand(4, 4)
+    refuses("operand out: it overlaps operand a", lambda: square(a, torch.rand(4, 4), out=a))
+    refuses("operand out: strides", lambda: square(a, a, out=torch.zeros(4, 1).expand(4, 4)))
+
+
+@case
+def memory_is_given_back() -> None:
+    kernel = tw.compile(tw.MatmulSpec(256, 256, 8))
+    a, b = torch.rand(256, 8), torch.rand(8, 256)
+    before = _resident()
+    for _ in range(400):
+        kernel(a, b)
+    gc.collect()
+    assert _resident() - before < 40e6  # 400 results are 105 MB.
+
+
+def _resident() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+@case
+def results_outlive_the_kernel() -> None:
+    c = tw.compile(tw.MatmulSpec(4, 5, 6), cache=False)(A, B)
+    gc.collect()
+    assert close(c)
+
+
+@case
+def a_call_costs_little_more_than_numpys() -> None:
+    """Some 1 µs more; the bound allows for other programs that run meanwhile."""
+    kernel = tw.compile(tw.MatmulSpec(4, 4, 4))
+    a, b = torch.rand(4, 4), torch.rand(4, 4)
+    costs = {"torch": 1e9, "numpy": 1e9}
+    for _ in range(300):
+        for name, x, y in (("torch", a, b), ("numpy", a.numpy(), b.numpy())):
+            start = time.perf_counter_ns()
+            for _ in range(100):
+                kernel(x, y)
+            costs[name] = min(costs[name], (time.perf_counter_ns() - start) / 100)
+    assert costs["torch"] - costs["numpy"] < 10_000, costs
+
+
+@case
+def modules_and_operators() -> None:
+    module = tw.compile_chain((tw.MatmulSpec(4, 5, 6), tw.MatmulSpec(4, 3, 5)))
+    w = torch.rand(5, 3)
+    assert close(module(A, B, w), A @ B, w)
+    bias = torch.rand(5)
+    kernel = tw.compile(tw.MatmulSpec(4, 5, 6, epilogue=(tw.bias("n"), tw.relu())))
+    expected = (A @ B + bias).relu()
+    assert torch.allclose(kernel(A, B, bias), expected, rtol=1e-5)
+    assert torch.allclose(kernel(A, B, bias=bias, out=torch.empty(4, 5)), expected, rtol=1e-5)
+    packed: Any = tw.compile(tw.MatmulSpec(4, 5, 6, b_packed=True))
+    assert close(packed(A, packed.pack_b(B)))
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    np.random.seed(0)
+    run()
