@@ -16,7 +16,7 @@ import tilewright as tw
 from dlpack_arrays import COPIED, CUDA, CUDA_HOST, READ_ONLY, Exchanged, Foreign, Library
 from handmade import call, matrix
 from tilewright.errors import OperandError
-from tilewright.standalone._native import array_like, array_view
+from tilewright.standalone import _native
 
 A, B = matrix(3, 7), matrix(7, 5)
 C = A @ B
@@ -65,7 +65,7 @@ WAYS: dict[str, Callable[[np.ndarray], Any]] = {
 def test_operands_are_taken_where_they_lie(way: Callable[[np.ndarray], Any], kernel: Any, biased: Any):
     assert close(kernel(way(A), way(B), out=np.empty_like(C)))
     assert close(biased(way(A), way(B), way(np.zeros(5, "f4")), out=np.empty_like(C)))
-    view = array_view(way(A), "a")
+    view = _native.array_view(way(A), "a")
     assert view.ctypes.data == A.ctypes.data
     assert view.shape == A.shape
     assert view.strides == A.strides
@@ -83,7 +83,7 @@ def test_rows_may_lie_apart(kernel: Any):
 def test_types_of_numpy(dtype: str):
     array = np.ones((2, 3), dtype)
     given = Foreign(array, changes={"kind": 6} if dtype == "?" else {})
-    assert array_view(given, "a").dtype == array.dtype
+    assert _native.array_view(given, "a").dtype == array.dtype
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ def test_types_of_numpy(dtype: str):
 )
 def test_types_of_ml_dtypes(name: str, kind: int):
     array = np.ones((2, 3), getattr(ml_dtypes, name))
-    assert array_view(Foreign(array, changes={"kind": kind}), "a").dtype == array.dtype
+    assert _native.array_view(Foreign(array, changes={"kind": kind}), "a").dtype == array.dtype
 
 
 @pytest.mark.parametrize("shape", [(), (0, 3), (3, 0), (1, 1, 1)])
 def test_shapes_of_few_elements(shape: tuple[int, ...]):
     array = np.ones(shape, "f4")
     empty = {"data": None} if not array.size else {}
-    view = array_view(Foreign(array, changes=empty), "a")
+    view = _native.array_view(Foreign(array, changes=empty), "a")
     assert view.shape == shape
     assert view.size == array.size
 
@@ -128,7 +128,7 @@ def test_a_tensor_is_kept_until_the_call_ends(kernel: Any):
     kernel(a, b, out=out)
     assert (a.alive, b.alive, out.alive) == (0, 0, 0)
     assert close(out)
-    view = array_view(a, "a")
+    view = _native.array_view(a, "a")
     assert a.alive == 1
     del view
     assert a.alive == 0
@@ -286,7 +286,7 @@ def test_a_negative_extent_is_refused():
     tensor.shape[0] = -3
     given.changes = {"shape": tensor.shape}
     with pytest.raises(OperandError, match="extent is negative"):
-        array_view(given, "a")
+        _native.array_view(given, "a")
 
 
 def test_vast_extents_are_refused():
@@ -295,7 +295,7 @@ def test_vast_extents_are_refused():
     tensor.shape[0] = tensor.shape[1] = 1 << 62
     given.changes = {"shape": tensor.shape}
     with pytest.raises(OperandError, match="extents are out of range"):
-        array_view(given, "a")
+        _native.array_view(given, "a")
 
 
 def test_what_is_part_of_a_graph_is_for_methods_to_refuse(kernel: Any):
@@ -311,7 +311,7 @@ def test_interrupts_pass():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        array_view(_speaks(interrupted), "a")
+        _native.array_view(_speaks(interrupted), "a")
 
 
 # What other libraries take from us.
@@ -320,10 +320,10 @@ def test_interrupts_pass():
 def test_results_as_others_take_them():
     array = np.arange(6, dtype="f4").reshape(2, 3)
     kind = Library(array)
-    given = array_like(array, kind)
+    given = _native.array_like(array, kind)
     assert type(given) is Library
     assert given.array.ctypes.data == array.ctypes.data
-    strided = array_like(array[:, ::2].T, kind)
+    strided = _native.array_like(array[:, ::2].T, kind)
     np.testing.assert_array_equal(strided.array, array[:, ::2].T)
 
 
@@ -344,6 +344,6 @@ def test_an_export_that_nobody_takes_is_dropped():
             return Namespace
 
     before = sys.getrefcount(array)
-    assert array_like(array, Other(A)) == "taken"
+    assert _native.array_like(array, Other(A)) == "taken"
     assert seen == [(1, 0)]
     assert sys.getrefcount(array) == before
