@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The routines with their arguments as callers give them, from Fortran and from C: what is wrong is told, the rest becomes views.
+// The routines with their arguments as callers give them, from Fortran and from C: what is wrong is told, the rest
+// becomes views.
 //
 // Arguments are numbered as in Fortran; C has the order of elements before them.
 #ifndef TILEWRIGHT_BLAS_ARGUMENTS_H
@@ -40,7 +41,8 @@ struct Condition {
   int number;
 };
 
-template <int count> static bool refused(Caller caller, const Condition (&conditions)[count]) {
+template <int count>
+static bool refused(Caller caller, const Condition (&conditions)[count]) {
   for (const Condition &each : conditions)
     if (each.wrong) {
       tilewright_blas_wrong(caller.c, caller.name, each.number + caller.c);
@@ -56,7 +58,9 @@ static bool narrow(Caller caller, int64_t ld, int64_t rows, int64_t columns) {
 
 static Matrix stored(Caller caller, const T *at, int64_t rows, int64_t columns, int64_t ld, int op) {
   return (op == NONE ? view(at, rows, columns, ld, caller.by_row) : view(at, columns, rows, ld, caller.by_row))
-      .op(op == NONE ? NONE : COMPLEX ? op : TRANSPOSE);
+      .op(op == NONE ? NONE
+          : COMPLEX  ? op
+                     : TRANSPOSE);
 }
 static bool narrow(Caller caller, int64_t ld, int64_t rows, int64_t columns, int op) {
   return op == NONE ? narrow(caller, ld, rows, columns) : narrow(caller, ld, columns, rows);
@@ -119,7 +123,9 @@ static void rank_update(bool hermitian, bool twice, int uplo, T alpha, Matrix a,
 }
 
 // Which of a routine's ops are none: of complex symmetric ones "C", of Hermitian ones "T".
-static bool wrong_op(bool hermitian, int op) { return op < 0 || (COMPLEX && op == (hermitian ? TRANSPOSE : CONJUGATE)); }
+static bool wrong_op(bool hermitian, int op) {
+  return op < 0 || (COMPLEX && op == (hermitian ? TRANSPOSE : CONJUGATE));
+}
 
 static void syrk(Caller caller, bool hermitian, int uplo, int op, int64_t n, int64_t k, T alpha, const T *a,
                  int64_t lda, T beta, T *c, int64_t ldc) {

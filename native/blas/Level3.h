@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The routines of level 3 on triangular and symmetric matrices, by recursion on products.
 //
-// Halving leaves products of nearly all the work. Each function knows one form only: A on the left, its lower triangle; views turn all
-// other forms into it.
+// Halving leaves products of nearly all the work. Each function knows one form only: A on the left, its lower triangle;
+// views turn all other forms into it.
 #ifndef TILEWRIGHT_BLAS_LEVEL3_H
 #define TILEWRIGHT_BLAS_LEVEL3_H
 
 #include "Product.h"
 
-// Rows of a dense copy on the stack of what is on a diagonal, 16 KB of f32 at most: larger ones compute more that is not needed, or
-// read twice; smaller ones make products too small for the kernels.
+// Rows of a dense copy on the stack of what is on a diagonal, 16 KB of f32 at most: larger ones compute more that is
+// not needed, or read twice; smaller ones make products too small for the kernels.
 static constexpr int64_t DENSE = COMPLEX ? 32 : 64;
 
 // C = alpha*A*B + beta*C with A symmetric, or Hermitian, of which the lower triangle is read.
@@ -61,7 +61,8 @@ static void triangle_of_product(bool hermitian, T alpha, Matrix a, Matrix b, T b
 #include "Triangle.h"
 extern "C" HIDDEN Substitute JOIN(JOIN(tilewright_, LETTER), _substitute);
 
-// Multiplies B by a triangle of at most BLOCK rows, or divides it, in copies of some columns at a time, with rows of a fixed length.
+// Multiplies B by a triangle of at most BLOCK rows, or divides it, in copies of some columns at a time, with rows of a
+// fixed length.
 static void small_triangle(bool solve, bool lower, bool unit, T alpha, Matrix a, Matrix b) {
   Triangle triangle;
   int64_t n = a.rows;

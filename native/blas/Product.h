@@ -28,9 +28,8 @@ extern HIDDEN const Shapes KERNEL(shapes);
 }
 static constexpr const char *layouts[3][3] = {{"nn", "nt", "nc"}, {"tn", "tt", "tc"}, {"cn", "ct", "cc"}};
 #if COMPLEX
-static Kernel *const kernels[3][3] = {{KERNEL(nn), KERNEL(nt), KERNEL(nc)},
-                                      {KERNEL(tn), KERNEL(tt), KERNEL(tc)},
-                                      {KERNEL(cn), KERNEL(ct), KERNEL(cc)}};
+static Kernel *const kernels[3][3] = {
+    {KERNEL(nn), KERNEL(nt), KERNEL(nc)}, {KERNEL(tn), KERNEL(tt), KERNEL(tc)}, {KERNEL(cn), KERNEL(ct), KERNEL(cc)}};
 #else
 static Kernel *const kernels[2][2] = {{KERNEL(nn), KERNEL(nt)}, {KERNEL(tn), KERNEL(tt)}};
 #endif

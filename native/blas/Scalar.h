@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The numbers that one letter of BLAS computes with, and views of matrices of them.
 //
-// Each letter is a translation unit of its own, with REAL (float or double), COMPLEX (0 or 1), LETTER (s, d, c, z), CAPITAL and ELEMENT
-// (the kernels' name of the type: f32, ...) defined. There is no C++ runtime: no exceptions, no allocation but malloc.
+// Each letter is a translation unit of its own, with REAL (float or double), COMPLEX (0 or 1), LETTER (s, d, c, z),
+// CAPITAL and ELEMENT (the kernels' name of the type: f32, ...) defined. There is no C++ runtime: no exceptions, no
+// allocation but malloc.
 #ifndef TILEWRIGHT_BLAS_SCALAR_H
 #define TILEWRIGHT_BLAS_SCALAR_H
 
@@ -42,7 +43,8 @@ using E = T;
 enum Op : int { NONE = 0, TRANSPOSE = 1, CONJUGATE = 2, WRONG = -1 };
 
 // A matrix in a caller's array: row-major, or `turned`, which is column-major; read conjugated where it says so.
-template <class E> struct View {
+template <class E>
+struct View {
   E *at;
   int64_t rows, columns, ld;
   bool turned, conjugated;
@@ -53,9 +55,7 @@ template <class E> struct View {
   }
   View transposed() const { return {at, columns, rows, ld, !turned, conjugated}; }
   View conjugate() const { return {at, rows, columns, ld, turned, COMPLEX && !conjugated}; }
-  View op(int what) const {
-    return what == NONE ? *this : what == TRANSPOSE ? transposed() : transposed().conjugate();
-  }
+  View op(int what) const { return what == NONE ? *this : what == TRANSPOSE ? transposed() : transposed().conjugate(); }
 };
 
 using Matrix = View<T>;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What all letters share: counters with their report, the handlers of errors, and the BLAS that everything else goes on to.
+// What all letters share: counters with their report, the handlers of errors, and the BLAS that everything else goes on
+// to.
 //
-// The code is compiled for one processor and made for others from its LLVM IR: nothing in it may depend on an ABI's structures.
+// The code is compiled for one processor and made for others from its LLVM IR: nothing in it may depend on an ABI's
+// structures.
 #include "Service.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -10,8 +12,8 @@
 #include <unistd.h>
 
 extern "C" {
-// Written beside the kernels: names of everything that goes on, the addresses it goes on to once called, and, both ending with null,
-// where else a BLAS may be.
+// Written beside the kernels: names of everything that goes on, the addresses it goes on to once called, and, both
+// ending with null, where else a BLAS may be.
 extern HIDDEN const char *const tilewright_blas_names[];
 extern HIDDEN void *tilewright_blas_slots[];
 extern HIDDEN const char *const tilewright_blas_fallbacks[];
@@ -54,20 +56,26 @@ const char *file_of(const char *variable) {
   return name && *name ? name : nullptr;
 }
 
-void start() {
-  tilewright_blas_counts = file_of("TILEWRIGHT_TRACE") || file_of("TILEWRIGHT_BLAS_REPORT");
-}
+void start() { tilewright_blas_counts = file_of("TILEWRIGHT_TRACE") || file_of("TILEWRIGHT_BLAS_REPORT"); }
+
+// What stands before scratch memory: its size, and where what was allocated starts.
+struct alignas(64) Scratch {
+  size_t size, before;
+};
+constexpr size_t LARGE = 1 << 16;
+constexpr int KEPT = 16; // For as many threads that call at once; others allocate and free.
+char *kept[KEPT];
 
 // A line for each shape, as Python's programs write them.
 void write_trace(FILE *file) {
   for (const Product &each : products)
     if (each.calls)
-      fprintf(file,
-              "{\"spec\": {\"m\": %lld, \"n\": %lld, \"k\": %lld, \"a\": \"%s\", \"layout\": \"%s\", \"alpha\": \"arg\", "
-              "\"beta\": \"arg\"}, \"calls\": %lld, \"computes\": \"%lldx%lldx%lld %s %s\"}\n",
-              (long long)each.m, (long long)each.n, (long long)each.k, each.element, each.layout,
-              (long long)each.calls, (long long)each.m, (long long)each.n, (long long)each.k, each.element,
-              each.layout);
+      fprintf(
+          file,
+          "{\"spec\": {\"m\": %lld, \"n\": %lld, \"k\": %lld, \"a\": \"%s\", \"layout\": \"%s\", \"alpha\": \"arg\", "
+          "\"beta\": \"arg\"}, \"calls\": %lld, \"computes\": \"%lldx%lldx%lld %s %s\"}\n",
+          (long long)each.m, (long long)each.n, (long long)each.k, each.element, each.layout, (long long)each.calls,
+          (long long)each.m, (long long)each.n, (long long)each.k, each.element, each.layout);
 }
 
 // One line of a process: which code served, how often, what went on to which library.
@@ -76,8 +84,10 @@ void write_report(FILE *file) {
   int64_t own = 0;
   for (const Product &each : products)
     own += each.own;
-  fprintf(file, "{\"process\": %lld, \"level\": \"%s\", \"fallback\": \"%s\", \"uncounted\": %lld, \"own\": %lld, \"calls\": {",
-          (long long)getpid(), level ? level : "", served_by ? served_by : "", (long long)uncounted, (long long)own);
+  fprintf(
+      file,
+      "{\"process\": %lld, \"level\": \"%s\", \"fallback\": \"%s\", \"uncounted\": %lld, \"own\": %lld, \"calls\": {",
+      (long long)getpid(), level ? level : "", served_by ? served_by : "", (long long)uncounted, (long long)own);
   for (Tally *each = tallies; each; each = each->next)
     if (each->calls) {
       fprintf(file, "%s\"%s\": %lld", before, each->name, (long long)each->calls);
@@ -181,6 +191,47 @@ void tilewright_blas_product(const char *element, const char *layout, int64_t m,
   leave();
 }
 
+// The scratch memory of kernels comes through here, by the linker's --wrap: what is large is kept for the next call,
+// since the C library gives it back to the system, and clearing its pages takes longer than small products do. Any
+// thread may take what another left.
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void __real_free(void *memory);
+
+HIDDEN void *__wrap_aligned_alloc(size_t alignment, size_t size) {
+  size_t before = alignment < sizeof(Scratch) ? sizeof(Scratch) : alignment;
+  for (char **place = kept; size >= LARGE && place < kept + KEPT; ++place)
+    if (char *memory = __atomic_exchange_n(place, nullptr, __ATOMIC_ACQ_REL)) {
+      Scratch *about = (Scratch *)memory - 1;
+      if (about->size >= size && about->before == before)
+        return memory;
+      __real_free(memory - about->before);
+    }
+  if (size > SIZE_MAX / 2)
+    return nullptr;
+  size_t rounded = (size + LARGE - 1) / LARGE * LARGE;
+  size = size < LARGE ? (size + before - 1) / before * before : rounded;
+  char *memory = (char *)__real_aligned_alloc(before, before + (size + before - 1) / before * before);
+  if (!memory)
+    return nullptr;
+  memory += before;
+  ((Scratch *)memory)[-1] = {size, before};
+  return memory;
+}
+
+HIDDEN void *__wrap_malloc(size_t size) { return __wrap_aligned_alloc(sizeof(Scratch), size); }
+
+HIDDEN void __wrap_free(void *memory) {
+  if (!memory)
+    return;
+  Scratch *about = (Scratch *)memory - 1;
+  for (char **place = kept; about->size >= LARGE && place < kept + KEPT; ++place) {
+    char *none = nullptr;
+    if (__atomic_compare_exchange_n(place, &none, (char *)memory, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+      return;
+  }
+  __real_free((char *)memory - about->before);
+}
+
 // Where the functions below go on to, found at their first call.
 HIDDEN void *tilewright_blas_resolve(int64_t at) {
   const char *name = tilewright_blas_names[at];
@@ -193,7 +244,8 @@ HIDDEN void *tilewright_blas_resolve(int64_t at) {
   return there;
 }
 
-// The handlers of programs that have none; weak, so that no call of them is inlined here. Names end where their letters do, whatever length callers pass or leave out.
+// The handlers of programs that have none; weak, so that no call of them is inlined here. Names end where their letters
+// do, whatever length callers pass or leave out.
 __attribute__((weak)) void xerbla_(const char *name, const int32_t *number, size_t length) {
   using Handler = void(const char *, const int32_t *, size_t);
   if (Handler *next = (Handler *)dlsym(RTLD_NEXT, "xerbla_"))

@@ -27,7 +27,7 @@ HIDDEN void tilewright_blas_wrong(int c, const char *name, int64_t number);
 
 #define COUNT(routine)                                                                                                 \
   do {                                                                                                                 \
-    static Tally tally = {TEXT(LETTER) #routine, 0, nullptr, false};                                                          \
+    static Tally tally = {TEXT(LETTER) #routine, 0, nullptr, false};                                                   \
     if (tilewright_blas_counts)                                                                                        \
       tilewright_blas_count(&tally);                                                                                   \
   } while (0)

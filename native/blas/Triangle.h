@@ -7,7 +7,8 @@
 
 #include "Scalar.h"
 
-// Rows of a triangle. A row of a copy is four vectors of 64 bytes, whose sums wait for one another no longer than they take.
+// Rows of a triangle. A row of a copy is four vectors of 64 bytes, whose sums wait for one another no longer than they
+// take.
 static constexpr int64_t BLOCK = 16, WIDTH = 256 / sizeof(REAL);
 
 struct Triangle {

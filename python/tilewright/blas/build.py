@@ -27,6 +27,9 @@ TARGETS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 BUILT = ("s", "d")
 """The letters that have kernels; the routines of others go on to the installed BLAS."""
 
+_SCRATCH = ("aligned_alloc", "malloc", "free")
+"""The functions through which kernels take scratch memory, which the library keeps from call to call."""
+
 
 @dataclass(frozen=True, slots=True)
 class Blas:
@@ -91,8 +94,9 @@ def build(
             for each in letters:
                 objects += interface.substitution(NAME, each, found, plain)
             archive = Path(folder, contents.folders[architecture], f"lib{NAME}.a").read_bytes()
+            exported = [*ours, *forwarded, f"{NAME}_selected", f"{NAME}_isa"]
             results[architecture] = shared.link_library(
-                [*objects, archive], names.SONAME, [*ours, *forwarded, f"{NAME}_selected", f"{NAME}_isa"], version=""
+                [*objects, archive], names.SONAME, exported, version="", wrapped=_SCRATCH
             )
     paths = {each: Path(out, "" if len(results) == 1 else each, f"lib{NAME}.so") for each in results}
     for each in paths.values():

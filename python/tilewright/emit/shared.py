@@ -71,7 +71,13 @@ def link(object_: bytes, openmp: str = "") -> bytes:
 
 
 def link_library(
-    objects: Sequence[bytes], soname: str, exported: Sequence[str], openmp: str = "", *, version: str | None = None
+    objects: Sequence[bytes],
+    soname: str,
+    exported: Sequence[str],
+    openmp: str = "",
+    *,
+    version: str | None = None,
+    wrapped: Sequence[str] = (),
 ) -> bytes:
     """The shared library of objects, which other programs see nothing of but the symbols `exported`.
 
@@ -80,6 +86,7 @@ def link_library(
         soname: What programs that were linked with the library call it.
         exported: The symbols.
         version: Their version, "" for none; by default it is called after the library.
+        wrapped: Functions whose calls go to what the objects define as ``__wrap_NAME``.
         openmp: As for `link`.
 
     Raises:
@@ -93,6 +100,7 @@ def link_library(
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         Path(folder, "exported").write_text(script)
         named = _for_linker(program, f"--version-script={Path(folder, 'exported')}", "-soname", soname, "-z", "relro")
+        named += _for_linker(program, *(f"--wrap={each}" for each in wrapped)) if wrapped else []
         return _linked(objects, program, ["-shared", *named, *needed], "so")
 
 
