@@ -84,7 +84,9 @@ def build(
     general = _general(letters)
     own = _own(letters, shapes)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        made = library(general | own, targets, NAME, folder, threads=threads, jobs=jobs, progress=progress)
+        made = library(
+            general | own, targets, NAME, folder, threads=threads, traced=False, jobs=jobs, progress=progress
+        )
         contents, results = made.contents, dict[str, bytes]()
         for architecture, found in contents.targets.items():
             plain = replace(found[0], features=detection.of(found[0].family).baseline)

@@ -58,6 +58,7 @@ def library(
     calls: Mapping[str, int] | None = None,
     threads: int = 1,
     own_pool: bool = False,
+    traced: bool = True,
     jobs: int | None = None,
     progress: Callable[[int, int], object] = lambda done, count: None,
 ) -> Library:
@@ -79,6 +80,7 @@ def library(
         calls: How often a program calls each kernel, by name, for the time that it loses; without, every kernel counts alike.
         threads: Most threads that a call uses.
         own_pool: Whether the program gives a pool of threads, by ``NAME_set_pool``, in place of OpenMP's runtime.
+        traced: Whether programs write a trace of their calls where ``TILEWRIGHT_TRACE`` names a file.
         jobs: How many processes compile; by default as many as this process may use CPUs.
         progress: Told after each kernel for a target how many are done, and how many there are.
 
@@ -101,7 +103,11 @@ def library(
         return dict(zip(pairs, compile_all(pairs, threads, jobs=jobs, progress=progress), strict=True))
 
     compiled = compiled_for_all(sources.values())
-    found = [Kernel(each, source, compiled[source, every[0]].functions) for each, source in sources.items()]
+    found = [
+        Kernel(each, source, own.functions, threads=own.threads, traced=traced)
+        for each, source in sources.items()
+        if (own := compiled[source, every[0]])
+    ]
     require_distinct(name, found)
     used = max(each.threads for each in compiled.values())
     points: Sequence[Point] = [Point()]

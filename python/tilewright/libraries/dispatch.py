@@ -12,11 +12,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.libraries import detection
+from tilewright.libraries import counting, detection
+from tilewright.libraries.counting import Count
 from tilewright.payload.abi import OK, UNKNOWN_LEVEL, UNSUPPORTED, WRONG_EXTENTS
+from tilewright.targets.registry import family_of
 
 CAP = "TILEWRIGHT_MAX_ISA"
 """The environment variable that names the highest level."""
+_SHAPES = "%choice = type { i64, ptr, ptr }\n%slot = type { ptr, ptr, ptr, ptr, i32, ptr, ptr }"
+"""A row of choices: features, code, level. A slot: where calls go, what chooses, the choices, the slot that chose before, whether it is
+listed, what counts calls, and the code that it goes on to."""
 _KNOWN = 1 << 63
 """Of a word of features: that it is one."""
 _DECLARED = re.compile(r"(?P<result>\w+) (?P<name>\w+)\((?P<parameters>.*)\)")
@@ -47,17 +52,19 @@ class Function:
         suffix: What its name has after the kernel's.
         refused: What it returns where no code fits the processor.
         extents: What its first arguments have to be, where its code does not check them; empty: anything.
+        count: How its calls are counted for a trace; None: not at all.
     """
 
     prototype: str
     suffix: str = ""
     refused: int = UNSUPPORTED
     extents: tuple[int, ...] = ()
+    count: Count | None = None
 
 
 def symbols(library: str) -> dict[str, str]:
     """What the library's own functions and data are called in its objects, which no other library has."""
-    return {name: f"{library}.{name}" for name in ("resolve", "level", "features", "slots", "cap", "have")}
+    return {name: f"{library}.{name}" for name in ("resolve", "level", "features", "slots", "cap", "have", "count")}
 
 
 def entries(library: str, kernel: str, functions: Sequence[Function], choices: Sequence[Choice]) -> str:
@@ -72,12 +79,13 @@ def entries(library: str, kernel: str, functions: Sequence[Function], choices: S
     names = symbols(library)
     levels = {each.level: f"@level.{number}" for number, each in enumerate(choices)}
     lines = [
-        f'%choice = type {{ i64, ptr, ptr }}\n%slot = type {{ ptr, ptr, ptr, ptr, i32 }}\ndeclare hidden ptr @"{names["resolve"]}"(ptr)',
+        f'{_SHAPES}\n{counting.RECORD}\ndeclare hidden ptr @"{names["resolve"]}"(ptr)',
+        f'declare hidden void @"{names["count"]}"(ptr, ptr)',
         f'declare hidden ptr @"{names["level"]}"(ptr)',
         *(_text(symbol, level) for level, symbol in levels.items()),
     ]
     for function in functions:
-        lines.append(_entry(function, choices, levels, names["resolve"]))
+        lines.append(_entry(function, choices, levels, names))
     lines.append(f"""
 define ptr @{kernel}_selected() {{
   %r = call ptr @"{names["level"]}"(ptr @{kernel}{functions[0].suffix}.choices)
@@ -87,7 +95,7 @@ define ptr @{kernel}_selected() {{
     return "\n".join(lines)
 
 
-def _entry(function: Function, choices: Sequence[Choice], levels: Mapping[str, str], resolve: str) -> str:
+def _entry(function: Function, choices: Sequence[Choice], levels: Mapping[str, str], names: Mapping[str, str]) -> str:
     found = _DECLARED.fullmatch(function.prototype)
     assert found is not None, function.prototype
     types = [] if found["parameters"] == "void" else [_type(each) for each in found["parameters"].split(", ")]
@@ -100,17 +108,20 @@ def _entry(function: Function, choices: Sequence[Choice], levels: Mapping[str, s
     ]
     table.append(f"%choice {{ i64 0, ptr @{name}.none, ptr null }}")
     declared = "\n".join(code.values())
+    counts = "" if function.count is None else counting.entry(name, result, types, function.count, names["count"])
+    counted = f"@{name}.counted" if counts else "null"
+    start = f"ptr @{name}.first, ptr @{name}.first, ptr @{name}.choices, ptr null, i32 0, ptr {counted}, ptr null"
     return f"""
-{declared}
+{declared}{counts}
 @{name}.choices = internal constant [{len(table)} x %choice] [{", ".join(table)}]
-@{name}.slot = internal global %slot {{ ptr @{name}.first, ptr @{name}.first, ptr @{name}.choices, ptr null, i32 0 }}
+@{name}.slot = internal global %slot {{ {start} }}
 define {result} @{name}({parameters}) {{
 {_check(function)}  %code = load atomic ptr, ptr @{name}.slot acquire, align 8
   %r = tail call {result} %code({parameters})
   ret {result} %r
 }}
 define internal {result} @{name}.first({parameters}) {{
-  %code = call ptr @"{resolve}"(ptr @{name}.slot)
+  %code = call ptr @"{names["resolve"]}"(ptr @{name}.slot)
   %r = tail call {result} %code({parameters})
   ret {result} %r
 }}
@@ -174,8 +185,8 @@ def runtime(
     own = [f"%choice {{ i64 {caps[level]}, ptr null, ptr {texts[level]} }}" for level in levels]
     own.append("%choice zeroinitializer")
     return f"""
-%choice = type {{ i64, ptr, ptr }}
-%slot = type {{ ptr, ptr, ptr, ptr, i32 }}
+{_SHAPES}
+{counting.RECORD}
 declare ptr @getenv(ptr)
 declare i32 @strcmp(ptr, ptr)
 {_text("@variable", CAP)}
@@ -186,6 +197,7 @@ declare i32 @strcmp(ptr, ptr)
 {names["cap"]} = internal global i64 0
 {names["have"]} = internal global i64 0
 {detection.text(family, architecture, bits)}
+{counting.runtime(symbols(library)["count"], family_of(architecture).linux.calls)}
 {_RUNTIME.format(library=library, known=_KNOWN, OK=OK, UNKNOWN_LEVEL=UNKNOWN_LEVEL, **names)}"""
 
 
@@ -277,7 +289,25 @@ define hidden ptr {resolve}(ptr %slot) noinline {{
   %row = call ptr @row_of(ptr %rows)
   %at = getelementptr %choice, ptr %row, i64 0, i32 1
   %code = load ptr, ptr %at
-  store atomic ptr %code, ptr %slot release, align 8
+  %counted.at = getelementptr %slot, ptr %slot, i64 0, i32 5
+  %counted = load ptr, ptr %counted.at
+  %level.at = getelementptr %choice, ptr %row, i64 0, i32 2
+  %level = load ptr, ptr %level.at
+  %can = icmp ne ptr %counted, null
+  %serves = icmp ne ptr %level, null
+  %both = and i1 %can, %serves
+  br i1 %both, label %ask, label %go
+ask:
+  %file = call ptr @trace_file()
+  %traced = icmp ne ptr %file, null
+  br i1 %traced, label %count, label %go
+count:
+  %chosen = getelementptr %slot, ptr %slot, i64 0, i32 6
+  store atomic ptr %code, ptr %chosen release, align 8
+  br label %go
+go:
+  %goes = phi ptr [ %code, %0 ], [ %code, %ask ], [ %counted, %count ]
+  store atomic ptr %goes, ptr %slot release, align 8
   %mark = getelementptr %slot, ptr %slot, i64 0, i32 4
   %was = atomicrmw xchg ptr %mark, i32 1 acq_rel
   %listed = icmp ne i32 %was, 0
@@ -292,7 +322,7 @@ again:
   %put = extractvalue {{ ptr, i1 }} %pair, 1
   br i1 %put, label %done, label %again
 done:
-  ret ptr %code
+  ret ptr %goes
 }}
 
 ; The name of the level that serves of those in a table; null where none does.

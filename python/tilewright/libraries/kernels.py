@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.errors import SpecError
+from tilewright.libraries import counting
+from tilewright.libraries.counting import Count
 from tilewright.libraries.dispatch import Function
 from tilewright.libraries.objects import Source
 from tilewright.operator_specs import OperatorSpec
@@ -40,12 +42,16 @@ class Kernel:
         source: What it computes.
         computed: What an operator or the functions of a module take and give; none for a product.
         shares: The product of any extents whose code serves it; None where it has its own.
+        threads: Most threads that a call uses.
+        traced: Whether a trace counts its calls.
     """
 
     name: str
     source: Source
     computed: tuple[Signature, ...] = ()
     shares: MatmulSpec | None = None
+    threads: int = 1
+    traced: bool = True
 
     @property
     def signatures(self) -> tuple[Signature, ...]:
@@ -62,14 +68,26 @@ class Kernel:
         """Its C entries: its own, or those of its functions, and those that pack what comes packed."""
         found: list[Function] = []
         for each in self.signatures:
-            found += [Function(function_prototype(each), each.name.removeprefix(self.name)), self._tensors(each.name)]
+            count, listed = (self._count(each, listed=listed) for listed in (False, True))
+            found.append(Function(function_prototype(each), each.name.removeprefix(self.name), count=count))
+            found.append(self._tensors(each.name, listed))
             for packer in packers(each):
                 found += self._packing(packer)
         if isinstance(self.source, MatmulSpec):
-            found.append(Function(prototype(self.source, self.name), extents=self._extents))
-            found += [self._tensors(self.name)] if call_forms.operands(self.source) else []
+            count, listed = (self._count(None, listed=listed) for listed in (False, True))
+            found.append(Function(prototype(self.source, self.name), extents=self._extents, count=count))
+            found += [self._tensors(self.name, listed)] if call_forms.operands(self.source) else []
             found += self._packing(self.name) if self.source.b_packed else ()
         return tuple(found)
+
+    def _count(self, function: Signature | None, *, listed: bool) -> Count | None:
+        """How calls of its entry, or of that of a function, are counted; `listed` where it takes tensors in an array."""
+        if not self.traced:
+            return None
+        if function is not None:
+            return counting.of_function(self.source, function, self.threads, listed=listed)
+        assert isinstance(self.source, MatmulSpec)
+        return counting.of_product(self.source, self.threads, listed=listed)
 
     def _packing(self, name: str) -> tuple[Function, Function]:
         """The entries called after `name` that pack a matrix, and tell the bytes that it then takes."""
@@ -103,10 +121,10 @@ class Kernel:
         spec = self.source
         return () if self.shares is None or not isinstance(spec, MatmulSpec) else (spec.m, spec.n, spec.k)
 
-    def _tensors(self, name: str) -> Function:
+    def _tensors(self, name: str, count: Count | None) -> Function:
         """The entry called after `name` that takes an array of pointers to all tensors, results last: as calls from Python are made."""
         suffix = f"{name.removeprefix(self.name)}{TENSORS_SUFFIX}"
-        return Function(f"int32_t {name}{TENSORS_SUFFIX}(const DLTensor *const *tensors)", suffix)
+        return Function(f"int32_t {name}{TENSORS_SUFFIX}(const DLTensor *const *tensors)", suffix, count=count)
 
     @property
     def exported(self) -> tuple[str, ...]:

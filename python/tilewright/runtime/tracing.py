@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,7 +42,7 @@ class _Trace:
         """Appends a line for each kernel and shapes, and starts anew. What cannot be written is said, and ends nothing."""
         with self._lock:
             counts, self._counts = self._counts, Counter()
-        lines = [json.dumps(_line(*what, calls)) + "\n" for what, calls in counts.items()]
+        lines = [json.dumps(line(*what, calls)) + "\n" for what, calls in counts.items()]
         try:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write("".join(lines))  # one write, so that lines of several processes do not mix
@@ -53,7 +54,7 @@ class _Trace:
         self._lock, self._counts = threading.Lock(), Counter()
 
 
-def _line(spec: Any, threads: int, shapes: _Shapes, calls: int) -> dict[str, Any]:  # noqa: ANN401 - of any kernel
+def line(spec: Any, threads: int, shapes: Sequence[Sequence[Any] | None], calls: Any) -> dict[str, Any]:  # noqa: ANN401 - of any kernel
     """What one line of the file says, as JSON."""
     known = isinstance(spec, MatmulSpec | OperatorSpec)
     return {

@@ -18,6 +18,10 @@ class SystemCalls:
         mmap: The number of that call.
         mprotect: The number of that call.
         exit_group: The number of that call.
+        openat: The number of that call.
+        write: The number of that call.
+        close: The number of that call.
+        getpid: The number of that call.
         start: Attributes of the function that a program starts at.
     """
 
@@ -26,6 +30,10 @@ class SystemCalls:
     mmap: int = 222
     mprotect: int = 226
     exit_group: int = 94
+    openat: int = 56
+    write: int = 64
+    close: int = 57
+    getpid: int = 172
     start: str = ""
 
 

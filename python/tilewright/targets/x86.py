@@ -298,6 +298,10 @@ _LINUX = Linux(
         mmap=9,
         mprotect=10,
         exit_group=231,
+        openat=257,
+        write=1,
+        close=3,
+        getpid=39,
         start='"stackrealign"',
     ),
 )
