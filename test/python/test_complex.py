@@ -14,6 +14,7 @@ import tilewright as tw
 from numpy.typing import NDArray
 from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError, SpecError
+from tilewright.payload.complex_products import computed, form
 from tilewright.payload.samples import values
 from tilewright.runtime.trial import Difference, Trial
 from tilewright.spec import LAYOUTS
@@ -42,12 +43,40 @@ def dynamic() -> tw.Kernel:
     return tw.compile(tw.MatmulSpec(None, None, None, a="c64", layout="cn", alpha="arg", beta="arg"))
 
 
+@pytest.mark.parametrize(("shape", "made"), [((7, 19, 5), "blocks"), ((2, 33, 40), "stacked")], ids=str)
 @pytest.mark.parametrize(
     ("layout", "dtype", "factors"), list(zip(LAYOUTS, cycle(["c64", "c128"]), FACTORS, strict=False)), ids=str
 )
-def test_numbers_in_every_layout(layout, dtype, factors):
+def test_numbers_in_every_layout_and_form(layout, dtype, factors, shape, made):
     alpha, beta = factors
-    check(tw.compile(tw.MatmulSpec(7, 19, 5, a=dtype, layout=layout, alpha=alpha, beta=beta)))
+    spec = tw.MatmulSpec(*shape, a=dtype, layout=layout, alpha=alpha, beta=beta)
+    assert form(spec) == ("blocks" if alpha == 0 else made)
+    check(tw.compile(spec))
+
+
+@pytest.mark.parametrize(
+    ("fields", "made"),
+    [
+        ({"m": None, "n": None, "k": None}, "either"),
+        ({"m": None, "n": 64, "k": None}, "either"),
+        ({"m": None, "n": None, "k": 64}, "blocks"),  # One kernel of a real product does not serve K and 2 K.
+        ({"m": None, "n": None, "k": 64, "layout": "nt"}, "either"),
+        ({"m": 4, "n": None, "k": None}, "stacked"),
+        ({"m": 64, "n": None, "k": None}, "blocks"),
+        ({"m": tw.Dim(1, 8), "n": None, "k": None}, "stacked"),
+        ({"m": tw.Dim(1, 16), "n": 512, "k": 512}, "stacked"),
+        ({"m": None, "n": 512, "k": 512}, "blocks"),
+        ({"m": 2, "n": 512, "k": 512, "deterministic": True}, "blocks"),
+    ],
+    ids=str,
+)
+def test_form(fields, made):
+    spec = tw.MatmulSpec(a="c64", **fields)
+    assert form(spec) == made
+    m, n, k = (size if isinstance(size, int) else size.nearest(7) for size in (spec.m, spec.n, spec.k))
+    stacked = (2 * m, n, 2 * k) if spec.b_transposed else (2 * m, 2 * n, k)
+    for each in ("blocks", "stacked") if made == "either" else (made,):
+        assert computed(spec).at(*(stacked if each == "stacked" else (m, 2 * n, 2 * k)))
 
 
 @pytest.mark.parametrize("dtype", ["c64", "c128"])
@@ -67,7 +96,7 @@ def test_reference_is_the_formula(dtype):
 
 def test_dynamic_extents():
     kernel = dynamic()
-    for shape in ((19, 37, 41), (1, 1, 1), (5, 1, 70), (3, 4, 0), (0, 4, 3), (1, 66, 30)):
+    for shape in ((19, 37, 41), (2, 33, 40), (1, 1, 1), (5, 1, 70), (3, 4, 0), (0, 4, 3), (1, 66, 30)):
         check(kernel, kernel.spec.at(*shape))
 
 

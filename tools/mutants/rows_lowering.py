@@ -7,6 +7,24 @@ from mutant import Mutant
 
 ROWS = (
     Mutant(
+        "lowering/entries/complex_rows.py",
+        'value.store(value.signed(odd, (-1, 1)) if form == "columns" else odd, "%odd_row")',
+        'value.store(odd, "%odd_row")',
+        ("test_complex.py",),
+    ),
+    Mutant(
+        "lowering/entries/complex_rows.py",
+        "value.signed(turned, (1, -1) if conjugate else (-1, 1))",
+        "value.signed(turned, (-1, 1))",
+        ("test_complex.py",),
+    ),
+    Mutant(
+        "lowering/entries/complex_entry.py",
+        "if spec.beta != 0:  # The kernel of the real product adds.",
+        "if False:",
+        ("test_complex.py",),
+    ),
+    Mutant(
         "lowering/entries/dispatch.py",
         "return replace(spec, alpha=0) if spec.alpha == ARG else None",
         "return None",

@@ -1,19 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Products of complex matrices as products of real ones: the 1m method.
+"""Products of complex matrices as products of real ones, in one of two forms.
 
-A and C are where they lie matrices of real numbers, M×2K and M×2N, each complex number two of them side by side. B becomes one of
-2K×2N, with the block [[re, im], [-im, re]] for each element. Their product is that of the complex matrices, part by part.
+In blocks (the 1m method): A and C are where they lie matrices of real numbers, M×2K and M×2N, each complex number two of them side
+by side. B becomes one of 2K×2N, with the block [[re, im], [-im, re]] for each element. Their product is that of the complex matrices,
+part by part.
 
-Source: F. G. Van Zee, "Implementing High-Performance Complex Matrix Multiplication via the 1m Method", SIAM Journal on Scientific
-Computing 42(5), 2020.
+Stacked, for few rows by a large B: B is a real matrix where it lies, K×2N. A becomes one of 2M×K, the real parts and the imaginary
+parts of each row, and each element of C is made of four sums of their product. By a B that is stored transposed, a real matrix of
+2K×N, A becomes one of 2M×2K, with the block [[re, -im], [im, re]] for each element.
+
+Source of the former: F. G. Van Zee, "Implementing High-Performance Complex Matrix Multiplication via the 1m Method", SIAM Journal on
+Scientific Computing 42(5), 2020.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from tilewright.dims import MAX_EXTENT, Dim
+from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.spec import MatmulSpec
+
+Form = Literal["blocks", "stacked", "either"]
+STACKED_SIZES = (2, 6, 4)
+"""Numbers that are copied: stacked, so many times M·K and M·N, and in blocks so many times K·N."""
+_FEW_ROWS = 8
+"""Rows up to which a product is stacked whatever else is dynamic."""
 
 
 def is_complex(spec: MatmulSpec) -> bool:
@@ -21,21 +32,45 @@ def is_complex(spec: MatmulSpec) -> bool:
     return spec.a_stored.part is not None
 
 
-def computed(spec: MatmulSpec) -> MatmulSpec:
-    """The product that schedules decide on: `spec`, or of a complex one the real product of twice the N and K.
+def form(spec: MatmulSpec) -> Form:
+    """The form of a complex product.
 
-    alpha is part of that B, and C has been multiplied by beta before. So it adds to C, or writes it. Its batch is gone: it is one of the
-    matrices.
+    Either where one kernel of the real product serves both, as it does where the extents are dynamic that differ. Sums in blocks are of one
+    order, whatever M is.
+    """
+    rows, other = most(spec.m), spec.k if spec.layout[1] == "n" else spec.n
+    if spec.deterministic or spec.alpha == 0:
+        return "blocks"
+    if isinstance(spec.m, Dim) and isinstance(other, Dim) and rows > _FEW_ROWS:
+        return "either"
+    if isinstance(spec.n, Dim) or isinstance(spec.k, Dim):
+        return "stacked" if rows <= _FEW_ROWS else "blocks"
+    by_k, by_n, by_both = STACKED_SIZES
+    return "stacked" if rows * (by_k * spec.k + by_n * spec.n) < by_both * spec.k * spec.n else "blocks"
+
+
+def computed(spec: MatmulSpec) -> MatmulSpec:
+    """The product that schedules decide on: `spec`, or, of a complex one, that of real matrices which its entry calls.
+
+    That has no batch: it is of one of the matrices. Where it is of the form "either", its extents are those of both.
 
     Raises:
-        SpecError: Twice N or K is no extent.
+        SpecError: Twice an extent is none.
     """
     if not is_complex(spec):
         return spec
+    made = form(spec)
+    whole = {
+        "blocks": "nk",
+        "stacked": "mn" if spec.layout[1] == "n" else "mk",
+        "either": "n" if spec.layout[1] == "n" else "k",
+    }
+    sizes: dict[str, Any] = {
+        name: _twice(size) if name in whole[made] else _once_or_twice(size) if made == "either" else size
+        for name, size in (("m", spec.m), ("n", spec.n), ("k", spec.k))
+    }
     return MatmulSpec(
-        spec.m,
-        _twice(spec.n),
-        _twice(spec.k),
+        **sizes,
         a=str(spec.a_stored.part),
         layout=spec.layout.replace("c", "t"),
         beta=int(spec.beta != 0),
@@ -48,3 +83,7 @@ def _twice(extent: Any) -> Any:  # noqa: ANN401 - an Extent
     if not isinstance(extent, Dim):
         return 2 * extent
     return Dim(2 * extent.min, min(2 * extent.max, MAX_EXTENT), 2 * extent.multiple)
+
+
+def _once_or_twice(extent: Dim) -> Dim:
+    return Dim(extent.min, min(2 * extent.max, MAX_EXTENT), extent.multiple)

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The C entry of a complex product: makes real matrices of the operands, and calls the kernel of `complex_products.computed`.
 
-B, and an A that is stored transposed, are copied to scratch memory, alpha and conjugation included. Rows stay rows: a B that is stored
-transposed stays so. C is multiplied by beta before, where that is neither 0 nor 1. Written as text, in functions of scf and LLVM ops.
+In blocks, B, and an A that is stored transposed, are copied to scratch memory, alpha and conjugation included; rows stay rows. Stacked,
+A is copied, B stays, and the sums go to scratch memory and from there to C. C is multiplied by beta before, where that is neither 0 nor 1.
+Written as text, in functions of scf and LLVM ops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from tilewright.dtypes import dtype, to_numpy
 from tilewright.lowering.entries import added_text, extents, matrix_tensors, tensor_entry
-from tilewright.lowering.entries.complex_vectors import Vector
+from tilewright.lowering.entries.complex_rows import INTERNAL, RowFunctions
 from tilewright.lowering.entries.entry import (
     ALIGNMENT,
     GET,
@@ -26,19 +26,13 @@ from tilewright.lowering.entries.entry import (
 )
 from tilewright.mlir import ir
 from tilewright.payload.abi import OK, OUT_OF_MEMORY, WRONG_EXTENTS
+from tilewright.payload.complex_products import STACKED_SIZES, form
 from tilewright.scaling import ARG, ROLES
-from tilewright.spec import MatmulSpec
-from tilewright.targets.base import Target
 
 INNER = "_real"
 """What follows the entry's name in that of the real product's kernel."""
-_INTERNAL = "#llvm.linkage<internal>"
 _MATRICES = ("m", "n", "k", "a", "lda", "b", "ldb", "c", "ldc")
 _TYPES = [*["i64"] * 3, *["!llvm.ptr", "i64"] * 3]
-
-Form = Literal["columns", "rows", "apart"]
-"""What two rows of real numbers a row of complex ones becomes: those of B (re, im) and (-im, re), those of a B that is stored transposed
-(re, -im) and (im, re), or the real parts and the imaginary parts."""
 
 
 def add(module: ir.Module, functions: ir.Module, entry: str) -> None:
@@ -54,7 +48,7 @@ def add(module: ir.Module, functions: ir.Module, entry: str) -> None:
         for op in added_text.ops(module):
             present.add(added_text.name_of(op))
             if any(len(region.blocks) for region in op.regions):
-                op.attributes["linkage"] = ir.Attribute.parse(_INTERNAL)
+                op.attributes["linkage"] = ir.Attribute.parse(INTERNAL)
     for op in added_text.ops(functions):
         if added_text.name_of(op) not in present:
             module.body.append(op)
@@ -62,160 +56,92 @@ def add(module: ir.Module, functions: ir.Module, entry: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ComplexEntry:
-    """Writes the C entry of a complex product.
-
-    Attributes:
-        spec: What is computed.
-        target: For which target.
-        symbol: The C entry's name.
-    """
-
-    spec: MatmulSpec
-    target: Target
-    symbol: str
-
-    @property
-    def part(self) -> str:
-        """The type of real and imaginary parts."""
-        return str(self.spec.a_stored.part)
+class ComplexEntry(RowFunctions):
+    """Writes the C entry of a complex product."""
 
     @property
     def functions(self) -> str:
         """The functions that the entry calls."""
-        copies = [self._copy("b", "columns" if self.spec.layout[1] == "n" else "rows")]
-        copies += [self._copy("a", "apart")] * (self.spec.layout[0] != "n")
-        return f"""
+        made = form(self.spec)
+        text = f"""
   func.func private @{GET}(i64, i64) -> !llvm.ptr
   func.func private @{RELEASE}(!llvm.ptr)
-  func.func private @{self.symbol}{INNER}({", ".join(_TYPES)}) -> i32
-{"".join(copies)}{self._scale}{self._product}{self._batch}"""
-
-    def _function(self, name: str, parameters: Sequence[tuple[str, str]], body: str, result: str = "") -> str:
-        given = ", ".join(f"%{name}: {kind}" for name, kind in parameters)
-        attributes = f"llvm.linkage = {_INTERNAL}, {attributes_text(self.target)}"
-        return f"""
-  func.func @{self.symbol}_{name}({given}){f" -> {result}" if result else ""} attributes {{{attributes}}} {{
-    %c0 = arith.constant 0 : i64
-    %c1 = arith.constant 1 : i64
-    %c2 = arith.constant 2 : i64
-    {body}
-  }}"""
-
-    def _rows(self, rows: str, columns: str, before: str, each: tuple[str, str]) -> str:
-        """Loops over rows and, in vectors and then in single complex numbers, over columns."""
-        vectors, singles = each
-        return f"""%wide = arith.muli {columns}, %c2 : i64
-    %lanes = arith.constant {self._lanes} : i64
-    %rest = arith.remui %wide, %lanes : i64
-    %whole = arith.subi %wide, %rest : i64
-    scf.for %i = %c0 to {rows} step %c1 : i64 {{
-      {before}
-      scf.for %j = %c0 to %whole step %lanes : i64 {{{vectors}
-      }}
-      scf.for %j = %whole to %wide step %c2 : i64 {{{singles}
-      }}
-    }}"""
-
-    def _copy(self, name: str, form: Form) -> str:
-        """The function that makes real matrix of `name`, which has `rows` of `columns` complex numbers as it is stored."""
-        conjugate = self.spec.layout["ab".index(name)] == "c"
-        factor = self.spec.alpha if name == "b" else 1
-        parameters = [("from", "!llvm.ptr"), ("rows", "i64"), ("columns", "i64"), ("ld", "i64"), ("to", "!llvm.ptr")]
-        step = "%columns" if form == "apart" else "%wide"
-        before = f"""{self._row("%from", "%ld", "%in")}
-      %twice = arith.muli %i, %c2 : i64
-      %at_even = arith.muli %twice, {step} : i64
-      %even_row = llvm.getelementptr %to[%at_even] : (!llvm.ptr, i64) -> !llvm.ptr, {self.part}
-      %odd_row = llvm.getelementptr %even_row[{step}] : (!llvm.ptr, i64) -> !llvm.ptr, {self.part}"""
-
-        def body(lanes: int) -> str:
-            value = Vector(lanes, self.part)
-            first = value.load("%in")
-            first = value.signed(first, (1, -1)) if conjugate else first
-            first = value.times(first, factor) if factor != 1 else first
-            even, odd, at = first, value.swapped(first), "%j"
-            if form == "columns":
-                odd = value.signed(odd, (-1, 1))
-            elif form == "rows":
-                even = value.signed(even, (1, -1))
-            else:
-                even, odd = value.every_other(first, 0), value.every_other(first, 1)
-                at = value.define("arith.divui %j, %c2 : i64")
-            width = lanes // 2 if form == "apart" else lanes
-            value.store(even, "%even_row", at, width)
-            value.store(odd, "%odd_row", at, width)
-            return value.text
-
-        rows = self._rows("%rows", "%columns", before, (body(self._lanes), body(2)))
-        return self._function(f"copy_{name}", [*parameters, *self._numbers("f")], f"{rows}\n    func.return")
+  func.func private @{self.symbol}{INNER}({", ".join(_TYPES)}) -> i32{self.scale}"""
+        if made != "stacked":
+            text += self._blocks
+        if made != "blocks":
+            text += self._stacked
+        return f"{text}{self._product}{self._batch}"
 
     @property
-    def _scale(self) -> str:
-        """The function that multiplies C by a number; with 0 it is never read."""
-        parameters = [("c", "!llvm.ptr"), ("m", "i64"), ("n", "i64"), ("ldc", "i64"), *self._numbers("f")]
-
-        def zeros(lanes: int) -> str:
-            value = Vector(lanes, self.part)
-            value.store(value.define(f"arith.constant dense<0.0> : {value.kind}"), "%row")
-            return value.text
-
-        def products(lanes: int) -> str:
-            value = Vector(lanes, self.part)
-            value.store(value.times(value.load("%row"), self.spec.beta), "%row")
-            return value.text
-
-        row = self._row("%c", "%ldc", "%row")
-        cleared, multiplied = (self._rows("%m", "%n", row, (each(self._lanes), each(2))) for each in (zeros, products))
-        return self._function(
-            "scale",
-            parameters,
-            f"""{self._is("%f", 0, "%none")}
-    {self._is("%f", 1, "%one")}
-    %true = arith.constant true
-    %some = arith.xori %one, %true : i1
-    scf.if %some {{
-    scf.if %none {{
-    {cleared}
-    }} else {{
-    {multiplied}
-    }}
-    }}
-    func.return""",
+    def _blocks(self) -> str:
+        """The function of one product of which B becomes blocks of real numbers, and those that it calls."""
+        spec = self.spec
+        how_a, how_b = spec.layout
+        rows, columns = ("k", "n") if how_b == "n" else ("n", "k")
+        copies = self.copy("b", "columns" if how_b == "n" else "rows", spec.alpha, conjugate=how_b == "c")
+        calls, a, lda = [self._copied("b", "%b", rows, columns, "%w")], "%a", "%lda2"
+        if how_a != "n":
+            copies += self.copy("a", "apart", 1, conjugate=how_a == "c")
+            calls += [self._at("%a_copy", "%b_size"), self._copied("a", "%a", "k", "m", "%a_copy")]
+            a, lda = "%a_copy", "%m"
+        return copies + self._computed(
+            "blocks",
+            f"""%b_half = arith.muli %k2, %n : i64
+      %b_size = arith.muli %b_half, %c2 : i64
+      %a_size = arith.muli %k2, %{"c0" if how_a == "n" else "m"} : i64
+      %size = arith.addi %b_size, %a_size : i64""",
+            calls,
+            f"%m, %n2, %k2, {a}, {lda}, %w, %{columns}2, %c, %ldc2",
         )
 
     @property
-    def _product(self) -> str:
-        """The function that computes one product of matrices."""
+    def _stacked(self) -> str:
+        """The function of one product of which A becomes a matrix of twice as many rows, and those that it calls."""
         spec = self.spec
-        b_rows, b_columns = ("%k", "%n") if spec.layout[1] == "n" else ("%n", "%k")
-        copy_b = f"""func.call @{self.symbol}_copy_b(%b, {b_rows}, {b_columns}, %ldb, %w, %alpha_re, %alpha_im)
-        : (!llvm.ptr, i64, i64, i64, !llvm.ptr, {self.part}, {self.part}) -> ()"""
-        copy_a, a, lda = "", "%a", "%lda2"
-        if spec.layout[0] != "n":
-            copy_a = f"""%a_copy = llvm.getelementptr %w[%b_size] : (!llvm.ptr, i64) -> !llvm.ptr, {self.part}
-      func.call @{self.symbol}_copy_a(%a, %k, %m, %lda, %a_copy, %alpha_re, %alpha_im)
-        : (!llvm.ptr, i64, i64, i64, !llvm.ptr, {self.part}, {self.part}) -> ()"""
-            a, lda = "%a_copy", "%m"
-        scale = f"""func.call @{self.symbol}_scale(%c, %m, %n, %ldc, %beta_re, %beta_im)
-        : (!llvm.ptr, i64, i64, i64, {self.part}, {self.part}) -> ()"""
-        doubled = "\n      ".join(f"%{name}2 = arith.muli %{name}, %c2 : i64" for name in ("n", "k", "lda", "ldc"))
-        arguments = f"%m, %n2, %k2, {a}, {lda}, %w, %{b_columns[1]}2, %c, %ldc2"
-        body = f"""{self._is("%alpha", 0, "%no_products")}
-    %elements = arith.muli %m, %n : i64
-    %empty = arith.cmpi eq, %elements, %c0 : i64
-    %none = arith.ori %no_products, %empty : i1
-    %ok = arith.constant {OK} : i32
-    %status = scf.if %none -> (i32) {{
-      {scale}
-      scf.yield %ok : i32
-    }} else {{
-      {doubled}
-      %b_half = arith.muli %k2, %n : i64
-      %b_size = arith.muli %b_half, %c2 : i64
-      %a_size = arith.muli %k2, %{"m" if copy_a else "c0"} : i64
-      %size = arith.addi %b_size, %a_size : i64
-      %part = arith.constant {spec.a_stored.bytes // 2} : i64
+        how_a, how_b = spec.layout
+        crossed = how_b == "n"
+        conjugate_a, conjugate_b = how_a == "c", how_b == "c"
+        rows, columns = ("m", "k") if how_a == "n" else ("k", "m")
+        copies, calls, a, lda = "", list[str](), "%a", "%lda2"
+        if not crossed or how_a == "n":
+            into = "apart" if crossed else "rows" if how_a == "n" else "columns"
+            copies = self.copy("rows_of_a", into, 1, conjugate=conjugate_a != conjugate_b)
+            calls = [self._copied("rows_of_a", "%a", rows, columns, "%w")]
+            a, lda = "%w", f"%{columns}" if crossed else f"%{columns}2"
+        sums = "%n2" if crossed else "%n"
+        calls.append(self._at("%sums", "%a_size"))
+        if spec.beta != 0:  # The kernel of the real product adds.
+            rows_of_sums = "%m2" if crossed else "%m"
+            calls += [
+                f"%zero = arith.constant 0.0 : {self.part}",
+                f"func.call @{self.symbol}_scale(%sums, {rows_of_sums}, %n, %n, %zero, %zero) : {self._scale_type}",
+            ]
+        merged = f"""func.call @{self.symbol}_merge(%sums, %m, %n, %c, %ldc, %alpha_re, %alpha_im)
+        : (!llvm.ptr, i64, i64, !llvm.ptr, i64, {self.part}, {self.part}) -> ()"""
+        return (
+            copies
+            + self.merge(crossed=crossed, conjugate=conjugate_a if crossed else conjugate_b)
+            + self._computed(
+                "stacked",
+                f"""%a_size = arith.muli %m2, %{"k" if crossed else "k2"} : i64
+      %sums_size = arith.muli %m2, {sums} : i64
+      %size = arith.addi %a_size, %sums_size : i64""",
+                calls,
+                f"%m2, {sums}, %{'k' if crossed else 'k2'}, {a}, {lda}, %b, %ldb2, %sums, {sums}",
+                merged,
+            )
+        )
+
+    def _computed(self, name: str, size: str, calls: Sequence[str], arguments: str, after: str = "") -> str:
+        """The function `name`: gets scratch memory for so many numbers, and calls the kernel of the real product after `calls`."""
+        doubled = "\n      ".join(
+            f"%{each}2 = arith.muli %{each}, %c2 : i64" for each in ("m", "n", "k", "lda", "ldb", "ldc")
+        )
+        before = "\n      ".join([*([self._scaled] * (self.spec.beta != 0)), *calls])
+        body = f"""{doubled}
+      {size}
+      %part = arith.constant {self.spec.a_stored.bytes // 2} : i64
       %bytes = arith.muli %size, %part : i64
       %page = arith.constant {ALIGNMENT} : i64
       %pages = arith.constant {-ALIGNMENT} : i64
@@ -228,17 +154,75 @@ class ComplexEntry:
         %out_of_memory = arith.constant {OUT_OF_MEMORY} : i32
         scf.yield %out_of_memory : i32
       }} else {{
-        {scale if spec.beta != 0 else ""}
-        {copy_b}
-        {copy_a}
+        {before}
         %result = func.call @{self.symbol}{INNER}({arguments}) : ({", ".join(_TYPES)}) -> i32
+        {after}
         func.call @{RELEASE}(%w) : (!llvm.ptr) -> ()
         scf.yield %result : i32
       }}
-      scf.yield %made : i32
+    func.return %made : i32"""
+        return self.function(name, [*self._matrices, *self._factors], body, "i32")
+
+    def _copied(self, name: str, pointer: str, rows: str, columns: str, to: str) -> str:
+        """The call of a function that copies a matrix of so many rows and columns as it is stored."""
+        return f"""func.call @{self.symbol}_copy_{name}({pointer}, %{rows}, %{columns}, %ld{pointer[1]}, {to}, %alpha_re, %alpha_im)
+        : (!llvm.ptr, i64, i64, i64, !llvm.ptr, {self.part}, {self.part}) -> ()"""
+
+    def _at(self, name: str, offset: str) -> str:
+        return f"{name} = llvm.getelementptr %w[{offset}] : (!llvm.ptr, i64) -> !llvm.ptr, {self.part}"
+
+    @property
+    def _scaled(self) -> str:
+        """The call that multiplies C by beta."""
+        return f"func.call @{self.symbol}_scale(%c, %m, %n, %ldc, %beta_re, %beta_im) : {self._scale_type}"
+
+    @property
+    def _scale_type(self) -> str:
+        return f"(!llvm.ptr, i64, i64, i64, {self.part}, {self.part}) -> ()"
+
+    @property
+    def _product(self) -> str:
+        """The function that computes one product of matrices."""
+        names, types = (", ".join(each) for each in zip(*self._passed, strict=True))
+        made = form(self.spec)
+        call = {each: f"func.call @{self.symbol}_{each}({names}) : ({types}) -> i32" for each in ("blocks", "stacked")}
+        chosen = f"%computed = {call.get(made, '')}"
+        if made == "either":
+            by_k, by_n, all_of = STACKED_SIZES
+            chosen = f"""%most = arith.constant {2**16} : i64
+      %by_k = arith.constant {by_k} : i64
+      %by_n = arith.constant {by_n} : i64
+      %by_both = arith.constant {all_of} : i64
+      %of_k = arith.muli %k, %by_k : i64
+      %of_n = arith.muli %n, %by_n : i64
+      %of_row = arith.addi %of_k, %of_n : i64
+      %stacked = arith.muli %m, %of_row : i64
+      %kn = arith.muli %k, %n : i64
+      %blocks = arith.muli %kn, %by_both : i64
+      %is_less = arith.cmpi slt, %stacked, %blocks : i64
+      %is_few = arith.cmpi slt, %m, %most : i64
+      %stacks = arith.andi %is_less, %is_few : i1
+      %computed = scf.if %stacks -> (i32) {{
+        %one = {call["stacked"]}
+        scf.yield %one : i32
+      }} else {{
+        %other = {call["blocks"]}
+        scf.yield %other : i32
+      }}"""
+        body = f"""{self.equals("%alpha", 0, "%no_products")}
+    %elements = arith.muli %m, %n : i64
+    %empty = arith.cmpi eq, %elements, %c0 : i64
+    %none = arith.ori %no_products, %empty : i1
+    %status = scf.if %none -> (i32) {{
+      {self._scaled}
+      %ok = arith.constant {OK} : i32
+      scf.yield %ok : i32
+    }} else {{
+      {chosen}
+      scf.yield %computed : i32
     }}
     func.return %status : i32"""
-        return self._function("product", [*self._matrices, *self._factors], body, "i32")
+        return self.function("product", [*self._matrices, *self._factors], body, "i32")
 
     @property
     def _batch(self) -> str:
@@ -270,13 +254,13 @@ class ComplexEntry:
             f"%next = arith.select %failed, %status{len(axes)}, %status : i32",
         ]
         body = "\n    ".join([*lines, *closing, "func.return %done0 : i32"])
-        return self._function("batch", [*self._matrices, *self._factors, *steps], body, "i32")
+        return self.function("batch", [*self._matrices, *self._factors, *steps], body, "i32")
 
     @property
     def entry(self) -> str:
         """The C entry, in the LLVM dialect."""
         spec, attributes = self.spec, attributes_text(self.target)
-        pairs = [(f"%{name}", kind) for name, kind in (*self._matrices, *self._factors)]
+        pairs = self._passed
         if spec.takes_tensors:
             arguments = tensor_arguments(spec)
             at = {each.name: number for number, each in enumerate((*spec.operands, spec.result))}
@@ -347,28 +331,12 @@ class ComplexEntry:
 
     @property
     def _factors(self) -> list[tuple[str, str]]:
-        return [each for name in ROLES for each in self._numbers(name)]
-
-    def _numbers(self, name: str) -> list[tuple[str, str]]:
-        return [(f"{name}_re", self.part), (f"{name}_im", self.part)]
+        return [each for name in ROLES for each in self.numbers(name)]
 
     @property
-    def _lanes(self) -> int:
-        return 2 * max(1, self.target.lanes(self.spec.a_stored))
-
-    def _row(self, pointer: str, ld: str, name: str) -> str:
-        """Defines `name`: where row ``%i`` begins."""
-        return f"""{name}_numbers = arith.muli %i, {ld} : i64
-      {name}_parts = arith.muli {name}_numbers, %c2 : i64
-      {name} = llvm.getelementptr {pointer}[{name}_parts] : (!llvm.ptr, i64) -> !llvm.ptr, {self.part}"""
-
-    def _is(self, factor: str, number: int, name: str) -> str:
-        """Defines `name`: whether a factor is a number."""
-        return f"""{name}_re = arith.constant {number}.0 : {self.part}
-    {name}_im = arith.constant 0.0 : {self.part}
-    {name}_is_re = arith.cmpf oeq, {factor}_re, {name}_re : {self.part}
-    {name}_is_im = arith.cmpf oeq, {factor}_im, {name}_im : {self.part}
-    {name} = arith.andi {name}_is_re, {name}_is_im : i1"""
+    def _passed(self) -> list[tuple[str, str]]:
+        """Both as a call has them."""
+        return [(f"%{name}", kind) for name, kind in (*self._matrices, *self._factors)]
 
 
 def _bits(value: float, part: str) -> str:

@@ -13,11 +13,12 @@ class Vector:
 
     Attributes:
         kind: Their type.
+        lanes: How many parts they are.
     """
 
     def __init__(self, lanes: int, part: str) -> None:
         """Writes ops on so many parts, of type `part`."""
-        self._lanes, self._part, self._lines = lanes, part, list[str]()
+        self.lanes, self._part, self._lines = lanes, part, list[str]()
         self.kind = f"vector<{lanes}x{part}>"
 
     @property
@@ -30,28 +31,44 @@ class Vector:
         self._lines.append(f"%v{len(self._lines)} = {op}")
         return self._lines[-1].split(" ", 1)[0]
 
-    def load(self, row: str) -> str:
-        """Those of `row`."""
-        at = self.define(f"llvm.getelementptr {row}[%j] : (!llvm.ptr, i64) -> !llvm.ptr, {self._part}")
-        return self.define(f"llvm.load {at} {{alignment = {self._bytes} : i64}} : !llvm.ptr -> {self.kind}")
+    def load(self, row: str, at: str = "%j", lanes: int = 0) -> str:
+        """Those of `row`, or so many parts from `at` on."""
+        place = self.define(f"llvm.getelementptr {row}[{at}] : (!llvm.ptr, i64) -> !llvm.ptr, {self._part}")
+        return self.define(f"llvm.load {place} {{alignment = {self._bytes} : i64}} : !llvm.ptr -> {self._of(lanes)}")
 
     def store(self, value: str, row: str, at: str = "%j", lanes: int = 0) -> None:
-        """Writes them to `row`."""
-        to = self.define(f"llvm.getelementptr {row}[{at}] : (!llvm.ptr, i64) -> !llvm.ptr, {self._part}")
-        kind = f"vector<{lanes or self._lanes}x{self._part}>"
-        self._lines.append(f"llvm.store {value}, {to} {{alignment = {self._bytes} : i64}} : {kind}, !llvm.ptr")
+        """Writes them to `row`, or so many parts from `at` on."""
+        place = self.define(f"llvm.getelementptr {row}[{at}] : (!llvm.ptr, i64) -> !llvm.ptr, {self._part}")
+        self._lines.append(
+            f"llvm.store {value}, {place} {{alignment = {self._bytes} : i64}} : {self._of(lanes)}, !llvm.ptr"
+        )
+
+    def half(self) -> str:
+        """Where the real parts are that belong to ``%j``, if they are apart."""
+        return self.define("arith.divui %j, %c2 : i64")
+
+    def sum(self, x: str, y: str) -> str:
+        """The sums of two."""
+        return self._binary("addf", x, y)
+
+    def interleaved(self, re: str, im: str) -> str:
+        """Those of real parts and imaginary parts."""
+        order = [each // 2 + each % 2 * (self.lanes // 2) for each in range(self.lanes)]
+        return self.define(
+            f"llvm.shufflevector {re}, {im} [{', '.join(map(str, order))}] : {self._of(self.lanes // 2)}"
+        )
 
     def swapped(self, value: str) -> str:
         """Imaginary parts before real parts."""
-        return self._shuffled(value, [each ^ 1 for each in range(self._lanes)])
+        return self._shuffled(value, [each ^ 1 for each in range(self.lanes)])
 
     def every_other(self, value: str, first: int) -> str:
         """The real parts, or, with 1, the imaginary parts."""
-        return self._shuffled(value, range(first, self._lanes, 2))
+        return self._shuffled(value, range(first, self.lanes, 2))
 
     def signed(self, value: str, signs: tuple[int, int]) -> str:
         """Those of which first and second parts are multiplied by 1 or -1."""
-        ones = ", ".join([f"{each}.0" for each in signs] * (self._lanes // 2))
+        ones = ", ".join([f"{each}.0" for each in signs] * (self.lanes // 2))
         return self._binary("mulf", value, self.define(f"arith.constant dense<[{ones}]> : {self.kind}"))
 
     def times(self, value: str, factor: Factor) -> str:
@@ -67,6 +84,9 @@ class Vector:
 
     def _shuffled(self, value: str, order: Sequence[int]) -> str:
         return self.define(f"llvm.shufflevector {value}, {value} [{', '.join(map(str, order))}] : {self.kind}")
+
+    def _of(self, lanes: int) -> str:
+        return f"vector<{lanes or self.lanes}x{self._part}>"
 
     @property
     def _bytes(self) -> int:
