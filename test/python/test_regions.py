@@ -112,3 +112,29 @@ def test_rules_share_the_code_of_a_strategy():
         variants = list(select.row(name).variants(spec, row))
         assert sum(each.name == name for _, each in plan.kernels) <= len(variants)
     assert len(plan.cases) > len(plan.kernels)
+
+
+def _taken(spec, *call, **given):
+    plan = cases.plan(spec, targets.get("znver5"), None, **given)
+    return next(case.plan for case in plan.cases if all(test.holds(*call) for test in case.tests))
+
+
+def test_few_columns_have_panels_that_fit_and_share_code():
+    spec = tw.MatmulSpec(None, None, None, layout="nt")
+    widths = {n: _taken(spec, 1000, n, 1000).sizes["nr"] for n in (7, 30, 65, 96, 128)}
+    assert widths == {7: 16, 30: 32, 65: 80, 96: 48, 128: 64}
+    assert _taken(spec, 1000, 128, 1000) == _taken(spec, 1000, 1024, 1000)
+
+
+def test_sizes_that_a_user_gave_stay():
+    assert _taken(tw.MatmulSpec(None, None, None, a="bf16"), 512, 512, 512, overrides={"kc": 96}).sizes["kc"] == 96
+
+
+def test_tall_tiles_of_a_transposed_operand_have_whole_groups_of_rows():
+    for n in (16, 32, 48):
+        assert _taken(tw.MatmulSpec(None, None, None, a="u8", b="i8", layout="tn"), 512, n, 512).sizes["mr"] % 4 == 0
+
+
+@pytest.mark.parametrize(("m", "height"), [(4, 4), (5, 5), (8, 4), (12, 5)])
+def test_few_rows_have_tiles_that_fit(m, height):
+    assert _taken(tw.MatmulSpec(None, None, None, a="bf16"), m, 2048, 2048).sizes["mr"] == height

@@ -57,11 +57,17 @@ public:
     return loop(dest, from, to, index(step), [&](Value row, Value carried) { return copyRow(carried, row, kind); });
   }
 
+  /// Whether all vectors of a row are in loops, those that exist in one of their own.
+  bool splitsRows() { return existing && columns % lanes == 0 && columns > looped(); }
+
   /// Lets the elements be those that `given` computes, and not the source's.
   void compute(PadFunction given) { function.emplace(given); }
 
 private:
   bool inBlocks(RowSource kind) { return blockHeight > 0 && kind != RowSource::PaddingOnly; }
+
+  /// Columns above which vectors of a row are in a loop.
+  int64_t looped() { return (blockHeight > 0 ? 1 : maxUnrolledVectors) * lanes; }
 
   Value loop(Value dest, Value from, Value to, Value step, llvm::function_ref<Value(Value, Value)> body) {
     auto forOp = scf::ForOp::create(rewriter, loc, from, to, step, dest);
@@ -74,7 +80,7 @@ private:
 
   Value copyRow(Value dest, Value row, RowSource kind) {
     int64_t whole = columns / lanes * lanes;
-    if (whole > (inBlocks(kind) ? 1 : maxUnrolledVectors) * lanes) {
+    if (whole > (kind == RowSource::PaddingOnly ? maxUnrolledVectors * lanes : looped())) {
       Value end = index(whole);
       if (used)
         end = arith::MinUIOp::create(rewriter, loc, end, used);
@@ -305,6 +311,8 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
   Value result;
   if (isConstantIntValue(columns, type.getDimSize(1))) {
     result = copy.copyRows(dest, zero, groupedCount, RowSource::FullRow);
+  } else if (copy.splitsRows()) {
+    result = copy.copyRows(dest, zero, groupedCount, RowSource::PartialRow);
   } else {
     Value columnCount = valueOf(columns);
     Value full = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq, columnCount, allColumns);

@@ -145,14 +145,22 @@ def _case(
     narrow = narrowed(spec, (*_SOME, *variant.tests))
     assert narrow is not None, "more tests leave something"
     typical = representative(narrow, variant.typical)
-    if isinstance(narrow.m, Dim) and isinstance(spec.m, Dim):  # Code for some rows is code for all.
-        narrow = replace(narrow, m=Dim(max(spec.m.min, 1), spec.m.max, narrow.m.multiple))
+    in_panels = select.is_in_panels(name)
+    for axis in (
+        ("m", "n") if in_panels else ("m",)
+    ):  # Code for some rows is code for all, and so it is for columns in panels.
+        some, every = getattr(narrow, axis), getattr(spec, axis)
+        if isinstance(some, Dim) and isinstance(every, Dim):
+            multiple = every.multiple if in_panels else some.multiple
+            narrow = replace(narrow, **{axis: Dim(max(every.min, 1), every.max, multiple)})
     if not narrow.dynamic:
         threads = used(typical, target, threads)
     elif not variant.shared:
         threads = 1
     choice = select.sized(name, typical, target, overrides, threads)
-    sizes = select.row(name).opened(choice.parameters, narrow)
+    sizes = select.row(name).opened(choice.parameters, narrow, target)
+    if in_panels and overrides:
+        sizes = sizes.replaced(overrides)
     guards = [test for test in _merged((*tests, *variant.tests)) if not _certain(spec, test)]
     return Case(narrow, Plan(name, sizes, threads=threads), tuple(guards))
 

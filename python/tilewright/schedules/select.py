@@ -66,7 +66,7 @@ class Row:
     own_vectors: bool = False
     takes: Callable[[MatmulSpec, MatmulSpec, Target], bool] = lambda spec, call, target: True
     variants: Callable[[MatmulSpec, Target], Iterable[Variant]] = lambda spec, target: (Variant(),)
-    opened: Callable[[Blocking, MatmulSpec], Blocking] = lambda sizes, spec: sizes
+    opened: Callable[[Blocking, MatmulSpec, Target], Blocking] = lambda sizes, spec, target: sizes
 
 
 def _fuses_vectors(spec: MatmulSpec, *, along_k: bool) -> bool:
@@ -136,6 +136,7 @@ STRATEGIES: Mapping[str, Row] = {
         tile="panels",
         takes=open_extents.takes_packed,
         variants=open_extents.packed,
+        opened=open_extents.packed_sizes,
     ),
     "unpacked": Row(
         "unpacked",
