@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tilewright.codegen import registry
 from tilewright.codegen.convolution import images
-from tilewright.lowering import driver, modules, run, to_llvm
+from tilewright.lowering import driver, large_vectors, modules, run, to_llvm
 from tilewright.mlir import ir
 from tilewright.payload import matmul
 from tilewright.schedules.plan import Plan
@@ -51,6 +51,8 @@ class ProductPart:
         """The product once its schedule ran."""
         if self.schedule is not None:
             run.apply_schedule(self.module, self.schedule, self.spec, name=self.plan.name)
+            if self.plan.text is not None:
+                large_vectors.refuse(self.module, self.schedule, self.plan.name)
             self.origin = driver.origin_of(self.schedule, self.module, self.spec, target)
 
     def bufferize(self, target: Target) -> None:

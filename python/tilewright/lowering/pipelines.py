@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.build.usedef import named
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import bufferization, memref, vector
@@ -84,11 +85,20 @@ def group_products(spec: MatmulSpec, dots: Sequence[Dot]) -> ir.Module:
     return script.module
 
 
-def lower_vectors(lanes: int, dots: Sequence[Dot], *, fold_views: bool = True) -> ir.Module:
+def has_sums_of_products(module: ir.Module) -> bool:
+    """Whether a product stands as a sum over a dimension of vectors of rank 3: what upstream's vectorize makes unless told otherwise."""
+    sums = named(module.operation, "vector.multi_reduction")
+    return any(len(ir.VectorType(op.operands[0].type).shape) > 2 for op in sums)
+
+
+def lower_vectors(
+    lanes: int, dots: Sequence[Dot], *, fold_views: bool = True, sums_of_products: bool = False
+) -> ir.Module:
     """The script that takes vectors of any rank to single registers of `lanes` elements, and products in dot form to `dots`.
 
     Upstream has these patterns as transform ops only, not as passes. Those that make loads from views loads from what they are
-    of (`fold_views`) forget how loads are aligned. Needs an active `ir.Context`.
+    of (`fold_views`) forget how loads are aligned. With `sums_of_products`, a product is first made of each sum of elementwise products.
+    Needs an active `ir.Context`.
     """
     with steps.script() as script:
         functions = script.functions
@@ -96,6 +106,10 @@ def lower_vectors(lanes: int, dots: Sequence[Dot], *, fold_views: bool = True) -
         def fold_slices() -> None:
             memref.apply_patterns_memref_fold_memref_alias_ops()
             transform.apply_patterns_canonicalization()
+
+        def sums() -> None:
+            vector.apply_patterns_vector_reduction_to_contract()
+            vector.apply_patterns_vector_transfer_permutation_patterns()
 
         def contractions() -> None:
             vector.apply_patterns_vector_lower_contraction(lowering_strategy=vector.VectorContractLowering.OuterProduct)
@@ -141,6 +155,8 @@ def lower_vectors(lanes: int, dots: Sequence[Dot], *, fold_views: bool = True) -
                     both_unsigned=dot.both_unsigned,
                     by_lane=dot.groups > 1,
                 )
+        if sums_of_products:
+            steps.apply(functions, sums)
         ours.tilewright_unroll_vectors(functions, lanes)
         steps.clean(functions)
         steps.apply(functions, contractions)

@@ -18,6 +18,16 @@ from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.abi import ENTRY
 from tilewright.spec import MatmulSpec
 
+_REMEDY = "See `tilewright trace` for what each op before it did, or put a transform.print before it"
+_REMEDIES = {
+    "Attempted to vectorize, but failed": "Tile by sizes that divide the extents, or pad or peel what is left (steps.pad, steps.peel): "
+    "a tile of a dynamic size is no vector. vector_sizes must be at least as large as the tile",
+    "uses a handle": "An op consumes the handle that it is applied to: go on with the handles that it returned, or match again",
+    "transform applied to the wrong op kind": "Make a linalg.generic of a named op before, by transform.structured.generalize",
+    "failed to apply": "The op does not fit what it is applied to: `tilewright trace` shows what that is",
+}
+"""What to do about what MLIR says of a transform op, by a part of its text."""
+
 
 def apply_schedule(payload: ir.Module, schedule: ir.Module, spec: MatmulSpec | OperatorSpec, *, name: str) -> None:
     """Applies `schedule` to the payload of `spec`, in place.
@@ -159,7 +169,7 @@ def _schedule_error(message: Message, schedule: ir.Module, name: str) -> Schedul
         transform_op=_op_at(schedule, message.location),
         payload_op=payload_op(message),
         where=None if file else name,
-        remedy="See `tilewright trace` for what each op before it did, or put a transform.print before it",
+        remedy=next((remedy for said, remedy in _REMEDIES.items() if said in message.text), _REMEDY),
     )
 
 

@@ -60,7 +60,10 @@ def body(
     )
     run_passes(module, prefetch, "llvm")
     dots = target.dots(spec.a_type.name, spec.b_type.name)
-    run_own_script(module, pipelines.lower_vectors(target.lanes(spec.acc_type), dots), "llvm")
+    vectors = pipelines.lower_vectors(
+        target.lanes(spec.acc_type), dots, sums_of_products=pipelines.has_sums_of_products(module)
+    )
+    run_own_script(module, vectors, "llvm")
     if target.by_lane:
         run_own_script(module, unroll.script(unroll.mark(module)), "llvm")
     tiles = any(dot.is_tile for dot in dots)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Steps of a schedule: functions from handles to handles, each a few transform ops.
 
-Every step builds ops of upstream's transform dialect, or of ours where upstream has none, at the insertion point of the
-script. The ops remember the Python line that asked for them, so that a failure can name it.
+Every step builds ops of upstream's transform dialect, or of ours, at the insertion point of the script; they remember the Python line.
 """
 
 from __future__ import annotations
@@ -207,6 +206,8 @@ def tile(op: Handle, sizes: Sequence[int]) -> tuple[Handle, Handle]:
         for j in 0..N step 64:
             C[:, j:j+64] += A[:, :] * B[:, j:j+64]
     """
+    if not any(sizes):
+        raise ValueError(f"no size above zero in {list(sizes)}; expected one, of the dimension to tile")
     tiled = structured.TileUsingForOp(op, sizes=list(sizes))
     return tiled.results[0], tiled.results[1]
 
