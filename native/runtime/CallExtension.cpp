@@ -255,7 +255,7 @@ NB_MODULE(_native, m) {
           throw nb::python_error();
         return nb::borrow(view);
       },
-      nb::arg("value"), nb::arg("name"), nb::kw_only(), nb::arg("written") = false,
+      nb::arg("value").none(), nb::arg("name"), nb::kw_only(), nb::arg("written") = false,
       nb::sig("def array_view(value: object, name: str, *, written: bool = False) -> typing.Any"),
       "A NumPy array over the memory of an array of another library, which is kept meanwhile; `value` itself where it "
       "is "

@@ -81,6 +81,11 @@ class DType:
         return -(-self.bits // 8)
 
     @property
+    def is_wide(self) -> bool:
+        """Whether products of such integers keep their last bits."""
+        return any(self.name == each.a for each in WIDE_INTEGERS)
+
+    @property
     def packed(self) -> int:
         """Elements that share a byte in memory: 1, or 2 of those of four bits."""
         return max(1, 8 // self.bits)
@@ -179,7 +184,10 @@ COMBINATIONS = (
     Combination("i8", "u8", "i32", "i32"),
     Combination("u8", "u8", "i32", "i32"),
 )
-"""The combinations that this release computes."""
+"""The combinations that this release computes on every target."""
+
+WIDE_INTEGERS = tuple(Combination(*[name] * 4) for name in ("i32", "i64"))
+"""Those besides that processors compute: products and sums keep their last bits, as in C and numpy, so that unsigned ones are the same."""
 
 COMPLEX_COMBINATIONS = tuple(Combination(*[row.name] * 4) for row in _ROWS if row.part is not None)
 """Those besides that it computes as products of the real and imaginary parts."""
@@ -230,13 +238,24 @@ def dtype_of(field: str, name: str) -> DType:
         ) from None
 
 
-def require_computed(types: Combination, *, prologues: bool) -> None:
-    """Checks that this release computes products of these types; with `prologues`, which made the types of A and B.
+def require_computed(types: Combination, *, prologues: bool, is_plain: bool) -> None:
+    """Checks that this release computes products of these types.
+
+    Args:
+        types: The types.
+        prologues: Whether prologues made those of A and B.
+        is_plain: Whether nothing else is computed than C = A·B or C += A·B.
 
     Raises:
         SpecError: It does not.
     """
-    computed = (*COMBINATIONS, *COMPLEX_COMBINATIONS)
+    if types in WIDE_INTEGERS and not is_plain:
+        raise SpecError(
+            f"A of {types.a} with other ops or factors is not supported yet",
+            where="MatmulSpec",
+            expected="alpha 1, beta 0 or 1, no prologue and no epilogue",
+        )
+    computed = (*COMBINATIONS, *WIDE_INTEGERS, *COMPLEX_COMBINATIONS)
     if types not in computed:
         raise SpecError(
             f"A of {types.a}, B of {types.b} summed in {types.acc} to C of {types.c} is not supported yet",

@@ -136,7 +136,8 @@ class MatmulSpec:
         # An epilogue says itself what may come of the sum.
         sum_ = acc if self.epilogue or (acc.name == "f32" and self.c in SMALL_FLOATS) else self.c_type
         left = bool(self.prologue_a or self.prologue_b)
-        require_computed(Combination(a.name, b.name, acc.name, sum_.name), prologues=left)
+        is_plain = not left and not self.epilogue and (self.alpha, self.beta) in ((1, 0), (1, 1))
+        require_computed(Combination(a.name, b.name, acc.name, sum_.name), prologues=left, is_plain=is_plain)
         if self.tf32 and (a.name, b.name) != ("f32", "f32"):
             raise SpecError(f"tf32 with A of {a} and B of {b}", where="MatmulSpec", expected="both multiplied as f32")
         if self.epilogue:

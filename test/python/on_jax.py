@@ -89,5 +89,17 @@ def out_may_be_numpys() -> None:
     assert np.allclose(out, np.asarray(A) @ np.asarray(B), 1e-5)
 
 
+@case
+def inferred() -> None:
+    assert close(tw.matmul(A, B))
+    assert close(tw.matmul(np.asarray(A), B))
+    refuses("operand out: .*read-only", lambda: tw.matmul(A, B, out=jnp.zeros((4, 5), jnp.float32)))
+    q = jnp.ones((2, 5, 8), jnp.float32)
+    assert np.allclose(np.asarray(tw.attention(q, q, q)), 1, 1e-5)
+    image = tw.conv2d(jnp.ones((1, 5, 5, 4), jnp.float32), jnp.ones((3, 3, 4, 8), jnp.float32))
+    assert isinstance(image, jax.Array)
+    assert (np.asarray(image) == 36).all()
+
+
 if __name__ == "__main__":
     run()

@@ -177,6 +177,38 @@ def modules_and_operators() -> None:
     assert close(packed(A, packed.pack_b(B)))
 
 
+@case
+def inferred_products() -> None:
+    assert close(tw.matmul(A, B))
+    assert close(tw.matmul(A, B.numpy()))
+    assert torch.allclose(tw.matmul(A, B[:, 0]), A @ B[:, 0])
+    assert tw.matmul(A[0], B[:, 0]).shape == ()
+    assert close(tw.matmul(B.T, A.T), B.T, A.T)
+    a, b = torch.rand(2, 3, 4, 6), torch.rand(3, 6, 5)
+    assert close(tw.matmul(a, b), a, b)
+    assert tw.matmul(A.bfloat16(), B.bfloat16()).dtype == torch.float32
+    x, y = torch.randint(-(2**62), 2**62, (4, 6)), torch.randint(-(2**62), 2**62, (6, 5))
+    assert (tw.matmul(x, y) == x @ y).all()
+    assert close(tw.matmul(A, B.double()), A.double(), B)
+    out = torch.empty(4, 5)
+    assert tw.matmul(A, B, out=out) is out
+    assert close(out)
+    refuses(r"detach\(\)", lambda: tw.matmul(torch.nn.Parameter(A), B))
+
+
+@case
+def inferred_operators() -> None:
+    q, k, v = (torch.rand(2, 5, 8) for _ in range(3))
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    assert torch.allclose(tw.attention(q, k, v), expected, atol=1e-5)
+    mask = torch.ones(5, 5, dtype=torch.bool).tril()
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    assert torch.allclose(tw.attention(q, k, v, mask), expected, atol=1e-5)
+    x, w = torch.rand(1, 4, 6, 6), torch.rand(8, 4, 3, 3)
+    images = tw.conv2d(x, w, layout="nchw")
+    assert torch.allclose(images, torch.nn.functional.conv2d(x, w), atol=1e-4)
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
     np.random.seed(0)

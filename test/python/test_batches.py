@@ -181,8 +181,8 @@ def test_single_rows_that_share_a_b_are_one_matrix():
 @pytest.mark.parametrize(
     ("a", "b", "what"),
     [
-        ((5,), (5, 6), r"operand a: is of shape \(5,\); .* Pass a\[None, :\]"),
-        ((4, 5), (5,), r"operand b: is of shape \(5,\); .* Pass b\[:, None\]"),
+        ((), (5, 6), r"operand a: has no dimensions; .* Write a \* b"),
+        ((4, 5), (6,), "operand b: has 6 rows; expected 5"),
         ((2, 4, 5), (3, 5, 6), r"operand b: is of shape \(3, 5, 6\); expected .* broadcast to \(2,\)"),
         ((2, 4, 5), (2, 4, 6), "operand b: has 4 rows; expected 5"),
     ],

@@ -228,7 +228,7 @@ def test_what_is_refused():
         with pytest.raises(SpecError, match="complex numbers on a GPU are not supported"):
             tw.compile(tw.MatmulSpec(3, 4, 5, a="c64"), target=target)
     with pytest.raises(SpecError, match="A of c64, B of c128"):
-        tw.matmul(matrix(3, 3), matrix(3, 3, dtype="c128"))
+        tw.MatmulSpec(3, 3, 3, a="c64", b="c128")
     kernel = tw.compile(tw.MatmulSpec(2, 2, 2, alpha="arg"))
     with pytest.raises(OperandError, match="operand alpha: a complex is not a numpy array"):
         kernel(np.ones((2, 2), np.float32), np.ones((2, 2), np.float32), alpha=1j)

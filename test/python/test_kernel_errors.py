@@ -94,12 +94,9 @@ def test_adding_to_nothing():
     ("a", "b", "kind", "what"),
     [
         (A, A, tw.OperandError, "operand b: has 3 rows"),
-        (A[0], B, tw.OperandError, "operand a: is of shape (7,)"),
-        (A, 5, tw.OperandError, "operand b: is a int"),
-        (A.astype(np.complex64), B, tw.SpecError, "A of c64, B of f32 summed in c64 to C of c64 is not supported yet"),
-        (A.astype(np.int32), B.astype(np.int32), tw.SpecError, "A of i32, B of i32"),
-        (A, B.astype(np.float64), tw.SpecError, "f64"),
-        (np.repeat(A, 2, axis=1)[:, ::2], B, tw.OperandError, "operand a: strides"),
+        (A, 5, tw.OperandError, "operand b: has no dimensions"),
+        (A, "b", tw.OperandError, "operand b: has no dimensions"),
+        (A.astype(object), B, tw.OperandError, "operand b: is of float32, and a of object"),
     ],
 )
 def test_a_wrong_matmul(monkeypatch, a, b, kind, what):

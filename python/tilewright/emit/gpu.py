@@ -32,6 +32,13 @@ def check(spec: MatmulSpec, target: GpuTarget) -> None:
         raise SpecError(
             "complex numbers on a GPU are not supported", where=str(spec), expected="real ones", remedy=remedy
         )
+    if spec.a_type.is_wide:
+        raise SpecError(
+            f"A of {spec.a} on a GPU is not supported",
+            where=str(spec),
+            expected="8-bit integers or floats",
+            remedy="Compile for a processor",
+        )
     types = {each.type.name for each in (*spec.operands, spec.result)}
     if target.types is not None and not types <= target.types:
         raise SpecError(

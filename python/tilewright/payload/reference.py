@@ -94,6 +94,8 @@ def reference(
     _check(spec, a, b, operands, c)
     if is_complex(spec):
         return complex_reference.value(spec, *_straight(spec, a, b), operands, c, reference)
+    if spec.a_type.is_wide:
+        return _last_bits(spec, *_straight(spec, a, b), c)
     a, b, *operands = _elements(spec, a, b, *operands)
     if spec.has_entries:
         return _fused(spec, a, b, operands, c).value
@@ -105,6 +107,14 @@ def reference(
     if spec.c != spec.acc:
         total[np.abs(total) >= overflow(spec.c_type)] *= beyond(spec.c_type)
     return total
+
+
+def _last_bits(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any] | None) -> NDArray[Any]:
+    """The last bits of sums of wide integers, as int64: there they are summed modulo 2⁶⁴, and cut."""
+    total = np.matmul(a.astype(np.int64), b.astype(np.int64))
+    if c is not None:
+        total += c
+    return total.astype(to_numpy(spec.acc_type)).astype(np.int64)
 
 
 def _fused(

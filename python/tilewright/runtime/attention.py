@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Attention of numpy arrays, without a spec: `tilewright.attention`."""
+"""Attention of arrays, without a spec: `tilewright.attention`."""
 
 from __future__ import annotations
 
@@ -11,26 +11,29 @@ import numpy as np
 from tilewright.dtypes import from_numpy
 from tilewright.errors import OperandError
 from tilewright.operator_specs.attention import AttentionSpec, Causal
+from tilewright.runtime.arrays import ANY_ARRAY, Array, empty, kind, like, view
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
 from tilewright.schedules.models.threads import check
 
-Array = np.ndarray[Any, Any]
 _LEAST_AXES = 2
+_EXPECTED = "an array of shape (*batch, heads, length, head), or (length, head)"
 
 
 def attention(
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None = None,
+    q: ANY_ARRAY,
+    k: ANY_ARRAY,
+    v: ANY_ARRAY,
+    mask: ANY_ARRAY | None = None,
     *,
     causal: Causal = False,
     scale: float | None = None,
     threads: int = 1,
-    out: Array | None = None,
-) -> Array:
+    out: ANY_ARRAY | None = None,
+) -> ANY_ARRAY:
     """softmax(scale · Q·Kᵀ + mask) · V, with the spec inferred, compiled once for each set of shapes and types, and kept.
+
+    Operands are arrays of any library, used where they lie; a mask that is broadcast or has gaps is copied.
 
     Args:
         q: Queries of shape (*batch, heads, queries, head), or (queries, head) for one head.
@@ -41,7 +44,7 @@ def attention(
         causal: As `AttentionSpec.causal`.
         scale: What scores are multiplied with; None: 1 / sqrt(head).
         threads: As for `tilewright.compile`.
-        out: Where the result is written; None: a new array.
+        out: Where the result is written; None: a new array, of the library of the first operand that is not numpy's.
 
     Returns:
         The result, of shape (*batch, heads, queries, value_head) and the type of the queries. A query that sees no key gets zeros.
@@ -50,41 +53,39 @@ def attention(
         OperandError: An operand is no array, or shapes or types do not fit.
         SpecError: An element type is not supported, or an option is not what it can be.
     """
-    operands = {"q": q, "k": k, "v": v}
-    for name, operand in operands.items():
-        if not isinstance(operand, np.ndarray) or operand.ndim < _LEAST_AXES:
-            raise OperandError(
-                f"is a {type(operand).__name__}"
-                if not isinstance(operand, np.ndarray)
-                else f"is of shape {operand.shape}",
-                operand=name,
-                expected="a numpy array of shape (*batch, heads, length, head), or (length, head)",
-            )
-    if q.ndim == _LEAST_AXES:
-        heads = [each[None] if each.ndim == _LEAST_AXES else each for each in (q, k, v)]
-        whole = None if out is None else out[None]
-        result = attention(heads[0], heads[1], heads[2], mask, causal=causal, scale=scale, threads=threads, out=whole)
-        return result[0] if out is None else out
-    given = _mask(mask, (*q.shape[:-1], k.shape[-2]), q.ndim - 3)
+    operands = [view(name, array, _EXPECTED) for name, array in (("q", q), ("k", k), ("v", v))]
+    for name, operand in zip("qkv", operands, strict=True):
+        if operand.ndim < _LEAST_AXES:
+            raise OperandError(f"is of shape {operand.shape}", operand=name, expected=_EXPECTED)
+    result = None if out is None else view("out", out, written=True)
+    seen = None if mask is None else view("mask", mask)
+    wanted = kind(each for each in (q, k, v, mask) if each is not None) if out is None else None
+    one = operands[0].ndim == _LEAST_AXES
+    if one:
+        operands = [each[None] if each.ndim == _LEAST_AXES else each for each in operands]
+        result = None if result is None else result[None]
+    given = _mask(seen, (*operands[0].shape[:-1], operands[1].shape[-2]), operands[0].ndim - 3)
+    shapes = [each.shape for each in operands]
     kernel = _kept(
-        q.shape,
-        k.shape,
-        v.shape,
-        (q.dtype, k.dtype, v.dtype),
+        shapes[0],
+        shapes[1],
+        shapes[2],
+        tuple(each.dtype for each in operands),
         None if given is None else (given[0].dtype, given[1]),
         causal,
         None if scale is None else float(scale),
         check(threads, "attention"),
     )
-    return kernel(*operands.values(), *(() if given is None else (given[0],)), out=out)
+    if result is None:
+        result = empty((*shapes[0][:-1], shapes[2][-1]), operands[0].dtype, wanted)
+    made = kernel(*operands, *(() if given is None else (given[0],)), out=result)
+    return like(made[0] if one else made, wanted) if out is None else out
 
 
 def _mask(mask: Array | None, scores: tuple[int, ...], batch: int) -> tuple[Array, str] | None:
     """The mask as a kernel takes it, and its axes: those along which it is one for all are left out."""
     if mask is None:
         return None
-    if not isinstance(mask, np.ndarray):
-        raise OperandError(f"is a {type(mask).__name__}", operand="mask", expected="a numpy array")
     try:
         whole = np.broadcast_to(mask, scores)
     except ValueError:

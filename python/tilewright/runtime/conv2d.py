@@ -11,15 +11,19 @@ import numpy as np
 from tilewright.dtypes import from_numpy
 from tilewright.errors import OperandError, SpecError
 from tilewright.operator_specs.conv2d import FILTERS, Conv2dSpec
+from tilewright.runtime.arrays import ANY_ARRAY, view
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
 from tilewright.schedules.models.threads import check
 
+_AXES = 4
+_EXPECTED = "an array of four dimensions"
+
 
 def conv2d(
-    x: np.ndarray,
-    w: np.ndarray,
-    *further: np.ndarray,
+    x: ANY_ARRAY,
+    w: ANY_ARRAY,
+    *further: ANY_ARRAY,
     layout: str = "nhwc",
     filter: str | None = None,
     stride: int | tuple[int, int] = 1,
@@ -28,9 +32,11 @@ def conv2d(
     groups: int = 1,
     epilogue: tuple[Any, ...] = (),
     threads: int = 1,
-    out: np.ndarray | None = None,
-) -> np.ndarray:
+    out: ANY_ARRAY | None = None,
+) -> ANY_ARRAY:
     """The images `x` convolved with the filters `w`, compiled once for each pair of shapes and types, and kept.
+
+    Operands are arrays of any library, used where they lie.
 
     Args:
         x: Images, as `layout` says: (n, h, w, channels) or (n, channels, h, w).
@@ -44,18 +50,18 @@ def conv2d(
         groups: Into which channels fall.
         epilogue: What is done to each sum.
         threads: As for `tilewright.compile`.
-        out: Where the result goes; None: into a new array.
+        out: Where the result goes; None: into a new array, of the library of the first operand that is not numpy's.
 
     Raises:
         OperandError: An operand is no array, or its shape or type does not fit.
         SpecError: An element type or an option is not supported, or `threads` is no int from 1 to 1024.
     """
-    for name, operand in (("x", x), ("w", w)):
-        if not isinstance(operand, np.ndarray) or operand.ndim != 4:
-            what = f"of {operand.ndim} dimensions" if isinstance(operand, np.ndarray) else f"a {type(operand).__name__}"
-            raise OperandError(f"is {what}", operand=name, expected="a numpy array of four dimensions")
+    images, filters = (view(name, array, _EXPECTED) for name, array in (("x", x), ("w", w)))
+    for name, each in (("x", images), ("w", filters)):
+        if each.ndim != _AXES:
+            raise OperandError(f"is of {each.ndim} dimensions", operand=name, expected=_EXPECTED)
     options = (layout, filter, _hashable(stride), _hashable(dilation), _hashable(padding), groups, tuple(epilogue))
-    kernel = _kept(x.shape, w.shape, x.dtype, w.dtype, options, check(threads, "conv2d"))
+    kernel = _kept(images.shape, filters.shape, images.dtype, filters.dtype, options, check(threads, "conv2d"))
     return kernel(x, w, *further, out=out)
 
 

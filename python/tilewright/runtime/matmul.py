@@ -8,52 +8,106 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import from_numpy
+from tilewright.dtypes import from_numpy, to_numpy
 from tilewright.errors import OperandError
+from tilewright.runtime import arrays
+from tilewright.runtime.arrays import ANY_ARRAY, Array
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
+from tilewright.runtime.numpy_rules import batch, converted, stored, types
 from tilewright.schedules.models.threads import check
 from tilewright.spec import MatmulSpec
 
 
-def matmul(a: np.ndarray, b: np.ndarray, *, threads: int = 1) -> np.ndarray:
-    """A·B for two matrices or batches of them, with the spec inferred, compiled once for each pair of shapes and types, and kept.
+def matmul(a: ANY_ARRAY, b: ANY_ARRAY, *, threads: int = 1, out: ANY_ARRAY | None = None) -> ANY_ARRAY:
+    """A·B of what ``numpy.matmul`` takes, with the spec inferred, compiled once for each pair of shapes and types, and kept.
 
-    As with ``numpy.matmul``, the last two dimensions are a matrix's, and those before them are broadcast. An operand whose
-    columns, and not rows, have their elements side by side, such as ``b.T``, is taken for one that is stored transposed, and
-    not copied. `threads` is as for `compile`.
+    The last two dimensions are a matrix's, and those before them are broadcast. A vector is a row as A and a column as B, and that axis
+    is not in the result. An operand whose columns, and not rows, have their elements side by side, such as ``b.T``, is taken for one that
+    is stored transposed.
+
+    Operands are arrays of any library, or whatever numpy makes an array of, such as lists. Types that no kernel multiplies are promoted as
+    numpy promotes them. An operand is copied only where it is converted, or where no kernel takes it as it lies: no axis of its matrices
+    has adjacent elements, one runs backwards, or rows overlap. 8-bit integers give int32, and 16-bit floats float32.
+
+    Args:
+        a: A.
+        b: B.
+        threads: As for `tilewright.compile`.
+        out: Where the result goes, an array of its shape and type; None: into a new array, of the library of the first operand that
+            is not numpy's.
 
     Raises:
-        OperandError: An operand is no array of two or more dimensions, or the shapes or types do not fit.
-        SpecError: The element type is not supported, or `threads` is no int from 1 to 1024.
+        OperandError: An operand has no dimensions, or is no array, or the shapes or types do not fit.
+        SpecError: `threads` is no int from 1 to 1024.
     """
-    for name, operand in (("a", a), ("b", b)):
-        if not isinstance(operand, np.ndarray):
-            raise OperandError(f"is a {type(operand).__name__}", operand=name, expected="a numpy array of matrices")
-    layout = ("t" if _is_transposed(a) else "n") + ("t" if _is_transposed(b) else "n")
-    rows = _as_rows(a, b, layout)
-    kernel = _kept(rows.shape, b.shape, a.dtype, b.dtype, layout, check(threads, "matmul"))
-    product = kernel(rows.swapaxes(-1, -2) if layout[0] == "t" else rows, b.swapaxes(-1, -2) if layout[1] == "t" else b)
-    return product if rows is a else product.reshape(*a.shape[:-1], b.shape[-1])
+    given = arrays.view_or_array("a", a), arrays.view_or_array("b", b)
+    for name, each in zip("ab", given, strict=True):
+        if not each.ndim:
+            raise OperandError("has no dimensions", operand=name, expected="a matrix or a vector", remedy="Write a * b")
+    kind = None if given[0] is a and given[1] is b else arrays.kind((a, b))
+    # A vector is a matrix of one row, or of one column.
+    dropped = tuple(axis for axis, each in zip((-2, -1), given, strict=True) if each.ndim == 1)
+    matrices = given[0][None] if -2 in dropped else given[0], given[1][:, None] if -1 in dropped else given[1]
+    chosen = types(matrices[0].dtype, matrices[1].dtype)
+    left, right = converted(matrices[0], chosen.a), converted(matrices[1], chosen.b)
+    shape = (*batch(left.shape, right.shape), left.shape[-2], right.shape[-1])
+    into = None if out is None else _room(out, shape, dropped)
+    product = _product(left, right, shape, check(threads, "matmul"), into if chosen.result is None else None, kind)
+    if chosen.result is not None:
+        product = _rounded(product, chosen.result, into)
+    if out is not None:
+        return out
+    return arrays.like(product.squeeze(dropped) if dropped else product, kind)
 
 
-def _as_rows(a: np.ndarray, b: np.ndarray, layout: str) -> np.ndarray:
+def _room(out: ANY_ARRAY, shape: tuple[int, ...], dropped: tuple[int, ...]) -> Array:
+    """The memory of `out`, with the axes of the product that the result does not have."""
+    into = arrays.view("out", out, "an array", written=True)
+    kept = tuple(size for axis, size in enumerate(shape, -len(shape)) if axis not in dropped)
+    if into.shape != kept:
+        raise OperandError(f"is of shape {into.shape}", operand="out", expected=str(kept))
+    return into.reshape(shape) if not dropped else np.expand_dims(into, dropped)
+
+
+def _rounded(product: Array, type_: np.dtype[Any], into: Array | None) -> Array:
+    """The result of integers in the type that numpy gives it, which holds the last bits of sums; of bool, whether they are not zero."""
+    if into is not None and into.dtype != type_:
+        raise OperandError(f"is of {into.dtype}", operand="out", expected=str(type_))
+    last = product != 0 if type_ == np.bool_ else converted(product, type_)
+    if into is None:
+        return last
+    if not into.flags.writeable:
+        raise OperandError("the array is read-only", operand="out", expected="a writable array")
+    np.copyto(into, last)
+    return into
+
+
+def _product(a: Array, b: Array, shape: tuple[int, ...], threads: int, into: Array | None, kind: ANY_ARRAY) -> Array:
+    """The product of arrays of matrices, of this shape; `kind` is that of the result."""
+    (a, of_a), (b, of_b) = stored(a), stored(b)
+    rows = _as_rows(a) if b.ndim == 2 and of_a == "n" and a.ndim > 2 and into is None else a
+    extents = [
+        x.shape if letter == "n" else (*x.shape[:-2], x.shape[-1], x.shape[-2])
+        for x, letter in ((rows, of_a), (b, of_b))
+    ]
+    kernel = _kept(extents[0], extents[1], a.dtype, b.dtype, of_a + of_b, threads)
+    if into is None and kind is not None:
+        into = arrays.empty(kernel.spec.c_shape, to_numpy(kernel.spec.c_type), kind)
+    product = kernel(rows, b, out=into)
+    return product if rows is a else product.reshape(shape)
+
+
+def _as_rows(a: Array) -> Array:
     """A batch of matrices that meet one B as the one matrix of all their rows, where they lie so; otherwise `a` itself.
 
     Single rows are a matrix wherever they lie.
     """
-    if a.ndim < 3 or b.ndim != 2 or layout[0] == "t" or not a.shape[-1]:
+    if not a.shape[-1]:
         return a
     if a.flags.c_contiguous:
         return a.reshape(-1, a.shape[-1])
     return a.squeeze(-2) if a.shape[-2] == 1 and a.strides[-3] >= a.shape[-1] * a.itemsize else a
-
-
-def _is_transposed(operand: np.ndarray) -> bool:
-    """Whether the elements of its columns lie side by side, and those of its rows do not."""
-    if operand.ndim < 2 or operand.shape[-1] <= 1 or operand.strides[-1] == operand.itemsize:
-        return False
-    return operand.shape[-2] == 1 or operand.strides[-2] == operand.itemsize
 
 
 @lru_cache(maxsize=1024)
@@ -61,26 +115,7 @@ def _kept(
     a: tuple[int, ...], b: tuple[int, ...], a_type: np.dtype, b_type: np.dtype, layout: str, threads: int
 ) -> Kernel:
     """The kernel for operands of these shapes, types and layout."""
-    types = {"a": from_numpy(a_type).name, "b": from_numpy(b_type).name}
-    own: dict[str, Any] = {"batch": _batch(a, b), "a_batch": a[:-2], "b_batch": b[:-2]}
-    spec = MatmulSpec(m=a[-2], n=b[-1], k=a[-1], layout=layout, **types, **own)
+    named = {"a": from_numpy(a_type).name, "b": from_numpy(b_type).name}
+    own: dict[str, Any] = {"batch": batch(a, b), "a_batch": a[:-2], "b_batch": b[:-2]}
+    spec = MatmulSpec(m=a[-2], n=b[-1], k=a[-1], layout=layout, **named, **own)
     return compile(spec, threads=threads)
-
-
-def _batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """The leading extents of the product of operands of these shapes.
-
-    Raises:
-        OperandError: One is of no matrices, or they do not fit.
-    """
-    for name, shape, remedy in (("a", a, "a[None, :]"), ("b", b, "b[:, None]")):
-        if len(shape) < 2:
-            expected = "a numpy array of two or more dimensions"
-            raise OperandError(f"is of shape {shape}", operand=name, expected=expected, remedy=f"Pass {remedy}")
-    if a[-1] != b[-2]:
-        raise OperandError(f"has {b[-2]} rows", operand="b", expected=f"{a[-1]}, the columns of a")
-    try:
-        return np.broadcast_shapes(a[:-2], b[:-2])
-    except ValueError:
-        expected = f"extents before the last two that are broadcast to {a[:-2]}, those of a"
-        raise OperandError(f"is of shape {b}", operand="b", expected=expected) from None

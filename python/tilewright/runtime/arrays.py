@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Arrays of any library as numpy arrays over the same memory, and results in the caller's kind of array.
+
+Kernels do this themselves. Here are those that look at arrays before they choose a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import OperandError
+from tilewright.standalone import _native
+from tilewright.standalone.packed_b import room
+
+Array = np.ndarray[Any, Any]
+ANY_ARRAY = Any
+"""An array of numpy, torch, JAX, or whatever speaks DLPack or has `__array_interface__`."""
+_FUNCTIONS = "__dlpack_c_exchange_api__"
+"""What types of arrays have whose libraries take memory of any alignment."""
+
+
+def view(name: str, array: ANY_ARRAY, expected: str = "an array", *, written: bool = False) -> Array:
+    """The memory of the operand `name`.
+
+    Args:
+        name: The operand's name.
+        array: It, an array of any library.
+        expected: What errors say it should be.
+        written: Whether it is written.
+
+    Raises:
+        OperandError: It is no array, or its memory cannot be used from here.
+    """
+    seen = array if isinstance(array, np.ndarray) else _native.array_view(array, name, written=written)
+    if not isinstance(seen, np.ndarray):
+        raise OperandError(f"is a {type(array).__name__}", operand=name, expected=expected)
+    return seen
+
+
+def view_or_array(name: str, value: Any) -> Array:  # noqa: ANN401 - whatever numpy takes
+    """The memory of the operand `name`; of what is no array, such as a list, an array of its elements, as numpy makes it.
+
+    Raises:
+        OperandError: numpy makes no array of it, or its memory cannot be used from here.
+    """
+    seen = value if isinstance(value, np.ndarray) else _native.array_view(value, name)
+    if isinstance(seen, np.ndarray):
+        return seen
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as e:
+        raise OperandError(
+            f"is a {type(value).__name__} of which numpy makes no array: {e}",
+            operand=name,
+            expected="an array, or a list",
+        ) from None
+
+
+def kind(operands: Iterable[ANY_ARRAY]) -> ANY_ARRAY:
+    """The first operand that is an array of another library than numpy, whose kind results have; None where there is none."""
+    return next((each for each in operands if not isinstance(each, np.ndarray) and hasattr(each, "__dlpack__")), None)
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any], kind: ANY_ARRAY) -> Array | None:
+    """A new array for a result of this kind; None where any array will do: some libraries copy what is not on a cache line."""
+    if kind is None or hasattr(type(kind), _FUNCTIONS):
+        return None
+    return room(prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
+
+
+def like(result: Array, kind: ANY_ARRAY) -> ANY_ARRAY:
+    """A result as an array of this kind, over the same memory; itself where that is None.
+
+    Raises:
+        OperandError: The library has no such type.
+    """
+    return result if kind is None else _native.array_like(result, kind)

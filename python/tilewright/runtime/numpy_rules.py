@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What numpy's rules make of the operands of a product: types that are promoted, layouts that are copied, shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import from_numpy
+from tilewright.errors import OperandError, SpecError
+from tilewright.spec import MatmulSpec
+
+Array = np.ndarray[Any, Any]
+Type = np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Types:
+    """The types of a product.
+
+    Attributes:
+        a: To which A is converted; None: it is taken as it is.
+        b: Likewise.
+        result: To which the result is converted; None: it is as the kernel makes it.
+    """
+
+    a: Type | None = None
+    b: Type | None = None
+    result: Type | None = None
+
+
+@lru_cache(maxsize=256)
+def types(a: Type, b: Type) -> Types:
+    """The types of a product of arrays of `a` and `b`.
+
+    Where a kernel multiplies the types as they are, they stay so. Otherwise both are converted to what numpy promotes them to.
+
+    Raises:
+        OperandError: No kernel multiplies them, nor what they are promoted to.
+    """
+    if _computed(a, b):
+        return Types()
+    if a == b == np.bool_:
+        return Types(np.dtype(np.uint8), np.dtype(np.uint8), np.dtype(np.bool_))
+    try:
+        common = np.result_type(a, b)
+    except TypeError:  # numpy.exceptions.DTypePromotionError
+        common = None
+    if common is not None and common.kind in "iu" and not _computed(common, common):
+        whole = np.dtype(np.int64 if common.itemsize > np.dtype(np.int32).itemsize else np.int32)
+        return Types(whole, whole, None if whole == common else common)
+    if common is None or not _computed(common, common):
+        raise OperandError(
+            f"is of {b}, and a of {a}",
+            operand="b",
+            expected="types that numpy promotes to one that a kernel multiplies, such as float32",
+            remedy="Convert with x.astype(...)",
+        )
+    return Types(common, common)
+
+
+def _computed(a: Type, b: Type) -> bool:
+    """Whether kernels multiply these types."""
+    try:
+        MatmulSpec(1, 1, 1, from_numpy(a).name, from_numpy(b).name)
+    except SpecError:
+        return False
+    return True
+
+
+def converted(x: Array, type_: Type | None) -> Array:
+    """An array of that type: itself where it is, its memory where only the sign of integers differs, and otherwise a copy."""
+    if type_ is None or x.dtype == type_:
+        return x
+    if x.dtype.isnative and x.dtype.itemsize == type_.itemsize and x.dtype.kind in "iub" and type_.kind in "iu":
+        return x.view(type_)
+    return x.astype(type_)
+
+
+def stored(x: Array) -> tuple[Array, str]:
+    """An array of matrices as a kernel takes it, and its letter in a layout: "n", or "t" for one that is stored transposed.
+
+    It is copied where it lies in neither way: no axis of a matrix has adjacent elements, one runs backwards, or rows overlap.
+    """
+    if (x.flags.c_contiguous and x.flags.aligned) or _lies(x):
+        return x, "n"
+    swapped = x.swapaxes(-1, -2)
+    if _lies(swapped):
+        return swapped, "t"
+    return x.copy(), "n"
+
+
+def _lies(x: Array) -> bool:
+    """Whether rows have adjacent elements and lie one after another, and matrices are no step back."""
+    item = x.itemsize
+    if not x.size:
+        return True
+    *batch, (rows, row), (columns, column) = zip(x.shape, x.strides, strict=True)
+    return (
+        x.flags.aligned
+        and (columns == 1 or column == item)
+        and (rows == 1 or (row >= columns * item and row % item == 0))
+        and all(extent == 1 or (step >= 0 and step % item == 0) for extent, step in batch)
+    )
+
+
+def batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """The leading extents of the product of arrays of matrices of these shapes.
+
+    Raises:
+        OperandError: They do not fit.
+    """
+    if a[-1] != b[-2]:
+        raise OperandError(f"has {b[-2]} rows", operand="b", expected=f"{a[-1]}, the columns of a")
+    try:
+        return np.broadcast_shapes(a[:-2], b[:-2])
+    except ValueError:
+        expected = f"extents before the last two that are broadcast to {a[:-2]}, those of a"
+        raise OperandError(f"is of shape {b}", operand="b", expected=expected) from None
