@@ -559,7 +559,7 @@ class MatmulSpec:
 
     @property
     def flops(self) -> int:
-        """Operations: a multiply and an add for each of the M·N·K products, of which glu has twice as many.
+        """Operations: a multiply and an add for each of the M·N·K products, of which glu has twice as many; four each for complex ones.
 
         Raises:
             SpecError: An extent is dynamic: `at` says of which call.
@@ -567,7 +567,7 @@ class MatmulSpec:
         if self.open:
             remedy = "Ask spec.at(m, n, k, *batch), the spec of one call"
             raise SpecError(f"{', '.join(self.open)} of {self} is dynamic", where="flops", remedy=remedy)
-        return 2 * self.matrices * self.m * self.n * self.k * self.products
+        return (8 if self.a_stored.part else 2) * self.matrices * self.m * self.n * self.k * self.products
 
     def __str__(self) -> str:
         """Extents, element types, layout and more: "384x1024x1024 f32 nn", "8x12*4x4x4 u8,i8,i32 nn beta=1 [relu()]"."""

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 import tilewright as tw
 from numpy.typing import NDArray
+from tilewright.bench.operands import types_of
 from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError, SpecError
+from tilewright.payload import spec_tables
 from tilewright.payload.complex_products import computed, form
 from tilewright.payload.samples import values
 from tilewright.runtime.trial import Difference, Trial
@@ -227,11 +229,24 @@ def test_what_is_refused():
     for target in ("sm_90a", "vulkan"):
         with pytest.raises(SpecError, match="complex numbers on a GPU are not supported"):
             tw.compile(tw.MatmulSpec(3, 4, 5, a="c64"), target=target)
+    with pytest.raises(SpecError, match="expected a spec of real numbers"):
+        tw.compile_chain([tw.MatmulSpec(3, 4, 5, a="c64"), tw.MatmulSpec(3, 6, 4, a="c64")])
+    with pytest.raises(SpecError, match="element types are 'c64'; expected types of real numbers"):
+        types_of("c64")
     with pytest.raises(SpecError, match="A of c64, B of c128"):
         tw.MatmulSpec(3, 3, 3, a="c64", b="c128")
     kernel = tw.compile(tw.MatmulSpec(2, 2, 2, alpha="arg"))
     with pytest.raises(OperandError, match="operand alpha: a complex is not a numpy array"):
         kernel(np.ones((2, 2), np.float32), np.ones((2, 2), np.float32), alpha=1j)
+
+
+def test_a_spec_as_a_table_and_its_operations():
+    spec = tw.MatmulSpec(3, 4, 5, a="c64", layout="cn", alpha=1 - 2j, beta=1j)
+    table = spec_tables.table(spec)
+    assert table is not None
+    assert (table["alpha"], table["beta"]) == ("1-2j", "1j")
+    assert spec_tables.read(table, "a list") == spec
+    assert spec.flops == 8 * 3 * 4 * 5
 
 
 def test_numbers_without_an_imaginary_part_are_real_and_c_of_real_types_is_t():

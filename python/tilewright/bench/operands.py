@@ -24,9 +24,11 @@ def types_of(dtype: str) -> Types:
     """The three types that `dtype` means: "u8,i8,i32" spells them; "bf16" is that of A and B, C being of their accumulator's.
 
     Raises:
-        SpecError: A name is unknown, or there is neither one nor three.
+        SpecError: A name is unknown or that of complex numbers, or there is neither one nor three.
     """
     names = dtype.split(",")
+    if any(dtype_of(name).part for name in names):
+        raise SpecError(f"element types are {dtype!r}", where="bench", expected="types of real numbers")
     if len(names) == 1:
         return names[0], names[0], dtype_of(names[0]).accumulator
     if len(names) == 3:

@@ -20,11 +20,12 @@ def check(stages: Sequence[MatmulSpec]) -> None:
         raise SpecError(f"a chain of {stages!r}", where="compile_chain", expected="two MatmulSpecs or more")
     for number, spec in enumerate(stages):
         known = all(isinstance(each, int) for each in (spec.m, spec.n, spec.k))
-        if spec.beta or spec.batch or not known or spec.is_empty or spec.prologue_a or spec.prologue_b:
+        more = spec.prologue_a or spec.prologue_b or spec.a_stored.part
+        if spec.beta or spec.batch or not known or spec.is_empty or more:
             raise SpecError(
                 f"stage {number} of the chain is {spec}",
                 where="compile_chain",
-                expected="a spec with beta 0, without batch and prologues, and with known extents of at least 1",
+                expected="a spec of real numbers with beta 0, without batch and prologues, and with known extents of at least 1",
             )
     for number, (first, second) in enumerate(pairwise(stages)):
         if (first.c_shape, first.c) != ((second.m, second.k), second.a) or second.a_transposed:
