@@ -79,7 +79,8 @@ def of_beta(beta: Factor, c: str) -> tuple[Epilogue, ...]:
         return ()
     former = Operand("former", "mn", c, role=FORMER)
     if beta == ARG:
-        program = trace(lambda c, x, factor: math.where(factor == 0, c, c + factor * x), 2)
+        # Chosen before it is multiplied: 0 times an infinity would raise an exception of floating point, which numpy reports.
+        program = trace(lambda c, x, factor: c + factor * math.where(factor == 0, -0.0, x), 2)
         return (Epilogue("beta", (former, Operand("beta", "", role="beta")), program),)
     return (Epilogue("beta", (former,), trace(lambda c, x: c + (x if beta == 1 else beta * x), 1)),)
 

@@ -12,6 +12,7 @@ import blas_calls
 import numpy as np
 import pytest
 import tilewright as tw
+from test_docs import ROOT, blocks
 from tilewright.blas import alternatives, build, interface, names, running
 from tilewright.cli import main
 from tilewright.errors import SpecError, TilewrightError
@@ -27,9 +28,15 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A library of one letter and level, with one kernel for a shape."""
-    return build.build(tmp_path_factory.mktemp("blas"), [LEVEL], letters=["s"], shapes=[tw.MatmulSpec(24, 40, 8)])
+def letters(request):
+    """Those that are tested: the kernels of all take some minutes to compile."""
+    return ["s"] if request.config.getoption("--length") == "short" else ["s", "d", "c", "z"]
+
+
+@pytest.fixture(scope="module")
+def made(letters, tmp_path_factory):
+    """A library for one level, with one kernel for a shape."""
+    return build.build(tmp_path_factory.mktemp("blas"), [LEVEL], letters=letters, shapes=[tw.MatmulSpec(24, 40, 8)])
 
 
 @pytest.fixture(scope="module")
@@ -38,15 +45,19 @@ def library(made):
     return path
 
 
-@pytest.mark.parametrize("routine", blas_calls.ROUTINES)
-def test_random_calls_with_every_flag(library, routine):
+@pytest.mark.parametrize("routine", dict.fromkeys(blas_calls.ROUTINES + blas_calls.OF_COMPLEX))
+def test_random_calls_with_every_flag(library, letters, routine):
     blas = blas_calls.Blas(library)
-    for number in range(40):
-        for kind in KINDS:
-            blas_calls.check(blas, np.random.default_rng([number, len(kind)]), "s", routine, kind, 20)
-    for number, largest in enumerate((90, 150)):  # beyond the sizes at which recursion ends
-        for kind in KINDS[:3]:
-            blas_calls.check(blas, np.random.default_rng([number, 7, len(kind)]), "s", routine, kind, largest)
+    for letter in letters:
+        if routine not in (blas_calls.OF_COMPLEX if letter in "cz" else blas_calls.ROUTINES):
+            continue
+        for number in range(40):
+            for kind in KINDS:
+                blas_calls.check(blas, np.random.default_rng([number, len(kind)]), letter, routine, kind, 20)
+        for number, largest in enumerate((90, 150)):  # beyond the sizes at which recursion ends
+            for kind in KINDS[:3]:
+                rng = np.random.default_rng([number, 7, len(kind)])
+                blas_calls.check(blas, rng, letter, routine, kind, largest)
 
 
 def test_a_kernel_of_a_trace_computes_its_shape(made, library):
@@ -56,6 +67,17 @@ def test_a_kernel_of_a_trace_computes_its_shape(made, library):
     call = blas_calls.Call(["N", "N"], [24, 40, 8], [np.float32(1), a, 8, b, 40, np.float32(0), c, 40], c, a @ b, 1e-5)
     blas_calls.Blas(library).call("s", "gemm", call, "cblas rows")
     assert np.abs(c - a @ b).max() < 1e-5
+
+
+def test_a_factor_of_zero_raises_no_exception_of_floating_point(library):
+    blas, libm = blas_calls.Blas(library), ctypes.CDLL("libm.so.6")
+    for m, n, k in ((50, 50, 50), (3, 7, 1), (1, 40, 8)):
+        a, b, c = np.ones((m, k), np.float32), np.ones((k, n), np.float32), np.full((m, n), np.inf, np.float32)
+        arguments = [np.float32(1), a, k, b, n, np.float32(0), c, n]
+        libm.feclearexcept(0x1D)
+        blas.call("s", "gemm", blas_calls.Call(["N", "N"], [m, n, k], arguments, c, c, 0), "cblas rows")
+        assert libm.fetestexcept(0x1D) == 0
+        assert (c == k).all()
 
 
 WRONG = """
@@ -181,3 +203,20 @@ def test_only_root_registers(library, monkeypatch):
         alternatives.install(library)
     with pytest.raises(TilewrightError, match="no library"):
         alternatives.install(library.with_name("nowhere.so"))
+
+
+def test_the_page_says_what_happens(library, tmp_path):
+    (tmp_path / "blas").mkdir()
+    (tmp_path / "blas" / library.name).symlink_to(library)
+    path = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"
+    for block in blocks(ROOT / "docs" / "how-to" / "blas.md"):
+        if block.language == "sh":
+            done = subprocess.run(
+                ["sh", "-euc", f"exec 2>&1\n{block.code}"],
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                env={**os.environ, "PATH": path},
+                check=False,
+            )
+            block.assert_prints(done.stdout)

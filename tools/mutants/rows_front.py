@@ -6,7 +6,7 @@ from __future__ import annotations
 from mutant import Mutant
 
 ROWS = (
-    Mutant("scaling.py", "math.where(factor == 0, c, c + factor * x)", "c + factor * x", ("test_scaling.py",)),
+    Mutant("scaling.py", "math.where(factor == 0, -0.0, x)", "x", ("test_scaling.py",)),
     Mutant("payload/matmul.py", "nothing = 0 in (spec.k, spec.alpha)", "nothing = spec.k == 0", ("test_scaling.py",)),
     Mutant(
         "spec.py",

@@ -24,8 +24,8 @@ from tilewright.targets import Target
 NAME = "tilewright_blas"
 TARGETS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 """The targets where none are named."""
-BUILT = ("s", "d")
-"""The letters that have kernels; the routines of others go on to the installed BLAS."""
+BUILT = ("s", "d", "c", "z")
+"""The letters that have kernels."""
 
 _SCRATCH = ("aligned_alloc", "malloc", "free")
 """The functions through which kernels take scratch memory, which the library keeps from call to call."""

@@ -26,7 +26,11 @@ def blas() -> None:
 @options.verb(short_help="Build libtilewright_blas.so.")
 @click.option("-o", "output", metavar="DIR", required=True, help="The folder for the library.")
 @click.option("--targets", metavar="A,B,…", help="For which targets; by default the levels of x86-64.")
-@click.option("--letters", metavar="s,d,…", help="Which types: s, d. Others go on to the installed BLAS.")
+@click.option(
+    "--letters",
+    metavar="s,d,…",
+    help="Which types, of s, d, c and z; by default all. Others go on to the installed BLAS.",
+)
 @click.option("--trace", metavar="FILE", help="Add kernels for the shapes that TILEWRIGHT_TRACE=FILE wrote.")
 @click.option("--threads", type=int, default=1, show_default=True, help="Most threads of a call.")
 @click.option("--jobs", type=int, help="How many processes compile; by default as many as there are CPUs.")
