@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""netlib's testers of BLAS and LAPACK, as Debian's packages bring them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from suite import Blas, Outcome, Suite, needs
+
+BLAS_TESTERS = next(Path("/usr/lib").glob("*/blas/xblat3s"), Path("/nowhere/x")).parent
+LAPACK_TESTERS = next(Path("/usr/lib").glob("*/lapack/xlintsts"), Path("/nowhere/x")).parent
+
+_LARGE = {3: (0, 1, 5, 9, 31, 32, 48, 63, 65), 2: (0, 1, 5, 9, 31, 32, 48, 63, 65)}
+"""By level: extents beside netlib's own, at most nine up to 65."""
+_EIGENVALUES = "nep sep se2 svd {0}ec {0}ed {0}gg {0}gd {0}sb {0}sg {0}bb glm gqr gsv csd lse {0}bak {0}bal {0}gbak {0}gbal"
+
+
+def run_blas(blas: Blas, folder: Path) -> Outcome:
+    """The testers of levels 1, 2 and 3 in Fortran and C, on netlib's values and on larger extents."""
+    outcome = Outcome()
+    for letter in "sdcz":
+        for level in (1, 2, 3):
+            for program, given in (
+                (f"xblat{level}{letter}", f"{letter}blat{level}.in"),
+                (f"x{letter}cblat{level}", f"{letter}in{level}"),
+            ):
+                _test(blas, folder, program, given if level > 1 else None, level, outcome)
+    return outcome
+
+
+def run_blas_quickly(blas: Blas, folder: Path) -> Outcome:
+    """The testers of level 3 in Fortran and C for two types, and that of level 2, on netlib's values."""
+    outcome = Outcome()
+    for program, given, level in (
+        ("xblat2d", "dblat2.in", 2),
+        ("xblat3s", "sblat3.in", 3),
+        ("xblat3z", "zblat3.in", 3),
+        ("xdcblat3", "din3", 3),
+    ):
+        _one(blas, folder, program, (BLAS_TESTERS / given).read_text(), program, outcome)
+    return outcome
+
+
+def _test(blas: Blas, folder: Path, program: str, given: str | None, level: int, outcome: Outcome) -> None:
+    """One tester, on each of its inputs."""
+    if given is None:
+        _one(blas, folder, program, "", program, outcome)
+        return
+    text = (BLAS_TESTERS / given).read_text()
+    _one(blas, folder, program, text, program, outcome)
+    _one(blas, folder, program, larger(text, level), f"{program} large", outcome)
+
+
+def larger(text: str, level: int) -> str:
+    """An input of a tester with larger extents, and without the tests of wrong arguments."""
+    extents = _LARGE[level]
+    lines = text.splitlines()
+    count = next(number for number, line in enumerate(lines) if "NUMBER OF VALUES OF N" in line)
+    lines[count] = f"{len(extents)}   NUMBER OF VALUES OF N"
+    lines[count + 1] = f"{' '.join(map(str, extents))}   VALUES OF N"
+    return "\n".join(lines) + "\n"
+
+
+def _one(blas: Blas, folder: Path, program: str, given: str, name: str, outcome: Outcome) -> None:
+    status, text = blas.run([BLAS_TESTERS / program], folder, given=given)
+    # The testers in Fortran write into a file that their input names.
+    for file in folder.iterdir():
+        text += file.read_text(errors="replace")
+        file.unlink()
+    passed, failures = verdicts(text)
+    outcome.add(name, passed + len(failures), failures, status, text)
+
+
+def verdicts(text: str) -> tuple[int, set[str]]:
+    """How many tests a tester of a BLAS says passed, and what it says of others."""
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    routine, passed, failures = "", 0, set[str]()
+    for line in lines:
+        if named := re.match(r"Test of subprogram number \d+ (\S+)", line):
+            routine = named[1]
+        elif re.search(r"PASSED THE .*TESTS|-- PASS --", line):
+            passed += 1
+        elif re.search(r"FAIL|FATAL|SUSPECT|TAMPERED|ABANDONED|\*\*\*\*\*\*\*", line, re.IGNORECASE):
+            failures.add(re.sub(r"[\d.]+E?[+-]?\d*", "#", f"{routine} {line}".strip()))
+    return passed, failures
+
+
+def run_lapack(blas: Blas, folder: Path) -> Outcome:
+    """LAPACK's testers of linear equations and of eigenvalues, with the BLAS below LAPACK replaced."""
+    outcome = Outcome()
+    for letter in "sdcz":
+        programs = [(f"xlintst{letter}", f"{letter}test"), (f"xlintstrf{letter}", f"{letter}test_rfp")]
+        if letter in "dz":
+            other = "s" if letter == "d" else "c"
+            programs.append((f"xlintst{letter}{other}", f"{letter}{other}test"))
+        # The tester of eigenvalues takes each of its inputs for one type of problem.
+        programs += [(f"xeigtst{letter}", stem.format(letter)) for stem in _EIGENVALUES.split()]
+        for program, stem in programs:
+            given = LAPACK_TESTERS / f"{stem}.in"
+            if given.exists():
+                status, text = blas.run([LAPACK_TESTERS / program], folder, given=given)
+                outcome.add(f"{program} {stem}", *lapack_verdicts(text), status, text)
+    return outcome
+
+
+def lapack_verdicts(text: str) -> tuple[int, set[str]]:
+    """How many tests a tester of LAPACK ran, and what failed."""
+    tests, failures = 0, set[str]()
+    for line in (" ".join(line.split()) for line in text.splitlines()):
+        if ran := re.search(r"\( ?(\d+) tests (run|done)\)", line):
+            tests += int(ran[1])
+        elif failed := re.match(r"(.+?):? (\d+) out of (\d+) tests failed", line):
+            tests += int(failed[3])
+            failures.add(f"{failed[1]} above the threshold")
+        elif re.search(r"passed the tests of the error exits|passed the threshold|Maximum|no error|tests? (have|has) been", line):
+            tests += "passed" in line
+        elif re.match(r"\*\*\*|.*(failed to pass|illegal value|returned with INFO|INFO ?= ?[1-9])", line):
+            failures.add(re.sub(r"-?\d+(\.\d+)?(E[+-]\d+)?", "#", line))
+    # Tests of balancing print their largest error, of which a person judges; an end is all that can be checked.
+    return tests or int("End of tests" in text), failures
+
+
+SUITES = (
+    Suite("netlib", "BLAS testers, Fortran and C", run_blas, needs("libblas-test", "/usr/lib/*/blas/xblat3s")),
+    Suite("lapack", "LAPACK testers", run_lapack, needs("liblapack-test", "/usr/lib/*/lapack/xlintsts")),
+)
