@@ -18,7 +18,8 @@ QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shap
   --shape 457x514x330 --dtype f32 --dtype bf16 --dtype u8,i8,i32 --packing both --sample-ms 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-arm setup-netlib setup-gpu setup-bench setup-frameworks demo check check-long mutants bench bench-card bench-quick bench-results bench-docs fmt lint docs wheel clean
+.PHONY: help setup setup-arm setup-netlib setup-outside setup-gpu setup-bench setup-frameworks demo check check-long check-outside mutants \
+  bench bench-card bench-quick bench-results bench-docs fmt lint docs wheel clean
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +32,9 @@ setup-arm: ## Install the emulator in which Arm kernels are run and tested and O
 
 setup-netlib: ## Install netlib's testers of a BLAS, for tests (5 MB; skipped, with the reason, where it cannot)
 	@$(PYTHON) tools/setup/netlib.py
+
+setup-outside: setup ## Install other people's suites that run on our BLAS: of LAPACK, BLIS, OpenBLAS, numpy, scipy, R, Octave (900 MB)
+	@$(PYTHON) tools/setup/outside.py
 
 setup-gpu: setup ## Install a Vulkan driver for the CPU, NVIDIA's assembler and cuda-core, for tests of GPU kernels (150 MB; skipped, with the reason, where it cannot)
 	@$(PYTHON) tools/setup/gpu.py
@@ -70,8 +74,11 @@ bench-docs: setup ## Write every figure of README and docs from docs/reference/r
 check: setup setup-arm setup-netlib setup-gpu ## Lint, types and every test
 	@$(BIN)/python tools/setup/check.py lint lit pytest
 
-check-long: setup setup-arm setup-netlib ## Generated specs, rows, operators, schedules and mutants from a fresh seed, and other people's suites, for hours; SEED=… repeats one
+check-long: setup setup-arm ## Generated specs, rows, operators, schedules and mutants from a fresh seed, for hours; SEED=… repeats one
 	@SEED=$(SEED) $(BIN)/python tools/setup/check.py long
+
+check-outside: setup setup-outside ## Other people's suites on our BLAS and on the system's, for hours; SUITES="…" names some; an interrupted run continues
+	@$(BIN)/python tools/outside $(SUITES)
 
 mutants: setup setup-arm setup-gpu ## Insert some hundred small defects, which tests have to notice, for hours; an interrupted run continues
 	@$(BIN)/python tools/mutants

@@ -88,11 +88,19 @@ void write_report(FILE *file) {
       file,
       "{\"process\": %lld, \"level\": \"%s\", \"fallback\": \"%s\", \"uncounted\": %lld, \"own\": %lld, \"calls\": {",
       (long long)getpid(), level ? level : "", served_by ? served_by : "", (long long)uncounted, (long long)own);
-  for (Tally *each = tallies; each; each = each->next)
-    if (each->calls) {
-      fprintf(file, "%s\"%s\": %lld", before, each->name, (long long)each->calls);
-      before = ", ";
-    }
+  // A routine has a counter for each of its interfaces.
+  for (const Tally *each = tallies; each; each = each->next) {
+    const Tally *first = tallies;
+    while (strcmp(first->name, each->name) != 0)
+      first = first->next;
+    long long calls = 0;
+    for (const Tally *same = each; same; same = same->next)
+      calls += strcmp(same->name, each->name) == 0 ? same->calls : 0;
+    if (first != each || !calls)
+      continue;
+    fprintf(file, "%s\"%s\": %lld", before, each->name, calls);
+    before = ", ";
+  }
   fprintf(file, "}, \"forwarded\": [");
   before = "";
   for (int64_t at = 0; tilewright_blas_names[at]; ++at)

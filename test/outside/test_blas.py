@@ -1,105 +1,140 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Other people's tests of a BLAS, netlib's and numpy's, pass on kernels made by tilewright.
+"""Other people's tests of a BLAS pass on ours: the short form of `make check-outside`.
 
-`gemm_library` builds a library whose gemm calls such kernels, and puts it before the one that a suite is linked with. Where a test
-fails, it is run without that library too: what fails there as well is not ours.
+The library has one letter and one level of instructions; routines of other types go on to the system's BLAS.
 """
 
 from __future__ import annotations
 
-import os
-import re
+import shutil
 import sys
 from pathlib import Path
 
-import gemm_library as blas
-import numpy as np
 import pytest
+import tilewright as tw
+from tilewright.blas import build, interface
 
-pytestmark = pytest.mark.skipif(blas.COMPILER is None, reason="no C compiler")
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "outside"))
 
-TESTERS = {path.name: path for path in Path("/usr/lib").glob("*/blas/x*blat3*")}
-"""netlib's testers of products of matrices, of Debian's package libblas-test."""
-ROUTINES = {"xblat3s": "SGEMM ", "xblat3d": "DGEMM ", "xscblat3": "cblas_sgemm ", "xdcblat3": "cblas_dgemm "}
-"""What each tests, as it reads the name: in Fortran and in C."""
-EXTENTS = {"short": (0, 1, 2, 7, 17, 33, 65), "long": (0, 1, 5, 9, 31, 32, 48, 63, 65)}
-ALPHAS = {"short": (0.0, 1.0, 0.7), "long": (0.0, 1.0, -1.0, 0.7, 1e3)}
-BETAS = {"short": (0.0, 1.0, -1.3), "long": (0.0, 1.0, -1.0, 1.3, 1e-3)}
-"""All of these in turn for M, N and K, and for the factors. The testers take at most nine extents, up to 65, and seven factors."""
+import array_suites  # noqa: E402
+import compiled_suites  # noqa: E402
+import netlib_suites  # noqa: E402
+import random_suites  # noqa: E402
+import suite  # noqa: E402
 
-NUMPY = Path(np.__file__).parent
-PRODUCTS = "(MatMul or Dot or Inner or matmul or dot or inner) and not huge"
-"""The tests of arrays that multiply matrices. The huge ones are of two vectors of 8 GB."""
-SUITES = {"short": ("linalg/tests/test_linalg.py",), "long": ("linalg", "matrixlib", "polynomial")}
-
-
-@pytest.fixture(scope="module")
-def length(request: pytest.FixtureRequest) -> str:
-    return str(request.config.getoption("--length"))
+HOST = tw.targets.resolve("host").features
+LEVEL = next((each for each in ("x86-64-v3", "x86-64") if tw.targets.get(each).features <= HOST), "host")
+COMPILER = shutil.which("clang-22") or shutil.which("cc")
+CALLS = 2_000
+needs_netlib = pytest.mark.skipif(
+    not netlib_suites.BLAS_TESTERS.is_dir(), reason="netlib's testers, Debian's package libblas-test, are not installed"
+)
 
 
 @pytest.fixture(scope="module")
-def library(length: str, tmp_path_factory: pytest.TempPathFactory) -> blas.Library:
-    # What is chosen has more code than what packs, and takes a minute and a half to compile.
-    return blas.build(tmp_path_factory.mktemp("blas"), "packed" if length == "short" else None)
+def ours(tmp_path_factory: pytest.TempPathFactory) -> suite.Blas:
+    if not (interface._FOLDER / "service.ll").is_file():
+        pytest.skip("tilewright was built without clang")
+    folder = tmp_path_factory.mktemp("blas")
+    (library,) = build.build(folder, [LEVEL], letters=["d"]).files.values()
+    return suite.Blas("ours", library, report=folder / "served")
 
 
-def question(tester: str, length: str) -> str:
-    """The input of a tester.
-
-    Line by line: where it writes, whether it stops at a failure, whether it gives wrong arguments, in which orders of elements, how
-    large an error may be, in units of what rounding explains, the values, and what is tested.
-    """
-    summary, orders = ("", "2\n") if "cblat" in tester else ("'/dev/stdout'\n8\n", "")
-    counted = [each[length] for each in (EXTENTS, ALPHAS, BETAS)]
-    values = "".join(f"{len(each)}\n{' '.join(map(str, each))}\n" for each in counted)
-    return f"{summary}'unused'\n-1\nF\nF\nT\n{orders}16.0\n{values}{ROUTINES[tester]} T\n"
+@needs_netlib
+def test_netlib(ours, tmp_path):
+    before = ours.served()
+    found = netlib_suites.run_blas_quickly(ours, tmp_path)
+    assert found.failures == set(), found.details
+    # Error exits and values, of each routine: of sixteen in level 2 and of six in level 3, in C in both orders.
+    assert found.tests == 62
+    assert ours.served() > before + 10_000
 
 
-@pytest.mark.skipif(not TESTERS, reason="netlib's testers, Debian's package libblas-test, are not installed")
-@pytest.mark.parametrize("tester", ROUTINES)
-def test_netlib(tester, library, length, tmp_path):
-    given = question(tester, length)
-    theirs = verdicts(blas.run([TESTERS[tester]], tmp_path, given=given))
-    text, calls = library.run([TESTERS[tester]], tmp_path, given=given)
-    count = len(EXTENTS[length]) ** 3 * 9 * len(ALPHAS[length]) * len(BETAS[length])
-    expected = ["TESTS OF ERROR-EXITS", *[f"COMPUTATIONAL TESTS ({count} CALLS)"] * (2 if "cblat" in tester else 1)]
-    assert theirs, "the tester tests nothing"
-    if theirs != expected:
-        pytest.skip(f"{tester} fails with the system's BLAS too: {theirs}")
-    assert verdicts(text) == expected, text[-3000:]
-    # Calls with an alpha of zero, and those that leave C as it is, run no kernel.
-    assert calls[ROUTINES[tester].strip().lower().removeprefix("cblas_")] > count / 3
+@pytest.mark.skipif(COMPILER is None or random_suites.reference() is None, reason="no C compiler, or no BLAS of netlib")
+def test_random_calls(ours, tmp_path):
+    before = ours.served()
+    found = random_suites.run_calls(ours, tmp_path, CALLS, part=CALLS // 2, start="d")
+    assert found.failures == set(), found.details
+    assert found.tests == CALLS
+    # Some have nothing to do.
+    assert ours.served() > before + CALLS / 2
 
 
-def verdicts(text: str) -> list[str]:
-    """What a tester says of gemm: which tests it passed, in short, and in full what else."""
-    lines = [" ".join(line.split()) for line in text.splitlines() if "gemm" in line.lower()]
-    return [re.sub(r"^\w+ PASSED THE ((COLUMN|ROW)-MAJOR )?|(?<=\() ", "", line) for line in lines]
+def test_numpy(ours, tmp_path):
+    before = ours.served()
+    found = array_suites.run_numpy_quickly(ours, tmp_path)
+    if found.failures:  # What fails on numpy's own BLAS too is not ours.
+        found.failures -= array_suites.run_numpy_quickly(suite.Blas("system"), tmp_path).failures
+    assert found.failures == set(), found.details
+    assert found.tests > 100
+    assert ours.served() > before + 1000
 
 
-def numpys(selection: list[str | Path]) -> list[str | Path]:
-    """The command that runs tests of numpy, apart from the settings of our own."""
-    alone = ["-c", os.devnull, f"--rootdir={NUMPY}", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    return [sys.executable, "-I", "-m", "pytest", "-q", "-rf", *alone, *selection]
+FAULTS = {
+    "value": "((double *)c)[0] *= 1 + 1e-9;",
+    "reads C": "if (*(double *)beta == 0) ((double *)c)[0] += 0 * kept;",
+    "writes beyond": "((double *)c)[-1] = 0;",
+    "writes A": "((double *)a)[0] = 0;",
+}
 
 
-def test_numpy(library, length, tmp_path):
-    for selection in (
-        [NUMPY / name for name in SUITES[length]],
-        [NUMPY / "_core" / "tests" / "test_multiarray.py", "-k", PRODUCTS],
-    ):
-        text, calls = library.run(numpys(selection), tmp_path, allow_failure=True)
-        assert calls["dgemm"] > 1000
-        assert calls["sgemm"] > 100
-        failed = failures(text)
-        assert failed or " passed" in text.splitlines()[-1], text[-3000:]
-        if failed:
-            # What pytest calls a test begins with its file, as seen from where it ran.
-            again = blas.run(numpys([tmp_path / name for name in failed]), tmp_path, allow_failure=True)
-            assert failed <= failures(again), text[-5000:]
+@pytest.mark.skipif(COMPILER is None or random_suites.reference() is None, reason="no C compiler, or no BLAS of netlib")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_random_calls_notice(fault, tmp_path):
+    source, library = tmp_path / "faulty.c", tmp_path / "faulty.so"
+    source.write_text(f"""
+        #define PASSED ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc
+        #define TAKEN char *ta, char *tb, int *m, int *n, int *k, void *alpha, void *a, int *lda, void *b, int *ldb, void *beta, \\
+          void *c, int *ldc
+        #include <dlfcn.h>
+        void scipy_dgemm_(TAKEN) {{
+          void *blas = dlopen("{random_suites.reference()}", RTLD_NOW);
+          int any = *m > 0 && *n > 0 && *k > 0 && *(double *)alpha != 0;
+          double kept = any ? *(double *)c : 0;
+          ((void (*)(TAKEN))dlsym(blas, "dgemm_"))(PASSED);
+          (void)kept;
+          if (any) {{ {FAULTS[fault]} }}
+        }}
+    """)
+    suite.built([COMPILER or "cc", "-shared", "-fPIC", source, "-o", library], tmp_path)
+    found = random_suites.run_calls(suite.Blas("faulty", library), tmp_path, 60, part=60, start="dgemm")
+    assert len(found.failures) > 5
 
 
-def failures(text: str) -> set[str]:
-    """The names of the tests that pytest says failed."""
-    return {name for name, _ in re.findall(r"^FAILED (.+?)( - .*)?$", text, re.MULTILINE)}
+@pytest.mark.skipif(
+    compiled_suites.missing_openblas() is not None, reason="OpenBLAS's tests are not here: make setup-outside"
+)
+def test_forks(ours, tmp_path):
+    found = compiled_suites.run_forks_quickly(ours, tmp_path)
+    assert found.failures == set(), found.details
+    assert found.tests == 2
+
+
+def test_verdicts_of_testers():
+    text = """
+ cblas_sgemm  PASSED THE TESTS OF ERROR-EXITS
+ cblas_sgemm  PASSED THE COLUMN-MAJOR COMPUTATIONAL TESTS ( 17496 CALLS)
+ ******* cblas_sgemm  FAILED ON CALL NUMBER:
+ DSYRK  PASSED THE COMPUTATIONAL TESTS (  1296 CALLS) ******* BUT WITH MAXIMUM TEST RATIO   17.13 - SUSPECT *******
+"""
+    passed, failures = netlib_suites.verdicts(text)
+    assert passed == 2
+    assert len(failures) == 2
+    text = """
+ All tests for SQT routines passed the threshold (    510 tests run)
+ STR:      3 out of   7672 tests failed to pass the threshold
+"""
+    assert netlib_suites.lapack_verdicts(text) == (8182, {"STR above the threshold"})
+
+
+def test_a_program_that_dies_is_a_failure(tmp_path):
+    outcome = suite.Outcome()
+    status, text = suite.Blas("system").run(["sh", "-c", "echo before; kill -SEGV $$"], tmp_path)
+    outcome.add("dies", 3, [], status, text)
+    assert outcome.failures == {"dies: ended by SIGSEGV"}
+    status, text = suite.Blas("system").run(["sleep", "60"], tmp_path, minutes=0.001)
+    outcome.add("sleeps", 1, [], status, text)
+    assert "sleeps: ended by SIGKILL" in outcome.failures
+    outcome.add("does nothing", 0, [], 0, "")
+    assert "does nothing: tested nothing" in outcome.failures

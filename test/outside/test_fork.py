@@ -6,13 +6,19 @@ What OpenBLAS tests of itself, and a kernel on GNU's OpenMP runtime does not sur
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 
-import gemm_library as blas
 import pytest
 from tilewright.cli import main
 from tilewright.runtime.openmp import openmp_file
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "outside"))
+
+import suite
+
+COMPILER = shutil.which("clang-22") or shutil.which("cc")
 SOURCE = Path(__file__).with_name("fork.c")
 
 
@@ -33,12 +39,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main(["compile", names[0], "--threads", "2", "-o", names[1], "--header", names[2]]) == 0
     openmp = Path(openmp_file())
     libraries = [openmp, f"-Wl,-rpath,{openmp.parent}", "-lpthread"]
-    command = [blas.COMPILER or "cc", "-O1", "-Wall", "-Werror", f"-I{folder}", SOURCE, names[1], *libraries]
-    blas.run([*command, "-o", folder / "program"], folder)
+    command = [COMPILER or "cc", "-O1", "-Wall", "-Werror", f"-I{folder}", SOURCE, names[1], *libraries]
+    suite.built([*command, "-o", folder / "program"], folder)
     return folder / "program"
 
 
-@pytest.mark.skipif(blas.COMPILER is None, reason="no C compiler")
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 @pytest.mark.parametrize("first_call", ["early", "late"])
 def test_children_compute_too(program, first_call, tmp_path):
-    assert blas.run([program, first_call], tmp_path, OMP_NUM_THREADS="2") == "done\n"
+    assert suite.Blas("none").run([program, first_call], tmp_path, OMP_NUM_THREADS="2") == (0, "done\n")

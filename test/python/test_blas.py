@@ -149,16 +149,18 @@ one = ctypes.c_float(1)
 for _ in range(3):
     blas.cblas_sgemm(101, 111, 112, 4, 4, 4, one, f, 4, f, 4, one, f, 4)
 blas.cblas_ssyrk(101, 121, 111, 2, 2, one, f, 2, one, f, 2)
+four, by = ctypes.c_int(4), ctypes.byref
+blas.sgemm_(b"T", b"N", by(four), by(four), by(four), by(one), f, by(four), f, by(four), by(one), f, by(four))
 raise SystemExit(5)
 """
     monkeypatch.setenv("TILEWRIGHT_TRACE", str(tmp_path / "trace"))
     command = ["blas", "run", "--no-gain", "--library", str(library), sys.executable, "-c", program]
     assert main(command) == 5
     said = capfd.readouterr().err.splitlines()
-    assert said[0] == f"tilewright: served by {LEVEL} in 1 process: sgemm 3, ssyrk 1"
-    assert "4x4x4 f32 nt alpha=arg beta=arg 3 times" in said[2]
+    assert said[0] == f"tilewright: served by {LEVEL} in 1 process: sgemm 4, ssyrk 1"
+    assert "4x4x4 f32 nt alpha=arg beta=arg 4 times" in said[2]
     found = running.traces.read(tmp_path / "trace").calls
-    assert found[tw.MatmulSpec(4, 4, 4, layout="nt", alpha="arg", beta="arg")] == 3
+    assert found[tw.MatmulSpec(4, 4, 4, layout="nt", alpha="arg", beta="arg")] == 4
 
 
 def test_running_refuses_what_is_not_there(library, capfd):

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import array_suites
@@ -39,8 +40,12 @@ def main(arguments: Sequence[str]) -> int:
     """Runs suites and prints a table."""
     parser = argparse.ArgumentParser(prog="outside", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"one of {', '.join(each.name for each in SUITES)}")
-    parser.add_argument("--library", type=Path, help="a BLAS to run instead of the one that `tilewright blas build` makes")
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "outside", help="of the library and the results")
+    parser.add_argument(
+        "--library", type=Path, help="a BLAS to run instead of the one that `tilewright blas build` makes"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=ROOT / "build" / "outside", help="of the library and the results"
+    )
     parser.add_argument("--again", action="store_true", help="run suites also where a result is kept")
     parser.add_argument("--list", action="store_true", help="print the suites and run none")
     options = parser.parse_args(arguments)
@@ -58,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     library = (options.library or build(folder / "blas")).resolve()
     rows = [_row(each, library, folder, again=options.again) for each in chosen]
-    print(f"\n{'suite':14}{'tests':>10}{'ours':>8}{'system':>8}{'ours alone':>12}")
+    print(f"\n{'suite':14}{'tests':>10}{'ours':>8}{'system':>8}{'ours alone':>12}{'calls served':>14}")
     for row in rows:
         print(row[1])
     return 1 if any(failed for failed, _ in rows) else 0
@@ -81,7 +86,9 @@ def _row(suite: Suite, library: Path, folder: Path, *, again: bool) -> tuple[boo
     for failure in alone:
         print(f"{suite.name}: ours alone: {failure}")
     theirs = f"{len(system.failures)}" if suite.beside else "–"
-    return bool(alone), f"{suite.name:14}{ours.tests:>10}{len(ours.failures):>8}{theirs:>8}{len(alone):>12}"
+    return bool(
+        alone
+    ), f"{suite.name:14}{ours.tests:>10}{len(ours.failures):>8}{theirs:>8}{len(alone):>12}{ours.served:>14}"
 
 
 def kept(suite: Suite, blas: Blas, folder: Path, *, again: bool) -> Outcome:
@@ -92,13 +99,26 @@ def kept(suite: Suite, blas: Blas, folder: Path, *, again: bool) -> Outcome:
     path = folder / f"{suite.name}-{blas.name}-{digest}.json"
     if path.exists() and not again:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return Outcome(found["tests"], set(found["failures"]), found["details"])
+        return Outcome(found["tests"], set(found["failures"]), found["details"], found["served"])
     print(f"{suite.name} on {blas.name} …", end=" ", flush=True)
     start = time.monotonic()
     scratch = Path(tempfile.mkdtemp(prefix=f"{suite.name}-", dir=folder))
-    outcome = suite.run(blas, scratch)
-    shutil.rmtree(scratch)
-    found = {"tests": outcome.tests, "failures": sorted(outcome.failures), "details": outcome.details}
+    blas = replace(blas, report=scratch / "served") if blas.library else blas
+    try:
+        inside = scratch / "inside"
+        inside.mkdir()
+        outcome = suite.run(blas, inside)
+        outcome.served = blas.served()
+    finally:
+        shutil.rmtree(scratch)
+    if blas.library and not outcome.served:
+        outcome.failures.add("the library served no call")
+    found = {
+        "tests": outcome.tests,
+        "failures": sorted(outcome.failures),
+        "details": outcome.details,
+        "served": outcome.served,
+    }
     path.write_text(json.dumps(found, indent=1), encoding="utf-8")
     print(f"{outcome.tests} tests, {len(outcome.failures)} failures, {time.monotonic() - start:.0f} s", flush=True)
     return outcome

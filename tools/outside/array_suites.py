@@ -16,12 +16,23 @@ from suite import ROOT, Blas, Outcome, Suite, needs
 
 sys.path.insert(0, str(ROOT / "tools" / "setup"))
 
-import outside as installed  # noqa: E402  # The set-up's module: where it puts what it fetches.
+import outside as installed  # The set-up's module: where it puts what it fetches.
 
 DEBIAN = Path("/usr/lib/python3/dist-packages")
 _NOT_ALONE = "not huge and not large_zip and not load_memory"
 """Tests left out: those that take 8 GB."""
-_R_TESTS = "reg-BLAS lapack lm-tests simple-true arith-true complex reg-tests-1a reg-tests-1b reg-tests-3 reg-examples1".split()
+_R_TESTS = [
+    "reg-BLAS",
+    "lapack",
+    "lm-tests",
+    "simple-true",
+    "arith-true",
+    "complex",
+    "reg-tests-1a",
+    "reg-tests-1b",
+    "reg-tests-3",
+    "reg-examples1",
+]
 _OCTAVE_FOLDERS = (
     "share/octave/*/etc/tests/libinterp/corefcn",
     "share/octave/*/etc/tests/liboctave/array",
@@ -46,8 +57,30 @@ def _pytest(blas: Blas, folder: Path, python: Path, packages: Path, selection: t
     # numpy calls one thread of OpenMP's a core by itself: two suites beside each other would wait for each other.
     variables = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": "", "SCIPY_ARRAY_API": "0"}
     for each in selection:
-        settings = ["-c", os.devnull, f"--rootdir={packages}", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"]
-        command = [python, "-P", "-m", "pytest", "-q", "-rfE", "--tb=line", "-k", _NOT_ALONE, *settings, packages / each]
+        settings = [
+            "-c",
+            os.devnull,
+            f"--rootdir={packages}",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:randomly",
+            "-p",
+            "no:xdist",
+        ]
+        command = [
+            python,
+            "-P",
+            "-m",
+            "pytest",
+            "-q",
+            "-rfE",
+            "--tb=line",
+            "-k",
+            _NOT_ALONE,
+            *settings,
+            packages / each,
+        ]
         status, text = blas.run(command, folder, minutes=120, **variables)
         outcome.add(each, *pytest_verdicts(text), status, text)
     return outcome
@@ -58,13 +91,22 @@ def pytest_verdicts(text: str) -> tuple[int, set[str]]:
     lines = text.strip().splitlines()
     counts = re.findall(r"(\d+) (passed|failed|errors?|xfailed|xpassed)", lines[-1] if lines else "")
     # A test is named as seen from where it ran.
-    named = {re.sub(r"^(\.\./)*", "", name) for name, _ in re.findall(r"^(?:FAILED|ERROR) (.+?)( - .*)?$", text, re.MULTILINE)}
+    named = {
+        re.sub(r"^(\.\./)*", "", name)
+        for name, _ in re.findall(r"^(?:FAILED|ERROR) (.+?)( - .*)?$", text, re.MULTILINE)
+    }
     return sum(int(count) for count, _ in counts), {re.sub(r"^.*?((numpy|scipy)/)", r"\1", name) for name in named}
 
 
 def run_numpy(blas: Blas, folder: Path) -> Outcome:
     """Debian's numpy: arrays and linear algebra."""
-    return _pytest(blas, folder, Path("/usr/bin/python3"), DEBIAN, ("numpy/core/tests", "numpy/linalg", "numpy/matrixlib", "numpy/polynomial"))
+    return _pytest(
+        blas,
+        folder,
+        Path("/usr/bin/python3"),
+        DEBIAN,
+        ("numpy/core/tests", "numpy/linalg", "numpy/matrixlib", "numpy/polynomial"),
+    )
 
 
 def run_scipy(blas: Blas, folder: Path) -> Outcome:
@@ -73,13 +115,26 @@ def run_scipy(blas: Blas, folder: Path) -> Outcome:
 
 
 def run_numpy_wheel(blas: Blas, folder: Path) -> Outcome:
-    """numpy's wheel, whose own OpenBLAS is behind the calls that are not replaced."""
+    """The wheel of numpy, whose own OpenBLAS is behind the calls that are not replaced."""
     python = installed.python()
-    return _pytest(blas, folder, python, _packages(python), ("numpy/_core/tests", "numpy/linalg", "numpy/matrixlib", "numpy/polynomial"))
+    return _pytest(
+        blas,
+        folder,
+        python,
+        _packages(python),
+        ("numpy/_core/tests", "numpy/linalg", "numpy/matrixlib", "numpy/polynomial"),
+    )
+
+
+def run_numpy_quickly(blas: Blas, folder: Path) -> Outcome:
+    """The tests of linear algebra of the numpy that runs this."""
+    return _pytest(
+        blas, folder, Path(sys.executable), _packages(Path(sys.executable)), ("numpy/linalg/tests/test_linalg.py",)
+    )
 
 
 def run_scipy_wheel(blas: Blas, folder: Path) -> Outcome:
-    """scipy's wheel."""
+    """The wheel of scipy."""
     python = installed.python()
     return _pytest(blas, folder, python, _packages(python), ("scipy/linalg/tests", "scipy/sparse/linalg"))
 
@@ -89,7 +144,9 @@ def _packages(python: Path) -> Path:
 
 
 def _missing_wheels() -> str | None:
-    return None if installed.python().exists() else "the wheels of numpy and scipy are not installed: make setup-outside"
+    return (
+        None if installed.python().exists() else "the wheels of numpy and scipy are not installed: make setup-outside"
+    )
 
 
 def run_r(blas: Blas, folder: Path) -> Outcome:
@@ -100,7 +157,9 @@ def run_r(blas: Blas, folder: Path) -> Outcome:
     outcome = Outcome()
     tests = installed.sources("r-base") / "tests"
     for name in _R_TESTS:
-        status, text = blas.run(["R", "--vanilla", "--quiet"], folder, given=tests / f"{name}.R", LANGUAGE="en", R_LIBS_USER="")
+        status, text = blas.run(
+            ["R", "--vanilla", "--quiet"], folder, given=tests / f"{name}.R", LANGUAGE="en", R_LIBS_USER=""
+        )
         failures = set[str]()
         if status:
             failures.add("does not end well")
@@ -123,7 +182,9 @@ def run_octave(blas: Blas, folder: Path) -> Outcome:
     outcome = Outcome()
     for pattern in _OCTAVE_FOLDERS:
         for place in sorted(Path("/usr").glob(pattern)):
-            files = sorted(path for path in place.iterdir() if path.suffix in (".cc-tst", ".m") or path.name.endswith("-tst"))
+            files = sorted(
+                path for path in place.iterdir() if path.suffix in (".cc-tst", ".m") or path.name.endswith("-tst")
+            )
             script = folder / "tests.m"
             script.write_text(_OCTAVE.format(", ".join(f'"{path}"' for path in files)))
             log = folder / "log.txt"
@@ -133,15 +194,30 @@ def run_octave(blas: Blas, folder: Path) -> Outcome:
             if len(ran) != len(files):
                 failures.add(f"{files[len(ran)].name} does not end")
             # Octave's own end fails with status 1 where it has no display.
-            outcome.add(place.name, sum(int(most) for *_, most in ran), failures, min(status, 0), log.read_text(errors="replace"))
+            outcome.add(
+                place.name,
+                sum(int(most) for *_, most in ran),
+                failures,
+                min(status, 0),
+                log.read_text(errors="replace"),
+            )
     return outcome
 
 
 SUITES = (
-    Suite("numpy", "Debian's numpy", run_numpy, needs("python3-numpy", f"{DEBIAN}/numpy/linalg/tests", f"{DEBIAN}/pytest")),
-    Suite("scipy", "Debian's scipy", run_scipy, needs("python3-scipy", f"{DEBIAN}/scipy/linalg/tests", f"{DEBIAN}/pytest")),
+    Suite(
+        "numpy", "Debian's numpy", run_numpy, needs("python3-numpy", f"{DEBIAN}/numpy/linalg/tests", f"{DEBIAN}/pytest")
+    ),
+    Suite(
+        "scipy", "Debian's scipy", run_scipy, needs("python3-scipy", f"{DEBIAN}/scipy/linalg/tests", f"{DEBIAN}/pytest")
+    ),
     Suite("numpy-wheel", "numpy's wheel", run_numpy_wheel, _missing_wheels),
     Suite("scipy-wheel", "scipy's wheel", run_scipy_wheel, _missing_wheels),
-    Suite("r", "R's tests of BLAS, LAPACK and arithmetic", run_r, lambda: needs("r-base-core", "/usr/bin/R")() or installed.missing("r-base")),
+    Suite(
+        "r",
+        "R's tests of BLAS, LAPACK and arithmetic",
+        run_r,
+        lambda: needs("r-base-core", "/usr/bin/R")() or installed.missing("r-base"),
+    ),
     Suite("octave", "Octave's tests", run_octave, needs("octave", "/usr/bin/octave-cli")),
 )

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from netlib_suites import verdicts
@@ -14,13 +13,16 @@ from suite import ROOT, Blas, Outcome, Suite, built, needs
 
 sys.path.insert(0, str(ROOT / "tools" / "setup"))
 
-import outside as installed  # noqa: E402  # The set-up's module: where it puts what it fetches.
+import outside as installed  # The set-up's module: where it puts what it fetches.
 
 SHIM = Path(__file__).parent / "shim"
 """Two headers in the place of OpenBLAS's."""
 _C = shutil.which("cc") or shutil.which("clang-22")
 _CPP = shutil.which("g++") or shutil.which("c++")
-_UNITS = ("utest_main", *(f"test_{name}" for name in "fork post_fork axpy dnrm2 dotu dsdot rot rotmg swap".split()))
+_UNITS = (
+    "utest_main",
+    *(f"test_{name}" for name in ["fork", "post_fork", "axpy", "dnrm2", "dotu", "dsdot", "rot", "rotmg", "swap"]),
+)
 """OpenBLAS's tests of what every BLAS has. Others test functions of its own."""
 _THREADS = ("dgemm", "dgemv")
 _SIZES = (("64", "32", "16"), ("200", "8", "8"), ("1024", "4", "2"))
@@ -72,7 +74,9 @@ def run_openblas(blas: Blas, folder: Path) -> Outcome:
         built([_CPP or "g++", "-O1", "-w", "-fopenmp", "-std=c++11", source, system_blas(), "-o", program], folder)
         for size in _SIZES:
             status, text = blas.run([program, *size], folder, minutes=30)
-            outcome.add(f"{name} thread safety {' '.join(size)}", 1, [] if "PASSED" in text else ["fails"], status, text)
+            outcome.add(
+                f"{name} thread safety {' '.join(size)}", 1, [] if "PASSED" in text else ["fails"], status, text
+            )
     return outcome
 
 
@@ -97,15 +101,22 @@ def _openblas(folder: Path) -> Path:
     return tests
 
 
-def _compiles(package: str, compiler: str | None) -> Callable[[], str | None]:
-    def missing() -> str | None:
-        what = needs("libblas-dev", "/usr/include/*/cblas-netlib.h", "/usr/lib/*/libblas.so.3")
-        return (None if compiler else "there is no compiler") or what() or installed.missing(package)
+def missing_blis() -> str | None:
+    """What BLIS's testers lack here."""
+    return _missing("blis", _C)
 
-    return missing
+
+def missing_openblas() -> str | None:
+    """What OpenBLAS's tests lack here."""
+    return _missing("openblas", _CPP)
+
+
+def _missing(package: str, compiler: str | None) -> str | None:
+    headers = needs("libblas-dev", "/usr/include/*/cblas-netlib.h", "/usr/lib/*/libblas.so.3")
+    return (None if compiler else "there is no compiler") or headers() or installed.missing(package)
 
 
 SUITES = (
-    Suite("blis", "BLIS's testers of its BLAS layer", run_blis, _compiles("blis", _C)),
-    Suite("openblas", "OpenBLAS's tests of forks and threads", run_openblas, _compiles("openblas", _CPP)),
+    Suite("blis", "BLIS's testers of its BLAS layer", run_blis, missing_blis),
+    Suite("openblas", "OpenBLAS's tests of forks and threads", run_openblas, missing_openblas),
 )

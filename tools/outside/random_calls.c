@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
    Random calls of one BLAS, compared with another one that is the reference.
 
-   Usage: random_calls SUBJECT REFERENCE SEED FIRST COUNT [WORD]
+   Usage: random_calls SUBJECT REFERENCE SEED FIRST COUNT [START]
 
    Both are shared libraries. Call number I of a seed is always the same one, so "SEED I 1" repeats a single call. With
    WORD, only routines whose name has it are called. The program prints a line for each difference, then a line for each
@@ -406,7 +406,7 @@ static Function symbol(void *library, const char *pattern, const char *name) {
 }
 
 /* Looks up every routine; the number of those that can be compared, listed in `which` as 4 * family + type. */
-static int look_up(const char *subject_path, const char *reference_path, const char *word, int *which) {
+static int look_up(const char *subject_path, const char *reference_path, const char *start, int *which) {
   void *subject = opened(subject_path), *reference = opened(reference_path);
   int count = 0;
   for (int family = 0; family < FAMILIES; ++family)
@@ -414,6 +414,8 @@ static int look_up(const char *subject_path, const char *reference_path, const c
       int type = flag("sdcz", *letter), any = 0;
       char name[32], theirs[32];
       snprintf(name, sizeof name, "%c%s", *letter, families[family].name);
+      if (start && strncmp(name, start, strlen(start)) != 0)
+        continue;
       snprintf(theirs, sizeof theirs, "%c%s", *letter, family == GEMMTR ? "gemm" : families[family].name);
       for (int i = 0; i < NAMES; ++i)
         any |= (routines[family][type].subject[i] = symbol(subject, patterns[i], name)) != NULL;
@@ -422,7 +424,7 @@ static int look_up(const char *subject_path, const char *reference_path, const c
           fail(theirs, "the reference lacks it");
       if (!any && family != GEMMTR)
         fail(name, "the library lacks it");
-      if (any && (!word || strstr(name, word)))
+      if (any)
         which[count++] = 4 * family + type;
     }
   return count;
@@ -430,12 +432,12 @@ static int look_up(const char *subject_path, const char *reference_path, const c
 
 int main(int argc, char **argv) {
   if (argc < 6 || argc > 7)
-    fail("usage", "random_calls SUBJECT REFERENCE SEED FIRST COUNT [WORD]");
+    fail("usage", "random_calls SUBJECT REFERENCE SEED FIRST COUNT [START]");
   int which[4 * FAMILIES], count = look_up(argv[1], argv[2], argc == 7 ? argv[6] : NULL, which);
   uint64_t seed = strtoull(argv[3], NULL, 10);
   long first = atol(argv[4]), calls = atol(argv[5]), differences = 0;
   if (!count)
-    fail(argv[6], "no routine has this in its name");
+    fail(argv[6], "no routine begins with this");
   for (long index = first; index < first + calls; ++index) {
     state = seed * 0xd1342543de82ef95u + (uint64_t)index * 0xaf251af3b0f025b5u;
     next();

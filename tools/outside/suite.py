@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -23,11 +24,13 @@ class Blas:
         name: What reports call it.
         library: The file that is loaded before all others; None for the one that a program is linked with.
         emulator: The command, if any, that runs programs of another processor, which get the library by its option ``-E``.
+        report: The file to which our library appends, for each process, what it served.
     """
 
     name: str
     library: Path | None = None
     emulator: tuple[str, ...] = ()
+    report: Path | None = None
 
     def run(
         self,
@@ -45,6 +48,8 @@ class Blas:
         """
         words = [str(word) for word in command]
         environment = {**os.environ, **variables}
+        if self.report:
+            environment["TILEWRIGHT_BLAS_REPORT"] = str(self.report)
         if self.library and self.emulator:
             words = [*self.emulator, "-E", f"LD_PRELOAD={self.library}", *words]
         elif self.emulator:
@@ -70,6 +75,11 @@ class Blas:
                     raise
         return process.returncode, printed.decode(errors="replace")
 
+    def served(self) -> int:
+        """How many calls our library served so far."""
+        lines = self.report.read_text().splitlines() if self.report and self.report.is_file() else []
+        return sum(sum(json.loads(line)["calls"].values()) for line in lines)
+
 
 @dataclass
 class Outcome:
@@ -79,11 +89,13 @@ class Outcome:
         tests: How many tests ran.
         failures: A line for each that failed, the same one for the same failure in every run.
         details: What the programs said of failures, for a person.
+        served: How many calls our library served.
     """
 
     tests: int = 0
     failures: set[str] = field(default_factory=set)
     details: list[str] = field(default_factory=list)
+    served: int = 0
 
     def add(self, name: str, tests: int, failures: Iterable[str], status: int = 0, text: str = "") -> None:
         """Adds what the program `name` found; a program that ends by a signal, or finds nothing and fails, is a failure itself."""

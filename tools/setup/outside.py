@@ -33,7 +33,9 @@ NEEDS = (
     packages.Need("Octave", lambda: packages.has_program("octave-cli"), ("octave",), required=False),
     packages.Need(
         "Debian's numpy and scipy",
-        lambda: all(Path("/usr/lib/python3/dist-packages", name).exists() for name in ("numpy", "scipy", "pytest", "hypothesis")),
+        lambda: all(
+            Path("/usr/lib/python3/dist-packages", name).exists() for name in ("numpy", "scipy", "pytest", "hypothesis")
+        ),
         ("python3-numpy", "python3-scipy", "python3-pytest", "python3-hypothesis"),
         required=False,
     ),
@@ -44,7 +46,10 @@ NEEDS = (
         required=False,
     ),
     packages.Need(
-        "an emulator of other processors of this kind", lambda: packages.has_program("qemu-x86_64"), ("qemu-user",), required=False
+        "an emulator of other processors of this kind",
+        lambda: packages.has_program("qemu-x86_64"),
+        ("qemu-user",),
+        required=False,
     ),
 )
 WHEELS = ("numpy", "scipy", "pytest", "hypothesis", "pooch", "threadpoolctl")
@@ -140,7 +145,11 @@ def _fetch(package: str, source: Source) -> None:
         archive = _download(package, source.release, Path(scratch))
         unpacked = Path(scratch) / "unpacked"
         with tarfile.open(archive) as opened:
-            wanted = [each for each in opened.getmembers() if each.name.split("/")[1:2] and each.name.split("/")[1] in source.kept]
+            wanted = [
+                each
+                for each in opened.getmembers()
+                if each.name.split("/")[1:2] and each.name.split("/")[1] in source.kept
+            ]
             opened.extractall(unpacked, wanted, filter="data")
         os.replace(next(unpacked.iterdir()), sources(package))
 
@@ -161,7 +170,11 @@ def _download(package: str, release: str, scratch: Path) -> Path:
         flags = apt_source.private(into, f"deb-src {trusted}{site} {release or own} main", {})
         try:
             run(["apt-get", "-q", *flags, "update"], what="reading the package lists")
-            run(["apt-get", "-q", *flags, "source", "--download-only", "--tar-only", package], what=f"downloading {package}", cwd=into)
+            run(
+                ["apt-get", "-q", *flags, "source", "--download-only", "--tar-only", package],
+                what=f"downloading {package}",
+                cwd=into,
+            )
         except SetupError as error:
             failures.append(f"{own}: {error}")
             continue

@@ -23,7 +23,8 @@ typedef double _Complex openblas_complex_double;
 
 openblas_complex_double zdotu_(blasint *, openblas_complex_double *, blasint *, openblas_complex_double *, blasint *);
 float sdot_(blasint *, float *, blasint *, float *, blasint *);
-double ddot_(blasint *, double *, blasint *, double *, blasint *), dsdot_(blasint *, float *, blasint *, float *, blasint *);
+double ddot_(blasint *, double *, blasint *, double *, blasint *),
+    dsdot_(blasint *, float *, blasint *, float *, blasint *);
 float snrm2_(blasint *, float *, blasint *);
 double dnrm2_(blasint *, double *, blasint *);
 float scnrm2_(blasint *, float *, blasint *);
