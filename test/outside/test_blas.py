@@ -54,7 +54,7 @@ def test_netlib(ours, tmp_path):
 @pytest.mark.skipif(COMPILER is None or random_suites.reference() is None, reason="no C compiler, or no BLAS of netlib")
 def test_random_calls(ours, tmp_path):
     before = ours.served()
-    found = random_suites.run_calls(ours, tmp_path, CALLS, part=CALLS // 2, start="d")
+    found = random_suites.run_calls(ours, tmp_path, CALLS, part=CALLS // 2, starts=["d"])
     assert found.failures == set(), found.details
     assert found.tests == CALLS
     # Some have nothing to do.
@@ -98,7 +98,7 @@ def test_random_calls_notice(fault, tmp_path):
         }}
     """)
     suite.built([COMPILER or "cc", "-shared", "-fPIC", source, "-o", library], tmp_path)
-    found = random_suites.run_calls(suite.Blas("faulty", library), tmp_path, 60, part=60, start="dgemm")
+    found = random_suites.run_calls(suite.Blas("faulty", library), tmp_path, 60, part=60, starts=["dgemm"])
     assert len(found.failures) > 5
 
 

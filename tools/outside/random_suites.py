@@ -6,11 +6,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 from suite import Blas, Outcome, Suite, built, needs
+from tilewright.blas.build import BUILT
 
 SOURCE = Path(__file__).with_name("random_calls.c")
 _COMPILER = shutil.which("clang-22") or shutil.which("cc")
@@ -20,7 +22,7 @@ _PART = 10_000
 _SEED = 20
 """Fixed: a run that found something is repeated by the line that it printed."""
 PROCESSORS = ("Nehalem", "Haswell", "max")
-_EMULATED_CALLS = 500
+_EMULATED_CALLS = 1_000
 
 
 def program(folder: Path) -> Path:
@@ -37,34 +39,30 @@ def reference() -> Path | None:
 
 
 def run_calls(
-    blas: Blas, folder: Path, calls: int = CALLS, seed: int = _SEED, part: int = _PART, start: str = ""
+    blas: Blas, folder: Path, calls: int = CALLS, part: int = _PART, starts: Sequence[str] = BUILT
 ) -> Outcome:
-    """Random calls, in parts, on every core; each odd part on two threads of the library. Routines' names begin with `start`."""
+    """Random calls in parts, on every core, each other one on two threads of the library.
+
+    The parts take turns with `starts`, with which names of routines begin.
+    """
     outcome, driver, theirs = Outcome(), program(folder), reference()
     assert theirs is not None
+    # The driver loads the library itself, beside the reference.
+    alone, library = replace(blas, library=None), blas.library or theirs
 
     def one(first: int) -> tuple[int, int, str]:
-        words = [
-            driver,
-            blas.library or theirs,
-            theirs,
-            *map(str, (seed, first, min(part, calls - first))),
-            *([start] if start else []),
-        ]
-        threads = str(1 + first // part % 2)
-        # The driver loads the library itself, beside the reference.
-        alone = replace(blas, library=None)
-        return first, *alone.run(words, folder, minutes=60, OMP_NUM_THREADS=threads)
+        number = first // part
+        start, threads = starts[number % len(starts)], 1 + number // len(starts) % 2
+        words = [driver, library, theirs, str(_SEED), str(first), str(min(part, calls - first)), start]
+        return first, *alone.run(words, folder, OMP_NUM_THREADS=str(threads))
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as workers:
         for first, status, text in workers.map(one, range(0, calls, part)):
             ran = re.search(r"^(\d+) calls, \d+ differences$", text, re.MULTILINE)
             lines = {
-                re.sub(r":.*", "", line.removeprefix("differs: "))
-                for line in text.splitlines()
-                if line.startswith("differs")
+                line.partition(": ")[2].partition(":")[0] for line in text.splitlines() if line.startswith("differs")
             }
-            outcome.add(f"from {first}", int(ran[1]) if ran else 0, lines, status if status < 0 or not ran else 0, text)
+            outcome.add(f"from {first}", int(ran[1]) if ran else 0, lines, 0 if ran else status, text)
     return outcome
 
 
@@ -73,7 +71,7 @@ def run_emulated(blas: Blas, folder: Path) -> Outcome:
     outcome = Outcome()
     for processor in PROCESSORS:
         emulated = replace(blas, emulator=("qemu-x86_64", "-cpu", processor))
-        found = run_calls(emulated, folder, _EMULATED_CALLS, part=_EMULATED_CALLS // 2)
+        found = run_calls(emulated, folder, _EMULATED_CALLS, part=_EMULATED_CALLS // 4)
         outcome.tests += found.tests
         outcome.failures |= {f"{processor}: {failure}" for failure in found.failures}
         outcome.details += found.details
