@@ -64,7 +64,9 @@ def test_a_kernel_of_a_trace_computes_its_shape(made, library):
     assert made.kernels == 1
     rng = np.random.default_rng(0)
     a, b, c = (rng.uniform(-1, 1, shape).astype(np.float32) for shape in ((24, 8), (8, 40), (24, 40)))
-    call = blas_calls.Call(["N", "N"], [24, 40, 8], [np.float32(1), a, 8, b, 40, np.float32(0), c, 40], c, a @ b, 1e-5)
+    call = blas_calls.Call(
+        ["N", "N"], [24, 40, 8], [np.float32(1), a, 8, b, 40, np.float32(0), c, 40], c, a @ b, np.full_like(c, 1e-5)
+    )
     blas_calls.Blas(library).call("s", "gemm", call, "cblas rows")
     assert np.abs(c - a @ b).max() < 1e-5
 

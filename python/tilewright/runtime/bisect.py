@@ -6,7 +6,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
@@ -23,6 +23,8 @@ from tilewright.targets import Target
 
 IsBad = Callable[[Kernel], bool]
 """Says of a kernel whether it has what is looked for."""
+_SHOWN = 160
+"""Characters of an op that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,12 @@ class Blame:
     runs: int
     reason: str
     spec: MatmulSpec
-    good: str = field(repr=False)
-    bad: str = field(repr=False)
+    good: str
+    bad: str
+
+    def __repr__(self) -> str:
+        """Which op is to blame."""
+        return f"<tilewright.Blame op {self.number} of {self.count}: {self.op[:_SHOWN]}{'…' * (len(self.op) > _SHOWN)}>"
 
     def write(self, folder: str | PathLike[str]) -> None:
         """Writes `good.mlir`, `bad.mlir` and a README with the commands that show the difference to a folder.
