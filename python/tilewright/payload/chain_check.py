@@ -25,7 +25,7 @@ def check(stages: Sequence[MatmulSpec]) -> None:
             raise SpecError(
                 f"stage {number} of the chain is {spec}",
                 where="compile_chain",
-                expected="a spec of real numbers with beta 0, without batch and prologues, and with known extents of at least 1",
+                expected="a spec with beta 0, of real numbers, without batch and prologues, and with known extents of at least 1",
             )
     for number, (first, second) in enumerate(pairwise(stages)):
         if (first.c_shape, first.c) != ((second.m, second.k), second.a) or second.a_transposed:
