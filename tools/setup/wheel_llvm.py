@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from common import BUILD, LLVM_VERSION, PACKAGE, SetupError, run
+from common import BUILD, LLVM_VERSION, PACKAGE, SetupError, output, run
 
 BACK_ENDS = ("X86", "AArch64", "RISCV", "NVPTX", "AMDGPU", "SPIRV")
 """LLVM's back ends for the families of targets in python/tilewright/targets."""
@@ -33,14 +33,14 @@ def link(into: Path) -> bool:
         SetupError: The linker failed, or what it made lacks something that the package needs.
     """
     prefix = Path(json.loads((BUILD / "toolchain.json").read_text(encoding="utf-8"))["llvm_prefix"])
-    tools = {name: prefix / "bin" / name for name in ("clang", "ld.lld", "llvm-nm")}
+    tools = {name: prefix / "bin" / name for name in ("clang", "ld.lld", "llvm-nm", "llvm-config")}
     shared = [next((prefix / "lib").glob(f"lib{name}.so.{_RELEASE}*"), None) for name in ("LLVM", "MLIR")]
-    archives = sorted(path for path in (prefix / "lib").glob("*.a") if path.name.startswith(("libLLVM", "libMLIR")))
+    archives = _archives(prefix)
     if None in shared or not archives or not all(tool.exists() for tool in tools.values()):
         return False
     llvm, mlir = (path for path in shared if path is not None)
     into.mkdir(parents=True)
-    wanted = _names(tools["llvm-nm"], _own_files())
+    wanted = _names(tools["llvm-nm"], files_of_code(PACKAGE))
     version = _version(tools["llvm-nm"], llvm)
     exported = sorted(wanted & _names(tools["llvm-nm"], (llvm, mlir), "--defined-only"))
     others = _other_back_ends(archives)
@@ -66,10 +66,10 @@ def link(into: Path) -> bool:
     return True
 
 
-def _own_files() -> list[Path]:
-    """The package's files of machine code."""
+def files_of_code(folder: Path) -> list[Path]:
+    """The files of machine code below a folder."""
     every = [
-        path for path in PACKAGE.rglob("*") if path.is_file() and (path.suffix == ".so" or path.parent.name == "bin")
+        path for path in folder.rglob("*") if path.is_file() and (path.suffix == ".so" or path.parent.name == "bin")
     ]
     return [path for path in every if path.open("rb").read(len(_ELF)) == _ELF]
 
@@ -78,6 +78,14 @@ def _names(nm: Path, files: Iterable[Path], *options: str) -> set[str]:
     """The names of the dynamic symbols of files, without versions."""
     listed = _printed([nm, "--dynamic", "--format=just-symbols", "--no-demangle", *options, *files])
     return {line.partition("@")[0] for line in listed.splitlines() if line and not line.endswith(":")}
+
+
+def _archives(prefix: Path) -> list[Path]:
+    """The archives of LLVM's libraries and MLIR's, without those of tools, whose options would clash; none where some are missing."""
+    names = output([prefix / "bin" / "llvm-config", "--link-static", "--libfiles", "all"]) or ""
+    own = [path for path in map(Path, names.split()) if path.name.startswith("libLLVM")]  # Polly may be elsewhere.
+    found = own + sorted((prefix / "lib").glob("libMLIR*.a"))
+    return found if own and all(path.exists() for path in found) else []
 
 
 def _needed(library: Path) -> list[str]:
