@@ -27,7 +27,7 @@ def test_other_back_ends_are_left_out():
         "libLLVMSparcInfo.a",
         "libLLVMCodeGen.a",
     ]
-    assert wheel_llvm._other_back_ends(map(Path, names)) == ["Sparc"]
+    assert wheel_llvm._other_back_ends([Path(name) for name in names]) == ["Sparc"]
 
 
 def test_files_of_code_are_found(tmp_path):

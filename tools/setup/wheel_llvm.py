@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from common import BUILD, LLVM_VERSION, PACKAGE, SetupError, output, run
@@ -99,7 +99,7 @@ def _version(nm: Path, library: Path) -> str:
     return next(line.rpartition("@")[2] for line in listed.splitlines() if "@" in line)
 
 
-def _other_back_ends(archives: Iterable[Path]) -> list[str]:
+def _other_back_ends(archives: Sequence[Path]) -> list[str]:
     """LLVM's back ends that the package does not use."""
     found = {match[1] for each in archives if (match := _CODE_GENERATOR.fullmatch(each.name))}
     names = {each.name for each in archives}
