@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The routines of one letter, under every name that callers have for them, for integers of 32 and of 64 bits.
-#include "Arguments.h"
+#include "Checked.h"
 #if !COMPLEX
 #include "Vector.h"
 #endif

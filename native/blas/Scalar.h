@@ -33,11 +33,22 @@ static inline T conjugate(T a) { return a; }
 static inline T real_part(T a) { return a; }
 #endif
 
-// The elements of A and B of a product.
-#ifdef INPUT
-using E = INPUT;
+// The elements of A and B of a product: those of C, or floats of 16 bits.
+#ifdef EXPONENT_BITS
+using E = uint16_t;
+static inline T widen(E bits) {
+  const int fraction = 15 - EXPONENT_BITS, largest = (1 << EXPONENT_BITS) - 1;
+  int exponent = bits >> fraction & largest, below = bits & ((1 << fraction) - 1);
+  T value = (T)(exponent ? below | 1 << fraction : below);
+  if (exponent == largest)
+    value = below ? __builtin_nanf("") : __builtin_inff();
+  for (int left = (exponent ? exponent : 1) - largest / 2 - fraction; left != 0; left += left < 0 ? 1 : -1)
+    value *= left < 0 ? (T)0.5 : (T)2;
+  return bits >> 15 ? -value : value;
+}
 #else
 using E = T;
+static inline T widen(T value) { return value; }
 #endif
 
 enum Op : int { NONE = 0, TRANSPOSE = 1, CONJUGATE = 2, WRONG = -1 };
@@ -60,11 +71,15 @@ struct View {
 
 using Matrix = View<T>;
 // What only is read is never written through: const is cast away so that one kind of view serves.
-static inline Matrix view(const T *at, int64_t rows, int64_t columns, int64_t ld, bool by_row) {
-  return {const_cast<T *>(at), rows, columns, ld, !by_row, false};
+template <class X>
+static inline View<X> view(const X *at, int64_t rows, int64_t columns, int64_t ld, bool by_row) {
+  return {const_cast<X *>(at), rows, columns, ld, !by_row, false};
 }
 
-static inline T element(Matrix a, int64_t i, int64_t j) { return a.conjugated ? conjugate(a(i, j)) : a(i, j); }
+static inline T element(View<E> a, int64_t i, int64_t j) {
+  T value = widen(a(i, j));
+  return a.conjugated ? conjugate(value) : value;
+}
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 

@@ -70,12 +70,12 @@ char *kept[KEPT];
 void write_trace(FILE *file) {
   for (const Product &each : products)
     if (each.calls)
-      fprintf(
-          file,
-          "{\"spec\": {\"m\": %lld, \"n\": %lld, \"k\": %lld, \"a\": \"%s\", \"layout\": \"%s\", \"alpha\": \"arg\", "
-          "\"beta\": \"arg\"}, \"calls\": %lld, \"computes\": \"%lldx%lldx%lld %s %s\"}\n",
-          (long long)each.m, (long long)each.n, (long long)each.k, each.element, each.layout, (long long)each.calls,
-          (long long)each.m, (long long)each.n, (long long)each.k, each.element, each.layout);
+      fprintf(file,
+              "{\"spec\": {\"m\": %lld, \"n\": %lld, \"k\": %lld, \"dtype\": \"%s\", \"layout\": \"%s\", \"alpha\": "
+              "\"arg\", "
+              "\"beta\": \"arg\"}, \"calls\": %lld, \"computes\": \"%lldx%lldx%lld %s %s\"}\n",
+              (long long)each.m, (long long)each.n, (long long)each.k, each.element, each.layout, (long long)each.calls,
+              (long long)each.m, (long long)each.n, (long long)each.k, each.element, each.layout);
 }
 
 // One line of a process: which code served, how often, what went on to which library.

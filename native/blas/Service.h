@@ -19,7 +19,8 @@ extern "C" {
 // Whether anything is counted; read before the two below are called.
 extern HIDDEN int tilewright_blas_counts;
 HIDDEN void tilewright_blas_count(Tally *tally);
-// A product that a kernel computes: row-major, `layout` as "nt", `own` where a kernel of just this shape served.
+// A product that a kernel computes: row-major, `element` as the command line has types, `layout` as "nt", `own` where a
+// kernel of just this shape served.
 HIDDEN void tilewright_blas_product(const char *element, const char *layout, int64_t m, int64_t n, int64_t k, int own);
 // Tells the caller's handler that argument `number` is wrong, by Fortran's xerbla_ or C's cblas_xerbla.
 HIDDEN void tilewright_blas_wrong(int c, const char *name, int64_t number);

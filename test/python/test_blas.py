@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import blas_calls
+import ml_dtypes
 import numpy as np
 import pytest
 import tilewright as tw
@@ -224,3 +225,39 @@ def test_the_page_says_what_happens(library, tmp_path):
                 check=False,
             )
             block.assert_prints(done.stdout)
+
+
+def test_smaller_types(request, tmp_path):
+    if request.config.getoption("--length") == "short":
+        pytest.skip("their kernels take minutes to compile: make check-long")
+    (path,) = build.build(tmp_path, [LEVEL], letters=["sb", "sh", "s8u8"]).files.values()
+    blas, one = ctypes.CDLL(str(path)), ctypes.c_float(1)
+    for number in range(100):
+        rng = np.random.default_rng(number)
+        m, n, k = (int(each) for each in rng.integers(1, 40, 3))
+        by_row, ta, tb = (bool(each) for each in rng.integers(2, size=3))
+
+        def stored(matrix, turned, by_row=by_row):
+            kept = np.ascontiguousarray(matrix.T if turned == by_row else matrix)
+            return kept, kept.ctypes.data_as(ctypes.c_void_p), kept.shape[1]
+
+        for name, kind in (("sbgemm", ml_dtypes.bfloat16), ("gemm_f16f16f32", np.float16), ("s8u8", np.uint8)):
+            ends = [(-1, 1), (-1, 1)] if name != "s8u8" else [(0, 256), (-128, 128)][:: 1 if by_row else -1]
+            kinds = (kind, kind) if name != "s8u8" else (np.uint8, np.int8)[:: 1 if by_row else -1]
+            a = rng.uniform(*ends[0], (m, k)).astype(kinds[0])
+            b = rng.uniform(*ends[1], (k, n)).astype(kinds[1])
+            c = rng.integers(-9, 9, (m, n)).astype(np.int32 if name == "s8u8" else np.float32)
+            (_a, at_a, lda), (_b, at_b, ldb), (to, at_c, ldc) = stored(a, ta), stored(b, tb), stored(c, False)
+            flags = (101 if by_row else 102, 112 if ta else 111, 112 if tb else 111)
+            if name == "s8u8":
+                left, right, offsets = 3, -5, np.arange(m, dtype=np.int32)
+                products = (a.astype(int) + left) @ (b.astype(int) + right)
+                expected = np.rint(0.5 * products + c + offsets[:, None])
+                oc, half_ = offsets.ctypes.data_as(ctypes.c_void_p), ctypes.c_float(0.5)
+                blas.cblas_gemm_s8u8s32(
+                    *(*flags, 172, m, n, k, half_, at_a, lda, left, at_b, ldb, right, one, at_c, ldc, oc)
+                )
+            else:
+                expected = a.astype(float) @ b.astype(float) + c
+                getattr(blas, f"cblas_{name}")(*flags, m, n, k, one, at_a, lda, at_b, ldb, one, at_c, ldc)
+            assert np.abs((to if by_row else to.T) - expected).max() <= (0 if name == "s8u8" else 1e-4), name

@@ -6,27 +6,21 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from os import PathLike
 from pathlib import Path
 
 from tilewright.blas import interface, names
-from tilewright.blas.interface import LETTERS
+from tilewright.blas.letters import LETTERS, OF_EVERY_BLAS, Letter
 from tilewright.emit import shared
 from tilewright.errors import SpecError
 from tilewright.libraries import detection
 from tilewright.libraries.build import library
-from tilewright.libraries.packages import Contents
 from tilewright.runtime import files
+from tilewright.runtime.openmp import openmp_file
 from tilewright.spec import MatmulSpec
 from tilewright.targets import Target
 
 NAME = "tilewright_blas"
-TARGETS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
-"""The targets where none are named."""
-BUILT = ("s", "d", "c", "z")
-"""The letters that have kernels."""
-
 _SCRATCH = ("aligned_alloc", "malloc", "free")
 """The functions through which kernels take scratch memory, which the library keeps from call to call."""
 
@@ -38,19 +32,19 @@ class Blas:
     Attributes:
         files: The library of each architecture.
         kernels: How many kernels there are for one shape each.
-        contents: The kernels and targets.
+        targets: The targets that it has code for, of each architecture.
     """
 
     files: Mapping[str, Path]
     kernels: int
-    contents: Contents
+    targets: Mapping[str, Sequence[Target]]
 
 
 def build(
     out: str | PathLike[str] = ".",
-    targets: Sequence[str | Target] = TARGETS,
+    targets: Sequence[str | Target] | None = None,
     *,
-    letters: Sequence[str] = BUILT,
+    letters: Sequence[str] = OF_EVERY_BLAS,
     shapes: Sequence[MatmulSpec] = (),
     threads: int = 1,
     jobs: int | None = None,
@@ -63,8 +57,9 @@ def build(
 
     Args:
         out: The folder for the library; of each architecture, where there are several, in a folder called after it.
-        targets: For which targets: rows' names, "host", or `Target` objects. The best one that the processor runs serves.
-        letters: For which element types: of s, d, c and z.
+        targets: For which targets: rows' names, "host", or `Target` objects. The best one that the processor runs serves. By default the
+            levels of x86-64, and for the smaller types processors with instructions for them.
+        letters: Which types have kernels, of `LETTERS`.
         shapes: Products that get kernels of their own, such as those of a trace; others of theirs serve all shapes.
         threads: Most threads that a call uses.
         jobs: How many processes compile; by default as many as this process may use CPUs.
@@ -76,59 +71,48 @@ def build(
         LoweringError: A stage or the linker failed.
         TilewrightError: A file cannot be written; or, of several threads, there is no OpenMP runtime.
     """
-    if not letters or not set(letters) <= set(BUILT):
-        raise SpecError(f"letters are {letters!r}", where="blas", expected=f"some of {', '.join(BUILT)}")
-    parts = {each: interface.text(each) for each in ("service", *(f"routines_{each}" for each in letters))}
-    ours = [name for part in parts.values() for name in interface.exported(part)]
+    if not letters or not set(letters) <= set(LETTERS):
+        raise SpecError(f"letters are {letters!r}", where="blas", expected=f"some of {', '.join(LETTERS)}")
+    chosen = [LETTERS[each] for each in dict.fromkeys(letters)]
+    parts = [interface.text(each) for each in ("service", *(each.routines for each in chosen))]
+    ours = [name for part in parts for name in interface.exported(part)]
     forwarded = [name for name in names.every() if name not in ours]
-    general = _general(letters)
-    own = _own(letters, shapes)
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        made = library(
-            general | own, targets, NAME, folder, threads=threads, traced=False, jobs=jobs, progress=progress
+    own = {each: dict(filter(None, map(each.own, shapes))) for each in chosen}
+    sets: dict[tuple[str | Target, ...], list[Letter]] = {}
+    for each in chosen:
+        sets.setdefault(tuple(each.targets if targets is None else targets), []).append(each)
+    objects: dict[str, list[bytes]] = {}
+    found: dict[str, list[Target]] = {}
+    for number, (wanted, group) in enumerate(sets.items()):
+        kernels = {name: spec for each in group for name, spec in (each.general() | own[each]).items()}
+        name = f"{NAME}{number or ''}"
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+            made = library(kernels, wanted, name, folder, threads=threads, traced=False, jobs=jobs, progress=progress)
+            for architecture, place in made.contents.folders.items():
+                objects.setdefault(architecture, []).append(Path(folder, place, f"lib{name}.a").read_bytes())
+        for architecture, those in made.contents.targets.items():
+            found.setdefault(architecture, []).extend(each for each in those if each not in found[architecture])
+            plain = _plain(those[0])
+            objects[architecture] += [interface.compiled(interface.shapes(each, own[each]), plain) for each in group]
+            for letter in (letter for letter in dict.fromkeys(letters) if LETTERS[letter] in group):
+                if LETTERS[letter].whole:
+                    objects[architecture] += interface.substitution(name, letter, those, plain)
+    openmp = openmp_file() if threads > 1 else ""
+    results: dict[str, bytes] = {}
+    for architecture, own_objects in objects.items():
+        texts = [*parts, interface.forwarding(forwarded, architecture)]
+        linked = [interface.compiled(each, _plain(found[architecture][0])) for each in texts]
+        exported = [*ours, *forwarded, f"{NAME}_selected", f"{NAME}_isa"]
+        results[architecture] = shared.link_library(
+            [*linked, *own_objects], names.SONAME, exported, openmp, version="", wrapped=_SCRATCH
         )
-        contents, results = made.contents, dict[str, bytes]()
-        for architecture, found in contents.targets.items():
-            plain = replace(found[0], features=detection.of(found[0].family).baseline)
-            texts = [*parts.values(), interface.forwarding(forwarded, architecture)]
-            texts += [interface.shapes(each, own) for each in letters]
-            objects = [interface.compiled(each, plain) for each in texts]
-            for each in letters:
-                objects += interface.substitution(NAME, each, found, plain)
-            archive = Path(folder, contents.folders[architecture], f"lib{NAME}.a").read_bytes()
-            exported = [*ours, *forwarded, f"{NAME}_selected", f"{NAME}_isa"]
-            results[architecture] = shared.link_library(
-                [*objects, archive], names.SONAME, exported, version="", wrapped=_SCRATCH
-            )
     paths = {each: Path(out, "" if len(results) == 1 else each, f"lib{NAME}.so") for each in results}
     for each in paths.values():
         each.parent.mkdir(parents=True, exist_ok=True)
     files.write_together({str(path): (path, results[each]) for each, path in paths.items()})
-    return Blas(paths, len(own), contents)
+    return Blas(paths, sum(map(len, own.values())), found)
 
 
-def _general(letters: Sequence[str]) -> dict[str, MatmulSpec]:
-    """The kernels of any extents, by the names that the routines have for them."""
-    return {
-        f"tilewright_{LETTERS[letter]}_{a}{b}": MatmulSpec(
-            None, None, None, a=LETTERS[letter], layout=a + b, alpha="arg", beta="arg"
-        )
-        for letter in letters
-        for a, b in product("nt" if letter in "sd" else "ntc", repeat=2)
-    }
-
-
-def _own(letters: Sequence[str], shapes: Sequence[MatmulSpec]) -> dict[str, MatmulSpec]:
-    """The kernels of one shape each, of those products that a routine can call."""
-    elements = [LETTERS[each] for each in letters]
-    wanted = dict.fromkeys(
-        MatmulSpec(each.m, each.n, each.k, a=str(each.a), layout=each.layout, alpha="arg", beta="arg")
-        for each in shapes
-        if str(each.a) in elements and not each.dynamic and each == _plain(each)
-    )
-    return {f"tilewright_{each.a}_{each.layout}_{each.m}x{each.n}x{each.k}": each for each in wanted}
-
-
-def _plain(spec: MatmulSpec) -> MatmulSpec:
-    """The product of a spec without anything around it, but with its factors."""
-    return MatmulSpec(spec.m, spec.n, spec.k, a=str(spec.a), layout=spec.layout, alpha=spec.alpha, beta=spec.beta)
+def _plain(target: Target) -> Target:
+    """A target with the features that every processor of its architecture has."""
+    return replace(target, features=detection.of(target.family).baseline)

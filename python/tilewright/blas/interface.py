@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tilewright.blas import names
+from tilewright.blas.letters import Letter
 from tilewright.emit import code
 from tilewright.errors import TargetError
 from tilewright.libraries import detection, dispatch
@@ -18,8 +19,6 @@ from tilewright.libraries.dispatch import Choice, Function
 from tilewright.spec import MatmulSpec
 from tilewright.targets import Target
 
-LETTERS = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
-"""The element type of each letter."""
 _FOLDER = Path(__file__).parents[1] / "bin" / "blas"
 _OF_A_MACHINE = re.compile(
     r'^target (datalayout|triple) = .*\n|"(target-cpu|target-features|tune-cpu)"="[^"]*" ?', re.MULTILINE
@@ -68,9 +67,8 @@ def substitution(library: str, letter: str, targets: Sequence[Target], plain: Ta
     return [*objects, compiled(entries, plain)]
 
 
-def shapes(letter: str, kernels: Mapping[str, MatmulSpec]) -> str:
-    """LLVM IR of the table in which the routines of a letter look up kernels for one shape each, by name."""
-    own = {name: spec for name, spec in kernels.items() if str(spec.a) == LETTERS[letter]}
+def shapes(letter: Letter, own: Mapping[str, MatmulSpec]) -> str:
+    """LLVM IR of the table in which the routines of a letter look up its kernels for one shape each, by name."""
     size = 1 << (2 * len(own)).bit_length()
     rows = ["%shape zeroinitializer"] * size
     for name, spec in own.items():
@@ -85,7 +83,7 @@ def shapes(letter: str, kernels: Mapping[str, MatmulSpec]) -> str:
 %shape = type {{ i64, i64, i64, i64, ptr }}
 {declared}
 @table = internal constant [{size} x %shape] [{", ".join(rows)}]
-@tilewright_{LETTERS[letter]}_shapes = hidden constant {{ i64, ptr }} {{ i64 {size - 1}, ptr @table }}
+@tilewright_{letter.prefix}_shapes = hidden constant {{ i64, ptr }} {{ i64 {size - 1}, ptr @table }}
 """
 
 

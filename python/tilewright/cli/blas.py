@@ -25,11 +25,11 @@ def blas() -> None:
 
 @options.verb(short_help="Build libtilewright_blas.so.")
 @click.option("-o", "output", metavar="DIR", required=True, help="The folder for the library.")
-@click.option("--targets", metavar="A,B,…", help="For which targets; by default the levels of x86-64.")
+@click.option("--targets", metavar="A,B,…", help="For which targets; by default levels of x86-64.")
 @click.option(
     "--letters",
     metavar="s,d,…",
-    help="Which types, of s, d, c and z; by default all. Others go on to the installed BLAS.",
+    help="Types with kernels: s, d, c, z, sb, sh, s8u8; by default the first four.",
 )
 @click.option("--trace", metavar="FILE", help="Add kernels for the shapes that TILEWRIGHT_TRACE=FILE wrote.")
 @click.option("--threads", type=int, default=1, show_default=True, help="Most threads of a call.")
@@ -46,14 +46,14 @@ def build(
 
     made = built.build(
         output,
-        built.TARGETS if targets is None else targets.split(","),
-        letters=built.BUILT if letters is None else letters.split(","),
+        None if targets is None else targets.split(","),
+        letters=built.OF_EVERY_BLAS if letters is None else letters.split(","),
         shapes=[] if trace is None else _shapes(trace),
         threads=threads,
         jobs=jobs,
     )
     for architecture, path in made.files.items():
-        levels = ", ".join(each.name for each in made.contents.targets[architecture])
+        levels = ", ".join(each.name for each in made.targets[architecture])
         click.echo(f"{path}: {path.stat().st_size} bytes, for {levels}; {made.kernels} kernels for shapes of a trace")
 
 

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The types that a BLAS computes with, each called after the letters that its routines start with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tilewright.spec import MatmulSpec
+
+LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
+"""The targets of the types of every BLAS, where none are named."""
+_WITH_DOTS = ("x86-64-v3", "cascadelake", "znver4", "sapphirerapids")
+"""Those of smaller types: AVX2, VNNI, with BF16, AMX."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A type.
+
+    Attributes:
+        types: Element types of A, B and C, as the command line has them.
+        prefix: What the names of its kernels have after ``tilewright_``.
+        routines: The part of the interface that has its routines.
+        ops: How operands can be stored, as in layouts.
+        whole: Whether it has all of level 3, and not gemm alone.
+        targets: Where none are named, for which targets it has kernels.
+    """
+
+    types: str
+    prefix: str
+    routines: str
+    ops: str = "nt"
+    whole: bool = True
+    targets: tuple[str, ...] = LEVELS
+
+    def spec(self, layout: str, m: int | None = None, n: int | None = None, k: int | None = None) -> MatmulSpec:
+        """What a kernel of this type computes, by default of any extents."""
+        return MatmulSpec.from_dtypes(m, n, k, self.types, layout=layout, alpha="arg", beta="arg")
+
+    def general(self) -> dict[str, MatmulSpec]:
+        """The kernels of any extents, by the names that the routines have for them."""
+        return {f"tilewright_{self.prefix}_{a}{b}": self.spec(a + b) for a in self.ops for b in self.ops}
+
+    def own(self, spec: MatmulSpec) -> tuple[str, MatmulSpec] | None:
+        """The kernel of the extents of `spec`, and its name, if that is a product that a routine can call."""
+        if spec.dynamic or not self.whole or spec.batch:
+            return None
+        m, n, k = (int(str(each)) for each in (spec.m, spec.n, spec.k))
+        factors = {"alpha": spec.alpha, "beta": spec.beta}
+        if spec != MatmulSpec.from_dtypes(m, n, k, self.types, layout=spec.layout, **factors):
+            return None
+        return f"tilewright_{self.prefix}_{spec.layout}_{m}x{n}x{k}", self.spec(spec.layout, m, n, k)
+
+
+LETTERS: Mapping[str, Letter] = MappingProxyType(
+    {
+        "s": Letter("f32", "f32", "routines_s"),
+        "d": Letter("f64", "f64", "routines_d"),
+        "c": Letter("c64", "c64", "routines_c", "ntc"),
+        "z": Letter("c128", "c128", "routines_z", "ntc"),
+        "sb": Letter("bf16", "bf16", "halves_sb", whole=False, targets=_WITH_DOTS),
+        "sh": Letter("f16", "f16", "halves_sh", whole=False, targets=_WITH_DOTS),
+        "s8u8": Letter("u8,i8,i32", "u8i8", "integers", whole=False, targets=_WITH_DOTS),
+    }
+)
+"""Those of every BLAS, and floats of 16 bits, bf16 and f16, and integers of 8."""
+OF_EVERY_BLAS = ("s", "d", "c", "z")
+"""Those that are built where none are named."""
