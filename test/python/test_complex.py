@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tilewright.bench.operands import types_of
 from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError, SpecError
-from tilewright.payload import spec_tables
-from tilewright.payload.complex_products import computed, form
+from tilewright.payload import complex_products, spec_tables
+from tilewright.payload.complex_products import block_numbers, computed, form
 from tilewright.payload.samples import values
 from tilewright.runtime.trial import Difference, Trial
 from tilewright.spec import LAYOUTS
@@ -107,6 +107,15 @@ def test_a_batch_that_is_broadcast():
     kernel = tw.compile(tw.MatmulSpec(4, 6, 5, a="c64", batch=(None,), a_batch=(None,), b_batch=()))
     for batch in (0, 1, 3):
         check(kernel, kernel.spec.at(4, 6, 5, batch))
+
+
+def test_large_b_is_copied_in_parts(monkeypatch):
+    monkeypatch.setattr(complex_products, "MOST_SCRATCH", 1)  # What decides is the least block then, of 64 columns.
+    spec = tw.MatmulSpec(70, 150, 9, a="c64", layout="tc", alpha=1j, beta="arg")
+    assert computed(spec).n == tw.Dim(2, 300, 2)
+    check(tw.compile(spec, schedule="unpacked", cache=False))
+    whole = tw.MatmulSpec(70, 150, None, a="c64")
+    assert (computed(whole).n, block_numbers(whole)) == (300, 2**62)
 
 
 def test_nan_stays_out():

@@ -15,6 +15,7 @@ Scientific Computing 42(5), 2020.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 from tilewright.dims import MAX_EXTENT, Dim, most
@@ -23,6 +24,9 @@ from tilewright.spec import MatmulSpec
 Form = Literal["blocks", "stacked", "either"]
 STACKED_SIZES = (2, 6, 4)
 """Numbers that are copied: stacked, so many times M·K and M·N, and in blocks so many times K·N."""
+MOST_SCRATCH = 1 << 28
+"""Bytes of a copy of B at most, but for `least_block` columns: so many that it hardly matters that those of A are packed again."""
+_LEAST_BLOCK = 64
 _FEW_ROWS = 8
 """Rows up to which a product is stacked whatever else is dynamic."""
 
@@ -60,6 +64,8 @@ def computed(spec: MatmulSpec) -> MatmulSpec:
     if not is_complex(spec):
         return spec
     made = form(spec)
+    if made != "stacked" and (isinstance(spec.n, Dim) or _is_split(spec)):
+        spec = replace(spec, n=_columns(spec))
     whole = {
         "blocks": "nk",
         "stacked": "mn" if spec.layout[1] == "n" else "mk",
@@ -77,6 +83,29 @@ def computed(spec: MatmulSpec) -> MatmulSpec:
         alpha=int(spec.alpha != 0),
         deterministic=spec.deterministic,
     )
+
+
+def block_numbers(spec: MatmulSpec) -> int:
+    """Elements of B that are copied at a time at most, but for `least_block` columns; any where the kernel is for all columns."""
+    return MOST_SCRATCH // (2 * spec.a_stored.bytes) if isinstance(computed(spec).n, Dim) else 2**62
+
+
+def least_block(spec: MatmulSpec) -> int:
+    """What divides the columns of B that are copied at a time."""
+    return _LEAST_BLOCK * (spec.n.multiple if isinstance(spec.n, Dim) else 1)
+
+
+def _is_split(spec: MatmulSpec) -> bool:
+    """Whether the columns of a static product are copied in several parts."""
+    both = 0 if isinstance(spec.k, Dim) else 2 * spec.a_stored.bytes * spec.n * spec.k
+    return both > MOST_SCRATCH and spec.n > least_block(spec)
+
+
+def _columns(spec: MatmulSpec) -> Dim:
+    """The columns that are copied at a time: all of them, or some."""
+    if not isinstance(spec.n, Dim):
+        return Dim(1, spec.n)
+    return replace(spec.n, min=min(spec.n.min, spec.n.multiple))
 
 
 def _twice(extent: Any) -> Any:  # noqa: ANN401 - an Extent

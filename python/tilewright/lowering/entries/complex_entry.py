@@ -26,7 +26,7 @@ from tilewright.lowering.entries.entry import (
 )
 from tilewright.mlir import ir
 from tilewright.payload.abi import OK, OUT_OF_MEMORY, WRONG_EXTENTS
-from tilewright.payload.complex_products import STACKED_SIZES, form
+from tilewright.payload.complex_products import STACKED_SIZES, block_numbers, form, least_block
 from tilewright.scaling import ARG, ROLES
 
 INNER = "_real"
@@ -75,24 +75,49 @@ class ComplexEntry(RowFunctions):
 
     @property
     def _blocks(self) -> str:
-        """The function of one product of which B becomes blocks of real numbers, and those that it calls."""
+        """The function of one product of which B becomes blocks of real numbers, and those that it calls.
+
+        B is copied so many columns at a time that it fits `complex_products.MOST_SCRATCH` bytes.
+        """
         spec = self.spec
         how_a, how_b = spec.layout
-        rows, columns = ("k", "n") if how_b == "n" else ("n", "k")
+        rows, columns, step = ("%k", "%width", "%c2") if how_b == "n" else ("%width", "%k", "%ldb2")
         copies = self.copy("b", "columns" if how_b == "n" else "rows", spec.alpha, conjugate=how_b == "c")
-        calls, a, lda = [self._copied("b", "%b", rows, columns, "%w")], "%a", "%lda2"
+        before, a, lda = list[str](), "%a", "%lda2"
         if how_a != "n":
             copies += self.copy("a", "apart", 1, conjugate=how_a == "c")
-            calls += [self._at("%a_copy", "%b_size"), self._copied("a", "%a", "k", "m", "%a_copy")]
+            before = [self._at("%a_copy", "%b_size"), self._copied("a", "%a", "%k", "%m", "%a_copy")]
             a, lda = "%a_copy", "%m"
         return copies + self._computed(
             "blocks",
-            f"""%b_half = arith.muli %k2, %n : i64
+            f"""%most = arith.constant {block_numbers(spec)} : i64
+      %least = arith.constant {least_block(spec)} : i64
+      %some_k = arith.maxsi %k, %c1 : i64
+      %fitting = arith.divui %most, %some_k : i64
+      %beyond_whole = arith.remui %fitting, %least : i64
+      %whole = arith.subi %fitting, %beyond_whole : i64
+      %block = arith.maxsi %whole, %least : i64
+      %columns = arith.minsi %block, %n : i64
+      %b_half = arith.muli %k2, %columns : i64
       %b_size = arith.muli %b_half, %c2 : i64
       %a_size = arith.muli %k2, %{"c0" if how_a == "n" else "m"} : i64
       %size = arith.addi %b_size, %a_size : i64""",
-            calls,
-            f"%m, %n2, %k2, {a}, {lda}, %w, %{columns}2, %c, %ldc2",
+            before,
+            f"""%ok = arith.constant {OK} : i32
+        %result = scf.for %first = %c0 to %n step %block iter_args(%before = %ok) -> (i32) : i64 {{
+          %rest = arith.subi %n, %first : i64
+          %width = arith.minsi %block, %rest : i64
+          %width2 = arith.muli %width, %c2 : i64
+          %b_offset = arith.muli %first, {step} : i64
+          %b_columns = llvm.getelementptr %b[%b_offset] : (!llvm.ptr, i64) -> !llvm.ptr, {self.part}
+          %c_offset = arith.muli %first, %c2 : i64
+          %c_columns = llvm.getelementptr %c[%c_offset] : (!llvm.ptr, i64) -> !llvm.ptr, {self.part}
+          {self._copied("b", "%b_columns", rows, columns, "%w")}
+          {self._called("%status", f"%m, %width2, %k2, {a}, {lda}, %w, {columns}2, %c_columns, %ldc2")}
+          %failed = arith.cmpi ne, %before, %ok : i32
+          %worst = arith.select %failed, %before, %status : i32
+          scf.yield %worst : i32
+        }}""",
         )
 
     @property
@@ -102,13 +127,13 @@ class ComplexEntry(RowFunctions):
         how_a, how_b = spec.layout
         crossed = how_b == "n"
         conjugate_a, conjugate_b = how_a == "c", how_b == "c"
-        rows, columns = ("m", "k") if how_a == "n" else ("k", "m")
+        rows, columns = ("%m", "%k") if how_a == "n" else ("%k", "%m")
         copies, calls, a, lda = "", list[str](), "%a", "%lda2"
         if not crossed or how_a == "n":
             into = "apart" if crossed else "rows" if how_a == "n" else "columns"
             copies = self.copy("rows_of_a", into, 1, conjugate=conjugate_a != conjugate_b)
             calls = [self._copied("rows_of_a", "%a", rows, columns, "%w")]
-            a, lda = "%w", f"%{columns}" if crossed else f"%{columns}2"
+            a, lda = "%w", columns if crossed else f"{columns}2"
         sums = "%n2" if crossed else "%n"
         calls.append(self._at("%sums", "%a_size"))
         if spec.beta != 0:  # The kernel of the real product adds.
@@ -117,6 +142,7 @@ class ComplexEntry(RowFunctions):
                 f"%zero = arith.constant 0.0 : {self.part}",
                 f"func.call @{self.symbol}_scale(%sums, {rows_of_sums}, %n, %n, %zero, %zero) : {self._scale_type}",
             ]
+        arguments = f"%m2, {sums}, %{'k' if crossed else 'k2'}, {a}, {lda}, %b, %ldb2, %sums, {sums}"
         merged = f"""func.call @{self.symbol}_merge(%sums, %m, %n, %c, %ldc, %alpha_re, %alpha_im)
         : (!llvm.ptr, i64, i64, !llvm.ptr, i64, {self.part}, {self.part}) -> ()"""
         return (
@@ -128,13 +154,16 @@ class ComplexEntry(RowFunctions):
       %sums_size = arith.muli %m2, {sums} : i64
       %size = arith.addi %a_size, %sums_size : i64""",
                 calls,
-                f"%m2, {sums}, %{'k' if crossed else 'k2'}, {a}, {lda}, %b, %ldb2, %sums, {sums}",
-                merged,
+                "\n        ".join([self._called("%result", arguments), merged]),
             )
         )
 
-    def _computed(self, name: str, size: str, calls: Sequence[str], arguments: str, after: str = "") -> str:
-        """The function `name`: gets scratch memory for so many numbers, and calls the kernel of the real product after `calls`."""
+    def _called(self, status: str, arguments: str) -> str:
+        """The call of the kernel of the real product."""
+        return f"{status} = func.call @{self.symbol}{INNER}({arguments}) : ({', '.join(_TYPES)}) -> i32"
+
+    def _computed(self, name: str, size: str, calls: Sequence[str], run: str) -> str:
+        """The function `name`, which gets scratch memory for ``%size`` numbers before `calls`; `run` defines ``%result``."""
         doubled = "\n      ".join(
             f"%{each}2 = arith.muli %{each}, %c2 : i64" for each in ("m", "n", "k", "lda", "ldb", "ldc")
         )
@@ -155,8 +184,7 @@ class ComplexEntry(RowFunctions):
         scf.yield %out_of_memory : i32
       }} else {{
         {before}
-        %result = func.call @{self.symbol}{INNER}({arguments}) : ({", ".join(_TYPES)}) -> i32
-        {after}
+        {run}
         func.call @{RELEASE}(%w) : (!llvm.ptr) -> ()
         scf.yield %result : i32
       }}
@@ -165,7 +193,7 @@ class ComplexEntry(RowFunctions):
 
     def _copied(self, name: str, pointer: str, rows: str, columns: str, to: str) -> str:
         """The call of a function that copies a matrix of so many rows and columns as it is stored."""
-        return f"""func.call @{self.symbol}_copy_{name}({pointer}, %{rows}, %{columns}, %ld{pointer[1]}, {to}, %alpha_re, %alpha_im)
+        return f"""func.call @{self.symbol}_copy_{name}({pointer}, {rows}, {columns}, %ld{pointer[1]}, {to}, %alpha_re, %alpha_im)
         : (!llvm.ptr, i64, i64, i64, !llvm.ptr, {self.part}, {self.part}) -> ()"""
 
     def _at(self, name: str, offset: str) -> str:
