@@ -22,6 +22,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tilewright as tw
+from dlpack_arrays import Library
 from gpu_kernels import array
 from tilewright.bench.card import bundle, plan
 from tilewright.errors import OperandError, TargetError
@@ -307,7 +308,7 @@ def operands_that_do_not_fit() -> None:
     refuses(OperandError, "read-only", lambda: kernel(a, a, out=frozen))
     refuses(OperandError, "read-only", lambda: kernel(card, card, out=OnCard(frozen)))
     refuses(OperandError, "overlaps operand b", lambda: kernel(OnCard(a.copy()), card, out=OnCard(a)))
-    refuses(OperandError, "kind 1", lambda: kernel(OnCard(a, kind=1), card, out=card))
+    refuses(OperandError, "this machine's memory", lambda: kernel(OnCard(a, kind=1), card, out=card))
     refuses(OperandError, "a list", lambda: kernel([[1.0]], a))
     refuses(TypeError, "b is missing", lambda: kernel(a))
     refuses(TypeError, "'bias'", lambda: kernel(a, a, bias=a))
@@ -372,6 +373,20 @@ def no_elements() -> None:
     a, b = np.ones((1, 0), ml_dtypes.bfloat16), np.ones((0, 8), ml_dtypes.bfloat16)
     assert not kernel(a, b).any()
     assert kernel(a[:0], b).shape == (0, 8)
+
+
+@case
+def arrays_of_other_libraries_in_this_machines_memory() -> None:
+    spec = tw.MatmulSpec(16, 16, 16)
+    kernel: Any = gpu.compile(spec, SM_80)
+    DRIVER.runs(kernel)
+    a, b = np.eye(16, dtype="f4"), np.arange(256, dtype="f4").reshape(16, 16)
+    result = kernel(Library(a), b)
+    assert type(result) is Library
+    assert (result.array == b).all()
+    out = Library(np.zeros((16, 16), "f4"))
+    assert kernel(a, Library(b), out=out) is out
+    assert (out.array == b).all()
 
 
 if __name__ == "__main__":

@@ -347,3 +347,22 @@ def test_an_export_that_nobody_takes_is_dropped():
     assert _native.array_like(array, Other(A)) == "taken"
     assert seen == [(1, 0)]
     assert sys.getrefcount(array) == before
+
+
+# Kernels for GPUs.
+
+
+@pytest.mark.parametrize("kind", [Library, Exchanged])
+def test_an_emulated_gpu(kind: type[Foreign]):
+    kernel: Any = tw.compile(tw.MatmulSpec(4, 8, 8), target=tw.targets.gpu("sm_80").emulated())
+    a, b = np.eye(4, 8, dtype="f4"), np.arange(64, dtype="f4").reshape(8, 8)
+    result = kernel(kind(a), b)
+    assert type(result) is kind
+    assert (result.array == b[:4]).all()
+    out = kind(np.zeros((4, 8), "f4"))
+    assert kernel(a, kind(b), out=out) is out
+    assert (out.array == b[:4]).all()
+    with pytest.raises(OperandError, match="operand out: is read-only"):
+        kernel(a, b, out=kind(np.zeros((4, 8), "f4"), flags=READ_ONLY))
+    with pytest.raises(OperandError, match="operand a: is "):
+        kernel(kind(a, device=CUDA), b)

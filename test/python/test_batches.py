@@ -183,7 +183,7 @@ def test_single_rows_that_share_a_b_are_one_matrix():
     [
         ((), (5, 6), r"operand a: has no dimensions; .* Write a \* b"),
         ((4, 5), (6,), "operand b: has 6 rows; expected 5"),
-        ((2, 4, 5), (3, 5, 6), r"operand b: is of shape \(3, 5, 6\); expected .* broadcast to \(2,\)"),
+        ((2, 4, 5), (3, 5, 6), r"operand b: is a batch of \(3,\) matrices; expected .* broadcast to \(2,\)"),
         ((2, 4, 5), (2, 4, 6), "operand b: has 4 rows; expected 5"),
     ],
 )

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import OperandError
+from tilewright.runtime.device_arrays import CUDA, CUDA_MANAGED
 from tilewright.standalone import _native
 from tilewright.standalone.packed_b import room
 
 Array = np.ndarray[Any, Any]
 ANY_ARRAY = Any
 """An array of numpy, torch, JAX, or whatever speaks DLPack or has `__array_interface__`."""
-_FUNCTIONS = "__dlpack_c_exchange_api__"
-"""What types of arrays have whose libraries take memory of any alignment."""
 
 
 def view(name: str, array: ANY_ARRAY, expected: str = "an array", *, written: bool = False) -> Array:
@@ -39,6 +38,20 @@ def view(name: str, array: ANY_ARRAY, expected: str = "an array", *, written: bo
     if not isinstance(seen, np.ndarray):
         raise OperandError(f"is a {type(array).__name__}", operand=name, expected=expected)
     return seen
+
+
+def host_view(name: str, array: object, *, written: bool = False) -> Any:  # noqa: ANN401 - an array, or as it was
+    """The memory of the operand `name` of a GPU's kernel; itself where it lies on a card, or is no array.
+
+    Raises:
+        OperandError: Its memory can be used neither from here nor from a card.
+    """
+    if isinstance(array, np.ndarray):
+        return array
+    where = getattr(array, "__dlpack_device__", None)
+    if where is not None and int(where()[0]) in (CUDA, CUDA_MANAGED):
+        return array
+    return _native.array_view(array, name, written=written)
 
 
 def view_or_array(name: str, value: Any) -> Array:  # noqa: ANN401 - whatever numpy takes
@@ -62,13 +75,19 @@ def view_or_array(name: str, value: Any) -> Array:  # noqa: ANN401 - whatever nu
 
 def kind(operands: Iterable[ANY_ARRAY]) -> ANY_ARRAY:
     """The first operand that is an array of another library than numpy, whose kind results have; None where there is none."""
-    return next((each for each in operands if not isinstance(each, np.ndarray) and hasattr(each, "__dlpack__")), None)
+    for each in operands:
+        if not isinstance(each, np.ndarray) and hasattr(each, "__dlpack__"):
+            return each
+    return None
 
 
-def empty(shape: tuple[int, ...], dtype: np.dtype[Any], kind: ANY_ARRAY) -> Array | None:
-    """A new array for a result of this kind; None where any array will do: some libraries copy what is not on a cache line."""
-    if kind is None or hasattr(type(kind), _FUNCTIONS):
-        return None
+def wants_lines(kind: ANY_ARRAY) -> bool:
+    """Whether a library copies memory that does not start at a cache line. Those with C functions of DLPack's take any."""
+    return kind is not None and not hasattr(type(kind), "__dlpack_c_exchange_api__")
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """A new array that starts at a cache line."""
     return room(prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.dtypes import from_numpy
 from tilewright.errors import OperandError
 from tilewright.operator_specs.attention import AttentionSpec, Causal
-from tilewright.runtime.arrays import ANY_ARRAY, Array, empty, kind, like, view
+from tilewright.runtime.arrays import ANY_ARRAY, Array, empty, kind, like, view, wants_lines
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
 from tilewright.schedules.models.threads import check
@@ -76,8 +76,8 @@ def attention(
         None if scale is None else float(scale),
         check(threads, "attention"),
     )
-    if result is None:
-        result = empty((*shapes[0][:-1], shapes[2][-1]), operands[0].dtype, wanted)
+    if wants_lines(wanted):
+        result = empty((*shapes[0][:-1], shapes[2][-1]), operands[0].dtype)
     made = kernel(*operands, *(() if given is None else (given[0],)), out=result)
     return like(made[0] if one else made, wanted) if out is None else out
 

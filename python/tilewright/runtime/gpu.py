@@ -196,11 +196,11 @@ class GpuKernel(Kernel):
         return ptxas.assemble(self._form(self._key(aligned, boxed)))
 
     def __call__(self, *operands: Any, out: Any = None, seed: int = 0, stream: object = None, **named: Any) -> Any:  # noqa: ANN401 - arrays of any library
-        """Computes the product of arrays: numpy's, or, on a card, also those that lie in its memory (torch's, CuPy's).
+        """Computes the product of arrays in this machine's memory, of any library, or, on a card, of those in its memory (torch's, CuPy's).
 
         Args:
             *operands: The operands.
-            out: The array of the result; None for a new one where the operands are.
+            out: The array of the result; None for a new one where the operands are, of the library of the first that is not numpy's.
             seed: Decides in which order the emulator lets threads take turns.
             stream: On a card, the stream on which the kernel runs; None: the one of the operands' library.
             **named: Operands by their names, behind those by position.
@@ -211,8 +211,13 @@ class GpuKernel(Kernel):
             TargetError: Nothing here runs the kernel.
             EmulationError: The emulator found that the kernel does something wrong.
         """
+        given = gpu_call.in_order(self.spec, operands, named)
+        result = self._run(*gpu_call.seen(self.spec, given, out), seed, stream)
+        return gpu_call.given_back(result, given, out)
+
+    def _run(self, operands: tuple[Any, ...], out: Any, seed: int, stream: object) -> Any:  # noqa: ANN401 - as in calls
+        """Calls the kernel on operands, each numpy's or on a card."""
         spec = self.spec
-        operands = gpu_call.in_order(spec, operands, named)
         who = runners.of(self.target)
         if who.refusal is not None:
             raise who.refusal

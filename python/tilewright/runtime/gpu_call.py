@@ -14,7 +14,7 @@ from tilewright.dims import Dim, fits
 from tilewright.dtypes import stored_numpy, to_numpy
 from tilewright.errors import OperandError
 from tilewright.payload.row_pass import RowPass
-from tilewright.runtime import gpu_numbers
+from tilewright.runtime import arrays, gpu_numbers
 from tilewright.runtime.device_arrays import DeviceArray
 from tilewright.runtime.launches import Launch
 from tilewright.spec import MatmulSpec, OperandSpec
@@ -215,6 +215,23 @@ def in_order(spec: MatmulSpec, operands: tuple[Any, ...], named: Mapping[str, An
         if name not in named:
             raise TypeError(f"this kernel takes {len(names)} operands {signature}, and {name} is missing")
     return gpu_numbers.as_arrays(spec, (*operands, *(named[name] for name in names[len(operands) :])))
+
+
+def seen(spec: MatmulSpec, operands: tuple[Any, ...], out: Any) -> tuple[tuple[Any, ...], Any]:  # noqa: ANN401 - as in calls
+    """The operands and `out` of a call, those of other libraries in this machine's memory as numpy arrays.
+
+    Raises:
+        OperandError: Memory can be used neither from here nor from a card.
+    """
+    each = (arrays.host_view(operand.name, array) for operand, array in zip(spec.operands, operands, strict=True))
+    return tuple(each), None if out is None else arrays.host_view("out", out, written=True)
+
+
+def given_back(result: Any, operands: tuple[Any, ...], out: Any) -> Any:  # noqa: ANN401 - as in calls
+    """What a call returns: `out`, or the result in the kind of the operands."""
+    if out is not None:
+        return out
+    return arrays.like(result, arrays.kind(operands)) if isinstance(result, np.ndarray) else result
 
 
 def address(array: Array) -> int:

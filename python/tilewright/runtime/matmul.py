@@ -14,7 +14,7 @@ from tilewright.runtime import arrays
 from tilewright.runtime.arrays import ANY_ARRAY, Array
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
-from tilewright.runtime.numpy_rules import batch, converted, stored, types
+from tilewright.runtime.numpy_rules import AS_THEY_ARE, batch, converted, stored, types
 from tilewright.schedules.models.threads import check
 from tilewright.spec import MatmulSpec
 
@@ -41,24 +41,43 @@ def matmul(a: ANY_ARRAY, b: ANY_ARRAY, *, threads: int = 1, out: ANY_ARRAY | Non
         OperandError: An operand has no dimensions, or is no array, or the shapes or types do not fit.
         SpecError: `threads` is no int from 1 to 1024.
     """
-    given = arrays.view_or_array("a", a), arrays.view_or_array("b", b)
-    for name, each in zip("ab", given, strict=True):
+    left = a if isinstance(a, np.ndarray) else arrays.view_or_array("a", a)
+    right = b if isinstance(b, np.ndarray) else arrays.view_or_array("b", b)
+    kind = None if left is a and right is b else arrays.kind((a, b))
+    dropped: tuple[int, ...] = ()
+    if left.ndim <= 1 or right.ndim <= 1:
+        left, right, dropped = _matrices(left, right)
+    chosen = types(left.dtype, right.dtype)
+    if chosen is not AS_THEY_ARE:
+        left, right = converted(left, chosen.a), converted(right, chosen.b)
+    (left, of_a), (right, of_b) = stored(left), stored(right)
+    rows = _as_rows(left) if left.ndim > 2 and right.ndim == 2 and of_a == "n" and out is None else left
+    kernel = _kept(rows.shape, right.shape, left.dtype, right.dtype, of_a + of_b, check(threads, "matmul"))
+    if out is not None:
+        _compute(kernel, rows, right, _room(out, kernel.spec.c_shape, dropped), chosen.result)
+        return out
+    lines = arrays.empty(kernel.spec.c_shape, to_numpy(kernel.spec.c_type)) if arrays.wants_lines(kind) else None
+    product = kernel(rows, right, out=lines)
+    if rows is not left:
+        product = product.reshape(*left.shape[:-1], product.shape[-1])
+    if chosen.result is not None:
+        product = _rounded(product, chosen.result)
+    if dropped:
+        product = product.squeeze(dropped)
+    return product if kind is None else arrays.like(product, kind)
+
+
+def _matrices(a: Array, b: Array) -> tuple[Array, Array, tuple[int, ...]]:
+    """Operands of which one is a vector as matrices, of one row or one column, and the axes that the result does not have.
+
+    Raises:
+        OperandError: One has no dimensions.
+    """
+    for name, each in (("a", a), ("b", b)):
         if not each.ndim:
             raise OperandError("has no dimensions", operand=name, expected="a matrix or a vector", remedy="Write a * b")
-    kind = None if given[0] is a and given[1] is b else arrays.kind((a, b))
-    # A vector is a matrix of one row, or of one column.
-    dropped = tuple(axis for axis, each in zip((-2, -1), given, strict=True) if each.ndim == 1)
-    matrices = given[0][None] if -2 in dropped else given[0], given[1][:, None] if -1 in dropped else given[1]
-    chosen = types(matrices[0].dtype, matrices[1].dtype)
-    left, right = converted(matrices[0], chosen.a), converted(matrices[1], chosen.b)
-    shape = (*batch(left.shape, right.shape), left.shape[-2], right.shape[-1])
-    into = None if out is None else _room(out, shape, dropped)
-    product = _product(left, right, shape, check(threads, "matmul"), into if chosen.result is None else None, kind)
-    if chosen.result is not None:
-        product = _rounded(product, chosen.result, into)
-    if out is not None:
-        return out
-    return arrays.like(product.squeeze(dropped) if dropped else product, kind)
+    dropped = tuple(axis for axis, each in ((-2, a), (-1, b)) if each.ndim == 1)
+    return a[None] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b, dropped
 
 
 def _room(out: ANY_ARRAY, shape: tuple[int, ...], dropped: tuple[int, ...]) -> Array:
@@ -70,32 +89,21 @@ def _room(out: ANY_ARRAY, shape: tuple[int, ...], dropped: tuple[int, ...]) -> A
     return into.reshape(shape) if not dropped else np.expand_dims(into, dropped)
 
 
-def _rounded(product: Array, type_: np.dtype[Any], into: Array | None) -> Array:
-    """The result of integers in the type that numpy gives it, which holds the last bits of sums; of bool, whether they are not zero."""
-    if into is not None and into.dtype != type_:
+def _compute(kernel: Kernel, a: Array, b: Array, into: Array, type_: np.dtype[Any] | None) -> None:
+    """Computes the product into an array of the product's shape; of that type, where the kernel's has another."""
+    if type_ is None:
+        kernel(a, b, out=into)
+        return
+    if into.dtype != type_:
         raise OperandError(f"is of {into.dtype}", operand="out", expected=str(type_))
-    last = product != 0 if type_ == np.bool_ else converted(product, type_)
-    if into is None:
-        return last
     if not into.flags.writeable:
         raise OperandError("the array is read-only", operand="out", expected="a writable array")
-    np.copyto(into, last)
-    return into
+    np.copyto(into, _rounded(kernel(a, b), type_))
 
 
-def _product(a: Array, b: Array, shape: tuple[int, ...], threads: int, into: Array | None, kind: ANY_ARRAY) -> Array:
-    """The product of arrays of matrices, of this shape; `kind` is that of the result."""
-    (a, of_a), (b, of_b) = stored(a), stored(b)
-    rows = _as_rows(a) if b.ndim == 2 and of_a == "n" and a.ndim > 2 and into is None else a
-    extents = [
-        x.shape if letter == "n" else (*x.shape[:-2], x.shape[-1], x.shape[-2])
-        for x, letter in ((rows, of_a), (b, of_b))
-    ]
-    kernel = _kept(extents[0], extents[1], a.dtype, b.dtype, of_a + of_b, threads)
-    if into is None and kind is not None:
-        into = arrays.empty(kernel.spec.c_shape, to_numpy(kernel.spec.c_type), kind)
-    product = kernel(rows, b, out=into)
-    return product if rows is a else product.reshape(shape)
+def _rounded(product: Array, type_: np.dtype[Any]) -> Array:
+    """The last bits of sums of integers, in the type that numpy gives them; of bool, whether they are not zero."""
+    return product != 0 if type_ == np.bool_ else converted(product, type_)
 
 
 def _as_rows(a: Array) -> Array:
@@ -114,8 +122,15 @@ def _as_rows(a: Array) -> Array:
 def _kept(
     a: tuple[int, ...], b: tuple[int, ...], a_type: np.dtype, b_type: np.dtype, layout: str, threads: int
 ) -> Kernel:
-    """The kernel for operands of these shapes, types and layout."""
+    """The kernel for operands of these types and layout, of these shapes as they are stored.
+
+    Raises:
+        OperandError: The shapes do not fit.
+    """
+    m, k = a[-2:] if layout[0] == "n" else a[:-3:-1]
+    rows, n = b[-2:] if layout[1] == "n" else b[:-3:-1]
+    if k != rows:
+        raise OperandError(f"has {rows} rows", operand="b", expected=f"{k}, the columns of a")
     named = {"a": from_numpy(a_type).name, "b": from_numpy(b_type).name}
     own: dict[str, Any] = {"batch": batch(a, b), "a_batch": a[:-2], "b_batch": b[:-2]}
-    spec = MatmulSpec(m=a[-2], n=b[-1], k=a[-1], layout=layout, **named, **own)
-    return compile(spec, threads=threads)
+    return compile(MatmulSpec(m=m, n=n, k=k, layout=layout, **named, **own), threads=threads)

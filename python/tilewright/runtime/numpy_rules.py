@@ -15,6 +15,7 @@ from tilewright.spec import MatmulSpec
 
 Array = np.ndarray[Any, Any]
 Type = np.dtype[Any]
+_MATRIX = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class Types:
     result: Type | None = None
 
 
+AS_THEY_ARE = Types()
+"""What a kernel multiplies."""
+
+
 @lru_cache(maxsize=256)
 def types(a: Type, b: Type) -> Types:
     """The types of a product of arrays of `a` and `b`.
@@ -42,7 +47,7 @@ def types(a: Type, b: Type) -> Types:
         OperandError: No kernel multiplies them, nor what they are promoted to.
     """
     if _computed(a, b):
-        return Types()
+        return AS_THEY_ARE
     if a == b == np.bool_:
         return Types(np.dtype(np.uint8), np.dtype(np.uint8), np.dtype(np.bool_))
     try:
@@ -85,9 +90,15 @@ def stored(x: Array) -> tuple[Array, str]:
 
     It is copied where it lies in neither way: no axis of a matrix has adjacent elements, one runs backwards, or rows overlap.
     """
-    if (x.flags.c_contiguous and x.flags.aligned) or _lies(x):
-        return x, "n"
+    flags = x.flags
+    if flags.aligned:  # What nearly all operands look like.
+        if flags.c_contiguous:
+            return x, "n"
+        if flags.f_contiguous and x.ndim == _MATRIX:
+            return x.T, "t"
     swapped = x.swapaxes(-1, -2)
+    if _lies(x):
+        return x, "n"
     if _lies(swapped):
         return swapped, "t"
     return x.copy(), "n"
@@ -111,12 +122,10 @@ def batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     """The leading extents of the product of arrays of matrices of these shapes.
 
     Raises:
-        OperandError: They do not fit.
+        OperandError: They are not broadcast.
     """
-    if a[-1] != b[-2]:
-        raise OperandError(f"has {b[-2]} rows", operand="b", expected=f"{a[-1]}, the columns of a")
     try:
         return np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:
-        expected = f"extents before the last two that are broadcast to {a[:-2]}, those of a"
-        raise OperandError(f"is of shape {b}", operand="b", expected=expected) from None
+        expected = f"extents that are broadcast to {a[:-2]}, those of a"
+        raise OperandError(f"is a batch of {b[:-2]} matrices", operand="b", expected=expected) from None
