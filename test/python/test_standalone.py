@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tilewright as tw
+from dlpack_arrays import CUDA, Foreign, Library
 from processes import in_new_process
 from tilewright import standalone
 from tilewright.errors import NotRunnableError, OperandError, TargetError, TilewrightError
@@ -71,6 +72,18 @@ def test_kernels_compute(library):
     x, w = np.ones((1, 4, 4, 2), np.float32), np.full((3, 3, 2, 3), 2, np.float32)
     assert (library.conv(x, w) == 36).all()
     assert np.array_equal(library["isa"](A, B, out=np.ones((3, 5), np.float32)), product + 1)
+
+
+def test_arrays_of_other_libraries_are_taken_in_place(library):
+    result = library.small(Library(A), Foreign(B))
+    assert type(result) is Library
+    assert np.array_equal(result.array, A @ B)
+    out = np.zeros((3, 5), np.float32)
+    library.fused(Foreign(A), B, Foreign(np.zeros(5, np.float32)), out=out)
+    assert np.array_equal(out, A @ B)
+    assert np.array_equal(library.packs(A, library.packs.pack_b(Foreign(B))), A @ B)
+    with pytest.raises(OperandError, match="operand a: "):
+        library.small(Foreign(A, device=CUDA), B)
 
 
 def test_b_comes_packed(library):

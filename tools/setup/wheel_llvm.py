@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from common import BUILD, LLVM_VERSION, PACKAGE, SetupError, output, run
+from common import BUILD, LLVM_VERSION, PACKAGE, ROOT, SetupError, output, run
 
 BACK_ENDS = ("X86", "AArch64", "RISCV", "NVPTX", "AMDGPU", "SPIRV")
 """LLVM's back ends for the families of targets in python/tilewright/targets."""
@@ -22,6 +22,8 @@ _PARTS = ("AsmParser", "AsmPrinter", "CodeGen", "Desc", "Disassembler", "Info", 
 """The archives of a back end."""
 _INITIALIZERS = ("Target", "TargetInfo", "TargetMC", "AsmPrinter", "AsmParser", "Disassembler")
 _CODE_GENERATOR = re.compile(r"libLLVM(\w+)CodeGen\.a")
+OLDER = ROOT / "native" / "runtime" / "OlderLibraries.cpp"
+"""What newer C and C++ libraries have, for machines with older ones."""
 _RELEASE = ".".join(LLVM_VERSION.split(".")[:2])
 _ELF = b"\x7fELF"
 
@@ -52,11 +54,11 @@ def link(into: Path) -> bool:
     names = " ".join(f'"{each}";' for each in exported)
     (into / "exported").write_text(f"{version} {{ global: {names} local: *; }};\n")
     (into / "arguments").write_text("\n".join([*(f"-Wl,-u,{each}" for each in exported), *map(str, kept)]))
-    clang = [tools["clang"], "-shared", "-fPIC", f"--ld-path={tools['ld.lld']}", "-Wl,-s", "-Wl,-O2"]
+    clang = [tools["clang"], "-shared", "-fPIC", "-O2", f"--ld-path={tools['ld.lld']}", "-Wl,-s", "-Wl,-O2"]
     libraries = ["-lstdc++", "-lm", "-Wl,--as-needed", *_needed(llvm)]
     options = ["--gc-sections", "-Bsymbolic-functions", f"--version-script={into / 'exported'}", f"-soname={llvm.name}"]
     made = into / llvm.name
-    sources = [into / "back_ends.c", f"@{into / 'arguments'}"]
+    sources = [into / "back_ends.c", OLDER, f"@{into / 'arguments'}"]
     run([*clang, *(f"-Wl,{each}" for each in options), "-o", made, *sources, *libraries], what="linking LLVM")
     empty = ["-Wl,--no-as-needed", f"-Wl,-soname={mlir.name}", "-nostdlib", "-o", into / mlir.name, made]
     run([*clang, *empty], what="linking MLIR")
@@ -89,8 +91,9 @@ def _archives(prefix: Path) -> list[Path]:
 
 
 def _needed(library: Path) -> list[str]:
-    """The files of what a library needs."""
-    return [word for word in _printed(["ldd", library]).split() if word.startswith("/")]
+    """The files of what a library needs, but for the compiler's own library, which the linker takes from its archive."""
+    files = [word for word in _printed(["ldd", library]).split() if word.startswith("/")]
+    return [file for file in files if not Path(file).name.startswith("libgcc")]
 
 
 def _version(nm: Path, library: Path) -> str:

@@ -1,11 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the extension would need of a newer libstdc++ than that of GCC 8, defined here, so that it also runs with that
-// one. These are functions that newer headers declare and older libraries lack; nobody outside the extension sees them.
+// What code would need of newer C and C++ libraries, defined here, so that it also runs with older ones. These are
+// functions that newer headers declare and older libraries lack; nobody outside the library that they are linked into
+// sees them.
 
+#include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <new>
 #include <stdexcept>
+
+#include <sys/random.h>
+
+#if defined(__GLIBC__)
+/// Since glibc 2.36. LLVM's numbers have to differ, and are no secrets.
+extern "C" uint32_t arc4random() noexcept {
+  uint32_t number = 0;
+  (void)!getrandom(&number, sizeof number, 0);
+  return number;
+}
+#endif
 
 #if defined(__GLIBCXX__) && _GLIBCXX_USE_CXX11_ABI
 
@@ -17,6 +31,13 @@ void __throw_bad_array_new_length() { throw bad_array_new_length(); }
 /// Since GCC 9; a copy shares the text as well.
 runtime_error::runtime_error(runtime_error &&other) noexcept
     : runtime_error(static_cast<const runtime_error &>(other)) {}
+
+#if _GLIBCXX_RELEASE >= 12
+/// Since GCC 12, which lets what cancels a thread pass.
+void condition_variable::wait(unique_lock<mutex> &lock) {
+  pthread_cond_wait(native_handle(), lock.mutex()->native_handle());
+}
+#endif
 
 namespace __exception_ptr {
 
