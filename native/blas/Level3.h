@@ -74,16 +74,26 @@ static void small_triangle(bool solve, bool lower, bool unit, T alpha, Matrix a,
   Rows rows;
   for (int64_t from = 0; from < b.columns; from += WIDTH) {
     int64_t count = least(WIDTH, b.columns - from);
-    for (int64_t i = 0; i < n; ++i) {
+    if (count < WIDTH)
+      rows = {};
+    // Along the lines that B has in memory.
+    if (b.turned)
       for (int64_t j = 0; j < count; ++j)
-        rows.set(i, j, alpha * b(row(i), from + j));
-      for (int64_t j = count; j < WIDTH; ++j)
-        rows.set(i, j, make(0));
-    }
+        for (int64_t i = 0; i < n; ++i)
+          rows.set(i, j, alpha * b(row(i), from + j));
+    else
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < count; ++j)
+          rows.set(i, j, alpha * b(row(i), from + j));
     JOIN(JOIN(tilewright_, LETTER), _substitute)(solve, n, &triangle, &rows);
-    for (int64_t i = 0; i < n; ++i)
+    if (b.turned)
       for (int64_t j = 0; j < count; ++j)
-        b(row(i), from + j) = rows.get(i, j);
+        for (int64_t i = 0; i < n; ++i)
+          b(row(i), from + j) = rows.get(i, j);
+    else
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < count; ++j)
+          b(row(i), from + j) = rows.get(i, j);
   }
 }
 
