@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tilewright as tw
+from dlpack_arrays import Foreign
 from tilewright import standalone
 from tilewright.dtypes import from_numpy
 from tilewright.errors import OperandError, SpecError, TilewrightError
@@ -126,7 +127,7 @@ def test_python_calls_them_without_the_compiler(library):
     assert (error <= tw.error_bound(spec, *given)).all()
     plain = tw.Conv2dSpec(1, 6, 6, 16, oc=24, kh=3, kw=3)
     x, w = (values(rng, each.shape) for each in plain.operands)
-    error = abs(loaded.packed(x, loaded.packed.pack("w", w)) - tw.reference(plain, x, w))
+    error = abs(loaded.packed(x, loaded.packed.pack("w", Foreign(w))) - tw.reference(plain, x, w))
     assert (error <= tw.error_bound(plain, x, w)).all()
     with pytest.raises(OperandError, match=r"operand w: ndarray is not packed; .*Pass kernel.pack\('w', w\)"):
         loaded.packed(x, w)

@@ -235,6 +235,17 @@ def test_operators_on_other_libraries(kind: type[Foreign]):
             call()
 
 
+def test_packed_filters_of_another_library():
+    x, w = numbers((1, 6, 6, 4)), numbers((3, 3, 4, 8))
+    spec = tw.Conv2dSpec(1, 6, 6, 4, oc=8, kh=3, kw=3, w_packed=True)
+    kernel: Any = tw.compile(spec)
+    result = kernel(Library(x), kernel.pack("w", Foreign(w)))
+    assert type(result) is Library
+    assert (result.array == tw.conv2d(x, w)).all()
+    with pytest.raises(OperandError, match="operand w: is a list"):
+        kernel.pack("w", w.tolist())
+
+
 # Wide integers as specs.
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import OperandError
+from tilewright.runtime.arrays import view
 from tilewright.runtime.kernel import Kernel
 from tilewright.runtime.module import Function
 from tilewright.standalone.packed_b import PackedB
@@ -34,8 +35,9 @@ class OperatorKernel(Function):
             MemoryError: There is no memory for it.
         """
         wanted = next((each for each in self.spec.operands if each.name == name), None)
-        if wanted is None or name not in self._packings or not isinstance(b, np.ndarray):
+        if wanted is None or name not in self._packings:
             return super().pack(name, b)
+        b = view(name, b)
         if b.shape != wanted.shape or not b.flags.c_contiguous:
             raise OperandError(
                 f"has shape {b.shape} and strides {b.strides}",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from . import forms
-from ._native import FunctionCall, MatmulCall, PackCall, SharedLibrary
+from ._native import FunctionCall, MatmulCall, PackCall, SharedLibrary, array_view
 from .contents import Contents, Entry
 from .errors import NotRunnableError, OperandError, TilewrightError
 from .native_class import native
@@ -188,6 +188,7 @@ class _Packing:
 
     def pack(self, b: np.ndarray[Any, Any]) -> PackedB:
         """Packs `b`, as `Kernel.pack` says."""
+        b = array_view(b, "b")
         array = room(self._size())
         if (
             isinstance(b, np.ndarray)
