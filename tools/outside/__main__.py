@@ -14,7 +14,6 @@ import inspect
 import json
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,7 +25,7 @@ import array_suites
 import compiled_suites
 import netlib_suites
 import random_suites
-from suite import ROOT, Blas, Outcome, Suite
+from suite import ROOT, Blas, Outcome, Suite, build
 
 SUITES: tuple[Suite, ...] = (
     *netlib_suites.SUITES,
@@ -69,13 +68,6 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if any(failed for failed, _ in rows) else 0
 
 
-def build(folder: Path) -> Path:
-    """The library, made by `tilewright blas build` for this machine."""
-    program = Path(sys.executable).with_name("tilewright")
-    subprocess.run([program, "blas", "build", "-o", folder], check=True)
-    return folder / "libtilewright_blas.so"
-
-
 def _row(suite: Suite, library: Path, folder: Path, *, again: bool) -> tuple[bool, str]:
     """Whether a suite fails on ours alone, and its line of the table; prints each failure."""
     if reason := suite.missing():
@@ -107,7 +99,12 @@ def kept(suite: Suite, blas: Blas, folder: Path, *, again: bool) -> Outcome:
     try:
         inside = scratch / "inside"
         inside.mkdir()
-        outcome = suite.run(blas, inside)
+        try:
+            outcome = suite.run(blas, inside)
+        except (OSError, RuntimeError) as error:
+            # Other suites go on; this one is not kept, and runs again.
+            print(f"cannot run: {error}", flush=True)
+            return Outcome(0, {f"cannot run on {blas.name}"})
         outcome.served = blas.served()
     finally:
         shutil.rmtree(scratch)

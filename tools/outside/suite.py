@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +57,7 @@ class Blas:
             words = [*self.emulator, *words]
         elif self.library:
             environment["LD_PRELOAD"] = str(self.library)
-        text = given.read_text() if isinstance(given, Path) else given
+        text = given.read_bytes() if isinstance(given, Path) else given.encode()
         with subprocess.Popen(
             words,
             cwd=folder,
@@ -67,7 +68,7 @@ class Blas:
             start_new_session=True,
         ) as process:
             try:
-                printed, _ = process.communicate(text.encode(), timeout=minutes * 60)
+                printed, _ = process.communicate(text, timeout=minutes * 60)
             except BaseException as error:
                 os.killpg(process.pid, signal.SIGKILL)
                 printed, _ = process.communicate()
@@ -143,12 +144,25 @@ def needs(what: str, *patterns: str) -> Callable[[], str | None]:
 
 
 def built(command: Sequence[str | Path], folder: Path) -> None:
-    """Compiles something.
+    """Builds something.
 
     Raises:
-        RuntimeError: The compiler fails; the text is what it printed.
+        RuntimeError: The command fails; the text is what it printed.
     """
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(words[:3])} … failed:\n{done.stderr[-3000:]}")
+
+
+def build(folder: Path, targets: Sequence[str] = ()) -> Path:
+    """Our BLAS, made by `tilewright blas build` for these targets, by default those of this machine's kind.
+
+    Raises:
+        RuntimeError: It cannot be built; the text is what was printed.
+    """
+    program = Path(sys.executable).with_name("tilewright")
+    built(
+        [program, "blas", "build", "-o", folder, *(["--targets", ",".join(targets)] if targets else [])], folder.parent
+    )
+    return folder / "libtilewright_blas.so"

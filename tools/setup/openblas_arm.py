@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import apt_source
@@ -47,13 +48,17 @@ def ensure() -> None:
     say(f"fetching OpenBLAS for AArch64 into {into}")
     into.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=into.parent) as scratch:
-        found = _collect(_download(Path(scratch)), Path(scratch))
+        found = _collect(download(PACKAGES, Path(scratch)), Path(scratch))
         shutil.rmtree(into, ignore_errors=True)
         os.replace(found, into)
 
 
-def _download(scratch: Path) -> list[Path]:
-    """The packages' files."""
+def download(packages: Sequence[str], scratch: Path) -> list[Path]:
+    """The files of packages for AArch64.
+
+    Raises:
+        SetupError: There is no apt, or no mirror has them.
+    """
     listed = output(["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE)"])
     if listed is None:
         raise SetupError("apt-get is not here")
@@ -70,7 +75,7 @@ def _download(scratch: Path) -> list[Path]:
         )
         try:
             run(["apt-get", "-q", *flags, "update"], what="reading the package lists")
-            run(["apt-get", "-q", *flags, "download", *PACKAGES], what="downloading OpenBLAS", cwd=scratch)
+            run(["apt-get", "-q", *flags, "download", *packages], what=f"downloading {packages[0]}", cwd=scratch)
         except SetupError as error:
             failures.append(f"{release}: {error}")
             continue

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import apt_source
 import netlib
+import openblas_arm
 import packages
 from common import SetupError, output, run, say
 from sources import cache_folder
@@ -46,12 +47,14 @@ NEEDS = (
         required=False,
     ),
     packages.Need(
-        "an emulator of other processors of this kind",
+        "an emulator of other processors",
         lambda: packages.has_program("qemu-x86_64"),
         ("qemu-user",),
         required=False,
     ),
 )
+ARM_PACKAGES = ("libblas-test", "libblas3", "libgfortran5", "libgcc-s1", "libc6")
+"""Netlib's testers and BLAS for AArch64, and what they need, which run on an emulator."""
 WHEELS = ("numpy", "scipy", "pytest", "hypothesis", "pooch", "threadpoolctl")
 
 
@@ -81,6 +84,11 @@ def folder() -> Path:
     return cache_folder() / "outside"
 
 
+def arm() -> Path:
+    """The folder that is the root of the programs for AArch64."""
+    return folder() / "aarch64"
+
+
 def python() -> Path:
     """The interpreter of the environment with the wheels."""
     return folder() / "venv" / "bin" / "python"
@@ -108,6 +116,11 @@ def main() -> int:
                 _fetch(package, source)
             except (SetupError, OSError, tarfile.TarError) as error:
                 say(f"going on without the tests of {package}: {error}")
+    if not arm().is_dir():
+        try:
+            _fetch_arm()
+        except (SetupError, OSError) as error:
+            say(f"going on without netlib's testers for AArch64: {error}")
     if not python().exists():
         try:
             _wheels()
@@ -132,6 +145,20 @@ def _wheels() -> None:
     except SetupError:
         shutil.rmtree(environment, ignore_errors=True)
         raise
+
+
+def _fetch_arm() -> None:
+    """Downloads the packages for AArch64 and unpacks them.
+
+    Raises:
+        SetupError: There is no apt, or no mirror has them.
+    """
+    folder().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder()) as scratch:
+        unpacked = Path(scratch) / "unpacked"
+        for archive in openblas_arm.download(ARM_PACKAGES, Path(scratch)):
+            run(["dpkg-deb", "-x", archive, unpacked], what=f"unpacking {archive.name}")
+        os.replace(unpacked, arm())
 
 
 def _fetch(package: str, source: Source) -> None:
