@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from suite import Blas, Outcome, Suite, built, needs
-from tilewright.blas.build import BUILT
+from tilewright.blas.letters import OF_EVERY_BLAS
 
 SOURCE = Path(__file__).with_name("random_calls.c")
 _COMPILER = shutil.which("clang-22") or shutil.which("cc")
@@ -39,7 +39,7 @@ def reference() -> Path | None:
 
 
 def run_calls(
-    blas: Blas, folder: Path, calls: int = CALLS, part: int = _PART, starts: Sequence[str] = BUILT
+    blas: Blas, folder: Path, calls: int = CALLS, part: int = _PART, starts: Sequence[str] = OF_EVERY_BLAS
 ) -> Outcome:
     """Random calls in parts, on every core, each other one on two threads of the library.
 
