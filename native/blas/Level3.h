@@ -45,8 +45,9 @@ static void triangle_of_product(bool hermitian, T alpha, Matrix a, Matrix b, T b
     product(alpha, a, b, make(0), whole);
     for (int64_t i = 0; i < n; ++i)
       for (int64_t j = 0; j <= i; ++j) {
-        T sum = beta == 0 ? whole(i, j) : beta * c(i, j) + whole(i, j);
-        c(i, j) = hermitian && i == j ? real_part(sum) : sum;
+        bool real = hermitian && i == j; // Its imaginary part need not be set, and may be NaN.
+        T sum = beta == 0 ? whole(i, j) : beta * (real ? real_part(c(i, j)) : c(i, j)) + whole(i, j);
+        c(i, j) = real ? real_part(sum) : sum;
       }
     return;
   }

@@ -233,6 +233,8 @@ class _Draw:
             c[np.diag_indices(n)] = c.diagonal().real
         flip = (lambda each: each.conj().T) if hermitian else (lambda each: each.T)
         expected, bound = self.sum(alpha, lambda f: [f(left) @ f(flip(right)) for left, right in pairs], beta, c)
+        if hermitian and not (beta == 1 and (alpha == 0 or extents[1] == 0)):  # else C stays as it is
+            c.imag[np.diag_indices(n)] = np.nan
         if alpha == 0:
             for each, _ in operands:
                 each[...] = np.nan
