@@ -13,6 +13,7 @@ import click
 from tilewright.cli import bench_options, options
 from tilewright.cli.bench_card import card
 from tilewright.cli.bench_compare import compare_, print_rows, show
+from tilewright.cli.bench_dynamic import dynamic
 from tilewright.cli.bench_library import library
 from tilewright.cli.bench_operators import attention, conv
 from tilewright.cli.bench_outputs import Outputs
@@ -88,7 +89,7 @@ def setup(peers: tuple[str, ...] | None) -> int:
     return set_up(peers)
 
 
-for _verb in (static, card, conv, attention, weights, library, show, compare_, setup):
+for _verb in (static, card, conv, attention, weights, library, dynamic, show, compare_, setup):
     bench.add_command(_verb)
 
 
