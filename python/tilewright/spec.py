@@ -467,7 +467,7 @@ class MatmulSpec:
     @property
     def products(self) -> int:
         """How many products with A there are: one, and one for each further matrix like B that the epilogue takes."""
-        return 1 + sum(each.role == "b" for each in self.chain.operands)
+        return 1 + sum(each.role == "b" for each in self.chain.operands) if self.epilogue else 1
 
     @property
     def chain_a(self) -> Chain:

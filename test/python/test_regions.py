@@ -86,6 +86,10 @@ znver4 96x1024x1024 f32 tn: packed
 neoverse-v1 96x96x96 f32 nn: scalable
 neoverse-v1 2x512x512 f32 nn: unpacked
 armv9-a+sme 512x512x512 f32 nn: outer_product
+znver5 10x500x400 f32 nt: inner_product
+znver5 24x1024x2000 bf16 nt: inner_product
+znver5 64x64x16384 f32 tn: unpacked
+znver5 24x512x2048 f32 tn: unpacked
 """
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 from math import lcm, prod
 
@@ -50,8 +51,10 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
     called = narrowed(spec, (*_SOME, *whole)) or narrowed(spec, _SOME)
     extents = [getattr(called, name) for name in "mnk"]
 
+    call = representative(spec, {})
+
     def choice(m: int, n: int, k: int) -> str:
-        return select.first(spec, _call(spec, (m, n, k // step * step or k)), target)
+        return select.first(spec, _resized(call, m, n, k // step * step or k), target)
 
     found, usual = regions.rules(extents, choice, in_steps)
     for tests, name in (*found, ((), usual), ((), select.PANELS)):
@@ -218,6 +221,14 @@ def _both(bound: Extent, test: Test) -> Extent | None:
 def _call(spec: MatmulSpec, at: tuple[int, int, int]) -> MatmulSpec:
     """The spec of a call with these m, n and k."""
     return representative(spec, dict(zip("mnk", at, strict=True)))
+
+
+def _resized(call: MatmulSpec, m: int, n: int, k: int) -> MatmulSpec:
+    """A call's spec with other extents, which are not checked again: the choice is asked about hundreds of calls."""
+    other = copy(call)
+    for name, size in zip("mnk", (m, n, k), strict=True):
+        object.__setattr__(other, name, size)
+    return other
 
 
 def representative(spec: MatmulSpec, typical: Mapping[str, int]) -> MatmulSpec:

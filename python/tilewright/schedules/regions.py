@@ -20,11 +20,11 @@ Extents = tuple[int, ...]
 
 _STEPS: Mapping[str, Sequence[int]] = {
     "m": (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024),
-    "n": (1, 4, 16, 64, 512, 8192),
-    "k": (8, 16, 32, 64, 128, 256, 512, 1024, 4096, 32768),
+    "n": (1, 4, 16, 64, 128, 512, 2048, 8192),
+    "k": (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 32768),
 }
 """Extents of the grid. Thresholds between two of them are found; a strategy that begins and ends between neighbors is not."""
-_RIGHT, _LEAST_PART = 15 / 16, 1 / 200
+_RIGHT, _LEAST_PART = 31 / 32, 1 / 200
 """Part of a rule's points for which it has to be right, and part of the grid that it has to be for. They bound how many rules there are;
 calls that have none are computed as most are."""
 
@@ -126,7 +126,12 @@ def _exact(
             ends = not test.holds(*far) and choice(*far) != name
             if ends and all(each.holds(*at) and each.holds(*far) for each in others):
                 pairs.append((axis, at, far))
-    pairs = [pair for pair in pairs if pair[2] in fresh] or pairs
+    # Those between fresh points first, and then those that at least end at one.
+    pairs = (
+        [pair for pair in pairs if pair[1] in fresh and pair[2] in fresh]
+        or [pair for pair in pairs if pair[2] in fresh]
+        or pairs
+    )
     if not pairs:
         return test
     axis, near, far = pairs[len(pairs) // 2]

@@ -47,6 +47,8 @@ def join(modules: Sequence[ir.Module], spec: MatmulSpec, plan: Plan, target: Tar
     present: dict[str, ir.Operation] = {}
     for number, module in enumerate(modules):
         _rename(module, f"{symbol}_case{number}", number)
+        if plan.cases:
+            _keep_apart(module, f"{symbol}_case{number}")
         for op in added_text.ops(module):
             name = added_text.name_of(op)
             if name in present:
@@ -77,6 +79,14 @@ def _rename(module: ir.Module, entry: str, number: int) -> None:
             renamed = f"{name}_{number}"
             ir.SymbolTable.replace_all_symbol_uses(name, renamed, module.operation)
             ir.SymbolTable.set_symbol_name(op, renamed)
+
+
+def _keep_apart(module: ir.Module, entry: str) -> None:
+    """Keeps the entry of a case a function of its own, to which the entry of all jumps: it then saves no registers before it compares."""
+    for op in added_text.ops(module):
+        if added_text.name_of(op) == entry:
+            with module.context:
+                op.attributes["no_inline"] = ir.UnitAttr.get()
 
 
 def _count(plan: Plan) -> int:

@@ -189,6 +189,7 @@ def lanes_for(spec: MatmulSpec, target: Target) -> int:
     return min(target.lanes(element), max(least, 1 << (max(n, 1) - 1).bit_length()))
 
 
+@cache
 def rows_in_l1(target: Target, stride: int) -> int:
     """How many rows `stride` bytes apart can have a line each in L1, of no more than a tile has.
 
