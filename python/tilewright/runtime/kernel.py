@@ -13,8 +13,6 @@ from os import PathLike
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-import numpy as np
-
 from tilewright._runtime import Code
 from tilewright.errors import NotRunnableError, SpecError, TargetError, TilewrightError
 from tilewright.standalone.packed_b import PackedB
@@ -142,7 +140,7 @@ class Kernel(ABC):
     def __call__(self, *operands: Any, out: Any = None, **named: Any) -> Any:  # noqa: ANN401 - arrays of any library
         """Computes the result, as the class says."""
 
-    def pack(self, name: str, b: np.ndarray[Any, Any]) -> PackedB:
+    def pack(self, name: str, b: Any) -> PackedB:  # noqa: ANN401 - an array of any library
         """Packs `b` for the operand `name`, which comes packed, for this kernel and for every other one of an equal format.
 
         Raises:
@@ -157,7 +155,7 @@ class Kernel(ABC):
             remedy="Pass the operand itself, or compile with b_packed=True",
         )
 
-    def pack_b(self, b: np.ndarray[Any, Any]) -> PackedB:
+    def pack_b(self, b: Any) -> PackedB:  # noqa: ANN401 - an array of any library
         """Packs the operand "b", as `pack` says."""
         return self.pack("b", b)
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tilewright._runtime import Code
 from tilewright.dtypes import dtype, to_numpy
 from tilewright.errors import SpecError
@@ -19,9 +17,6 @@ from tilewright.standalone import _native, forms
 from tilewright.standalone.native_class import native
 from tilewright.standalone.packed_b import PackedB, Packing
 from tilewright.standalone.packing import PackedFormat
-
-Array = np.ndarray[Any, Any]
-
 
 if TYPE_CHECKING:
 
@@ -49,7 +44,7 @@ class Function(_Call):
         super().__init__(code, **forms.function(call_forms.function(signature), entry, self._packings))
         self._about, self._code, self._signature = about, code, signature
 
-    def pack(self, name: str, b: Array) -> PackedB:
+    def pack(self, name: str, b: Any) -> PackedB:  # noqa: ANN401 - an array of any library
         """Packs `b` for the argument `name`, a B that comes packed.
 
         Raises:
@@ -117,7 +112,7 @@ class Module(Mapping[str, Kernel], Kernel):
         results: dict[str, Any] = {} if out is None else {"out": out}
         return self._only()(*arguments, **results, **named)
 
-    def pack(self, name: str, b: Array) -> PackedB:
+    def pack(self, name: str, b: Any) -> PackedB:  # noqa: ANN401 - an array of any library
         """Packs an argument of the only function, as `Function.pack` says.
 
         Raises:

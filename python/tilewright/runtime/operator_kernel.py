@@ -5,15 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tilewright.errors import OperandError
 from tilewright.runtime.arrays import view
 from tilewright.runtime.kernel import Kernel
 from tilewright.runtime.module import Function
 from tilewright.standalone.packed_b import PackedB
-
-Array = np.ndarray[Any, Any]
 
 
 class OperatorKernel(Function):
@@ -26,7 +22,7 @@ class OperatorKernel(Function):
 
     __slots__ = ()
 
-    def pack(self, name: str, b: Array) -> PackedB:
+    def pack(self, name: str, b: Any) -> PackedB:  # noqa: ANN401 - an array of any library
         """Packs an operand that the spec says comes packed: an array of its shape and type, without gaps.
 
         Raises:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tilewright._runtime import Code
 from tilewright.payload import call_forms
 from tilewright.payload.abi import TENSORS_SUFFIX, prototype
@@ -47,7 +45,7 @@ class Product(_Call):
         super().__init__(code, **forms.product(call_forms.product(spec), tensors, packing))
         self._about, self._code, self._packing = about, code, packing
 
-    def pack(self, name: str, b: np.ndarray[Any, Any]) -> PackedB:
+    def pack(self, name: str, b: Any) -> PackedB:  # noqa: ANN401 - an array of any library
         """Packs `b`, as `Kernel.pack` says."""
         return super().pack(name, b) if self._packing is None or name != "b" else self._packing.pack(b)
 

@@ -107,7 +107,7 @@ class Kernel(ABC):
         """The target whose code serves, under the cap that there is now; None where none does."""
         return self._about.loaded.code.call_text(f"{self._about.entry.kernel}{_SELECTED}")
 
-    def pack(self, name: str, b: np.ndarray[Any, Any]) -> PackedB:
+    def pack(self, name: str, b: Any) -> PackedB:  # noqa: ANN401 - an array of any library
         """Packs `b` for the operand `name`, which comes packed, by the code that serves now; code of another target may refuse it.
 
         It is a matrix; an array of more dimensions, such as the filters of a convolution, is one if it has no gaps.
@@ -128,7 +128,7 @@ class Kernel(ABC):
             )
         return packing.pack(b)
 
-    def pack_b(self, b: np.ndarray[Any, Any]) -> PackedB:
+    def pack_b(self, b: Any) -> PackedB:  # noqa: ANN401 - an array of any library
         """Packs the operand "b", as `pack` says."""
         return self.pack("b", b)
 
@@ -186,7 +186,7 @@ class _Packing:
         self._shape = (how["n"], how["k"]) if how["transposed"] else (how["k"], how["n"])
         self._call = PackCall(_Code(entry, library), entry, how["n"], how["k"], **facts)
 
-    def pack(self, b: np.ndarray[Any, Any]) -> PackedB:
+    def pack(self, b: Any) -> PackedB:  # noqa: ANN401 - an array of any library
         """Packs `b`, as `Kernel.pack` says."""
         b = array_view(b, "b")
         array = room(self._size())

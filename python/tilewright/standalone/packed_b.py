@@ -155,7 +155,7 @@ class Packing:
     type = PackedB
     """What the kernel takes for B."""
 
-    def pack(self, b: np.ndarray[Any, Any]) -> PackedB:
+    def pack(self, b: Any) -> PackedB:  # noqa: ANN401 - an array of any library
         """Packs `b`.
 
         Raises:
