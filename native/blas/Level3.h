@@ -11,6 +11,9 @@
 // Rows of a dense copy on the stack of what is on a diagonal, 16 KB of f32 at most: larger ones compute more that is
 // not needed, or read twice; smaller ones make products too small for the kernels.
 static constexpr int64_t DENSE = COMPLEX ? 32 : 64;
+// Rows of a triangle on the diagonal of a product that are computed whole: 256 bytes, faster than 128 in f32 and than
+// 512 in f64.
+static constexpr int64_t DIAGONAL = COMPLEX ? 32 : 256 / sizeof(REAL);
 
 // C = alpha*A*B + beta*C with A symmetric, or Hermitian, of which the lower triangle is read.
 static void symmetric_product(bool hermitian, T alpha, Matrix a, Matrix b, T beta, Matrix c) {
@@ -39,8 +42,8 @@ static void symmetric_product(bool hermitian, T alpha, Matrix a, Matrix b, T bet
 // The lower triangle of C = alpha*A*B + beta*C; of a Hermitian C, the diagonal is real.
 static void triangle_of_product(bool hermitian, T alpha, Matrix a, Matrix b, T beta, Matrix c) {
   int64_t n = c.rows;
-  if (n <= DENSE) {
-    T dense[DENSE * DENSE];
+  if (n <= DIAGONAL) {
+    T dense[DIAGONAL * DIAGONAL];
     Matrix whole = {dense, n, n, n, c.turned, false};
     product(alpha, a, b, make(0), whole);
     for (int64_t i = 0; i < n; ++i)
@@ -51,7 +54,7 @@ static void triangle_of_product(bool hermitian, T alpha, Matrix a, Matrix b, T b
       }
     return;
   }
-  int64_t top = half(n, DENSE), rest = n - top, k = a.columns;
+  int64_t top = half(n, DIAGONAL), rest = n - top, k = a.columns;
   Matrix a1 = a.part(0, 0, top, k), a2 = a.part(top, 0, rest, k);
   Matrix b1 = b.part(0, 0, k, top), b2 = b.part(0, top, k, rest);
   triangle_of_product(hermitian, alpha, a1, b1, beta, c.part(0, 0, top, top));
