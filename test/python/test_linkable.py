@@ -5,13 +5,16 @@ import ctypes
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tilewright as tw
+from processes import in_new_process
 from test_kernel_epilogues import dltensor
 from tilewright.cli import main
 from tilewright.errors import SpecError, TargetError, TilewrightError, UnverifiedWarning
+from tilewright.payload.abi import OUT_OF_MEMORY
 from tilewright.targets import host
 
 CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang-22")
@@ -239,3 +242,21 @@ def test_kernels_of_dynamic_extents_need_the_c_library_alone(place):
         np.testing.assert_allclose(c, tw.reference(spec, a, b, bias), rtol=1e-5, atol=1e-7)
     done = compiler("-shared", "-Wl,--no-undefined", *(f"{name}.o" for name in DYNAMIC), "-lm", "-o", "all.so")
     assert done.returncode == 0, done.stderr
+
+
+def test_scratch_memory_of_any_size_is_refused_where_there_is_none(place):
+    """Where K is 0, all rows of the sums are made before the softmax."""
+    name = "scratch_of_rows"
+    tw.compile(DYNAMIC[name]).write(f"{name}.so", name=name)
+    status = in_new_process(f"""
+        import ctypes, resource, sys
+        sys.path.append({str(Path(__file__).parent)!r})
+        import numpy as np
+        from test_kernel_epilogues import dltensor
+        entry = ctypes.CDLL({str(place / name)!r} + ".so")[{name!r}]
+        resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))
+        rows, small = 2**31 - 1, np.ones((1, 16), np.float32)
+        shapes = ((rows, 0), (0, 16), (16,), (rows, 16))
+        print(entry(*(ctypes.byref(dltensor(small, shape=each, ndim=len(each), strides=None)) for each in shapes)))
+    """)
+    assert int(status) == OUT_OF_MEMORY

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from tilewright.codegen import registry
 from tilewright.codegen.convolution import images
@@ -30,6 +31,8 @@ class ProductPart:
         packed: The format of B when it comes packed.
         origin: The strategy whose schedule it is, where B comes packed.
     """
+
+    _entered: ClassVar[bool] = True
 
     spec: MatmulSpec
     plan: Plan
@@ -58,7 +61,7 @@ class ProductPart:
     def bufferize(self, target: Target) -> None:
         """Memrefs for tensors; decisions are carried out."""
         self.workspace, self.packed = driver.bufferize(
-            self.module, self.spec, target, registry, self.plan.threads, self.origin
+            self.module, self.spec, target, registry, self.plan.threads, self.origin, entered=self._entered
         )
 
     def add_entry(self, target: Target, name: str, *, asks_for_tiles: bool) -> None:
@@ -76,6 +79,8 @@ class CalledProduct(ProductPart):
         images: By number of an operand that is a matrix of patches, the shape of the images that the function takes for it.
         cases: Where extents are known only at the call, the kernels of the plan's cases, in place of a module.
     """
+
+    _entered: ClassVar[bool] = False
 
     images: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     cases: Sequence[CalledProduct] = ()

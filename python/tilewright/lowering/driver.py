@@ -9,12 +9,12 @@ from typing import Protocol
 from tilewright.build.usedef import named, retype, terminator
 from tilewright.lowering import pipelines
 from tilewright.lowering.passes import (
+    dynamic_workspace,
     parallel,
     prefetch_panels,
     prepack,
     privatization,
     transposed_operands,
-    workspace,
 )
 from tilewright.lowering.run import make_private, payload_function, run_own_script, run_passes
 from tilewright.lowering.types import packed_elements
@@ -44,7 +44,14 @@ class Codegen(Protocol):
 
 
 def bufferize(
-    module: ir.Module, spec: MatmulSpec, target: Target, codegen: Codegen, threads: int = 1, origin: str = ""
+    module: ir.Module,
+    spec: MatmulSpec,
+    target: Target,
+    codegen: Codegen,
+    threads: int = 1,
+    origin: str = "",
+    *,
+    entered: bool = True,
 ) -> tuple[int, PackedFormat | None]:
     """Takes a scheduled module from tensors to memrefs.
 
@@ -55,6 +62,7 @@ def bufferize(
         codegen: What carries out its decisions.
         threads: Between how many threads its loops are shared at most.
         origin: The strategy whose schedule it is, word for word, as `schedules.origin` found; empty for others.
+        entered: Whether an entry calls it, which then gives scratch memory of dynamic size too.
 
     Returns:
         The bytes of workspace that its function then needs, and the format of B when it comes packed.
@@ -86,7 +94,7 @@ def bufferize(
         prefetch_panels.place(function, target, packed.nbytes)
     parallel.share(function, threads)
     # A strip of C, and rows of B that start with a page, would be in the same sets of a cache.
-    size = workspace.gather(function, start=workspace.STAGGER if prefetched(function) == "all" else 0)
+    size = dynamic_workspace.gather_any(module, function, entered=entered, staggered=prefetched(function) == "all")
     if named(module.operation, "memref.alloc"):
         run_passes(module, pipelines.DEALLOCATE, "bufferized")
     return size, packed

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tilewright.lowering.entries import added_text, extents, matrix_tensors, pack_entry, tensor_entry, tile_permission
 from tilewright.lowering.passes import prepack
+from tilewright.lowering.passes.dynamic_workspace import BYTES
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import func
@@ -60,7 +61,8 @@ def add_entry(
         packed: The format of B when it comes packed.
         asks_for_tiles: Whether the object asks for permission to use AMX, if it does, when it is loaded.
     """
-    entries = _entry_text(spec, target, workspace, symbol, packed)
+    dynamic = BYTES if any(added_text.name_of(op) == BYTES for op in added_text.ops(module)) else ""
+    entries = _entry_text(spec, target, workspace, symbol, packed, dynamic)
     if packed is not None:
         entries += pack_entry.text(packed, PACK_BODY, symbol, attributes_text(target), transposed=spec.b_transposed)
     if asks_for_tiles and _TILES in str(module):
@@ -119,12 +121,13 @@ def _entry_text(
     workspace: int,
     symbol: str,
     packed: PackedFormat | None,
+    bytes_of: str,
 ) -> str:
     attributes = attributes_text(target)
     if spec.takes_tensors:
         arguments = tensor_arguments(spec)
         operands, types = [each.descriptor for each in arguments], [each.types for each in arguments]
-        declarations, run = run_text(operands, types, workspace, packed, "%t1")
+        declarations, run = run_text(operands, types, workspace, packed, "%t1", bytes_of=bytes_of)
         return tensor_entry.text(symbol, arguments, attributes, declarations, run)
     memref = "!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64"
     a, b = (("%k", "%m") if spec.a_transposed else ("%m", "%k")), (("%n", "%k") if spec.b_transposed else ("%k", "%n"))
@@ -132,7 +135,7 @@ def _entry_text(
     operands += [f"%{each.name}, %{each.name}, %zero" for each in spec.scalars]
     operands.append(_descriptor("%c", "%m", "%n", "%ldc"))
     scalars = ["!llvm.ptr, !llvm.ptr, i64"] * len(spec.scalars)
-    declarations, run = run_text(operands, [memref, memref, *scalars, memref], workspace, packed)
+    declarations, run = run_text(operands, [memref, memref, *scalars, memref], workspace, packed, bytes_of=bytes_of)
     parameters = ", ".join(f"%{name}: {kind}" for name, kind in matrix_arguments(spec))
     return f"""
   {declarations}

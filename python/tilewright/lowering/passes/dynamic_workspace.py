@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from tilewright.errors import LoweringError
 from tilewright.lowering.passes import workspace
 from tilewright.mlir import ir
+from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import arith, func, memref
 
 BYTES = "scratch_bytes"
@@ -27,6 +28,33 @@ _COUNTED = ("memref.dim", "arith.constant", "arith.muli", "affine.apply")
 def is_needed(function: func.FuncOp) -> bool:
     """Whether a buffer of `function` has a dynamic size."""
     return any(not ir.MemRefType(op.memref.type).has_static_shape for op in _allocations(function))
+
+
+def gather_any(module: ir.Module, function: func.FuncOp, *, entered: bool, staggered: bool) -> int:
+    """Replaces the allocations at the top level of `function` as `gather` does where a size is dynamic, or as `workspace.gather` does.
+
+    Args:
+        module: Where the function is.
+        function: The function.
+        entered: Whether an entry calls it, which then asks how many bytes a call needs. Otherwise buffers of dynamic sizes stay.
+        staggered: Whether the first buffer starts `workspace.STAGGER` bytes on, where all are static.
+
+    Returns:
+        The bytes of the new argument; 0 where there is none, or the function `BYTES` tells them.
+    """
+    sizes = [size for op in _allocations(function) for size in op.dynamicSizes]
+    if entered and sizes and all(map(_is_counted, sizes)):
+        gather(module, function)
+        return 0
+    return workspace.gather(function, start=workspace.STAGGER if staggered else 0)
+
+
+def _is_counted(value: ir.Value) -> bool:
+    """Whether a size is made of extents of arguments."""
+    if isinstance(value, ir.BlockArgument):
+        return True
+    op = value.owner.operation
+    return op.name in _COUNTED and all(map(_is_counted, op.operands))
 
 
 def gather(module: ir.Module, function: func.FuncOp) -> None:
@@ -106,6 +134,7 @@ def _tell(module: ir.Module, function: func.FuncOp, slots: Sequence[memref.Alloc
     integer = ir.IntegerType.get_signless(64)
     with ir.InsertionPoint(module.body):
         made = func.FuncOp(BYTES, ir.FunctionType.get(function.type.inputs, [integer]), visibility="private")
+    _tilewright.set_attribute(made.operation, "llvm.linkage", "#llvm.linkage<internal>")
     with ir.InsertionPoint(made.add_entry_block()):
         total, _ = _sum(slots, known, dict(zip(function.arguments, made.arguments, strict=True)))
         func.ReturnOp([total])
