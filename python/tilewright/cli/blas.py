@@ -76,7 +76,8 @@ def run(library: str | None, gain: bool, command: tuple[str, ...]) -> int:
             click.echo(f"tilewright: {line}", err=True)
         wanted = list(running.most_work(served.products, _GAINED)) if gain else []
         if wanted:
-            own = _only(built.build(Path(folder, "own"), ["host"], shapes=wanted).files)
+            letters = [letter for letter, each in built.LETTERS.items() if any(map(each.own, wanted))]
+            own = _only(built.build(Path(folder, "own"), ["host"], letters=letters, shapes=wanted).files)
             click.echo("tilewright: with kernels of their own, by build --trace:", err=True)
             for spec, ratio in running.gains(wanted, file, own).items():
                 click.echo(f"tilewright:   {spec} {ratio:.2f} times as fast", err=True)
