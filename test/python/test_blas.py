@@ -103,7 +103,7 @@ Parameter 1 to routine cblas_sgemm was incorrect
 
 
 def test_wrong_arguments_are_told_and_nothing_is_computed(library):
-    done = subprocess.run([sys.executable, "-c", WRONG, library], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-I", "-c", WRONG, library], capture_output=True, text=True, check=True)
     assert done.stderr == SAID
 
 
@@ -157,7 +157,7 @@ blas.sgemm_(b"T", b"N", by(four), by(four), by(four), by(one), f, by(four), f, b
 raise SystemExit(5)
 """
     monkeypatch.setenv("TILEWRIGHT_TRACE", str(tmp_path / "trace"))
-    command = ["blas", "run", "--no-gain", "--library", str(library), sys.executable, "-c", program]
+    command = ["blas", "run", "--no-gain", "--library", str(library), sys.executable, "-I", "-c", program]
     assert main(command) == 5
     said = capfd.readouterr().err.splitlines()
     assert said[0] == f"tilewright: served by {LEVEL} in 1 process: sgemm 4, ssyrk 1"

@@ -152,7 +152,7 @@ def test_operands_past_64_bit_offsets_are_refused():
             {"b": "f64"},
             "A of f32, B of f64 summed in f32 to C of f32 is not supported yet; expected one of f32×f32→f32, ",
         ),
-        ({"a": "i32"}, "A of i32, B of i32 summed in i32 to C of i32 is not supported yet"),
+        ({"a": "i32", "b": "i8"}, "A of i32, B of i8 summed in i32 to C of i32 is not supported yet"),
         ({"a": "i8", "b": "bf16"}, "A of i8, B of bf16 summed in i32 to C of i32 is not supported yet"),
         ({"a": "bf16", "acc": "bf16"}, "summed in bf16 to C of bf16 is not supported yet"),
         ({"a": "bf16", "c": "f16"}, r"C of f16 is not supported yet; .* bf16×bf16→bf16 \(summed in f32\), "),

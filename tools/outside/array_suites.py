@@ -54,7 +54,7 @@ def _pytest(blas: Blas, folder: Path, python: Path, packages: Path, selection: t
     """Tests of a Python package, apart from settings of ours."""
     outcome = Outcome()
     # numpy calls one thread of OpenMP's a core by itself: two suites beside each other would wait for each other.
-    variables = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": "", "SCIPY_ARRAY_API": "0"}
+    variables = {"SCIPY_ARRAY_API": "0"}
     for each in selection:
         settings = [
             "-c",
@@ -69,7 +69,8 @@ def _pytest(blas: Blas, folder: Path, python: Path, packages: Path, selection: t
         ]
         command = [
             python,
-            "-P",
+            "-I",
+            "-B",
             "-m",
             "pytest",
             "-q",

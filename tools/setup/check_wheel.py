@@ -113,7 +113,7 @@ def check_calls(wheel: Path, folder: Path) -> None:
     if wheel.stat().st_size > RUNTIME_BYTES:
         raise SetupError(f"{wheel.name} has {wheel.stat().st_size} bytes; expected {RUNTIME_BYTES} at most")
     python = _environment(wheel, folder)
-    _output([VENV_PYTHON, "-c", BUILD, folder / "library"], folder)
+    _output([VENV_PYTHON, "-I", "-c", BUILD, folder / "library"], folder)
     mapped = _output([python, "-I", "-c", CALL, folder / "library" / "libtried.so"], folder)
     compilers = [path for path in mapped.split() if Path(path).name.startswith(FOREIGN) or "/tilewright/" in path]
     if compilers:

@@ -139,7 +139,7 @@ def _wheels() -> None:
     say(f"installing {' '.join(WHEELS)} into {environment}")
     environment.parent.mkdir(parents=True, exist_ok=True)
     try:
-        run([sys.executable, "-m", "venv", environment], what="making an environment")
+        run([sys.executable, "-I", "-m", "venv", environment], what="making an environment")
         pip = [environment / "bin" / "python", "-I", "-m", "pip", "--disable-pip-version-check", "install", "-q"]
         run([*pip, *WHEELS], what="installing numpy and scipy")
     except SetupError:
