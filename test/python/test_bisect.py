@@ -51,7 +51,7 @@ def written(path, text):
 def test_the_step_with_wrong_numbers_is_named(wrong, tmp_path):
     done = CliRunner().invoke(
         command,
-        ["bisect", "--shape", "4x32x2", "--target", TARGET, "--schedule", wrong, "-o", str(tmp_path / "found")],
+        ["bisect", "--shape", "1x16x2", "--target", TARGET, "--schedule", wrong, "-o", str(tmp_path / "found")],
     )
     assert done.exit_code == 0, done.output
     assert "structured.pad" in done.output
@@ -123,7 +123,7 @@ def test_what_cannot_be_bisected(good, wrong, tmp_path):
     ],
 )
 def test_the_verb_used_badly(wrong, arguments, message):
-    given = ["bisect", "--shape", "4x32x2", *(each.format(wrong=wrong) for each in arguments)]
+    given = ["bisect", "--shape", "1x16x2", *(each.format(wrong=wrong) for each in arguments)]
     done = CliRunner().invoke(command, given)
     assert done.exit_code == 2
     assert message in done.output
