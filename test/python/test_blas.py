@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import blas_calls
 import ml_dtypes
@@ -70,6 +71,14 @@ def test_a_kernel_of_a_trace_computes_its_shape(made, library):
     )
     blas_calls.Blas(library).call("s", "gemm", call, "cblas rows")
     assert np.abs(c - a @ b).max() < 1e-5
+
+
+def test_a_library_of_the_same_bits_has_kernels_of_one_order_alone():
+    letter = replace(build.LETTERS["d"], deterministic=True)
+    column, row = (tw.MatmulSpec(m, n, 8, "f64") for m, n in ((24, 1), (1, 24)))
+    assert all(each.deterministic for each in letter.general().values())
+    assert letter.own(column) is None
+    assert letter.own(row) == ("tilewright_f64_nn_1x24x8", letter.spec("nn", 1, 24, 8))
 
 
 def test_a_factor_of_zero_raises_no_exception_of_floating_point(library):

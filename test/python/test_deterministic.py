@@ -11,6 +11,7 @@ import pytest
 import tilewright as tw
 from tilewright.dtypes import to_numpy
 from tilewright.payload.samples import values
+from tilewright.schedules.make import make
 from tilewright.schedules.select import choose
 from tilewright.targets import resolve
 
@@ -77,6 +78,29 @@ def test_threads_and_batches(element):
         assert many.metadata.threads == threads
         for result, one in zip(many(a, b), expected, strict=True):
             assert (bits(result) == bits(one)).all()
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt"])
+def test_rows_and_columns_of_a_dynamic_product(layout):
+    """The whole product, and each row and column of it by itself, which would otherwise be summed by vectors along K."""
+    spec = tw.MatmulSpec(None, None, None, layout=layout, alpha="arg", beta="arg", deterministic=True)
+    kernel, target = tw.compile(spec), resolve("host")
+    free, same = (
+        {case.plan.name for case in make(each, target, None, None, 1).cases}
+        for each in (replace(spec, deterministic=False), spec)
+    )
+    assert "inner_product" in free, "the premise: without it there is such code"
+    assert "inner_product" not in same
+    assert layout == "nt" or "streamed" in same  # What agrees with panels is still chosen by the extents.
+    random = np.random.default_rng(0)
+    a = random.uniform(-1, 1, (40, 301)).astype(np.float32)
+    b = random.uniform(-1, 1, (301, 50) if layout == "nn" else (50, 301)).astype(np.float32)
+    whole = kernel(a, b, out=np.zeros((40, 50), np.float32), alpha=2.0, beta=0.0)
+    column = np.ascontiguousarray(b[:, 7:8] if layout == "nn" else b[7:8])
+    row = kernel(a[3:4], b, out=np.zeros((1, 50), np.float32), alpha=2.0, beta=0.0)
+    one = kernel(a, column, out=np.zeros((40, 1), np.float32), alpha=2.0, beta=0.0)
+    assert (bits(row) == bits(whole[3:4])).all()
+    assert (bits(one) == bits(whole[:, 7:8])).all()
 
 
 def test_without_it_the_model_chooses_by_rows():

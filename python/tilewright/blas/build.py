@@ -47,6 +47,7 @@ def build(
     letters: Sequence[str] = OF_EVERY_BLAS,
     shapes: Sequence[MatmulSpec] = (),
     threads: int = 1,
+    deterministic: bool = False,
     jobs: int | None = None,
     progress: Callable[[int, int], object] = lambda done, count: None,
 ) -> Blas:
@@ -62,6 +63,8 @@ def build(
         letters: Which types have kernels, of `LETTERS`.
         shapes: Products that get kernels of their own, such as those of a trace; others of theirs serve all shapes.
         threads: Most threads that a call uses.
+        deterministic: Whether an element of a product has the same bits whatever the number of rows and columns. Products of few rows or
+            one column, whose vectors are otherwise along K, then take up to nine times as long (Zen 5).
         jobs: How many processes compile; by default as many as this process may use CPUs.
         progress: Told after each kernel for a target how many are done, and how many there are.
 
@@ -73,7 +76,8 @@ def build(
     """
     if not letters or not set(letters) <= set(LETTERS):
         raise SpecError(f"letters are {letters!r}", where="blas", expected=f"some of {', '.join(LETTERS)}")
-    chosen = [LETTERS[each] for each in dict.fromkeys(letters)]
+    named = {each: replace(LETTERS[each], deterministic=deterministic) for each in letters}
+    chosen = named.values()
     parts = [interface.text(each) for each in ("service", *(each.routines for each in chosen))]
     ours = [name for part in parts for name in interface.exported(part)]
     forwarded = [name for name in names.every() if name not in ours]
@@ -94,8 +98,8 @@ def build(
             found.setdefault(architecture, []).extend(each for each in those if each not in found[architecture])
             plain = _plain(those[0])
             objects[architecture] += [interface.compiled(interface.shapes(each, own[each]), plain) for each in group]
-            for letter in (letter for letter in dict.fromkeys(letters) if LETTERS[letter] in group):
-                if LETTERS[letter].whole:
+            for letter, each in named.items():
+                if each in group and each.whole:
                     objects[architecture] += interface.substitution(name, letter, those, plain)
     openmp = openmp_file() if threads > 1 else ""
     results: dict[str, bytes] = {}

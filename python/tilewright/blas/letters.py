@@ -26,6 +26,7 @@ class Letter:
         ops: How operands can be stored, as in layouts.
         whole: Whether it has all of level 3, and not gemm alone.
         targets: Where none are named, for which targets it has kernels.
+        deterministic: Whether each element of C has the same bits for every M and N.
     """
 
     types: str
@@ -34,10 +35,12 @@ class Letter:
     ops: str = "nt"
     whole: bool = True
     targets: tuple[str, ...] = LEVELS
+    deterministic: bool = False
 
     def spec(self, layout: str, m: int | None = None, n: int | None = None, k: int | None = None) -> MatmulSpec:
         """What a kernel of this type computes, by default of any extents."""
-        return MatmulSpec.from_dtypes(m, n, k, self.types, layout=layout, alpha="arg", beta="arg")
+        fields = {"layout": layout, "alpha": "arg", "beta": "arg", "deterministic": self.deterministic}
+        return MatmulSpec.from_dtypes(m, n, k, self.types, **fields)
 
     def general(self) -> dict[str, MatmulSpec]:
         """The kernels of any extents, by the names that the routines have for them."""
@@ -46,6 +49,8 @@ class Letter:
     def own(self, spec: MatmulSpec) -> tuple[str, MatmulSpec] | None:
         """The kernel of the extents of `spec`, and its name, if that is a product that a routine can call."""
         if spec.dynamic or not self.whole or spec.batch:
+            return None
+        if self.deterministic and spec.n == 1:  # A static product of one column has an order of its own.
             return None
         m, n, k = (int(str(each)) for each in (spec.m, spec.n, spec.k))
         factors = {"alpha": spec.alpha, "beta": spec.beta}

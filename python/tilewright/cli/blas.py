@@ -33,9 +33,16 @@ def blas() -> None:
 )
 @click.option("--trace", metavar="FILE", help="Add kernels for the shapes that TILEWRIGHT_TRACE=FILE wrote.")
 @click.option("--threads", type=int, default=1, show_default=True, help="Most threads of a call.")
+@click.option("--deterministic", is_flag=True, help="The same bits for every number of rows and columns.")
 @click.option("--jobs", type=int, help="How many processes compile; by default as many as there are CPUs.")
 def build(
-    output: str, targets: str | None, letters: str | None, trace: str | None, threads: int, jobs: int | None
+    output: str,
+    targets: str | None,
+    letters: str | None,
+    trace: str | None,
+    threads: int,
+    deterministic: bool,
+    jobs: int | None,
 ) -> None:
     """Build libtilewright_blas.so, which programs load as libblas.so.3.
 
@@ -50,6 +57,7 @@ def build(
         letters=built.OF_EVERY_BLAS if letters is None else letters.split(","),
         shapes=[] if trace is None else _shapes(trace),
         threads=threads,
+        deterministic=deterministic,
         jobs=jobs,
     )
     for architecture, path in made.files.items():

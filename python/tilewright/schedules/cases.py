@@ -115,8 +115,8 @@ def plan(
             expected=f"a k of at most {DEPTHS[-1]}, so that panels can hold all of it",
             remedy=f"Say so: k=tw.Dim(max={DEPTHS[-1]})",
         )
-    # With sums in one order, whatever the extents, there is one strategy for all.
-    one = name or (select.PANELS if spec.deterministic else None)
+    # Where strategies sum in different orders, there is one for all extents.
+    one = name or (select.PANELS if spec.deterministic and spec.widens else None)
     rules = _in_depths(spec, (), one, Variant()) if one else _rules(spec, target, threads)
     cases: list[Case] = []
     *_, last = (name for name, row in select.STRATEGIES.items() if row.fits(spec))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which strategy a product gets, and with which sizes: one row a strategy, of which the first that fits and pays is chosen.
 
-`MatmulSpec.deterministic` asks that no sum's order depends on M, on the batch or on threads. Strategies that give each lane of a vector a
-column of C add up the products of an element of C one by one, along K, and go on where a block of K ended. With elements as wide as the
-sum all of these give the same bits, whatever their blocks, so the model may choose by M. With narrower ones the instruction decides how
-many products are added at once: only those strategies agree that take the same one. Sums of integers are the same in any order. Vectors
-along K and sums of codes are other orders (`Row.own_order`). Products of one column have the former for every M.
+`MatmulSpec.deterministic` asks that no sum's order depends on M, on the batch or on threads, nor on a dynamic N. Strategies that give each
+lane of a vector a column of C add up the products of an element of C one by one, along K, and go on where a block of K ended. With elements
+as wide as the sum all of these give the same bits, whatever their blocks, so the model may choose by M. With narrower ones the instruction
+decides how many products are added at once: only those strategies agree that take the same one. Sums of integers are the same in any order.
+Vectors along K and sums of codes are other orders (`Row.own_order`). Products of one column of a static N have the former for every M.
 """
 
 from __future__ import annotations
@@ -231,7 +231,9 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
 
 def first(spec: MatmulSpec, call: MatmulSpec, target: Target) -> str:
     """The name of the first strategy that fits and pays for a call of `spec`, whose spec is `call`: `spec` itself, if that is static."""
-    fitting = (name for name, row in STRATEGIES.items() if row.fits(spec) and row.pays(call, target))
+    in_order = spec.deterministic and spec is not call
+    rows = [name for name, row in STRATEGIES.items() if not (in_order and row.own_order)]
+    fitting = (name for name in rows if STRATEGIES[name].fits(spec) and STRATEGIES[name].pays(call, target))
     return next((name for name in fitting if spec is call or STRATEGIES[name].takes(spec, call, target)), PANELS)
 
 
