@@ -18,7 +18,7 @@ QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shap
   --shape 457x514x330 --dtype f32 --dtype bf16 --dtype u8,i8,i32 --packing both --sample-ms 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-arm setup-netlib setup-outside setup-gpu setup-bench setup-frameworks demo check check-long check-outside mutants \
+.PHONY: help setup setup-arm setup-netlib setup-outside setup-gpu setup-bench setup-frameworks setup-torch demo check check-long check-outside mutants \
   bench bench-card bench-quick bench-results bench-docs fmt lint docs wheel clean
 
 help: ## Print the targets
@@ -41,6 +41,10 @@ setup-gpu: setup ## Install a Vulkan driver for the CPU, NVIDIA's assembler and 
 
 setup-frameworks: setup ## Install torch and JAX, for tests of calls on their arrays, each into an environment of its own (1.6 GB)
 	@$(BIN)/tilewright bench setup --peers torch,xla
+	@$(BIN)/python tools/setup/torch_ops.py
+
+setup-torch: setup ## Install torch into an environment of its own, and build the ops of tilewright.torch (1.2 GB; skipped, with the reason, where it cannot)
+	@$(BIN)/python tools/setup/torch_ops.py
 
 demo: setup ## The main job on real shapes: speed, share of the peak, against numpy (OpenBLAS) and MKL
 	@$(BIN)/tilewright bench --suite square --suite bert --dtype f32 --threads 1
@@ -71,7 +75,7 @@ bench-results: setup ## Measure every figure of README and docs, beside every li
 bench-docs: setup ## Write every figure of README and docs from docs/reference/results: tables, sentences, pictures
 	@$(BIN)/python tools/figures
 
-check: setup setup-arm setup-netlib setup-gpu ## Lint, types and every test
+check: setup setup-arm setup-netlib setup-gpu setup-torch ## Lint, types and every test
 	@$(BIN)/python tools/setup/check.py lint lit pytest
 
 check-long: setup setup-arm ## Generated specs, rows, operators, schedules and mutants from a fresh seed, for hours; SEED=… repeats one

@@ -15,20 +15,22 @@ from tilewright.bench import environments
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "python"
-FRAMEWORKS = ("torch", "jax")
+PROGRAMS = {"torch": "torch", "jax": "jax", "torch_ops": "torch"}
+"""By what is after "on_" in the name of a program: the environment that it runs in."""
+NEEDS = {"torch_ops": PACKAGE / "tilewright" / "torch" / "libtilewright_torch.so"}
 CASES = [
-    (name, case)
-    for name in FRAMEWORKS
-    for case in re.findall(r"@case\ndef (\w+)", (HERE / f"on_{name}.py").read_text())
+    (name, case) for name in PROGRAMS for case in re.findall(r"@case\ndef (\w+)", (HERE / f"on_{name}.py").read_text())
 ]
 
 
 @cache
 def outcomes(name: str) -> dict[str, str]:
     """What came of each case: nothing, or the traceback of a failure."""
-    python = environments.python(name)
+    python = environments.python(PROGRAMS[name])
     if python is None:
-        pytest.skip(f"there is no environment with {name} (make setup-frameworks installs it)")
+        pytest.skip(f"there is no environment with {PROGRAMS[name]} (make setup-frameworks installs it)")
+    if name in NEEDS and not NEEDS[name].exists():
+        pytest.skip(f"{NEEDS[name].name} is not built (make setup-torch builds it)")
     done = subprocess.run(
         [str(python), "-B", "-W", "ignore", str(HERE / f"on_{name}.py")],
         capture_output=True,

@@ -48,6 +48,7 @@ STAGES = (
     "runtime",
     "libraries",
     "blas",
+    "torch",
     "bench",
     "tune",
     "",

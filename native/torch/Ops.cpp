@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The ops of torch's namespace "tilewright", registered by torch's stable ABI: one binary serves many versions of
+// torch.
+
+#include "Product.h"
+#include "Registry.h"
+#include "Stack.h"
+
+#include <torch/csrc/stable/library.h>
+
+namespace tilewright::torch_ops {
+
+namespace {
+
+constexpr size_t mostResults = 8;
+
+/// Views of tensors that an op was given, in order.
+std::vector<View> viewsOf(const std::vector<Owned> &tensors) {
+  std::vector<View> views;
+  views.reserve(tensors.size());
+  for (const Owned &each : tensors)
+    views.push_back(viewOf(each.get()));
+  return views;
+}
+
+void requireResults(const Kernel &kernel, size_t most) {
+  if (kernel.results() > most)
+    throw std::runtime_error("tilewright kernel " + kernel.name() + " has " + std::to_string(kernel.results()) +
+                             " results; expected at most " + std::to_string(most));
+}
+
+/// call(str kernel, Tensor[] operands) -> Tensor
+void call(StableIValue *stack, uint64_t, uint64_t) {
+  Text name(stack[0]);
+  std::vector<Owned> tensors = takeList(stack[1]);
+  const Kernel &kernel = Registry::instance().require(name.get());
+  requireResults(kernel, 1);
+  std::vector<View> views = viewsOf(tensors);
+  Owned made;
+  kernel.call(views.data(), views.size(), &made);
+  stack[0] = give(std::move(made));
+}
+
+/// call_many(str kernel, Tensor[] operands) -> Tensor[]
+void callMany(StableIValue *stack, uint64_t, uint64_t) {
+  Text name(stack[0]);
+  std::vector<Owned> tensors = takeList(stack[1]);
+  const Kernel &kernel = Registry::instance().require(name.get());
+  requireResults(kernel, mostResults);
+  std::vector<View> views = viewsOf(tensors);
+  std::vector<Owned> made(kernel.results());
+  kernel.call(views.data(), views.size(), made.data());
+  stack[0] = giveList(std::move(made));
+}
+
+/// call_out(str kernel, Tensor[] operands, Tensor(a!)[] out) -> ()
+void callOut(StableIValue *stack, uint64_t, uint64_t) {
+  Text name(stack[0]);
+  std::vector<Owned> tensors = takeList(stack[1]), results = takeList(stack[2]);
+  const Kernel &kernel = Registry::instance().require(name.get());
+  std::vector<View> views = viewsOf(tensors), into = viewsOf(results);
+  kernel.callInto(views.data(), views.size(), into.data(), into.size());
+}
+
+/// matmul(Tensor a, Tensor b) -> Tensor
+void matmul(StableIValue *stack, uint64_t, uint64_t) {
+  Owned a = take(stack[0]), b = take(stack[1]);
+  stack[0] = give(compute({a.get(), b.get(), false, {}}));
+}
+
+/// linear(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, str activation) -> Tensor
+void linear(StableIValue *stack, uint64_t, uint64_t) {
+  Owned x = take(stack[0]), weight = take(stack[1]), bias = takeOptional(stack[2]), residual = takeOptional(stack[3]);
+  Text activation(stack[4]);
+  Product product{x.get(), weight.get(), true, {}};
+  if (bias)
+    product.entries.push_back({"bias", bias.get(), "n"});
+  if (activation.get() != "none")
+    product.entries.push_back({activation.get()});
+  if (residual)
+    product.entries.push_back({"residual", residual.get(), "mn"});
+  stack[0] = give(compute(product));
+}
+
+/// linear_glu(Tensor x, Tensor gate, Tensor up, str activation) -> Tensor
+void linearGlu(StableIValue *stack, uint64_t, uint64_t) {
+  Owned x = take(stack[0]), gate = take(stack[1]), up = take(stack[2]);
+  Text activation(stack[3]);
+  stack[0] = give(compute({x.get(), gate.get(), true, {{"glu-" + activation.get(), up.get(), "b"}}}));
+}
+
+} // namespace
+
+STABLE_TORCH_LIBRARY(tilewright, m) {
+  m.def("call(str kernel, Tensor[] operands) -> Tensor");
+  m.def("call_many(str kernel, Tensor[] operands) -> Tensor[]");
+  m.def("matmul(Tensor a, Tensor b) -> Tensor");
+  m.def("linear(Tensor x, Tensor weight, Tensor? bias=None, Tensor? residual=None, str activation='none') -> Tensor");
+  m.def("linear_glu(Tensor x, Tensor gate, Tensor up, str activation='silu') -> Tensor");
+  m.def("call_out(str kernel, Tensor[] operands, Tensor(a!)[] out) -> ()");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(tilewright, CPU, m) {
+  m.impl("call", call);
+  m.impl("call_many", callMany);
+  m.impl("call_out", callOut);
+  m.impl("matmul", matmul);
+  m.impl("linear", linear);
+  m.impl("linear_glu", linearGlu);
+}
+
+} // namespace tilewright::torch_ops

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Products of tensors, with what is fused behind them: the layouts that kernels take, and the problems that ops are.
+
+#ifndef TILEWRIGHT_TORCH_PRODUCT_H
+#define TILEWRIGHT_TORCH_PRODUCT_H
+
+#include "View.h"
+
+#include <string>
+#include <vector>
+
+namespace tilewright::torch_ops {
+
+/// An entry of an epilogue, and its operand.
+struct Entry {
+  std::string name;                   // As `tilewright.torch.problems` reads it: "bias", "gelu", "glu-silu".
+  AtenTensorHandle operand = nullptr; // Or none.
+  const char *axes = "";              // Of its operand: "n", "mn", or "b" for a matrix like B.
+};
+
+/// A·B, with a batch as torch.matmul has it, and entries after it.
+struct Product {
+  AtenTensorHandle a, b;
+  bool isLinear = false; // B is stored as torch.nn.Linear has its weight: N rows of K elements.
+  std::vector<Entry> entries;
+};
+
+/// The result, a new tensor. Throws std::runtime_error where operands do not fit, or no kernel can be had.
+Owned compute(const Product &product);
+
+} // namespace tilewright::torch_ops
+
+#endif // TILEWRIGHT_TORCH_PRODUCT_H
