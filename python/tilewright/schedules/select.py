@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Literal
 
 from tilewright.dims import divided_by, most
 from tilewright.errors import ScheduleError, warn_slow
-from tilewright.schedules.models import blocking, open_extents, outer_blocks, pays, scalable_blocks, scaled_blocks
+from tilewright.schedules.models import (
+    blocking,
+    open_extents,
+    outer_blocks,
+    pays,
+    scalable_blocks,
+    scaled_blocks,
+    space,
+)
 from tilewright.schedules.models.blocking import Blocking, lanes_for
 from tilewright.schedules.models.open_extents import Variant
 from tilewright.schedules.models.threads import in_strips, take_matrices, widened
@@ -51,6 +59,7 @@ class Row:
         takes: Of a dynamic spec, whether it takes a call, whose spec is the second one, and loses little by not knowing its extents.
         variants: Its code for dynamic extents.
         opened: Its sizes for dynamic extents.
+        axes: Which of its sizes may vary, and what they may be.
     """
 
     module: str
@@ -67,6 +76,7 @@ class Row:
     takes: Callable[[MatmulSpec, MatmulSpec, Target], bool] = lambda spec, call, target: True
     variants: Callable[[MatmulSpec, Target], Iterable[Variant]] = lambda spec, target: (Variant(),)
     opened: Callable[[Blocking, MatmulSpec, Target], Blocking] = lambda sizes, spec, target: sizes
+    axes: tuple[space.Axis, ...] = ()
 
 
 def _fuses_vectors(spec: MatmulSpec, *, along_k: bool) -> bool:
@@ -106,6 +116,7 @@ STRATEGIES: Mapping[str, Row] = {
         own_order=True,
         takes=open_extents.takes_along_k,
         variants=open_extents.along_k,
+        axes=space.ALONG_K,
     ),
     "streamed": Row(
         "streamed",
@@ -118,6 +129,7 @@ STRATEGIES: Mapping[str, Row] = {
         takes=open_extents.takes_streamed,
         variants=open_extents.streamed,
         opened=open_extents.streamed_sizes,
+        axes=space.STREAMED,
     ),
     "scalable": Row(
         "scalable",
@@ -137,6 +149,7 @@ STRATEGIES: Mapping[str, Row] = {
         takes=open_extents.takes_packed,
         variants=open_extents.packed,
         opened=open_extents.packed_sizes,
+        axes=space.PACKED,
     ),
     "unpacked": Row(
         "unpacked",
@@ -146,6 +159,7 @@ STRATEGIES: Mapping[str, Row] = {
         takes=open_extents.takes_unpacked,
         variants=open_extents.unpacked,
         opened=open_extents.unpacked_sizes,
+        axes=space.UNPACKED,
     ),
 }
 """The strategies by name. A product gets the first one that fits and pays: with SME, what fills a tile of sums is for its outer products. A

@@ -13,9 +13,9 @@ from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.cpu import unpacked
-from tilewright.schedules.models import code_tables, far_columns
+from tilewright.schedules.models import code_tables, far_columns, space
 from tilewright.schedules.models.blocking import Blocking
-from tilewright.schedules.steps import along_k, batch_loops
+from tilewright.schedules.steps import along_k, batch_loops, knobs
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -57,6 +57,7 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
     with steps.script() as script:
         functions = script.functions
         steps.record(functions, inner_product, p, target)
+        size_of = knobs.sizes(space.ALONG_K, spec, target, p)
         batch_loops.take_apart(script, spec)
         if spec.n == 1 and not spec.b_transposed:
             steps.stage(steps.match_product(functions, spec), 1, gap=0)
@@ -64,7 +65,7 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
             along_k.reorder(steps.match_product(functions, spec), table)
         tile = batch_loops.match_result(script, spec)
         short: list[tuple[steps.Handle, Callable[[steps.Handle], object]]] = []
-        for sizes, size, extent in (([0, p.nr, 0], p.nr, spec.n), ([p.mr, 0, 0], p.mr, spec.m)):
+        for sizes, size, extent in (([0, p.nr, 0], p.nr, spec.n), ([size_of["mr"], 0, 0], p.mr, spec.m)):
             if isinstance(extent, Dim):
                 tile, loop = unpacked.tile_with_zeros(tile, sizes, spec)
                 if size > 1:

@@ -15,8 +15,9 @@ from tilewright import groups
 from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.mlir import ir
 from tilewright.schedules import steps
+from tilewright.schedules.models import space
 from tilewright.schedules.models.blocking import Blocking, ceil_div
-from tilewright.schedules.steps import batch_loops, row_blocks
+from tilewright.schedules.steps import batch_loops, knobs, row_blocks
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -86,18 +87,19 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     # A loop of one step would be folded away by the next clean-up: it is not made.
     # Of a dynamic extent, nothing but a loop says how much a block has of it at most.
     m, n, k = ((_MANY if isinstance(extent, Dim) else extent) for extent in (spec.m, spec.n, spec.k))
-    loops = {
-        "jc": ([0, p.nc, 0], p.nc < n),
-        "pc": ([0, 0, p.kc], p.kc < k and not spec.fused),
-        "ic": ([p.mc, 0, 0], p.mc < m),
-        "jr": ([0, p.nr, 0], p.nr < min(p.nc, n)),
-        "ir": ([p.mr, 0, 0], p.mr < min(p.mc, m)),
-    }
     with steps.script() as script:
         steps.record(script.functions, packed, p, target)
+        size = knobs.sizes(space.PACKED, whole, target, p, padded=True, unit_of_k=step)
+        loops = {
+            "jc": ([0, size["nc"], 0], p.nc < n),
+            "pc": ([0, 0, size["kc"]], p.kc < k and not spec.fused),
+            "ic": ([size["mc"], 0, 0], p.mc < m),
+            "jr": ([0, size["nr"], 0], p.nr < min(p.nc, n)),
+            "ir": ([size["mr"], 0, 0], p.mr < min(p.mc, m)),
+        }
         tile = _tile_nest(script, whole, {name: sizes for name, (sizes, wanted) in loops.items() if wanted})
         steps.merge_slices(script.functions)
-        tile = steps.pad(tile, spec, sizes=[p.mr, p.nr, p.kc], pack=[True, True, False])
+        tile = steps.pad(tile, spec, sizes=[size["mr"], size["nr"], size["kc"]], pack=[True, True, False])
         panels = [steps.producer(tile, operand) for operand in range(2)]
         if trimmed:
             steps.trim(tile, dot.step)
@@ -152,7 +154,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         steps.vectorize_product(tile, script.functions, spec)
         if write is None:
             fills = row_blocks.fills(script) if whole.has_rows else None
-            _write_sums(script.functions, spec, p, looped=looped, fills=fills)
+            _write_sums(script.functions, spec, looped=looped, fills=fills)
             if whole.has_rows:  # What was filled is followed through ops on tensors, and not into loops.
                 row_blocks.finish(script, target.lanes(spec.c_type))
         else:
@@ -160,7 +162,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     return script.module
 
 
-def _tile_nest(script: steps.Script, spec: MatmulSpec, loops: Mapping[str, Sequence[int]]) -> steps.Handle:
+def _tile_nest(script: steps.Script, spec: MatmulSpec, loops: Mapping[str, Sequence[steps.Size]]) -> steps.Handle:
     """Tiles the product by one loop for each of `loops`, outermost first, with what is done to its sums inside."""
     if spec.has_rows:
         tile = row_blocks.take_apart(script, spec, loops.get("ic"))
@@ -172,7 +174,9 @@ def _tile_nest(script: steps.Script, spec: MatmulSpec, loops: Mapping[str, Seque
     return _tiled(script, spec, tile, [sizes for name, sizes in loops.items() if name not in around])
 
 
-def _tiled(script: steps.Script, spec: MatmulSpec, tile: steps.Handle, loops: Iterable[Sequence[int]]) -> steps.Handle:
+def _tiled(
+    script: steps.Script, spec: MatmulSpec, tile: steps.Handle, loops: Iterable[Sequence[steps.Size]]
+) -> steps.Handle:
     """Tiles what makes the result by `loops`, and returns the product in it."""
     for sizes in loops:
         tile, _ = steps.tile_result(tile, sizes, spec)
@@ -181,15 +185,12 @@ def _tiled(script: steps.Script, spec: MatmulSpec, tile: steps.Handle, loops: It
     return steps.match_product(script.functions, spec)
 
 
-def _write_sums(
-    functions: steps.Handle, spec: MatmulSpec, p: Blocking, *, looped: bool, fills: steps.Handle | None = None
-) -> None:
+def _write_sums(functions: steps.Handle, spec: MatmulSpec, *, looped: bool, fills: steps.Handle | None = None) -> None:
     """Keeps sums in registers over a block of K, and adds them to C."""
     steps.keep_accumulators(functions, looped=looped)
     if spec.beta == 0:
         steps.start_from_zero(functions, runs=bool(spec.dynamic), fills=fills)
-    tile_type = ir.VectorType.get([p.mr, p.nr], ir.Type.parse(spec.acc_type.mlir))
-    steps.split_full_tiles(functions, tile_type, looped=looped)
+    steps.split_full_tiles(functions, looped=looped)
 
 
 def _write_fused(functions: steps.Handle, spec: MatmulSpec, write: steps.Handle, *, looped: bool) -> None:

@@ -7,7 +7,7 @@ from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.cpu import strips
 from tilewright.schedules.cpu.unpacked import register_tiles
-from tilewright.schedules.models import strip_form
+from tilewright.schedules.models import space, strip_form
 from tilewright.schedules.models.blocking import Blocking, row_gap
 from tilewright.schedules.steps import batch_loops
 from tilewright.spec import MatmulSpec
@@ -62,7 +62,7 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             product = steps.match_product(functions, spec)
             steps.stage(product, 0, row_gap(target, spec.a_type))
             steps.stage(product, 2, row_gap(target, spec.acc_type))
-        register_tiles(script, sums, target, p)
+        register_tiles(script, sums, target, p, space.STREAMED)
         if staged:
             copied = (spec.k, *[spec.n] * (0 if spec.fused else 1 + bool(spec.beta)))
             steps.vectorize_copies(functions, copied, lanes)

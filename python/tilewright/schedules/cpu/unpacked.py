@@ -11,8 +11,9 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects.transform import memref
 from tilewright.schedules import steps
 from tilewright.schedules.decisions import Prefetch
+from tilewright.schedules.models import space
 from tilewright.schedules.models.blocking import Blocking, ceil_div, lanes_for
-from tilewright.schedules.steps import batch_loops
+from tilewright.schedules.steps import batch_loops, knobs
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -40,7 +41,7 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         batch_loops.take_apart(script, spec)
         if _reads_weights(spec, target):
             steps.decide(script.functions, Prefetch("all"))
-        register_tiles(script, spec, target, blocking)
+        register_tiles(script, spec, target, blocking, space.UNPACKED)
     return script.module
 
 
@@ -49,10 +50,13 @@ def _reads_weights(spec: MatmulSpec, target: Target) -> bool:
     return spec.dynamic == ("m",) and spec.k * spec.n * spec.b_type.bytes > target.l2.bytes
 
 
-def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blocking) -> None:
+def register_tiles(
+    script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blocking, axes: Sequence[space.Axis] = ()
+) -> None:
     """The loops over blocks and register tiles, as `unpacked` shows them, of the one product in the payload of `script`.
 
-    Where nc of `blocking`, rounded up to whole tiles, is less than N, a loop ``for jc in 0..N step nc`` is around them.
+    Sizes that `axes` let vary are knobs. Where nc of `blocking`, rounded up to whole tiles, is less than N, a loop
+    ``for jc in 0..N step nc`` is around them.
     """
     p = blocking
     lanes = lanes_for(spec, target)
@@ -60,22 +64,23 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
     open_k = isinstance(spec.k, Dim)
     step = next(each for each in (dot.step, dot.least, 1) if divided_by(spec.k, each) and (open_k or p.kc % each == 0))
+    size_of = knobs.sizes(axes, spec, target, p, unit_of_k=step)
     tile = batch_loops.match_result(script, spec)
     # Loops whose last tile is short, outermost first, and what is done about it.
     short: list[tuple[steps.Handle, Callable[[steps.Handle], object]]] = []
     # Whole register tiles, so that only the last block has a short one.
     nc = ceil_div(p.nc, p.nr) * p.nr
     if nc < most(spec.n):
-        tile, loop = steps.tile_result(tile, [0, nc, 0], spec)
+        tile, loop = steps.tile_result(tile, [0, size_of["nc"] if nc == p.nc else nc, 0], spec)
         if not isinstance(spec.n, Dim) and spec.n % nc:
             short.append((loop, steps.peel))
     # A step of several elements needs a block of K whose size is known.
     kc = p.kc if step == 1 or open_k else next(size for size in range(p.kc, 0, -step) if spec.k % size == 0)
     if kc < most(spec.k) and not spec.fused:
-        tile, _ = steps.tile(tile, [0, 0, kc])
+        tile, _ = steps.tile(tile, [0, 0, size_of["kc"] if kc == p.kc else kc])
     for sizes, size, extent, block, unit in (
-        ([0, p.nr, 0], p.nr, spec.n, nc, lanes),
-        ([p.mr, 0, 0], p.mr, spec.m, spec.m, 1),
+        ([0, size_of["nr"], 0], p.nr, spec.n, nc, lanes),
+        ([size_of["mr"], 0, 0], p.mr, spec.m, spec.m, 1),
     ):
         if isinstance(extent, Dim):
             tile, loop = tile_with_zeros(tile, sizes, spec)
@@ -116,6 +121,8 @@ def register_tiles(script: steps.Script, spec: MatmulSpec, target: Target, block
         steps.start_from_zero(script.functions, runs=bool(spec.dynamic))
 
 
-def tile_with_zeros(tile: steps.Handle, sizes: Sequence[int], spec: MatmulSpec) -> tuple[steps.Handle, steps.Handle]:
+def tile_with_zeros(
+    tile: steps.Handle, sizes: Sequence[steps.Size], spec: MatmulSpec
+) -> tuple[steps.Handle, steps.Handle]:
     """Tiles what `match_result` finds with all that comes before, the zeros that sums start from too, inside of the loop."""
     return steps.tile(tile, sizes) if spec.beta and not spec.fused else steps.tile_with_producers(tile, sizes[:2])

@@ -25,7 +25,9 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 Handle = ir.Value
-"""A transform value that stands for payload operations."""
+"""A transform value that stands for payload operations, or for a parameter, such as a size."""
+Size = int | Handle
+"""A size in a schedule: a number, or a transform parameter, such as a knob's (`steps.knobs`)."""
 
 _TRACEBACK_FRAMES = 16
 MARK = "mark_"
@@ -154,15 +156,13 @@ def match_result(script: Script, spec: MatmulSpec) -> Handle:
     return producer(match(script.functions, "func.return"), 0) if spec.fused else match_product(script.root, spec)
 
 
-def tile_result(op: Handle, sizes: Sequence[int], spec: MatmulSpec) -> tuple[Handle, Handle]:
+def tile_result(op: Handle, sizes: Sequence[Size], spec: MatmulSpec) -> tuple[Handle, Handle]:
     """Tiles by `sizes` (m, n, k) what `match_result` finds, with the product inside. Returns the tile and its loop."""
     if not spec.fused:
         return tile(op, sizes)
-    return (
-        tile_with_product(op, sizes[:2], spec)
-        if spec.prologue_a or spec.prologue_b
-        else tile_with_producers(op, sizes[:2])
-    )
+    if spec.prologue_a or spec.prologue_b:
+        return tile_with_product(op, sizes[:2], spec)
+    return tile_with_producers(op, sizes[:2])
 
 
 def producer(op: Handle, operand: int) -> Handle:
@@ -198,7 +198,7 @@ def clean(target: Handle) -> None:
     apply(target, transform.apply_patterns_canonicalization, cse=True)
 
 
-def tile(op: Handle, sizes: Sequence[int]) -> tuple[Handle, Handle]:
+def tile(op: Handle, sizes: Sequence[Size]) -> tuple[Handle, Handle]:
     """Tiles one dimension of a linalg op: the size that is not zero. Returns the tile and its loop.
 
     Before: ``C += A * B`` over (m, n, k). After ``tile(op, [0, 64, 0])``::
@@ -206,13 +206,13 @@ def tile(op: Handle, sizes: Sequence[int]) -> tuple[Handle, Handle]:
         for j in 0..N step 64:
             C[:, j:j+64] += A[:, :] * B[:, j:j+64]
     """
-    if not any(sizes):
+    if all(isinstance(size, int) and not size for size in sizes):
         raise ValueError(f"no size above zero in {list(sizes)}; expected one, of the dimension to tile")
     tiled = structured.TileUsingForOp(op, sizes=list(sizes))
     return tiled.results[0], tiled.results[1]
 
 
-def tile_with_producers(op: Handle, sizes: Sequence[int]) -> tuple[Handle, Handle]:
+def tile_with_producers(op: Handle, sizes: Sequence[Size]) -> tuple[Handle, Handle]:
     """Tiles one dimension of a linalg op, and computes what it needs of the ops before it inside of the loop.
 
     Returns the tile and its loop. Before: ``P = A * B``, ``C = f(P)`` over (m, n). After ``tile_with_producers(op, [0, 64])``::
@@ -226,7 +226,7 @@ def tile_with_producers(op: Handle, sizes: Sequence[int]) -> tuple[Handle, Handl
 
 
 def tile_with_product(
-    op: Handle, sizes: Sequence[int], spec: MatmulSpec, function: Handle | None = None, axes: int = 0
+    op: Handle, sizes: Sequence[Size], spec: MatmulSpec, function: Handle | None = None, axes: int = 0
 ) -> tuple[Handle, Handle]:
     """Tiles as `tile_with_producers` does, but leaves outside what prologues make of A and B, which is for packing to do.
 
@@ -340,7 +340,7 @@ def merge_slices(functions: Handle) -> None:
     apply(functions, patterns)
 
 
-def pad(op: Handle, spec: MatmulSpec, *, sizes: Sequence[int], pack: Sequence[bool]) -> Handle:
+def pad(op: Handle, spec: MatmulSpec, *, sizes: Sequence[Size], pack: Sequence[bool]) -> Handle:
     """Pads the operands of a tile of a matmul to multiples of `sizes` (m, n, k; 0 leaves a dimension) with zeros.
 
     `pack` says for A, B and C whether a copy is made even where no padding is needed, as packing wants. Returns the
@@ -353,7 +353,7 @@ def pad(op: Handle, spec: MatmulSpec, *, sizes: Sequence[int], pack: Sequence[bo
         C[i:i+r, j:j+s] = c[:r, :s]
     """
     elements = [ir.Type.parse(each.mlir) for each in (spec.a_type, spec.b_type, spec.acc_type)]
-    dimensions = [d for d, size in enumerate(sizes) if size]
+    dimensions = [d for d, size in enumerate(sizes) if not isinstance(size, int) or size]
     return structured.PadOp(
         op,
         pad_to_multiple_of=[sizes[d] for d in dimensions],
@@ -527,7 +527,7 @@ def start_from_zero(functions: Handle, *, runs: bool = False, fills: Handle | No
     clean(functions)
 
 
-def split_full_tiles(functions: Handle, tile_type: ir.VectorType, *, looped: bool) -> None:
+def split_full_tiles(functions: Handle, *, looped: bool) -> None:
     """Gives reads and writes of C tiles a branch without masks for full tiles; `looped` as in `keep_accumulators`.
 
     Before: ``write C[i:i+MR, j:j+NR] (may be out of bounds) <- vc``. After::
@@ -540,7 +540,7 @@ def split_full_tiles(functions: Handle, tile_type: ir.VectorType, *, looped: boo
     sums, start = (enclosing_loop(contracts), 3) if looped else (contracts, 2)
     each = transform.ForeachOp([], [producer(sums, start)])
     with ir.InsertionPoint(each.regions[0].blocks[0]):
-        read = match(each.regions[0].blocks[0].arguments[0], "vector.transfer_read", result_type=tile_type)
+        read = match(each.regions[0].blocks[0].arguments[0], "vector.transfer_read")
         ours.tilewright_split_transfer(read)
         transform.YieldOp([])
     ours.tilewright_split_transfer(consumers(sums))

@@ -23,7 +23,7 @@ def shared_axes(spec: MatmulSpec) -> tuple[int, ...]:
     return tuple(axis for axis in spec.batch_axes if axis not in spec.b_axes)
 
 
-def take_apart(script: steps.Script, spec: MatmulSpec, blocks: Sequence[Sequence[int]] = ()) -> None:
+def take_apart(script: steps.Script, spec: MatmulSpec, blocks: Sequence[Sequence[steps.Size]] = ()) -> None:
     """Makes loops over the batch, and leaves one product inside of them, as there is without a batch.
 
     Loops over `blocks`, sizes by (m, n, k), come inside those over the entries that have a B of their own, and around those

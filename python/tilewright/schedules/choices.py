@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Reads which choices a schedule's text leaves open, and makes others: the knobs and alternatives of upstream's `transform.tune` ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.build.usedef import named
+from tilewright.errors import ScheduleError
+from tilewright.mlir import ir
+from tilewright.payload.text import parse
+
+_KNOB, _ALTERNATIVES = "transform.tune.knob", "transform.tune.alternatives"
+_SELECTED = {_KNOB: "selected", _ALTERNATIVES: "selected_region_attr"}
+"""The attribute of each op that has its choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a schedule leaves open.
+
+    Attributes:
+        name: What the schedule calls it.
+        options: What it may be: integers, the numbers of regions where it is between alternatives.
+        selected: What it is; None where the schedule does not say, and cannot run before it does.
+    """
+
+    name: str
+    options: tuple[int, ...]
+    selected: int | None
+
+
+def read(text: str, name: str = "schedule") -> list[Choice]:
+    """The choices in a schedule's text, in order; ops of one name are one choice.
+
+    Args:
+        text: The schedule.
+        name: What errors call it.
+
+    Raises:
+        ScheduleError: The text does not parse, or an option is no integer, or ops of one name have other options.
+    """
+    found: dict[str, Choice] = {}
+    module = parse(text, name, ir.Context())  # Its operations live as long as it does.
+    for op in named(module.operation, *_SELECTED):
+        each = _choice(op, name)
+        if found.setdefault(each.name, each).options != each.options:
+            raise ScheduleError(
+                f"{each.name} has options {_listed(each.options)}",
+                where=name,
+                expected=f"the options of the first {each.name}: {_listed(found[each.name].options)}",
+                remedy="Give each choice a name of its own",
+            )
+    return list(found.values())
+
+
+def made(text: str, chosen: Mapping[str, int], name: str = "schedule") -> str:
+    """The text with other choices.
+
+    Args:
+        text: The schedule.
+        chosen: By name.
+        name: What errors call the schedule.
+
+    Raises:
+        ScheduleError: The text has no choice of that name, or it has not that option.
+    """
+    known = {each.name: each for each in read(text, name)}
+    for each, value in chosen.items():
+        if each not in known:
+            raise ScheduleError(f"no choice {each!r}", where=name, expected=f"one of {', '.join(known) or 'none'}")
+        if value not in known[each].options:
+            raise ScheduleError(
+                f"{each} is {value}", where=name, expected=f"one of {_listed(known[each].options)}, its options"
+            )
+    module = parse(text, name, ir.Context())
+    for op in named(module.operation, *_SELECTED):
+        label = ir.StringAttr(op.attributes["name"]).value
+        if label in chosen:
+            kind = ir.IntegerType.get_signless(32, module.context)
+            if op.name == _KNOB:
+                kind = ir.IntegerAttr(ir.ArrayAttr(op.attributes["options"])[0]).type
+            op.attributes[_SELECTED[op.name]] = ir.IntegerAttr.get(kind, chosen[label])
+    return str(module)
+
+
+def _choice(op: ir.Operation, name: str) -> Choice:
+    """What a `transform.tune` op leaves open. Raises `ScheduleError`."""
+    label, attribute = ir.StringAttr(op.attributes["name"]).value, _SELECTED[op.name]
+    selected = ir.IntegerAttr(op.attributes[attribute]).value if attribute in op.attributes else None
+    if op.name == _ALTERNATIVES:
+        return Choice(label, tuple(range(len(op.regions))), selected)
+    try:
+        options = tuple(ir.IntegerAttr(each).value for each in ir.ArrayAttr(op.attributes["options"]))
+    except ValueError:
+        what = f"{label} has options {op.attributes['options']}"
+        raise ScheduleError(what, where=name, expected="an array of integers, such as [64, 128]") from None
+    return Choice(label, options, selected)
+
+
+def _listed(options: tuple[int, ...]) -> str:
+    return ", ".join(map(str, options))

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The sizes that a strategy could have besides those of its model: what a printed schedule offers, and what a tuner searches.
+
+Sizes come from the functions of the model itself (`blocking`): register tiles from the tiles that fit the registers, blocks from the
+shares of the caches, doubled and halved. An axis is one size with its options while the sizes before it are fixed, so that constraints
+between sizes are stated once: an axis offers only what fits those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.dims import Dim, Extent
+from tilewright.schedules.models import blocking, tiles
+from tilewright.schedules.models.blocking import Blocking, ceil_div, even
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+from tilewright.targets.dots import AMX_ROWS
+
+_SHARES = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Times the model's share of a cache that a block may have."""
+_MOST_KC = 4096
+"""The deepest block that is offered where all of K is not one block: beyond it a panel of B is no longer in L2."""
+_STREAMED_KC = (4, 8, 16, 32, 64)
+"""Rows of B that `streamed` may go through at once."""
+
+
+Options = Sequence[tuple[int, ...]]
+"""What sizes may be together, in the order of an axis's names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A size that may vary, or several that go together, as rows and columns of a register tile.
+
+    Attributes:
+        sizes: Their names, fields of `Blocking`.
+        options: What they may be, for a spec on a target, with the sizes of the axes before it fixed.
+    """
+
+    sizes: tuple[str, ...]
+    options: Callable[[MatmulSpec, Target, Blocking], Options]
+
+    def of(self, sizes: Blocking) -> tuple[int, ...]:
+        """The axis's sizes among others."""
+        return tuple(getattr(sizes, name) for name in self.sizes)
+
+    def at(self, sizes: Blocking, option: tuple[int, ...]) -> Blocking:
+        """Sizes with those of the axis replaced."""
+        return replace(sizes, **dict(zip(self.sizes, option, strict=True)))
+
+    def offered(self, spec: MatmulSpec, target: Target, sizes: Blocking) -> list[tuple[int, ...]]:
+        """The options in order, the present sizes among them."""
+        return sorted({*self.options(spec, target, sizes), self.of(sizes)})
+
+
+def points(axes: Sequence[Axis], spec: MatmulSpec, target: Target, sizes: Blocking) -> Iterator[Blocking]:
+    """All sizes that some axes offer, from those of the model on; an axis is expanded after the axes that it depends on."""
+    if not axes:
+        yield sizes
+        return
+    first, *others = axes
+    for option in first.offered(spec, target, sizes):
+        yield from points(others, spec, target, first.at(sizes, option))
+
+
+def along(axis: Axis, name: str, spec: MatmulSpec, target: Target, sizes: Blocking) -> list[int]:
+    """What one size of an axis may be with all others as they are, in order."""
+    at, now = axis.sizes.index(name), axis.of(sizes)
+    fixed = [*now[:at], *now[at + 1 :]]
+    return sorted({each[at] for each in axis.offered(spec, target, sizes) if [*each[:at], *each[at + 1 :]] == fixed})
+
+
+def _packed_tiles(spec: MatmulSpec, target: Target) -> list[tuple[int, int]]:
+    """The register tiles that `packed` can have."""
+    dot = target.dot(spec.a_type.name, spec.b_type.name)
+    if dot.is_tile:
+        found = [(down * AMX_ROWS, across * AMX_ROWS) for down, across in tiles.blocks()]
+    else:
+        found = list(blocking.register_tiles(target, target.lanes(spec.acc_type), fused=dot.adds, rows=dot.rows))
+    return [(mr, nr // spec.products) for mr, nr in found if nr % spec.products == 0]
+
+
+def _is_fixed(spec: MatmulSpec) -> bool:
+    """Whether panels of B have sizes that other kernels rely on: where B comes packed, or bits depend on nothing but the spec."""
+    return spec.b_packed or spec.deterministic
+
+
+def _packed_tile(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    """Tiles no wider and no taller than the result, or than the model's."""
+    unit = target.lanes(spec.acc_type)
+    rows, columns = max(int(spec.m), sizes.mr), max(ceil_div(max(int(spec.n), 1), unit) * unit, sizes.nr)
+    found = [(mr, nr) for mr, nr in _packed_tiles(spec, target) if mr <= rows and nr <= columns]
+    return [each for each in found if each[1] == sizes.nr] if _is_fixed(spec) else found
+
+
+def _packed_kc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    k = max(int(spec.k), 1)
+    if spec.fused or _is_fixed(spec):
+        return ()
+    step = target.dot(spec.a_type.name, spec.b_type.name).step
+    depth = blocking.depth(target, sizes.nr * blocking.panel_bytes(spec, target))
+    depths = (min(int(depth * share), _MOST_KC) for share in _SHARES)
+    whole = ceil_div(k, step) * step
+    return [(min(ceil_div(even(k, each), step) * step, whole),) for each in depths if each > step]
+
+
+def _packed_mc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    if spec.has_rows:
+        return ()
+    row_bytes = max(sizes.kc * blocking.panel_bytes(spec, target), 1)
+    usual = blocking.rows_of_a(spec, target, row_bytes, sizes.mr)
+    return [(even(int(spec.m), max(int(usual * share), 1), sizes.mr),) for share in _SHARES]
+
+
+def _packed_nc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    if spec.has_rows or _is_fixed(spec):
+        return ()
+    return [(even(int(spec.n), max(int(sizes.nc * share), 1), sizes.nr),) for share in _SHARES]
+
+
+def _unpacked_tile(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    """Tiles on operands that are not packed."""
+    lanes = blocking.lanes_for(spec, target)
+    rows, columns = max(int(spec.m), sizes.mr), max(ceil_div(max(int(spec.n), 1), lanes) * lanes, sizes.nr)
+    tiles_ = blocking.register_tiles(target, lanes)
+    return [(mr, nr) for mr, nr in tiles_ if mr <= rows and nr <= columns]
+
+
+def _unpacked_kc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    if spec.fused or spec.deterministic:
+        return ()
+    k, step = max(int(spec.k), 1), target.dots(spec.a_type.name, spec.b_type.name)[-1].step
+    return [(each,) for each in (256, 512, 1024, 2048) if each < k and k % each == 0 and each % step == 0]
+
+
+def _streamed_kc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    if spec.fused or spec.deterministic:
+        return ()
+    step = target.dots(spec.a_type.name, spec.b_type.name)[-1].step
+    return [
+        (each,) for each in _STREAMED_KC if each <= spec.k and each % step == 0 and (step == 1 or spec.k % each == 0)
+    ]
+
+
+def _streamed_nc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    return [(even(int(spec.n), max(int(sizes.nc * share), 1), sizes.nr),) for share in _SHARES]
+
+
+def _along_k_tile(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    """Rows of partial sums along K, which leave registers for an element of each operand; columns follow how B lies."""
+    rows = min(target.vector_registers // sizes.nr, int(spec.m))
+    return [(mr,) for mr in range(1, rows + 1) if mr * sizes.nr + min(mr, sizes.nr) + 1 <= target.vector_registers]
+
+
+PACKED = (
+    Axis(("mr", "nr"), _packed_tile),
+    Axis(("kc",), _packed_kc),
+    Axis(("mc",), _packed_mc),
+    Axis(("nc",), _packed_nc),
+)
+"""The axes of `packed`. Where B comes packed, its panels are as the model has them: kernels of every M share them."""
+UNPACKED = (Axis(("mr", "nr"), _unpacked_tile), Axis(("kc",), _unpacked_kc))
+"""The axes of `unpacked`."""
+STREAMED = (Axis(("mr", "nr"), _unpacked_tile), Axis(("kc",), _streamed_kc), Axis(("nc",), _streamed_nc))
+"""The axes of `streamed`."""
+ALONG_K = (Axis(("mr",), _along_k_tile),)
+"""The axes of `inner_product`."""
+
+
+def kept(options: Sequence[int], size: int, extent: Extent, *, padded: bool) -> list[int]:
+    """Of some options for a size, those with which a schedule has the same loops over an extent.
+
+    A printed schedule offers these: the loops stand in its text, and so does what becomes of a short last step, unless it is `padded`.
+    """
+    if isinstance(extent, Dim):
+        return [size]
+
+    def form(each: int) -> tuple[bool, bool]:
+        return each < extent, padded or extent % each == 0
+
+    return [each for each in options if form(each) == form(size)]

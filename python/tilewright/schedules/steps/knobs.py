@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Steps that say what of a schedule may vary: upstream's `transform.tune` ops, each with its options and the present choice.
+
+A tuner changes the choice in the schedule's text, and so can anybody; MLIR refuses a choice that is none of the options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import transform
+from tilewright.mlir.dialects.transform import tune
+from tilewright.schedules import steps
+from tilewright.schedules.models import space
+from tilewright.schedules.models.blocking import Blocking
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+
+def knob(name: str, options: Sequence[int], selected: int) -> steps.Handle:
+    """A size that may vary, for `steps.tile` and other steps that take sizes.
+
+    In the text: ``%kc = transform.tune.knob<"kc"> = 256 : i64 from options = [128, 256, 512] -> !transform.param<i64>``.
+
+    Args:
+        name: What the tuner and its records call it.
+        options: What it may be.
+        selected: What it is, one of the options.
+
+    Raises:
+        ValueError: `selected` is no option.
+    """
+    if selected not in options:
+        raise ValueError(f"knob {name}: {selected} selected; expected one of {', '.join(map(str, options))}")
+    kind = ir.IntegerType.get_signless(64)
+    # Attributes, because the binding takes a selected 0 for none.
+    choices = [ir.IntegerAttr.get(kind, each) for each in options]
+    chosen = ir.IntegerAttr.get(kind, selected)
+    return tune.knob(transform.ParamType.get(kind), name, ir.ArrayAttr.get(choices), selected=chosen).result
+
+
+def alternatives(name: str, choices: Sequence[Callable[[], object]], selected: int = 0) -> None:
+    """Steps of which one or another is taken: `choices` are functions that build them, `selected` is the number of the one taken.
+
+    What they build must be of use inside only: handles that steps after it need are matched again.
+
+    In the text: ``transform.tune.alternatives<"order"> selected_region = 0 { ... }, { ... }``.
+
+    Raises:
+        ValueError: There is no alternative of that number.
+    """
+    if not 0 <= selected < len(choices):
+        raise ValueError(f"alternatives {name}: {selected} selected; expected one from 0 to {len(choices) - 1}")
+    op = tune.alternatives([], name, len(choices), selected_region=selected)
+    for region, build in zip(op.regions, choices, strict=True):
+        with ir.InsertionPoint(region.blocks[0]):
+            build()
+            transform.YieldOp([])
+
+
+def sizes(
+    axes: Sequence[space.Axis],
+    spec: MatmulSpec,
+    target: Target,
+    now: Blocking,
+    *,
+    padded: bool = False,
+    unit_of_k: int = 1,
+) -> dict[str, int | steps.Handle]:
+    """The sizes of a strategy by name: a knob for each that may vary while the schedule's loops stay as they are, others as they are.
+
+    In the text, beside the knobs, a constraint between two: ``transform.match.param.cmpi lt %mr, %mc``.
+
+    Args:
+        axes: What the strategy's sizes may be.
+        spec: What is computed.
+        target: For which target.
+        now: The sizes.
+        padded: Whether short tiles are padded, so that it does not matter what divides an extent.
+        unit_of_k: What divides every kc.
+    """
+    found: dict[str, int | steps.Handle] = {**asdict(now)}
+    if spec.dynamic:
+        return found
+    extents: dict[str, Any] = {"mr": spec.m, "mc": spec.m, "nr": spec.n, "nc": spec.n, "kc": spec.k}
+    around: dict[str, Any] = {"mr": now.mc, "nr": now.nc}
+    inside = {"mc": now.mr, "nc": now.nr, "kc": unit_of_k}
+    for axis in axes:
+        for name in axis.sizes:
+            size, unit = getattr(now, name), inside.get(name, 1)
+            options = space.kept(space.along(axis, name, spec, target, now), size, extents[name], padded=padded)
+            options = space.kept(options, size, around.get(name, extents[name]), padded=padded)
+            options = [each for each in options if (each % unit == 0) == (size % unit == 0)]
+            if len(options) > 1:
+                found[name] = knob(name, options, size)
+    predicates = transform.MatchCmpIPredicate
+    for small, large in (("mr", "mc"), ("nr", "nc")):
+        # One knob alone offers only what fits the other size. Two together have this constraint, on which the loops depend.
+        inner, outer, less = found[small], found[large], getattr(now, small) < getattr(now, large)
+        if not isinstance(inner, int) and not isinstance(outer, int):
+            transform.MatchParamCmpIOp(inner, outer, predicates.lt if less else predicates.ge)
+    return found
