@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Helpers for FX graphs of ATen ops: values, extents that may be symbolic, and new nodes with their values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
+from torch.fx import Node  # pyright: ignore[reportMissingImports]
+from torch.fx.experimental.symbolic_shapes import statically_known_true  # pyright: ignore[reportMissingImports]
+
+aten = torch.ops.aten
+
+ELEMENTS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16", torch.float64: "f64"}
+"""Element types of ours by torch's."""
+
+
+def value(node: Any) -> Any:  # noqa: ANN401 - a fake tensor, a number or a symbol
+    """The fake value of a node; None where it has none."""
+    return node.meta.get("val") if isinstance(node, Node) else None
+
+
+def element(node: Any) -> str | None:  # noqa: ANN401
+    """The element type of a node's tensor as ours; None for another type, another device, or no tensor."""
+    found = value(node)
+    if not isinstance(found, torch.Tensor) or found.device.type != "cpu" or found.layout is not torch.strided:
+        return None
+    return ELEMENTS.get(found.dtype)
+
+
+def known(condition: Any) -> bool:  # noqa: ANN401 - a bool or a symbolic one
+    """Whether a condition holds for all values of the symbols in it; no guard is added."""
+    return bool(statically_known_true(condition))
+
+
+def same(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether two shapes are known to be equal."""
+    return len(left) == len(right) and all(known(a == b) for a, b in zip(left, right, strict=True))
+
+
+def extent(size: Any) -> int | None:  # noqa: ANN401 - an int or a SymInt
+    """An extent as specs take it: a number, or None for a dynamic one."""
+    if isinstance(size, int):
+        return size
+    constant = size.node.maybe_as_int()
+    return None if constant is None else int(constant)
+
+
+def product(sizes: Sequence[Any]) -> Any:  # noqa: ANN401
+    """The product of extents."""
+    result: Any = 1
+    for each in sizes:
+        result = result * each
+    return result
+
+
+def emit(graph: Any, target: Any, *args: Any) -> Node:  # noqa: ANN401
+    """A new call at the graph's insertion point, with its fake value. Sizes that are symbolic become nodes."""
+    args = tuple(
+        graph.materialize_symints(each)
+        if isinstance(each, list | tuple) and any(isinstance(size, torch.SymInt) for size in each)
+        else each
+        for each in args
+    )
+    node = graph.call_function(target, args)
+    values = torch.fx.node.map_arg(args, value)
+    tensors = [each for each in torch.utils._pytree.tree_leaves(values) if isinstance(each, torch.Tensor)]
+    with tensors[0].fake_mode:
+        node.meta["val"] = target(*values)
+    return node
+
+
+def reshaped(graph: Any, node: Node, shape: Sequence[Any]) -> Node:  # noqa: ANN401
+    """The node as a tensor of another shape: itself where it has that already."""
+    return node if same(value(node).shape, shape) else emit(graph, aten.reshape.default, node, list(shape))
+
+
+def permuted(graph: Any, node: Node, axes: Sequence[int]) -> Node:  # noqa: ANN401
+    """The node with its axes permuted; a permutation that undoes the node's own is that of which it is a permutation."""
+    if node.target is aten.permute.default and [node.args[1][each] for each in axes] == list(range(len(axes))):
+        return node.args[0]
+    return emit(graph, aten.permute.default, node, list(axes))

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Matrix products of an ATen graph as specs, with the epilogues that their regions make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch.fx import Node  # pyright: ignore[reportMissingImports] - not in the project's own environment
+
+from tilewright.errors import SpecError
+from tilewright.spec import MatmulSpec
+from tilewright.torch.inductor import fx
+from tilewright.torch.inductor.call import Call, Stored
+from tilewright.torch.inductor.fx import aten
+from tilewright.torch.inductor.region import Form, Further, Region, found
+
+_MATRIX = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A node that multiplies two matrices, or as many pairs of them as a batch has.
+
+    Attributes:
+        node: The node.
+        a: The left matrices.
+        b: The right matrices.
+        start: What is added, with its factor.
+        factor: What multiplies the sums.
+    """
+
+    node: Node
+    a: Node
+    b: Node
+    start: tuple[tuple[Node, float], ...] = ()
+    factor: float = 1
+
+    @property
+    def form(self) -> Form:
+        """What can be fused with it."""
+        shape = fx.value(self.node).shape
+        return _flat(shape) if len(shape) == _MATRIX else _batched(shape)
+
+
+def recognized(node: Node) -> Product | None:
+    """The product that a node is; None if it is none."""
+    if node.target in (aten.mm.default, aten.bmm.default):
+        a, b = node.args
+        return Product(node, a, b)
+    if node.target in (aten.addmm.default, aten.baddbmm.default):
+        addend, a, b = node.args
+        beta, alpha = (node.kwargs.get(name, 1) for name in ("beta", "alpha"))
+        if not all(isinstance(each, int | float) for each in (beta, alpha)):
+            return None
+        return Product(node, a, b, ((addend, beta),) if beta else (), alpha)
+    return None
+
+
+def _axes(shape: Sequence[Any], meets: Sequence[Any]) -> str | None:
+    """The axes of a tensor that meets one of shape `meets`, whose last axis is N and whose others are all rows."""
+    ones = [fx.known(each == 1) for each in shape]
+    if fx.same(shape, meets):
+        return "mn"
+    if all(ones):
+        return ""
+    if all(ones[:-1]) and fx.known(shape[-1] == meets[-1]):
+        return "n"
+    if ones[-1] and len(shape) == len(meets) and fx.same(shape[:-1], meets[:-1]):
+        return "m"
+    return None
+
+
+def _flat(shape: Sequence[Any]) -> Form:
+    """Of one product: rows may be split into several axes."""
+    m, n = shape
+    return Form(
+        _axes, lambda seen: bool(seen) and fx.known(seen[-1] == n) and fx.known(fx.product(seen[:-1]) == m)
+    )
+
+
+def _batched(shape: Sequence[Any]) -> Form:
+    """Of a batch, which may be split: an operand for rows would have a batch of its own, which kernels do not take."""
+
+    def axes(seen: Sequence[Any], meets: Sequence[Any]) -> str | None:
+        found = _axes(seen, meets)
+        return None if found == "m" else found
+
+    def keeps(seen: Sequence[Any]) -> bool:
+        return len(seen) > _MATRIX and fx.same(seen[-2:], shape[-2:]) and fx.known(fx.product(seen) == fx.product(shape))
+
+    return Form(axes, keeps)
+
+
+def _stored(node: Node) -> Stored:
+    """How a matrix is best read: as it lies, as the transpose that lies there, or copied."""
+    shape, strides = fx.value(node).shape, fx.value(node).stride()
+    (rows, columns), (far, near) = shape[-2:], strides[-2:]
+    if fx.known(near == 1) and (fx.known(far >= columns) or fx.known(rows == 1)):
+        return Stored("n")
+    if fx.known(far == 1) and (fx.known(near >= rows) or fx.known(columns == 1)):
+        return Stored("t")
+    return Stored("n", is_copied=True)
+
+
+def candidates(product: Product) -> Iterator[tuple[Region, Call]]:
+    """The calls that can take the product's place, with what they replace: the one that replaces most first."""
+    a, b = product.a, product.b
+    left, right = _stored(a), _stored(b)
+    shape = fx.value(product.node).shape
+    sizes = [fx.extent(each) for each in (shape[-2], shape[-1], fx.value(a).shape[-1])]
+    batch = tuple(fx.extent(each) for each in shape[:-2])
+    for region in found(product.node, product.form, product.start, product.factor):
+        try:
+            spec = MatmulSpec(
+                *sizes,
+                a=fx.element(a),  # pyright: ignore[reportArgumentType] - checked by the caller
+                b=fx.element(b),
+                c=fx.element(region.exit),
+                layout=left.layout + right.layout,
+                batch=batch,
+                epilogue=(region.epilogue,) if region.epilogue else (),
+            )
+        except SpecError:
+            continue
+        yield region, Call(spec, (left.of(a), right.of(b)), region.operands, tuple(shape), _operand)
+
+
+def _operand(graph: Any, further: Further, shape: Sequence[Any]) -> Node:  # noqa: ANN401
+    """A further operand as the kernel takes it: M, N or M×N elements of it, the batch before them."""
+    *outer, m, n = shape
+    wanted = {"": (), "n": (n,), "m": (m,), "mn": (*outer, m, n)}[further.axes]
+    return fx.reshaped(graph, further.node, wanted)

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Finds the elementwise ops after a product that can be its epilogue, and makes an epilogue of them.
+
+A region has one product, any ops of one element that depend on it, and one exit: the only node whose value anything outside reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
+from torch.fx import Node  # pyright: ignore[reportMissingImports]
+
+from tilewright.entries import Epilogue, Operand
+from tilewright.expressions import Traced, trace
+from tilewright.torch.inductor import elementwise, fx
+
+_MOST_NODES = 64
+"""Nodes of a region, at most: more is no activation but a program of its own."""
+_MOST_OPERANDS = 8
+"""Further operands, at most: each takes registers in the loop that stores a tile."""
+
+Classify = Callable[[Sequence[Any], Sequence[Any]], "str | None"]
+"""From the shape of a tensor and of what it meets to its axes ("n", "mn"); None where the product takes no such operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a kind of product allows around it.
+
+    Attributes:
+        classify: The axes of an operand.
+        keeps: Whether elements in a tensor of this shape still lie as in the product's result.
+    """
+
+    classify: Classify
+    keeps: Callable[[Sequence[Any]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """An operand of a region.
+
+    Attributes:
+        node: Its tensor.
+        axes: What it has an element for.
+        shape: That of the node that it meets.
+    """
+
+    node: Node
+    axes: str
+    shape: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A product and what is done to its sums.
+
+    Attributes:
+        product: The product.
+        members: All nodes but the product, in order; the last one is the exit.
+        operands: The further operands, in the order of the call.
+        epilogue: What the members compute; None where they compute nothing.
+    """
+
+    product: Node
+    members: tuple[Node, ...]
+    operands: tuple[Further, ...]
+    epilogue: Epilogue | None
+
+    @property
+    def exit(self) -> Node:
+        """The node whose value the region gives."""
+        return self.members[-1] if self.members else self.product
+
+
+def _inputs(node: Node, members: Mapping[Node, Any]) -> Iterator[Node]:
+    return (each for each in node.all_input_nodes if each not in members)
+
+
+def _is_member(node: Node, members: Mapping[Node, Any], form: Form) -> bool:
+    """Whether the node can be part of the region that has `members`."""
+    found = fx.value(node)
+    if not isinstance(found, torch.Tensor) or not form.keeps(found.shape):
+        return False
+    if node.target in elementwise.VIEWS:
+        return node.args[0] in members and fx.known(found.numel() == fx.value(node.args[0]).numel())
+    if node.target not in elementwise.FUNCTIONS or (fx.element(node) is None and found.dtype != torch.bool):
+        return False
+    if any(not fx.same(fx.value(each).shape, found.shape) for each in node.all_input_nodes if each in members):
+        return False
+    return all(
+        fx.element(each) is not None and form.classify(fx.value(each).shape, found.shape) is not None
+        for each in _inputs(node, members)
+    )
+
+
+def _grown(product: Node, form: Form) -> dict[Node, None]:
+    """All nodes that the region could have, in the graph's order."""
+    members: dict[Node, None] = {product: None}
+    node = product.next
+    while node.op != "output" and len(members) < _MOST_NODES:
+        reads = any(each in members for each in node.all_input_nodes)
+        if reads and node.op == "call_function" and _is_member(node, members, form):
+            members[node] = None
+        node = node.next
+    return members
+
+
+def _closed(exit_: Node, members: Mapping[Node, None]) -> tuple[Node, ...] | None:
+    """The members that `exit_` needs, in order; None if anything else reads one of them."""
+    needed, open_ = {exit_}, [exit_]
+    while open_:
+        for each in open_.pop().all_input_nodes:
+            if each in members and each not in needed:
+                needed.add(each)
+                open_.append(each)
+    if any(user not in needed for each in needed if each is not exit_ for user in each.users):
+        return None
+    return tuple(each for each in members if each in needed)
+
+
+def _widens(node: Node) -> bool:
+    """Whether the node only converts to a wider type: the narrower one is better kept in memory."""
+    return (
+        node.target in elementwise.CONVERSIONS
+        and fx.value(node).element_size() > fx.value(node.args[0]).element_size()
+    )
+
+
+def found(product: Node, form: Form, start: Sequence[tuple[Node, float]] = (), factor: float = 1) -> Iterator[Region]:
+    """The regions of a product, the largest first; the last one is the product alone.
+
+    Args:
+        product: A node whose value is `factor` times a product, plus those of `start`.
+        form: What the product allows.
+        start: Tensors that are added to it, each with its factor.
+        factor: What multiplies the sums.
+    """
+    members = _grown(product, form)
+    for exit_ in reversed(members):
+        if exit_.target in elementwise.VIEWS or _widens(exit_) or fx.element(exit_) is None:
+            continue
+        inside = _closed(exit_, members)
+        if inside is not None and (region := _region(product, inside, form, start, factor)) is not None:
+            yield region
+
+
+def _region(
+    product: Node, inside: tuple[Node, ...], form: Form, start: Sequence[tuple[Node, float]], factor: float
+) -> Region | None:
+    """The region of these nodes; None if it cannot be an epilogue."""
+    operands: dict[tuple[Node, str], Further] = {}
+
+    def read(node: Node, shape: Sequence[Any]) -> Traced:
+        axes = form.classify(fx.value(node).shape, shape)
+        if axes is None:
+            raise _NoRegionError
+        key = (node, axes)
+        operands.setdefault(key, Further(node, axes, tuple(shape)))
+        return Traced("operand", detail=str(list(operands).index(key)))
+
+    def computed(element: Traced) -> Any:  # noqa: ANN401
+        env: dict[Node, Any] = {}
+        shape = fx.value(product).shape
+        result: Any = element if factor == 1 else element * factor
+        for node, scale in start:
+            addend = read(node, shape)
+            result = result + (addend if scale == 1 else addend * scale)
+        env[product] = result
+        for node in inside:
+            if node is product:
+                continue
+            if node.target in elementwise.VIEWS:
+                env[node] = env[node.args[0]]
+                continue
+            shape = fx.value(node).shape
+            arguments = torch.fx.node.map_arg(
+                node.args, lambda each, shape=shape: env[each] if each in env else read(each, shape)
+            )
+            env[node] = elementwise.FUNCTIONS[node.target](*arguments, **node.kwargs)
+            if env[node] is None:
+                raise _NoRegionError
+        return env[inside[-1]]
+
+    try:
+        program = trace(lambda element, *_: computed(element), 0)
+    except (_NoRegionError, TypeError):
+        return None
+    if len(operands) > _MOST_OPERANDS:
+        return None
+    entries = tuple(
+        Operand(f"x{number}", each.axes, fx.element(each.node)) for number, each in enumerate(operands.values())
+    )
+    is_plain = len(program.steps) == 1
+    epilogue = None if is_plain else Epilogue("fused", entries, program)
+    return Region(product, inside[1:], tuple(operands.values()), epilogue)
+
+
+class _NoRegionError(Exception):
+    """A node cannot be computed on one element."""
