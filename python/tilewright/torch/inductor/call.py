@@ -11,94 +11,99 @@ import torch  # pyright: ignore[reportMissingImports] - not in the project's own
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
 from tilewright.torch.inductor import fx, kernels
-from tilewright.torch.inductor.region import Further, Region
+from tilewright.torch.inductor.fx import aten
+from tilewright.torch.inductor.region import Region
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """How a call reads a matrix of the graph.
+class Weight:
+    """A constant operand that is packed ahead of time.
 
     Attributes:
-        layout: "n", or "t" where the transpose lies in memory.
-        is_copied: Whether it lies so that no kernel reads it, and is copied.
+        number: Its place among the operands.
+        name: Its name in the kernel.
+        tensor: The constant.
+        axes: The permutation of its axes to those that the kernel packs.
     """
 
-    layout: str
-    is_copied: bool = False
-
-    def of(self, node: Node) -> Matrix:
-        """A matrix that is read so."""
-        return Matrix(node, self)
-
-
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """A matrix and how it is read."""
-
-    node: Node
-    stored: Stored
-
-    def placed(self, graph: Any) -> Node:  # noqa: ANN401
-        """The node that a kernel reads."""
-        axes = list(range(fx.value(self.node).dim()))
-        if self.stored.layout == "t":
-            return fx.permuted(graph, self.node, [*axes[:-2], axes[-1], axes[-2]])
-        return self.node
+    number: int
+    name: str
+    tensor: Any
+    axes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of the kernel for a spec.
+    """A call of the kernel for a spec, and what of the graph it replaces.
 
     Attributes:
+        region: What is replaced.
         spec: What is computed.
-        matrices: A and B, or what the operator takes first.
-        further: The operands of the epilogue.
-        shape: That of the result, as the kernel gives it.
-        operand: Makes a further operand what the kernel takes.
+        operands: Makes the node of each operand in the graph.
+        shape: That of the result as the kernel writes it.
+        strides: Those of the result; None: contiguous.
+        finish: Makes of the result what the region gave; None: by another shape alone.
+        weight: What is packed ahead of time, if anything is.
+        is_dense: Whether operands have to be contiguous in all of their axes.
     """
 
+    region: Region
     spec: Any
-    matrices: tuple[Matrix, ...]
-    further: tuple[Further, ...]
+    operands: tuple[Callable[[Any], Node], ...]
     shape: tuple[Any, ...]
-    operand: Callable[[Any, Further, Sequence[Any]], Node]
+    strides: tuple[Any, ...] | None = None
+    finish: Callable[[Any, Node], Node] | None = None
+    weight: Weight | None = None
+    is_dense: bool = False
 
-    def replace(self, graph: Any, region: Region, kernel: str) -> None:  # noqa: ANN401
-        """Puts the call into the place of the region's nodes."""
-        exit_ = region.exit
-        seen = fx.value(exit_)
+    def replace(self, graph_module: Any, kernel: Any, name: str) -> None:  # noqa: ANN401
+        """Puts the call into the place of the region's nodes.
+
+        Args:
+            graph_module: Where they are.
+            kernel: The kernel of the spec.
+            name: Under which name the graph calls it.
+        """
+        graph, exit_ = graph_module.graph, self.region.exit
+        shape = fx.value(exit_).shape
         with graph.inserting_before(exit_):
-            operands = [each.placed(graph) for each in self.matrices]
-            operands += [self.operand(graph, each, self.shape) for each in self.further]
-            result = emitted(graph, operands, kernel, self.shape, seen.dtype)
-            result = fx.reshaped(graph, result, seen.shape)
+            operands = [
+                fx.constant(graph_module, exit_, packed(kernel, self.weight))
+                if self.weight is not None and number == self.weight.number
+                else _readable(graph, make(graph), is_dense=self.is_dense)
+                for number, make in enumerate(self.operands)
+            ]
+            strides = contiguous(self.shape) if self.strides is None else list(self.strides)
+            result = fx.emit(graph, kernels.op(), operands, name, list(self.shape), strides, fx.value(exit_).dtype)
+            # Inductor keeps these strides.
+            result.meta["eager_input_vals"] = ((list(map(fx.value, operands)), *result.args[1:]), {})
+            result = fx.reshaped(graph, result, shape) if self.finish is None else self.finish(graph, result)
         exit_.replace_all_uses_with(result)
-        for node in (*reversed(region.members), region.product):
+        for node in (*reversed(self.region.members), self.region.product):
             if not node.users:
                 graph.erase_node(node)
 
 
-def strides_of(shape: Sequence[Any]) -> list[Any]:
+def packed(kernel: Any, weight: Weight) -> Any:  # noqa: ANN401 - a tensor
+    """The bytes of a packed operand, as a tensor."""
+    with torch.utils._python_dispatch._disable_current_modes():
+        array = kernel.pack(weight.name, weight.tensor.detach().permute(weight.axes).contiguous()).array
+        # Memory as torch aligns it.
+        return torch.empty(array.shape, dtype=torch.uint8).copy_(torch.from_numpy(array.copy()))
+
+
+def contiguous(shape: Sequence[Any]) -> list[Any]:
     """The strides of a contiguous tensor."""
     return [fx.product(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
-def read(node: Node, *, inner: int = 0) -> Any:  # noqa: ANN401
-    """The fake tensor of an operand as a kernel reads it: as it lies if the last axis is contiguous, else contiguous."""
+def _readable(graph: Any, node: Node, *, is_dense: bool) -> Node:  # noqa: ANN401
+    """An operand as a kernel reads it: as it lies if elements of a row are adjacent and rows are apart, else copied."""
     found = fx.value(node)
     lies = found.dim() == 0 or fx.known(found.stride(-1) == 1) or fx.known(found.shape[-1] == 1)
     if lies and found.dim() > 1:
         lies = fx.known(found.stride(-2) >= found.shape[-1]) or fx.known(found.shape[-2] == 1)
-    if lies and inner:
-        lies = fx.same(found.stride()[-inner:], strides_of(found.shape)[-inner:])
-    return found if lies else found.new_empty(found.shape)
-
-
-def emitted(graph: Any, operands: list[Node], kernel: str, shape: Sequence[Any], dtype: Any, strides: Any = None) -> Node:  # noqa: ANN401
-    """A call of a kernel as a node; Inductor copies operands that would lie otherwise than a kernel reads them."""
-    strides = strides_of(shape) if strides is None else list(strides)
-    node = fx.emit(graph, kernels.op(), operands, kernel, list(shape), strides, dtype)
-    with fx.value(node).fake_mode:
-        node.meta["eager_input_vals"] = (([read(each) for each in operands], *node.args[1:]), {})
-    return node
+    if lies and is_dense:
+        each = zip(found.shape, found.stride(), contiguous(found.shape), strict=True)
+        lies = all(fx.known(size == 1) or fx.known(own == dense) for size, own, dense in each)
+    return node if lies else fx.emit(graph, aten.clone.default, node, memory_format=torch.contiguous_format)

@@ -39,7 +39,7 @@ def same(left: Sequence[Any], right: Sequence[Any]) -> bool:
     return len(left) == len(right) and all(known(a == b) for a, b in zip(left, right, strict=True))
 
 
-def extent(size: Any) -> int | None:  # noqa: ANN401 - an int or a SymInt
+def extent(size: Any) -> Any:  # noqa: ANN401 - an int or a SymInt, to an int or None
     """An extent as specs take it: a number, or None for a dynamic one."""
     if isinstance(size, int):
         return size
@@ -55,7 +55,7 @@ def product(sizes: Sequence[Any]) -> Any:  # noqa: ANN401
     return result
 
 
-def emit(graph: Any, target: Any, *args: Any) -> Node:  # noqa: ANN401
+def emit(graph: Any, target: Any, *args: Any, **kwargs: Any) -> Node:  # noqa: ANN401
     """A new call at the graph's insertion point, with its fake value. Sizes that are symbolic become nodes."""
     args = tuple(
         graph.materialize_symints(each)
@@ -63,11 +63,11 @@ def emit(graph: Any, target: Any, *args: Any) -> Node:  # noqa: ANN401
         else each
         for each in args
     )
-    node = graph.call_function(target, args)
+    node = graph.call_function(target, args, kwargs)
     values = torch.fx.node.map_arg(args, value)
     tensors = [each for each in torch.utils._pytree.tree_leaves(values) if isinstance(each, torch.Tensor)]
     with tensors[0].fake_mode:
-        node.meta["val"] = target(*values)
+        node.meta["val"] = target(*values, **kwargs)
     return node
 
 
@@ -81,3 +81,24 @@ def permuted(graph: Any, node: Node, axes: Sequence[int]) -> Node:  # noqa: ANN4
     if node.target is aten.permute.default and [node.args[1][each] for each in axes] == list(range(len(axes))):
         return node.args[0]
     return emit(graph, aten.permute.default, node, list(axes))
+
+
+def frozen(graph_module: Any, node: Any) -> Any:  # noqa: ANN401 - a tensor
+    """The tensor of a node that is a constant of the graph; None for any other node."""
+    if not isinstance(node, Node) or node.op != "get_attr":
+        return None
+    found = getattr(graph_module, str(node.target), None)
+    return found if isinstance(found, torch.Tensor) else None
+
+
+def constant(graph_module: Any, before: Node, tensor: Any) -> Node:  # noqa: ANN401
+    """A new constant of the graph."""
+    number = 0
+    while hasattr(graph_module, f"_packed{number}"):
+        number += 1
+    graph_module.register_buffer(f"_packed{number}", tensor)
+    with graph_module.graph.inserting_before(before):
+        node = graph_module.graph.get_attr(f"_packed{number}")
+    mode = next(each for each in map(value, graph_module.graph.nodes) if isinstance(each, torch.Tensor)).fake_mode
+    node.meta["val"] = mode.from_tensor(tensor)
+    return node

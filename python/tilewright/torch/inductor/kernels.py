@@ -15,6 +15,8 @@ import torch  # pyright: ignore[reportMissingImports] - not in the project's own
 
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
+from tilewright.standalone.packed_b import PackedB
+from tilewright.standalone.packing import HEADER_BYTES, PackedFormat
 
 NAME = "tilewright::compiled"
 
@@ -44,8 +46,16 @@ def named(kernel: Kernel, spec: Any, threads: int) -> str:  # noqa: ANN401
 
 def _run(operands: list[Any], kernel: str, size: list[int], stride: list[int], dtype: Any) -> Any:  # noqa: ANN401
     out = torch.empty_strided(size, stride, dtype=dtype)
-    _table()[kernel](*[each.detach() if each.requires_grad else each for each in operands], out=out)
+    _table()[kernel](*map(_operand, operands), out=out)
     return out
+
+
+def _operand(tensor: Any) -> Any:  # noqa: ANN401
+    """What a kernel takes for a tensor: bytes are a packed matrix."""
+    if tensor.dtype == torch.uint8:
+        array = tensor.numpy()
+        return PackedB._adopt(PackedFormat.from_header(array[:HEADER_BYTES].tobytes()), array)
+    return tensor.detach() if tensor.requires_grad else tensor
 
 
 def _fake(operands: list[Any], kernel: str, size: list[int], stride: list[int], dtype: Any) -> Any:  # noqa: ANN401

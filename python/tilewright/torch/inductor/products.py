@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch.fx import Node  # pyright: ignore[reportMissingImports] - not in the project's own environment
@@ -12,9 +13,9 @@ from torch.fx import Node  # pyright: ignore[reportMissingImports] - not in the 
 from tilewright.errors import SpecError
 from tilewright.spec import MatmulSpec
 from tilewright.torch.inductor import fx
-from tilewright.torch.inductor.call import Call, Stored
+from tilewright.torch.inductor.call import Call, Weight
 from tilewright.torch.inductor.fx import aten
-from tilewright.torch.inductor.region import Form, Further, Region, found
+from tilewright.torch.inductor.region import Form, Further, found
 
 _MATRIX = 2
 
@@ -75,9 +76,7 @@ def _axes(shape: Sequence[Any], meets: Sequence[Any]) -> str | None:
 def _flat(shape: Sequence[Any]) -> Form:
     """Of one product: rows may be split into several axes."""
     m, n = shape
-    return Form(
-        _axes, lambda seen: bool(seen) and fx.known(seen[-1] == n) and fx.known(fx.product(seen[:-1]) == m)
-    )
+    return Form(_axes, lambda seen: bool(seen) and fx.known(seen[-1] == n) and fx.known(fx.product(seen[:-1]) == m))
 
 
 def _batched(shape: Sequence[Any]) -> Form:
@@ -88,47 +87,61 @@ def _batched(shape: Sequence[Any]) -> Form:
         return None if found == "m" else found
 
     def keeps(seen: Sequence[Any]) -> bool:
-        return len(seen) > _MATRIX and fx.same(seen[-2:], shape[-2:]) and fx.known(fx.product(seen) == fx.product(shape))
+        return (
+            len(seen) > _MATRIX and fx.same(seen[-2:], shape[-2:]) and fx.known(fx.product(seen) == fx.product(shape))
+        )
 
     return Form(axes, keeps)
 
 
-def _stored(node: Node) -> Stored:
-    """How a matrix is best read: as it lies, as the transpose that lies there, or copied."""
+def _layout(node: Node) -> str:
+    """How a matrix is best read: "n" as it lies, or copied where it lies in no order of rows; "t" as a transpose that lies there."""
     shape, strides = fx.value(node).shape, fx.value(node).stride()
     (rows, columns), (far, near) = shape[-2:], strides[-2:]
     if fx.known(near == 1) and (fx.known(far >= columns) or fx.known(rows == 1)):
-        return Stored("n")
-    if fx.known(far == 1) and (fx.known(near >= rows) or fx.known(columns == 1)):
-        return Stored("t")
-    return Stored("n", is_copied=True)
+        return "n"
+    return "t" if fx.known(far == 1) and (fx.known(near >= rows) or fx.known(columns == 1)) else "n"
 
 
-def candidates(product: Product) -> Iterator[tuple[Region, Call]]:
-    """The calls that can take the product's place, with what they replace: the one that replaces most first."""
-    a, b = product.a, product.b
-    left, right = _stored(a), _stored(b)
-    shape = fx.value(product.node).shape
-    sizes = [fx.extent(each) for each in (shape[-2], shape[-1], fx.value(a).shape[-1])]
-    batch = tuple(fx.extent(each) for each in shape[:-2])
-    for region in found(product.node, product.form, product.start, product.factor):
-        try:
-            spec = MatmulSpec(
-                *sizes,
-                a=fx.element(a),  # pyright: ignore[reportArgumentType] - checked by the caller
-                b=fx.element(b),
-                c=fx.element(region.exit),
-                layout=left.layout + right.layout,
-                batch=batch,
-                epilogue=(region.epilogue,) if region.epilogue else (),
-            )
-        except SpecError:
-            continue
-        yield region, Call(spec, (left.of(a), right.of(b)), region.operands, tuple(shape), _operand)
+def _placed(node: Node, layout: str, graph: Any) -> Node:  # noqa: ANN401
+    """A matrix as a kernel reads it."""
+    *outer, rows, columns = range(fx.value(node).dim())
+    return fx.permuted(graph, node, [*outer, columns, rows]) if layout == "t" else node
 
 
-def _operand(graph: Any, further: Further, shape: Sequence[Any]) -> Node:  # noqa: ANN401
-    """A further operand as the kernel takes it: M, N or M×N elements of it, the batch before them."""
+def _placed_further(further: Further, shape: Sequence[Any], graph: Any) -> Node:  # noqa: ANN401
+    """A further operand as a kernel takes it: M, N or M×N elements, of the last those of a batch."""
     *outer, m, n = shape
     wanted = {"": (), "n": (n,), "m": (m,), "mn": (*outer, m, n)}[further.axes]
     return fx.reshaped(graph, further.node, wanted)
+
+
+def calls(node: Node, graph_module: Any) -> Iterator[Call]:  # noqa: ANN401
+    """The calls that can take the place of a product: the one that replaces most first."""
+    product = recognized(node)
+    if product is None or not all(map(fx.element, (node, product.a, product.b))):
+        return
+    a, b = product.a, product.b
+    layouts = _layout(a), _layout(b)
+    shape = tuple(fx.value(node).shape)
+    sizes = [fx.extent(each) for each in (*shape[-2:], fx.value(a).shape[-1])]
+    constant = fx.frozen(graph_module, b)
+    is_packed = constant is not None and len(shape) == _MATRIX
+    for region in found(node, product.form, product.start, product.factor):
+        try:
+            spec = MatmulSpec(
+                *sizes,
+                a=fx.element(a) or "",
+                b=fx.element(b),
+                c=fx.element(region.exit),
+                layout="".join(layouts),
+                batch=tuple(fx.extent(each) for each in shape[:-2]),
+                epilogue=(region.epilogue,) if region.epilogue else (),
+                b_packed=is_packed,
+            )
+        except SpecError:
+            continue
+        matrices = (partial(_placed, each, layout) for each, layout in ((a, layouts[0]), (b, layouts[1])))
+        further = (partial(_placed_further, each, shape) for each in region.operands)
+        weight = Weight(1, "b", constant, (1, 0) if layouts[1] == "t" else (0, 1)) if is_packed else None
+        yield Call(region, spec, (*matrices, *further), shape, weight=weight)

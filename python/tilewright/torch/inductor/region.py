@@ -125,12 +125,18 @@ def _closed(exit_: Node, members: Mapping[Node, None]) -> tuple[Node, ...] | Non
 def _widens(node: Node) -> bool:
     """Whether the node only converts to a wider type: the narrower one is better kept in memory."""
     return (
-        node.target in elementwise.CONVERSIONS
-        and fx.value(node).element_size() > fx.value(node.args[0]).element_size()
+        node.target in elementwise.CONVERSIONS and fx.value(node).element_size() > fx.value(node.args[0]).element_size()
     )
 
 
-def found(product: Node, form: Form, start: Sequence[tuple[Node, float]] = (), factor: float = 1) -> Iterator[Region]:
+def found(
+    product: Node,
+    form: Form,
+    start: Sequence[tuple[Node, float]] = (),
+    factor: float = 1,
+    *,
+    channels: bool = False,
+) -> Iterator[Region]:
     """The regions of a product, the largest first; the last one is the product alone.
 
     Args:
@@ -138,24 +144,29 @@ def found(product: Node, form: Form, start: Sequence[tuple[Node, float]] = (), f
         form: What the product allows.
         start: Tensors that are added to it, each with its factor.
         factor: What multiplies the sums.
+        channels: Whether `start` has an element for each channel, which are not the last axis.
     """
     members = _grown(product, form)
     for exit_ in reversed(members):
         if exit_.target in elementwise.VIEWS or _widens(exit_) or fx.element(exit_) is None:
             continue
         inside = _closed(exit_, members)
-        if inside is not None and (region := _region(product, inside, form, start, factor)) is not None:
+        if inside is not None and (region := _region(product, inside, form, start, factor, channels)) is not None:
             yield region
 
 
 def _region(
-    product: Node, inside: tuple[Node, ...], form: Form, start: Sequence[tuple[Node, float]], factor: float
+    product: Node,
+    inside: tuple[Node, ...],
+    form: Form,
+    start: Sequence[tuple[Node, float]],
+    factor: float,
+    channels: bool,
 ) -> Region | None:
     """The region of these nodes; None if it cannot be an epilogue."""
     operands: dict[tuple[Node, str], Further] = {}
 
-    def read(node: Node, shape: Sequence[Any]) -> Traced:
-        axes = form.classify(fx.value(node).shape, shape)
+    def read(node: Node, shape: Sequence[Any], axes: str | None) -> Traced:
         if axes is None:
             raise _NoRegionError
         key = (node, axes)
@@ -167,7 +178,7 @@ def _region(
         shape = fx.value(product).shape
         result: Any = element if factor == 1 else element * factor
         for node, scale in start:
-            addend = read(node, shape)
+            addend = read(node, shape, "n" if channels else form.classify(fx.value(node).shape, shape))
             result = result + (addend if scale == 1 else addend * scale)
         env[product] = result
         for node in inside:
@@ -178,7 +189,10 @@ def _region(
                 continue
             shape = fx.value(node).shape
             arguments = torch.fx.node.map_arg(
-                node.args, lambda each, shape=shape: env[each] if each in env else read(each, shape)
+                node.args,
+                lambda each, shape=shape: (
+                    env[each] if each in env else read(each, shape, form.classify(fx.value(each).shape, shape))
+                ),
             )
             env[node] = elementwise.FUNCTIONS[node.target](*arguments, **node.kwargs)
             if env[node] is None:

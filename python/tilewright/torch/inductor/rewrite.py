@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Rewrites a graph of ATen ops: calls of kernels take the places of products and of what can be fused with them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
+
+from tilewright.errors import TilewrightError
+from tilewright.torch.inductor import attention, convolutions, fx, kernels, products
+from tilewright.torch.inductor.call import Call
+from tilewright.torch.inductor.fx import aten
+
+LOG = logging.getLogger("tilewright")
+
+_OPERATORS = (products.calls, convolutions.calls, attention.calls)
+"""What finds calls that can take the place of a node."""
+
+
+def rewrite(graph_module: Any) -> None:  # noqa: ANN401
+    """Puts calls of kernels into the places of products and what can be fused with them. Outputs keep their strides.
+
+    Args:
+        graph_module: The graph; each node has its fake value.
+    """
+    graph, threads = graph_module.graph, torch.get_num_threads()
+    outputs = graph.output_node().args[0]
+    lay = [each.stride() if isinstance(each, torch.Tensor) else None for each in map(fx.value, outputs)]
+    for node in list(graph.nodes):
+        if not node._erased and node.op == "call_function":
+            _replace(node, graph_module, threads)
+    _restore(graph, lay)
+    graph.eliminate_dead_code()
+    graph.lint()
+    graph_module.recompile()
+
+
+def _calls(node: Any, graph_module: Any) -> Iterator[Call]:  # noqa: ANN401
+    return (call for find in _OPERATORS for call in find(node, graph_module))
+
+
+def _replace(node: Any, graph_module: Any, threads: int) -> None:  # noqa: ANN401
+    """Puts the first call that works into the place of a node, if there is one."""
+    for call in _calls(node, graph_module):
+        try:
+            kernel = kernels.compiled(call.spec, threads)
+        except TilewrightError as error:
+            LOG.warning("%s: %s stays torch's: %s", call.region.exit, call.spec, error)
+            continue
+        LOG.info("%s: %s", call.region.exit, call.spec)
+        call.replace(graph_module, kernel, kernels.named(kernel, call.spec, threads))
+        return
+
+
+def _restore(graph: Any, strides: list[Any]) -> None:  # noqa: ANN401
+    """Copies outputs that lie otherwise than before: what runs after the graph counts on how they lie."""
+    output = graph.output_node()
+    results = list(output.args[0])
+    with graph.inserting_before(output):
+        for number, (node, wanted) in enumerate(zip(results, strides, strict=True)):
+            now = fx.value(node)
+            if wanted is None or _lies(now, wanted):
+                continue
+            empty = fx.emit(graph, aten.new_empty_strided.default, node, list(now.shape), list(wanted))
+            results[number] = fx.emit(graph, aten.copy.default, empty, node)
+    output.args = (type(output.args[0])(results),)
+
+
+def _lies(tensor: Any, strides: Any) -> bool:  # noqa: ANN401
+    """Whether a tensor has these strides along all axes that have more than one element."""
+    each = zip(tensor.shape, tensor.stride(), strides, strict=True)
+    return all(fx.known(size == 1) or fx.known(own == wanted) for size, own, wanted in each)

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Graphs of torch.compile's with kernels of ours: a program for the environment that has torch. `test_torch_backend` runs it.
+
+Most rows run the rewritten graph op by op, so that Inductor compiles nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from framework_cases import CASES, case, run
+
+torch: Any = import_module("torch")
+backend: Any = import_module("tilewright.torch.inductor.backend")
+F, nn = torch.nn.functional, torch.nn
+UNITS = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11, torch.float64: 2.0**-53}
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A function of tensors and what is expected of its graph.
+
+    Attributes:
+        name: Names it.
+        function: The function.
+        shapes: Of its tensors.
+        kernels: How many kernels there are, and how many other ops that compute remain.
+        steps: Roundings that one element of the result goes through at most.
+        types: Element types.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    shapes: Sequence[tuple[int, ...]]
+    kernels: tuple[int, int] = (1, 0)
+    steps: int = 40
+    types: tuple[Any, ...] = (torch.float32, torch.bfloat16)
+
+
+def linear(activation: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, w, b: activation(F.linear(x, w, b))
+
+
+LINEAR = ((2, 3, 8), (12, 8), (12,))
+IMAGES = ((2, 4, 6, 5), (8, 4, 3, 3), (8,))
+HEADS = ((2, 3, 7, 8), (2, 3, 9, 8), (2, 3, 9, 8))
+ROWS = [
+    *(
+        Row(name, linear(activation), LINEAR, types=types)
+        for name, activation, types in (
+            ("linear", lambda y: y, (*FLOATS, torch.float64)),
+            ("relu", F.relu, FLOATS[:1]),
+            ("gelu", F.gelu, FLOATS),
+            ("gelu_tanh", partial(F.gelu, approximate="tanh"), FLOATS[:1]),
+            ("silu", F.silu, FLOATS[:2]),
+            ("tanh", torch.tanh, FLOATS[:1]),
+            ("hardswish", F.hardswish, FLOATS[:1]),
+            ("leaky_relu", F.leaky_relu, FLOATS[:1]),
+            ("elementwise", lambda y: torch.where(y > 0, y * 2, y.abs().sqrt()) / 3 - y.clamp(-0.5, 0.5), FLOATS[:1]),
+        )
+    ),
+    Row("residual", lambda x, w, r: r + F.linear(x, w), ((2, 3, 8), (12, 8), (2, 3, 12))),
+    Row("row_factor", lambda x, w, r: r * F.linear(x, w), ((2, 3, 8), (12, 8), (2, 3, 1))),
+    Row("number", lambda x, w, s: s * (x @ w), ((5, 8), (8, 12), (1,))),
+    Row("two_readers", lambda x, w, b: (y := F.linear(x, w, b)) + F.gelu(y), LINEAR),
+    Row("two_outputs", lambda x, w, b: ((y := F.linear(x, w, b)), y * 2), LINEAR, (1, 1)),
+    Row("transposed", lambda x, w, b: x.mT @ w + b, ((8, 5), (8, 12), (12,))),
+    Row("strided", lambda x, w: x[:, ::2] @ w, ((5, 16), (8, 12)), (1, 1)),
+    Row("addmm", lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2), ((5, 12), (5, 8), (8, 12))),
+    Row("batch", lambda a, b: F.relu(a @ b) + 1, ((2, 3, 5, 8), (2, 3, 8, 6))),
+    Row("batch_transposed", lambda a, b, r: a @ b.mT * r, ((4, 5, 8), (4, 6, 8), (4, 5, 6))),
+    Row("one_row", lambda x, w, b: F.linear(x, w, b), ((1, 8), (12, 8), (12,))),
+    Row("attention", F.scaled_dot_product_attention, HEADS),
+    Row("attention_causal", partial(F.scaled_dot_product_attention, is_causal=True), (HEADS[0],) * 3),
+    Row("attention_mask", F.scaled_dot_product_attention, (*HEADS, (2, 1, 1, 9)), types=FLOATS[:1]),
+    Row("convolution", lambda x, w, b: F.relu(F.conv2d(x, w, b, padding=1, stride=2)), IMAGES, (1, 2)),
+    Row("convolution_residual", lambda x, w, r: F.silu(r + F.conv2d(x, w)), (*IMAGES[:2], (2, 8, 4, 3)), (1, 3)),
+    Row("depthwise", lambda x, w: F.conv2d(x, w, groups=4, dilation=2), ((1, 4, 6, 6), (4, 1, 3, 3)), kernels=(1, 2), types=FLOATS[:1]),
+    # Not ours: integers, and what is no product.
+    Row("integers", lambda x, w: (x * 8).to(torch.int32) @ (w * 8).to(torch.int32), ((4, 8), (8, 6)), (0, 5)),
+]
+
+
+def rewritten(function: Callable[..., Any], graphs: list[Any]) -> Callable[..., Any]:
+    """The function compiled by torch.compile up to the rewritten graph, which then runs op by op."""
+    from torch._dynamo.backends.common import aot_autograd  # pyright: ignore[reportMissingImports]
+    from torch._functorch.aot_autograd import make_boxed_func  # pyright: ignore[reportMissingImports]
+
+    def compiler(graph_module: Any, _inputs: Any) -> Any:
+        backend.rewrite(graph_module)
+        graphs.append(graph_module)
+        return make_boxed_func(graph_module.forward)
+
+    with_ours = aot_autograd(fw_compiler=compiler, decompositions=backend.decompositions())
+    return torch.compile(function, backend=with_ours, fullgraph=True)
+
+
+def drawn(shapes: Sequence[tuple[int, ...]], dtype: Any) -> list[Any]:
+    """Tensors whose products with one another have elements of at most about 1: errors of sums are not amplified."""
+    torch.manual_seed(0)
+    return [((torch.rand(shape, dtype=torch.float64) - 0.5) * 0.7).to(dtype) for shape in shapes]
+
+
+def computes(target: Any) -> bool:
+    """Whether an op computes, and does not only name elements or make room."""
+    names = ("view", "reshape", "permute", "select", "getitem", "new_empty_strided", "copy", "unsqueeze", "expand", "slice", "sym_")
+    return not any(each in str(target) for each in names)
+
+
+def check(row: Row, dtype: Any) -> None:
+    """One row in one type: the numbers, strides, and what is left of the graph."""
+    torch._dynamo.reset()
+    graphs: list[Any] = []
+    inputs = drawn(row.shapes, dtype)
+    exact = row.function(*(each.double() for each in inputs))
+    eager = row.function(*inputs)
+    with torch.no_grad():
+        got = rewritten(row.function, graphs)(*inputs)
+    each = zip(*((x if isinstance(x, tuple) else (x,)) for x in (got, eager, exact)), strict=True)
+    for ours, theirs, wanted in each:
+        assert (ours.dtype, ours.shape, ours.stride()) == (theirs.dtype, theirs.shape, theirs.stride())
+        bound = row.steps * UNITS[dtype] * max(1, wanted.abs().max()) if dtype in UNITS else 0
+        assert (ours.double() - wanted).abs().max() <= bound, (ours.double() - wanted).abs().max() / UNITS[dtype]
+    targets = [node.target for graph in graphs for node in graph.graph.nodes if node.op == "call_function"]
+    kernels = sum("tilewright" in str(each) for each in targets)
+    others = [each for each in targets if "tilewright" not in str(each) and computes(each)]
+    assert (kernels, len(others)) == row.kernels, (kernels, others)
+
+
+def of_row(row: Row) -> Callable[[], None]:
+    """The case of a row."""
+
+    def all_types() -> None:
+        for dtype in row.types:
+            check(row, dtype)
+
+    all_types.__name__ = row.name
+    return all_types
+
+
+CASES.extend(map(of_row, ROWS))
+
+
+@case
+def gradients() -> None:
+    torch._dynamo.reset()
+    graphs: list[Any] = []
+    inputs = [each.requires_grad_() for each in drawn(LINEAR, torch.float32)]
+    rewritten(linear(F.gelu), graphs)(*inputs).square().sum().backward()
+    exact = [each.detach().double().requires_grad_() for each in inputs]
+    linear(F.gelu)(*exact).square().sum().backward()
+    for ours, wanted in zip(inputs, exact, strict=True):
+        assert (ours.grad - wanted.grad).abs().max() <= 100 * UNITS[torch.float32] * wanted.grad.abs().max()
+    targets = [str(node.target) for graph in graphs for node in graph.graph.nodes]
+    assert len(graphs) == 2
+    assert targets.count("tilewright.compiled.default") == 3
+    assert not any("mm" in each for each in targets)
+
+
+@case
+def dynamic_rows_compile_once() -> None:
+    torch._dynamo.reset()
+    graphs: list[Any] = []
+    compiled = rewritten(linear(F.gelu), graphs)
+    _, w, b = drawn(LINEAR, torch.float32)
+    for rows in (3, 5, 64):
+        x = torch.rand(2, rows, 8)
+        torch._dynamo.mark_dynamic(x, 1)
+        with torch.no_grad():
+            assert torch.allclose(compiled(x, w, b), linear(F.gelu)(x, w, b), atol=1e-6)
+    assert len(graphs) == 1
+
+
+@case
+def frozen_parameters_follow_changes() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 16, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten(), nn.Linear(64, 8))
+    model[1].running_mean.normal_()
+    model.eval()
+    x = torch.rand(2, 3, 4, 4)
+    compiled = torch.compile(model, backend=backend.tilewright, options={"freezing": True})
+    messages: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())
+    log = logging.getLogger("tilewright")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    with torch.no_grad():
+        assert torch.allclose(compiled(x), model(x), atol=1e-5)
+        assert ["packed" in each for each in messages] == [True, True], messages
+        model[0].weight.mul_(2)
+        assert torch.allclose(compiled(x), model(x), atol=1e-5)
+        model[4].bias.data = torch.ones(8)
+        assert torch.allclose(compiled(x), model(x), atol=1e-5)
+
+
+@case
+def a_failure_is_named_and_torch_computes() -> None:
+    from tilewright.errors import LoweringError
+    from tilewright.torch.inductor import kernels
+
+    torch._dynamo.reset()
+    messages: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(f"{record.levelname} {record.getMessage()}")
+    logging.getLogger("tilewright").addHandler(handler)
+
+    def fails(spec: Any, threads: int) -> Any:
+        raise LoweringError(f"{spec} on {threads} threads", where="test")
+
+    compiles, kernels.compiled = kernels.compiled, fails
+    try:
+        inputs, graphs = drawn(LINEAR, torch.float32), []
+        with torch.no_grad():
+            got = rewritten(linear(F.relu), graphs)(*inputs)
+    finally:
+        kernels.compiled = compiles
+    assert torch.equal(got, linear(F.relu)(*inputs))
+    assert messages
+    assert messages[0].startswith("WARNING relu: 6x12x8 f32 nt [fused] stays torch's: ")
+
+
+if __name__ == "__main__":
+    run()
