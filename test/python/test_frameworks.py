@@ -15,9 +15,9 @@ from tilewright.bench import environments
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "python"
-PROGRAMS = {"torch": "torch", "jax": "jax", "torch_ops": "torch"}
+PROGRAMS = {"torch": "torch", "jax": "jax", "torch_ops": "torch", "torch_backend": "torch"}
 """By what is after "on_" in the name of a program: the environment that it runs in."""
-NEEDS = {"torch_ops": PACKAGE / "tilewright" / "torch" / "libtilewright_torch.so"}
+NEEDS = dict.fromkeys(("torch_ops", "torch_backend"), PACKAGE / "tilewright" / "torch" / "libtilewright_torch.so")
 CASES = [
     (name, case) for name in PROGRAMS for case in re.findall(r"@case\ndef (\w+)", (HERE / f"on_{name}.py").read_text())
 ]

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
+from torch._dynamo.backends.registry import register_backend  # pyright: ignore[reportMissingImports]
 from torch._functorch import config as functorch_config  # pyright: ignore[reportMissingImports]
 from torch._inductor import config as inductor_config  # pyright: ignore[reportMissingImports]
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner  # pyright: ignore[reportMissingImports]
@@ -26,6 +27,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     return {op: what for op, what in select_decomp_table().items() if op not in _KEPT}
 
 
+@register_backend
 def tilewright(model: Any, inputs: Sequence[Any], **settings: Any) -> Callable[..., Any]:  # noqa: ANN401
     """Compiles a graph of torch.compile's.
 

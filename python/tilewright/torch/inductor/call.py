@@ -10,6 +10,7 @@ from typing import Any
 import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
+from tilewright.torch import pack
 from tilewright.torch.inductor import fx, kernels
 from tilewright.torch.inductor.fx import aten
 from tilewright.torch.inductor.region import Region
@@ -73,10 +74,10 @@ class Call:
                 else _readable(graph, make(graph), is_dense=self.is_dense)
                 for number, make in enumerate(self.operands)
             ]
-            strides = contiguous(self.shape) if self.strides is None else list(self.strides)
-            result = fx.emit(graph, kernels.op(), operands, name, list(self.shape), strides, fx.value(exit_).dtype)
+            where = () if self.strides is None else (list(self.shape), list(self.strides), fx.value(exit_).dtype)
+            result = fx.emit(graph, kernels.op(strided=bool(where)), name, operands, *where)
             # Inductor keeps these strides.
-            result.meta["eager_input_vals"] = ((list(map(fx.value, operands)), *result.args[1:]), {})
+            result.meta["eager_input_vals"] = ((name, list(map(fx.value, operands)), *result.args[2:]), {})
             result = fx.reshaped(graph, result, shape) if self.finish is None else self.finish(graph, result)
         exit_.replace_all_uses_with(result)
         for node in (*reversed(self.region.members), self.region.product):
@@ -85,11 +86,9 @@ class Call:
 
 
 def packed(kernel: Any, weight: Weight) -> Any:  # noqa: ANN401 - a tensor
-    """The bytes of a packed operand, as a tensor."""
+    """A constant operand as its kernel takes it."""
     with torch.utils._python_dispatch._disable_current_modes():
-        array = kernel.pack(weight.name, weight.tensor.detach().permute(weight.axes).contiguous()).array
-        # Memory as torch aligns it.
-        return torch.empty(array.shape, dtype=torch.uint8).copy_(torch.from_numpy(array.copy()))
+        return pack(kernel, weight.tensor.detach().permute(weight.axes).contiguous(), weight.name)
 
 
 def contiguous(shape: Sequence[Any]) -> list[Any]:

@@ -57,8 +57,12 @@ class Frozen:
     _boxed_call = True  # Calls take a list of the arguments, and clear it.
 
     def __init__(
-        self, graph_module: Any, inputs: Sequence[Any], constants: Mapping[int, Any], compile: Compile
-    ) -> None:  # noqa: ANN401
+        self,
+        graph_module: Any,  # noqa: ANN401
+        inputs: Sequence[Any],
+        constants: Mapping[int, Any],
+        compile: Compile,
+    ) -> None:
         """Compiles the graph.
 
         Args:

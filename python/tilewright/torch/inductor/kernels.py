@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The op by which compiled graphs call kernels, and the kernels that they call.
-
-A graph names a kernel by a digest of its spec and threads. The kernels themselves are in the disk cache that every caller shares.
-"""
+"""The kernels that compiled graphs call, by the ops of `tilewright.torch`."""
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import astuple
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -15,72 +11,47 @@ import torch  # pyright: ignore[reportMissingImports] - not in the project's own
 
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
-from tilewright.standalone.packed_b import PackedB
-from tilewright.standalone.packing import HEADER_BYTES, PackedFormat
+from tilewright.torch import register
 
-NAME = "tilewright::compiled"
+_NAME = "call_strided"
 
 
 @lru_cache(maxsize=4096)
-def compiled(spec: Any, threads: int) -> Kernel:  # noqa: ANN401 - any spec
-    """The kernel for a spec, compiled once in a process.
+def compiled(spec: Any, threads: int) -> tuple[str, Kernel]:  # noqa: ANN401 - any spec
+    """The kernel for a spec, and the name by which ops call it.
 
     Raises:
         TilewrightError: It cannot be compiled.
     """
-    return compile(spec, threads=threads)
+    kernel = compile(spec, threads=threads)
+    return register(kernel), kernel
 
 
 @cache
-def _table() -> dict[str, Kernel]:
-    """Kernels by the names that graphs call them."""
-    return {}
+def op(*, strided: bool) -> Any:  # noqa: ANN401 - an OpOverload
+    """The op that calls a kernel: its name, the operands, and where the result is `strided` its shape, strides and type."""
+    return _library() if strided else torch.ops.tilewright.call.default
 
 
-def named(kernel: Kernel, spec: Any, threads: int) -> str:  # noqa: ANN401
-    """The name by which graphs call a kernel from now on; the same in every process."""
-    digest = hashlib.sha256(repr((type(spec).__name__, astuple(spec), threads)).encode()).hexdigest()[:16]
-    _table()[digest] = kernel
-    return digest
+@cache
+def _library() -> Any:  # noqa: ANN401
+    library = torch.library.Library("tilewright", "FRAGMENT")
+    library.define(
+        f"{_NAME}(str kernel, Tensor[] operands, SymInt[] size, SymInt[] stride, ScalarType dtype) -> Tensor",
+        tags=(torch.Tag.needs_exact_strides, torch.Tag.pt2_compliant_tag),
+    )
+    library.impl(_NAME, _call_strided, "CPU")
+    torch.library.register_fake(f"tilewright::{_NAME}", _fake, lib=library)
+    found = torch.ops.tilewright.call_strided.default
+    found.library = library  # The op lives as long as its library.
+    return found
 
 
-def _run(operands: list[Any], kernel: str, size: list[int], stride: list[int], dtype: Any) -> Any:  # noqa: ANN401
+def _call_strided(kernel: str, operands: Sequence[Any], size: list[int], stride: list[int], dtype: Any) -> Any:  # noqa: ANN401
     out = torch.empty_strided(size, stride, dtype=dtype)
-    _table()[kernel](*map(_operand, operands), out=out)
+    torch.ops.tilewright.call_out.default(kernel, operands, [out])
     return out
 
 
-def _operand(tensor: Any) -> Any:  # noqa: ANN401
-    """What a kernel takes for a tensor: bytes are a packed matrix."""
-    if tensor.dtype == torch.uint8:
-        array = tensor.numpy()
-        return PackedB._adopt(PackedFormat.from_header(array[:HEADER_BYTES].tobytes()), array)
-    return tensor.detach() if tensor.requires_grad else tensor
-
-
-def _fake(operands: list[Any], kernel: str, size: list[int], stride: list[int], dtype: Any) -> Any:  # noqa: ANN401
+def _fake(kernel: str, operands: Sequence[Any], size: list[int], stride: list[int], dtype: Any) -> Any:  # noqa: ANN401
     return operands[0].new_empty_strided(size, stride, dtype=dtype)
-
-
-@cache
-def op() -> Any:  # noqa: ANN401 - an OpOverload
-    """The op, defined at the first call: operands, the kernel's name, and the size, strides and type of the result."""
-    library = torch.library.Library("tilewright", "FRAGMENT")
-    library.define(
-        "compiled(Tensor[] operands, str kernel, SymInt[] size, SymInt[] stride, ScalarType dtype) -> Tensor",
-        tags=(torch.Tag.needs_exact_strides, torch.Tag.pt2_compliant_tag),
-    )
-    library.impl("compiled", _run, "CPU")
-    torch.library.register_fake(NAME, _fake, lib=library)
-    _keep(library)
-    return torch.ops.tilewright.compiled.default
-
-
-@cache
-def _kept() -> list[Any]:
-    return []
-
-
-def _keep(library: Any) -> None:  # noqa: ANN401
-    """An op lives as long as its library."""
-    _kept().append(library)

@@ -46,12 +46,12 @@ def _replace(node: Any, graph_module: Any, threads: int) -> None:  # noqa: ANN40
     """Puts the first call that works into the place of a node, if there is one."""
     for call in _calls(node, graph_module):
         try:
-            kernel = kernels.compiled(call.spec, threads)
+            name, kernel = kernels.compiled(call.spec, threads)
         except TilewrightError as error:
             LOG.warning("%s: %s stays torch's: %s", call.region.exit, call.spec, error)
             continue
         LOG.info("%s: %s", call.region.exit, call.spec)
-        call.replace(graph_module, kernel, kernels.named(kernel, call.spec, threads))
+        call.replace(graph_module, kernel, name)
         return
 
 
