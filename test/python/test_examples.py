@@ -64,6 +64,7 @@ def test_every_example_is_run_here():
         "19_library",
         "20_alpha_beta.py",
         "21_torch.py",
+        "22_jax.py",
     ]
 
 
@@ -86,6 +87,17 @@ def test_torch(run, monkeypatch):
     printed = run(python, EXAMPLES / "21_torch.py").splitlines()
     assert len(printed) == 2
     assert all(line.endswith(" True") for line in printed)
+
+
+def test_jax(run, monkeypatch):
+    python = environments.python("jax")
+    if python is None:
+        pytest.skip("there is no environment with jax (make setup-frameworks installs it)")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    printed = run(python, EXAMPLES / "22_jax.py").splitlines()
+    assert [line.endswith(" True") for line in printed[:3]] == [True] * 3
+    assert "  3*128x96x64 f32 nn a_batch=()" in printed
 
 
 @pytest.mark.parametrize("name", ["08_bert_feed_forward.py", "09_mixture_of_experts.py"])

@@ -50,6 +50,7 @@ STAGES = (
     "blas",
     "torch",
     "bench",
+    "jax",
     "tune",
     "",
     "cli",

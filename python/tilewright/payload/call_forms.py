@@ -85,7 +85,7 @@ def operands(spec: MatmulSpec) -> list[list[Any]]:
         return []
     every = (*spec.operands, replace(spec.result, name="out"))
     return [
-        [each.name, _shape(each, spec), _stored_name(each.type), *dlpack_code(each.type.name), each.batch]
+        [each.name, _shape(each, spec), stored_name(each.type), *dlpack_code(each.type.name), each.batch]
         for each in every
     ]
 
@@ -96,7 +96,7 @@ def _shape(operand: OperandSpec, spec: MatmulSpec) -> list[int]:
     return [_OPEN - number[name] if isinstance(extent, Dim) else extent for extent, name in pairs]
 
 
-def _stored_name(element: DType) -> str:
+def stored_name(element: DType) -> str:
     """The numpy type of arrays in memory: bytes, where two elements share one."""
     return "uint8" if element.packed > 1 else numpy_name(element)
 

@@ -90,11 +90,14 @@ class CFunction:
     Attributes:
         address: Where the function starts, valid while this object or the kernel lives.
         prototype: Its declaration in C.
+        tensors: Where the function starts that takes an array of pointers to its DLTensors, the result last; 0 for a product of two
+            matrices and nothing else, which has none.
     """
 
     address: int
     prototype: str
     _code: Code = field(repr=False, compare=False)
+    tensors: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,8 @@ class Function(_Call):
     def c_function(self) -> CFunction:
         """The entry itself, for callers in C: takes the DLTensors of the arguments, and after them those of the results."""
         name = self._signature.name
-        return CFunction(self._code.address_of(name), function_prototype(self._signature), self._code)
+        tensors = self._code.address_of(f"{name}{TENSORS_SUFFIX}")
+        return CFunction(self._code.address_of(name), function_prototype(self._signature), self._code, tensors)
 
     def __repr__(self) -> str:
         """What it takes and gives."""

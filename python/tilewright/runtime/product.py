@@ -57,4 +57,6 @@ class Product(_Call):
     @property
     def c_function(self) -> CFunction:
         """The entry itself, for callers in C."""
-        return CFunction(self._code.address, prototype(self.spec, self._code.entry), self._code)
+        entry = self._code.entry
+        tensors = self._code.address_of(f"{entry}{TENSORS_SUFFIX}")
+        return CFunction(self._code.address, prototype(self.spec, entry), self._code, tensors)
