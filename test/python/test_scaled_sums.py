@@ -28,6 +28,11 @@ CASES = [
     ("f32", "i4", "nt", 128, "i8", (5, 6, 131)),
     ("f32", "u4", "nt", 16, "u8", (1, 9, 259)),
     ("f16", "i8", "nt", 16, "i8", (1, 31, 77)),
+    # Along K, transposed: zero points that are no codes, a last column, group and chunk that are short; all of K in one group; bytes.
+    ("bf16", "u4", "nt", 32, "u8", (3, 37, 610)),
+    ("f32", "i4", "nt", 0, "i8", (9, 16, 1027)),
+    ("f16", "i4", "nt", 512, 0, (4, 18, 1100)),
+    ("bf16", "u8", "nt", 16, "u8", (11, 35, 77)),
 ]
 
 
@@ -53,10 +58,11 @@ def test_other_targets(target):
         check(dequantizing(*case[:-1], *case[-1]), target)
 
 
+@pytest.mark.parametrize(("layout", "m"), [("nn", 1), ("nt", 4)])
 @pytest.mark.parametrize(("least", "most"), [(0, 15), (0, 16), (200, 255)])
-def test_zero_points_that_are_codes_and_others(least, most):
-    """Codes less zero points of their own range are looked up; with one that is not, all are computed."""
-    spec = dequantizing("bf16", "u4", "nn", 32, "u8", 1, 150, 64)
+def test_zero_points_that_are_codes_and_others(least, most, layout, m):
+    """Codes less zero points of their own range are looked up; others are computed, or added, without a number that cancels."""
+    spec = dequantizing("bf16", "u4", layout, 32, "u8", m, 150, 64)
     a, b, scales, zeros = operands_of(spec)
     zeros = np.random.default_rng(1).integers(least, most, zeros.shape, np.uint8, endpoint=True)
     zeros[-1, -1] = most
@@ -66,9 +72,9 @@ def test_zero_points_that_are_codes_and_others(least, most):
     assert not result.any() or zeros[0, 0] > 15
 
 
-@pytest.mark.parametrize("layout", ["nn", "nt"])
-def test_threads_share_columns(layout):
-    spec = dequantizing("bf16", "u4", layout, 64, "u8", 1, 2050, 1024, epilogue=(tw.bias(),))
+@pytest.mark.parametrize(("layout", "m"), [("nn", 1), ("nt", 1), ("nt", 3)])
+def test_threads_share_columns(layout, m):
+    spec = dequantizing("bf16", "u4", layout, 64, "u8", m, 2050, 1024, epilogue=(tw.bias(),))
     operands = operands_of(spec)
     kernel = tw.compile(spec, threads=2)
     assert (kernel.metadata.schedule, kernel.metadata.threads) == ("scaled_sums", 2)
@@ -78,8 +84,13 @@ def test_threads_share_columns(layout):
 
 
 def test_extreme_numbers():
-    for a, b, layout in (("f16", "i8", "nn"), ("f16", "i4", "nt"), ("bf16", "i4", "nn"), ("f32", "i4", "nt")):
-        spec = dequantizing(a, b, layout, 128, 0, 1, 128, 256, beta=1)
+    for a, b, layout, m in (
+        ("f16", "i8", "nn", 1),
+        ("f16", "i4", "nt", 3),
+        ("bf16", "i4", "nn", 1),
+        ("f32", "i4", "nt", 1),
+    ):
+        spec = dequantizing(a, b, layout, 128, 0, m, 128, 256, beta=1)
         x, codes, scales = operands_of(spec)
         of = scales if layout == "nt" else scales.T
         of[0], of[1, 0], of[2, 1], of[3], of[4] = 0, np.inf, np.nan, 3e38, 1e-38
@@ -101,7 +112,8 @@ def test_extreme_numbers():
         ({"m": 9}, "packed"),
         ({"b": "i8", "m": 8}, "scaled_sums"),
         ({"layout": "nt", "m": 8}, "scaled_sums"),
-        ({"layout": "nt", "m": 9}, "inner_product"),
+        ({"layout": "nt", "m": 64}, "scaled_sums"),
+        ({"layout": "nt", "m": 65}, "packed"),
         ({"layout": "nt", "group": 96}, "inner_product"),
         ({"zero_point": 2.5}, "streamed"),
         ({"deterministic": True}, "packed"),

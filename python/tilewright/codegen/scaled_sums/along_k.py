@@ -11,16 +11,34 @@ from tilewright.build.index import Index, add, value
 from tilewright.build.loops import loop
 from tilewright.build.vectors import fixed, read, write
 from tilewright.codegen.scaled_sums.along_k_vectors import Along, along
+from tilewright.codegen.scaled_sums.columns import Columns
 from tilewright.codegen.scaled_sums.registers import as_floats, pieces
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, scf, vector
 from tilewright.schedules.decisions import ScaledSums
 from tilewright.schedules.models import codes as codes_of
+from tilewright.schedules.models import scaled_blocks
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 _CHAINS = 4
 """Sums that a block is added to in turn, at least, over all rows and columns: the latency of a multiply-add."""
+
+
+def write_along_k(
+    spec: MatmulSpec,
+    target: Target,
+    sizes: ScaledSums,
+    a: ir.Value,
+    codes: ir.Value,
+    further: Sequence[ir.Value],
+    c: ir.Value,
+    *,
+    fresh: bool,
+) -> None:
+    """Writes the loops of a product, in vectors of columns or along K, as its sizes say."""
+    kind = Columns if scaled_blocks.in_columns(sizes, target) else AlongK
+    kind(spec, target, sizes, a, codes, further, c, fresh=fresh).write()
 
 
 class AlongK:

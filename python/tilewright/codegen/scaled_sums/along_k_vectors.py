@@ -69,12 +69,14 @@ class Ordered:
         parts: The buffers.
     """
 
-    def __init__(self, spec: MatmulSpec, a: ir.Value, block: int, order: Order, element: ir.Type, parts: int) -> None:
-        """Makes `parts` buffers, of numbers of which an element of A is the sum."""
+    def __init__(
+        self, spec: MatmulSpec, a: ir.Value, block: int, order: Order, element: ir.Type, parts: int, gap: int = 0
+    ) -> None:
+        """Makes `parts` buffers, of numbers of which an element of A is the sum, with `gap` elements after each row."""
         self._spec, self._a, self._block, self._order, self._element = spec, a, block, order, element
         self._lanes = len(order[0])
         width = -(-spec.k // block) * block
-        kind = ir.MemRefType.get([spec.m, width], element)
+        kind = ir.MemRefType.get([spec.m, width + gap], element)
         self.parts = [memref.alloc(kind, [], []) for _ in range(parts)]
 
     def prepare(self) -> None:

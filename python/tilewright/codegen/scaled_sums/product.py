@@ -18,7 +18,7 @@ from tilewright.build.usedef import definition
 from tilewright.build.vectors import bits_as, fixed, read, write
 from tilewright.build.views import slice_of
 from tilewright.codegen import block_products
-from tilewright.codegen.scaled_sums.along_k import AlongK
+from tilewright.codegen.scaled_sums.along_k import write_along_k
 from tilewright.codegen.scaled_sums.along_k_vectors import Ordered
 from tilewright.codegen.scaled_sums.pairs import more, multiplier, quicker
 from tilewright.codegen.scaled_sums.quantized import Multiplier
@@ -56,7 +56,7 @@ def expand(function: func.FuncOp, product: ir.Operation, spec: MatmulSpec, targe
     with function.context, function.location:
         with ir.InsertionPoint(product):
             if spec.b_transposed:
-                AlongK(spec, target, sizes, a, codes, further, c, fresh=fill is not None).write()
+                write_along_k(spec, target, sizes, a, codes, further, c, fresh=fill is not None)
             else:
                 _write(
                     partial(_Product, spec, sizes, a, codes, further, c, fill is not None, target),

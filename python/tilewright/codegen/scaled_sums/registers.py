@@ -34,6 +34,9 @@ def sorted_(registers: Sequence[ir.Value], order: Order) -> list[ir.Value]:
     """
     lanes = len(order[0])
     values, labels = list(registers), [list(each) for each in order]
+    if len(values) == 1:
+        places = inverse(order)[0]
+        return values if places == [*range(lanes)] else [vector.shuffle(values[0], values[0], places)]
     for bit in (1 << shift for shift in range(lanes.bit_length() - 1, (lanes * len(values) - 1).bit_length())):
         if all(len({label & bit for label in each}) == 1 for each in labels):
             continue

@@ -24,6 +24,7 @@ from tilewright.spec import MatmulSpec
 
 _NARROW = re.compile(r"(?:\b|(?<=x))(?:i4|f4E2M1FN)\b")
 """In the text of a type, such as "vector<8xi4>"."""
+_OF_PREFETCH = ("isWrite", "localityHint", "isDataCache")
 
 
 def of(spec: MatmulSpec) -> list[int]:
@@ -103,8 +104,7 @@ class _Halves:
             elif op.name == "memref.prefetch" and not self._lone:
                 *rows, column = list(op.operands)[1:]
                 at = [*rows, value(half(self._from_start(column)))]
-                how = (op.attributes[each] for each in ("isWrite", "localityHint", "isDataCache"))
-                memref.PrefetchOp(source, at, *how)
+                memref.PrefetchOp(source, at, *(op.attributes[each] for each in _OF_PREFETCH))
             elif op.name == "memref.subview":
                 self._slice(op, source)
             elif op.name == "memref.transpose":
@@ -126,7 +126,7 @@ class _Halves:
         return self._with_sign(_half(memref.load(source, [*rows, value(half(column))]), value(column)))
 
     def _transposed(self, op: ir.Operation, source: ir.Value) -> None:
-        """Lets loads of single elements of a transposed view be of what it is of."""
+        """Lets loads of single elements of a transposed view, and prefetches, be of what it is of."""
         order = [
             ir.AffineDimExpr(each).position for each in ir.AffineMapAttr(op.attributes["permutation"]).value.results
         ]
@@ -137,12 +137,17 @@ class _Halves:
                 load.operands[0] = source
                 self.rewrite(load, source)
                 continue
-            if load.name != "memref.load":
+            if load.name not in ("memref.load", "memref.prefetch"):
                 raise LoweringError(f"{load.name} of transposed elements of four bits", stage="bufferized")
             given = list(load.operands)[1:]
+            given = [given[order.index(axis)] for axis in range(len(order))]
             with ir.InsertionPoint(load), load.location:
-                direct = memref.LoadOp(source, [given[order.index(axis)] for axis in range(len(order))])
-            replace(load, direct.result)
+                if load.name == "memref.prefetch":
+                    direct = memref.PrefetchOp(source, given, *(load.attributes[each] for each in _OF_PREFETCH))
+                    load.erase()
+                else:
+                    direct = memref.LoadOp(source, given)
+                    replace(load, direct.result)
             self.rewrite(direct.operation, source)
 
     def _slice(self, op: ir.Operation, source: ir.Value) -> None:

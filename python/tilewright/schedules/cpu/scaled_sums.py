@@ -39,6 +39,15 @@ def scaled_sums(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Modu
             T[:, n] += scales[k / group, n] * (A2[:, k:k+block] * (codes[k:k+block, n] - zeros[k / group, n]))
           C[:, n] += sum of T[:, n]
 
+    With more rows, and an nr of whole vectors, words of codes are transposed in registers into a buffer, so that lanes are columns::
+
+        for jr in 0..N step nr:
+          for pc in 0..K step kc:
+            W = codes[pc:pc+kc, jr:jr+nr] transposed, as words
+            for ir in 0..M step mr:
+              for g in pc..pc+kc step group:
+                C[ir:ir+mr, jr:jr+nr] += scales[g, jr:jr+nr] * (A2[ir:ir+mr, g:g+group] * (W[g:g+group, :] - zeros[g, jr:jr+nr]))
+
     Raises:
         ScheduleError: The strategy does not compute `spec`, or not in such blocks.
     """

@@ -14,6 +14,7 @@ from tilewright.schedules.models.blocking import Blocking, ceil_div, even
 from tilewright.schedules.models.code_tables import STREAMS
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+from tilewright.targets.lookups import lookup
 
 if TYPE_CHECKING:
     from tilewright.schedules.decisions import ScaledSums
@@ -28,7 +29,7 @@ _ROWS = 8
 """Rows of B that are read side by side; every group is a multiple of them. Measured on Zen 4, i4 in layout nn by one row of bf16,
 4, 8, 16 and 32 rows, 11008 x 4096: 12.7, 17.1, 18.3 and 12.5 GB/s, 4096 x 4096: 11.1, 14.1, 13.6 and 11.1 (while others used the
 machine, which then read 20)."""
-_MOST_ROWS = 16
+_MOST_ROWS = 64
 """Rows of A at most."""
 _ROWS_AT_ONCE = 8
 """Rows of A that a code in a register is multiplied by, at most: as many sums, and those of a group, leave half of the registers."""
@@ -41,6 +42,15 @@ nt i8 15 and 12, 10.5 and 10.7, 3.9 and 5.5, 1.5 and 2.8; nn i4 15 and 3.6, 8.7 
 10 and 9.2, 5.4 and 3.8 (others used the machine, which then multiplies half as much). Code for more rows is long."""
 _SUMS_SHARE = 1 / 4
 """Part of L2 for the sums of a strip."""
+_LEAST_BY_COLUMNS: Mapping[int, int] = MappingProxyType({4: 3, 8: 6})
+"""Rows of A from which codes along K are transposed, so that vectors have a column in each lane, by the bits of a code. Measured on
+Zen 5 with 256 x 4096 weights, which stay in L2, in microseconds with vectors along K and of columns, 2, 4, 8 and 16 rows: i4 in groups of
+128 by bf16 13 and 16, 25 and 24, 48 and 43, 179 and 80; u4 in groups of 32 with zero points 35 and 29, 51 and 37, 113 and 57, 294 and
+109; i8 in groups of 128 26 and 45, 47 and 51, 86 and 88, 179 and 160."""
+_VECTORS = 2
+"""Vectors of columns beside each other: each element of A is taken to all lanes once for both."""
+_CHUNK_BYTES = 8192
+"""Bytes of transposed codes, which stay in L1 beside what is read of A."""
 
 
 def columns(spec: MatmulSpec, target: Target) -> int:
@@ -77,7 +87,12 @@ def require(spec: MatmulSpec, target: Target, sizes: Blocking | ScaledSums) -> N
             expected=f"up to {_MOST_ROWS} rows of floats by integers of four or eight bits that a prologue dequantizes",
             remedy="Let the strategy be chosen",
         )
-    if spec.b_transposed:
+    if spec.b_transposed and in_columns(sizes, target):
+        lanes, unit, group = target.lanes(spec.acc_type), codes_in_line(spec), found.group or spec.k
+        expected = f"an nr of whole {lanes}, an nc of whole nr, and a kc of whole {unit} that divides a group of {group} or is some of them"
+        whole = not (sizes.nr % lanes or sizes.nc % sizes.nr or sizes.kc % unit)
+        fit = whole and _fits_groups(sizes.kc, group, spec.k)
+    elif spec.b_transposed:
         expected, fit = f"an nr that divides {spec.n}", spec.n % sizes.nr == 0
     else:
         nr, unit = columns(spec, target), found.group or _ROWS
@@ -91,12 +106,16 @@ def pays(spec: MatmulSpec, target: Target) -> bool:
     """Whether it beats the dequantizing of each element: few rows, and codes that fill half a tile at least."""
     along, across = (spec.k, spec.n) if spec.b_transposed else (spec.n, spec.k)
     enough = 2 * along >= columns(spec, target) and across > 1
+    if _by_columns(spec, target):
+        return True
     return enough and fits(spec) and spec.m <= _MOST_PAID[spec.b_transposed, spec.b_stored.bits]
 
 
 def blocking(spec: MatmulSpec, target: Target) -> Blocking:
     """The sizes: some rows of A, tiles of whole registers of codes, and strips of which the sums stay in L2."""
     rows, mr = max(spec.m, 1), even(spec.m, _ROWS_AT_ONCE)
+    if _by_columns(spec, target):
+        return _blocking_by_columns(spec, target)
     if spec.b_transposed:
         streams = _STREAMS_OF_BYTES if spec.b_stored.bits == 8 and mr <= _STREAMS_OF_BYTES else STREAMS
         nr = max(each for each in range(1, streams + 1) if spec.n % each == 0)
@@ -106,8 +125,46 @@ def blocking(spec: MatmulSpec, target: Target) -> Blocking:
     return Blocking(mr=mr, nr=nr, mc=rows, nc=nc, kc=_ROWS)
 
 
+def codes_in_line(spec: MatmulSpec) -> int:
+    """Codes of a column in a cache line."""
+    return 64 * 8 // spec.b_stored.bits
+
+
+def in_columns(sizes: Blocking | ScaledSums, target: Target) -> bool:
+    """Whether sizes for codes along K are of vectors with a column in each lane; otherwise vectors run along K, in fewer columns."""
+    return lookup(target, WORD_BITS) is not None and sizes.nr > _STREAMS_OF_BYTES
+
+
+def _by_columns(spec: MatmulSpec, target: Target) -> bool:
+    """Whether codes that lie along K are better transposed."""
+    if not (fits(spec) and spec.b_transposed and lookup(target, WORD_BITS) is not None):
+        return False
+    enough = spec.m >= _LEAST_BY_COLUMNS[spec.b_stored.bits] and spec.n >= target.lanes(spec.acc_type)
+    return enough and _depth(spec) > 0
+
+
+def _fits_groups(kc: int, group: int, k: int) -> bool:
+    """Whether chunks of `kc` rows are whole groups, or groups whole chunks."""
+    return group >= k or kc % group == 0 or group % kc == 0
+
+
+def _depth(spec: MatmulSpec, nr: int = 1) -> int:
+    """Rows of a chunk of which the transposed codes of `nr` columns have `_CHUNK_BYTES` at most; 0 where none fits the groups."""
+    found = codes.of(spec)
+    assert found is not None
+    unit, group = codes_in_line(spec), found.group or spec.k
+    most = max(1, _CHUNK_BYTES * 8 // spec.b_stored.bits // nr // unit)
+    return next((n * unit for n in range(most, 0, -1) if _fits_groups(n * unit, group, spec.k)), 0)
+
+
+def _blocking_by_columns(spec: MatmulSpec, target: Target) -> Blocking:
+    lanes, mr = target.lanes(spec.acc_type), even(spec.m, _ROWS_AT_ONCE)
+    nr = min(_VECTORS, ceil_div(spec.n, lanes)) * lanes
+    return Blocking(mr=mr, nr=nr, mc=spec.m, nc=ceil_div(spec.n, nr) * nr, kc=_depth(spec, nr) or _depth(spec))
+
+
 def in_strips(sizes: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
     """The sizes for threads that each go through columns of their own; the order of no sum changes."""
-    if threads == 1 or spec.b_transposed:
+    if threads == 1 or (spec.b_transposed and sizes.nr <= STREAMS):
         return sizes
     return replace(sizes, nc=min(sizes.nc, even(spec.n, ceil_div(spec.n, threads), sizes.nr)))
