@@ -6,7 +6,8 @@
 ``TILEWRIGHT_COMPILE_TIMEOUT_S`` and ``TILEWRIGHT_COMPILE_MEMORY_MB`` bound the compilation of what came from a user.
 ``TILEWRIGHT_PEERS_DIR`` names the folder of the benchmark's peers; without it that is ``tilewright/peers`` beside the kernels'
 default folder. ``TILEWRIGHT_DUMP`` names a folder to which each compilation writes its stages and the IR after each pass;
-``TILEWRIGHT_TIME_PASSES=1`` prints how long passes take. ``TILEWRIGHT_TRACE`` names a file to which a process appends which kernels it
+``TILEWRIGHT_TIME_PASSES=1`` prints how long passes take. ``TILEWRIGHT_DEBUG_INFO=1`` gives kernels line tables.
+``TILEWRIGHT_TRACE`` names a file to which a process appends which kernels it
 called, how often.
 """
 
@@ -62,6 +63,7 @@ class Knobs:
         peers_dir: Folder of the benchmark's Python environments; None when there is no home folder to put it in.
         dump_dir: Folder to which each compilation writes its stages and passes; None for nowhere.
         time_passes: Whether each pipeline of passes prints how long they took.
+        debug_info: Whether kernels get line tables, which tell the lines of the schedule.
         trace: File to which a process appends which kernels it called, how often; None for nowhere.
     """
 
@@ -74,6 +76,7 @@ class Knobs:
     peers_dir: Path | None = None
     dump_dir: Path | None = None
     time_passes: bool = False
+    debug_info: bool = False
     trace: Path | None = None
 
 
@@ -96,6 +99,7 @@ def load(environ: Mapping[str, str] | None = None) -> Knobs:
         peers_dir=_named_path(peers) if peers else _default_folder(environ, "peers"),
         dump_dir=_named_path(dump) if dump else None,
         time_passes=_flag(environ, "TILEWRIGHT_TIME_PASSES"),
+        debug_info=_flag(environ, "TILEWRIGHT_DEBUG_INFO"),
         trace=_named_path(trace) if trace else None,
     )
 

@@ -54,6 +54,15 @@ MLIR_CAPI_EXPORTED MlirStringRef tilewrightScheduleAttrGetSource(MlirAttribute a
 /* What a decision says, as a dictionary attribute; null for an attribute that is none. */
 MLIR_CAPI_EXPORTED MlirAttribute tilewrightDecisionGetDictionary(MlirAttribute attribute);
 
+/*===-- Where ops come from ------------------------------------------------===*/
+
+/* Writes a step of a schedule, which has just run, into the locations of the ops below `root` that it made or whose
+ * attributes it changed. A null location, before the first step: all ops count as known. */
+MLIR_CAPI_EXPORTED void tilewrightMarkStep(MlirOperation root, MlirLocation step);
+
+/* After the last step: removes from locations what `tilewrightMarkStep` remembers; the steps stay. */
+MLIR_CAPI_EXPORTED void tilewrightForgetSeen(MlirOperation root);
+
 /*===-- Translation -------------------------------------------------------===*/
 
 /* Translates an operation in the LLVM dialect (and the dialects of intrinsics) to LLVM IR, and gives its text to

@@ -12,3 +12,12 @@ MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(Tilewright, tilewright, tilewright::Tilewr
 void tilewrightRegisterAllDialects(MlirDialectRegistry registry) { tilewright::registerAllDialects(*unwrap(registry)); }
 
 void tilewrightRegisterAllPasses() { tilewright::registerTilewrightPasses(); }
+
+void tilewrightMarkStep(MlirOperation root, MlirLocation step) {
+  std::optional<mlir::Location> place;
+  if (!mlirLocationIsNull(step))
+    place = unwrap(step);
+  tilewright::markStep(unwrap(root), place);
+}
+
+void tilewrightForgetSeen(MlirOperation root) { tilewright::forgetSeen(unwrap(root)); }

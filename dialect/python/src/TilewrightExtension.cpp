@@ -162,6 +162,18 @@ NB_MODULE(_tilewright, m) {
       "apply_named_sequence", &applyNamedSequence, nb::arg("payload"), nb::arg("sequence"), nb::arg("module"),
       "Runs the named sequence of a transform module on a payload, in place. Returns whether it succeeded; what it "
       "says goes to the diagnostic handlers of the context. Operations of the payload held in Python are stale after.");
+  m.def(
+      "mark_step",
+      [](PyOperationBase &root, std::optional<PyLocation> step) {
+        tilewrightMarkStep(root.getOperation().get(), step ? step->get() : MlirLocation{nullptr});
+      },
+      nb::arg("root"), nb::arg("step").none(),
+      "Writes a step of a schedule, which has just run, into the locations of the operations below root that it made "
+      "or "
+      "whose attributes it changed. None, before the first step: all operations count as known.");
+  m.def(
+      "forget_seen", [](PyOperationBase &root) { tilewrightForgetSeen(root.getOperation().get()); }, nb::arg("root"),
+      "After the last step: removes from locations what mark_step remembers; the steps stay.");
   m.def("set_attribute", &setAttribute, nb::arg("op"), nb::arg("name"), nb::arg("text"),
         "Sets an attribute given as MLIR text. Raises ValueError when it does not parse.");
   m.def("decision", &decision, nb::arg("attribute"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright import knobs
 from tilewright.cli import explain_count, explain_folder, options
 from tilewright.errors import TargetError
 
@@ -43,7 +44,7 @@ def explain(count: bool, output: str, **asked: Any) -> None:  # noqa: ANN401 - o
     from tilewright.cli import explain_gpu, explain_page
     from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import GpuProblem, given
-    from tilewright.emit import hotloop
+    from tilewright.emit import attribution, hotloop
 
     if not output:
         raise click.UsageError("-o is empty; expected the name of a folder")
@@ -55,7 +56,9 @@ def explain(count: bool, output: str, **asked: Any) -> None:  # noqa: ANN401 - o
             raise click.UsageError("--count given for a GPU; expected a processor that is emulated here")
         explain_gpu.explain(problem, folder)
         return
-    stages = problem.build("asm")
+    with knobs.overridden(TILEWRIGHT_DEBUG_INFO="1"):
+        stages = problem.build("asm")
+    stages.texts["llvmir"] = attribution.without_tables(stages.texts["llvmir"])
     loop = hotloop.hottest(stages.texts["asm"], problem.target.architecture)
     analysis, note = _analysis(problem, loop)
     counted = None
@@ -136,6 +139,7 @@ def _facts(
             "label": loop.label,
             "instructions": len(loop.instructions),
             "mix": dict(loop.mix),
+            "origins": dict(loop.origins),
             **{name: getattr(loop, name) for name in _OF_LOOP},
         }
     if analysis is not None:

@@ -265,6 +265,13 @@ dumps = together(
         callback=lambda context, _, given: _for_this_call(context, "TILEWRIGHT_TIME_PASSES", "1" if given else ""),
         help="Print to standard error how long each pass took.",
     ),
+    click.option(
+        "--debug-info",
+        is_flag=True,
+        expose_value=False,
+        callback=lambda context, _, given: _for_this_call(context, "TILEWRIGHT_DEBUG_INFO", "1" if given else ""),
+        help="Give the code line tables, which tell the lines of the schedule.",
+    ),
 )
 """What the environment's variables of these names say, for one call."""
 

@@ -118,4 +118,5 @@ def carry_out_whole(function: func.FuncOp, target: Target, threads: int) -> tupl
     op, name = found[0]
     decision = decisions.of(op, name)
     assert decision is not None, "it carries one"
-    return decision, WHOLE[type(decision)](function, op, decision, target, threads)
+    with op.location:
+        return decision, WHOLE[type(decision)](function, op, decision, target, threads)

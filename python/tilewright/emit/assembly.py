@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -23,6 +23,8 @@ CATEGORIES = (
 )
 """The kinds of instruction that `Instruction.category` tells apart, in the order in which they are shown."""
 
+ORIGIN = "from "
+"""How a comment starts that says where an instruction comes from."""
 _LABEL = re.compile(r'^("[^"]+"|[\w.$@]+):\s*(.*)$')
 
 
@@ -36,6 +38,7 @@ class Instruction:
         operands: The operands in the order of the text.
         element_bits: Bits of an element of vectors, where an instruction before it has set them; otherwise 0.
         group: Registers that it takes as one, where an instruction before it has set that: 0.5 is half of one.
+        origin: Where it comes from, as `attribution.annotated` says it; empty where that is not known.
     """
 
     text: str
@@ -43,6 +46,7 @@ class Instruction:
     operands: tuple[str, ...]
     element_bits: int = 0
     group: float = 1
+    origin: str = ""
 
     written: ClassVar[int] = 0
     """Which operand is written."""
@@ -221,7 +225,7 @@ def functions(asm: str, syntax: Syntax) -> Iterator[tuple[str, list[Block]]]:
     blocks = found.setdefault("", [])
     setting = ""
     for raw in asm.splitlines():
-        line = raw.split(syntax.comment, 1)[0].strip()
+        line, _, remark = (part.strip() for part in raw.partition(syntax.comment))
         while label := _LABEL.match(line):
             name, line = label.groups()
             if name in names or not (names or name.startswith(".L")):
@@ -233,7 +237,10 @@ def functions(asm: str, syntax: Syntax) -> Iterator[tuple[str, list[Block]]]:
             blocks.append(Block(None, [], []))
         if syntax.sets is not None and syntax.sets.match(line):
             setting = line
-        blocks[-1].instructions.append(syntax.read(line, setting))
+        instruction = syntax.read(line, setting)
+        if remark.startswith(ORIGIN):
+            instruction = replace(instruction, origin=remark.removeprefix(ORIGIN))
+        blocks[-1].instructions.append(instruction)
     for name, body in found.items():
         if any(block.instructions for block in body):
             _connect(body, syntax)

@@ -75,6 +75,11 @@ class HotLoop:
         return sum(each.multiply for each in self.instructions)
 
     @property
+    def origins(self) -> Mapping[str, int]:
+        """How many instructions come from where, the most frequent first, where the text has that."""
+        return dict(Counter(each.origin for each in self.instructions if each.origin).most_common())
+
+    @property
     def flops(self) -> int:
         """Operations of one iteration, a product and its addition counted as two."""
         return sum(2 * each.products for each in self.instructions)
@@ -144,9 +149,14 @@ def _innermost(function: str, blocks: Sequence[Block], syntax: Syntax) -> list[H
 
 
 def _text(block: Block) -> str:
-    """A block as assembly."""
-    label = f"{block.label}:\n" if block.label else ""
-    return label + "".join(f"\t{each.text}\n" for each in block.instructions)
+    """A block as assembly; before instructions of another origin than those before them, a comment with it."""
+    lines, origin = [f"{block.label}:"] if block.label else [], ""
+    for each in block.instructions:
+        if each.origin != origin:
+            origin = each.origin
+            lines.append(f"# {origin}" if origin else "#")
+        lines.append(f"\t{each.text}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _natural_loops(blocks: Sequence[Block]) -> dict[int, set[int]]:

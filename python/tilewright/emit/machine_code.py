@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.build import contexts
-from tilewright.emit import code, llvmir, pipeline
+from tilewright.emit import attribution, code, llvmir, pipeline
 from tilewright.emit.pipeline import Record, Wanted
+from tilewright.lowering import line_tables
 from tilewright.mlir import ir
+from tilewright.targets import registry
 from tilewright.targets.base import Target
 
 
@@ -45,12 +47,18 @@ class MachineCode:
 
     def llvmir(self) -> str:
         """LLVM IR, optimized for the target."""
+        line_tables.add(self.module, self._target)
         text = llvmir.translated(self.module.operation)
         return code.optimize(llvmir.with_libc_memory(text) if self._wanted.for_linking else text, self._target)
 
     def asm(self) -> str:
         """Assembly of the target."""
-        return code.assembly(self._record.texts["llvmir"], self._target)
+        llvm_ir = self._record.texts["llvmir"]
+        text = code.assembly(llvm_ir, self._target)
+        if line_tables.wanted(self._target):
+            syntax = registry.knowledge("tilewright.emit.{}_text", registry.family_of(self._target.architecture).name)
+            return attribution.annotated(text, llvm_ir, syntax.SYNTAX.comment)
+        return text
 
     def obj(self) -> bytes:
         """An object file."""

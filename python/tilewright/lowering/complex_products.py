@@ -25,7 +25,7 @@ def add_entry(module: ir.Module, spec: MatmulSpec, target: Target, symbol: str) 
     """
     written = complex_entry.ComplexEntry(spec, target, symbol)
     functions = ir.Module.parse(written.functions, module.context)
-    run_passes(functions, pipelines.TO_LLVM, "llvm")
+    run_passes(functions, pipelines.to_llvm(), "llvm")
     complex_entry.add(module, functions, written.entry)
 
 

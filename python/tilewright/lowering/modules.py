@@ -34,10 +34,6 @@ _WIDEN = """builtin.module(func.func(
     math-extend-to-supported-types, arith-emulate-unsupported-floats{source-types=bf16,f16 target-type=f32}, canonicalize, cse
 ))"""
 """16-bit floats are computed with in f32, and rounded after each operation."""
-_TO_LLVM = pipelines.TO_LLVM.replace(
-    "convert-vector-to-llvm,", "convert-vector-to-llvm{reassociate-fp-reductions=true},"
-)
-"""Linalg says nothing of the order in which a reduction adds up, so that the elements of a vector are added in a tree."""
 _HOIST = "builtin.module(func.func(buffer-loop-hoisting))"
 """Buffers of what is computed in loops stand before them."""
 _INTERNAL = "#llvm.linkage<internal>"
@@ -157,7 +153,8 @@ def to_llvm(module: ir.Module, name: str, target: Target) -> None:
         run.run_passes(module, math_functions.F64, "llvm")
     with module.context:
         dynamic_reshapes.expand(module.operation)
-    run.run_passes(module, _TO_LLVM, "llvm")
+    # Linalg says nothing of the order in which a reduction adds up.
+    run.run_passes(module, pipelines.to_llvm(reassociate=True), "llvm")
     with module.context:
         if "avx512bw" in target.features:
             narrow_stores.protect(module.operation)

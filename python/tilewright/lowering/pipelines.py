@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright import knobs
 from tilewright.build.usedef import named
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
@@ -33,13 +34,25 @@ PREFETCH = """builtin.module(
 )"""
 """C's tiles of the next step, whose rows lie too far apart for the hardware to foresee them, what is read once only, and rows of scales."""
 
-TO_LLVM = """builtin.module(
-    tilewright-strip-provenance{target=true}, func.func(loop-invariant-code-motion),
+_TO_LLVM = """builtin.module(
+    {loops} tilewright-strip-provenance{{target=true}}, func.func(loop-invariant-code-motion),
     lower-affine, expand-strided-metadata, lower-affine, convert-scf-to-cf,
-    convert-vector-to-llvm, convert-ub-to-llvm, finalize-memref-to-llvm{use-generic-functions=true},
+    convert-vector-to-llvm{{reassociate-fp-reductions={reassociate}}}, convert-ub-to-llvm,
+    finalize-memref-to-llvm{{use-generic-functions=true}},
     convert-to-llvm, reconcile-unrealized-casts, canonicalize, cse
 )"""
-"""Vectors of one dimension, memrefs and loops to the LLVM dialect."""
+
+
+def to_llvm(*, reassociate: bool = False) -> str:
+    """Vectors of one dimension, memrefs and loops to the LLVM dialect.
+
+    Where kernels get line tables, the locations name the loops before.
+
+    Args:
+        reassociate: Whether a reduction adds the elements of a vector up in a tree.
+    """
+    loops = "tilewright-mark-loops," if knobs.load().debug_info else ""
+    return _TO_LLVM.format(loops=loops, reassociate=str(reassociate).lower())
 
 
 def bufferize(*, empties: bool) -> ir.Module:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from tilewright import knobs
 from tilewright.build.usedef import operations
 from tilewright.errors import LoweringError, ScheduleError
-from tilewright.lowering import culprit, instrument, pass_list, sizes, stepping
+from tilewright.lowering import culprit, instrument, pass_list, provenance, sizes, stepping
 from tilewright.lowering.diagnostics import DUMP, Message, collect, payload_op, source_line
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
@@ -41,7 +42,11 @@ def apply_schedule(payload: ir.Module, schedule: ir.Module, spec: MatmulSpec | O
         _refuse_to_tile(schedule, spec, name)
     before = payload.operation.clone().operation
     try:
-        _run_script(payload, schedule, name, "scheduled")
+        if knobs.load().debug_info:
+            with provenance.marking(payload) as mark:
+                _run_script(payload, schedule, name, "scheduled", [mark])
+        else:
+            _run_script(payload, schedule, name, "scheduled")
     except ScheduleError as e:
         op = None if e.transform_op else culprit.find(before, schedule.operation)
         if op is None:
@@ -116,8 +121,10 @@ def _apply(payload: ir.Module, schedule: ir.Operation) -> bool:
     return _tilewright.apply_named_sequence(payload.operation, main, schedule)
 
 
-def _run_script(payload: ir.Module, schedule: ir.Module, name: str, stage: str) -> None:
-    """Runs a transform module on `payload`, as part of a stage. Raises `ScheduleError`."""
+def _run_script(
+    payload: ir.Module, schedule: ir.Module, name: str, stage: str, told: Sequence[stepping.Told] = ()
+) -> None:
+    """Runs a transform module on `payload`, as part of a stage, and tells `told` of each op. Raises `ScheduleError`."""
     main = culprit.main_sequence(schedule.operation)
     if main is None:
         raise ScheduleError(
@@ -132,12 +139,13 @@ def _run_script(payload: ir.Module, schedule: ir.Module, name: str, stage: str) 
             raise _error_at(refused.op, refused.what, name, refused.remedy)
         guarded = sizes.guarded(schedule.operation)
         with instrument.group(stage, "transform ops", "mlir", lambda: str(payload)) as group:
-            if group is None:
+            listeners = [*told, *([] if group is None else [group.add])]
+            if not listeners:
                 succeeded = _apply(payload, guarded.module)
             else:
-                told, steps = stepping.instrumented(guarded.module, guarded.guards)
-                with stepping.telling(payload.context, steps, name, group.add):
-                    succeeded = _apply(payload, told)
+                telling, steps = stepping.instrumented(guarded.module, guarded.guards)
+                with stepping.telling(payload.context, steps, name, listeners):
+                    succeeded = _apply(payload, telling)
     if collected.race is not None:
         remedy = "Tile the reduction with tile_using_for, or with tile_reduction_using_forall"
         raise ScheduleError(collected.race.text, where=name, payload_op=payload_op(collected.race), remedy=remedy)

@@ -87,8 +87,8 @@ def _tell_result(result: ir.Value, message: str) -> None:
 
 
 @contextmanager
-def telling(context: ir.Context, steps: Sequence[ir.Operation], name: str, told: Told) -> Iterator[None]:
-    """Tells `told` of each op of the schedule called `name` that runs inside, as soon as it has run."""
+def telling(context: ir.Context, steps: Sequence[ir.Operation], name: str, told: Sequence[Told]) -> Iterator[None]:
+    """Tells each of `told` of each op of the schedule called `name` that runs inside, as soon as it has run."""
     handler = context.attach_diagnostic_handler(_Listener(steps, name, told).hear)
     try:
         yield
@@ -99,7 +99,7 @@ def telling(context: ir.Context, steps: Sequence[ir.Operation], name: str, told:
 class _Listener:
     """Turns remarks into steps."""
 
-    def __init__(self, steps: Sequence[ir.Operation], name: str, told: Told) -> None:
+    def __init__(self, steps: Sequence[ir.Operation], name: str, told: Sequence[Told]) -> None:
         self._steps, self._name, self._told = steps, name, told
         self._handles: dict[int, list[str]] = {}
         self._resumed, self._ended = time.perf_counter(), 0.0
@@ -120,9 +120,9 @@ class _Listener:
         file, line = source_line(str(op.location))
         file = self._name if file == "-" else file  # What MLIR calls text without a file.
         handles = [self._handles.get(index, []) for index in range(len(op.results))]
-        self._told(
-            op.name.removeprefix("transform."), self._ended - self._resumed, f"{file}:{line}" if file else "", handles
-        )
+        source, took = f"{file}:{line}" if file else "", self._ended - self._resumed
+        for told in self._told:
+            told(op.name.removeprefix("transform."), took, source, handles)
         self._handles, self._ended, self._resumed = {}, 0.0, time.perf_counter()
         return True
 

@@ -73,7 +73,7 @@ def body(
         _lower_half_floats(module, spec, target)
         if spec.has_entries and math_functions.expand(module.operation, target):
             run_passes(module, math_functions.F64, "llvm")
-    run_passes(module, pipelines.TO_LLVM, "llvm")
+    run_passes(module, pipelines.to_llvm(), "llvm")
     unroll.hand_on(module)
     codegen.define(module, spec, target)
     if spec.c_type.bits == 8 and "avx512bw" in target.features:

@@ -40,6 +40,7 @@ class Compilation:
         cases: The cases of a dynamic spec, each with its plan.
         plain: Whether each op of a module becomes loops over elements.
         form: Whether rows of A and B, and of C, are aligned; None where there is one form.
+        debug_info: Whether it has line tables.
         assembler: What tells the program that assembles PTX from another one; empty without.
         compiler: A digest of the package's sources, and of what it is linked with.
     """
@@ -54,6 +55,7 @@ class Compilation:
     cases: tuple[Case, ...] = ()
     plain: bool = False
     form: tuple[bool, bool] | None = None
+    debug_info: bool = field(default_factory=lambda: knobs.load().debug_info)
     assembler: str = ""
     compiler: str = field(default_factory=versions.fingerprint)
 

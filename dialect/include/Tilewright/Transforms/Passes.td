@@ -67,4 +67,29 @@ def PrefetchNumbers : Pass<"tilewright-prefetch-numbers"> {
   ];
 }
 
+def MarkLoops : Pass<"tilewright-mark-loops"> {
+  let summary = "Has the location of each op name the loops around it";
+  let description = [{
+    Makes the location of an op in loops a call site: the op in the innermost loop, that loop in the next one, and so on, as in
+    callsite(op at callsite("loop ir"(loop) at ...)). Lowering keeps locations, and not loops. A loop that steps by one of the sizes of `tilewright.schedule` has the name that BLIS gives it.
+
+    Upstream has locations of calls, which the debugger shows as inlined functions, and nothing that makes them of loops.
+  }];
+}
+
+def DebugScopes : Pass<"tilewright-debug-scopes"> {
+  let summary = "Gives functions of the LLVM dialect line tables of the schedule";
+  let description = [{
+    Each instruction gets the file and line of the step of the schedule that made it (loc("step"(...))), or else the first place in its
+    location; the loops that `tilewright-mark-loops` named become inlined functions. So gdb, perf and objdump show the schedule's lines, and
+    the loops as a call stack.
+
+    Upstream's ensure-debug-info-scope-on-llvm-func makes the scope of a function alone, in one file.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+  let options = [
+    Option<"source", "source", "std::string", /*default=*/"\"tilewright\"", "The file that the code is said to be of">
+  ];
+}
+
 #endif // TILEWRIGHT_TRANSFORMS_PASSES_TD

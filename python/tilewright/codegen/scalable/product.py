@@ -52,7 +52,7 @@ def expand(
     assert dot is not None, "`require` has asked"
     tile = Tile(spec, dot, sizes.mr, sizes.nr)
     a, b, c = list(product.operands)
-    with function.context, function.location:
+    with function.context, product.location:
         c = block_products.static(c, function, [sizes.mc, sizes.nc])
         kc = -(-sizes.kc // dot.step) * dot.step
         rows = -(-sizes.mc // tile.rows) * tile.rows

@@ -53,7 +53,7 @@ def expand(function: func.FuncOp, product: ir.Operation, spec: MatmulSpec, targe
     prologue = next(use.owner.operation for use in made.uses if OWN_BATCH in use.owner.operation.attributes)
     codes, *further = list(prologue.operands)[:-1]
     fill = block_products.fill_of(c, function)
-    with function.context, function.location:
+    with function.context, product.location:
         with ir.InsertionPoint(product):
             if spec.b_transposed:
                 write_along_k(spec, target, sizes, a, codes, further, c, fresh=fill is not None)

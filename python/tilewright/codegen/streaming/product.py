@@ -43,7 +43,7 @@ def call(function: func.FuncOp, product: ir.Operation, spec: MatmulSpec, target:
     """
     outer = outer_blocks.require(spec, target)
     a, b, c = list(product.operands)
-    with function.context, function.location:
+    with function.context, product.location:
         c = block_products.static(c, function, [sizes.mc, sizes.nc])
         panels = [
             _pack(function, side, operand, extent, spec, outer, ceil_div(sizes.kc, outer.depth))

@@ -53,7 +53,7 @@ def add_entry(
     """Adds the C entry to a module with the lowered body.
 
     Args:
-        module: The module after `pipelines.TO_LLVM`.
+        module: The module after `pipelines.to_llvm`.
         spec: What it computes.
         target: For which target.
         workspace: Bytes of scratch memory that the body takes as its last argument; 0 for none.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from tilewright import knobs
 from tilewright.dims import Extent
 from tilewright.lowering.entries import entry, pack_entry, product_cases, tensor_entry, tile_permission
 from tilewright.lowering.passes import dynamic_workspace
@@ -58,14 +59,15 @@ def join(
     declared |= {f"{symbol(number)}{suffix}" for number in range(len(products)) for suffix in ("", "_pack")}
     for name, (_, module) in functions.items():
         _take(module, joined, f"{name}_", declared, kept=name)
-    body = str(joined.operation.get_asm(assume_verified=True))
+    body = str(joined.operation.get_asm(assume_verified=True, enable_debug_info=knobs.load().debug_info))
     entries = "".join(
         _entry(signature, name, target, declared, _bytes_of(module, name))
         for name, (signature, module) in functions.items()
     )
     if asks_for_tiles and "llvm.x86.tile" in body:
         entries += tile_permission.text()
-    return ir.Module.parse(f"{body[: body.rindex('}')]}{wrappers}{entries}}}", joined.context)
+    end = body.rindex("}")
+    return ir.Module.parse(f"{body[:end]}{wrappers}{entries}{body[end:]}", joined.context)
 
 
 def _take(module: ir.Module, joined: ir.Module, prefix: str, declared: set[str], kept: str = "") -> None:

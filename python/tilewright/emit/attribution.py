@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Says beside each instruction of an assembly text which line of the schedule made it, and in which loops, by its line tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.emit.assembly import ORIGIN
+
+_NODE = re.compile(r"^!(\d+) = (?:distinct )?!(DI\w+)\((.*)\)$", re.MULTILINE)
+_FIELD = re.compile(r'(\w+): (?:!(\d+)|"((?:[^"\\]|\\.)*)"|([^,]*))')
+_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
+_PLACE = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
+_TABLE = re.compile(r"\s*(\.L(tmp|func_begin|func_end|info|debug|str|abbrev|section)|\.(file|loc|cfi_sections)\b)")
+_DEBUG_SECTION = re.compile(r"\s*\.section\s+\.debug")
+_SECTION = re.compile(r"\s*\.(section|text|data|bss)\b")
+_NO_FILE = "tilewright"
+"""The file of what no schedule made."""
+_LOOP = "loop"
+"""How the names of inlined functions start that are loops: "loop ic", or "loop" for one without a name."""
+_PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where instructions come from.
+
+    Attributes:
+        file: The schedule's file; of one of ours, from the package on.
+        line: Its line.
+        loops: The names of the loops around them, the outermost first: "jc", or "loop" for one without a name.
+    """
+
+    file: str
+    line: int
+    loops: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """For people: ``cpu/packed.py:120 in jc, pc, ic, jr, ir``."""
+        return f"{self.file}:{self.line}" + (f" in {', '.join(self.loops)}" if self.loops else "")
+
+
+def annotated(asm: str, llvm_ir: str, comment: str) -> str:
+    """Assembly text without its line tables, and behind each instruction, as a comment, where it comes from.
+
+    What LLVM added between instructions of a schedule, such as a zero for another way into a loop, has no line of its own: it counts as of
+    the line before it. What no schedule made, such as the checks at the entry, has no comment.
+
+    Args:
+        asm: The text, with line tables.
+        llvm_ir: What it was made of. The column of a place numbers the loops around it, and these are here.
+        comment: What starts a comment.
+    """
+    loops = _loops(llvm_ir)
+    files: dict[str, str] = {}
+    lines: list[str] = []
+    origin, in_table = "", False
+    for line in asm.splitlines():
+        if _SECTION.match(line):
+            in_table = _DEBUG_SECTION.match(line) is not None
+        if in_table:
+            continue
+        if found := _FILE.match(line):
+            number, folder, name = found.groups()
+            files[number] = folder if name is None else f"{folder}/{name}" if folder else name
+        elif found := _PLACE.match(line):
+            file, row = files[found[1]], int(found[2])
+            if row:
+                place = Origin(_short(file), row, loops.get((file, row, int(found[3])), ()))
+                origin = f" {comment} {ORIGIN}{place}"
+            elif file == _NO_FILE:
+                origin = ""
+        elif not _TABLE.match(line):
+            is_instruction = line.startswith("\t") and not line.startswith("\t.") and line.strip() != ""
+            lines.append(f"{line}{origin}" if is_instruction else line)
+    return "\n".join(lines) + "\n"
+
+
+def without_tables(llvm_ir: str) -> str:
+    """LLVM IR for people: without the metadata of line tables."""
+    text = re.sub(r",? !dbg !\d+", "", llvm_ir)
+    return re.sub(r"^!(\d+ = (distinct )?!DI|llvm\.dbg\.).*\n", "", text, flags=re.MULTILINE)
+
+
+def _short(file: str) -> str:
+    """A file; one of ours, from the folder of schedules or from the package on."""
+    return file.removeprefix(_PACKAGE).removeprefix("schedules/")
+
+
+def _loops(llvm_ir: str) -> Mapping[tuple[str, int, int], tuple[str, ...]]:
+    """The names of the loops around each place: a file, a line and a column."""
+    nodes = {number: (kind, dict(_fields(rest))) for number, kind, rest in _NODE.findall(llvm_ir)}
+
+    def file_of(scope: str) -> str:
+        file = nodes[nodes[scope][1]["file"]][1]
+        return f"{file['directory']}/{file['filename']}" if file.get("directory") else file["filename"]
+
+    def function_of(scope: str) -> str:
+        kind, fields = nodes[scope]
+        return function_of(fields["scope"]) if kind != "DISubprogram" else fields["name"]
+
+    found: dict[tuple[str, int, int], tuple[str, ...]] = {}
+    for kind, fields in nodes.values():
+        if kind != "DILocation":
+            continue
+        names, here = list[str](), fields
+        while "inlinedAt" in here:
+            name = function_of(here["scope"])
+            if name.startswith(_LOOP):
+                names.append(name.removeprefix(f"{_LOOP} "))
+            here = nodes[here["inlinedAt"]][1]
+        place = file_of(fields["scope"]), int(fields["line"]), int(fields.get("column", "0"))
+        found[place] = tuple(reversed(names))
+    return found
+
+
+def _fields(text: str) -> Iterator[tuple[str, str]]:
+    """The fields of a metadata node: numbers of other nodes, texts, or words."""
+    for name, node, quoted, word in _FIELD.findall(text):
+        yield name, node or quoted or word

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Line tables: each instruction of a hot loop knows the line of the schedule that made it and the loops around it, at no cost."""
+
+import re
+
+import pytest
+import tilewright as tw
+from own_schedules import MATCH, written
+from test_quantized import dequantizing
+from tilewright import knobs, targets
+from tilewright.cli import main
+from tilewright.emit import attribution, hotloop
+
+LEAST = 0.95
+"""Of the instructions of a hot loop."""
+CASES = {
+    "packed": (tw.MatmulSpec(512, 2048, 2048), "x86-64-v4", "cpu/packed.py", "jc, pc, ic, jr, ir, loop"),
+    "tiles": (tw.MatmulSpec(64, 64, 128, a="bf16"), "sapphirerapids", "cpu/packed.py", "loop, loop, loop"),
+    "unpacked": (
+        tw.MatmulSpec(64, 64, 64, epilogue=(tw.bias("n"), tw.relu())),
+        "x86-64-v4",
+        "cpu/unpacked.py",
+        "ir, loop",
+    ),
+    "inner_product": (tw.MatmulSpec(1, 64, 512, layout="nt"), "x86-64-v4", "cpu/inner_product.py", "jr, loop"),
+    "scalable": (tw.MatmulSpec(64, 64, 64), "armv9-a", "cpu/scalable.py", "ir, loop"),
+    "scaled_sums": (
+        dequantizing("bf16", "u4", "nn", 64, "u8", 1, 256, 256),
+        "x86-64-v4",
+        "cpu/scaled_sums.py",
+        "pc, jr",
+    ),
+    "attention": (tw.AttentionSpec(32, 32, 16), "x86-64-v4", "operators/attention.py", "loop"),
+    "depthwise": (
+        tw.Conv2dSpec(1, 9, 9, 32, 32, 3, 3, padding=1, groups=32),
+        "x86-64-v4",
+        "operators/depthwise.py",
+        "loop",
+    ),
+}
+"""By strategy or operator: a problem, a target, the schedule's file, and the last ones of the loops around the hot loop's body."""
+
+
+def assembly(spec, target="x86-64-v4", *, tables=True, schedule=None):
+    with knobs.overridden(TILEWRIGHT_DEBUG_INFO="1" if tables else "0"):
+        return tw.compile(spec, target, schedule=schedule, cache=False).asm["asm"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_instructions_of_hot_loops_know_their_line(case):
+    spec, target, file, loops = CASES[case]
+    loop = hotloop.hottest(assembly(spec, target), targets.resolve(target).architecture)
+    assert loop is not None
+    assert sum(loop.origins.values()) >= LEAST * len(loop.instructions)
+    assert all(re.match(rf"{file}:\d+ in ", origin) for origin in loop.origins)
+    assert next(iter(loop.origins)).endswith(loops)
+
+
+@pytest.mark.parametrize("case", ["unpacked", "attention"])
+def test_line_tables_change_no_instruction(case):
+    spec, target, *_ = CASES[case]
+
+    def instructions(text):
+        return [line.split("#")[0].strip() for line in text.splitlines() if re.match(r"\t[a-z]", line)]
+
+    assert instructions(assembly(spec, target)) == instructions(assembly(spec, target, tables=False))
+
+
+def test_a_schedule_of_ones_own_is_named_by_its_file(tmp_path):
+    file = written(
+        tmp_path / "own.mlir",
+        MATCH,
+        "%tiled, %loops:2 = transform.structured.tile_using_for %m tile_sizes [1, 16]"
+        " : (!transform.any_op) -> (!transform.any_op, !transform.any_op, !transform.any_op)",
+    )
+    line = next(n for n, text in enumerate(file.read_text().splitlines(), 1) if "tile_using_for" in text)
+    loop = hotloop.hottest(assembly(tw.MatmulSpec(16, 16, 16), schedule=str(file)))
+    assert loop is not None
+    assert any(origin.startswith(f"{file}:{line} in loop") for origin in loop.origins)
+
+
+def test_an_object_has_the_line_tables(tmp_path):
+    for name, options in (("with", ["--debug-info"]), ("without", [])):
+        path = tmp_path / f"{name}.o"
+        assert main(["compile", "--shape", "64x64x64", *options, "-o", str(path)]) == 0
+        assert (b".debug_line" in path.read_bytes()) == bool(options)
+
+
+def test_llvm_ir_for_people_has_no_tables():
+    with knobs.overridden(TILEWRIGHT_DEBUG_INFO="1"):
+        text = tw.compile(tw.MatmulSpec(8, 16, 8), "x86-64-v4", cache=False).asm["llvmir"]
+    assert "!dbg" in text
+    plain = attribution.without_tables(text)
+    assert "dbg" not in plain
+    assert "DILocation" not in plain
+    assert plain.count("call") == text.count("call")
