@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         TargetError,
         TilewrightError,
     )
+    from tilewright.gguf import Gguf, GgufTensor, read_gguf
     from tilewright.libraries.build import Library, library
     from tilewright.nibbles import pack_nibbles, unpack_nibbles
     from tilewright.operator_specs import AttentionSpec, Conv2dSpec
@@ -96,6 +97,7 @@ _NAMES = {
     "standalone.packed_b": "PackedB",
     "runtime.step_trace": "Trace trace",
     "schedules.models.blocking": "Blocking",
+    "gguf": "Gguf GgufTensor read_gguf",
     "quantized": "Quantized mx_quantize quantize_weights",
     "spec": "MatmulSpec",
     "targets": "GpuTarget Target",
@@ -111,6 +113,8 @@ __all__ = [
     "Conv2dSpec",
     "Dim",
     "Epilogue",
+    "Gguf",
+    "GgufTensor",
     "GpuTarget",
     "Kernel",
     "Library",
@@ -153,6 +157,7 @@ __all__ = [
     "pack_nibbles",
     "quantize",
     "quantize_weights",
+    "read_gguf",
     "reference",
     "relu",
     "residual",

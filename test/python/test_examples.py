@@ -65,6 +65,7 @@ def test_every_example_is_run_here():
         "20_alpha_beta.py",
         "21_torch.py",
         "22_jax.py",
+        "23_gguf.py",
     ]
 
 
@@ -112,6 +113,10 @@ def test_a_decoder_in_four_bits(run):
     printed = run(sys.executable, EXAMPLES / "14_llama_decoder_i4.py", 3, 128, 256, 4, 2)
     assert printed.startswith("7 projections, each within its bound; 4.12 bits a weight\n")
     assert "from NumPy in double precision, relative\ntorch" in printed
+
+
+def test_weights_of_a_file(run):
+    assert run(sys.executable, EXAMPLES / "23_gguf.py").endswith("96x256 Q4_0>: within the bound: True\n")
 
 
 def test_a_whole_module(run, tmp_path):

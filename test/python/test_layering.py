@@ -25,6 +25,7 @@ LEAVES = {
     "nibbles": ("dims", "errors", "dtypes"),
     "operand": ("dtypes", "nibbles"),
     "quantized": ("errors", "dtypes", "nibbles"),
+    "gguf": ("errors", "dtypes", "quantized"),
     "groups": ("dims", "errors", "dtypes", "expressions", "entries"),
     "expressions": ("errors", "dtypes"),
     "entries": ("errors", "dtypes", "expressions"),
