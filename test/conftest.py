@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Settings of all tests: hypothesis draws the same examples in every run, without a deadline; the longest files come first."""
+"""Settings of all tests: the same examples of hypothesis in every run, without a deadline; the longest files first; no measured choices."""
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# What was measured on this machine is not to decide what is tested.
+os.environ["TILEWRIGHT_NO_RECORDS"] = "1"
 
 _SLOW = [HealthCheck.too_slow]  # what is slow is the machine
 settings.register_profile("same", derandomize=True, deadline=None, database=None, suppress_health_check=_SLOW)

@@ -7,14 +7,16 @@
 ``TILEWRIGHT_PEERS_DIR`` names the folder of the benchmark's peers; without it that is ``tilewright/peers`` beside the kernels'
 default folder. ``TILEWRIGHT_DUMP`` names a folder to which each compilation writes its stages and the IR after each pass;
 ``TILEWRIGHT_TIME_PASSES=1`` prints how long passes take. ``TILEWRIGHT_DEBUG_INFO=1`` gives kernels line tables.
-``TILEWRIGHT_TRACE`` names a file to which a process appends which kernels it
-called, how often.
+``TILEWRIGHT_TRACE`` names a file to which a process appends which kernels it called, how often. ``TILEWRIGHT_RECORDS`` names the
+database of measured choices; without it that is ``tilewright/records.sqlite`` in ``XDG_DATA_HOME`` or in ``~/.local/share``.
+``TILEWRIGHT_NO_RECORDS=1`` does without, and without the choices that ship.
 """
 
 from __future__ import annotations
 
 import math
 import os
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -65,6 +67,8 @@ class Knobs:
         time_passes: Whether each pipeline of passes prints how long they took.
         debug_info: Whether kernels get line tables, which tell the lines of the schedule.
         trace: File to which a process appends which kernels it called, how often; None for nowhere.
+        records: The database of measured choices; None when there is no home folder to put it in.
+        no_records: Whether choices are the model's alone.
     """
 
     cache_dir: Path | None
@@ -78,6 +82,8 @@ class Knobs:
     time_passes: bool = False
     debug_info: bool = False
     trace: Path | None = None
+    records: Path | None = None
+    no_records: bool = False
 
 
 def load(environ: Mapping[str, str] | None = None) -> Knobs:
@@ -86,9 +92,10 @@ def load(environ: Mapping[str, str] | None = None) -> Knobs:
     Raises:
         TilewrightError: A variable has a value that means nothing; the error names the variable.
     """
-    environ = {**os.environ, **overrides()} if environ is None else environ
+    environ = ChainMap(overrides(), os.environ) if environ is None else environ
     named, peers = environ.get("TILEWRIGHT_CACHE_DIR"), environ.get("TILEWRIGHT_PEERS_DIR")
     dump, trace = environ.get("TILEWRIGHT_DUMP"), environ.get("TILEWRIGHT_TRACE")
+    records = environ.get("TILEWRIGHT_RECORDS")
     return Knobs(
         cache_dir=_named_path(named) if named else _default_folder(environ, "kernels"),
         cache_dir_named=bool(named),
@@ -101,6 +108,8 @@ def load(environ: Mapping[str, str] | None = None) -> Knobs:
         time_passes=_flag(environ, "TILEWRIGHT_TIME_PASSES"),
         debug_info=_flag(environ, "TILEWRIGHT_DEBUG_INFO"),
         trace=_named_path(trace) if trace else None,
+        records=_named_path(records) if records else _data_file(environ),
+        no_records=_flag(environ, "TILEWRIGHT_NO_RECORDS"),
     )
 
 
@@ -112,14 +121,24 @@ def _named_path(text: str) -> Path:
 
 
 def _default_folder(environ: Mapping[str, str], name: str) -> Path | None:
+    """A folder of what can be made again."""
+    caches = _base_folder(environ, "XDG_CACHE_HOME", ".cache")
+    return None if caches is None else caches / "tilewright" / name
+
+
+def _data_file(environ: Mapping[str, str]) -> Path | None:
+    """The file of what took long to measure."""
+    data = _base_folder(environ, "XDG_DATA_HOME", ".local/share")
+    return None if data is None else data / "tilewright" / "records.sqlite"
+
+
+def _base_folder(environ: Mapping[str, str], variable: str, in_home: str) -> Path | None:
     """As the XDG base directory specification says: relative paths do not count."""
-    caches = Path(environ.get("XDG_CACHE_HOME", ""))
-    if not caches.is_absolute():
-        home = Path(environ.get("HOME", ""))
-        if not home.is_absolute():
-            return None
-        caches = home / ".cache"
-    return caches / "tilewright" / name
+    folder = Path(environ.get(variable, ""))
+    if folder.is_absolute():
+        return folder
+    home = Path(environ.get("HOME", ""))
+    return home / in_home if home.is_absolute() else None
 
 
 def _number(environ: Mapping[str, str], name: str, default: float, *, whole: bool = False) -> float:

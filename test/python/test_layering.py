@@ -46,6 +46,7 @@ STAGES = (
     "lowering",
     "codegen",
     "emit",
+    "records",
     "runtime",
     "libraries",
     "blas",

@@ -74,7 +74,7 @@ ROWS = (
         ("test_operator_schedules.py",),
     ),
     Mutant(
-        "runtime/products.py",
+        "runtime/made_product.py",
         "        cases=plan.cases,\n",
         "",
         ("test_cache_key.py",),

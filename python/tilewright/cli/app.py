@@ -21,6 +21,7 @@ from tilewright.cli.bisect import bisect
 from tilewright.cli.blas import blas
 from tilewright.cli.cache import cache
 from tilewright.cli.compile import compile_
+from tilewright.cli.db import db
 from tilewright.cli.explain import explain
 from tilewright.cli.library import library
 from tilewright.cli.run import run
@@ -46,7 +47,7 @@ def command() -> None:
     """Compile matrix multiplications from MLIR, run and check them, and look at every stage."""
 
 
-for _verb in (run, compile_, library, blas, bench, explain, trace, bisect, targets, stages, cache):
+for _verb in (run, compile_, library, blas, bench, explain, trace, bisect, targets, stages, cache, db):
     command.add_command(_verb)
 
 

@@ -14,9 +14,9 @@ from tilewright.cli.module_problem import ModuleProblem
 from tilewright.cli.options import Extents, require_for_shapes_only
 from tilewright.emit import isolated_import
 from tilewright.errors import SpecError, TilewrightError
+from tilewright.runtime import products
 from tilewright.schedules import make
 from tilewright.schedules.models.threads import check
-from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets import GpuTarget, Target, gpu, resolve
 
@@ -65,7 +65,7 @@ class Problem(_Product):
     """
 
     target: Target
-    plan: Plan
+    plan: make.Plan
     symbol: str = "matmul"
 
     @property
@@ -217,7 +217,7 @@ def _product(
             raise SpecError(f"{threads} threads for {card.name}", where="--threads", expected="1: a GPU has its own")
         return GpuProblem(spec, card, schedule, parameters)
     row = resolve(target)
-    return Problem(spec, row, make.make(spec, row, schedule, parameters, threads), symbol=symbol)
+    return Problem(spec, row, products.plan(spec, row, schedule, parameters, threads), symbol=symbol)
 
 
 def read_text(file: str) -> str:

@@ -21,10 +21,8 @@ from tilewright.errors import TilewrightError
 from tilewright.libraries import pool
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature
-from tilewright.runtime import cache_key, compile_module
-from tilewright.runtime import product_files as products
+from tilewright.runtime import cache_key, compile_module, product_files, products
 from tilewright.runtime.cache_key import Compilation
-from tilewright.schedules import make
 from tilewright.spec import MatmulSpec
 from tilewright.targets import Target
 
@@ -67,7 +65,11 @@ def compile_one(source: Source, target: Target, threads: int) -> Compiled:
         TilewrightError: It cannot be compiled.
     """
     problem = _text(source) if isinstance(source, Path) else source
-    what = Compilation(kind="library", problem=problem, target=target, threads=threads)
+    chosen: dict[str, Any] = {}
+    if isinstance(problem, MatmulSpec):  # A measurement may have chosen another plan since.
+        plan = products.plan(problem, target, threads=threads)
+        chosen = {"schedule": plan.name, "parameters": plan.sizes}
+    what = Compilation(kind="library", problem=problem, target=target, threads=threads, **chosen)
     got = cache_key.fetch(what, partial(_made, source, problem, target, threads))
     functions = tuple(map(Signature.from_json, got.about["functions"]))
     return Compiled(got.record.object, functions, got.about["threads"])
@@ -79,8 +81,8 @@ def _made(
     """A kernel, compiled, and what is kept with it; `problem` is the source, or the text that its file has."""
     functions: tuple[Signature, ...] = ()
     if isinstance(problem, MatmulSpec):
-        plan = make.make(problem, target, None, None, threads)
-        built, threads = products.build(problem, target, plan, until="llvmir", symbol=_PLACE), plan.threads
+        plan = products.plan(problem, target, threads=threads)
+        built, threads = product_files.build(problem, target, plan, until="llvmir", symbol=_PLACE), plan.threads
     else:
         built = (
             compile_module.build_module(problem, str(source), target, threads, until="llvmir", symbol=_PLACE)

@@ -151,6 +151,12 @@ def keep(
         store.put(what.key, object_, {"target": what.target.name, **about, "libraries": made_with})
 
 
+def note(what: Compilation | None, got: Fetched, **facts: Any) -> None:  # noqa: ANN401 - JSON values
+    """Keeps more facts beside an object that `fetch` gave: JSON values by name."""
+    store = KernelCache.from_knobs(knobs.load()) if what is not None else None
+    keep(store, what, got.record.object, {**got.about, **facts}, got.about.get("libraries", got.record.libraries))
+
+
 def _text(value: object) -> str:
     """A text that two values share only if they are equal; sets and mappings are in one order."""
     if is_dataclass(value) and not isinstance(value, type):

@@ -43,6 +43,7 @@ class Metadata:
         cached: Whether the object came from the disk cache.
         version: tilewright's version.
         emulator: The program that runs the code, where this machine itself cannot; otherwise empty.
+        chosen_by: Who chose the schedule of a product for a processor: "the model"; "the caller"; or a record, with its gain and date.
     """
 
     target: str
@@ -58,6 +59,7 @@ class Metadata:
     version: str
     workspace_bytes: int = 0
     emulator: str = ""
+    chosen_by: str = ""
 
     @classmethod
     def of(cls, target: Target | GpuTarget, **facts: Any) -> Metadata:  # noqa: ANN401 - the other fields

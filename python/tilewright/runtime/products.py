@@ -5,21 +5,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
-from tilewright.emit.pipeline import CPU_TEXTS
-from tilewright.runtime import cache_key, load, runners
-from tilewright.runtime.cache_key import Compilation
-from tilewright.runtime.kernel import About, Kernel, Metadata, StageTexts
-from tilewright.runtime.product_files import build, linkable
+from tilewright.errors import warn
+from tilewright.runtime import tuned
+from tilewright.runtime.kernel import Kernel
+from tilewright.runtime.made_product import MadeProduct
 from tilewright.schedules import make
 from tilewright.schedules.plan import Plan, Schedule
 from tilewright.spec import MatmulSpec
-from tilewright.standalone.packing import PackedFormat
 from tilewright.targets import Target
-
-if TYPE_CHECKING:
-    from tilewright.emit.stages import Stages
 
 
 def compile(
@@ -38,62 +32,33 @@ def compile(
         TilewrightError: As there.
     """
     start = time.perf_counter()
-    who = runners.of(target)
-    plan = make.make(spec, target, schedule, parameters, threads)
-    who = who.sharing(target, plan.threads).computing(spec, plan.name)
-
-    def made() -> tuple[Stages, dict[str, Any]]:
-        from tilewright.emit import spills
-
-        built = build(spec, target, plan)
-        packed = None if built.packed is None else built.packed.header.hex()
-        about = {"spec": str(spec), "schedule": plan.name, "workspace": built.workspace, "spilled": spills.count(built)}
-        return built, about | {"packed": packed}
-
-    got = cache_key.fetch(_described(spec, target, plan) if cache else None, made, cache=cache)
-    packed = PackedFormat.from_header(bytes.fromhex(got.about["packed"])) if got.about["packed"] else None
-    if got.about["spilled"]:
-        from tilewright.emit import spills
-
-        spills.warn(got.about["spilled"], plan, target)
-    facts = Metadata.of(
-        target,
-        schedule=plan.name,
-        parameters=plan.sizes,
-        threads=plan.threads,
-        workspace_bytes=got.about["workspace"],
-        emulator=who.name,
-        **got.facts(start),
-    )
+    chosen = tuned.choose(spec, target, schedule, parameters, threads)
+    made = MadeProduct(spec, target, chosen, start, cache=cache)
+    why = made.refusal() if chosen.trial is not None else None
+    if why is not None:
+        if why != tuned.STALE:
+            warn(f"a record of {spec} is not used: {why}", tuned.RecordWarning)
+        chosen = tuned.Chosen(make.make(spec, target, threads=threads), tuned.MODEL)
+        made = MadeProduct(spec, target, chosen, start, cache=cache)
     if verify:
-        from tilewright.runtime import verification
-
-        if who.refusal is not None:
-            verification.warn(spec, who.refusal.what)
-        else:
-            verification.verify(got.record.object, spec, target, facts, packed, who)
-
-    def text(stage: str) -> str:
-        # A product without arithmetic has no schedule.
-        return build(spec, target, plan, until=stage).texts.get(stage, "")
-
-    about = About(
-        spec, target, facts, StageTexts.made(CPU_TEXTS, text, got.record.texts), linkable(spec, target, plan).write
-    )
-    return load.product(got.record.object, about, packed, who)
+        made.verify()
+    return made.kernel()
 
 
-def _described(spec: MatmulSpec, target: Target, plan: Plan) -> Compilation | None:
-    """What decides the object; None when that cannot be told without compiling, as for a user's Python function."""
-    if plan.text is None and not plan.trusted:
-        return None
-    return Compilation(
-        kind="product",
-        problem=spec,
-        target=target,
-        schedule=plan.name if plan.text is None else None,
-        own=plan.text,
-        parameters=plan.sizes,
-        threads=plan.threads,
-        cases=plan.cases,
-    )
+def plan(
+    spec: MatmulSpec,
+    target: Target,
+    schedule: Schedule = None,
+    parameters: Mapping[str, int] | None = None,
+    threads: int = 1,
+) -> Plan:
+    """The plan under which `compile` compiles: what a measurement on this machine chose only once it is proved right.
+
+    Raises:
+        TilewrightError: As `compile` does.
+    """
+    chosen = tuned.choose(spec, target, schedule, parameters, threads)
+    if chosen.trial is None:
+        return chosen.plan
+    facts = compile(spec, target, threads, None, parameters=None, cache=True, verify=False).metadata
+    return make.make(spec, target, facts.schedule, facts.parameters, threads)

@@ -44,7 +44,7 @@ def verify(
     metadata: Metadata,
     packed: PackedFormat | None,
     who: Runner,
-) -> None:
+) -> bool:
     """Calls a kernel in a child process on random operands, and compares the result with the reference.
 
     Dynamic extents are small ones in turn. Where the comparison takes more memory or time than there is, an `UnverifiedWarning`
@@ -57,6 +57,9 @@ def verify(
         metadata: How it came about.
         packed: The format of B when it comes packed.
         who: Who runs it.
+
+    Returns:
+        Whether it was compared.
 
     Raises:
         WrongResultError: An element is further from the reference than its bound, or the kernel crashed, or did not end.
@@ -71,14 +74,16 @@ def verify(
     except child.EndedError as ended:
         if ended.stage != _CALL:  # It is not the kernel that took so long.
             warn(spec, f"the comparison {ended.reason}")
-            return
+            return False
         raise _failed(metadata.schedule, f"the kernel {ended.reason}") from None
     if "unverified" in answer:
         warn(spec, answer["unverified"])
-    elif "failed" in answer:
+        return False
+    if "failed" in answer:
         raise _failed(metadata.schedule, answer["failed"])
-    elif "difference" in answer:
+    if "difference" in answer:
         raise _wrong(metadata.schedule, answer["call"], Difference(**answer["difference"]))
+    return True
 
 
 def verify_gpu(kernel: GpuKernel, emulated: Callable[[], GpuKernel]) -> None:
