@@ -5,6 +5,7 @@
 
 #include "Arguments.h"
 #include "Level3.h"
+#include <stdlib.h>
 
 // The form that the recursion knows: A on the left, its lower triangle.
 static void symm(Caller caller, bool hermitian, int side, int uplo, int64_t m, int64_t n, T alpha, const T *a,
@@ -31,6 +32,21 @@ static void symm(Caller caller, bool hermitian, int side, int uplo, int64_t m, i
   symmetric_product(hermitian, alpha, sym, other, beta, result);
 }
 
+// The lower triangle of C = alpha*A*B + beta*C. What its products would read stored transposed, again and again, is
+// copied first.
+static void in_row_major(bool hermitian, T alpha, Matrix a, Matrix b, T beta, Matrix c) {
+  Matrix &right = c.turned ? a : b, read = c.turned ? a.transposed() : b;
+  int64_t count = read.rows * read.columns;
+  T *copied =
+      alpha != 0 && read.turned && c.rows >= ROWS_TO_TURN && count > TURNED ? (T *)malloc(count * sizeof(T)) : nullptr;
+  if (copied) {
+    Matrix copy = row_major(read, copied);
+    right = c.turned ? copy.transposed() : copy;
+  }
+  triangle_of_product(hermitian, alpha, a, b, beta, c);
+  free(copied);
+}
+
 // The triangle of C = alpha*A*B + beta*C, and, with `twice`, of conj(alpha)*B^H*A^H, or alpha*B^T*A^T, besides.
 static void rank_update(bool hermitian, bool twice, int uplo, T alpha, Matrix a, Matrix b, T beta, Matrix c) {
   int64_t n = c.rows;
@@ -40,10 +56,10 @@ static void rank_update(bool hermitian, bool twice, int uplo, T alpha, Matrix a,
     Matrix swapped = b.transposed();
     b = a.transposed(), a = swapped, c = c.transposed();
   }
-  triangle_of_product(hermitian, alpha, a, b, beta, c);
+  in_row_major(hermitian, alpha, a, b, beta, c);
   if (twice) {
     int op = hermitian ? CONJUGATE : TRANSPOSE;
-    triangle_of_product(hermitian, hermitian ? conjugate(alpha) : alpha, b.op(op), a.op(op), make(1), c);
+    in_row_major(hermitian, hermitian ? conjugate(alpha) : alpha, b.op(op), a.op(op), make(1), c);
   }
 }
 

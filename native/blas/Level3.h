@@ -46,12 +46,16 @@ static void triangle_of_product(bool hermitian, T alpha, Matrix a, Matrix b, T b
     T dense[DIAGONAL * DIAGONAL];
     Matrix whole = {dense, n, n, n, c.turned, false};
     product(alpha, a, b, make(0), whole);
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = 0; j <= i; ++j) {
-        bool real = hermitian && i == j; // Its imaginary part need not be set, and may be NaN.
-        T sum = beta == 0 ? whole(i, j) : beta * (real ? real_part(c(i, j)) : c(i, j)) + whole(i, j);
-        c(i, j) = real ? real_part(sum) : sum;
-      }
+    for (int64_t line = 0; line < n; ++line) {
+      T *to = c.at + line * c.ld, &diagonal = to[line];
+      const T *sums = dense + line * n;
+      if (hermitian && beta != 0) // Its imaginary part need not be set, and may be NaN.
+        diagonal = real_part(diagonal);
+      for (int64_t at = c.turned ? line : 0, end = c.turned ? n : line + 1; at < end; ++at)
+        to[at] = beta == 0 ? sums[at] : beta * to[at] + sums[at];
+      if (hermitian)
+        diagonal = real_part(diagonal);
+    }
     return;
   }
   int64_t top = half(n, DIAGONAL), rest = n - top, k = a.columns;
@@ -62,42 +66,29 @@ static void triangle_of_product(bool hermitian, T alpha, Matrix a, Matrix b, T b
   triangle_of_product(hermitian, alpha, a2, b2, beta, c.part(top, top, rest, rest));
 }
 
-#include "Triangle.h"
 extern "C" HIDDEN Substitute JOIN(JOIN(tilewright_, LETTER), _substitute);
 
-// Multiplies B by a triangle of at most BLOCK rows, or divides it, in copies of some columns at a time, with rows of a
-// fixed length.
+// Multiplies B by a triangle of at most BLOCK rows, or divides it, some columns at a time.
 static void small_triangle(bool solve, bool lower, bool unit, T alpha, Matrix a, Matrix b) {
-  Triangle triangle;
-  int64_t n = a.rows;
+  int64_t n = a.rows, first = lower ? 0 : n - 1, sign = lower ? 1 : -1;
   // From the last row to the first, an upper triangle is a lower one.
-  auto row = [=](int64_t i) { return lower ? i : n - 1 - i; };
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t j = 0; j <= i; ++j)
-      triangle.set(i, j, unit && i == j ? make(1) : element(a, row(i), row(j)));
-  Rows rows;
+  int64_t a_down = a.turned ? 1 : a.ld, a_across = a.turned ? a.ld : 1, b_down = b.turned ? 1 : b.ld;
+  Substitution each = {&a(first, first),
+                       sign * a_down,
+                       sign * a_across,
+                       nullptr,
+                       sign * b_down,
+                       b.turned ? b.ld : 1,
+                       n,
+                       0,
+                       alpha,
+                       solve,
+                       unit,
+                       a.conjugated};
   for (int64_t from = 0; from < b.columns; from += WIDTH) {
-    int64_t count = least(WIDTH, b.columns - from);
-    if (count < WIDTH)
-      rows = {};
-    // Along the lines that B has in memory.
-    if (b.turned)
-      for (int64_t j = 0; j < count; ++j)
-        for (int64_t i = 0; i < n; ++i)
-          rows.set(i, j, alpha * b(row(i), from + j));
-    else
-      for (int64_t i = 0; i < n; ++i)
-        for (int64_t j = 0; j < count; ++j)
-          rows.set(i, j, alpha * b(row(i), from + j));
-    JOIN(JOIN(tilewright_, LETTER), _substitute)(solve, n, &triangle, &rows);
-    if (b.turned)
-      for (int64_t j = 0; j < count; ++j)
-        for (int64_t i = 0; i < n; ++i)
-          b(row(i), from + j) = rows.get(i, j);
-    else
-      for (int64_t i = 0; i < n; ++i)
-        for (int64_t j = 0; j < count; ++j)
-          b(row(i), from + j) = rows.get(i, j);
+    each.b = &b(first, from);
+    each.count = least(WIDTH, b.columns - from);
+    JOIN(JOIN(tilewright_, LETTER), _substitute)(&each);
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The routines of one letter, under every name that callers have for them, for integers of 32 and of 64 bits.
+#define TURN JOIN(JOIN(tilewright_, LETTER), _turn)
 #include "Checked.h"
 #if !COMPLEX
 #include "Vector.h"

@@ -24,6 +24,7 @@ static inline T operator+(T a, T b) { return {a.re + b.re, a.im + b.im}; }
 static inline T operator*(T a, T b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 static inline T operator-(T a) { return {-a.re, -a.im}; }
 static inline bool operator==(T a, REAL b) { return a.re == b && a.im == 0; }
+static inline bool operator!=(T a, REAL b) { return !(a == b); }
 static inline T conjugate(T a) { return {a.re, -a.im}; }
 static inline T real_part(T a) { return {a.re, 0}; }
 #else

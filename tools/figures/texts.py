@@ -75,7 +75,7 @@ PRODUCTS = (
         _products,
     ),
 )
-_OPERATOR_PAGES = {"attention": "attention_results.md", "convolutions": "conv_results.md"}
+_OPERATOR_PAGES = {"attention": "attention_results.md", "convolutions": "conv_results.md", "blas": "blas_results.md"}
 PAGES_WRITTEN = (
     *PRODUCTS,
     *(

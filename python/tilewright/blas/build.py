@@ -100,7 +100,7 @@ def build(
             objects[architecture] += [interface.compiled(interface.shapes(each, own[each]), plain) for each in group]
             for letter, each in named.items():
                 if each in group and each.whole:
-                    objects[architecture] += interface.substitution(name, letter, those, plain)
+                    objects[architecture] += interface.blocks(name, letter, those, plain)
     openmp = openmp_file() if threads > 1 else ""
     results: dict[str, bytes] = {}
     for architecture, own_objects in objects.items():

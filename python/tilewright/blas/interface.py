@@ -54,17 +54,24 @@ def compiled(llvmir: str, target: Target) -> bytes:
     return code.object_file(code.optimize(llvmir, target), target)
 
 
-def substitution(library: str, letter: str, targets: Sequence[Target], plain: Target) -> list[bytes]:
-    """The objects of what triangular routines end with: code for each target, and what chooses."""
-    symbol = f"tilewright_{letter}_substitute"
+def blocks(library: str, letter: str, targets: Sequence[Target], plain: Target) -> list[bytes]:
+    """The objects of what routines of a letter do besides products: code for each target, and what chooses."""
     bits = detection.positions(targets)
-    choices, objects, own = [], [], text(f"substitute_{letter}")
+    own, objects = text(f"blocks_{letter}"), []
+    symbols = [f"tilewright_{letter}_{what}" for what in ("substitute", "turn")]
     for number, target in enumerate(targets):
-        choices.append(Choice(detection.mask(target.features, bits), target.name, f"{symbol}_{number}"))
-        objects.append(compiled(own.replace(f"@{symbol}_code", f"@{symbol}_{number}"), target))
-    prototype = f"int32_t {symbol}(int64_t solve, int64_t n, const void *triangle, void *rows)"
-    entries = dispatch.entries(library, symbol, [Function(prototype)], choices)
-    return [*objects, compiled(entries, plain)]
+        named = own
+        for symbol in symbols:
+            named = named.replace(f"@{symbol}_code", f"@{symbol}_{number}")
+        objects.append(compiled(named, target))
+    for symbol in symbols:
+        choices = [
+            Choice(detection.mask(target.features, bits), target.name, f"{symbol}_{number}")
+            for number, target in enumerate(targets)
+        ]
+        entries = dispatch.entries(library, symbol, [Function(f"int32_t {symbol}(const void *given)")], choices)
+        objects.append(compiled(entries, plain))
+    return objects
 
 
 def shapes(letter: Letter, own: Mapping[str, MatmulSpec]) -> str:

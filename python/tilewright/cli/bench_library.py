@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""``tilewright bench library``: how large a library of many kernels is, and what a call through it costs."""
+"""``tilewright bench library`` and ``blas``: the size and calls of a library of many kernels, and our BLAS beside others."""
 
 from __future__ import annotations
 
+import tempfile
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tilewright.cli import bench_options, options
+from tilewright.cli.bench_operators import SHARED, compare, named
 from tilewright.cli.output import console, progress_bar, write_json
 from tilewright.runtime.files import require_writable
 
@@ -59,3 +63,25 @@ def library(
     console(stderr=json_file == "-").print(str(measured), soft_wrap=True, highlight=False)
     write_json(json_file or None, [measured])
     return 0
+
+
+@options.verb(short_help="Our BLAS beside OpenBLAS and MKL.")
+@click.argument("suite")
+@click.option("--library", metavar="FILE", help="Our BLAS; by default one is built for this machine.")
+@SHARED
+def blas(suite: str, library: str | None, **given: Any) -> int:  # noqa: ANN401 - of `SHARED`
+    """Measure calls of SUITE (level3, gemv, or gemm of square, bert, …; or all) through C's interface, beside OpenBLAS and MKL."""
+    from tilewright.bench.blas import SUITES, run
+    from tilewright.bench.blas.cases import LETTERS
+    from tilewright.bench.blas.page import PAGE
+    from tilewright.blas import build
+
+    known = {**SUITES, "all": tuple(dict.fromkeys(case for each in SUITES.values() for case in each))}
+    cases = named(suite, known, "suite of calls")
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        letters = [LETTERS[each] for each in dict.fromkeys(given["dtypes"]) if each in LETTERS]
+        if library is None and letters:
+            (file,) = build.build(folder, ["host"], letters=letters, threads=given["threads"]).files.values()
+        else:
+            file = Path(library or folder)
+        return compare(partial(run, file, cases), PAGE, f"blas {suite}", given)

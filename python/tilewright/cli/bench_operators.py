@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,15 +15,13 @@ from tilewright.cli.output import console
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright.bench.operators.comparison import Comparison
-    from tilewright.bench.operators.contender import Case
     from tilewright.bench.operators.page import Page
     from tilewright.bench.operators.results import Result
 
+Named = TypeVar("Named")
 
-_options = options.together(
+SHARED = options.together(
     bench_options.dtypes,
-    bench_options.target,
     bench_options.threads,
     bench_options.peers,
     bench_options.effort,
@@ -30,7 +29,9 @@ _options = options.together(
     bench_options.resume,
     bench_options.report,
 )
-"""The options of both."""
+"""The options of all comparisons."""
+_options = options.together(bench_options.target, SHARED)
+"""Those of operators, which are compiled for a target."""
 
 
 @options.verb(short_help="Convolutions of a network beside other libraries.")
@@ -41,7 +42,8 @@ def conv(network: str, **given: Any) -> int:  # noqa: ANN401 - of `_options`
     from tilewright.bench.convolution import COMPARISON, LAYERS
     from tilewright.bench.convolution.page import PAGE
 
-    return _compare(COMPARISON, _named(network, LAYERS, "network"), PAGE, f"conv {network}", given)
+    run = partial(COMPARISON.run, named(network, LAYERS, "network"), target=given["target"])
+    return compare(run, PAGE, f"conv {network}", given)
 
 
 @options.verb(short_help="Attention beside torch's.")
@@ -53,17 +55,23 @@ def attention(suite: str, **given: Any) -> int:  # noqa: ANN401 - of `_options`
     from tilewright.bench.attention.page import PAGE
 
     known = {**SUITES, "all": tuple(case for each in SUITES.values() for case in each)}
-    return _compare(COMPARISON, _named(suite, known, "suite of attention"), PAGE, f"attention {suite}", given)
+    run = partial(COMPARISON.run, named(suite, known, "suite of attention"), target=given["target"])
+    return compare(run, PAGE, f"attention {suite}", given)
 
 
-def _named(name: str, known: Mapping[str, Sequence[Case]], what: str) -> Sequence[Case]:
+def named(name: str, known: Mapping[str, Sequence[Named]], what: str) -> Sequence[Named]:
+    """What a name on the command line stands for.
+
+    Raises:
+        TilewrightError: Nothing.
+    """
     if name not in known:
         raise TilewrightError(f"no {what} {name!r}", where="bench", expected=f"one of {', '.join(known)}")
     return known[name]
 
 
-def _compare(comparison: Comparison, cases: Sequence[Case], page: Page, words: str, given: Mapping[str, Any]) -> int:
-    """Measures cases as the options say, and writes what comes out; `words` ask for it on the command line.
+def compare(run: Callable[..., list[Result]], page: Page, words: str, given: Mapping[str, Any]) -> int:
+    """Measures by `run` as the options say, and writes what comes out; `words` ask for it on the command line.
 
     Raises:
         TilewrightError: A type or a library is unknown or not there.
@@ -82,10 +90,8 @@ def _compare(comparison: Comparison, cases: Sequence[Case], page: Page, words: s
 
     found: list[Result] = []
     for asked in dict.fromkeys(given["dtypes"]):
-        found += comparison.run(
-            cases,
-            asked,
-            target=given["target"],
+        found += run(
+            asked=asked,
             libraries=None if given["peers"] is None else list(given["peers"]),
             threads=given["threads"],
             rounds=given["rounds"],
