@@ -90,24 +90,39 @@ void linearGlu(StableIValue *stack, uint64_t, uint64_t) {
   stack[0] = give(compute({x.get(), gate.get(), true, {{"glu-" + activation.get(), up.get(), "b"}}}));
 }
 
+/// An op of tensors, which is there twice: under its name, with a gradient that Python gives it, and with "_" before
+/// it, without one. Calls that need no gradient take the latter, since the former goes through Python first.
+struct Op {
+  const char *name;
+  const char *schema;
+  void (*run)(StableIValue *, uint64_t, uint64_t);
+};
+
+const Op ops[] = {
+    {"matmul", "(Tensor a, Tensor b) -> Tensor", matmul},
+    {"linear", "(Tensor x, Tensor weight, Tensor? bias=None, Tensor? residual=None, str activation='none') -> Tensor",
+     linear},
+    {"linear_glu", "(Tensor x, Tensor gate, Tensor up, str activation='silu') -> Tensor", linearGlu},
+};
+
 } // namespace
 
 STABLE_TORCH_LIBRARY(tilewright, m) {
   m.def("call(str kernel, Tensor[] operands) -> Tensor");
   m.def("call_many(str kernel, Tensor[] operands) -> Tensor[]");
-  m.def("matmul(Tensor a, Tensor b) -> Tensor");
-  m.def("linear(Tensor x, Tensor weight, Tensor? bias=None, Tensor? residual=None, str activation='none') -> Tensor");
-  m.def("linear_glu(Tensor x, Tensor gate, Tensor up, str activation='silu') -> Tensor");
   m.def("call_out(str kernel, Tensor[] operands, Tensor(a!)[] out) -> ()");
+  for (const Op &op : ops)
+    for (const char *prefix : {"", "_"})
+      m.def((std::string(prefix) + op.name + op.schema).c_str());
 }
 
 STABLE_TORCH_LIBRARY_IMPL(tilewright, CPU, m) {
   m.impl("call", call);
   m.impl("call_many", callMany);
   m.impl("call_out", callOut);
-  m.impl("matmul", matmul);
-  m.impl("linear", linear);
-  m.impl("linear_glu", linearGlu);
+  for (const Op &op : ops)
+    for (const char *prefix : {"", "_"})
+      m.impl((std::string(prefix) + op.name).c_str(), op.run);
 }
 
 } // namespace tilewright::torch_ops

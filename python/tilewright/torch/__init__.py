@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import atexit
 
-from tilewright.torch import fakes, problems
-from tilewright.torch.functions import call, call_many, linear, linear_glu, matmul
+from tilewright.torch import problems
+from tilewright.torch.calls import call, call_many
 from tilewright.torch.native import load
+from tilewright.torch.products import linear, linear_glu, matmul
 from tilewright.torch.registry import pack, register
 
 __all__ = ["call", "call_many", "linear", "linear_glu", "load", "matmul", "pack", "register"]
 
-fakes.define()
 problems.start()
 atexit.register(problems.stop)
