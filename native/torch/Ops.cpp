@@ -3,6 +3,8 @@
 // The ops of torch's namespace "tilewright", registered by torch's stable ABI: one binary serves many versions of
 // torch.
 
+#include "Attention.h"
+#include "Convolution.h"
 #include "Product.h"
 #include "Registry.h"
 #include "Stack.h"
@@ -69,18 +71,23 @@ void matmul(StableIValue *stack, uint64_t, uint64_t) {
   stack[0] = give(compute({a.get(), b.get(), false, {}}));
 }
 
+/// What linear layers do after their product.
+std::vector<Entry> entriesOf(const Owned &bias, const Text &activation, const Owned &residual) {
+  std::vector<Entry> entries;
+  if (bias)
+    entries.push_back({"bias", bias.get(), "n"});
+  if (activation.get() != "none")
+    entries.push_back({activation.get()});
+  if (residual)
+    entries.push_back({"residual", residual.get(), "mn"});
+  return entries;
+}
+
 /// linear(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, str activation) -> Tensor
 void linear(StableIValue *stack, uint64_t, uint64_t) {
   Owned x = take(stack[0]), weight = take(stack[1]), bias = takeOptional(stack[2]), residual = takeOptional(stack[3]);
   Text activation(stack[4]);
-  Product product{x.get(), weight.get(), true, {}};
-  if (bias)
-    product.entries.push_back({"bias", bias.get(), "n"});
-  if (activation.get() != "none")
-    product.entries.push_back({activation.get()});
-  if (residual)
-    product.entries.push_back({"residual", residual.get(), "mn"});
-  stack[0] = give(compute(product));
+  stack[0] = give(compute({x.get(), weight.get(), true, entriesOf(bias, activation, residual)}));
 }
 
 /// linear_glu(Tensor x, Tensor gate, Tensor up, str activation) -> Tensor
@@ -88,6 +95,37 @@ void linearGlu(StableIValue *stack, uint64_t, uint64_t) {
   Owned x = take(stack[0]), gate = take(stack[1]), up = take(stack[2]);
   Text activation(stack[3]);
   stack[0] = give(compute({x.get(), gate.get(), true, {{"glu-" + activation.get(), up.get(), "b"}}}));
+}
+
+/// linear_quantized(Tensor x, Tensor codes, Tensor scales, Tensor? zeros, Tensor? bias, Tensor? residual, str element,
+/// int group, str activation) -> Tensor
+void linearQuantized(StableIValue *stack, uint64_t, uint64_t) {
+  Owned x = take(stack[0]), codes = take(stack[1]), scales = take(stack[2]), zeros = takeOptional(stack[3]),
+        bias = takeOptional(stack[4]), residual = takeOptional(stack[5]);
+  Text element(stack[6]);
+  Quantized weights{element.get(), torch::stable::detail::to<int64_t>(stack[7]), scales.get(), zeros.get()};
+  Text activation(stack[8]);
+  stack[0] = give(compute({x.get(), codes.get(), true, entriesOf(bias, activation, residual), &weights}));
+}
+
+/// conv2d(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, int[] stride, int[] padding, int[] dilation, int
+/// groups, str activation) -> Tensor
+void conv2d(StableIValue *stack, uint64_t, uint64_t) {
+  Owned x = take(stack[0]), weight = take(stack[1]), bias = takeOptional(stack[2]), residual = takeOptional(stack[3]);
+  std::vector<int64_t> stride = takeNumbers(stack[4]), padding = takeNumbers(stack[5]),
+                       dilation = takeNumbers(stack[6]);
+  int64_t groups = torch::stable::detail::to<int64_t>(stack[7]);
+  Text activation(stack[8]);
+  stack[0] = give(compute(Convolution{x.get(), weight.get(), bias.get(), residual.get(), stride, padding, dilation,
+                                      groups, activation.get()}));
+}
+
+/// attention(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale) -> Tensor
+void attention(StableIValue *stack, uint64_t, uint64_t) {
+  Owned q = take(stack[0]), k = take(stack[1]), v = take(stack[2]), mask = takeOptional(stack[3]);
+  bool causal = torch::stable::detail::to<bool>(stack[4]);
+  auto scale = torch::stable::detail::to<double>(stack[5]);
+  stack[0] = give(compute(Attention{q.get(), k.get(), v.get(), mask.get(), causal, scale}));
 }
 
 /// An op of tensors, which is there twice: under its name, with a gradient that Python gives it, and with "_" before
@@ -102,6 +140,16 @@ const Op ops[] = {
     {"matmul", "(Tensor a, Tensor b) -> Tensor", matmul},
     {"linear", "(Tensor x, Tensor weight, Tensor? bias=None, Tensor? residual=None, str activation='none') -> Tensor",
      linear},
+    {"linear_quantized",
+     "(Tensor x, Tensor codes, Tensor scales, Tensor? zeros, Tensor? bias, Tensor? residual, str element, int group, "
+     "str activation) -> Tensor",
+     linearQuantized},
+    {"conv2d",
+     "(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, int[] stride, int[] padding, int[] dilation, int "
+     "groups, "
+     "str activation) -> Tensor",
+     conv2d},
+    {"attention", "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale) -> Tensor", attention},
     {"linear_glu", "(Tensor x, Tensor gate, Tensor up, str activation='silu') -> Tensor", linearGlu},
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tilewright::torch_ops {
 
@@ -17,29 +18,6 @@ struct Stored {
   bool turned = false; // It is the transposed of what is multiplied.
   Owned copy;          // What `view` is of, where torch's tensor would not do.
 };
-
-const char *elementOf(int32_t type) {
-  struct Name {
-    int32_t (*number)();
-    const char *name;
-  };
-  static const Name names[] = {{aoti_torch_dtype_float32, "f32"},   {aoti_torch_dtype_bfloat16, "bf16"},
-                               {aoti_torch_dtype_float16, "f16"},   {aoti_torch_dtype_float64, "f64"},
-                               {aoti_torch_dtype_int8, "i8"},       {aoti_torch_dtype_uint8, "u8"},
-                               {aoti_torch_dtype_int32, "i32"},     {aoti_torch_dtype_int64, "i64"},
-                               {aoti_torch_dtype_complex64, "c64"}, {aoti_torch_dtype_complex128, "c128"}};
-  for (const Name &each : names)
-    if (each.number() == type)
-      return each.name;
-  throw std::runtime_error(
-      "a tensor is of " + typeName(type) +
-      "; expected float32, float64, float16, bfloat16, int8, uint8, int32, int64, or complex numbers");
-}
-
-/// The type of a result: 8-bit integers are summed in 32 bits.
-int32_t resultType(int32_t type) {
-  return type == aoti_torch_dtype_int8() || type == aoti_torch_dtype_uint8() ? aoti_torch_dtype_int32() : type;
-}
 
 bool isEmpty(const View &view) {
   return std::find(view.sizes.begin(), view.sizes.begin() + view.rank, 0) != view.sizes.begin() + view.rank;
@@ -128,37 +106,23 @@ std::vector<int64_t> broadcast(const View &a, const View &b) {
   return batch;
 }
 
+/// Scales in bytes are powers of two, as older versions of torch have them.
+std::string scaleElement(int32_t type) {
+  bool isPower = typeName(type) == "float8_e8m0fnu" || type == aoti_torch_dtype_uint8();
+  return isPower ? "f8E8M0FNU" : elementOf(type);
+}
+
 /// The extents of the problem.
 struct Sizes {
   int64_t m, n, k;
   std::vector<int64_t> batch, aBatch, bBatch;
 };
 
-std::string timesText(const std::vector<int64_t> &sizes, bool isOpen) {
-  std::string text;
-  for (int64_t size : sizes)
-    text += (text.empty() ? "" : "x") + (isOpen && size != 1 ? std::string("?") : std::to_string(size));
-  return text.empty() ? "-" : text;
-}
-
-void append(std::string &key, int64_t number) { key.append(reinterpret_cast<const char *>(&number), sizeof number); }
-
-int64_t threadCount() {
-  uint32_t threads = 1;
-  check(torch_get_num_threads(&threads), "tell its number of threads");
-  return threads;
-}
-
-std::string textOf(const Sizes &sizes, const View &a, const View &b, int32_t c, const std::string &layout,
-                   const std::string &entries, int64_t threads, Open open) {
-  bool all = open == Open::all;
-  auto extent = [&](int64_t size, bool isOpen) { return isOpen ? std::string("?") : std::to_string(size); };
-  std::string text = "product " + extent(sizes.m, open != Open::none) + "x" + extent(sizes.n, all) + "x" +
-                     extent(sizes.k, all) + " " + elementOf(a.type) + "," + elementOf(b.type) + "," + elementOf(c) +
-                     " " + layout;
-  text += " batch=" + timesText(sizes.batch, all) + " a_batch=" + timesText(sizes.aBatch, all) +
-          " b_batch=" + timesText(sizes.bBatch, all);
-  return text + " epilogue=" + (entries.empty() ? "-" : entries) + " threads=" + std::to_string(threads);
+/// What B is where it is quantized: the prologue that makes it numbers.
+std::string prologueOf(const Quantized &weights) {
+  std::string axes = weights.group ? "gn" : "n", scales = scaleElement(viewOf(weights.scales).type);
+  std::string zeros = weights.zeros ? elementOf(viewOf(weights.zeros).type) : "-";
+  return "dequantize:" + axes + ":" + std::to_string(weights.group) + ":" + scales + ":" + zeros;
 }
 
 void requireShape(const char *name, const View &view, const std::vector<int64_t> &wanted) {
@@ -195,17 +159,19 @@ Owned compute(const Product &product) {
     throw std::runtime_error("operands have shapes " + shapeText(a.sizes.data(), a.rank) + " and " +
                              shapeText(b.sizes.data(), b.rank) +
                              (product.isLinear ? "; expected (…, K) and (N, K)" : "; expected matrices"));
-  if (a.type != b.type)
+  const Quantized *weights = product.weights;
+  if (!weights && a.type != b.type)
     throw std::runtime_error("operands are of " + typeName(a.type) + " and " + typeName(b.type) +
                              "; expected the same type");
   int64_t k = a.sizes[a.rank - 1], n = b.sizes[b.rank - (product.isLinear ? 2 : 1)];
-  if (b.sizes[b.rank - (product.isLinear ? 1 : 2)] != k)
+  bool isHalves = weights && weights->element.find('4') == 1; // Two elements in a byte.
+  if (b.sizes[b.rank - (product.isLinear ? 1 : 2)] != (isHalves ? (k + 1) / 2 : k))
     throw std::runtime_error("operands have shapes " + shapeText(a.sizes.data(), a.rank) + " and " +
                              shapeText(b.sizes.data(), b.rank) + ", whose K differs");
   // The result, before batches are made rows.
   std::vector<int64_t> shape(a.sizes.begin(), a.sizes.begin() + a.rank - 1);
   Sizes sizes{0, n, k, {}, {}, {}};
-  Stored left, right = storedOf(product.b), second = secondOf(product, right);
+  Stored left, right = weights ? rowsOf(product.b) : storedOf(product.b), second = secondOf(product, right);
   bool bTurned = right.turned != product.isLinear;
   bool sharesB = b.rank == 2;
   if (sharesB && (product.isLinear || a.rank > 2)) {
@@ -225,6 +191,23 @@ Owned compute(const Product &product) {
   std::string layout = {left.turned ? 't' : 'n', bTurned ? 't' : 'n'}, entries;
   std::vector<View> views = {left.view, right.view};
   std::vector<Owned> copies;
+  std::string prologue = weights ? prologueOf(*weights) : "-";
+  for (AtenTensorHandle each : {weights ? weights->scales : nullptr, weights ? weights->zeros : nullptr})
+    if (each) {
+      if (viewOf(each).rank != (weights->group ? 2 : 1))
+        requireShape("scales or zero points", viewOf(each),
+                     weights->group ? std::vector{n, (k + weights->group - 1) / weights->group} : std::vector{n});
+      Stored of = rowsOf(each);
+      if (!weights->group) { // One for each column.
+        of.view.rank = 1;
+        of.view.sizes = {of.view.sizes[1]};
+        of.view.strides = {1};
+      }
+      if (scaleElement(of.view.type) == std::string("f8E8M0FNU") && each == weights->scales)
+        of.view.type = typeOf("ml_dtypes.float8_e8m0fnu");
+      views.push_back(of.view);
+      copies.push_back(std::move(of.copy));
+    }
   for (const Entry &entry : product.entries) {
     entries += (entries.empty() ? "" : ",") + entry.name;
     if (!entry.operand)
@@ -249,13 +232,25 @@ Owned compute(const Product &product) {
   }
   int64_t threads = threadCount();
   std::string key = layout + entries;
+  if (weights)
+    key += prologue + weights->element;
   for (int64_t number : {sizes.m, n, k, int64_t(a.type), threads, int64_t(sizes.aBatch.size())})
     append(key, number);
   for (const auto *batch : {&sizes.aBatch, &sizes.bBatch})
     for (int64_t size : *batch)
       append(key, size);
-  const Kernel &kernel = kernelFor(
-      key, [&](Open open) { return textOf(sizes, left.view, right.view, type, layout, entries, threads, open); });
+  const Kernel &kernel = kernelFor(key, [&](Open open) {
+    bool all = open == Open::all;
+    Words words("product");
+    words.add("m", sizes.m, open != Open::none).add("n", n, all).add("k", k, all && !weights);
+    words.add("a", elementOf(a.type))
+        .add("b", weights ? weights->element : elementOf(b.type))
+        .add("c", elementOf(type));
+    words.add("layout", layout).add("batch", sizes.batch, all);
+    words.add("a_batch", sizes.aBatch, all).add("b_batch", sizes.bBatch, all);
+    words.add("prologue", prologue).add("epilogue", entries.empty() ? "-" : entries).add("threads", threads);
+    return words.get();
+  });
   View whole;
   Owned result = newTensor(shape.data(), static_cast<int64_t>(shape.size()), type, whole);
   if (sizes.batch.empty()) {

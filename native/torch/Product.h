@@ -19,11 +19,20 @@ struct Entry {
   const char *axes = "";              // Of its operand: "n", "mn", or "b" for a matrix like B.
 };
 
+/// How the elements of B are quantized: (code - zero) * scale.
+struct Quantized {
+  std::string element;     // Of the codes: "i4", two in a byte.
+  int64_t group;           // Elements along K that share a scale; 0: all of a column.
+  AtenTensorHandle scales; // (N, ceil(K / group)), or (N).
+  AtenTensorHandle zeros;  // Likewise, or null.
+};
+
 /// A·B, with a batch as torch.matmul has it, and entries after it.
 struct Product {
   AtenTensorHandle a, b;
   bool isLinear = false; // B is stored as torch.nn.Linear has its weight: N rows of K elements.
   std::vector<Entry> entries;
+  const Quantized *weights = nullptr;
 };
 
 /// The result, a new tensor. Throws std::runtime_error where operands do not fit, or no kernel can be had.

@@ -48,6 +48,21 @@ inline Owned takeOptional(StableIValue value) {
   return taken;
 }
 
+/// Whole numbers that an op was given.
+inline std::vector<int64_t> takeNumbers(StableIValue value) {
+  auto list = torch::stable::detail::to<StableListHandle>(value);
+  size_t size = 0;
+  check(torch_list_size(list, &size), "read a list");
+  std::vector<int64_t> taken(size);
+  for (size_t i = 0; i < size; ++i) {
+    StableIValue each;
+    check(torch_list_get_item(list, i, &each), "read a list");
+    taken[i] = torch::stable::detail::to<int64_t>(each);
+  }
+  check(torch_delete_list(list), "delete a list");
+  return taken;
+}
+
 /// The tensors of a list that an op was given.
 inline std::vector<Owned> takeList(StableIValue value) {
   auto list = torch::stable::detail::to<StableListHandle>(value);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 // Since torch 2.11; older ones load this library too, and have no such tensors.
 extern "C" __attribute__((weak)) int32_t torch_dtype_float8_e8m0fnu();
@@ -75,29 +76,64 @@ View viewOf(AtenTensorHandle tensor) {
   return view;
 }
 
-Owned newTensor(const int64_t *sizes, int64_t rank, int32_t type, View &made) {
-  made.rank = rank;
+Owned newTensorInOrder(const int64_t *sizes, const std::vector<int64_t> &axes, int32_t type, View &made) {
+  made.rank = static_cast<int64_t>(axes.size());
   made.type = type;
   int64_t step = 1;
-  for (int64_t i = rank - 1; i >= 0; --i) {
-    made.sizes[i] = sizes[i];
-    made.strides[i] = step;
-    step *= std::max<int64_t>(sizes[i], 1);
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+    made.sizes[*axis] = sizes[*axis];
+    made.strides[*axis] = step;
+    step *= std::max<int64_t>(sizes[*axis], 1);
   }
   AtenTensorHandle handle = nullptr;
-  check(aoti_torch_empty_strided(rank, made.sizes.data(), made.strides.data(), type, aoti_torch_device_type_cpu(), 0,
-                                 &handle),
-        "make the result");
+  check(aoti_torch_empty_strided(made.rank, made.sizes.data(), made.strides.data(), type, aoti_torch_device_type_cpu(),
+                                 0, &handle),
+        "make a tensor");
   Owned owned(handle);
-  check(aoti_torch_get_data_ptr(handle, &made.data), "tell the memory of the result");
+  check(aoti_torch_get_data_ptr(handle, &made.data), "tell the memory of a tensor");
   return owned;
 }
 
-Owned compactCopy(AtenTensorHandle tensor) {
+Owned newTensor(const int64_t *sizes, int64_t rank, int32_t type, View &made) {
+  std::vector<int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  return newTensorInOrder(sizes, axes, type, made);
+}
+
+Owned copyInOrder(AtenTensorHandle tensor, const std::vector<int64_t> &axes) {
   View from = viewOf(tensor), made;
-  Owned copy = newTensor(from.sizes.data(), from.rank, from.type, made);
+  Owned copy = newTensorInOrder(from.sizes.data(), axes, from.type, made);
   check(aoti_torch_copy_(copy.get(), tensor, 0), "copy a tensor");
   return copy;
+}
+
+Owned compactCopy(AtenTensorHandle tensor) {
+  int64_t rank = 0;
+  check(aoti_torch_get_dim(tensor, &rank), "tell a tensor's dimensions");
+  std::vector<int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  return copyInOrder(tensor, axes);
+}
+
+View permuted(const View &view, const std::vector<int64_t> &axes) {
+  View other = view;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    other.sizes[i] = view.sizes[axes[i]];
+    other.strides[i] = view.strides[axes[i]];
+  }
+  return other;
+}
+
+bool isCompact(const View &view) {
+  int64_t reach = 1;
+  for (int64_t axis = view.rank - 1; axis >= 0; --axis) {
+    if (view.sizes[axis] == 0)
+      return true;
+    if (view.sizes[axis] > 1 && view.strides[axis] != reach)
+      return false;
+    reach *= view.sizes[axis];
+  }
+  return true;
 }
 
 } // namespace tilewright::torch_ops

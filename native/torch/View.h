@@ -11,6 +11,7 @@
 #include <string>
 #include <torch/csrc/stable/c/shim.h>
 #include <utility>
+#include <vector>
 
 namespace tilewright::torch_ops {
 
@@ -61,8 +62,20 @@ View viewOf(AtenTensorHandle tensor);
 /// A new tensor of this shape in row-major order, uninitialized; `made` is its memory. Throws std::runtime_error.
 Owned newTensor(const int64_t *sizes, int64_t rank, int32_t type, View &made);
 
+/// A new tensor of this shape without gaps, whose axes lie in memory in the order of `axes`, the slowest first; `made`
+/// is its memory. Throws std::runtime_error.
+Owned newTensorInOrder(const int64_t *sizes, const std::vector<int64_t> &axes, int32_t type, View &made);
+
 /// The same elements in row-major order, in new memory. Throws std::runtime_error.
 Owned compactCopy(AtenTensorHandle tensor);
+/// The same, with the axes in memory in the order of `axes`.
+Owned copyInOrder(AtenTensorHandle tensor, const std::vector<int64_t> &axes);
+
+/// The view with its axes in another order.
+View permuted(const View &view, const std::vector<int64_t> &axes);
+
+/// Whether the elements of a tensor follow one another in row-major order.
+bool isCompact(const View &view);
 
 /// Torch's number of an element type by numpy's name, "float32" or "ml_dtypes.bfloat16"; -1 for one that torch does not
 /// have.

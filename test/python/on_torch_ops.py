@@ -14,6 +14,7 @@ from framework_cases import case, run
 torch: Any = import_module("torch")
 ours: Any = import_module("tilewright.torch")
 F: Any = torch.nn.functional
+torch.set_num_threads(1)  # Threads that wait for work would cost more than it.
 X, W, BIAS = torch.rand(2, 3, 16) - 0.5, torch.rand(8, 16) - 0.5, torch.rand(8) - 0.5
 
 
@@ -87,8 +88,8 @@ def many_shapes_do_not_mean_many_kernels() -> None:
     for rows in range(1, 12):
         x = torch.rand(rows, 24)
         near(ours.linear(x, w), F.linear(x, w))
-    names = [name for name in registry.names() if "x5x24 " in name]
-    assert [name.split("x")[0] for name in names] == [*(f"product {rows}" for rows in range(1, 5)), "product ?"]
+    names = [name for name in registry.names() if " n=5 k=24 " in name]
+    assert [name.split()[1] for name in names] == [*(f"m={rows}" for rows in range(1, 5)), "m=?"]
 
 
 @case
@@ -137,6 +138,63 @@ def a_module_is_called_by_its_name() -> None:
     near(c, a @ b)
     near(d, 2 * (a @ b))
     says("has 2 results; expected at most 1", lambda: ours.call(name, a, b))
+
+
+@case
+def convolutions_in_both_orders_of_memory() -> None:
+    for order in (torch.contiguous_format, torch.channels_last):
+        x, w, bias = (torch.rand(2, 4, 9, 8) - 0.5).to(memory_format=order), torch.rand(6, 4, 3, 3) - 0.5, torch.rand(6)
+        for options in ({"stride": (2, 1), "padding": (0, 2)}, {"padding": "same", "dilation": 2}):
+            found = ours.conv2d(x, w, bias, **options)
+            near(found, F.conv2d(x, w, bias, **options))
+            assert found.is_contiguous(memory_format=order)
+        near(ours.conv2d(x, w[:4, :1], groups=4, padding=1), F.conv2d(x, w[:4, :1], groups=4, padding=1))
+    near(ours.conv2d(x[0], w, bias), F.conv2d(x[0], w, bias))
+    points = w[:, :, :1, :1]
+    near(ours.conv2d(x, points, activation="relu", residual=torch.ones(2, 6, 9, 8)), F.relu(F.conv2d(x, points)) + 1)
+    says("expected filters of the images' channels", lambda: ours.conv2d(x, w[:, :3]))
+    says("the filter does not fit into the image", lambda: ours.conv2d(x, torch.rand(6, 4, 20, 3)))
+
+
+@case
+def attention_as_torch_has_it() -> None:
+    attend, theirs = ours.scaled_dot_product_attention, F.scaled_dot_product_attention
+    q, k, v = (torch.rand(2, 4, rows, 8) for rows in (10, 12, 12))
+    near(attend(q, k, v, is_causal=True, scale=0.3), theirs(q, k, v, is_causal=True, scale=0.3))
+    few = (q, k[:, :2], v[:, :2])
+    near(attend(*few, enable_gqa=True), theirs(*few, enable_gqa=True))
+    near(attend(q[0, 0], k[0, 0], v[0, 0]), theirs(q[0, 0], k[0, 0], v[0, 0]))
+    for mask in (torch.rand(10, 12) < 0.7, torch.rand(2, 1, 1, 12) < 0.7, torch.rand(2, 4, 10, 12)):
+        near(attend(q, k, v, mask), theirs(q, k, v, mask))
+    half = [each.bfloat16() for each in (q, k, v)]
+    near(attend(*half), theirs(*half), 2e-2)
+    says("v has shape .*expected the batch, heads and rows of k", lambda: attend(q, k, v[:, :, :3]))
+    says("expected one that is broadcast to", lambda: attend(q, k, v, torch.ones(3, 3)))
+    says("expected enable_gqa=True", lambda: attend(*few))
+
+
+@case
+def steps_of_a_decoder_share_a_kernel() -> None:
+    registry = import_module("tilewright.torch.registry")
+    q = torch.rand(2, 1, 8)
+    for keys in range(20, 27):
+        k, v = torch.rand(2, keys, 8), torch.rand(2, keys, 8)
+        near(ours.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, v))
+    names = [name for name in registry.names() if name.startswith("attention queries=1 ") and "heads=2 " in name]
+    assert [name.split()[2] for name in names] == [*(f"keys={keys}" for keys in range(20, 24)), "keys=?"]
+
+
+@case
+def quantized_weights() -> None:
+    w, x = torch.rand(24, 90) - 0.5, torch.rand(2, 90) - 0.5
+    for kind, group in (("i8", 0), ("i4", 32), ("u4", 32), ("f8E4M3FN", 0), ("mxf4E2M1FN", 0)):
+        made = ours.quantize(w, kind, group, symmetric=not kind.startswith("u"))
+        near(ours.linear_quantized(x, made), F.linear(x, made.floats()), 1e-3)
+        assert (made.floats() - w).abs().max() < {"i8": 0.003, "i4": 0.04, "u4": 0.04}.get(kind, 0.13)
+    made = ours.quantize(w, "i4", 32)
+    wrong = ours.QuantizedWeight(made.codes, made.scales[:, 0], None, "i4", 32, 90)
+    says(r"scales or zero points has shape \(24,\); expected \(24, 3\)", lambda: ours.linear_quantized(x, wrong))
+    says("whose K differs", lambda: ours.linear_quantized(x[:, :80], made))
 
 
 @case

@@ -18,9 +18,14 @@ from tilewright.targets import get, runnable
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "python"
-PROGRAMS = {"torch": "torch", "jax": "jax", "jax_kernels": "jax", "torch_ops": "torch", "torch_backend": "torch"}
+PROGRAMS = {
+    "torch": "torch",
+    "jax": "jax",
+    "jax_kernels": "jax",
+    **dict.fromkeys(("torch_ops", "torch_gradients", "torch_backend"), "torch"),
+}
 """By what is after "on_" in the name of a program: the environment that it runs in."""
-NEEDS = dict.fromkeys(("torch_ops", "torch_backend"), PACKAGE / "tilewright" / "torch" / "libtilewright_torch.so")
+OPS = PACKAGE / "tilewright" / "torch" / "libtilewright_torch.so"
 CASES = [
     (name, case) for name in PROGRAMS for case in re.findall(r"@case\ndef (\w+)", (HERE / f"on_{name}.py").read_text())
 ]
@@ -38,8 +43,8 @@ def python_with(name: str) -> Path:
 def outcomes(name: str) -> dict[str, str]:
     """What came of each case: nothing, or the traceback of a failure."""
     python = python_with(PROGRAMS[name])
-    if name in NEEDS and not NEEDS[name].exists():
-        pytest.skip(f"{NEEDS[name].name} is not built (make setup-torch builds it)")
+    if name.startswith("torch_") and not OPS.exists():
+        pytest.skip(f"{OPS.name} is not built (make setup-torch builds it)")
     done = subprocess.run(
         [str(python), "-B", "-W", "ignore", str(HERE / f"on_{name}.py")],
         capture_output=True,

@@ -21,13 +21,30 @@ from __future__ import annotations
 
 import atexit
 
-from tilewright.torch import problems
+from tilewright.torch import resolver
+from tilewright.torch.attention import scaled_dot_product_attention
 from tilewright.torch.calls import call, call_many
+from tilewright.torch.convolutions import conv2d
 from tilewright.torch.native import load
 from tilewright.torch.products import linear, linear_glu, matmul
+from tilewright.torch.quantized import QuantizedWeight, linear_quantized, quantize
 from tilewright.torch.registry import pack, register
 
-__all__ = ["call", "call_many", "linear", "linear_glu", "load", "matmul", "pack", "register"]
+__all__ = [
+    "QuantizedWeight",
+    "call",
+    "call_many",
+    "conv2d",
+    "linear",
+    "linear_glu",
+    "linear_quantized",
+    "load",
+    "matmul",
+    "pack",
+    "quantize",
+    "register",
+    "scaled_dot_product_attention",
+]
 
-problems.start()
-atexit.register(problems.stop)
+resolver.start()
+atexit.register(resolver.stop)

@@ -1,33 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles the kernels that ops find missing: static ones for the first shapes, and then one whose extents are dynamic.
+"""What ops compute, in words, and the specs that it is: of products, convolutions and attention.
 
-An op says what it needs in a text, "product 128x3072x768 f32,f32,f32 nt batch=- a_batch=- b_batch=- epilogue=bias:n:f32,gelu threads=1".
-The registry keeps the kernel under this text, or under that with open extents ("?x3072x768"), which the op finds for other
-shapes from then on.
+An op says what it needs in a text, "product m=128 n=3072 k=768 a=f32 b=f32 c=f32 layout=nt ...". An extent that is "?" is dynamic.
 """
 
 from __future__ import annotations
 
-import ctypes
-import threading
-from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from tilewright.entries import Epilogue
-from tilewright.errors import SpecError, TilewrightError
+from tilewright.errors import SpecError
+from tilewright.operator_specs.attention import AttentionSpec
+from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.payload import epilogues
-from tilewright.runtime.compile import compile
 from tilewright.spec import MatmulSpec
-from tilewright.torch import native, registry
 
-_STATIC_ROWS = 4
-"""Numbers of rows for which products with the same N and K have static kernels: a model's few batch sizes, and no more."""
-_STATIC_WEIGHTS = 64
-"""Pairs of N and K for which products of the same types and entries have them: a large model has some dozen."""
-
+_GATES = ("silu", "gelu", "sigmoid", "relu", "tanh")
 _ENTRIES: Mapping[str, Callable[..., Epilogue]] = MappingProxyType(
     {
         "bias": epilogues.bias,
@@ -39,30 +30,24 @@ _ENTRIES: Mapping[str, Callable[..., Epilogue]] = MappingProxyType(
         "sigmoid": epilogues.sigmoid,
         "tanh": epilogues.tanh,
         "hardswish": epilogues.hardswish,
-        **{
-            f"glu-{each}": (lambda *_, each=each: epilogues.glu(each))
-            for each in ("silu", "gelu", "sigmoid", "relu", "tanh")
-        },
+        **{f"glu-{each}": (lambda *_, each=each: epilogues.glu(each)) for each in _GATES},
     }
 )
 ACTIVATIONS = tuple(name for name in _ENTRIES if name not in ("bias", "residual") and not name.startswith("glu-"))
-"""What `linear` applies to its sums."""
+"""What linear layers and convolutions apply to their sums."""
+_BATCHES = ("batch", "a_batch", "b_batch")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A product that an op has to compute.
+    """What an op has to compute.
 
     Attributes:
-        m: Rows of A; "?" where a kernel takes any.
-        n: Columns of B, likewise.
-        k: Columns of A, likewise.
+        kind: "product", "conv2d" or "attention".
         fields: The rest of the text, by name.
     """
 
-    m: str
-    n: str
-    k: str
+    kind: str
     fields: Mapping[str, str]
 
     @classmethod
@@ -72,44 +57,31 @@ class Problem:
         Raises:
             SpecError: It is none.
         """
-        kind, _, rest = text.partition(" ")
-        words = rest.split()
-        if kind != "product" or len(words) < 3:
-            raise SpecError(f"{text!r} is no problem of an op", where="tilewright.torch", expected="product MxNxK ...")
-        m, n, k = words[0].split("x")
-        named = dict(word.split("=", 1) for word in words[3:])
-        return cls(m, n, k, {"types": words[1], "layout": words[2], **named})
+        kind, *words = text.split()
+        if kind not in _SPECS or not all("=" in word for word in words):
+            raise SpecError(
+                f"{text!r} is no problem of an op", where="tilewright.torch", expected=f"one of {', '.join(_SPECS)}"
+            )
+        return cls(kind, dict(word.split("=", 1) for word in words))
 
     @property
     def text(self) -> str:
         """The text, which `read` reads."""
-        fields = dict(self.fields)
-        head = f"product {self.m}x{self.n}x{self.k} {fields.pop('types')} {fields.pop('layout')}"
-        return " ".join((head, *(f"{name}={value}" for name, value in fields.items())))
+        return " ".join((self.kind, *(f"{name}={value}" for name, value in self.fields.items())))
+
+    def opened(self, *names: str) -> Problem:
+        """The same with dynamic extents in place of those of these names, and of a batch but for its axes of 1."""
+        own = {name: _opened(self.fields[name]) if name in _BATCHES else "?" for name in names if name in self.fields}
+        return Problem(self.kind, {**self.fields, **own})
 
     @property
-    def rows_open(self) -> Problem:
-        """The same for any number of rows."""
-        return replace(self, m="?")
-
-    @property
-    def all_open(self) -> Problem:
-        """The same for any extents, those of the batch included."""
-        batches = {name: _opened(self.fields[name]) for name in ("batch", "a_batch", "b_batch")}
-        return Problem("?", "?", "?", {**self.fields, **batches})
-
-    @property
-    def spec(self) -> MatmulSpec:
+    def spec(self) -> Any:  # noqa: ANN401 - of a product or an operator
         """What is computed.
 
         Raises:
             SpecError: No kernel computes it.
         """
-        a, b, c = self.fields["types"].split(",")
-        batch, a_batch, b_batch = (_sizes(self.fields[name]) for name in ("batch", "a_batch", "b_batch"))
-        m, n, k = (_size(each) for each in (self.m, self.n, self.k))
-        own = {"a_batch": a_batch, "b_batch": b_batch, "epilogue": _epilogue(self.fields["epilogue"])}
-        return MatmulSpec(m, n, k, a=a, b=b, c=c, layout=self.fields["layout"], batch=batch, **own)
+        return _SPECS[self.kind](self.fields)
 
     @property
     def threads(self) -> int:
@@ -117,77 +89,45 @@ class Problem:
         return int(self.fields["threads"])
 
 
-class Compiler:
-    """Compiles kernels for problems, and decides which have dynamic extents."""
-
-    def __init__(self) -> None:
-        """Knows no problem yet."""
-        self._lock = threading.Lock()
-        self._rows: dict[str, set[str]] = defaultdict(set)
-        self._weights: dict[str, set[tuple[str, str]]] = defaultdict(set)
-
-    def serve(self, text: str) -> None:
-        """Registers a kernel under a problem's text, or under that of one with open extents.
-
-        Raises:
-            TilewrightError: None can be compiled.
-        """
-        problem = Problem.read(text)
-        with self._lock:
-            wanted = self._wanted(problem)
-            try:
-                self._add(wanted)
-            except SpecError:
-                if wanted == problem:
-                    raise
-                self._add(problem)  # What is refused with open extents, such as long rows of K.
-
-    def _wanted(self, problem: Problem) -> Problem:
-        """The problem whose kernel serves this one: the same, or with open extents, where too many have been seen."""
-        rows, weights = self._rows[problem.rows_open.text], self._weights[problem.all_open.text]
-        if len(weights) >= _STATIC_WEIGHTS and (problem.n, problem.k) not in weights:
-            return problem.all_open
-        weights.add((problem.n, problem.k))
-        if len(rows) >= _STATIC_ROWS and problem.m not in rows:
-            return problem.rows_open
-        rows.add(problem.m)
-        return problem
-
-    def _add(self, problem: Problem) -> None:
-        if problem.text not in registry.names():
-            registry.register(compile(problem.spec, threads=problem.threads), problem.text)
+def _product(fields: Mapping[str, str]) -> MatmulSpec:
+    batches: dict[str, Any] = {name: _sizes(fields[name]) for name in _BATCHES}
+    prologue = fields["prologue"]
+    types = {name: fields[name] for name in ("a", "b", "c", "layout")}
+    return MatmulSpec(
+        *(_size(fields[each]) for each in "mnk"),
+        **types,
+        **batches,
+        prologue_b=() if prologue == "-" else (_dequantize(*prologue.split(":")[1:]),),
+        epilogue=_epilogue(fields["epilogue"]),
+    )
 
 
-def start() -> None:
-    """Has ops ask this process's Python for kernels from now on.
-
-    Raises:
-        TilewrightError: The ops cannot be loaded.
-    """
-    native.library().tilewright_torch_set_resolver(_RESOLVER)
-
-
-def stop() -> None:
-    """Has ops ask nobody: Python ends."""
-    native.library().tilewright_torch_set_resolver(native.RESOLVER())
+def _conv2d(fields: Mapping[str, str]) -> Conv2dSpec:
+    height, width = (int(each) for each in fields["padding"].split("x"))
+    pairs: dict[str, Any] = {name: tuple(map(int, fields[name].split("x"))) for name in ("stride", "dilation")}
+    extents = {name: int(fields[name]) for name in ("n", "h", "w", "ic", "oc", "kh", "kw", "groups")}
+    named = {name: fields[name] for name in ("a", "c", "layout", "filter")}
+    sides = ((height, height), (width, width))
+    return Conv2dSpec(**extents, **named, **pairs, padding=sides, epilogue=_epilogue(fields["epilogue"]))
 
 
-def _resolve(text: bytes, error: Any, room: int) -> int:  # noqa: ANN401 - a pointer to char
-    """What the ops call: compiles the kernel for a problem."""
-    try:
-        _COMPILER.serve(text.decode())
-    except TilewrightError as problem:
-        said = str(problem)
-    except Exception as problem:  # Nothing may go through C++.
-        said = f"{type(problem).__name__}: {problem}"
-    else:
-        return 0
-    ctypes.memmove(error, said.encode()[: room - 1] + b"\0", min(len(said.encode()), room - 1) + 1)
-    return 1
+def _attention(fields: Mapping[str, str]) -> AttentionSpec:
+    extents: dict[str, Any] = {name: _size(fields[name]) for name in ("queries", "keys")}
+    heads = {name: int(fields[name]) for name in ("head", "heads", "kv_heads", "value_head")}
+    types = {name: fields[name] for name in "qkv"}
+    mask: dict[str, Any] = {} if fields["mask"] == "-" else {"mask": fields["mask"], "mask_axes": fields["mask_axes"]}
+    batch: Any = _sizes(fields["batch"])
+    rest: dict[str, Any] = {"scale": float(fields["scale"]), "causal": fields["causal"] == "1"}
+    return AttentionSpec(**extents, **heads, **types, **rest, **mask, batch=batch)
 
 
-_COMPILER = Compiler()
-_RESOLVER = native.RESOLVER(_resolve)
+_SPECS: Mapping[str, Callable[[Mapping[str, str]], Any]] = MappingProxyType(
+    {"product": _product, "conv2d": _conv2d, "attention": _attention}
+)
+
+
+def _dequantize(axes: str, group: str, scale: str, zero: str) -> Epilogue:
+    return epilogues.dequantize(axes, 0 if zero == "-" else zero, int(group), scale_type=scale)
 
 
 def _size(text: str) -> int | None:
@@ -214,9 +154,10 @@ def _entry(text: str) -> Epilogue:
     """
     name, *operand = text.split(":")
     if name not in _ENTRIES:
+        own = _GATES if name.startswith("glu-") else ("none", *ACTIVATIONS)
         raise SpecError(
             f"no activation is called {name.removeprefix('glu-')!r}",
             where="tilewright.torch",
-            expected=f"one of {', '.join(('none', *ACTIVATIONS))}",
+            expected=f"one of {', '.join(own)}",
         )
     return _ENTRIES[name](*operand)

@@ -89,7 +89,9 @@ def _fake_matmul(a: Any, b: Any) -> Any:  # noqa: ANN401 - tensors
 
 def fake_linear(x: Any, weight: Any, *_: Any, **__: Any) -> Any:  # noqa: ANN401 - tensors
     """What `linear` returns for tensors without memory."""
-    torch._check(x.dim() >= 1 and weight.dim() == 2, lambda: f"expected (..., K), (N, K), not {x.shape}, {weight.shape}")
+    torch._check(
+        x.dim() >= 1 and weight.dim() == 2, lambda: f"expected (..., K), (N, K), not {x.shape}, {weight.shape}"
+    )
     torch._check(x.shape[-1] == weight.shape[1], lambda: f"K differs: {x.shape} and {weight.shape}")
     return x.new_empty((*x.shape[:-1], weight.shape[0]), dtype=_summed(x, weight))
 
