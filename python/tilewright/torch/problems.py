@@ -92,9 +92,10 @@ class Problem:
 def _product(fields: Mapping[str, str]) -> MatmulSpec:
     batches: dict[str, Any] = {name: _sizes(fields[name]) for name in _BATCHES}
     prologue = fields["prologue"]
-    types = {name: fields[name] for name in ("a", "b", "c", "layout")}
+    extents: list[Any] = [_size(fields[each]) for each in "mnk"]
+    types: dict[str, Any] = {name: fields[name] for name in ("a", "b", "c", "layout")}
     return MatmulSpec(
-        *(_size(fields[each]) for each in "mnk"),
+        *extents,
         **types,
         **batches,
         prologue_b=() if prologue == "-" else (_dequantize(*prologue.split(":")[1:]),),
