@@ -66,6 +66,7 @@ def test_every_example_is_run_here():
         "21_torch.py",
         "22_jax.py",
         "23_gguf.py",
+        "24_one_binary",
     ]
 
 
@@ -99,6 +100,33 @@ def test_jax(run, monkeypatch):
     printed = run(python, EXAMPLES / "22_jax.py").splitlines()
     assert [line.endswith(" True") for line in printed[:3]] == [True] * 3
     assert "  3*128x96x64 f32 nn a_batch=()" in printed
+
+
+def test_one_binary(run, tmp_path, monkeypatch):
+    """The same library is called from numpy, torch, JAX and C."""
+    run(sys.executable, EXAMPLES / "24_one_binary" / "make.py", tmp_path)
+    python, torch = environments.python("jax"), environments.python("torch")
+    if python is None:
+        pytest.skip("there is no environment with tvm-ffi (make setup-frameworks installs it, beside JAX)")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    library = tmp_path / "liblayers.so"
+    printed = run(python, EXAMPLES / "24_one_binary" / "use.py", library).splitlines()
+    assert printed[:2] + printed[3:] == ["numpy True", "JAX True", "without tilewright True"]
+    refused = "rows(a: mx64 f32, b: 64x48 f32) -> mx48 f32: an argument is of another type or rank"
+    assert printed[2].startswith(refused)
+    (package,) = python.parents[1].glob("lib/python*/site-packages/tvm_ffi")
+    if torch is not None:
+        (tmp_path / "packages").mkdir()
+        for each in (package, package.parent / "typing_extensions.py"):
+            (tmp_path / "packages" / each.name).symlink_to(each)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
+        assert "torch True" in run(torch, EXAMPLES / "24_one_binary" / "use.py", library)
+    if CC is not None:
+        headers = [f"-I{package / folder}" for folder in ("include", "3rdparty/dlpack/include")]
+        links = [f"-L{package / 'lib'}", "-ltvm_ffi", f"-Wl,-rpath,{package / 'lib'}", "-ldl"]
+        run(CC, *headers, EXAMPLES / "24_one_binary" / "use.c", *links, "-o", tmp_path / "use")
+        printed = run(tmp_path / "use", library)
+        assert printed.startswith("status 0, C[2][47] = 64\nstatus -1, ValueError: rows(")
 
 
 @pytest.mark.parametrize("name", ["08_bert_feed_forward.py", "09_mixture_of_experts.py"])

@@ -46,7 +46,8 @@ _ROWS = (
     Environment("numpy", (), "numpy"),
     Environment("mkl", ("mkl", "intel-openmp"), "numpy"),
     Environment("torch", ("torch==2.13.0",), "torch"),
-    Environment("jax", ("jax>=0.8", "flatbuffers"), "jax"),  # flatbuffers: exported programs as bytes
+    # flatbuffers: exported programs as bytes. tvm-ffi: libraries under JAX and numpy without tilewright.
+    Environment("jax", ("jax>=0.8", "flatbuffers", "apache-tvm-ffi>=0.1.10", "jax-tvm-ffi>=0.1.3"), "jax"),
     Environment("iree", ("iree-base-compiler>=3.1", "iree-base-runtime>=3.1"), "iree.runtime"),
     Environment("onnxruntime", ("onnxruntime>=1.18", "onnx>=1.16"), "onnxruntime"),
 )

@@ -59,6 +59,7 @@ def library(
     threads: int = 1,
     own_pool: bool = False,
     traced: bool = True,
+    tvm_ffi: bool = True,
     jobs: int | None = None,
     progress: Callable[[int, int], object] = lambda done, count: None,
 ) -> Library:
@@ -81,6 +82,7 @@ def library(
         threads: Most threads that a call uses.
         own_pool: Whether the program gives a pool of threads, by ``NAME_set_pool``, in place of OpenMP's runtime.
         traced: Whether programs write a trace of their calls where ``TILEWRIGHT_TRACE`` names a file.
+        tvm_ffi: Whether programs of tvm-ffi, and with it those of torch and JAX, can call the kernels, by ``__tvm_ffi_NAME``.
         jobs: How many processes compile; by default as many as this process may use CPUs.
         progress: Told after each kernel for a target how many are done, and how many there are.
 
@@ -104,7 +106,7 @@ def library(
 
     compiled = compiled_for_all(sources.values())
     found = [
-        Kernel(each, source, own.functions, threads=own.threads, traced=traced)
+        Kernel(each, source, own.functions, threads=own.threads, traced=traced, tvm_ffi=tvm_ffi)
         for each, source in sources.items()
         if (own := compiled[source, every[0]])
     ]

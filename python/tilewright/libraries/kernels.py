@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.errors import SpecError
-from tilewright.libraries import counting
+from tilewright.libraries import counting, tvm_ffi
 from tilewright.libraries.counting import Count
 from tilewright.libraries.dispatch import Function
 from tilewright.libraries.objects import Source
@@ -44,6 +44,7 @@ class Kernel:
         shares: The product of any extents whose code serves it; None where it has its own.
         threads: Most threads that a call uses.
         traced: Whether a trace counts its calls.
+        tvm_ffi: Whether programs of tvm-ffi can call it.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Kernel:
     shares: MatmulSpec | None = None
     threads: int = 1
     traced: bool = True
+    tvm_ffi: bool = True
 
     @property
     def signatures(self) -> tuple[Signature, ...]:
@@ -127,9 +129,16 @@ class Kernel:
         return Function(f"int32_t {name}{TENSORS_SUFFIX}(const DLTensor *const *tensors)", suffix, count=count)
 
     @property
+    def of_tvm_ffi(self) -> list[tvm_ffi.Exported]:
+        """Its functions that programs of tvm-ffi can call."""
+        product = _signature(self.source, self.name) if isinstance(self.source, MatmulSpec) else None
+        return tvm_ffi.exported(self.source, self.name, self.signatures, product) if self.tvm_ffi else []
+
+    @property
     def exported(self) -> tuple[str, ...]:
         """The names that the library gives it."""
-        return (*(f"{self.name}{each.suffix}" for each in self.functions), f"{self.name}_selected")
+        entries = (f"{self.name}{each.suffix}" for each in self.functions)
+        return (*entries, f"{self.name}_selected", *(each.symbol for each in self.of_tvm_ffi))
 
 
 def _signature(spec: MatmulSpec, name: str) -> Signature:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tilewright.emit import code, shared
-from tilewright.libraries import detection, dispatch, pool
+from tilewright.libraries import detection, dispatch, pool, tvm_ffi
 from tilewright.libraries.archive import archive
 from tilewright.libraries.dispatch import Choice
 from tilewright.libraries.kernels import Kernel, own_names
@@ -62,6 +62,8 @@ class Part:
             set_pool = [f"{name}_set_pool"] * (not openmp)
             self._add(f"{name}.threads.o", _object(threads, plain), (*pool.symbols(name), *set_pool))
             exported += set_pool
+        if any(kernel.of_tvm_ffi for kernel in kernels):
+            self._add(f"{name}.tvm.o", _object(tvm_ffi.runtime(name), plain), tuple(tvm_ffi.symbols(name).values()))
         for kernel in kernels:
             choices = []
             for target in targets:
@@ -70,6 +72,8 @@ class Part:
                 self._add(f"{symbol}.o", object_, tuple(f"{symbol}{each.suffix}" for each in kernel.functions))
                 self.sizes[kernel.name, target.name] = len(object_), symbol
             text = dispatch.entries(name, kernel.name, kernel.functions, choices)
+            if own := kernel.of_tvm_ffi:
+                text += tvm_ffi.entries(name, own)
             self._add(f"{kernel.name}.entry.o", _object(text, plain), kernel.exported)
             exported += kernel.exported
         said = Contents(
