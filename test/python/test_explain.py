@@ -27,6 +27,7 @@ FILES = {
     "hot_loop.s",
     "index.html",
     "kernel.s",
+    "moves.txt",
     "schedule.mlir",
 }
 ANALYSIS = {"hot_loop.mca.json", "hot_loop.mca.txt"}

@@ -27,7 +27,7 @@ from tilewright.runtime import vulkan
 PROGRAM = Path(__file__).with_name("generated.py")
 CHUNK = 50
 COUNTS = {
-    "specs": {"short": 300, "long": 2000},
+    "specs": {"short": 150, "long": 2000},
     "rows": {"short": 10, "long": 300},
     "operators": {"short": 10, "long": 400},
     "schedules": {"short": 12, "long": 800},

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright import knobs
-from tilewright.cli import explain_count, explain_folder, options
+from tilewright.cli import explain_count, explain_folder, explain_moves, options
 from tilewright.errors import TargetError
 
 if TYPE_CHECKING:
@@ -33,12 +33,18 @@ _NO_LOOP = "# No loop of this kernel does arithmetic: it is empty, or small enou
     is_flag=True,
     help="Also run it in the emulator, and count the instructions of a call, beside OpenBLAS's.",
 )
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Also time it on this machine, beside what its multiply-adds and each level of memory would take.",
+)
 @click.option("-o", "output", metavar="DIR", required=True, help="The folder to write: new, empty or an earlier one.")
-def explain(count: bool, output: str, **asked: Any) -> None:  # noqa: ANN401 - of `options.problem`
+def explain(count: bool, measure: bool, output: str, **asked: Any) -> None:  # noqa: ANN401 - of `options.problem`
     """Show how a product, or what is in FILE.mlir, is compiled, stage by stage.
 
     Writes the schedule, the IR after every stage, the assembly, and the hot loop with llvm-mca's analysis. index.html among
-    them lets you step through the stages with the differences marked. With --count, it also says how many instructions a call
+    them lets you step through the stages with the differences marked; moves.txt says what each loop touches and what comes from
+    beyond each cache. With --count, it also says how many instructions a call
     executes, for a target that is emulated here.
     """
     from tilewright.cli import explain_gpu, explain_page
@@ -54,6 +60,8 @@ def explain(count: bool, output: str, **asked: Any) -> None:  # noqa: ANN401 - o
     if isinstance(problem, GpuProblem):
         if count:
             raise click.UsageError("--count given for a GPU; expected a processor that is emulated here")
+        if measure:
+            raise click.UsageError("--measure given for a GPU; expected a processor that runs here")
         explain_gpu.explain(problem, folder)
         return
     with knobs.overridden(TILEWRIGHT_DEBUG_INFO="1"):
@@ -67,12 +75,20 @@ def explain(count: bool, output: str, **asked: Any) -> None:  # noqa: ANN401 - o
             raise click.UsageError("--count given for a module; expected one product")
         counted = explain_count.count(problem, asked["schedule"], asked["parameters"])
     facts = _facts(problem, stages, loop, analysis)
+    moves = None
+    if isinstance(problem, ModuleProblem):
+        if measure:
+            raise click.UsageError("--measure given for a module; expected one product")
+    else:
+        moves = _moves(problem, stages, analysis, facts, measure=measure)
     if counted is not None:
         facts |= {"instructions": counted.kernel, "openblas_instructions": counted.openblas}
     names = _names(stages.texts)
     files = {names[stage]: text.encode() for stage, text in stages.texts.items()}
     files |= _hot_loop_files(loop, analysis)
-    page = explain_page.Page(problem, stages, names, loop, analysis, note, counted)
+    if moves is not None:
+        files["moves.txt"] = moves.encode()
+    page = explain_page.Page(problem, stages, names, loop, analysis, note, counted, moves)
     files["index.html"] = explain_page.render(page).encode()
     explain_folder.write(folder, files, facts)
     click.echo(f"{folder / 'index.html'}: {problem}")
@@ -94,6 +110,29 @@ def _analysis(problem: Problem | ModuleProblem, loop: HotLoop | None) -> tuple[A
         return mca.analyze(loop, problem.target), None
     except TargetError as error:
         return None, f"the hot loop is not analyzed: {error}"
+
+
+def _moves(
+    problem: Problem, stages: Stages | Built, analysis: Analysis | None, facts: dict[str, Any], *, measure: bool
+) -> str | None:
+    """What the loops move, as text and among the facts; None where that is not known.
+
+    Raises:
+        click.UsageError: It is to be measured, and cannot.
+        TargetError: This machine does not run it.
+    """
+    nest = explain_moves.read(problem, stages.texts)
+    levels = None
+    if measure:
+        if nest is None or analysis is None or problem.plan.threads != 1:
+            raise click.UsageError(
+                "--measure given for what is not modeled; expected one thread, static extents, and loops"
+            )
+        levels = explain_moves.measure(problem, nest, problem.flops, analysis.percent_of_bound)
+    if nest is None:
+        return None
+    facts["moves"] = explain_moves.facts(nest, problem.target, levels)
+    return explain_moves.text(nest, problem.target, levels)
 
 
 def _names(texts: Mapping[str, str]) -> dict[str, str]:

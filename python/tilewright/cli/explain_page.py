@@ -135,6 +135,7 @@ class Page:
         analysis: llvm-mca's analysis of it, or None.
         note: Why there is no analysis, or None.
         count: The instructions of a call, or None.
+        moves: What its loops move, or None.
     """
 
     problem: Problem | ModuleProblem | GpuProblem
@@ -144,6 +145,7 @@ class Page:
     analysis: Analysis | None
     note: str | None
     count: Count | None = None
+    moves: str | None = None
 
 
 def render(page: Page) -> str:
@@ -181,6 +183,7 @@ def _data(page: Page) -> dict[str, Any]:
         "hot": _hot_loop(page),
         "count": asdict(page.count) if page.count else None,
         "note": page.note,
+        "moves": page.moves,
     }
 
 

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Computes what a loop nest moves: what an iteration of each loop touches of each operand, and what comes from beyond each cache.
+
+The method is that of reuse by footprints (M. Wolf, M. Lam, "A data locality optimizing algorithm", PLDI 1991): an access is repeated by
+the loops that its address does not depend on. A cache serves a repetition where all that one iteration of that loop touches fits into it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.build.usedef import VIEWS, body, definition, operations, parent, terminator
+from tilewright.emit.nest_values import UnknownValueError, Values
+from tilewright.mlir import ir
+
+_ROOTS = VIEWS | {"memref.transpose", "memref.assume_alignment"}
+_READS = {"vector.transfer_read": 0, "vector.load": 0, "memref.load": 0, "vector.maskedload": 0}
+_WRITES = {"vector.transfer_write": 1, "vector.store": 1, "memref.store": 1, "vector.maskedstore": 0}
+"""Accesses by the name of the op, with the operand that is the buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An access to memory in a nest.
+
+    Attributes:
+        buffer: What is accessed, by a name for people: "A", "packed B".
+        bytes: How much at once.
+        writes: Whether it stores.
+        loops: The loops around it, the outermost first, by number.
+        along: Those of them that its address depends on.
+        share: In what share of their iterations it happens.
+    """
+
+    buffer: str
+    bytes: int
+    writes: bool
+    loops: tuple[int, ...]
+    along: frozenset[int]
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop of a nest.
+
+    Attributes:
+        name: BLIS's name of it ("ic"), or "loop".
+        depth: How many loops it is in.
+        step: What it steps by, where that is known; otherwise 0.
+        trips: How often it runs, on average each time.
+    """
+
+    name: str
+    depth: int
+    step: int
+    trips: float
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A nest, or several one after the other.
+
+    Attributes:
+        loops: The loops, outer before inner.
+        accesses: The accesses to memory.
+        sizes: Bytes of each buffer.
+    """
+
+    loops: Sequence[Loop]
+    accesses: Sequence[Access]
+    sizes: Mapping[str, int]
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        """The buffers that are accessed, operands first."""
+        names = dict.fromkeys(each.buffer for each in self.accesses)
+        return tuple(sorted(names, key=lambda name: (name.startswith("packed"), name)))
+
+    def touched(self, loop: int) -> dict[str, float]:
+        """By buffer, the bytes that one iteration of a loop touches, each counted once."""
+        found: dict[tuple[str, bool], float] = defaultdict(float)
+        for each in self.accesses:
+            if loop in each.loops:
+                inner = each.loops[each.loops.index(loop) + 1 :]
+                times = math.prod(self.loops[number].trips for number in inner if number in each.along)
+                found[each.buffer, each.writes] += each.bytes * each.share * times
+        # What is written is what is read, before or after.
+        return {
+            name: min(max(found.get((name, True), 0), found.get((name, False), 0)), self.sizes[name])
+            for name in dict.fromkeys(name for name, _ in found)
+        }
+
+    def accessed(self) -> dict[str, float]:
+        """By buffer, the bytes of all accesses: what moves between L1 and registers."""
+        return self.moved(0)
+
+    @property
+    def footprint(self) -> int:
+        """The bytes of all buffers."""
+        return sum(self.sizes.values())
+
+    def moved(self, capacity: int) -> dict[str, float]:
+        """By buffer, the bytes that come from, or go to, beyond a cache of `capacity` bytes, which holds nothing before the call."""
+        held = {number: sum(self.touched(number).values()) <= capacity for number in range(len(self.loops))}
+        found: dict[str, float] = defaultdict(float)
+        for each in self.accesses:
+            times = math.prod(
+                self.loops[number].trips for number in each.loops if number in each.along or not held[number]
+            )
+            found[each.buffer] += each.bytes * each.share * times
+        return dict(found)
+
+
+def read(module: ir.Module, operands: Sequence[str], sizes: Mapping[str, int]) -> Nest | None:
+    """The nest of a bufferized module's function.
+
+    Args:
+        module: The module.
+        operands: The names of the function's operands, in order; what follows is scratch memory.
+        sizes: The schedule's sizes by name, which tell what a loop is for.
+
+    Returns:
+        The nest; None where its loops, or what is done in them, are not known here: loops that threads share, extents that calls
+        tell, calls of functions.
+    """
+    function = next(
+        op for op in module.body.operations if op.operation.name == "func.func" and op.operation.regions[0].blocks
+    )
+    try:
+        return _Reader(function.operation, operands, sizes).nest()
+    except UnknownValueError:
+        return None
+
+
+_LOOPS = (("jc", "nc"), ("pc", "kc"), ("ic", "mc"), ("jr", "nr"), ("ir", "mr"))
+"""BLIS's names of the loops, and the size that each steps by."""
+_UNKNOWN = ("scf.forall", "scf.parallel", "scf.while", "func.call", "linalg.", "llvm.")
+"""What the names of ops begin with that move what is not known here."""
+
+
+class _Reader:
+    """Reads a nest off a function."""
+
+    def __init__(self, function: ir.Operation, operands: Sequence[str], sizes: Mapping[str, int]) -> None:
+        self._function, self._sizes = function, sizes
+        self._ops = operations(function)
+        arguments = list(function.regions[0].blocks[0].arguments)
+        self._names = dict(zip(arguments, operands, strict=False))
+        loops = [op for op in self._ops if op.name == "scf.for"]
+        self._numbers = {op.regions[0].blocks[0].arguments[0]: number for number, op in enumerate(loops)}
+        bounds: dict[ir.Value, tuple[ir.Value, ir.Value, ir.Value]] = {
+            op.regions[0].blocks[0].arguments[0]: (op.operands[0], op.operands[1], op.operands[2]) for op in loops
+        }
+        self._values = Values(bounds)
+        self._loops = loops
+        self._found: list[Loop] = []
+        self._bytes_of_buffers: dict[str, int] = {}
+
+    def nest(self) -> Nest:
+        if any(op.name.startswith(_UNKNOWN) for op in self._ops):
+            raise UnknownValueError
+        accesses = [each for op in self._ops if (each := self._access(op)) is not None]
+        for op in self._loops:
+            self._found.append(self._loop(op))
+        return Nest(self._found, accesses, self._bytes_of_buffers)
+
+    def _loop(self, op: ir.Operation) -> Loop:
+        variable = op.regions[0].blocks[0].arguments[0]
+        step = self._values.of(op.operands[2], {})
+        around = self._around(op)
+        taken = {self._found[number].name for number in around}
+        names = [name for name, size in _LOOPS if self._sizes.get(size) == step and name not in taken]
+        return Loop(names[0] if names and step > 1 else "loop", len(around), step, self._values.trips(variable))
+
+    def _around(self, op: ir.Operation) -> tuple[int, ...]:
+        """The numbers of the loops around an op, the outermost first."""
+        found, inner = list[int](), op
+        while inner != self._function:
+            inner = parent(inner)
+            if inner.name == "scf.for":
+                found.append(self._numbers[inner.regions[0].blocks[0].arguments[0]])
+        return tuple(reversed(found))
+
+    def _share(self, op: ir.Operation) -> float:
+        """In what share of the iterations of the loops around it an op runs: that of the conditions around it."""
+        share, inner = 1.0, op
+        while inner != self._function:
+            outer = parent(inner)
+            if outer.name == "scf.if":
+                holds = self._values.share(outer.operands[0])
+                share *= holds if inner.block == outer.regions[0].blocks[0] else 1 - holds
+            inner = outer
+        return share
+
+    def _access(self, op: ir.Operation) -> Access | None:
+        at = _READS.get(op.name, _WRITES.get(op.name))
+        if at is None or not isinstance(op.operands[at].type, ir.MemRefType):
+            return None
+        buffer, values = self._root(op.operands[at])
+        around = self._around(op)
+        variables = self._values.variables([*list(op.operands)[at:], *values])
+        own = {self._numbers[each] for each in variables}
+        name = self._name(buffer)
+        kind = ir.MemRefType(buffer.type)
+        if not kind.has_static_shape:
+            raise UnknownValueError
+        self._bytes_of_buffers[name] = math.prod(kind.shape) * _bytes(kind.element_type)
+        return Access(
+            name,
+            _bytes(op.operands[0].type if op.name in _WRITES else op.results[0].type),
+            op.name in _WRITES,
+            around,
+            frozenset(own.intersection(around)),
+            self._share(op),
+        )
+
+    def _root(self, buffer: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
+        """The buffer that a view is of, and the values that say which part it is."""
+        values = list[ir.Value]()
+        while (op := definition(buffer)) is not None and op.name in _ROOTS:
+            values += list(op.operands)[1:]
+            buffer = op.operands[0]
+        return buffer, values
+
+    def _name(self, buffer: ir.Value) -> str:
+        """A name for people: of an operand, or of what is packed into a buffer of ours."""
+        if buffer in self._names:
+            return self._names[buffer]
+        packed = sorted(set(self._sources(buffer)))
+        return f"packed {' and '.join(packed)}" if packed else "scratch memory"
+
+    def _sources(self, buffer: ir.Value) -> Iterator[str]:
+        """The operands that are read for what is written to a buffer."""
+        for op in self._ops:
+            if op.name in _WRITES and self._root(op.operands[_WRITES[op.name]])[0] == buffer:
+                work = [op.operands[0]]
+                while work:
+                    made = definition(work.pop())
+                    if made is None:
+                        continue
+                    if made.name in _READS:
+                        root = self._root(made.operands[0])[0]
+                        if root in self._names:
+                            yield self._names[root]
+                    else:
+                        work += [
+                            each for each in made.operands if not isinstance(each.type, (ir.IndexType, ir.MemRefType))
+                        ]
+                        work += list(terminator(body(made)).operands)[:1] if made.regions else []
+
+
+def _bytes(kind: ir.Type) -> int:
+    """Bytes of a vector or a number."""
+    shape, element = ([], kind)
+    if isinstance(kind, ir.VectorType):
+        shape, element = kind.shape, kind.element_type
+    width = getattr(element, "width", 64)
+    return math.prod(shape) * width // 8
