@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from tilewright import batches, groups, scaling
+from tilewright import batches, groups, notebook, scaling
 from tilewright.dims import Dim, extent, fits, least
 from tilewright.dtypes import SMALL_FLOATS, Combination, DType, dtype, dtype_of, require_computed
 from tilewright.entries import (
@@ -36,7 +36,7 @@ _MAX_BYTES = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class MatmulSpec:
+class MatmulSpec(notebook.Spec):
     """C = A·B, with A of M×K, B of K×N and C of M×N elements.
 
     Specs are values: they compare, hash and pickle by their fields, which are complete after construction (`b`, `c` and

@@ -67,6 +67,7 @@ def test_every_example_is_run_here():
         "22_jax.py",
         "23_gguf.py",
         "24_one_binary",
+        "25_notebook.ipynb",  # which `test_notebook.py` runs
     ]
 
 

@@ -33,8 +33,9 @@ LEAVES = {
     "scaling": ("errors", "dtypes", "entries", "expressions", "math", "operand"),
     "knobs": ("errors",),
     "text_files": (),
+    "notebook": (),
     "processes": ("errors",),
-    "targets": ("errors", "dtypes", "knobs", "text_files"),
+    "targets": ("errors", "dtypes", "knobs", "text_files", "notebook"),
 }
 # In the direction of the flow. "" is `tilewright` itself, the public names, which only what people call may import.
 STAGES = (

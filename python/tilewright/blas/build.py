@@ -91,8 +91,17 @@ def build(
         kernels = {name: spec for each in group for name, spec in (each.general() | own[each]).items()}
         name = f"{NAME}{number or ''}"
         with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-            options = {"traced": False, "tvm_ffi": False}
-            made = library(kernels, wanted, name, folder, threads=threads, jobs=jobs, progress=progress, **options)
+            made = library(
+                kernels,
+                wanted,
+                name,
+                folder,
+                threads=threads,
+                traced=False,
+                tvm_ffi=False,
+                jobs=jobs,
+                progress=progress,
+            )
             for architecture, place in made.contents.folders.items():
                 objects.setdefault(architecture, []).append(Path(folder, place, f"lib{name}.a").read_bytes())
         for architecture, those in made.contents.targets.items():

@@ -6,10 +6,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+from tilewright import notebook
 from tilewright.operand import OperandSpec
 
 
-class OperatorSpec(ABC):
+class OperatorSpec(notebook.Spec, ABC):
     """A spec of an operator built on matmul: a frozen dataclass, which compares, hashes and pickles by its fields.
 
     All of its fields are in the key of the disk cache (`runtime.cache_key`): they are numbers, texts, and dataclasses of such.

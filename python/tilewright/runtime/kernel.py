@@ -13,6 +13,7 @@ from os import PathLike
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+from tilewright import notebook
 from tilewright._runtime import Code
 from tilewright.errors import NotRunnableError, SpecError, TargetError, TilewrightError
 from tilewright.standalone.packed_b import PackedB
@@ -252,6 +253,29 @@ class Kernel(ABC):
         """What it computes, for which target and by which schedule."""
         return f"<tilewright.Kernel {self.spec} {origin(self.metadata)}>"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: what it takes and gives, and how it came about."""
+        spec, known = self.spec, self.signature
+        facts, rows = self.metadata, []
+        if known is None and hasattr(spec, "operands"):
+            rows = notebook.tensors(spec.operands, [spec.result])
+        elif known is not None:
+            rows = notebook.tensors(known.arguments, known.results)
+        return notebook.card(
+            f"Kernel {spec if hasattr(spec, 'operands') else known or ''}".strip(),
+            {
+                "target": facts.target,
+                "schedule": f"{facts.schedule} {sizes(facts.parameters)}".strip(),
+                "threads": facts.threads if facts.threads > 1 else None,
+                "emulated by": facts.emulator,
+                "loaded in" if facts.cached else "compiled in": f"{facts.compile_seconds:.3g} s",
+                "code": f"{facts.object_bytes:,} bytes",
+                "scratch memory": f"{facts.workspace_bytes:,} bytes" if facts.workspace_bytes else None,
+            },
+            notebook.TENSORS,
+            rows,
+        )
+
     def __reduce_ex__(self, protocol: Any) -> NoReturn:  # noqa: ANN401 - as in object
         """Refuses: a kernel is machine code in this process.
 
@@ -259,6 +283,11 @@ class Kernel(ABC):
             TilewrightError: Always.
         """
         raise unpicklable(self, "Pickle kernel.spec")
+
+
+def sizes(parameters: Mapping[str, Any]) -> str:
+    """Those parameters of a schedule that are numbers or texts: "mr=6 nr=64"."""
+    return " ".join(f"{name}={value}" for name, value in parameters.items() if isinstance(value, int | str))
 
 
 def origin(metadata: Metadata) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tilewright import notebook
 from tilewright._runtime import Code
 from tilewright.dtypes import dtype, to_numpy
 from tilewright.errors import SpecError
@@ -147,6 +148,16 @@ class Module(Mapping[str, Kernel], Kernel):
                 expected=f"module[name], with one of {', '.join(self._functions)}",
             )
         return next(iter(self._functions.values()))
+
+    def _repr_html_(self) -> str:
+        """For notebooks: its functions."""
+        facts = {"target": self.target.name, "code": f"{self.metadata.object_bytes:,} bytes"}
+        rows = [
+            (name, ", ".join(map(str, known.arguments)), ", ".join(map(str, known.results)), "; ".join(known.products))
+            for name, each in self.items()
+            if (known := each.signature) is not None
+        ]
+        return notebook.card("Module", facts, ("function", "takes", "gives", "products"), rows)
 
     def __repr__(self) -> str:
         """Its functions and target."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tilewright import dtypes
+from tilewright import dtypes, notebook
 from tilewright.dtypes import DType
 from tilewright.errors import TargetError
 from tilewright.targets import dots
@@ -245,6 +245,19 @@ class Target:
         of = f" ({self.base})" if self.base else ""
         vectors = f"{self.vector_registers} vectors of {self.vector_bits} bits"
         return f"<tilewright.Target {self.name}{of}: {self.architecture}, {vectors}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: its registers, rates, caches and features."""
+        levels = {"L1": self.l1, "L2": self.l2, "L3": self.l3}
+        facts = {
+            "triple": self.triple,
+            "vectors": f"{self.vector_registers} of {self.vector_bits} bits",
+            "multiply-adds a cycle": self.fma_per_cycle,
+            "latency": f"{self.fma_latency} cycles",
+            **{name: f"{cache.bytes // 1024:,} KiB" for name, cache in levels.items() if cache is not None},
+        }
+        rows = [("features", " ".join(sorted(self.features))), ("figures from", self.source)]
+        return notebook.card(f"Target {self.name}{f' ({self.base})' if self.base else ''}", facts, ("", ""), rows)
 
     @property
     def feature_string(self) -> str:

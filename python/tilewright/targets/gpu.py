@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tilewright import notebook
 from tilewright.errors import TargetError
 from tilewright.targets.base import Emulated
 
@@ -64,6 +65,18 @@ class GpuTarget:
     def __repr__(self) -> str:
         """The name, and whether kernels are emulated."""
         return f"<tilewright.GpuTarget {self.name}{', emulated' if self.emulation else ''}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: its instructions and what a block has."""
+        facts = {
+            "triple": self.triple,
+            "threads in step": self.warp,
+            "threads of a block": f"{self.block_threads:,}",
+            "shared memory of a block": f"{self.shared_bytes:,} bytes",
+            "registers of a thread": self.registers,
+        }
+        rows = [("matrix instructions", " ".join(sorted(self.instructions))), ("figures from", self.source)]
+        return notebook.card(f"GpuTarget {self.name}", facts, ("", ""), rows)
 
     @property
     def feature_string(self) -> str:
