@@ -77,6 +77,8 @@ ROWS = [
     Row("batch", lambda a, b: F.relu(a @ b) + 1, ((2, 3, 5, 8), (2, 3, 8, 6)), types=FLOATS[:2]),
     Row("batch_transposed", lambda a, b, r: a @ b.mT * r, ((4, 5, 8), (4, 6, 8), (4, 5, 6))),
     Row("one_row", lambda x, w, b: F.linear(x, w, b), ((1, 8), (12, 8), (12,))),
+    Row("glu", lambda x, g, u: F.silu(x @ g) * (x @ u), ((5, 8), (8, 12), (8, 12))),
+    Row("glu_up_first", lambda x, g, u: F.linear(x, u) * F.gelu(F.linear(x, g)), ((2, 5, 8), (12, 8), (12, 8))),
     Row("attention", F.scaled_dot_product_attention, HEADS, types=FLOATS[:2]),
     Row("attention_causal", partial(F.scaled_dot_product_attention, is_causal=True), (HEADS[0],) * 3),
     Row("attention_mask", F.scaled_dot_product_attention, (*HEADS, (2, 1, 1, 9))),

@@ -14,7 +14,7 @@ from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.torch.inductor import fx
 from tilewright.torch.inductor.call import Call, Weight
 from tilewright.torch.inductor.fx import aten
-from tilewright.torch.inductor.region import Form, Further, found
+from tilewright.torch.inductor.region import Form, Further, Sums, found
 
 _IMAGE = 4
 """Dimensions of a batch of images."""
@@ -59,8 +59,8 @@ def calls(node: Node, graph_module: Any) -> Iterator[Call]:  # noqa: ANN401
     is_packed = constant is not None and groups == 1
     is_depthwise = groups == ic
     form = Form(_axes, lambda seen: fx.same(seen, shape))
-    start = () if bias is None else ((bias, 1.0),)
-    for region in found(node, form, start, channels=True):
+    sums = Sums(node, () if bias is None else ((bias, 1.0),))
+    for region in found((sums,), form, channels=True):
         try:
             spec = Conv2dSpec(
                 n, h, wide, ic, oc, kh, kw,

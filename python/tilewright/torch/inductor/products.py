@@ -15,7 +15,7 @@ from tilewright.spec import MatmulSpec
 from tilewright.torch.inductor import fx
 from tilewright.torch.inductor.call import Call, Weight
 from tilewright.torch.inductor.fx import aten
-from tilewright.torch.inductor.region import Form, Further, found
+from tilewright.torch.inductor.region import Form, Further, Region, Sums, found
 
 _MATRIX = 2
 
@@ -25,23 +25,19 @@ class Product:
     """A node that multiplies two matrices, or as many pairs of them as a batch has.
 
     Attributes:
-        node: The node.
+        sums: The node, and what is done to the product in it.
         a: The left matrices.
         b: The right matrices.
-        start: What is added, with its factor.
-        factor: What multiplies the sums.
     """
 
-    node: Node
+    sums: Sums
     a: Node
     b: Node
-    start: tuple[tuple[Node, float], ...] = ()
-    factor: float = 1
 
     @property
     def form(self) -> Form:
         """What can be fused with it."""
-        shape = fx.value(self.node).shape
+        shape = fx.value(self.sums.node).shape
         return _flat(shape) if len(shape) == _MATRIX else _batched(shape)
 
 
@@ -49,13 +45,13 @@ def recognized(node: Node) -> Product | None:
     """The product that a node is; None if it is none."""
     if node.target in (aten.mm.default, aten.bmm.default):
         a, b = node.args
-        return Product(node, a, b)
+        return Product(Sums(node, b=b), a, b)
     if node.target in (aten.addmm.default, aten.baddbmm.default):
         addend, a, b = node.args
         beta, alpha = (node.kwargs.get(name, 1) for name in ("beta", "alpha"))
         if not all(isinstance(each, int | float) for each in (beta, alpha)):
             return None
-        return Product(node, a, b, ((addend, beta),) if beta else (), alpha)
+        return Product(Sums(node, ((addend, beta),) if beta else (), alpha, b), a, b)
     return None
 
 
@@ -110,10 +106,32 @@ def _placed(node: Node, layout: str, graph: Any) -> Node:  # noqa: ANN401
 
 
 def _placed_further(further: Further, shape: Sequence[Any], graph: Any) -> Node:  # noqa: ANN401
-    """A further operand as a kernel takes it: M, N or M×N elements, of the last those of a batch."""
+    """A further operand as a kernel takes it: M, N or M×N elements, of the last those of a batch; or another right matrix."""
+    if further.role:
+        return _placed(further.node, _layout(further.node), graph)
     *outer, m, n = shape
     wanted = {"": (), "n": (n,), "m": (m,), "mn": (*outer, m, n)}[further.axes]
     return fx.reshaped(graph, further.node, wanted)
+
+
+def _partner(product: Product) -> Product | None:
+    """Another product of the same left matrix with a right one that lies alike, for a gated linear unit."""
+    for user in product.a.users:
+        other = None if user is product.sums.node else recognized(user)
+        if other is None or other.a is not product.a or len(fx.value(user).shape) != _MATRIX:
+            continue
+        own, theirs = fx.value(product.b), fx.value(other.b)
+        if own.dtype == theirs.dtype and fx.same(own.shape, theirs.shape) and _layout(product.b) == _layout(other.b):
+            return other
+    return None
+
+
+def _regions(product: Product, *, pairs: bool) -> Iterator[Region]:
+    """The regions that can be a kernel with a product, those with two products first."""
+    partner = _partner(product) if pairs else None
+    if partner is not None:
+        yield from found((product.sums, partner.sums), product.form)
+    yield from found((product.sums,), product.form)
 
 
 def calls(node: Node, graph_module: Any) -> Iterator[Call]:  # noqa: ANN401
@@ -127,7 +145,8 @@ def calls(node: Node, graph_module: Any) -> Iterator[Call]:  # noqa: ANN401
     sizes = [fx.extent(each) for each in (*shape[-2:], fx.value(a).shape[-1])]
     constant = fx.frozen(graph_module, b)
     is_packed = constant is not None and len(shape) == _MATRIX
-    for region in found(node, product.form, product.start, product.factor):
+    # A second right matrix cannot come packed: then two kernels that read packed ones are better.
+    for region in _regions(product, pairs=len(shape) == _MATRIX and not is_packed):
         try:
             spec = MatmulSpec(
                 *sizes,

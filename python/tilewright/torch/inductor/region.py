@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Finds the elementwise ops after a product that can be its epilogue, and makes an epilogue of them.
 
-A region has one product, any ops of one element that depend on it, and one exit: the only node whose value anything outside reads.
+A region has a product, or two with the same left matrix as in a gated linear unit, any ops of one element that depend on it, and one
+exit: the only node whose value anything outside reads.
 """
 
 from __future__ import annotations
@@ -47,11 +48,30 @@ class Further:
         node: Its tensor.
         axes: What it has an element for.
         shape: That of the node that it meets.
+        role: "b" for the right matrix of another product with the same left one, of whose sums the region is a function too.
     """
 
     node: Node
     axes: str
     shape: tuple[Any, ...]
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """A product whose sums a region takes.
+
+    Attributes:
+        node: The node, whose value is `factor` times the product, plus those of `start`.
+        start: Tensors that are added to it, each with its factor.
+        factor: What multiplies the sums.
+        b: The right matrix.
+    """
+
+    node: Node
+    start: tuple[tuple[Node, float], ...] = ()
+    factor: float = 1
+    b: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +117,13 @@ def _is_member(node: Node, members: Mapping[Node, Any], form: Form) -> bool:
     )
 
 
-def _grown(product: Node, form: Form) -> dict[Node, None]:
-    """All nodes that the region could have, in the graph's order."""
-    members: dict[Node, None] = {product: None}
-    node = product.next
+def _grown(sums: Sequence[Sums], form: Form) -> dict[Node, None]:
+    """All nodes that the region could have, in the graph's order but for the products."""
+    members: dict[Node, None] = {each.node: None for each in sums}
+    node = min(members)
     while node.op != "output" and len(members) < _MOST_NODES:
         reads = any(each in members for each in node.all_input_nodes)
-        if reads and node.op == "call_function" and _is_member(node, members, form):
+        if reads and node not in members and node.op == "call_function" and _is_member(node, members, form):
             members[node] = None
         node = node.next
     return members
@@ -129,60 +149,52 @@ def _widens(node: Node) -> bool:
     )
 
 
-def found(
-    product: Node,
-    form: Form,
-    start: Sequence[tuple[Node, float]] = (),
-    factor: float = 1,
-    *,
-    channels: bool = False,
-) -> Iterator[Region]:
+def found(sums: Sequence[Sums], form: Form, *, channels: bool = False) -> Iterator[Region]:
     """The regions of a product, the largest first; the last one is the product alone.
 
     Args:
-        product: A node whose value is `factor` times a product, plus those of `start`.
+        sums: The product, and possibly another one of the same left matrix, which then all regions take too.
         form: What the product allows.
-        start: Tensors that are added to it, each with its factor.
-        factor: What multiplies the sums.
-        channels: Whether `start` has an element for each channel, which are not the last axis.
+        channels: Whether what is added to the sums has an element for each channel, which are not the last axis.
     """
-    members = _grown(product, form)
+    members = _grown(sums, form)
     for exit_ in reversed(members):
         if exit_.target in elementwise.VIEWS or _widens(exit_) or fx.element(exit_) is None:
             continue
         inside = _closed(exit_, members)
-        if inside is not None and (region := _region(product, inside, form, start, factor, channels)) is not None:
+        if inside is None or any(each.node not in inside for each in sums):
+            continue
+        if (region := _region(sums, inside, form, channels)) is not None:
             yield region
 
 
-def _region(
-    product: Node,
-    inside: tuple[Node, ...],
-    form: Form,
-    start: Sequence[tuple[Node, float]],
-    factor: float,
-    channels: bool,
-) -> Region | None:
+def _region(sums: Sequence[Sums], inside: tuple[Node, ...], form: Form, channels: bool) -> Region | None:
     """The region of these nodes; None if it cannot be an epilogue."""
     operands: dict[tuple[Node, str], Further] = {}
 
     def read(node: Node, shape: Sequence[Any], axes: str | None) -> Traced:
         if axes is None:
             raise _NoRegionError
-        key = (node, axes)
-        operands.setdefault(key, Further(node, axes, tuple(shape)))
+        return taken(Further(node, axes, tuple(shape)))
+
+    def taken(operand: Further) -> Traced:
+        key = (operand.node, operand.role or operand.axes)
+        operands.setdefault(key, operand)
         return Traced("operand", detail=str(list(operands).index(key)))
 
     def computed(element: Traced) -> Any:  # noqa: ANN401
         env: dict[Node, Any] = {}
-        shape = fx.value(product).shape
-        result: Any = element if factor == 1 else element * factor
-        for node, scale in start:
-            addend = read(node, shape, "n" if channels else form.classify(fx.value(node).shape, shape))
-            result = result + (addend if scale == 1 else addend * scale)
-        env[product] = result
+        for each in sums:
+            shape = fx.value(each.node).shape
+            is_second = each is not sums[0] and each.b is not None
+            result: Any = taken(Further(each.b, "mn", tuple(shape), "b")) if is_second else element
+            result = result if each.factor == 1 else result * each.factor
+            for node, scale in each.start:
+                addend = read(node, shape, "n" if channels else form.classify(fx.value(node).shape, shape))
+                result = result + (addend if scale == 1 else addend * scale)
+            env[each.node] = result
         for node in inside:
-            if node is product:
+            if node in env:
                 continue
             if node.target in elementwise.VIEWS:
                 env[node] = env[node.args[0]]
@@ -206,11 +218,13 @@ def _region(
     if len(operands) > _MOST_OPERANDS:
         return None
     entries = tuple(
-        Operand(f"x{number}", each.axes, fx.element(each.node)) for number, each in enumerate(operands.values())
+        Operand(f"x{number}", each.axes, None if each.role else fx.element(each.node), each.role)
+        for number, each in enumerate(operands.values())
     )
     is_plain = len(program.steps) == 1
     epilogue = None if is_plain else Epilogue("fused", entries, program)
-    return Region(product, inside[1:], tuple(operands.values()), epilogue)
+    product = sums[0].node
+    return Region(product, tuple(each for each in inside if each is not product), tuple(operands.values()), epilogue)
 
 
 class _NoRegionError(Exception):

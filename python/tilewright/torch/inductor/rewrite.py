@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
+from torch._functorch.compile_utils import fx_graph_cse  # pyright: ignore[reportMissingImports]
 
 from tilewright.errors import TilewrightError
 from tilewright.torch.inductor import attention, convolutions, fx, kernels, products
@@ -26,6 +27,7 @@ def rewrite(graph_module: Any) -> None:  # noqa: ANN401
     Args:
         graph_module: The graph; each node has its fake value.
     """
+    graph_module.graph = fx_graph_cse(graph_module.graph)
     graph, threads = graph_module.graph, torch.get_num_threads()
     outputs = graph.output_node().args[0]
     lay = [each.stride() if isinstance(each, torch.Tensor) else None for each in map(fx.value, outputs)]
