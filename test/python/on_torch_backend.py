@@ -80,6 +80,11 @@ ROWS = [
     Row("glu", lambda x, g, u: F.silu(x @ g) * (x @ u), ((5, 8), (8, 12), (8, 12))),
     Row("glu_up_first", lambda x, g, u: F.linear(x, u) * F.gelu(F.linear(x, g)), ((2, 5, 8), (12, 8), (12, 8))),
     Row("attention", F.scaled_dot_product_attention, HEADS, types=FLOATS[:2]),
+    Row(
+        "attention_heads_apart",
+        lambda x: F.scaled_dot_product_attention(*(x.view(1, 7, 3, 8).transpose(1, 2),) * 3),
+        ((7, 24),),
+    ),
     Row("attention_causal", partial(F.scaled_dot_product_attention, is_causal=True), (HEADS[0],) * 3),
     Row("attention_mask", F.scaled_dot_product_attention, (*HEADS, (2, 1, 1, 9))),
     Row(
@@ -92,13 +97,13 @@ ROWS = [
 ]
 
 
-def rewritten(function: Callable[..., Any], graphs: list[Any]) -> Callable[..., Any]:
+def rewritten(function: Callable[..., Any], graphs: list[Any], *, timed: bool = False) -> Callable[..., Any]:
     """The function compiled by torch.compile up to the rewritten graph, which then runs op by op."""
     from torch._dynamo.backends.common import aot_autograd  # pyright: ignore[reportMissingImports]
     from torch._functorch.aot_autograd import make_boxed_func  # pyright: ignore[reportMissingImports]
 
     def compiler(graph_module: Any, _inputs: Any) -> Any:
-        backend.rewrite(graph_module)
+        backend.rewrite(graph_module, timed=timed)
         graphs.append(graph_module)
         return make_boxed_func(graph_module.forward)
 
@@ -202,13 +207,8 @@ def frozen_parameters_follow_changes() -> None:
     model[1].running_mean.normal_()
     model.eval()
     x = torch.rand(2, 3, 4, 4)
-    compiled = torch.compile(model, backend="tilewright", options={"freezing": True})
-    messages: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: messages.append(record.getMessage())
-    log = logging.getLogger("tilewright")
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
+    compiled = torch.compile(model, backend="tilewright", options={"freezing": True, "timed": False})
+    messages = logged()
     with torch.no_grad():
         assert torch.allclose(compiled(x), model(x), atol=1e-5)
         assert ["packed" in each for each in messages] == [True, True], messages
@@ -218,16 +218,48 @@ def frozen_parameters_follow_changes() -> None:
         assert torch.allclose(compiled(x), model(x), atol=1e-5)
 
 
+def logged() -> list[str]:
+    """What is logged from now on."""
+    messages: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(f"{record.levelname} {record.getMessage()}")
+    log = logging.getLogger("tilewright")
+    log.handlers = [handler]
+    log.setLevel(logging.INFO)
+    return messages
+
+
+@case
+def what_is_slower_stays_with_torch() -> None:
+    from tilewright.torch.inductor import timing
+
+    def model(x: Any, w: Any, b: Any, q: Any, image: Any, filters: Any) -> Any:
+        return F.relu(F.linear(x, w, b)), F.scaled_dot_product_attention(q, q, q), F.conv2d(image, filters)
+
+    inputs = [*drawn(LINEAR, torch.float32), *drawn((HEADS[0], *IMAGES[:2]), torch.float32)]
+    messages, kept = logged(), timing.MOST
+    for most, outcome in ((0.0, "times as fast"), (float("inf"), "")):
+        torch._dynamo.reset()
+        messages.clear()
+        timing.MOST = most
+        try:
+            with torch.no_grad():
+                got = rewritten(model, [], timed=True)(*inputs)
+        finally:
+            timing.MOST = kept
+        assert len(messages) == 3, messages
+        assert all(("stays torch's" in each) == bool(outcome) and outcome in each for each in messages), messages
+        for ours, theirs in zip(got, model(*inputs), strict=True):
+            assert torch.allclose(ours, theirs, atol=1e-6)
+
+
 @case
 def a_failure_is_named_and_torch_computes() -> None:
     from tilewright.errors import LoweringError
     from tilewright.torch.inductor import kernels
 
     torch._dynamo.reset()
-    messages: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: messages.append(f"{record.levelname} {record.getMessage()}")
-    logging.getLogger("tilewright").addHandler(handler)
+    messages = logged()
 
     def fails(spec: Any, threads: int) -> Any:
         raise LoweringError(f"{spec} on {threads} threads", where="test")

@@ -42,6 +42,18 @@ class Environment:
         return json.dumps([*_COMMON, *self.requirements])
 
 
+MODELS = "models"
+"""The environment of whole models, which no peer of single products is measured in."""
+_WHOLE = (
+    "torch==2.13.0",
+    "torchvision==0.28.0",
+    "transformers>=5",
+    "onnxruntime>=1.18",
+    "onnx>=1.16",
+    "onnxscript>=0.5",
+)
+"""Whole models, and what compiles them: a process has them all."""
+
 _ROWS = (
     Environment("numpy", (), "numpy"),
     Environment("mkl", ("mkl", "intel-openmp"), "numpy"),
@@ -50,6 +62,7 @@ _ROWS = (
     Environment("jax", ("jax>=0.8", "flatbuffers", "apache-tvm-ffi>=0.1.10", "jax-tvm-ffi>=0.1.3"), "jax"),
     Environment("iree", ("iree-base-compiler>=3.1", "iree-base-runtime>=3.1"), "iree.runtime"),
     Environment("onnxruntime", ("onnxruntime>=1.18", "onnx>=1.16"), "onnxruntime"),
+    Environment(MODELS, _WHOLE, "torch, transformers, onnxruntime"),
 )
 
 ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType({row.name: row for row in _ROWS})

@@ -43,13 +43,14 @@ def set_up(names: Sequence[str] | None) -> int:
     """
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from tilewright.bench.environments import ENVIRONMENTS, Made, folder, setup
+    from tilewright.bench.environments import ENVIRONMENTS, MODELS, Made, folder, setup
     from tilewright.bench.peers import PEERS
 
+    known = {MODELS: MODELS, **{name: each.environment for name, each in PEERS.items()}}
     for name in names or ():
-        if name not in PEERS:
-            raise TilewrightError(f"unknown peer {name!r}", expected=f"some of {', '.join(PEERS)}")
-    wanted = dict.fromkeys(PEERS[name].environment for name in (PEERS if names is None else names))
+        if name not in known:
+            raise TilewrightError(f"unknown peer {name!r}", expected=f"some of {', '.join(known)}")
+    wanted = dict.fromkeys(known[name] for name in (PEERS if names is None else names))
     every = [name for name in ENVIRONMENTS if name in wanted]
     made: list[Made] = []
     out, errors = console(), console(stderr=True)

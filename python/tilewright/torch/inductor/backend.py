@@ -34,9 +34,11 @@ def tilewright(model: Any, inputs: Sequence[Any], **settings: Any) -> Callable[.
     Args:
         model: The graph.
         inputs: Its inputs.
-        **settings: Those of torch.compile. ``options`` are Inductor's; "freezing" makes parameters constants for inference.
+        **settings: Those of torch.compile. ``options`` are Inductor's; "freezing" makes parameters constants for inference, and
+            "timed", True if left out, leaves to torch what its own op computes faster.
     """
     options = dict(settings.get("options") or {})
+    timed = bool(options.pop("timed", True))
     freezing = options.pop("freezing", inductor_config.freezing) and not torch.is_grad_enabled()
     constants = frozen.parameters(model, inputs) if freezing else {}
     # A graph that comes from AOTAutograd's cache would not be rewritten, and its kernels would not be there.
@@ -44,17 +46,24 @@ def tilewright(model: Any, inputs: Sequence[Any], **settings: Any) -> Callable[.
         return compile_fx(
             model,
             inputs,
-            inner_compile=partial(_compiled, constants=constants),
+            inner_compile=partial(_compiled, constants=constants, timed=timed),
             config_patches={**options, "freezing": False},
             decompositions=decompositions(),
         )
 
 
-def _compiled(graph_module: Any, inputs: Sequence[Any], *, constants: Mapping[int, Any], **options: Any) -> Any:  # noqa: ANN401
+def _compiled(
+    graph_module: Any,  # noqa: ANN401
+    inputs: Sequence[Any],
+    *,
+    constants: Mapping[int, Any],
+    timed: bool,
+    **options: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
     """Compiles one graph of ATen ops: a forward, a backward, or both at once for inference."""
 
     def rest(graph_module: Any, inputs: Sequence[Any]) -> Any:  # noqa: ANN401
-        rewrite(graph_module)
+        rewrite(graph_module, timed=timed)
         return compile_fx_inner(graph_module, inputs, **options)
 
     if not constants or not options.get("is_inference") or not frozen.fits(graph_module, constants):

@@ -11,7 +11,7 @@ import torch  # pyright: ignore[reportMissingImports] - not in the project's own
 
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
-from tilewright.torch import register
+from tilewright.torch import register, registry
 
 _NAME = "call_strided"
 
@@ -49,7 +49,8 @@ def _library() -> Any:  # noqa: ANN401
 
 def _call_strided(kernel: str, operands: Sequence[Any], size: list[int], stride: list[int], dtype: Any) -> Any:  # noqa: ANN401
     out = torch.empty_strided(size, stride, dtype=dtype)
-    torch.ops.tilewright.call_out.default(kernel, operands, [out])
+    # The op of C++ takes no result whose axes lie in another order.
+    registry.registered(kernel).kernel(*(each.detach() for each in operands), out=out)
     return out
 
 

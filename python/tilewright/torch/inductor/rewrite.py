@@ -11,7 +11,7 @@ import torch  # pyright: ignore[reportMissingImports] - not in the project's own
 from torch._functorch.compile_utils import fx_graph_cse  # pyright: ignore[reportMissingImports]
 
 from tilewright.errors import TilewrightError
-from tilewright.torch.inductor import attention, convolutions, fx, kernels, products
+from tilewright.torch.inductor import attention, convolutions, fx, kernels, products, timing
 from tilewright.torch.inductor.call import Call
 from tilewright.torch.inductor.fx import aten
 
@@ -21,11 +21,12 @@ _OPERATORS = (products.calls, convolutions.calls, attention.calls)
 """What finds calls that can take the place of a node."""
 
 
-def rewrite(graph_module: Any) -> None:  # noqa: ANN401
+def rewrite(graph_module: Any, *, timed: bool = False) -> None:  # noqa: ANN401
     """Puts calls of kernels into the places of products and what can be fused with them. Outputs keep their strides.
 
     Args:
         graph_module: The graph; each node has its fake value.
+        timed: Whether a kernel that is slower than the op that it replaces is left out.
     """
     graph_module.graph = fx_graph_cse(graph_module.graph)
     graph, threads = graph_module.graph, torch.get_num_threads()
@@ -33,7 +34,7 @@ def rewrite(graph_module: Any) -> None:  # noqa: ANN401
     lay = [each.stride() if isinstance(each, torch.Tensor) else None for each in map(fx.value, outputs)]
     for node in list(graph.nodes):
         if not node._erased and node.op == "call_function":
-            _replace(node, graph_module, threads)
+            _replace(node, graph_module, threads, timed=timed)
     _restore(graph, lay)
     graph.eliminate_dead_code()
     graph.lint()
@@ -44,7 +45,7 @@ def _calls(node: Any, graph_module: Any) -> Iterator[Call]:  # noqa: ANN401
     return (call for find in _OPERATORS for call in find(node, graph_module))
 
 
-def _replace(node: Any, graph_module: Any, threads: int) -> None:  # noqa: ANN401
+def _replace(node: Any, graph_module: Any, threads: int, *, timed: bool) -> None:  # noqa: ANN401
     """Puts the first call that works into the place of a node, if there is one."""
     for call in _calls(node, graph_module):
         try:
@@ -52,6 +53,10 @@ def _replace(node: Any, graph_module: Any, threads: int) -> None:  # noqa: ANN40
         except TilewrightError as error:
             LOG.warning("%s: %s stays torch's: %s", call.region.exit, call.spec, error)
             continue
+        ratio = timing.slower(call, threads) if timed else None
+        if ratio is not None:
+            LOG.info("%s: %s stays torch's, which is %.2f times as fast", call.region.exit, call.spec, ratio)
+            return
         LOG.info("%s: %s", call.region.exit, call.spec)
         call.replace(graph_module, kernel, name)
         return

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Measures a whole model by several compilers in turn, each in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any
+
+from tilewright import targets
+from tilewright.bench import environments
+from tilewright.bench.models.cases import MODELS
+from tilewright.bench.peak import Peak
+from tilewright.bench.peer_process import PeerProcess
+from tilewright.bench.peers import Peer
+from tilewright.bench.timing import cores
+from tilewright.bench.turns import take_turns
+from tilewright.errors import TilewrightError
+
+CONTENDERS: Mapping[str, str] = MappingProxyType(
+    {
+        "tilewright": 'torch.compile(backend="tilewright")',
+        "tilewright-frozen": "the same with frozen parameters",
+        "eager": "torch as it is",
+        "inductor": "torch.compile",
+        "inductor-frozen": "the same with frozen parameters",
+        "max-autotune": 'torch.compile(mode="max-autotune-no-cudagraphs")',
+        "onnxruntime": "the model exported to ONNX",
+    }
+)
+"""By name, what each is; those of `worker.COMPILERS`."""
+OURS = ("tilewright", "tilewright-frozen")
+TYPES = ("f32", "bf16", "f16")
+_WORKER = "tilewright.bench.models.worker"
+_SECONDS = 1800.0
+"""After which a process that compiles a model counts as hung."""
+_LIMIT = "limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A model by one compiler.
+
+    Attributes:
+        name: The compiler.
+        version: Its version.
+        milliseconds: Of a call, the median.
+        percent_of_peak: What its products take of the measured peak, the median of all rounds.
+        error: Relative to eager in double precision, in the Frobenius norm.
+        compile_seconds: Of the first call.
+        parts: The time of a call by op: its name, milliseconds and calls.
+    """
+
+    name: str
+    version: str
+    milliseconds: float
+    percent_of_peak: float
+    error: float
+    compile_seconds: float
+    parts: tuple[tuple[str, float, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A model, measured.
+
+    Attributes:
+        model: Its name.
+        size: How many tokens; 0 for images.
+        dtype: The element type.
+        threads: Of each contender.
+        contenders: Everyone, ours first.
+        absent: By contender, why it was not measured.
+    """
+
+    model: str
+    size: int
+    dtype: str
+    threads: int
+    contenders: tuple[Measured, ...]
+    absent: Mapping[str, str]
+
+    @property
+    def title(self) -> str:
+        """What tables call it."""
+        tokens = f", {self.size} tokens" if self.size else ""
+        return f"{self.model}{tokens}, {self.dtype}, {self.threads} thread{'s' if self.threads > 1 else ''}"
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as fast as the fastest of the others the faster of ours is; None without both."""
+        ours = [each.milliseconds for each in self.contenders if each.name in OURS]
+        others = [each.milliseconds for each in self.contenders if each.name not in OURS]
+        return min(others) / min(ours) if ours and others else None
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {**asdict(self), "absent": dict(self.absent), "ratio_to_best": self.ratio}
+
+
+class _Process(PeerProcess):
+    """A contender's process."""
+
+    def compiled(self, model: str, size: int, dtype: str) -> tuple[float, float]:
+        """See `worker.Contender.load`."""
+        return self._ask("load", model, size, dtype)
+
+    def parts(self) -> list[tuple[str, float, int]]:
+        """See `worker.Contender.parts`."""
+        return self._ask("parts")
+
+    def flops(self) -> int:
+        """See `worker.Contender.flops`."""
+        return self._ask("flops")
+
+
+def _peer(name: str) -> Peer:
+    def missing() -> str:
+        return "no environment with models of torch"
+
+    return Peer(name, CONTENDERS[name], environments.MODELS, lambda: None, missing, MappingProxyType({}))  # pyright: ignore[reportArgumentType]
+
+
+def run(
+    model: str,
+    size: int,
+    dtype: str,
+    *,
+    contenders: Sequence[str] | None = None,
+    threads: int = 1,
+    rounds: int = 7,
+    min_seconds: float = 0.2,
+    tell: Callable[..., object] = lambda *_: None,
+) -> Result:
+    """Measures a model.
+
+    Args:
+        model: A name in `MODELS`.
+        size: How many tokens; 0 for images.
+        dtype: "f32", "bf16" or "f16".
+        contenders: Names in `CONTENDERS`; None: all. Eager is always there, as it counts the operations.
+        threads: Of each.
+        rounds: Samples of each.
+        min_seconds: What a sample lasts at least.
+        tell: Told how many steps are done, how many there are, and what goes on.
+
+    Raises:
+        TilewrightError: A name is unknown, or torch and the models are not installed.
+    """
+    _known("model", model, MODELS)
+    _known("type", dtype, TYPES)
+    for each in contenders or ():
+        _known("contender", each, CONTENDERS)
+    if environments.python(environments.MODELS) is None:
+        raise TilewrightError(
+            "torch and its models are not installed",
+            where="bench model",
+            remedy="Run `tilewright bench setup --peers models`",
+        )
+    names = [each for each in CONTENDERS if contenders is None or each in contenders or each == "eager"]
+    on, total = cores(threads), len(names) * 2 + rounds
+    absent: dict[str, str] = {}
+
+    def after_round(done: int) -> None:
+        tell(len(names) + done, total, f"round {done}")
+
+    with ExitStack() as stack:
+        members: dict[str, _Process] = {}
+        firsts: dict[str, tuple[float, float]] = {}
+        for done, name in enumerate(names):
+            tell(done, total, f"{name} compiles")
+            try:
+                member = stack.enter_context(
+                    closing(_Process(_peer(name), threads, on, worker=_WORKER, timeout=_SECONDS))
+                )
+                firsts[name] = member.compiled(model, size, dtype)
+            except TilewrightError as error:
+                absent[name] = str(error)
+            else:
+                members[name] = member
+        if "eager" in absent:
+            raise TilewrightError(absent["eager"], where="bench model")
+        flops = members["eager"].flops()
+        peak = stack.enter_context(closing(Peak(targets.resolve("host"), (dtype, dtype), on)))
+        rates = take_turns(
+            members,
+            {_LIMIT: peak},
+            flops=flops,
+            rounds=rounds,
+            min_seconds=min_seconds,
+            on_cores=on,
+            after_round=after_round,
+        )
+        measured = []
+        for done, (name, member) in enumerate(members.items()):
+            tell(len(names) + rounds + done, total, f"{name}: the time by op")
+            own = rates[name]
+            measured.append(
+                Measured(
+                    name,
+                    member.version,
+                    flops * 1e-6 / own.median,
+                    100 * own.over(rates[_LIMIT]),
+                    firsts[name][1],
+                    firsts[name][0],
+                    tuple(member.parts()),
+                )
+            )
+    return Result(model, size, dtype, threads, tuple(measured), absent)
+
+
+def _known(what: str, name: str, known: Sequence[str] | Mapping[str, Any]) -> None:
+    if name not in known:
+        raise TilewrightError(f"no {what} {name!r}", where="bench model", expected=f"one of {', '.join(known)}")
