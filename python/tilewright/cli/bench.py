@@ -15,8 +15,7 @@ from tilewright.cli.bench_card import card
 from tilewright.cli.bench_compare import compare_, print_rows, show
 from tilewright.cli.bench_dynamic import dynamic
 from tilewright.cli.bench_library import blas, library
-from tilewright.cli.bench_model import model
-from tilewright.cli.bench_operators import attention, conv
+from tilewright.cli.bench_operators import COMPARED
 from tilewright.cli.bench_outputs import Outputs
 from tilewright.cli.bench_progress import progress_bar, set_up
 from tilewright.cli.bench_static import static
@@ -90,7 +89,7 @@ def setup(peers: tuple[str, ...] | None) -> int:
     return set_up(peers)
 
 
-for _verb in (static, card, conv, attention, blas, weights, library, dynamic, model, show, compare_, setup):
+for _verb in (static, card, *COMPARED, blas, weights, library, dynamic, show, compare_, setup):
     bench.add_command(_verb)
 
 

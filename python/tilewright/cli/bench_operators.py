@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tilewright.cli import bench_options, options
+from tilewright.cli.bench_model import model
 from tilewright.cli.bench_outputs import Outputs
 from tilewright.cli.output import console
 from tilewright.errors import TilewrightError
@@ -57,6 +58,10 @@ def attention(suite: str, **given: Any) -> int:  # noqa: ANN401 - of `_options`
     known = {**SUITES, "all": tuple(case for each in SUITES.values() for case in each)}
     run = partial(COMPARISON.run, named(suite, known, "suite of attention"), target=given["target"])
     return compare(run, PAGE, f"attention {suite}", given)
+
+
+COMPARED = (conv, attention, model)
+"""The verbs that compare operators, and models made of them, with other libraries."""
 
 
 def named(name: str, known: Mapping[str, Sequence[Named]], what: str) -> Sequence[Named]:
