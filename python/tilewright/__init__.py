@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tilewright import math
     from tilewright.dims import Dim
+    from tilewright.emit.claims import ClaimError
     from tilewright.entries import Epilogue
     from tilewright.errors import (
         LoweringError,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     )
     from tilewright.payload.operators import error_bound, reference
     from tilewright.quantized import Quantized, mx_quantize, quantize_weights
+    from tilewright.runtime.asm_check import check_asm
     from tilewright.runtime.attention import attention
     from tilewright.runtime.bisect import Blame, bisect
     from tilewright.runtime.compile import compile
@@ -85,6 +87,8 @@ _NAMES = {
     "libraries.build": "Library library",
     "nibbles": "pack_nibbles unpack_nibbles",
     "payload.operators": "error_bound reference",
+    "emit.claims": "ClaimError",
+    "runtime.asm_check": "check_asm",
     "runtime.attention": "attention",
     "runtime.conv2d": "conv2d",
     "runtime.bisect": "Blame bisect",
@@ -110,6 +114,7 @@ __all__ = [
     "AttentionSpec",
     "Blame",
     "Blocking",
+    "ClaimError",
     "Conv2dSpec",
     "Dim",
     "Epilogue",
@@ -134,6 +139,7 @@ __all__ = [
     "bias",
     "bisect",
     "cast",
+    "check_asm",
     "clamp",
     "compile",
     "compile_all",

@@ -210,10 +210,11 @@ INSIDE = {
         if package.is_dir()
     },
 }
-# How many files of ours a file imports at most, but for the one of all public names, and those that still import more: these may
-# only become fewer.
+# How many files of ours a file imports at most, but for the one of all public names, that of all verbs of the command line, and those
+# that still import more: these may only become fewer.
 MOST_IMPORTS = 15
 MORE_IMPORTS = {
+    "tilewright.cli.app": 20,
     "tilewright.bench.operators.comparison": 17,
     "tilewright.bench.session": 23,
     "tilewright.bench.static": 16,

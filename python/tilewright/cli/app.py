@@ -20,6 +20,7 @@ from tilewright.cli.bench import bench
 from tilewright.cli.bisect import bisect
 from tilewright.cli.blas import blas
 from tilewright.cli.cache import cache
+from tilewright.cli.check_asm import check_asm
 from tilewright.cli.compile import compile_
 from tilewright.cli.db import db
 from tilewright.cli.explain import explain
@@ -47,7 +48,7 @@ def command() -> None:
     """Compile matrix multiplications from MLIR, run and check them, and look at every stage."""
 
 
-for _verb in (run, compile_, library, blas, bench, explain, trace, bisect, targets, stages, cache, db):
+for _verb in (run, compile_, library, blas, bench, explain, trace, bisect, check_asm, targets, stages, cache, db):
     command.add_command(_verb)
 
 
@@ -115,9 +116,11 @@ def _status(value: object) -> int:
 
 
 def _is_failed_check(error: TilewrightError) -> bool:
-    """Whether the error says that a kernel computed wrong numbers."""
+    """Whether the error says that a kernel computed wrong numbers, or is not as was claimed."""
     checks = sys.modules.get("tilewright.bench.checks")  # if it is not loaded, it has raised nothing
-    return isinstance(error, WrongResultError) or (checks is not None and isinstance(error, checks.CheckError))
+    return isinstance(error, (WrongResultError, AssertionError)) or (
+        checks is not None and isinstance(error, checks.CheckError)
+    )
 
 
 def _fail(status: int, message: str) -> int:
