@@ -3,9 +3,11 @@
 
 import json
 
+import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.bench import Shape, weights
+from tilewright.bench import Shape, weights, weights_peers
+from tilewright.bench.libraries import ggml
 from tilewright.bench.rows import Rates
 from tilewright.cli import main
 
@@ -21,7 +23,7 @@ def test_what_weights_mean():
 
 def test_a_small_product_is_measured(capsys, tmp_path):
     file = tmp_path / "out.json"
-    options = ["--dtype", "bf16", "--layout", "nt", "--rounds", "1", "--sample-ms", "0.1"]
+    options = ["--dtype", "bf16", "--layout", "nt", "--rounds", "1", "--sample-ms", "0.1", "--peers", "none"]
     assert main(["bench", "weights", "i4:128", *options, "--shape", "1x32x256", "--json", str(file)]) == 0
     assert "1x32x256 bf16 by i4:128 nt" in capsys.readouterr().out
     (row,) = json.loads(file.read_text())
@@ -47,3 +49,31 @@ def test_other_weights_are_refused(text):
 def test_options_that_do_not_apply_are_refused(capsys, options):
     assert main(["bench", "weights", "i4:128", "--shape", "1x32x256", *options]) == 2
     assert capsys.readouterr().err
+
+
+def test_all_libraries_get_the_same_weights():
+    """ggml's blocks are those of GGUF files, which `tw.read_gguf` dequantizes; each library says which products it has not."""
+    given = weights_peers.operands(2, 16, 64, "i4", 32)
+    assert np.array_equal(
+        given.codes * np.repeat(given.weights.scales.astype(np.float32), 32, 1), given.weights.floats()
+    )
+    for codes, name, kind in ((given.codes, "Q4_0", ggml.Q4_0), (given.codes * 9, "Q8_0", ggml.Q8_0)):
+        stored = ggml.blocks(codes, given.weights.scales, kind)
+        read = tw.GgufTensor("w", name, (16, 64), stored.reshape(-1)).quantized()
+        assert np.array_equal(read.scales, given.weights.scales)
+        assert np.array_equal(read.floats(), codes * np.repeat(given.weights.scales.astype(np.float32), 32, 1))
+
+    def able(weights_: str, dtype: str = "f32") -> set[str]:
+        spec = weights.problem(SHAPE, dtype, weights_)
+        return {name for name, row in weights_peers.ROWS.items() if not row.cannot(spec)}
+
+    assert able("i4:32") == {"ggml", "onnxruntime", "onnxruntime-int8", "torch"}
+    assert able("i4:128", "bf16") == {"ggml", "torch"}
+    assert able("i8:32", "f16") == {"ggml", "onnxruntime", "onnxruntime-int8"}
+    assert able("i8") == {"torch"}
+    assert able("u4:32:u8") == set()
+
+
+def test_unknown_libraries_are_refused(capsys):
+    assert main(["bench", "weights", "i4:128", "--shape", "1x32x256", "--peers", "nobody"]) != 0
+    assert "some of ggml, onnxruntime" in capsys.readouterr().err

@@ -61,6 +61,7 @@ _ROWS = (
     # flatbuffers: exported programs as bytes. tvm-ffi: libraries under JAX and numpy without tilewright.
     Environment("jax", ("jax>=0.8", "flatbuffers", "apache-tvm-ffi>=0.1.10", "jax-tvm-ffi>=0.1.3"), "jax"),
     Environment("iree", ("iree-base-compiler>=3.1", "iree-base-runtime>=3.1"), "iree.runtime"),
+    Environment("ggml", ("llama-cpp-python==0.3.36",), "llama_cpp"),  # built from source, some minutes
     Environment("onnxruntime", ("onnxruntime>=1.18", "onnx>=1.16"), "onnxruntime"),
     Environment(MODELS, _WHOLE, "torch, transformers, onnxruntime"),
 )

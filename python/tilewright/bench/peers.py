@@ -248,6 +248,14 @@ _ROWS = (
         MappingProxyType({**_F32_F64, ("f16", "f16"): "f16", **_EVERY_SIGN}),
         packed=MappingProxyType({**_F32_F64, ("f16", "f16"): "f16", **_EVERY_SIGN}),
     ),
+    Peer(
+        "ggml",
+        "ggml's products by blocks of Q4_0 and Q8_0: bench weights",
+        "ggml",
+        Library,
+        _needs("llama_cpp"),
+        _NOTHING,
+    ),
 )
 
 PEERS: Mapping[str, Peer] = MappingProxyType({row.name: row for row in _ROWS})
@@ -279,7 +287,7 @@ def choose(names: Iterable[str] | None, dtype: str, epilogue: str = "") -> tuple
             raise TilewrightError(f"unknown peer {name!r}", expected=f"some of {', '.join(PEERS)}")
         peer = PEERS[name]
         fits = peer.fuses == bool(epilogue)
-        if names is None and not (fits and peer.applies()):
+        if names is None and not (fits and peer.applies() and peer.products):
             continue
         why = _why_not(peer, dtype)
         if not fits:

@@ -1,32 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Measures products by quantized weights, beside the plain product and the memory bandwidth."""
+"""Measures products by quantized weights, beside the plain product, other libraries and the memory bandwidth."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewright.bench import machine
 from tilewright.bench.bandwidth import working_sets
 from tilewright.bench.peak import StreamPeak
 from tilewright.bench.rows import OURS, PLAIN, Rates
-from tilewright.bench.suites import Shape
-from tilewright.bench.timing import Cache, Loop, cores, pinned
+from tilewright.bench.timing import Cache, cores, pinned
 from tilewright.bench.turns import take_turns
-from tilewright.errors import SpecError, TilewrightError
-from tilewright.payload.epilogues import dequantize
+from tilewright.bench.weights_calls import calls, check
+from tilewright.bench.weights_calls import problem as problem
+from tilewright.bench.weights_peers import Member, members
 from tilewright.runtime.trial import Trial
 from tilewright.spec import MatmulSpec
 from tilewright.targets import Target, require_runnable, resolve
 from tilewright.targets.host import host
-
-if TYPE_CHECKING:
-    from tilewright.runtime.kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +43,8 @@ class Result:
         date: When it was measured, ISO 8601 with seconds, in UTC.
         machine: What the machine is, in a line.
         version: Ours, and the commit it was built from.
+        peers: By library its version, and operations a second.
+        absent: By library why it was not measured.
     """
 
     spec: MatmulSpec
@@ -60,6 +59,8 @@ class Result:
     date: str
     machine: str
     version: str
+    peers: Mapping[str, tuple[str, Rates]] = field(default_factory=dict)
+    absent: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def percent_of_bandwidth(self) -> float:
@@ -87,6 +88,11 @@ class Result:
             "date": self.date,
             "machine": self.machine,
             "version": self.version,
+            "peers": {
+                name: {"gflops": rates.median, "ratio": self.ours.over(rates), "version": version}
+                for name, (version, rates) in self.peers.items()
+            },
+            "absent": dict(self.absent),
         }
 
     def __str__(self) -> str:
@@ -95,25 +101,10 @@ class Result:
         return (
             f"{self.spec.m}x{self.spec.n}x{self.spec.k} {self.spec.a} by {self.weights} {self.spec.layout}: {micro:.0f} us, "
             f"{self.ours.median:.0f} GFLOP/s, {self.percent_of_bandwidth:.0f} % of the bandwidth, "
-            f"{self.ours.over(self.plain):.2f} times {self.spec.a} ({self.schedule})"
+            f"{self.ours.over(self.plain):.2f} times {self.spec.a}"
+            + "".join(f", {self.ours.over(rates):.2f} times {name}" for name, (_, rates) in self.peers.items())
+            + f" ({self.schedule})"
         )
-
-
-def problem(shape: Shape, dtype: str, weights: str, layout: str = "nt") -> MatmulSpec:
-    """The product of activations of type `dtype` by weights such as "i4:128": type, group along K, and type of zero points.
-
-    Raises:
-        SpecError: `weights` says something else, or it cannot be measured.
-    """
-    element, group, zero_point = ([*weights.split(":"), "", ""])[:3]
-    if weights.count(":") > 2 or not (group or "0").isdecimal() or shape.batch or "," in dtype:
-        raise SpecError(
-            f"{shape} {dtype} by weights {weights!r}",
-            where="bench",
-            expected="one type of A, no batch, and weights such as i4, i4:128 or u4:128:u8",
-        )
-    entry = dequantize("gn" if int(group or 0) else "n", zero_point or 0, int(group or 0))
-    return MatmulSpec(shape.m, shape.n, shape.k, dtype, element, layout=layout, prologue_b=(entry,))
 
 
 def run(
@@ -121,69 +112,82 @@ def run(
     *,
     target: str | Target = "host",
     threads: int = 1,
+    libraries: Sequence[str] | None = None,
     rounds: int = 7,
     min_seconds: float = 0.03,
     cache: Cache = "cold",
     done: Callable[[Result], None] = lambda _: None,
 ) -> list[Result]:
-    """Measures products, each with the text of its weights, in turns with the plain product and a loop of loads.
+    """Measures products, each with the text of its weights, in turns with the plain product, libraries and a loop of loads.
+
+    Args:
+        specs: The products.
+        target: What ours is compiled for.
+        threads: Of each contender.
+        libraries: Those that must take part, of `weights_peers.ROWS`; None: all that are installed.
+        rounds: Samples of each contender.
+        min_seconds: What a sample lasts at least.
+        cache: Whether weights come from memory.
+        done: Told each result.
 
     Raises:
-        TilewrightError: A result is further from the reference than the bound, or the target does not run here.
+        TilewrightError: A result is further from the reference than the bound, or the target or a library does not run here.
     """
-    from tilewright.runtime.compile import compile as compile_kernel
-
     row = resolve(target)
     require_runnable(row)
     on_cores = cores(threads, None)
     results = []
-    for spec, weights in specs:
-        plain = replace(spec, b=spec.a, prologue_b=())
-        kernels = {OURS: compile_kernel(spec, target=row, threads=threads)}
-        kernels[PLAIN] = compile_kernel(plain, target=row, threads=threads)
-        error = _check(Trial.random(kernels[OURS], spec, 0))
-        moved = sum(prod(each.stored) * -(-each.type.bits // 8) for each in (*spec.operands, spec.result))
-        least = working_sets(host(), threads)["memory"] if cache == "cold" else 0
-        loops = {name: _loop(kernel, least) for name, kernel in kernels.items()}
-        with closing(StreamPeak(row, max(moved, least), on_cores)) as stream, pinned(on_cores):
-            rates = take_turns(
-                loops,
-                {"stream": stream},
-                flops=spec.flops,
-                rounds=rounds,
-                min_seconds=min_seconds,
-                on_cores=on_cores,
-                after_round=lambda _: None,
-            )
-        name = str(kernels[OURS].metadata.schedule)
-        measured = (rates[OURS], rates[PLAIN], rates["stream"], moved, error)
-        when = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        results.append(Result(spec, weights, row.name, name, *measured, when, machine.describe(), machine.version()))
-        done(results[-1])
+    with ExitStack() as stack:
+        others, missing = members(libraries, threads, on_cores, stack)
+        for spec, weights in specs:
+            results.append(_measured(spec, weights, row, threads, others, missing, rounds, min_seconds, cache))
+            done(results[-1])
     return results
 
 
-def _check(trial: Trial) -> float:
-    """The relative error of a product.
+def _measured(
+    spec: MatmulSpec,
+    weights: str,
+    row: Target,
+    threads: int,
+    others: Sequence[Member],
+    missing: Mapping[str, str],
+    rounds: int,
+    min_seconds: float,
+    cache: Cache,
+) -> Result:
+    """One product."""
+    from tilewright.runtime.compile import compile as compile_kernel
 
-    Raises:
-        TilewrightError: An element is further from the reference than its bound.
-    """
-    trial()
-    found = trial.difference()
-    if not found.right:
-        raise TilewrightError(f"{trial.spec} is wrong", where="bench", expected="a result within the error bound")
-    return found.relative
-
-
-def _loop(kernel: Kernel, least: int) -> Loop:
-    """Calls of a kernel, of operands enough to take up so many bytes; each was called once."""
-    first = Trial.random(kernel, kernel.spec, 0)
-    count = max(1, -(-least // sum(each.nbytes for each in first.inputs)))
-    calls = [first, *(Trial.random(kernel, kernel.spec, seed) for seed in range(1, count))]
-    for call in calls:
-        call()
-    return Loop(calls)
+    on_cores = cores(threads, None)
+    plain = replace(spec, b=spec.a, prologue_b=())
+    kernels = {OURS: compile_kernel(spec, target=row, threads=threads)}
+    kernels[PLAIN] = compile_kernel(plain, target=row, threads=threads)
+    error = check(Trial.random(kernels[OURS], spec, 0))
+    moved = sum(prod(each.stored) * -(-each.type.bits // 8) for each in (*spec.operands, spec.result))
+    least = working_sets(host(), threads)["memory"] if cache == "cold" else 0
+    absent = {**missing, **{each.name: why for each in others if (why := each.cannot(spec))}}
+    able = [each for each in others if each.name not in absent]
+    for each in able:
+        each.load(spec, max(1, -(-least // moved)))
+    contenders = {name: calls(kernel, least) for name, kernel in kernels.items()}
+    with closing(StreamPeak(row, max(moved, least), on_cores)) as stream, pinned(on_cores):
+        rates = take_turns(
+            {**contenders, **{each.name: each.process for each in able}},
+            {"stream": stream},
+            flops=spec.flops,
+            rounds=rounds,
+            min_seconds=min_seconds,
+            on_cores=on_cores,
+            after_round=lambda _: None,
+        )
+    for each in able:
+        each.process.unload()
+    name = str(kernels[OURS].metadata.schedule)
+    measured = (rates[OURS], rates[PLAIN], rates["stream"], moved, error)
+    when = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    peers = {each.name: (each.process.version, rates[each.name]) for each in able}
+    return Result(spec, weights, row.name, name, *measured, when, machine.describe(), machine.version(), peers, absent)
 
 
 def summary(results: Sequence[Result]) -> str:

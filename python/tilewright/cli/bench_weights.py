@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @options.layout
 @bench_options.target
 @bench_options.threads
+@bench_options.peers
 @bench_options.effort
 @bench_options.cache("hot", "cold")
 @bench_options.json_file
@@ -35,12 +36,13 @@ def weights(
     layout: str,
     target: str | Target,
     threads: int,
+    peers: tuple[str, ...] | None,
     rounds: int,
     sample_ms: float,
     cache: Literal["hot", "cold"],
     json_file: str | None,
 ) -> int:
-    """Measure B in few bits, scaled in groups along K (i4:128, u4:128:u8), beside the plain product."""
+    """Measure B in few bits, scaled in groups along K (i4:128, u4:128:u8), beside the plain product and other libraries."""
     from tilewright.bench import parse_shape, suite
     from tilewright.bench import weights as measuring
 
@@ -58,6 +60,7 @@ def weights(
         asked,
         target=target,
         threads=threads,
+        libraries=peers,
         rounds=rounds,
         min_seconds=sample_ms / 1000,
         cache=cache,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -74,11 +74,18 @@ def model(operands: Operands, constant: bool) -> bytes:
     return serialized(node, inputs, info("c", operands.c), {"b": operands.b} if constant else {})
 
 
-def serialized(node: Any, inputs: list[Any], output: Any, constants: Mapping[str, np.ndarray]) -> bytes:  # noqa: ANN401
-    """A serialized model of one node."""
+def serialized(
+    node: Any,  # noqa: ANN401
+    inputs: list[Any],
+    output: Any,  # noqa: ANN401
+    constants: Mapping[str, np.ndarray],
+    domains: Iterable[str] = (),
+) -> bytes:
+    """A serialized model of one node, of ops of ONNX and of `domains`."""
     from onnx import helper, numpy_helper  # type: ignore[import-not-found]
 
     weights = [numpy_helper.from_array(value, name) for name, value in constants.items()]
     graph = helper.make_graph([node], "one", inputs, [output], weights)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    opsets = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(each, 1) for each in domains)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
     return made.SerializeToString()
