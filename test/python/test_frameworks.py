@@ -49,7 +49,7 @@ def outcomes(name: str) -> dict[str, str]:
         [str(python), "-B", "-W", "ignore", str(HERE / f"on_{name}.py")],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1500,
         check=False,
         env={**os.environ, "PYTHONPATH": str(PACKAGE), "JAX_PLATFORMS": "cpu"},
     )
@@ -71,7 +71,7 @@ def test_the_page_of_jax_runs_and_prints_what_it_says(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "JAX_PLATFORMS": "cpu"}
     command = [str(python_with("jax")), "-B", "-W", "ignore", "page.py"]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1500, check=False
     )
     assert done.returncode == 0, done.stderr
     for block, printed in zip(page, done.stdout.split("\f"), strict=True):
