@@ -5,7 +5,6 @@
 
 #include "Arguments.h"
 #include "Level3.h"
-#include <stdlib.h>
 
 // The form that the recursion knows: A on the left, its lower triangle.
 static void symm(Caller caller, bool hermitian, int side, int uplo, int64_t m, int64_t n, T alpha, const T *a,
@@ -36,15 +35,10 @@ static void symm(Caller caller, bool hermitian, int side, int uplo, int64_t m, i
 // copied first.
 static void in_row_major(bool hermitian, T alpha, Matrix a, Matrix b, T beta, Matrix c) {
   Matrix &right = c.turned ? a : b, read = c.turned ? a.transposed() : b;
-  int64_t count = read.rows * read.columns;
-  T *copied =
-      alpha != 0 && read.turned && c.rows >= ROWS_TO_TURN && count > TURNED ? (T *)malloc(count * sizeof(T)) : nullptr;
-  if (copied) {
-    Matrix copy = row_major(read, copied);
-    right = c.turned ? copy.transposed() : copy;
-  }
+  RowMajor copy;
+  if (alpha != 0 && read.turned && c.rows >= 8 && copy.replace(read))
+    right = c.turned ? read.transposed() : read;
   triangle_of_product(hermitian, alpha, a, b, beta, c);
-  free(copied);
 }
 
 // The triangle of C = alpha*A*B + beta*C, and, with `twice`, of conj(alpha)*B^H*A^H, or alpha*B^T*A^T, besides.

@@ -3,8 +3,9 @@
 #ifndef TILEWRIGHT_BLAS_PRODUCT_H
 #define TILEWRIGHT_BLAS_PRODUCT_H
 
-#include "Scalar.h"
+#include "Blocks.h"
 #include "Service.h"
+#include <stdlib.h>
 
 // A kernel of tilewright's for row-major matrices; 0, or a status with C as it was.
 using Kernel = int32_t(int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb, void *c,
@@ -20,16 +21,20 @@ struct Shapes {
   const Shape *table;
 };
 extern "C" {
-extern HIDDEN Kernel KERNEL(nn), KERNEL(nt), KERNEL(tn), KERNEL(tt);
+extern HIDDEN Kernel KERNEL(nn), KERNEL(nt), KERNEL(tn);
 #if COMPLEX
-extern HIDDEN Kernel KERNEL(nc), KERNEL(tc), KERNEL(cn), KERNEL(ct), KERNEL(cc);
+extern HIDDEN Kernel KERNEL(nc), KERNEL(cn);
+#elif !defined(TURN)
+extern HIDDEN Kernel KERNEL(tt);
 #endif
 extern HIDDEN const Shapes KERNEL(shapes);
 }
 static constexpr const char *layouts[3][3] = {{"nn", "nt", "nc"}, {"tn", "tt", "tc"}, {"cn", "ct", "cc"}};
+// By the ops of A and B. Where there is none, B is copied to row-major order.
 #if COMPLEX
-static Kernel *const kernels[3][3] = {
-    {KERNEL(nn), KERNEL(nt), KERNEL(nc)}, {KERNEL(tn), KERNEL(tt), KERNEL(tc)}, {KERNEL(cn), KERNEL(ct), KERNEL(cc)}};
+static Kernel *const kernels[3][3] = {{KERNEL(nn), KERNEL(nt), KERNEL(nc)}, {KERNEL(tn)}, {KERNEL(cn)}};
+#elif defined(TURN)
+static Kernel *const kernels[2][2] = {{KERNEL(nn), KERNEL(nt)}, {KERNEL(tn)}};
 #else
 static Kernel *const kernels[2][2] = {{KERNEL(nn), KERNEL(nt)}, {KERNEL(tn), KERNEL(tt)}};
 #endif
@@ -68,18 +73,35 @@ __attribute__((noinline, cold)) static void plain_product(T alpha, View<E> a, Vi
 }
 
 #ifdef TURN
-#include "Blocks.h"
 extern "C" HIDDEN Turn TURN;
-// Elements of a B stored transposed that is copied to row-major order on the stack, 16 KB, and rows of A from which on
-// that takes less time than the kernels' own way to read it, which is for larger ones: 16 x 16 x 64 in f32 takes a
-// fifth.
-static constexpr int64_t TURNED = 16384 / sizeof(T), ROWS_TO_TURN = 8;
 
-// Copies what is stored transposed to row-major order, without gaps.
-static inline View<T> row_major(View<T> b, T *to) {
-  Turning each = {b.at, to, b.ld, b.columns, b.columns, b.rows, b.conjugated};
-  TURN(&each);
-  return {to, b.rows, b.columns, b.columns, false, false};
+// A copy in row-major order of what is stored transposed: where it is small, on the stack. Its lines are no multiple of
+// 1 KB apart, so that those of a block are in different sets of a cache.
+class RowMajor {
+public:
+  static constexpr int64_t FEW = 16384 / sizeof(T);
+
+  // Whether there is memory for it; `b` then is the copy.
+  bool replace(Matrix &b) {
+    int64_t ld = b.columns + (b.columns * sizeof(T) % 1024 ? 0 : 64 / sizeof(T)), count = b.rows * ld;
+    T *to = count > FEW ? allocated = (T *)malloc(count * sizeof(T)) : few;
+    if (!to)
+      return false;
+    Turning each = {b.at, to, b.ld, ld, b.columns, b.rows, b.conjugated};
+    TURN(&each);
+    b = {to, b.rows, b.columns, ld, false, false};
+    return true;
+  }
+  ~RowMajor() { free(allocated); }
+
+private:
+  T few[FEW], *allocated = nullptr;
+};
+
+// Whether a copy of a B stored transposed, and its product, take less time than the kernels' own way to read it, which
+// is for larger ones and fewer rows: in f32 16 x 16 x 64 takes 0.4, 100 x 100 x 1000 0.75 of it.
+static inline bool turns(int64_t m, int64_t count) {
+  return (m >= 8 && count <= RowMajor::FEW) || (m >= 32 && count * (int64_t)sizeof(T) <= 1 << 20);
 }
 #endif
 
@@ -96,14 +118,14 @@ static void product(T alpha, View<E> a, View<E> b, T beta, Matrix c) {
   Kernel *own = own_kernel(m, n, k, left * 3 + right);
   if (tilewright_blas_counts)
     tilewright_blas_product(TEXT(ELEMENT), layouts[left][right], m, n, k, own != nullptr);
+  Kernel *kernel = own ? own : kernels[left][right];
 #ifdef TURN
-  T copied[TURNED];
-  if (!own && b.turned && m >= ROWS_TO_TURN && n * k <= TURNED)
-    b = row_major(b, copied), right = 0;
+  RowMajor copy;
+  if (!own && b.turned && (!kernel || turns(m, n * k)) && copy.replace(b))
+    kernel = kernels[left][0];
 #endif
   // Conjugated, and not transposed, is what no routine asks for.
-  bool fits = a.turned >= a.conjugated && b.turned >= b.conjugated;
-  Kernel *kernel = own ? own : kernels[left][right];
+  bool fits = kernel && a.turned >= a.conjugated && b.turned >= b.conjugated;
   if (!fits || kernel(m, n, k, a.at, a.ld, b.at, b.ld, c.at, c.ld, &alpha, &beta) != 0)
     plain_product(alpha, a, b, beta, c);
 }

@@ -33,23 +33,24 @@ constexpr uint64_t PRODUCTS = 4096;
 Product products[PRODUCTS];
 int64_t uncounted;
 Tally *tallies;
-char lock;
+pid_t lock; // The process of the thread that holds it, or 0.
 pid_t counted_in;
-const char *served_by;
 
 void enter() {
-  while (__atomic_test_and_set(&lock, __ATOMIC_ACQUIRE))
-    ;
+  // Where the process was forked while a thread held it, that thread is in another process, and never leaves.
+  const pid_t own = getpid();
+  for (pid_t holder = 0; !__atomic_compare_exchange_n(&lock, &holder, own, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);)
+    holder = holder == own ? 0 : holder;
   // A child that was forked has counted nothing yet.
-  if (counted_in != getpid()) {
-    counted_in = getpid();
+  if (counted_in != own) {
+    counted_in = own;
     memset(products, 0, sizeof products);
     uncounted = 0;
     for (Tally *each = tallies; each; each = each->next)
       each->calls = 0;
   }
 }
-void leave() { __atomic_clear(&lock, __ATOMIC_RELEASE); }
+void leave() { __atomic_store_n(&lock, 0, __ATOMIC_RELEASE); }
 
 const char *file_of(const char *variable) {
   const char *name = getenv(variable);
@@ -78,16 +79,38 @@ void write_trace(FILE *file) {
               (long long)each.m, (long long)each.n, (long long)each.k, each.element, each.layout);
 }
 
+// The library that a symbol of it is in; equal ones are one.
+void *library_of(void *symbol, const char **file) {
+  Dl_info about;
+  if (!symbol || !dladdr(symbol, &about))
+    return nullptr;
+  *file = about.dli_fname;
+  return about.dli_fbase;
+}
+
+// The files of the libraries that anything went on to, each once.
+void write_fallbacks(FILE *file) {
+  const char *before = "", *name = nullptr, *other = nullptr;
+  for (int64_t at = 0; tilewright_blas_names[at]; ++at) {
+    void *library = library_of(tilewright_blas_slots[at], &name);
+    int64_t first = 0;
+    while (library && library_of(tilewright_blas_slots[first], &other) != library)
+      ++first;
+    if (library && first == at) {
+      fprintf(file, "%s\"%s\"", before, name);
+      before = ", ";
+    }
+  }
+}
+
 // One line of a process: which code served, how often, what went on to which library.
 void write_report(FILE *file) {
   const char *level = tilewright_blas_selected(), *before = "";
   int64_t own = 0;
   for (const Product &each : products)
     own += each.own;
-  fprintf(
-      file,
-      "{\"process\": %lld, \"level\": \"%s\", \"fallback\": \"%s\", \"uncounted\": %lld, \"own\": %lld, \"calls\": {",
-      (long long)getpid(), level ? level : "", served_by ? served_by : "", (long long)uncounted, (long long)own);
+  fprintf(file, "{\"process\": %lld, \"level\": \"%s\", \"uncounted\": %lld, \"own\": %lld, \"calls\": {",
+          (long long)getpid(), level ? level : "", (long long)uncounted, (long long)own);
   // A routine has a counter for each of its interfaces.
   for (const Tally *each = tallies; each; each = each->next) {
     const Tally *first = tallies;
@@ -108,6 +131,8 @@ void write_report(FILE *file) {
       fprintf(file, "%s\"%s\"", before, tilewright_blas_names[at]);
       before = ", ";
     }
+  fprintf(file, "], \"fallbacks\": [");
+  write_fallbacks(file);
   fprintf(file, "]}\n");
 }
 
@@ -131,25 +156,12 @@ void finish() {
 __attribute__((used, section(".init_array"))) void (*const starts)() = start;
 __attribute__((used, section(".fini_array"))) void (*const finishes)() = finish;
 
-// The library that a symbol of it is in; equal ones are one.
-void *library_of(void *symbol, const char **file) {
-  Dl_info about;
-  if (!symbol || !dladdr(symbol, &about))
-    return nullptr;
-  *file = about.dli_fname;
-  return about.dli_fbase;
-}
-
 // A symbol of a library, unless the library is this one under the name of another.
 void *theirs(void *library, const char *name) {
   const char *file = nullptr;
   void *found = dlsym(library, name);
-  if (!found || library_of(found, &file) == library_of((void *)&tilewright_blas_wrong, &file))
-    return nullptr;
-  library_of(found, &file);
-  if (!served_by)
-    served_by = file;
-  return found;
+  bool own = library_of(found, &file) == library_of((void *)&tilewright_blas_wrong, &file);
+  return own ? nullptr : found;
 }
 
 void *opened(const char *file, const char *name) {

@@ -175,6 +175,65 @@ raise SystemExit(5)
     assert found[tw.MatmulSpec(4, 4, 4, layout="nt", alpha="arg", beta="arg")] == 4
 
 
+FORKED = """
+import ctypes, os, sys, threading, time
+blas = ctypes.CDLL(sys.argv[1])
+f, one = (ctypes.c_float * 4)(), ctypes.c_float(1)
+call = lambda: blas.cblas_sgemm(101, 111, 111, 1, 1, 1, one, f, 1, f, 1, one, f, 1)
+go = True
+def calls():
+    while go:
+        call()
+threads = [threading.Thread(target=calls) for _ in range(3)]
+sys.setswitchinterval(1e-5)
+[each.start() for each in threads]
+stuck = 0
+for _ in range(150):
+    child = os.fork()
+    if not child:
+        call()
+        os._exit(0)
+    for _ in range(2000):
+        if os.waitpid(child, os.WNOHANG)[0]:
+            break
+        time.sleep(0.001)
+    else:
+        stuck += 1
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        break
+go = False
+[each.join() for each in threads]
+print(stuck)
+"""
+
+
+def test_a_child_that_is_forked_while_another_thread_counts_counts_too(library, tmp_path):
+    environment = {**os.environ, "TILEWRIGHT_BLAS_REPORT": str(tmp_path / "report")}
+    command = [sys.executable, "-I", "-W", "ignore", "-c", FORKED, library]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=120)
+    assert done.stdout.strip() == "0"
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_every_library_that_calls_went_on_to_is_named(library, tmp_path):
+    others = [tmp_path / f"{name}.so" for name in ("cblas_dcopy", "cblas_dscal")]
+    for other in others:
+        other.with_suffix(".c").write_text(f"void {other.stem}(void) {{}}")
+        subprocess.run(["cc", "-shared", "-fPIC", other.with_suffix(".c"), "-o", other], check=True)
+    program = """
+import ctypes, os, sys
+blas = ctypes.CDLL(None)
+for file, name in zip(sys.argv[1:], ("cblas_dcopy", "cblas_dscal")):
+    os.environ["TILEWRIGHT_BLAS_FALLBACK"] = file
+    getattr(blas, name)()
+"""
+    served = running.run([sys.executable, "-I", "-c", program, *map(str, others)], library)
+    assert served.status == 0
+    assert set(served.forwarded) == {other.stem for other in others}
+    assert set(served.fallbacks) == set(map(str, others))
+
+
 def test_running_refuses_what_is_not_there(library, capfd):
     assert main(["blas", "run", "--library", "nowhere.so", "true"]) == 2
     assert "nowhere.so: no library" in capfd.readouterr().err

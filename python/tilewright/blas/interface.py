@@ -96,7 +96,7 @@ def shapes(letter: Letter, own: Mapping[str, MatmulSpec]) -> str:
 
 def forwarding(forwarded: Sequence[str], architecture: str) -> str:
     """LLVM IR of functions that go on, with whatever arguments, to those of their names in another BLAS, found at the first call."""
-    parts = ["declare hidden ptr @tilewright_blas_resolve(i64)"]
+    parts = ["declare hidden ptr @tilewright_blas_resolve(i64)", _FIND]
     for array, texts in (("names", forwarded), ("fallbacks", names.fallbacks(architecture))):
         parts += [
             f'@{array}.{number} = private unnamed_addr constant [{len(each) + 1} x i8] c"{each}\\00"'
@@ -110,18 +110,25 @@ def forwarding(forwarded: Sequence[str], architecture: str) -> str:
 
 
 def _forwarding(name: str, number: int) -> str:
-    """One function: of variable arguments and a call that must be a jump, LLVM passes every register on, and the stack as it is."""
+    """One function: of variable arguments and a call that must be a jump, LLVM passes every register on, and the stack as it is.
+
+    Its number goes along in the register of `nest`, which no caller of C or Fortran uses, to what all share and what is done once.
+    """
     return f"""
-define void @{name}(...) {{
+define void @{name}(ptr nest %unused, ...) {{
   %slot = getelementptr ptr, ptr @tilewright_blas_slots, i64 {number}
   %known = load atomic ptr, ptr %slot acquire, align 8
   %absent = icmp eq ptr %known, null
-  br i1 %absent, label %find, label %go
-find:
-  %found = call ptr @tilewright_blas_resolve(i64 {number})
-  br label %go
-go:
-  %there = phi ptr [ %known, %0 ], [ %found, %find ]
-  musttail call void (...) %there(...)
+  %there = select i1 %absent, ptr @find, ptr %known
+  musttail call void (ptr, ...) %there(ptr nest inttoptr (i64 {number} to ptr), ...)
   ret void
 }}"""
+
+
+_FIND = """
+define internal void @find(ptr nest %number, ...) noinline {
+  %at = ptrtoint ptr %number to i64
+  %found = call ptr @tilewright_blas_resolve(i64 %at)
+  musttail call void (ptr, ...) %found(ptr nest %number, ...)
+  ret void
+}"""

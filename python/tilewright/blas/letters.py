@@ -13,6 +13,9 @@ LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 """The targets of the types of every BLAS, where none are named."""
 _WITH_DOTS = ("x86-64-v3", "cascadelake", "znver4", "sapphirerapids")
 """Those of smaller types: AVX2, VNNI, with BF16, AMX."""
+_REAL = ("nn", "nt", "tn")
+_WITHOUT_COPIES = (*_REAL, "tt")
+_COMPLEX = (*_REAL, "nc", "cn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Letter:
         types: Element types of A, B and C, as the command line has them.
         prefix: What the names of its kernels have after ``tilewright_``.
         routines: The part of the interface that has its routines.
-        ops: How operands can be stored, as in layouts.
+        layouts: Those of its kernels of any extents. For others, the routines copy B to row-major order.
         whole: Whether it has all of level 3, and not gemm alone.
         targets: Where none are named, for which targets it has kernels.
         deterministic: Whether each element of C has the same bits for every M and N.
@@ -32,7 +35,7 @@ class Letter:
     types: str
     prefix: str
     routines: str
-    ops: str = "nt"
+    layouts: tuple[str, ...] = _REAL
     whole: bool = True
     targets: tuple[str, ...] = LEVELS
     deterministic: bool = False
@@ -44,7 +47,7 @@ class Letter:
 
     def general(self) -> dict[str, MatmulSpec]:
         """The kernels of any extents, by the names that the routines have for them."""
-        return {f"tilewright_{self.prefix}_{a}{b}": self.spec(a + b) for a in self.ops for b in self.ops}
+        return {f"tilewright_{self.prefix}_{layout}": self.spec(layout) for layout in self.layouts}
 
     def own(self, spec: MatmulSpec) -> tuple[str, MatmulSpec] | None:
         """The kernel of the extents of `spec`, and its name, if that is a product that a routine can call."""
@@ -63,11 +66,11 @@ LETTERS: Mapping[str, Letter] = MappingProxyType(
     {
         "s": Letter("f32", "f32", "routines_s"),
         "d": Letter("f64", "f64", "routines_d"),
-        "c": Letter("c64", "c64", "routines_c", "ntc"),
-        "z": Letter("c128", "c128", "routines_z", "ntc"),
-        "sb": Letter("bf16", "bf16", "halves_sb", whole=False, targets=_WITH_DOTS),
-        "sh": Letter("f16", "f16", "halves_sh", whole=False, targets=_WITH_DOTS),
-        "s8u8": Letter("u8,i8,i32", "u8i8", "integers", whole=False, targets=_WITH_DOTS),
+        "c": Letter("c64", "c64", "routines_c", _COMPLEX),
+        "z": Letter("c128", "c128", "routines_z", _COMPLEX),
+        "sb": Letter("bf16", "bf16", "halves_sb", _WITHOUT_COPIES, whole=False, targets=_WITH_DOTS),
+        "sh": Letter("f16", "f16", "halves_sh", _WITHOUT_COPIES, whole=False, targets=_WITH_DOTS),
+        "s8u8": Letter("u8,i8,i32", "u8i8", "integers", _WITHOUT_COPIES, whole=False, targets=_WITH_DOTS),
     }
 )
 """Those of every BLAS, and floats of 16 bits, bf16 and f16, and integers of 8."""

@@ -101,7 +101,7 @@ def run(command: Sequence[str], library: Path) -> Served:
         _distinct([each["level"] for each in used]),
         dict(calls.most_common()),
         _distinct([name for each in used for name in each["forwarded"]]),
-        _distinct([each["fallback"] for each in used]),
+        _distinct([file for each in used for file in each["fallbacks"]]),
         products,
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tilewright.cli import options
+from tilewright.cli.output import progress_bar
 
 if TYPE_CHECKING:
     from tilewright.spec import MatmulSpec
@@ -51,15 +52,17 @@ def build(
     """
     from tilewright.blas import build as built
 
-    made = built.build(
-        output,
-        None if targets is None else targets.split(","),
-        letters=built.OF_EVERY_BLAS if letters is None else letters.split(","),
-        shapes=[] if trace is None else _shapes(trace),
-        threads=threads,
-        deterministic=deterministic,
-        jobs=jobs,
-    )
+    with progress_bar() as progress:
+        made = built.build(
+            output,
+            None if targets is None else targets.split(","),
+            letters=built.OF_EVERY_BLAS if letters is None else letters.split(","),
+            shapes=[] if trace is None else _shapes(trace),
+            threads=threads,
+            deterministic=deterministic,
+            jobs=jobs,
+            progress=progress,
+        )
     for architecture, path in made.files.items():
         levels = ", ".join(each.name for each in made.targets[architecture])
         click.echo(f"{path}: {path.stat().st_size} bytes, for {levels}; {made.kernels} kernels for shapes of a trace")
