@@ -68,6 +68,7 @@ def test_every_example_is_run_here():
         "23_gguf.py",
         "24_one_binary",
         "25_notebook.ipynb",  # which `test_notebook.py` runs
+        "26_torch_compile.py",
     ]
 
 
@@ -128,6 +129,14 @@ def test_one_binary(run, tmp_path, monkeypatch):
         run(CC, *headers, EXAMPLES / "24_one_binary" / "use.c", *links, "-o", tmp_path / "use")
         printed = run(tmp_path / "use", library)
         assert printed.startswith("status 0, C[2][47] = 64\nstatus -1, ValueError: rows(")
+
+
+def test_torch_compile(run, monkeypatch):
+    python = environments.python("torch")
+    if python is None or not (ROOT / "python/tilewright/torch/libtilewright_torch.so").exists():
+        pytest.skip("there is no environment with torch and our ops (make setup-frameworks setup-torch)")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
+    assert run(python, EXAMPLES / "26_torch_compile.py") == "True\n"
 
 
 @pytest.mark.parametrize("name", ["08_bert_feed_forward.py", "09_mixture_of_experts.py"])
