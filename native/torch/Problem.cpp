@@ -24,8 +24,6 @@ const Kernel *registered(const std::function<std::string(Open)> &text) {
       continue;
     if (const Kernel *kernel = Registry::instance().find(problem))
       return kernel;
-    if (const Kernel *kernel = Registry::instance().find(problemName(problem)))
-      return kernel;
   }
   return nullptr;
 }
@@ -41,6 +39,8 @@ const Kernel &kernelFor(const std::string &key, const std::function<std::string(
       return *known->second;
   }
   const Kernel *kernel = registered(text);
+  if (!kernel && Registry::instance().loadNamed())
+    kernel = registered(text);
   if (!kernel) {
     std::string problem = text(Open::none);
     Registry::instance().resolve(problem);

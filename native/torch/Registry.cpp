@@ -2,9 +2,9 @@
 
 #include "Registry.h"
 
-#include <cstring>
+#include <cstdlib>
 #include <dlfcn.h>
-#include <filesystem>
+#include <sstream>
 
 namespace tilewright::torch_ops {
 
@@ -39,12 +39,31 @@ void Registry::add(std::unique_ptr<Kernel> kernel) {
 const Kernel *Registry::find(const std::string &name) const {
   std::shared_lock lock(mutex);
   auto found = named.find(name);
+  if (found == named.end())
+    found = named.find(libraryName(name));
   return found == named.end() ? nullptr : found->second;
 }
 
-const Kernel &Registry::require(const std::string &name) const {
+bool Registry::loadNamed() {
+  bool isFirst = false;
+  std::call_once(fromVariable, [&] {
+    const char *value = std::getenv("TILEWRIGHT_TORCH_LIBRARIES");
+    std::istringstream paths(value ? value : "");
+    for (std::string path; std::getline(paths, path, ':');)
+      if (!path.empty()) {
+        load(path);
+        isFirst = true;
+      }
+  });
+  return isFirst;
+}
+
+const Kernel &Registry::require(const std::string &name) {
   if (const Kernel *found = find(name))
     return *found;
+  if (loadNamed())
+    if (const Kernel *found = find(name))
+      return *found;
   throw std::runtime_error(
       "no kernel of tilewright is called \"" + name +
       "\" in this process; expected one that tilewright.torch.register added, or of a library that "
@@ -56,7 +75,8 @@ void Registry::load(const std::string &path) {
   if (!library)
     throw std::runtime_error(std::string("cannot load a library of tilewright: ") + dlerror());
   // The file is called as the library is: libNAME.so.
-  std::string name = std::filesystem::path(path).stem().string();
+  std::string name = path.substr(path.rfind('/') + 1);
+  name = name.substr(0, name.find('.'));
   if (name.compare(0, 3, "lib") == 0)
     name.erase(0, 3);
   auto contentsSymbol = static_cast<const char *>(dlsym(library, (name + "_contents").c_str()));
@@ -89,18 +109,20 @@ void Registry::resolve(const std::string &problem) {
     throw std::runtime_error(error.data());
 }
 
-std::string problemName(std::string_view problem) {
+std::string libraryName(std::string_view name) {
+  // A library has as many threads as it was made with, whatever a process would like.
+  name = name.substr(0, name.rfind(" threads="));
   // FNV-1a of 64 bits.
   uint64_t hash = 14695981039346656037u;
-  for (char each : problem) {
+  for (char each : name) {
     hash ^= static_cast<unsigned char>(each);
     hash *= 1099511628211u;
   }
   const char *digits = "0123456789abcdef";
-  std::string name = "tw_";
+  std::string made = "tw_";
   for (int shift = 60; shift >= 0; shift -= 4)
-    name += digits[hash >> shift & 15];
-  return name;
+    made += digits[hash >> shift & 15];
+  return made;
 }
 
 } // namespace tilewright::torch_ops

@@ -31,10 +31,13 @@ public:
   /// Adds the kernels of a library that tilewright made. Throws std::runtime_error where it is none, or one that has no
   /// code for this processor.
   void load(const std::string &path);
-  /// The kernel of a name, or null.
+  /// The kernel of a name, or that which a library has for it; null where there is none.
   const Kernel *find(const std::string &name) const;
   /// The kernel of a name. Throws std::runtime_error where there is none.
-  const Kernel &require(const std::string &name) const;
+  const Kernel &require(const std::string &name);
+  /// Adds the kernels of the libraries that TILEWRIGHT_TORCH_LIBRARIES names, separated by colons, when it is first
+  /// called; true then. Throws std::runtime_error where one cannot be loaded.
+  bool loadNamed();
 
   /// Null: problems without a kernel are refused.
   void setResolver(Resolver resolver);
@@ -46,10 +49,12 @@ private:
   std::unordered_map<std::string, const Kernel *> named;
   std::vector<std::unique_ptr<Kernel>> kernels; // Those that were replaced too.
   Resolver resolver = nullptr;
+  std::once_flag fromVariable;
 };
 
-/// The name of the kernel in a library that serves a problem: a C identifier.
-std::string problemName(std::string_view problem);
+/// The name in a library of the kernel that is called `name` in a process, or that serves a problem of this text, for
+/// any number of threads: a C identifier.
+std::string libraryName(std::string_view name);
 
 } // namespace tilewright::torch_ops
 

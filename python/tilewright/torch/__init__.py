@@ -26,23 +26,28 @@ from tilewright.torch.attention import scaled_dot_product_attention
 from tilewright.torch.calls import call, call_many
 from tilewright.torch.convolutions import conv2d
 from tilewright.torch.native import load
+from tilewright.torch.optimize import optimize, restore
 from tilewright.torch.products import linear, linear_glu, matmul
 from tilewright.torch.quantized import QuantizedWeight, linear_quantized, quantize
 from tilewright.torch.registry import pack, register
+from tilewright.torch.shipping import library
 
 __all__ = [
     "QuantizedWeight",
     "call",
     "call_many",
     "conv2d",
+    "library",
     "linear",
     "linear_glu",
     "linear_quantized",
     "load",
     "matmul",
+    "optimize",
     "pack",
     "quantize",
     "register",
+    "restore",
     "scaled_dot_product_attention",
 ]
 
