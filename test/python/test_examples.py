@@ -69,6 +69,7 @@ def test_every_example_is_run_here():
         "24_one_binary",
         "25_notebook.ipynb",  # which `test_notebook.py` runs
         "26_torch_compile.py",
+        "27_torch_model.py",
     ]
 
 
@@ -91,6 +92,17 @@ def test_torch(run, monkeypatch):
     printed = run(python, EXAMPLES / "21_torch.py").splitlines()
     assert len(printed) == 2
     assert all(line.endswith(" True") for line in printed)
+
+
+def test_torch_model(run, monkeypatch):
+    python = environments.python("torch")
+    if python is None:
+        pytest.skip("there is no environment with torch (make setup-torch installs it)")
+    if not (ROOT / "python" / "tilewright" / "torch" / "libtilewright_torch.so").exists():
+        pytest.skip("the ops for torch are not built (make setup-torch builds them)")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
+    printed = run(python, EXAMPLES / "27_torch_model.py").splitlines()
+    assert printed == ["training: True True", "packed: True", "i8: True", "fused: True"]
 
 
 def test_jax(run, monkeypatch):

@@ -16,12 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import llvm
-from common import PACKAGE, ROOT, SetupError, output, run, say
+from common import BUILD, PACKAGE, ROOT, SetupError, output, run, say
 from tilewright.bench import environments
 from tilewright.errors import TilewrightError
 
 SOURCES = ROOT / "native" / "torch"
+OLDER_LIBRARIES = ROOT / "native" / "runtime" / "OlderLibraries.cpp"
 BINARY = PACKAGE / "torch" / "libtilewright_torch.so"
+STAMP = BUILD / "torch-ops.key"
 FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
 OLDEST = "0x020a000000000000ULL"
 """The oldest torch that loads the binary, 2.10, as its headers write versions: texts came to the stable ABI then."""
@@ -52,8 +54,7 @@ def build() -> None:
     """
     headers, compiler = _headers(), _compiler()
     digest = _digest(headers, compiler)
-    stamp = BINARY.with_suffix(".key")
-    if BINARY.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest:
+    if BINARY.exists() and STAMP.exists() and STAMP.read_text(encoding="utf-8") == digest:
         return
     kept = _cache() / f"{digest}.so"
     if not kept.exists():
@@ -62,7 +63,8 @@ def build() -> None:
         old.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=BINARY.parent) as folder:
         os.replace(shutil.copy2(kept, folder), BINARY)  # whole or not at all: a process may have the old one loaded
-    stamp.write_text(digest, encoding="utf-8")
+    STAMP.parent.mkdir(exist_ok=True)
+    STAMP.write_text(digest, encoding="utf-8")
 
 
 def _headers() -> Path:
@@ -100,7 +102,7 @@ def _cache() -> Path:
 def _digest(headers: Path, compiler: str) -> str:
     """Of all that decides the binary: sources, flags, compiler, version of the headers."""
     digest = hashlib.sha256()
-    for file in sorted(SOURCES.iterdir()):
+    for file in (*sorted(SOURCES.iterdir()), OLDER_LIBRARIES):
         digest.update(file.name.encode() + file.read_bytes())
     version = (headers / "version.py").read_bytes()
     digest.update(repr((FLAGS, OLDEST, output([compiler, "--version"]))).encode() + version)
@@ -116,7 +118,9 @@ def _compile(headers: Path, compiler: str, into: Path) -> None:
     include = ("-isystem", headers / "include", f"-DTORCH_TARGET_VERSION={OLDEST}")
     into.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=into.parent) as folder:
-        objects = {source: Path(folder) / f"{source.stem}.o" for source in sorted(SOURCES.glob("*.cpp"))}
+        objects = {
+            source: Path(folder) / f"{source.stem}.o" for source in (*sorted(SOURCES.glob("*.cpp")), OLDER_LIBRARIES)
+        }
 
         def compile_one(source: Path) -> None:
             run([compiler, *FLAGS, *include, "-c", source, "-o", objects[source]], what=f"compiling {source.name}")
@@ -125,7 +129,7 @@ def _compile(headers: Path, compiler: str, into: Path) -> None:
             list(pool.map(compile_one, objects))
         linked = Path(folder) / BINARY.name
         libraries = ("-L", headers / "lib", "-ltorch_cpu")
-        named = f"-Wl,--no-undefined,-soname,{BINARY.name}"
+        named = f"-Wl,--no-undefined,--version-script={SOURCES / 'exports.map'},-soname,{BINARY.name}"
         run([compiler, "-shared", *objects.values(), *libraries, named, "-o", linked], what="linking the ops for torch")
         os.replace(linked, into)
 

