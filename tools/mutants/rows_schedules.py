@@ -80,7 +80,7 @@ ROWS = (
     ),
     Mutant(
         "schedules/models/open_extents.py",
-        "many = target.by_lane or call.m > _STREAMED_ROWS",
+        "many = target.by_lane or call.m > _UNPACKED_ROWS",
         "many = True",
         ("test_regions.py",),
     ),

@@ -240,6 +240,11 @@ protected:
     Operation *op = vector.getDefiningOp();
     if (op && (extensionOf(vector) || flippedBits(op, op->getOperand(0))))
       return repeat(rewriter, op, rowOf(op->getOperand(0), row));
+    while (auto insert = dyn_cast_or_null<vector::InsertStridedSliceOp>(op)) { // of one row
+      if (insert.getSourceVectorType().getRank() == 1 && cast<IntegerAttr>(insert.getOffsets()[0]).getInt() == row)
+        return insert.getValueToStore();
+      op = insert.getDest().getDefiningOp();
+    }
     auto read = dyn_cast_or_null<vector::TransferReadOp>(op);
     if (!read || !vector.hasOneUse() || !read.isDimInBounds(0) || read.getMask() ||
         !read.getPermutationMap().isMinorIdentity())

@@ -28,18 +28,44 @@ SmallVector<AffineMap> tilewright::dotFormMaps(MLIRContext *context) {
           AffineMap::get(4, 0, {m, n}, context)};
 }
 
+SmallVector<Value> tilewright::extendedAlike(ArrayRef<Value> vectors) {
+  auto sourceOf = [](Value vector) {
+    auto extension = vector.getDefiningOp<arith::ExtFOp>();
+    return extension ? extension.getIn() : Value();
+  };
+  Value first = sourceOf(vectors.front());
+  SmallVector<Value> sources;
+  for (Value vector : vectors) {
+    Value source = sourceOf(vector);
+    if (!source || source.getType() != first.getType())
+      return {};
+    sources.push_back(source);
+  }
+  return sources;
+}
+
+/// The vector of which each of `rows` has every `rows.size()`-th element; null when there is none.
+static Value takenApart(ArrayRef<Value> rows) {
+  auto first = rows.front().getDefiningOp<vector::ShuffleOp>();
+  int64_t count = rows.size();
+  bool same = first && first.getV1() == first.getV2() &&
+              first.getV1VectorType().getDimSize(0) == count * first.getResultVectorType().getDimSize(0) &&
+              llvm::all_of(llvm::enumerate(rows), [&](auto each) {
+                auto shuffle = each.value().template getDefiningOp<vector::ShuffleOp>();
+                return shuffle && shuffle.getV1() == first.getV1() &&
+                       llvm::all_of(llvm::enumerate(shuffle.getMask()), [&](auto at) {
+                         return at.value() == int64_t(at.index()) * count + int64_t(each.index());
+                       });
+              });
+  return same ? first.getV1() : Value();
+}
+
 Value tilewright::interleaved(OpBuilder &builder, Location loc, ArrayRef<Value> rows) {
   if (rows.size() == 1)
     return rows.front();
-  // Elements are widened alike wherever they are, and fewer bits are quicker to move.
-  Operation *first = rows.front().getDefiningOp();
-  if (first && isa<arith::ExtFOp>(first) && llvm::all_of(rows, [&](Value row) {
-        auto extension = row.getDefiningOp<arith::ExtFOp>();
-        return extension && extension.getIn().getType() == first->getOperand(0).getType();
-      })) {
-    SmallVector<Value> narrow;
-    for (Value row : rows)
-      narrow.push_back(row.getDefiningOp<arith::ExtFOp>().getIn());
+  if (Value whole = takenApart(rows))
+    return whole;
+  if (SmallVector<Value> narrow = extendedAlike(rows); !narrow.empty()) {
     Value block = interleaved(builder, loc, narrow);
     Type element = cast<VectorType>(rows.front().getType()).getElementType();
     return arith::ExtFOp::create(builder, loc, cast<VectorType>(block.getType()).clone(element), block);

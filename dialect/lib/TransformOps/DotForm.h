@@ -21,6 +21,9 @@ llvm::SmallVector<mlir::AffineMap> productMaps(mlir::MLIRContext *context);
 /// The maps of a product in dot form, over (m, n, ko, ki).
 llvm::SmallVector<mlir::AffineMap> dotFormMaps(mlir::MLIRContext *context);
 
+/// What `vectors` widen, all from one type: fewer bits are quicker to move. Empty when they do not.
+llvm::SmallVector<mlir::Value> extendedAlike(mlir::ArrayRef<mlir::Value> vectors);
+
 /// r0[0], r1[0], ..., r0[1], r1[1], ... of a power of two of `rows`.
 mlir::Value interleaved(mlir::OpBuilder &builder, mlir::Location loc, mlir::ArrayRef<mlir::Value> rows);
 } // namespace tilewright

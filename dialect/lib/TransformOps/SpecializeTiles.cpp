@@ -25,8 +25,9 @@ namespace {
 class TileCases {
 public:
   TileCases(RewriterBase &rewriter, scf::ForOp loop, ArrayRef<affine::AffineMinOp> sizes, int64_t unit, int64_t most,
-            bool whole)
-      : rewriter(rewriter), loc(loop.getLoc()), loop(loop), sizes(sizes), unit(unit), most(most), whole(whole) {}
+            bool whole, bool masked)
+      : rewriter(rewriter), loc(loop.getLoc()), loop(loop), sizes(sizes), unit(unit), most(most), whole(whole),
+        masked(masked) {}
 
   void build() {
     if (most == unit && whole) {
@@ -97,6 +98,10 @@ private:
       clone(index(bound), body, yield);
       return;
     }
+    if (masked && bound < most) {
+      clone(bounded(size, bound), body, yield);
+      return;
+    }
     Value full = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq, size, index(bound));
     auto branch = scf::IfOp::create(rewriter, loc, yield.getOperandTypes(), full, /*withElseRegion=*/true);
     scf::YieldOp::create(rewriter, loc, branch.getResults());
@@ -105,14 +110,15 @@ private:
       if (!block->empty())
         rewriter.eraseOp(block->getTerminator());
       rewriter.setInsertionPointToEnd(block);
-      Value known = index(bound);
-      if (ragged) {
-        auto map = AffineMap::get(1, 0, {rewriter.getAffineDimExpr(0), rewriter.getAffineConstantExpr(bound)},
-                                  rewriter.getContext());
-        known = affine::AffineMinOp::create(rewriter, loc, map, size);
-      }
-      clone(known, body, yield);
+      clone(ragged ? bounded(size, bound) : index(bound), body, yield);
     }
+  }
+
+  /// `size`, which is known to be `bound` at most.
+  Value bounded(Value size, int64_t bound) {
+    auto map = AffineMap::get(1, 0, {rewriter.getAffineDimExpr(0), rewriter.getAffineConstantExpr(bound)},
+                              rewriter.getContext());
+    return affine::AffineMinOp::create(rewriter, loc, map, size);
   }
 
   /// Clones the body for a tile of that size.
@@ -133,7 +139,7 @@ private:
   scf::ForOp loop;
   SmallVector<affine::AffineMinOp> sizes;
   int64_t unit, most;
-  bool whole;
+  bool whole, masked;
 };
 } // namespace
 
@@ -155,7 +161,7 @@ DiagnosedSilenceableFailure SpecializeTilesOp::applyToOne(transform::TransformRe
       sizes.push_back(min);
   if (sizes.empty())
     return fail("expected a loop over tiles whose size is an affine.min of its step: tile with tile_using_for first");
-  TileCases(rewriter, loop, sizes, getUnit(), *step, getWhole()).build();
+  TileCases(rewriter, loop, sizes, getUnit(), *step, getWhole(), getMasked()).build();
   return DiagnosedSilenceableFailure::success();
 }
 

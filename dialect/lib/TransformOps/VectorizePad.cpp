@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "DotForm.h"
 #include "PadFunction.h"
 #include "Tilewright/TransformOps/TilewrightTransformOps.h"
+#include "TransposeBlock.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -56,6 +56,34 @@ public:
     int64_t step = inBlocks(kind) ? blockHeight : rows;
     return loop(dest, from, to, index(step), [&](Value row, Value carried) { return copyRow(carried, row, kind); });
   }
+
+  /// Copies blocks, all that are whole by one code, and all others by one that reads under masks.
+  Value copyBlocks(Value dest, Value rowCount, Value columnCount, bool allWhole) {
+    Value height = index(blockHeight), vector = index(lanes), end = index(columns);
+    Value existingColumns = arith::MinUIOp::create(rewriter, loc, columnCount, end);
+    if (used)
+      end = arith::MinUIOp::create(rewriter, loc, end, used);
+    Value split =
+        arith::MulIOp::create(rewriter, loc, arith::DivUIOp::create(rewriter, loc, existingColumns, vector), vector);
+    present = {rowCount, columnCount};
+    return loop(dest, index(0), rowCount, height, [&](Value row, Value dest) {
+      Value whole = split;
+      if (!allWhole) {
+        Value fits =
+            arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::ule, shifted(row, blockHeight), rowCount);
+        whole = arith::SelectOp::create(rewriter, loc, fits, split, index(0));
+      }
+      for (auto [from, to, kind] :
+           {std::tuple(index(0), whole, RowSource::FullRow), std::tuple(whole, end, RowSource::PartialGroup)})
+        dest = loop(dest, from, to, vector, [&, kind = kind](Value column, Value carried) {
+          return copyBlock(carried, row, column, lanes, kind);
+        });
+      return dest;
+    });
+  }
+
+  /// Whether `copyBlocks` can.
+  bool isOfBlocks() { return blockHeight > 0 && columns > 0 && columns % lanes == 0; }
 
   /// Whether all vectors of a row are in loops, those that exist in one of their own.
   bool splitsRows() { return existing && columns % lanes == 0 && columns > looped(); }
@@ -165,6 +193,16 @@ private:
     AffineExpr r, c;
     bindDims(rewriter.getContext(), r, c);
     auto type = VectorType::get({blockHeight}, element);
+    if (present && !hasColumns(kind)) { // Under a mask of nothing, nothing is read.
+      Value left = arith::SubIOp::create(rewriter, loc, present->first, row);
+      Value exists = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::ult, column, present->second);
+      Value mask =
+          vector::CreateMaskOp::create(rewriter, loc, type.clone(rewriter.getI1Type()),
+                                       ValueRange{arith::SelectOp::create(rewriter, loc, exists, left, index(0))});
+      return vector::TransferReadOp::create(rewriter, loc, type, source, ValueRange{row, column},
+                                            AffineMapAttr::get(AffineMap::get(2, 0, r)), padding, mask,
+                                            rewriter.getBoolArrayAttr({true}));
+    }
     if (hasColumns(kind))
       return vector::TransferReadOp::create(rewriter, loc, type, source, ValueRange{row, column},
                                             AffineMapAttr::get(AffineMap::get(2, 0, r)), padding, /*mask=*/Value(),
@@ -183,18 +221,10 @@ private:
     SmallVector<Value> read;
     for (int64_t i = 0; i < width; ++i)
       read.push_back(readColumn(row, shifted(column, i), kind));
-    Value block = interleaved(rewriter, loc, read);
-    Type element = cast<VectorType>(block.getType()).getElementType();
-    for (int64_t i = 0; i < blockHeight; i += rows) {
-      Value piece = vector::ExtractStridedSliceOp::create(rewriter, loc, block, ArrayRef<int64_t>{i * width},
-                                                          ArrayRef<int64_t>{rows * width}, ArrayRef<int64_t>{1});
-      SmallVector<int64_t> shape{width};
-      if (rows > 1) {
-        shape.insert(shape.begin(), rows);
-        piece = vector::ShapeCastOp::create(rewriter, loc, VectorType::get(shape, element), piece);
-      }
-      dest = vector::TransferWriteOp::create(rewriter, loc, piece, dest, ValueRange{shifted(row, i), column},
-                                             SmallVector<bool>(shape.size(), true))
+    for (auto [i, piece] : llvm::enumerate(transposedBlock(rewriter, loc, read, rows))) {
+      SmallVector<bool> inBounds(cast<VectorType>(piece.getType()).getRank(), true);
+      dest = vector::TransferWriteOp::create(rewriter, loc, piece, dest, ValueRange{shifted(row, i * rows), column},
+                                             inBounds)
                  .getResult();
     }
     return dest;
@@ -205,6 +235,8 @@ private:
   Value source, padding;
   int64_t columns, lanes, rows, blockHeight;
   Value existing, used;
+  /// The rows and columns of the source, where reads under masks of them are cheap.
+  std::optional<std::pair<Value, Value>> present;
   std::optional<PadFunction> function;
 };
 } // namespace
@@ -308,8 +340,12 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
   Value groupedCount = valueOf(wholeRows);
   Value zero = copy.index(0), allRows = copy.index(type.getDimSize(0)), allColumns = copy.index(type.getDimSize(1));
 
+  bool fillsColumns = isConstantIntValue(columns, type.getDimSize(1));
+  bool masked = getMasked() && copy.isOfBlocks() && !fillsColumns;
   Value result;
-  if (isConstantIntValue(columns, type.getDimSize(1))) {
+  if (masked) {
+    result = copy.copyBlocks(dest, valueOf(rows), valueOf(columns), wholeRows == filledRows);
+  } else if (fillsColumns) {
     result = copy.copyRows(dest, zero, groupedCount, RowSource::FullRow);
   } else if (copy.splitsRows()) {
     result = copy.copyRows(dest, zero, groupedCount, RowSource::PartialRow);
@@ -326,7 +362,7 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
     }
     result = branch.getResult(0);
   }
-  if (wholeRows != filledRows)
+  if (!masked && wholeRows != filledRows)
     result = copy.copyRows(result, groupedCount, valueOf(rows), RowSource::PartialGroup);
   if (trimmed != 0 && !isConstantIntValue(filledRows, type.getDimSize(0)))
     result = copy.copyRows(result, valueOf(filledRows), allRows, RowSource::PaddingOnly);

@@ -16,6 +16,8 @@ from tilewright.spec import MatmulSpec
 from tilewright.standalone.packing import PackedFormat
 from tilewright.targets.base import Target
 
+_ALL_EXTENTS = 3
+"""How many extents a product has."""
 _ENDLESS = 2**62
 """Bytes of a cache that holds everything."""
 
@@ -66,6 +68,8 @@ def body(
     run_own_script(module, vectors, "llvm")
     if target.by_lane:
         run_own_script(module, unroll.script(unroll.mark(module)), "llvm")
+    if len(spec.dynamic) == _ALL_EXTENTS:
+        unroll.keep(module)
     tiles = any(dot.is_tile for dot in dots)
     for function in (ENTRY, prepack.PACK)[: 1 if packed is None else 2]:
         entry.prepare_body(payload_function(module, "llvm", function), target, tiles=tiles)

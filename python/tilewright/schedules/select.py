@@ -116,6 +116,7 @@ STRATEGIES: Mapping[str, Row] = {
         own_order=True,
         takes=open_extents.takes_along_k,
         variants=open_extents.along_k,
+        opened=open_extents.along_k_sizes,
         axes=space.ALONG_K,
     ),
     "streamed": Row(

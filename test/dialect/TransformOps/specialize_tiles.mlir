@@ -67,3 +67,36 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+// The same where masks are cheap: only the larger number of vectors has code for whole ones.
+// CHECK-LABEL: func @masked
+module attributes {transform.with_named_sequence} {
+  func.func @masked(%c: tensor<?xf32>) -> tensor<?xf32> {
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
+    %n = tensor.dim %c, %c0 : tensor<?xf32>
+    // CHECK: case 1
+    // CHECK-NOT: scf.if
+    // CHECK: affine.min
+    // CHECK-NOT: tensor<8xf32>
+    // CHECK: default
+    // CHECK: tensor<16xf32>
+    // CHECK: else
+    // CHECK: affine.min
+    %r = scf.for %i = %c0 to %n step %c16 iter_args(%t = %c) -> tensor<?xf32> {
+      %size = affine.min affine_map<(d0)[s0] -> (s0 - d0, 16)>(%i)[%n]
+      %s = tensor.extract_slice %t[%i] [%size] [1] : tensor<?xf32> to tensor<?xf32>
+      %e = linalg.exp ins(%s : tensor<?xf32>) outs(%s : tensor<?xf32>) -> tensor<?xf32>
+      %u = tensor.insert_slice %e into %t[%i] [%size] [1] : tensor<?xf32> into tensor<?xf32>
+      scf.yield %u : tensor<?xf32>
+    }
+    return %r : tensor<?xf32>
+  }
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %0 = transform.structured.match ops{["scf.for"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.tilewright.specialize_tiles %0 unit 8 masked : !transform.any_op
+    transform.yield
+  }
+}

@@ -20,6 +20,9 @@ def Tilewright_VectorizePadOp : Tilewright_TransformEachOp<"vectorize_pad"> {
     columns are then read, and interleaved to its rows. A block is `lanes` columns wide, but 16 at most, and what remains is
     split into powers of two. It has up to 32 rows, a divisor of the result's: 16 where that is one.
 
+    With `masked` besides, where reading under a mask costs as much as reading a whole vector, whatever is not a whole block
+    has one code: the last rows of all columns and the last columns of all rows.
+
     With `trimmed`, whoever reads the copy stops where the source ends along that dimension: padding of rows (0) is then
     written for a group or block that is begun only, that of columns (1) for a vector. Sources then end anywhere, so that of a row of
     more than a few vectors those that exist have a loop of their own, without masks.
@@ -47,11 +50,11 @@ def Tilewright_VectorizePadOp : Tilewright_TransformEachOp<"vectorize_pad"> {
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$lanes,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$rows,
-                       UnitAttr:$transposed, UnitAttr:$computed,
+                       UnitAttr:$transposed, UnitAttr:$masked, UnitAttr:$computed,
                        OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<1>]>>:$trimmed);
   let results = (outs);
   let assemblyFormat = [{
-    $target `lanes` $lanes (`rows` $rows^)? (`transposed` $transposed^)? (`computed` $computed^)? (`trimmed` $trimmed^)? attr-dict `:` type($target)
+    $target `lanes` $lanes (`rows` $rows^)? (`transposed` $transposed^)? (`masked` $masked^)? (`computed` $computed^)? (`trimmed` $trimmed^)? attr-dict `:` type($target)
   }];
 }
 

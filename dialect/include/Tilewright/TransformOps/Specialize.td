@@ -14,7 +14,8 @@ def Tilewright_SpecializeTilesOp : Tilewright_TransformEachOp<"specialize_tiles"
     constant. Where the extent may end within a unit, each has a second region, in which the size is bounded only; with
     `whole` there are none of those.
 
-    With `whole` and a step of one unit every tile is whole, and nothing branches.
+    With `whole` and a step of one unit every tile is whole, and nothing branches. With `masked`, where reading a whole vector
+    under a mask costs as much as reading it, only the largest size has two regions, and each other one is bounded.
 
     So a tile of 3 rows is computed by code for 3 rows, and of 9 rows in tiles of 8 at most, 5 and 4 are computed.
 
@@ -36,9 +37,9 @@ def Tilewright_SpecializeTilesOp : Tilewright_TransformEachOp<"specialize_tiles"
     target is no such loop, or its step is no multiple of `unit`.
   }];
   let arguments = (ins TransformHandleTypeInterface:$target,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$unit, UnitAttr:$whole);
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$unit, UnitAttr:$whole, UnitAttr:$masked);
   let results = (outs);
-  let assemblyFormat = "$target (`unit` $unit^)? (`whole` $whole^)? attr-dict `:` type($target)";
+  let assemblyFormat = "$target (`unit` $unit^)? (`whole` $whole^)? (`masked` $masked^)? attr-dict `:` type($target)";
 }
 
 #endif // TILEWRIGHT_TRANSFORMOPS_SPECIALIZE_TD

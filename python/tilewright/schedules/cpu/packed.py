@@ -128,6 +128,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
                 target.lanes(element),
                 rows=rows,
                 transposed=transposed,
+                masked=target.masked,
                 trimmed=axis if trimmed else None,
                 computed=bool(prologue),
             )

@@ -49,12 +49,8 @@ def strips(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blo
     product = steps.match_product(functions, spec)
     steps.stage(product, 2, row_gap(target, spec.acc_type))
     blocks = {name: _block(spec.extents[name], size) for name, size in (("m", p.mc), ("n", p.nc), ("k", p.kc))}
-    _, over = steps.tile(product, [0, 0, p.kc])
+    steps.tile(product, [0, 0, p.kc])
     of_a = [(spec.a_type, blocks["k"], lanes)]
-    # All blocks but the last one are whole, and their loops over k are written out; those of dot products are anyhow.
-    if isinstance(blocks["k"], Dim) and target.dots(spec.a_type.name, spec.b_type.name)[-1].step == 1:
-        steps.peel(over)
-        of_a = [(spec.a_type, p.kc, lanes), (spec.a_type, blocks["k"], 1)]
     steps.clean(functions)
     steps.stage(steps.match_product(functions, spec), 0, row_gap(target, spec.a_type))
     inside = replace(p, nc=most(blocks["n"]), kc=most(blocks["k"]))

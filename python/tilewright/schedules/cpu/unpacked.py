@@ -86,7 +86,7 @@ def register_tiles(
             tile, loop = tile_with_zeros(tile, sizes, spec)
             if size > 1:
                 whole = divided_by(extent, unit)
-                short.append((loop, partial(steps.specialize_tiles, unit=unit, whole=whole)))
+                short.append((loop, partial(steps.specialize_tiles, unit=unit, whole=whole, masked=target.masked)))
         elif size < min(block, extent):
             tile, loop = steps.tile_result(tile, sizes, spec)
             if size > 1 and (extent % size or extent % block):

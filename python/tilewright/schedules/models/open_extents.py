@@ -17,7 +17,6 @@ from tilewright.schedules.models.blocking import (
     held_bytes,
     most_rows,
     panel_bytes,
-    unpacked_blocking,
 )
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -37,13 +36,23 @@ _STREAMED_FEW, _WIDE = 8, 1 << 14
 """Rows up to which kc, as for any few rows, is the ways of L1, and strips of C are whole rows, of so many columns. In f32 by 4096 x
 4096, of the speed of static code, so and by the code for more rows: 2 rows 1.04 and 0.43, 4 rows 1.02 and 0.43, 8 rows 1.07 and 0.66."""
 
-_STREAMED_ROWS, _STREAMED_TILE = 128, 16
-"""Rows up to which a B from memory is streamed by one code for all of them, and those of its largest register tile, as each number
-of rows is code. In f32 by 4096 x 4096, of the speed of static code (Zen 4, all extents open), streamed and packed: 16 rows
-0.76 to 1.0 and 0.5, 24 1.0 and 0.63, 64 0.95 and 0.8, 128 0.94 and 0.90; in bf16 16 rows 0.92 and 0.67, 32 0.76 and 0.83."""
+_STREAMED_ROWS, _STREAMED_TILE, _STREAMED_VECTORS = 40, 8, 2
+"""Rows up to which a B from memory is streamed by one code for all of them, and the rows and vectors of columns of its largest register
+tile, as each number of rows is code. In f32, of the speed of static code (Zen 5, all extents open): 16 x 4096 x 4096 1.26, 24 x 4096 x
+1024 1.05; with tiles of 16 rows by one vector, whose loops over k were written out, 0.81 and 0.82, by twice the code."""
+
+_TILE_VECTORS = 4
+"""Vectors of columns of a register tile of a B as it lies: of deep products they are in half of L2, or B is packed. 64 x 64 x 8192 in
+f32 1.06 of the speed of static code, and 0.84 where it was left as it lies (Zen 5)."""
+
+_UNPACKED_ROWS = 128
+"""Rows up to which a B that static code streams is left as it lies, where it does not come from memory."""
 
 _PACKED_ROWS = (1, 2, 3, 4, 5, 8, 10)
 """Rows up to which a register tile of the usual height would be wasted in part, where B comes packed."""
+
+_ALONG_K_SUMS = 8
+"""Rows by one column of which vectors along K are added up at once."""
 
 _FEW_VECTORS = 10
 """Vectors of columns up to which the usual panels would be empty in a good part. Panels that fit: 784 x 128 x 1152 in bf16 0.98 of the
@@ -113,7 +122,9 @@ def takes_unpacked(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
     and 105.
     """
     few = call.m <= _STREAMED_FEW or spec.widens or pays.is_one_panel(call, target)
-    return few or call.k * call.n < from_memory(spec, target)
+    # Each few rows go through the columns of a tile once more.
+    columns = min(call.n, _TILE_VECTORS * target.lanes(spec.acc_type)) * call.k * spec.b_type.bytes
+    return few or (call.k * call.n < from_memory(spec, target) and columns <= target.l2.bytes // 2)
 
 
 def takes_packed(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
@@ -128,7 +139,7 @@ def takes_packed(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
     # A last, short vector of sums waits in registers for what is done to it, unlike that of static code.
     lanes = target.lanes(spec.acc_type)
     whole = replace(call, n=ceil_div(call.n, lanes) * lanes) if spec.fused else call
-    many = target.by_lane or call.m > _STREAMED_ROWS
+    many = target.by_lane or call.m > _UNPACKED_ROWS
     return pays.packing(whole, target) and (many or not pays.streaming(whole, target))
 
 
@@ -165,7 +176,12 @@ def packed(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
 
 
 def unpacked(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
-    """The variants of register tiles on B as it lies: one row, two, four and eight, columns for half a vector, one, one tile, and more."""
+    """The variants of register tiles on B as it lies: one row, columns for half a vector, for one, four or eight rows, and more.
+
+    In f32, of the speed of static code, with tiles of 6 rows by 4 vectors for all of two and more rows, and with others besides for two,
+    for four and eight, and for up to five vectors of columns (Zen 5): 4 x 2048 x 1024 1.32 and 1.33, 8 x 512 x 512 1.05 and 1.02,
+    100 x 100 x 100 1.00 and 0.96, 700 x 65 x 700 0.94 and 0.94, by 10 and 35 KB of code.
+    """
     yield Variant((Test("m", most=1),), {"m": 1}, shared=False)
     half = target.lanes(spec.acc_type) // 2
     # Rows of A a power of two apart are in the same sets of L1: as many at a time as fit then.
@@ -173,12 +189,9 @@ def unpacked(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
     yield Variant((Test("n", most=half),), {"n": half, "k": way // spec.a_type.bytes}, shared=False)
     if not spec.widens:
         yield Variant((Test("n", most=2 * half),), {"n": 2 * half, "k": way // spec.a_type.bytes}, shared=False)
-        if not spec.fused:
-            tile = unpacked_blocking(spec.sized(dict.fromkeys(spec.open, 1024)), target).nr
-            yield Variant((Test("n", most=tile),), {"n": 512, "k": 512}, shared=False)
-        yield Variant((Test("m", 2, 2),), {"m": 2}, shared=False)
-    yield Variant((Test("m", 4, _EVEN_ROWS // 2, 4),), {"m": 4, "n": 512, "k": 512}, shared=False)
-    yield Variant((), {"m": 5 if spec.widens else most_rows(target), "n": 512, "k": 512}, shared=False)
+    else:  # Rows of B are short, and are read in longer parts.
+        yield Variant((Test("m", 4, _EVEN_ROWS // 2, 4),), {"m": 4, "n": 512, "k": 512}, shared=False)
+    yield Variant((), {"m": most_rows(target), "n": 512, "k": 512}, shared=False)
 
 
 def _narrow_rows(spec: MatmulSpec, target: Target) -> int:
@@ -186,13 +199,18 @@ def _narrow_rows(spec: MatmulSpec, target: Target) -> int:
     return pays.NARROW_PRODUCTS // target.dots(spec.a_type.name, spec.b_type.name)[-1].depth // 2
 
 
+def along_k_sizes(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes, by one column with no more rows at a time than hide a multiply-add's latency, as each number of them is code."""
+    return replace(sizes, mr=min(sizes.mr, _ALONG_K_SUMS)) if spec.n == 1 else sizes
+
+
 def streamed_sizes(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
     """The sizes with blocks of as many rows as there can be."""
     if spec.m == 1:
         return sizes
-    return replace(
-        sizes, mc=sizes.mc if sizes.mc <= _STREAMED_FEW else _STREAMED_ROWS, mr=min(sizes.mr, _STREAMED_TILE)
-    )
+    nr = _STREAMED_VECTORS * target.lanes(spec.acc_type)
+    mc, mr = sizes.mc if sizes.mc <= _STREAMED_FEW else _STREAMED_ROWS, min(sizes.mr, _STREAMED_TILE)
+    return replace(sizes, mc=mc, mr=mr, nr=nr, nc=max(sizes.nc // nr, 1) * nr)
 
 
 def packed_sizes(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:

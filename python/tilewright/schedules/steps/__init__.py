@@ -399,6 +399,7 @@ def vectorize_packing(
     *,
     rows: int = 1,
     transposed: bool = False,
+    masked: bool = False,
     trimmed: int | None = None,
     computed: bool = False,
 ) -> None:
@@ -411,7 +412,7 @@ def vectorize_packing(
 
         for k in 0..kc: packed[j][k, 0:lanes] = B[p+k, j:j+lanes]; ...
 
-    Where B is stored `transposed`, vectors along k are read, and interleaved::
+    Where B is stored `transposed`, blocks are transposed in registers; with `masked`, those that are not whole have one code::
 
         for k in 0..kc step 16: packed[j][k:k+16, 0:lanes] = transpose of [B[p+k:p+k+16, j], B[p+k:p+k+16, j+1], ...]
 
@@ -419,7 +420,8 @@ def vectorize_packing(
 
         for k in 0..kc: packed[j][k, 0:lanes] = f(B[p+k, j:j+lanes]); ...
     """
-    ours.tilewright_vectorize_pad(pads, lanes, rows=rows, transposed=transposed, computed=computed, trimmed=trimmed)
+    forms = {"transposed": transposed, "masked": masked, "computed": computed}
+    ours.tilewright_vectorize_pad(pads, lanes, rows=rows, trimmed=trimmed, **forms)
 
 
 def vectorize(op: Handle) -> None:
@@ -574,18 +576,16 @@ def split_full_write(write: Handle) -> None:
     ours.tilewright_split_transfer(write)
 
 
-def specialize_tiles(loop_handle: Handle, *, unit: int = 1, whole: bool = False) -> None:
+def specialize_tiles(loop_handle: Handle, *, unit: int = 1, whole: bool = False, masked: bool = False) -> None:
     """Balances the tiles of a loop over a dynamic extent, and gives each size code of its own.
 
-    Sizes are multiples of `unit`; with `whole` the extent is one too, and otherwise the last tile may end within one. Needs
-    an extent above zero. Before: ``for i in 0..M step MR: tile of min(MR, M - i) rows``. After::
+    Sizes are multiples of `unit`; with `whole` the extent is one too, and otherwise the last tile may end within one: with `masked`,
+    only the largest size has code without masks. Needs an M above zero. Before: ``for i in 0..M step MR: tile of MR rows``. After::
 
-        even = M over the number of tiles, rounded up
-        for i in 0..M step even:
-            rows = min(even, M - i)
+        for i in 0..M step M over the number of tiles, rounded up:
             1 row: tile of 1 row; 2 rows: tile of 2 rows; ... MR rows: tile of MR rows
     """
-    ours.tilewright_specialize_tiles(loop_handle, unit=unit, whole=whole)
+    ours.tilewright_specialize_tiles(loop_handle, unit=unit, whole=whole, masked=masked)
 
 
 def peel(loop_handle: Handle) -> None:
