@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from tilewright.runtime.asm_check import check_asm
     from tilewright.runtime.attention import attention
     from tilewright.runtime.bisect import Blame, bisect
-    from tilewright.runtime.compile import compile
     from tilewright.runtime.compile_all import compile_all
     from tilewright.runtime.compile_module import compile_chain, compile_module
     from tilewright.runtime.conv2d import conv2d
@@ -74,6 +73,7 @@ if TYPE_CHECKING:
     from tilewright.spec import MatmulSpec
     from tilewright.standalone.packed_b import PackedB
     from tilewright.targets import GpuTarget, Target
+    from tilewright.tuning.calls import compile, tune
 
     targets: Any  # a package that can be called, for which there is no type
 
@@ -92,7 +92,6 @@ _NAMES = {
     "runtime.attention": "attention",
     "runtime.conv2d": "conv2d",
     "runtime.bisect": "Blame bisect",
-    "runtime.compile": "compile",
     "runtime.compile_all": "compile_all",
     "runtime.matmul": "matmul",
     "runtime.compile_module": "compile_chain compile_module",
@@ -105,6 +104,7 @@ _NAMES = {
     "quantized": "Quantized mx_quantize quantize_weights",
     "spec": "MatmulSpec",
     "targets": "GpuTarget Target",
+    "tuning.calls": "compile tune",
 }
 """By module, the names that are taken from it."""
 _ORIGINS = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -177,6 +177,7 @@ __all__ = [
     "tanh",
     "targets",
     "trace",
+    "tune",
     "unpack_nibbles",
 ]
 

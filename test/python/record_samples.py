@@ -32,6 +32,6 @@ def trial(number: int = 0, spec: tw.MatmulSpec = SPEC, **fields: Any) -> Trial:
         "final": True,
         "verdict": "won",
         "gain": 1.5,
-        "moment": "2026-11-23T06:00:00Z",
+        "moment": "2026-11-23T06:00:00.000000Z",
     }
     return Trial(**given | fields)

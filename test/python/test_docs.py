@@ -63,6 +63,8 @@ def blocks(page: Path) -> Iterator[Block]:
 def environment(tmp_path, monkeypatch):
     """A folder to work in, the environment's programs on the path, a cache of its own."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TILEWRIGHT_NO_RECORDS")  # Pages tune, into a database of their own.
+    monkeypatch.setenv("TILEWRIGHT_RECORDS", str(tmp_path / "records.sqlite"))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(

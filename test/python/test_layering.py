@@ -54,7 +54,7 @@ STAGES = (
     "torch",
     "bench",
     "jax",
-    "tune",
+    "tuning",
     "",
     "cli",
 )

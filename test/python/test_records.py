@@ -52,8 +52,8 @@ def test_merging_gives_the_same_bytes_in_any_order_and_however_often(tmp_path):
 def test_the_last_final_comparison_decides(tmp_path):
     with Database(tmp_path / "records.sqlite") as found:
         assert found.latest(KEY, TEXT, 1) is None
-        late = trial(1, moment="2026-11-24T06:00:00Z", verdict="tied", gain=1.01)
-        found.add([trial(2, final=False, moment="2026-11-25T06:00:00Z"), late, trial()])
+        late = trial(1, moment="2026-11-24T06:00:00.000000Z", verdict="tied", gain=1.01)
+        found.add([trial(2, final=False, moment="2026-11-25T06:00:00.000000Z"), late, trial()])
         assert found.latest(KEY, TEXT, 1) == late
         assert found.latest(KEY, TEXT, 2) is None
         assert len(found.of(KEY, TEXT, 1)) == 3
@@ -74,7 +74,7 @@ def test_the_last_final_comparison_decides(tmp_path):
         (lambda line: line.replace('"m":64', '"m":-64'), "spec is"),
         (lambda line: line.replace("0.0001,", "-1.0,"), "samples is"),
         (lambda line: line.replace('"final":true', '"final":1'), "final is 1"),
-        (lambda line: line.replace("06:00:00Z", "6 o'clock"), "moment is"),
+        (lambda line: line.replace("06:00:00.000000Z", "6 o'clock"), "moment is"),
         (lambda line: line.replace('"peak":100.0', '"peak":NaN'), "peak is nan"),
         (lambda line: line.replace('"peak":100.0', '"peak": 100.0'), "not in canonical form"),
         (lambda line: "[" * 10_000, "expected a trial"),

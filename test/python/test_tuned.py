@@ -66,7 +66,7 @@ def test_a_record_decides_after_one_proof(records, digest, verified):
     assert tw.compile(SPEC, parameters={"mr": 2}).metadata.chosen_by == "the caller"
     assert tw.compile(SPEC, schedule="packed").metadata.chosen_by == "the caller"
     with Database(records) as found:
-        found.add([won(digest, verdict="tied", gain=1.0, moment="2026-11-24T06:00:00Z")])
+        found.add([won(digest, verdict="tied", gain=1.0, moment="2026-11-24T06:00:00.000000Z")])
     again = tw.compile(SPEC)
     assert again.metadata.chosen_by == "the model, as a comparison of 2026-11-24 left it"
     assert again.metadata.parameters == usual.metadata.parameters
@@ -145,7 +145,7 @@ def test_what_ships_is_used_where_the_database_has_nothing(records, digest, monk
     try:
         assert tw.compile(SPEC).metadata.chosen_by.startswith("a record that ships with tilewright: 1.50 times")
         with Database(records) as found:
-            found.add([won(digest, verdict="lost", gain=0.9, moment="2026-11-20T06:00:00Z")])
+            found.add([won(digest, verdict="lost", gain=0.9, moment="2026-11-20T06:00:00.000000Z")])
         assert tw.compile(SPEC).metadata.chosen_by.startswith("the model")
     finally:
         lookup._shipped.cache_clear()

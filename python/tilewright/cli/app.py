@@ -29,6 +29,7 @@ from tilewright.cli.run import run
 from tilewright.cli.stages import stages
 from tilewright.cli.targets import targets
 from tilewright.cli.trace import trace
+from tilewright.cli.tune import tune
 from tilewright.errors import TilewrightError, WrongResultError
 
 OK, CHECK_FAILED, BAD_INPUT, BUG, INTERRUPTED, NO_READER = 0, 1, 2, 70, 130, 141
@@ -48,7 +49,7 @@ def command() -> None:
     """Compile matrix multiplications from MLIR, run and check them, and look at every stage."""
 
 
-for _verb in (run, compile_, library, blas, bench, explain, trace, bisect, check_asm, targets, stages, cache, db):
+for _verb in (run, compile_, library, blas, bench, explain, trace, bisect, check_asm, targets, stages, cache, tune, db):
     command.add_command(_verb)
 
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_BESIDE = ("bench", "cli", "mlir", "bin")
+_BESIDE = ("bench", "cli", "mlir", "bin", "records", "tuning")
 """Parts of the package whose sources decide no object. MLIR's are generated; `_NATIVE` tells their version."""
 _NATIVE = ("_codegen", "mlir/_mlir_libs/_tilewright", "mlir/_mlir_libs/libTilewrightPythonCAPI")
 

@@ -53,7 +53,7 @@ class Trial:
         final: Whether it is the last comparison of a search, with more samples, which decides what is used.
         verdict: "won" or "lost" beyond the noise, "tied" within it, "wrong" numbers, or "failed" to compile or run.
         gain: The model's seconds over the choice's, the median of the ratios of samples; 0 without.
-        moment: When, in UTC: "2026-11-23T06:00:00Z".
+        moment: When, in UTC: "2026-11-23T06:00:00.000000Z".
     """
 
     machine: Mapping[str, Any]
@@ -150,7 +150,7 @@ def _wrong(values: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("final", isinstance(values["final"], bool), "true or false"),
         ("verdict", values["verdict"] in VERDICTS, f"one of {', '.join(VERDICTS)}"),
         ("gain", _is_number(values["gain"]) and values["gain"] >= 0, "a number"),
-        ("moment", _is_moment(values["moment"]), "a time in UTC, such as 2026-11-23T06:00:00Z"),
+        ("moment", _is_moment(values["moment"]), "a time in UTC, such as 2026-11-23T06:00:00.000000Z"),
     ]
     return [(field, expected) for field, is_fine, expected in checks if not is_fine]
 
@@ -199,7 +199,7 @@ def _is_model(value: object) -> bool:
 
 def _is_moment(value: object) -> bool:
     try:
-        datetime.strptime(str(value), "%Y-%m-%dT%H:%M:%SZ")
+        datetime.strptime(str(value), "%Y-%m-%dT%H:%M:%S.%fZ")
     except ValueError:
         return False
     return True

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``tilewright tune``: searches for faster choices for shapes, a suite, or what a program called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright.cli import options, output, problem
+from tilewright.cli.db import database, place
+
+if TYPE_CHECKING:
+    from tilewright.records.trial import Trial
+    from tilewright.spec import MatmulSpec
+
+
+@options.verb(short_help="Search for faster choices, and keep them.")
+@options.shape(required=False)
+@options.product
+@click.option("--suite", metavar="NAME", help="The shapes of a suite of `tilewright bench`, with --dtype and --layout.")
+@click.option(
+    "--trace", metavar="FILE", help="The products that a program called, as TILEWRIGHT_TRACE=FILE wrote them."
+)
+@click.option("--threads", type=int, default=1, show_default=True, help="Most threads of a call.")
+@click.option(
+    "--budget", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, help="Seconds a product."
+)
+@database
+def tune(
+    shapes: Sequence[options.Extents],
+    dtype: str,
+    suite: str | None,
+    trace: str | None,
+    threads: int,
+    budget: float,
+    database: str | None,
+    **product: Any,  # noqa: ANN401 - of `options.product`
+) -> None:
+    """Search for a faster strategy and sizes on this machine, timed in turn with the model's choice.
+
+    Every trial is kept at once. When the search is ended, by Ctrl-C too, the next one goes on there.
+    """
+    from tilewright import targets
+    from tilewright.records.database import Database
+    from tilewright.schedules.models.threads import check
+    from tilewright.tuning import product as search
+
+    wanted = _wanted(shapes, dtype, suite, trace, product)
+    check(threads, "--threads")
+    target = targets.resolve("host")
+    with Database(place(database)) as into, output.progress_bar() as tell:
+        for number, spec in enumerate(wanted):
+
+            def told(at: search.Progress, number: int = number) -> None:
+                done = number + min(at.seconds / at.budget, 1.0)
+                tell(100 * done, 100 * len(wanted), f"{at.spec}: {at.trials} trials, best {at.best}, {at.gain:.2f}×")
+
+            tell(100 * number, 100 * len(wanted), f"{spec}")
+            found = search.tune(spec, target, into, threads=threads, seconds=budget, tell=told)
+            click.echo(f"{spec}: {_said(found)}")
+
+
+def _wanted(
+    shapes: Sequence[options.Extents], dtype: str, suite: str | None, trace: str | None, product: dict[str, Any]
+) -> list[MatmulSpec]:
+    """What is tuned.
+
+    Raises:
+        click.UsageError: Nothing is, or two of the options say what.
+    """
+    from tilewright.spec import MatmulSpec
+
+    given = [name for name, each in (("--shape", shapes), ("--suite", suite), ("--trace", trace)) if each]
+    if len(given) != 1:
+        said = "neither --shape, --suite nor --trace" if not given else f"both {' and '.join(given)}"
+        raise click.UsageError(f"{said} given; expected one of them")
+    if trace:
+        from tilewright.libraries import traces
+
+        return [spec for spec in traces.read(trace).calls if isinstance(spec, MatmulSpec) and not spec.dynamic]
+    if suite:
+        from tilewright.bench import suites
+
+        with suppress(KeyError):
+            del product["batch"]
+        every = suites.suite(suite).shapes
+        return [MatmulSpec.from_dtypes(each.m, each.n, each.k, dtype, batch=each.batch, **product) for each in every]
+    return problem.specs(shapes, dtype, **product)
+
+
+def _said(trial: Trial) -> str:
+    """How the last comparison ended, for people."""
+    choice = f"{trial.strategy} {output.sizes_text(trial.sizes)}"
+    times = f"{trial.gain:.3f} times the model's {trial.model['strategy']}, median of {len(trial.samples)} pairs"
+    if trial.verdict == "won":
+        return f"won by {choice}: {times}"
+    return f"the model's choice stays: {choice} {trial.verdict}, {times}"

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tunes one product: searches, keeps every trial, and lets the winner be used only where it beats the model's choice beyond the noise."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tilewright.errors import SlowScheduleWarning, SpecError, TargetError, TilewrightError
+from tilewright.records import lookup
+from tilewright.records.database import Database
+from tilewright.records.trial import Trial
+from tilewright.runtime import products
+from tilewright.runtime.kernel import Kernel
+from tilewright.schedules import make
+from tilewright.schedules.models.blocking import Blocking
+from tilewright.spec import MatmulSpec
+from tilewright.targets import Target
+from tilewright.tuning import candidates
+from tilewright.tuning.candidates import Candidate
+from tilewright.tuning.log import Log
+from tilewright.tuning.race import Race, Times, WrongNumbersError
+from tilewright.tuning.search import Search
+
+_FINALISTS = 2
+"""How many of the best are compared a last time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a search is.
+
+    Attributes:
+        spec: What is tuned.
+        trials: How many candidates were timed, earlier searches' among them.
+        seconds: How long it has taken.
+        budget: How long it may take.
+        best: The best candidate so far.
+        gain: What that gains.
+    """
+
+    spec: MatmulSpec
+    trials: int
+    seconds: float
+    budget: float
+    best: str
+    gain: float
+
+
+Tell = Callable[[Progress], object]
+
+
+def tune(
+    spec: MatmulSpec,
+    target: Target,
+    database: Database,
+    *,
+    threads: int = 1,
+    seconds: float = 60.0,
+    tell: Tell = lambda progress: None,
+) -> Trial:
+    """Searches for a faster choice for `spec` on this machine, and keeps every trial in a database.
+
+    A search goes on where an earlier one of the same version ended. An exception, such as an interruption, loses nothing that was tried.
+
+    Args:
+        spec: What to compute.
+        target: This machine.
+        database: Where trials are kept.
+        threads: Most threads of a call.
+        seconds: How long it may take, about; it ends before where nothing is gained any more.
+        tell: Told after each trial.
+
+    Returns:
+        The last comparison. Where it was won, compilation takes its choice from now on.
+
+    Raises:
+        SpecError: The spec has dynamic extents, is deterministic, or has a Python function in it, so that no record can be of it; or
+            its strategy has no sizes that vary.
+        TargetError: This machine does not run the target, or has too few cores.
+    """
+    if lookup.text(spec) is None:
+        raise SpecError(
+            f"{spec} cannot be tuned",
+            where="tune",
+            expected="static extents, deterministic=False, and no Python functions in epilogues",
+        )
+    return _Tuning(spec, target, database, threads, seconds, tell).run()
+
+
+class _Tuning:
+    """A search for one product."""
+
+    def __init__(
+        self, spec: MatmulSpec, target: Target, database: Database, threads: int, seconds: float, tell: Tell
+    ) -> None:
+        self._spec, self._target, self._threads = spec, target, threads
+        self._start, self._budget, self._tell = time.monotonic(), seconds, tell
+        self._plan = make.make(spec, target, threads=threads)
+        self._space = candidates.of(spec, target, self._plan)
+        if not self._space.ordered:
+            raise SpecError(
+                f"strategy {self._plan.name} has no sizes that vary for {spec}",
+                where="tune",
+                expected="a product that packed, unpacked, streamed or inner_product computes",
+            )
+        self._search = Search(self._space.start, self._space.ordered, self._space.near)
+        self._log = Log(spec, target, database, threads)
+        self._trials = 0
+
+    def run(self) -> Trial:
+        """The last comparison."""
+        first = self._compiled(self._space.start)
+        if first is None or first.refusal is not None:
+            raise TargetError(f"this machine does not run {self._target.name}", where="tune", expected="the host")
+        self._race = Race(first)
+        for earlier in self._log.earlier():
+            self._search.tell(Candidate(earlier.strategy, Blocking(**earlier.sizes)), earlier.gain)
+            self._trials += 1
+        while self._trials == 0 or time.monotonic() - self._start < self._budget:
+            asked = self._search.ask()
+            if asked is None:
+                break
+            self._search.tell(asked, self._try(asked))
+            self._trials += 1
+            self._told()
+        return self._finished()
+
+    def _try(self, candidate: Candidate) -> float:
+        """Times a candidate, and keeps that; what it gains, 0 for one that is none."""
+        kernel = self._compiled(candidate)
+        if kernel is None:
+            return 0.0
+        try:
+            times = self._race.time(kernel, self._search.gains[self._search.best])
+        except WrongNumbersError:
+            self._keep(candidate, kernel, Times((), (), 0.0), verdict="wrong")
+            return 0.0
+        return self._keep(candidate, kernel, times).gain
+
+    def _compiled(self, candidate: Candidate) -> Kernel | None:
+        """The kernel of a candidate; None where it does not compile, or its values do not fit the registers."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", SlowScheduleWarning)
+                return products.compile(
+                    self._spec,
+                    self._target,
+                    self._threads,
+                    candidate.strategy,
+                    parameters=asdict(candidate.sizes),
+                    cache=True,
+                    verify=False,
+                )
+        except (TilewrightError, SlowScheduleWarning):
+            return None
+
+    def _finished(self) -> Trial:
+        """The last comparison of the best candidates with the model's choice: the first that wins, or else the last one."""
+        best = [each for each in self._search.ranked() if self._search.gains[each] > 0]
+        finalists = [each for each in best[:_FINALISTS] if each != self._space.start] or best[1:2]
+        last: Trial | None = None
+        for candidate in finalists:
+            kernel = self._compiled(candidate)
+            if kernel is not None:
+                last = self._keep(candidate, kernel, self._race.time(kernel, final=True), final=True)
+                if last.verdict == "won":
+                    break
+        if last is None:
+            raise SpecError(f"no candidate for {self._spec} was tried", where="tune", expected="more seconds")
+        return last
+
+    def _keep(self, candidate: Candidate, kernel: Kernel, times: Times, **fields: Any) -> Trial:  # noqa: ANN401 - fields of Trial
+        """Puts a trial into the database."""
+        return self._log.keep(candidate, self._space.start, kernel.asm["schedule"], times, **fields)
+
+    def _told(self) -> None:
+        best = self._search.best
+        took = time.monotonic() - self._start
+        self._tell(Progress(self._spec, self._trials, took, self._budget, str(best), self._search.gains[best]))

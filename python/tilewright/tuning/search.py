@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Decides what is tried next, and when a search ends: the likely winners in turn with the neighbors of the best one so far.
+
+It times nothing: it is asked for a candidate and told how much that gained, so that recorded spaces replay in no time. There are some tens
+of trials, and the predicted order of candidates is known before the first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+Point = TypeVar("Point")
+
+_GAINED = 1.01
+"""Times the best gain that counts as one."""
+
+
+class Search(Generic[Point]):
+    """A search for the point of the largest gain over a start, whose own gain is 1."""
+
+    def __init__(
+        self, start: Point, ordered: Sequence[Point], near: Callable[[Point], Iterable[Point]], patience: int = 14
+    ) -> None:
+        """Begins.
+
+        Args:
+            start: What gains are relative to.
+            ordered: What may be tried, likely winners first.
+            near: What differs in little from a point.
+            patience: How many trials without a gain end the search.
+        """
+        self._near = near
+        self._ordered = iter(ordered)
+        self._patience = patience
+        self._idle = 0
+        self._turn = 0
+        self.gains: dict[Point, float] = {start: 1.0}
+        self.best = start
+
+    def ask(self) -> Point | None:
+        """What to try next; None when the search has ended."""
+        if self._idle >= self._patience:
+            return None
+        self._turn += 1
+        ways = (self._neighbor, self._likely) if self._turn % 2 == 0 else (self._likely, self._neighbor)
+        return next((found for way in ways if (found := way()) is not None), None)
+
+    def tell(self, point: Point, gain: float) -> None:
+        """Takes note of what a trial gained: 0 for what is no candidate after all."""
+        self._idle = 0 if gain > self.gains[self.best] * _GAINED else self._idle + 1
+        self.gains[point] = gain
+        if gain > self.gains[self.best]:
+            self.best = point
+
+    def ranked(self) -> list[Point]:
+        """What was tried, the largest gain first."""
+        return sorted(self.gains, key=lambda each: -self.gains[each])
+
+    def _likely(self) -> Point | None:
+        return next((each for each in self._ordered if each not in self.gains), None)
+
+    def _neighbor(self) -> Point | None:
+        return next((each for each in self._near(self.best) if each not in self.gains), None)
