@@ -33,6 +33,7 @@ CASES = [
     ("f32", "i4", "nt", 0, "i8", (9, 16, 1027)),
     ("f16", "i4", "nt", 512, 0, (4, 18, 1100)),
     ("bf16", "u8", "nt", 16, "u8", (11, 35, 77)),
+    ("bf16", "i8", "nt", 32, "u8", (6, 17, 70)),
 ]
 
 
@@ -50,6 +51,13 @@ def test_operands_are_read_and_nothing_else(a, b, layout, group, zero_point, ext
         kernel(*[each.matrix for each in given], out=out.matrix)
         assert within_bound(out.matrix, want, bound).all()
         assert not out.is_written_around()
+
+
+@pytest.mark.parametrize(("b", "zero_point", "in_pairs"), [("i8", "i8", True), ("u8", "u8", True), ("i8", "u8", False)])
+def test_bytes_are_multiplied_in_pairs_where_bf16_holds_them(b, zero_point, in_pairs):
+    """A code of i8 less a zero point of u8 may take nine bits."""
+    kernel = tw.compile(dequantizing("bf16", b, "nt", 64, zero_point, 8, 32, 128), "sapphirerapids")
+    assert ("vdpbf16ps" in kernel.asm["asm"]) == in_pairs
 
 
 @pytest.mark.parametrize("target", [each for each in ("x86-64-v3", "neoverse-n1") if each in TARGETS])

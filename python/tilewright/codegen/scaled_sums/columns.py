@@ -77,7 +77,7 @@ class Columns:
         self._scales = self._buffer(strips, self._groups, self._f32)
         self._zeros = self._others = self._a_sums = None
         if self._zero_points is not None:
-            self._zeros = self._buffer(strips, self._groups, self._zero_element)
+            self._zeros = self._buffer(strips, self._groups, self._by.zero_element)
             if self._clamps:
                 self._others = self._buffer(strips, self._groups, self._f32)
                 self._a_sums = memref.alloc(ir.MemRefType.get([spec.m, -(-spec.k // self._group)], self._f32), [], [])
@@ -85,10 +85,6 @@ class Columns:
     def _buffer(self, strips: int, rows: int, element: ir.Type) -> ir.Value:
         """One of `rows` by the columns of a tile for each strip."""
         return memref.alloc(ir.MemRefType.get([strips, rows, self._sizes.nr], element), [], [])
-
-    @property
-    def _zero_element(self) -> ir.Type:
-        return self._f32 if self._by.per_way == 1 else integer(32)
 
     @property
     def _clamps(self) -> bool:

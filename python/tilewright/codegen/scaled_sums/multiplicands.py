@@ -30,6 +30,7 @@ class Multiplicands(Protocol):
         per_way: How many of those one multiplication takes.
         element: The type as which A is multiplied.
         parts: Of how many numbers of it an element of A is the sum.
+        zero_element: The type of what `zeros` gives.
         least, most: The zero points that `elements` takes; others are as near as these are.
     """
 
@@ -37,6 +38,7 @@ class Multiplicands(Protocol):
     per_way: int
     element: ir.Type
     parts: int
+    zero_element: ir.Type
     least: int
     most: int
 
@@ -63,6 +65,7 @@ class _Sums:
         self._codes = codes
         self.order: Sequence[int] = range(32 // codes.bits)
         self.element: ir.Type = ir.F32Type.get()
+        self.zero_element: ir.Type = ir.F32Type.get()
 
     def zeros(self, given: ir.Value) -> ir.Value:
         kind = ir.VectorType.get(ir.VectorType(given.type).shape, ir.F32Type.get())
@@ -115,6 +118,29 @@ class Bytes(_Sums):
         return words if shift == 24 else arith.andi(words, numbers(integer(32), [255] * lanes))
 
 
+class PairsOfBytes(Bytes):
+    """Codes of eight bits, less a zero point, as bf16 in pairs of neighbors: bf16 holds them, so it is the upper half of f32."""
+
+    per_way = 2
+
+    def __init__(self, codes: Codes, dot: Dot) -> None:
+        """Takes the instruction."""
+        super().__init__(codes)
+        self._dot = dot
+        self.element: ir.Type = ir.BF16Type.get()
+
+    def elements(self, words: ir.Value, zeros: ir.Value | None) -> list[ir.Value]:
+        """As the protocol says."""
+        bits = [bits_as(each, integer(32)) for each in super().elements(words, zeros)]
+        half = numbers(integer(32), [16] * ir.VectorType(words.type).shape[0])
+        pairs = zip(bits[::2], bits[1::2], strict=True)
+        return [bits_as(arith.ori(upper, arith.shrui(lower, half)), self.element) for lower, upper in pairs]
+
+    def add(self, total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
+        """As the protocol says."""
+        return intrinsic(self._dot.intrinsic, total.type, total, left, right)
+
+
 class PairsOfNibbles:
     """Codes of four bits as bf16, in pairs: those at the same place in both halves of a word.
 
@@ -129,6 +155,7 @@ class PairsOfNibbles:
         """Takes the instruction, the name of the look-up of 16 bits, and of how many numbers an element of A is the sum."""
         self._codes, self._dot, self._name, self._halves, self.parts = codes, dot, name, 2 * lanes, parts
         self.element: ir.Type = ir.BF16Type.get()
+        self.zero_element: ir.Type = integer(32)
         if codes.signed:
             self.least, self.most = -8, 7
 
@@ -173,13 +200,14 @@ class PairsOfNibbles:
 
 def multiplicands(codes: Codes, spec: MatmulSpec, target: Target, lanes: int) -> Multiplicands:
     """How codes are multiplied by A best."""
-    if codes.bits == 8:
-        return Bytes(codes)
     dot, found = target.dot_along_k("bf16", "bf16"), lookup(target, 16)
-    in_pairs = dot is not None and dot.depth == 2 and dot.adds and found is not None
+    in_pairs = dot is not None and dot.depth == 2 and dot.adds
+    if codes.bits == 8:
+        # An f16 is two numbers of bf16: as many multiplications as of f32.
+        if dot is not None and in_pairs and spec.a == "bf16" and codes.in_bf16:
+            return PairsOfBytes(codes, dot)
+        return Bytes(codes)
     own = codes.zero_point is not None or codes.in_bf16
-    if in_pairs and own and spec.a in ("bf16", "f16"):
-        assert dot is not None
-        assert found is not None
+    if dot is not None and found is not None and in_pairs and own and spec.a in ("bf16", "f16"):
         return PairsOfNibbles(codes, dot, found.intrinsic, lanes, 1 if spec.a == "bf16" else 2)
     return Nibbles(codes, target, lanes)

@@ -42,11 +42,11 @@ nt i8 15 and 12, 10.5 and 10.7, 3.9 and 5.5, 1.5 and 2.8; nn i4 15 and 3.6, 8.7 
 10 and 9.2, 5.4 and 3.8 (others used the machine, which then multiplies half as much). Code for more rows is long."""
 _SUMS_SHARE = 1 / 4
 """Part of L2 for the sums of a strip."""
-_LEAST_BY_COLUMNS: Mapping[int, int] = MappingProxyType({4: 3, 8: 6})
+_LEAST_BY_COLUMNS: Mapping[int, int] = MappingProxyType({4: 3, 8: 5})
 """Rows of A from which codes along K are transposed, so that vectors have a column in each lane, by the bits of a code. Measured on
-Zen 5 with 256 x 4096 weights, which stay in L2, in microseconds with vectors along K and of columns, 2, 4, 8 and 16 rows: i4 in groups of
+Zen 5 with 256 x 4096 weights, which stay in L2, in microseconds with vectors along K and of columns: 2, 4, 8 and 16 rows, i4 in groups of
 128 by bf16 13 and 16, 25 and 24, 48 and 43, 179 and 80; u4 in groups of 32 with zero points 35 and 29, 51 and 37, 113 and 57, 294 and
-109; i8 in groups of 128 26 and 45, 47 and 51, 86 and 88, 179 and 160."""
+109; i8 in groups of 128, 3, 4, 5, 8 and 16 rows 37 and 42, 44 and 44, 71 and 61, 86 and 58, 179 and 96."""
 _VECTORS = 2
 """Vectors of columns beside each other: each element of A is taken to all lanes once for both."""
 _CHUNK_BYTES = 8192
