@@ -92,7 +92,8 @@ def quantize_weights(
     """Quantizes weights, with a scale for each group along K that fits its largest element.
 
     Symmetric: the scale is max|w| over the largest code, and no zero point is needed. Otherwise codes span from the least
-    to the largest element, 0 among them, and a zero point says which code is 0. A group of zeros has scale 0.
+    to the largest element, 0 among them, and a zero point says which code is 0. A group of zeros has scale 0. Scales are rounded up to
+    their type, so no element is further than half a scale from what its code stands for, but for the rounding of f32.
 
     Args:
         w: The weights: N × K, as layout "nt" stores B, or, with `axis` 0, K × N.
@@ -129,6 +130,8 @@ def quantize_weights(
         zero = np.zeros_like(most)
     with np.errstate(over="ignore"):
         scales = exact.astype(to_numpy(dtype(scale_type)))
+        # Rounded up, so that codes reach the largest element: of 255 steps a bf16 that is rounded down may lack a whole one.
+        scales = np.where(scales.astype(np.float64) < exact, np.nextafter(scales, scales.dtype.type(np.inf)), scales)
     if not np.isfinite(scales.astype(np.float64)).all():
         raise OperandError(f"has elements too large for scales of {scale_type}", operand="w", expected="smaller ones")
     size = np.where(scales == 0, 1, scales.astype(np.float64))
