@@ -23,7 +23,8 @@ int main(int, char **arguments) {
   std::vector<float> x = read(arguments[3]), expected = read(arguments[4]);
   torch::inductor::AOTIModelPackageLoader loader(arguments[2]);
   std::vector<at::Tensor> inputs = {at::from_blob(x.data(), {4, 16})};
-  const float *found = loader.run(inputs)[0].const_data_ptr<float>();
+  std::vector<at::Tensor> results = loader.run(inputs);
+  const float *found = results[0].const_data_ptr<float>();
   bool isRight = true;
   for (int i = 0; i < 64; ++i)
     isRight &= std::abs(found[i] - expected[i]) < 1e-5f;

@@ -99,7 +99,11 @@ def _autocast(op: Any) -> Callable[..., Any]:  # noqa: ANN401 - torch's
 
 def wants_gradient(*tensors: Any) -> bool:  # noqa: ANN401 - tensors, or None
     """Whether a gradient is wanted for one of the tensors."""
-    return torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in tensors)
+    if torch.is_grad_enabled():
+        for each in tensors:  # A generator would take twice as long as all else that an op does in Python.
+            if each is not None and each.requires_grad:
+                return True
+    return False
 
 
 def spread(value: Any, axis: int | None, size: int) -> Any:  # noqa: ANN401 - a tensor

@@ -51,7 +51,7 @@ def linear(
     Raises:
         RuntimeError: Shapes or types do not fit.
     """
-    if not wants_gradient(x, weight, bias, residual):
+    if not torch.is_grad_enabled() or not wants_gradient(x, weight, bias, residual):
         return _LINEAR.only(x, weight, bias, residual, activation)
     if activation not in activations.FORWARD:
         return _LINEAR.whole(x, weight, bias, residual, activation)  # which refuses it
