@@ -161,17 +161,23 @@ static inline T negative(T a) {
 #endif
 }
 
+static inline T factor(const Substitution &given, int64_t i, int64_t j) {
+  T value = given.a[i * given.a_down + j * given.a_across];
+  return given.conjugated ? conjugate(value) : value;
+}
+static inline T diagonal(const Substitution &given, int64_t i) { return given.unit ? make(1) : factor(given, i, i); }
+
 template <int vectors>
-static inline void substitute(const Substitution &given, const T (&triangle)[BLOCK][BLOCK], Row (&rows)[BLOCK]) {
+static inline void substitute(const Substitution &given, Row (&rows)[BLOCK]) {
   for (int64_t step = 0; step < given.n; ++step) {
     int64_t i = given.solve ? step : given.n - 1 - step;
     Row row = rows[i];
     if (!given.solve)
-      add<vectors>(row, triangle[i][i], rows[i], true);
+      add<vectors>(row, diagonal(given, i), rows[i], true);
     for (int64_t j = 0; j < i; ++j)
-      add<vectors>(row, given.solve ? negative(triangle[i][j]) : triangle[i][j], rows[j], false);
-    if (given.solve)
-      divide<vectors>(row, triangle[i][i]);
+      add<vectors>(row, given.solve ? negative(factor(given, i, j)) : factor(given, i, j), rows[j], false);
+    if (given.solve && !given.unit)
+      divide<vectors>(row, diagonal(given, i));
     rows[i] = row;
   }
 }
@@ -180,21 +186,15 @@ extern "C" __attribute__((visibility("hidden"))) Substitute JOIN(JOIN(tilewright
 
 extern "C" int32_t JOIN(JOIN(tilewright_, LETTER), _substitute_code)(const Substitution *pointer) {
   const Substitution given = *pointer;
-  T triangle[BLOCK][BLOCK];
-  for (int64_t i = 0; i < given.n; ++i)
-    for (int64_t j = 0; j <= i; ++j) {
-      T value = given.unit && i == j ? make(1) : given.a[i * given.a_down + j * given.a_across];
-      triangle[i][j] = given.conjugated ? conjugate(value) : value;
-    }
   Row rows[BLOCK];
   if (given.count != LANES && given.count != WIDTH)
     for (Row &each : rows)
       each = {};
   copy<false>(given, rows);
   if (given.count <= LANES)
-    substitute<1>(given, triangle, rows);
+    substitute<1>(given, rows);
   else
-    substitute<VECTORS>(given, triangle, rows);
+    substitute<VECTORS>(given, rows);
   copy<true>(given, rows);
   return 0;
 }
