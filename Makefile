@@ -70,6 +70,10 @@ bench-results: setup ## Measure every figure of README and docs, beside every li
 	@$(BIN)/tilewright bench $(PUBLISH) $(BERT_LAYERS) --dtype f32 --dtype bf16,bf16,bf16 --epilogue bias:n,gelu --peers torch-compile,torch-autotune
 	@$(BIN)/tilewright bench conv resnet50 $(PUBLISH) --dtype f32 --dtype bf16 --dtype i8 --rounds 9 --sample-ms 20
 	@$(BIN)/tilewright bench attention all $(PUBLISH) --dtype f32 --dtype bf16 --rounds 9
+	@for suite in level3 gemv square bert odd resnet50 skinny; do \
+	  $(BIN)/tilewright bench blas $$suite $(PUBLISH) --dtype f32 --dtype f64 --sample-ms 3 || exit 1; done
+	@for suite in level3 odd; do \
+	  $(BIN)/tilewright bench blas $$suite $(PUBLISH) --dtype c64 --dtype c128 --sample-ms 3 || exit 1; done
 	@$(BIN)/python tools/figures
 
 bench-docs: setup ## Write every figure of README and docs from docs/reference/results: tables, sentences, pictures

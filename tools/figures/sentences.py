@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from published import Machine, span
-from tables import best, between, by_type, listed, table
+from tables import best, between, by_type, listed, table, times
+from tilewright.bench.blas import NAME as BLAS
+from tilewright.bench.blas.page import BY_DEFAULT, over_better
 from tilewright.bench.operators.results import Result
 from tilewright.bench.plot import type_name
 from tilewright.bench.rows import PLAIN, Row
@@ -128,3 +130,23 @@ def _means(found: dict[str, list[Result]], library: str) -> list[str]:
 
 def _measured(machine: Machine, what: list[Row] | list[Result], how: str) -> str:
     return f"Measured {span(what)} on {machine.name}, {how}"
+
+
+def blas(machine: Machine, page: Path) -> Iterator[str]:
+    """Calls of our BLAS over the better one of OpenBLAS and MKL, by type and number of threads."""
+    found = [each for each in machine.operators if each.operator == BLAS and over_better(each)]
+    if not found:
+        return
+    names = " and ".join(BY_DEFAULT)
+    yield _measured(
+        machine, found, f"C's interface, in turn with {names}; ratios are our rate over the better one's, of"
+    )
+    yield "calls of gemm, gemv, symm, syrk, trmm and trsm from 3×5×7 on."
+    yield ""
+    yield "| type | threads | calls | geometric mean | worst |"
+    yield "|---|---:|---:|---:|---|"
+    for dtype, count in dict.fromkeys((each.asked, each.threads) for each in found):
+        ratios = {each.case: over_better(each) or 0 for each in found if (each.asked, each.threads) == (dtype, count)}
+        worst = min(ratios, key=ratios.__getitem__)
+        mean = statistics.geometric_mean(ratios.values())
+        yield f"| {dtype} | {count} | {len(ratios)} | {mean:.2f} | {ratios[worst]:.2f}, {times(worst)} |"

@@ -29,6 +29,7 @@ BLOCKS: Mapping[str, Callable[[Machine, Path], Iterator[str]]] = {
     "fused": sentences.fused,
     "convolutions": sentences.convolutions,
     "attention": sentences.attention,
+    "blas": sentences.blas,
 }
 """By the name in the marker, what writes it from the machine that was measured last, for the page of that path."""
 
