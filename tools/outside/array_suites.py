@@ -95,7 +95,9 @@ def pytest_verdicts(text: str) -> tuple[int, set[str]]:
         re.sub(r"^(\.\./)*", "", name)
         for name, _ in re.findall(r"^(?:FAILED|ERROR) (.+?)( - .*)?$", text, re.MULTILINE)
     }
-    return sum(int(count) for count, _ in counts), {re.sub(r"^.*?((numpy|scipy)/)", r"\1", name) for name in named}
+    return sum(int(count) for count, _ in counts), {
+        re.sub(r"^.*?((numpy|scipy|sklearn)/)", r"\1", name) for name in named
+    }
 
 
 def run_numpy(blas: Blas, folder: Path) -> Outcome:
@@ -139,6 +141,13 @@ def run_scipy_wheel(blas: Blas, folder: Path) -> Outcome:
     return _pytest(blas, folder, python, _packages(python), ("scipy/linalg/tests", "scipy/sparse/linalg"))
 
 
+def run_scikit_learn(blas: Blas, folder: Path) -> Outcome:
+    """Estimators of scikit-learn's wheel, which multiply through numpy's wheel and scipy's."""
+    python = installed.python()
+    selection = ("cluster/tests/test_k_means.py", "decomposition/tests/test_pca.py", "linear_model/tests/test_ridge.py")
+    return _pytest(blas, folder, python, _packages(python), tuple(f"sklearn/{each}" for each in selection))
+
+
 def _packages(python: Path) -> Path:
     return next((python.parents[1] / "lib").glob("python*/site-packages"))
 
@@ -147,6 +156,11 @@ def _missing_wheels() -> str | None:
     return (
         None if installed.python().exists() else "the wheels of numpy and scipy are not installed: make setup-outside"
     )
+
+
+def _missing_scikit_learn() -> str | None:
+    there = installed.python().exists() and (_packages(installed.python()) / "sklearn").exists()
+    return None if there else "the wheel of scikit-learn is not installed: make setup-outside"
 
 
 def run_r(blas: Blas, folder: Path) -> Outcome:
@@ -218,6 +232,7 @@ SUITES = (
     ),
     Suite("numpy-wheel", "numpy's wheel", run_numpy_wheel, _missing_wheels),
     Suite("scipy-wheel", "scipy's wheel", run_scipy_wheel, _missing_wheels),
+    Suite("scikit-learn", "k-means, PCA and ridge regression", run_scikit_learn, _missing_scikit_learn),
     Suite(
         "r",
         "R's tests of BLAS, LAPACK and arithmetic",

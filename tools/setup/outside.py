@@ -55,7 +55,9 @@ NEEDS = (
 )
 ARM_PACKAGES = ("libblas-test", "libblas3", "libgfortran5", "libgcc-s1", "libc6")
 """Netlib's testers and BLAS for AArch64, and what they need, which run on an emulator."""
-WHEELS = ("numpy", "scipy", "pytest", "hypothesis", "pooch", "threadpoolctl")
+WHEELS = ("numpy", "scipy", "scikit-learn", "pytest", "hypothesis", "pooch", "threadpoolctl")
+_STAMP = "tilewright-wheels.txt"
+"""In the environment: the wheels that it was made with."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,12 @@ def python() -> Path:
     return folder() / "venv" / "bin" / "python"
 
 
+def has_wheels() -> bool:
+    """Whether the environment has every wheel of `WHEELS`."""
+    stamp = folder() / "venv" / _STAMP
+    return python().exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == " ".join(WHEELS)
+
+
 def sources(package: str) -> Path:
     """The folder of a source package."""
     return folder() / package
@@ -121,7 +129,7 @@ def main() -> int:
             _fetch_arm()
         except (SetupError, OSError) as error:
             say(f"going on without netlib's testers for AArch64: {error}")
-    if not python().exists():
+    if not has_wheels():
         try:
             _wheels()
         except SetupError as error:
@@ -142,6 +150,7 @@ def _wheels() -> None:
         run([sys.executable, "-I", "-m", "venv", environment], what="making an environment")
         pip = [environment / "bin" / "python", "-I", "-m", "pip", "--disable-pip-version-check", "install", "-q"]
         run([*pip, *WHEELS], what="installing numpy and scipy")
+        (environment / _STAMP).write_text(" ".join(WHEELS), encoding="utf-8")
     except SetupError:
         shutil.rmtree(environment, ignore_errors=True)
         raise
