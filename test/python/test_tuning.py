@@ -50,7 +50,7 @@ def test_a_search_climbs_to_the_top_of_a_hill_that_the_order_does_not_know():
 
 def test_a_search_ends_where_nothing_is_gained():
     best, trials = searched(dict.fromkeys(range(100), 1.0), 0, range(1, 100), lambda point: [])
-    assert (best, trials) == (0, 14)
+    assert (best, trials) == (0, 30)
     best, trials = searched({0: 1.0, 1: 0.5}, 0, [1], lambda point: [1])
     assert (best, trials) == (0, 1)
 
@@ -133,7 +133,7 @@ def test_recorded_spaces_are_searched_in_thirty_trials(number):
 
     best, trials = searched(gains, start, ordered, near)
     assert trials <= 30
-    assert gains[best] >= 0.95 * max(gains.values())
+    assert gains[best] >= 0.98 * max(gains.values())
 
 
 @pytest.fixture

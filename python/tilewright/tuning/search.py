@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Decides what is tried next, and when a search ends: the likely winners in turn with the neighbors of the best one so far.
+"""Decides what is tried next, and when a search ends: the likely winners in turn with neighbors of the best ones so far.
 
 It times nothing: it is asked for a candidate and told how much that gained, so that recorded spaces replay in no time. There are some tens
 of trials, and the predicted order of candidates is known before the first one.
@@ -14,13 +14,15 @@ Point = TypeVar("Point")
 
 _GAINED = 1.01
 """Times the best gain that counts as one."""
+_HILLS = 5
+"""Of how many of the best points neighbors are tried: in recorded spaces those of one alone end on a hill of the model's own choice."""
 
 
 class Search(Generic[Point]):
     """A search for the point of the largest gain over a start, whose own gain is 1."""
 
     def __init__(
-        self, start: Point, ordered: Sequence[Point], near: Callable[[Point], Iterable[Point]], patience: int = 14
+        self, start: Point, ordered: Sequence[Point], near: Callable[[Point], Iterable[Point]], patience: int = 30
     ) -> None:
         """Begins.
 
@@ -61,4 +63,5 @@ class Search(Generic[Point]):
         return next((each for each in self._ordered if each not in self.gains), None)
 
     def _neighbor(self) -> Point | None:
-        return next((each for each in self._near(self.best) if each not in self.gains), None)
+        around = (each for best in self.ranked()[:_HILLS] for each in self._near(best))
+        return next((each for each in around if each not in self.gains), None)
