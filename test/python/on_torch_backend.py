@@ -66,6 +66,7 @@ ROWS = [
             ("elementwise", lambda y: torch.where(y > 0, y * 2, y.abs().sqrt()) / 3 - y.clamp(-0.5, 0.5), FLOATS[:1]),
         )
     ),
+    Row("truths", linear(lambda y: torch.where((y * 2).bool(), y, 1.0) * (y > 0).to(y.dtype)), LINEAR, (1, 1)),
     Row("residual", lambda x, w, r: r + F.linear(x, w), ((2, 3, 8), (12, 8), (2, 3, 12))),
     Row("row_factor", lambda x, w, r: r * F.linear(x, w), ((2, 3, 8), (12, 8), (2, 3, 1))),
     Row("number", lambda x, w, s: s * (x @ w), ((5, 8), (8, 12), (1,))),

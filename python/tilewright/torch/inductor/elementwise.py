@@ -11,6 +11,7 @@ from typing import Any
 import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
 
 from tilewright import math as tm
+from tilewright.expressions import Traced
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -47,6 +48,14 @@ def _gelu(x: Number, approximate: str = "none") -> Number:
 
 def _leaky(x: Number, slope: Number = 0.01) -> Number:
     return tm.where(x > 0, x, x * slope)
+
+
+def _converted(x: Number, dtype: Any) -> Number:  # noqa: ANN401
+    """To a truth value or from one; rounding to a float is left out, as Inductor leaves it out: results are more exact."""
+    is_truth = isinstance(x, Traced) and x.truth
+    if dtype == torch.bool:
+        return x if is_truth else x != 0
+    return tm.where(x, 1.0, 0.0) if is_truth else x
 
 
 FUNCTIONS: Mapping[Any, Callable[..., Number]] = MappingProxyType(
@@ -91,8 +100,7 @@ FUNCTIONS: Mapping[Any, Callable[..., Number]] = MappingProxyType(
         aten.ge.Tensor: lambda x, y: x >= y,
         aten.lt.Tensor: lambda x, y: x < y,
         aten.le.Tensor: lambda x, y: x <= y,
-        # Rounding in between is left out, as Inductor leaves it out: results are more exact.
-        prims.convert_element_type.default: lambda x, _type: x,
+        prims.convert_element_type.default: _converted,
         aten.clone.default: lambda x, memory_format=None: x,
         aten.alias.default: lambda x: x,
     }

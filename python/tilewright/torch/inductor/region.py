@@ -15,6 +15,7 @@ import torch  # pyright: ignore[reportMissingImports] - not in the project's own
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
 from tilewright.entries import Epilogue, Operand
+from tilewright.errors import SpecError
 from tilewright.expressions import Traced, trace
 from tilewright.torch.inductor import elementwise, fx
 
@@ -213,7 +214,7 @@ def _region(sums: Sequence[Sums], inside: tuple[Node, ...], form: Form, channels
 
     try:
         program = trace(lambda element, *_: computed(element), 0)
-    except (_NoRegionError, TypeError):
+    except (_NoRegionError, SpecError, TypeError):
         return None
     if len(operands) > _MOST_OPERANDS:
         return None
