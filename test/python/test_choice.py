@@ -32,6 +32,7 @@ znver4 1x4096x4096 f32 nn: streamed
 znver4 1x4096x4096 f32 nt: inner_product
 znver4 1024x1x1024 f32 nn: inner_product
 znver4 64x64x65536 f32 nn: unpacked
+znver4 16x4096x4096 f32 tn: packed
 znver4 16x2048x2048 i8 nn: packed
 x86-64-v3 4x1024x1024 bf16,bf16,f32 nt: inner_product
 sapphirerapids 384x1024x1024 bf16,bf16,f32 nn: packed

@@ -209,6 +209,12 @@ def test_a_schedule_of_the_users_takes_them_too():
         assert_call(kernel, *sizes)
 
 
+def test_loops_stay_as_they_are_where_no_extent_is_known():
+    kept = "loop_unroll<disable = true>"
+    assert kept in tw.compile(tw.MatmulSpec(None, None, None), "x86-64-v4", schedule="unpacked").asm["llvm"]
+    assert kept not in tw.compile(tw.MatmulSpec(None, 8, 8), "x86-64-v4", schedule="unpacked").asm["llvm"]
+
+
 def test_static_specs_have_one_entry_without_cases():
     text = tw.compile(tw.MatmulSpec(8, 8, 8)).asm["llvm"]
     assert "case0" not in text
