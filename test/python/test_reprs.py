@@ -59,6 +59,9 @@ def shown():
     with TemporaryDirectory() as folder:
         library = tw.library({"small": SPEC}, targets=["x86-64-v3"], name="mine", out=folder)
     yield library, "<tilewright.Library mine: 1 kernels for x86-64-v3>"
+    empty = np.empty(0, np.uint8)
+    yield tw.GgufTensor("x" * 20, "Q4_0", (4, 32), empty), "<tilewright.GgufTensor xxx"
+    yield tw.Gguf({"key" * 20: ["word"] * 1000}, {}, {}), "<tilewright.Gguf"
     yield tw.Trace("4x6x5", ()), "<tilewright.Trace 4x6x5: 0 steps>"
     yield tw.Blame("%1 = op " + "x" * 400, 2, 3, 4, "slow", SPEC, "", ""), "<tilewright.Blame op 2 of 3: %1 = op xxx"
     yield tw.quantize_weights(np.ones((64, 64), np.float32), "i4", group=32), "<tilewright.Quantized 64x64 i4, scales "

@@ -101,7 +101,7 @@ def compile(
                 "tune with a target, a schedule or parameters",
                 where="compile",
                 expected="the host, and the choice left to the search",
-                remedy="For a schedule of your own, `tilewright tune --schedule FILE`",
+                remedy="Leave tune out: what you choose is not searched for",
             )
         _tune(spec, tune, threads)
     return without_search.compile(spec, target, threads, schedule, parameters=parameters, cache=cache, verify=verify)

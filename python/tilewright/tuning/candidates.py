@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a search may try: strategies with sizes for a spec, or the choices that a schedule of one's own leaves open."""
+"""What a search may try: strategies with sizes for a spec."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from tilewright.errors import ScheduleError, TilewrightError
-from tilewright.schedules import choices, select
-from tilewright.schedules.choices import Choice
+from tilewright.errors import TilewrightError
+from tilewright.schedules import select
 from tilewright.schedules.models import space
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.schedules.plan import Plan
@@ -105,48 +104,3 @@ def _model_sizes(name: str, spec: MatmulSpec, target: Target, threads: int) -> B
         return select.sized(name, spec, target, None, threads).parameters
     except TilewrightError:
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """A schedule's choices.
-
-    Attributes:
-        values: Each choice's name and option, in the order of the schedule.
-    """
-
-    values: tuple[tuple[str, int], ...]
-
-    def __str__(self) -> str:
-        """The choices by name."""
-        return " ".join(f"{name}={value}" for name, value in self.values)
-
-
-def of_text(text: str, name: str) -> list[Choice]:
-    """The choices of a schedule's text.
-
-    Raises:
-        ScheduleError: There is nothing to choose, or a choice is not made yet.
-    """
-    found = choices.read(text, name)
-    if not any(len(each.options) > 1 for each in found):
-        raise ScheduleError(
-            "the schedule leaves nothing open",
-            where=name,
-            expected="a transform.tune.knob, or transform.tune.alternatives",
-            remedy="Build one with steps.knobs.knob or steps.knobs.alternatives",
-        )
-    for each in found:
-        if each.selected is None:
-            raise ScheduleError(f"{each.name} has no choice", where=name, expected="an option to start from")
-    return found
-
-
-def near_choices(found: Sequence[Choice], now: Chosen) -> list[Chosen]:
-    """Choices that differ in one from others."""
-    made: list[Chosen] = []
-    for at, each in enumerate(found):
-        name, value = now.values[at]
-        others = sorted(each.options, key=lambda option: abs(each.options.index(option) - each.options.index(value)))
-        made += [Chosen((*now.values[:at], (name, other), *now.values[at + 1 :])) for other in others if other != value]
-    return made
