@@ -99,6 +99,10 @@ class _Hooks:
             self._modes.pop().__exit__(None, None, None)
 
 
+_AS_THEY_ARE = ("plain", "packed")
+"""What weights may be that are not quantized."""
+
+
 def optimize(model: Any, weights: str = "plain", *, group: int = 0, attention: bool = True) -> Any:  # noqa: ANN401
     """Has a model's layers run on kernels of ours, in place, and returns the model.
 
@@ -121,7 +125,7 @@ def optimize(model: Any, weights: str = "plain", *, group: int = 0, attention: b
         raise SpecError(
             found, where="tilewright.torch.optimize", expected="a torch.nn.Module", remedy="Call restore first"
         )
-    if weights not in ("plain", "packed", *KINDS):
+    if weights not in (*_AS_THEY_ARE, *KINDS):
         expected = f"plain, packed, {', '.join(KINDS)}"
         raise SpecError(f"weights are {weights!r}", where="tilewright.torch.optimize", expected=f"one of {expected}")
     for each in [each for each in model.modules() if _is_taken(each)]:
@@ -174,11 +178,10 @@ def _is_ours(
 
 
 def _prepared(module: Any, weights: str, group: int) -> Any:  # noqa: ANN401 - a module
-    if weights == "plain":
-        return None
-    if weights != "packed":
+    if weights in KINDS:
         return quantize(module.weight, weights, group)
-    return _packed(module) if module.weight.dtype in ELEMENTS else None
+    is_packed = weights == _AS_THEY_ARE[1] and module.weight.dtype in ELEMENTS
+    return _packed(module) if is_packed else None
 
 
 def _packed(module: Any) -> _Packed:  # noqa: ANN401 - a module

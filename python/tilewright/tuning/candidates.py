@@ -96,7 +96,7 @@ def of(spec: MatmulSpec, target: Target, plan: Plan) -> Space:
 
 def _model_sizes(name: str, spec: MatmulSpec, target: Target, threads: int) -> Blocking | None:
     """The model's sizes of a strategy; None where it does not compute `spec` as its users expect."""
-    if spec.n != 1 and not spec.b_transposed and name == "inner_product":
+    if spec.n != 1 and not spec.b_transposed and select.row(name).own_order:
         return None
     if spec.b_packed and not select.is_in_panels(name):
         return None

@@ -15,6 +15,8 @@ from tilewright.targets.base import Target
 
 _BYTES_PER_CYCLE = {"l1": 64.0, "l2": 32.0, "l3": 12.0, "memory": 6.0}
 """What a core reads in a cycle from each level, about: it only orders candidates."""
+_READ_B_ONCE = ("streamed",)
+"""The strategies that read B once from where it is, and keep the sums of a strip of C."""
 _SEEN = 0.5
 """Part of the bytes' time that multiply-adds do not hide."""
 
@@ -24,7 +26,7 @@ def cycles(spec: MatmulSpec, target: Target, name: str, sizes: Blocking) -> floa
     dot = target.dots(spec.a_type.name, spec.b_type.name)[0 if select.is_in_panels(name) else -1]
     m, n, k = max(int(spec.m), 1), max(int(spec.n), 1), max(int(spec.k), 1)
     bytes_ = _moved(spec, target, name, sizes)
-    if name == "inner_product":
+    if select.row(name).own_order:  # Vectors along K, whose elements are added up in the end.
         steps = ceil_div(k, target.lanes(spec.acc_type) * max(dot.depth, 1))
         loads = (sizes.mr + sizes.nr) / (sizes.mr * sizes.nr * target.loads_per_cycle)
         return m * n * steps * max(1 / target.fma_per_cycle, loads) + _SEEN * bytes_
@@ -52,12 +54,11 @@ def _moved(spec: MatmulSpec, target: Target, name: str, p: Blocking) -> float:
         panels_a = a * ceil_div(n, p.nr) / _rate(target, min(p.mc, m) * p.kc * of_a)
         panels_b = b * ceil_div(m, p.mr) / _rate(target, p.kc * p.nr * of_b)
         return packing + panels_a + panels_b + c_passes / _rate(target, m * n * of_c)
-    if name == "streamed":
-        return (
-            b / _rate(target, b) + a * ceil_div(n, p.nr) / _rate(target, a) + c_passes / _rate(target, m * p.nc * of_c)
-        )
+    reads_a = a * ceil_div(n, p.nr) / _rate(target, a)
+    if name in _READ_B_ONCE:
+        return b / _rate(target, b) + reads_a + c_passes / _rate(target, m * p.nc * of_c)
     rows_b = b * ceil_div(m, p.mr) / _rate(target, p.kc * p.nr * of_b if p.nr < n else b)
-    return rows_b + a * ceil_div(n, p.nr) / _rate(target, a) + c_passes / _rate(target, m * n * of_c)
+    return rows_b + reads_a + c_passes / _rate(target, m * n * of_c)
 
 
 def _rate(target: Target, size: float) -> float:

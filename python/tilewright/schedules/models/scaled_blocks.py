@@ -44,8 +44,8 @@ _SUMS_SHARE = 1 / 4
 """Part of L2 for the sums of a strip."""
 _LEAST_BY_COLUMNS: Mapping[int, int] = MappingProxyType({4: 3, 8: 5})
 """Rows of A from which codes along K are transposed, so that vectors have a column in each lane, by the bits of a code. Measured on
-Zen 5 with 256 x 4096 weights, which stay in L2, in microseconds with vectors along K and of columns: 2, 4, 8 and 16 rows, i4 in groups of
-128 by bf16 13 and 16, 25 and 24, 48 and 43, 179 and 80; u4 in groups of 32 with zero points 35 and 29, 51 and 37, 113 and 57, 294 and
+Zen 5 with 256 x 4096 weights, which stay in L2, in microseconds with vectors along K and of columns: 2, 4 and 8 rows, i4 in groups of 128
+by bf16 13 and 16, 25 and 24, 48 and 43; 2, 4, 8 and 16 rows, u4 in groups of 32 with zero points 35 and 29, 51 and 37, 113 and 57, 294 and
 109; i8 in groups of 128, 3, 4, 5, 8 and 16 rows 37 and 42, 44 and 44, 71 and 61, 86 and 58, 179 and 96."""
 _VECTORS = 2
 """Vectors of columns beside each other: each element of A is taken to all lanes once for both."""
