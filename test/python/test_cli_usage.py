@@ -142,7 +142,7 @@ def refused(capsys, *arguments):
         (("bench", "conv", "vgg"), "no network 'vgg'; expected one of resnet50"),
         (("bench", "attention", "decode", "--cache", "cold"), "No such option"),
         (("bench", "attention", "encode"), "no suite of attention 'encode'; expected one of prefill"),
-        (("bench", "weights", "i4:128", *SHAPE, "--peers", "mkl"), "No such option"),
+        (("bench", "weights", "i4:128", *SHAPE, "--peers", "mkl"), "no weights by 'mkl'; expected some of ggml"),
         (("bench", "weights", "i4:128", "file", *SHAPE), "unexpected extra argument"),
         (("bench", "weights", "i4:128"), "nothing to measure; expected --shape"),
         (("targets", "extra"), "unexpected extra argument"),

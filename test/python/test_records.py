@@ -154,11 +154,12 @@ with Database(Path(sys.argv[1])) as into:
 
 
 def test_eight_writers_of_which_half_are_killed_lose_nothing(tmp_path):
-    path, count = tmp_path / "records.sqlite", 25
+    path, count, program = tmp_path / "records.sqlite", 25, tmp_path / "writer.py"
+    program.write_text(WRITER)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     writers = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), str(number), str(10_000 if number % 2 else count)],
+            [sys.executable, str(program), str(path), str(number), str(10_000 if number % 2 else count)],
             stdout=subprocess.PIPE,
             env=environment,
             text=True,
