@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli import options, output, problem
+from tilewright.cli import options, output
 from tilewright.cli.db import database, place
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def _wanted(
     Raises:
         click.UsageError: Nothing is, or two of the options say what.
     """
+    from tilewright.cli import problem
     from tilewright.spec import MatmulSpec
 
     given = [name for name, each in (("--shape", shapes), ("--suite", suite), ("--trace", trace)) if each]

@@ -11,10 +11,11 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tilewright import text_files
 from tilewright.records import trial as trials
@@ -23,13 +24,11 @@ from tilewright.records.trial import RecordError, Trial, canonical
 _APPLICATION = 0x7477_6462
 """What tells the file from other SQLite files ("twdb")."""
 _BUSY_S = 30.0
-_TABLE = """
-CREATE TABLE IF NOT EXISTS trial (
-  name TEXT PRIMARY KEY, machine TEXT NOT NULL, spec TEXT NOT NULL, threads INTEGER NOT NULL,
-  final INTEGER NOT NULL, moment TEXT NOT NULL, line TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS of_product ON trial (machine, spec, threads, final, moment, name);
-"""
+_TABLE = (
+    "CREATE TABLE trial (name TEXT PRIMARY KEY, machine TEXT NOT NULL, spec TEXT NOT NULL, threads INTEGER NOT NULL,"
+    " final INTEGER NOT NULL, moment TEXT NOT NULL, line TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX of_product ON trial (machine, spec, threads, final, moment, name)",
+)
 _INSERT = "INSERT OR IGNORE INTO trial VALUES (?, ?, ?, ?, ?, ?, ?)"
 _REMEDY = "Move the file away, and merge what `tilewright db export` wrote of it before"
 
@@ -64,20 +63,16 @@ class Database:
         if not create and not path.exists():
             raise RecordError("there is no such file", where=str(path), expected="a database of trials")
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+            if not path.exists():
+                _make(path)
+            self._connection = _open(path)
         except (OSError, sqlite3.Error) as error:
             raise RecordError(f"cannot open it: {error}", where=str(path), expected="a database of trials") from None
         with self._told():
-            application = self._connection.execute("PRAGMA application_id").fetchone()[0]
-            tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if application != _APPLICATION and tables:
+            if self._connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
                 self._connection.close()
                 raise RecordError("it is a database of something else", where=str(path), remedy="Name another file")
-            self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
-            if application != _APPLICATION:
-                self._connection.executescript(f"{_TABLE} PRAGMA application_id = {_APPLICATION};")
 
     def close(self) -> None:
         """Closes the file."""
@@ -174,6 +169,26 @@ class Database:
             raise RecordError(
                 f"{error}", where=str(self.path), expected="a database of trials", remedy=_REMEDY
             ) from None
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+
+
+def _make(path: Path) -> None:
+    """Makes an empty database, unless another process does first.
+
+    It is made whole under another name: SQLite does not wait for other processes where a file changes to write-ahead logging.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=path.parent) as folder:
+        new = Path(folder) / path.name
+        connection = _open(new)
+        for statement in ("PRAGMA journal_mode = WAL", *_TABLE, f"PRAGMA application_id = {_APPLICATION}"):
+            connection.execute(statement)
+        connection.close()
+        with suppress(FileExistsError):
+            path.hardlink_to(new)
 
 
 @lru_cache(maxsize=1024)
