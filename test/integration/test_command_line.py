@@ -81,9 +81,18 @@ def test_a_closed_output_is_no_failure(closed):
     assert shell(f"$tilewright run --shape 4x4 {closed}").returncode == 2
 
 
+def _attend_to_ctrl_c() -> None:
+    """Where a shell runs the tests in the background, they ignore Ctrl-C, and what they start inherits that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_interrupting_is_one_line_and_leaves_nothing(place):
     process = subprocess.Popen(
-        [*COMMAND, "run", *["--shape", "512x512x512"] * 1000], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*COMMAND, "run", *["--shape", "512x512x512"] * 1000],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_attend_to_ctrl_c,
     )
     assert process.stdout is not None
     process.stdout.readline()

@@ -27,14 +27,14 @@ from tilewright.runtime import vulkan
 PROGRAM = Path(__file__).with_name("generated.py")
 CHUNK = 50
 COUNTS = {
-    "specs": {"short": 150, "long": 2000},
+    "specs": {"short": 100, "long": 2000},
     "rows": {"short": 10, "long": 300},
     "operators": {"short": 10, "long": 400},
     "schedules": {"short": 12, "long": 800},
     "mutants": {"short": 15, "long": 1500},
 }
 """How many of each part run on this machine."""
-EMULATED = {"short": 12, "long": 100}
+EMULATED = {"short": 8, "long": 100}
 """How many specs on each emulated processor."""
 GPU_SHARE = 4
 """A part of that on GPUs, whose emulator takes seconds for one."""
