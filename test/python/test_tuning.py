@@ -3,6 +3,7 @@
 
 import itertools
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 from tilewright import targets
 from tilewright.cli.app import command
 from tilewright.records.database import Database
-from tilewright.schedules import make, select
+from tilewright.schedules import choices, make, select
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.tuning import candidates, product, race
 from tilewright.tuning.candidates import Candidate
@@ -92,7 +93,7 @@ def test_every_candidate_is_a_schedule_that_can_be_asked_for():
         assert len(set(found.ordered)) == len(found.ordered) > 3
         assert set(found.near(found.start)) - {found.start}
         for each in (*found.ordered[:5], *found.ordered[-5:], *found.near(found.start)):
-            assert make.make(spec, HOST, each.strategy, vars_of(each.sizes)).sizes == vars_of(each.sizes)
+            assert make.make(spec, HOST, each.strategy, dict(each.sizes)).sizes == dict(each.sizes)
 
 
 def vars_of(sizes):
@@ -104,8 +105,8 @@ def test_panels_that_come_packed_keep_their_format():
     found = candidates.of(spec, HOST, make.make(spec, HOST))
     for each in found.ordered:
         assert each.strategy == "packed"
-        assert (each.sizes.nr, each.sizes.nc, each.sizes.kc) == tuple(
-            getattr(found.start.sizes, name) for name in ("nr", "nc", "kc")
+        assert (each.blocking.nr, each.blocking.nc, each.blocking.kc) == tuple(
+            getattr(found.start.blocking, name) for name in ("nr", "nc", "kc")
         )
 
 
@@ -118,14 +119,14 @@ def test_recorded_spaces_are_searched_in_thirty_trials(number):
     gains = {}
     for text, gain in recorded["gains"].items():
         strategy, *sizes = text.split()
-        gains[Candidate(strategy, Blocking(*map(int, sizes)))] = gain
+        gains[Candidate.of(strategy, vars_of(Blocking(*map(int, sizes))))] = gain
     start, *ordered = gains
 
     def near(point):
         """Points that differ in one size, the nearest first."""
         found = []
         for other in gains:
-            mine, others = vars_of(point.sizes), vars_of(other.sizes)
+            mine, others = dict(point.sizes), dict(other.sizes)
             differ = [name for name in mine if mine[name] != others[name]]
             if other.strategy == point.strategy and len(differ) == 1:
                 found.append((abs(mine[differ[0]] - others[differ[0]]), str(other), other))
@@ -152,14 +153,14 @@ def database(tmp_path, monkeypatch):
 class Quick(Race):
     """A race in which a named candidate is twice as fast as the first, and others as fast."""
 
-    winner = Candidate("", Blocking(1, 1, 1, 1, 1))
+    winner = Candidate("", ())
 
     def __init__(self, first):
         super().__init__(first, 1e-5)
 
     def time(self, kernel, best=1.0, *, final=False):
         super().time(kernel, best, final=final)
-        own = Candidate(kernel.metadata.schedule, Blocking(**kernel.metadata.parameters))
+        own = Candidate.of(kernel.metadata.schedule, kernel.metadata.parameters)
         return Times((1.0,) * 5, (2.0 if own == self.winner else 1.0,) * 5, 0.5)
 
 
@@ -170,7 +171,7 @@ def test_a_winner_is_kept_and_compiled_from_then_on(database, monkeypatch):
     told = []
     last = product.tune(SPEC, HOST, database, seconds=600, tell=told.append)
     assert (last.verdict, last.final, last.gain) == ("won", True, 2.0)
-    assert Candidate(last.strategy, Blocking(**last.sizes)) == found.ordered[1]
+    assert Candidate.of(last.strategy, last.sizes) == found.ordered[1]
     assert last.peak > 0
     assert [each.trials for each in told] == list(range(1, len(told) + 1))
     assert told[-1].gain == 2.0
@@ -205,7 +206,7 @@ def test_an_interrupted_search_keeps_its_trials_and_goes_on(database, monkeypatc
 
 def test_wrong_numbers_never_win(database, monkeypatch):
     def wrong(self, kernel, best=1.0, *, final=False):
-        if Candidate(kernel.metadata.schedule, Blocking(**kernel.metadata.parameters)) == self.winner:
+        if Candidate.of(kernel.metadata.schedule, kernel.metadata.parameters) == self.winner:
             raise WrongNumbersError("C[0, 0] is off by 1")
         return Times((1.0,) * 5, (1.0,) * 5, 0.5)
 
@@ -246,9 +247,9 @@ def test_what_users_call(monkeypatch, tmp_path):
     monkeypatch.delenv("TILEWRIGHT_NO_RECORDS")
     monkeypatch.setenv("TILEWRIGHT_RECORDS", str(tmp_path / "records.sqlite"))
     tw.tune(SPEC, 7, threads=2)
-    assert seen == [(SPEC, {"threads": 2, "seconds": 7})]
+    assert seen == [(SPEC, {"threads": 2, "seconds": 7, "schedule": None})]
     tw.compile(SPEC, tune=3)
-    assert seen[1:] == [(SPEC, {"threads": 1, "seconds": 3})]
+    assert seen[1:] == [(SPEC, {"threads": 1, "seconds": 3, "schedule": None})]
     for wrong in ({"target": "x86-64-v3"}, {"schedule": "packed"}, {"parameters": {"mr": 2}}):
         with pytest.raises(tw.SpecError, match="tune with a target, a schedule or parameters"):
             tw.compile(SPEC, tune=3, **wrong)  # pyright: ignore[reportArgumentType]
@@ -273,3 +274,51 @@ def test_the_command_line_takes_shapes_suites_and_traces(database, monkeypatch, 
     for options in itertools.combinations(("--shape=8x8x8", "--suite=odd", "--trace=trace"), 2):
         assert "expected one of them" in str(run(command, ["tune", *options]).output)
     assert run(command, ["tune"]).exit_code == 2
+
+
+OWN = """
+from tilewright.schedules import steps
+from tilewright.schedules.steps import knobs
+
+def schedule(spec, target, sizes):
+    with steps.script() as script:
+        product = steps.match(script.root, "linalg.matmul")
+        steps.tile(product, [knobs.knob("rows", [2, 4, 8], 4), knobs.knob("columns", [16, 32], 32), 0])
+    return script.module
+"""
+
+
+class OwnQuick(Race):
+    """A race that tiles of eight rows win."""
+
+    def __init__(self, first):
+        super().__init__(first, 1e-5)
+
+    def time(self, kernel, best=1.0, *, final=False):
+        super().time(kernel, best, final=final)
+        rows = next(each.selected or 0 for each in choices.read(kernel.asm["schedule"]) if each.name == "rows")
+        return Times((1.0,) * 5, (rows / 4,) * 5, 0.5)
+
+
+def test_knobs_of_a_users_schedule_are_searched_and_the_winner_is_written(database, monkeypatch, tmp_path):
+    monkeypatch.setattr(product, "Race", OwnQuick)
+    own, tuned = tmp_path / "own.py", tmp_path / "tuned.mlir"
+    own.write_text(OWN)
+    options = ["tune", "--shape", "24x32x48", "--schedule", str(own), "-o", str(tuned)]
+    done = CliRunner().invoke(command, options)
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert re.match(r"24x32x48 f32 nn: won by columns=\d+ rows=8: 2.000 times the schedule's own, ", done.output)
+    assert [each.selected for each in choices.read(tuned.read_text()) if each.name == "rows"] == [8]
+    # Its trials are kept, go on where they were, and decide nothing for others.
+    kept = database.stats().trials
+    assert CliRunner().invoke(command, options).exit_code == 0
+    assert database.stats().trials <= kept + 5
+    assert not any(json.loads(line)["final"] for line in database.lines())
+    assert tw.compile(SPEC).metadata.chosen_by == "the model"
+
+
+def test_a_schedule_that_leaves_nothing_open_is_refused(database, tmp_path):
+    own = tmp_path / "own.py"
+    own.write_text(OWN.replace("[2, 4, 8]", "[4]").replace("[16, 32]", "[32]"))
+    with pytest.raises(tw.ScheduleError, match=r"leaves nothing open.*knobs"):
+        product.tune(SPEC, HOST, database, schedule=own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 @click.option(
     "--budget", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, help="Seconds a product."
 )
+@click.option(
+    "--schedule", metavar="FILE", help="A .py or .mlir file, whose knobs and alternatives are searched, for one shape."
+)
+@click.option("-o", "tuned", metavar="FILE", help="With --schedule: where to write the schedule with the best choices.")
 @database
 def tune(
     shapes: Sequence[options.Extents],
@@ -36,6 +41,8 @@ def tune(
     trace: str | None,
     threads: int,
     budget: float,
+    schedule: str | None,
+    tuned: str | None,
     database: str | None,
     **product: Any,  # noqa: ANN401 - of `options.product`
 ) -> None:
@@ -45,11 +52,21 @@ def tune(
     """
     from tilewright import targets
     from tilewright.records.database import Database
+    from tilewright.runtime import files
+    from tilewright.schedules import make
     from tilewright.schedules.models.threads import check
     from tilewright.tuning import product as search
 
     wanted = _wanted(shapes, dtype, suite, trace, product)
     check(threads, "--threads")
+    if schedule is not None and (len(wanted) > 1 or not make.is_file(schedule)):
+        raise click.UsageError(
+            f"--schedule {schedule} for {len(wanted)} shapes; expected a .py or .mlir file, for one shape"
+        )
+    if tuned is not None:
+        if schedule is None:
+            raise click.UsageError("-o without --schedule; what wins of our strategies is kept in the database")
+        files.require_writable(Path(tuned), "-o")
     target = targets.resolve("host")
     with Database(place(database)) as into, output.progress_bar() as tell:
         for number, spec in enumerate(wanted):
@@ -59,8 +76,11 @@ def tune(
                 tell(100 * done, 100 * len(wanted), f"{at.spec}: {at.trials} trials, best {at.best}, {at.gain:.2f}×")
 
             tell(100 * number, 100 * len(wanted), f"{spec}")
-            found = search.tune(spec, target, into, threads=threads, seconds=budget, tell=told)
+            found = search.tune(spec, target, into, threads=threads, seconds=budget, schedule=schedule, tell=told)
             click.echo(f"{spec}: {_said(found)}")
+            if tuned is not None:
+                text = search.schedule_text(spec, target, threads, schedule, found)
+                files.write(Path(tuned), text.encode(), "-o")
 
 
 def _wanted(
@@ -94,8 +114,11 @@ def _wanted(
 
 def _said(trial: Trial) -> str:
     """How the last comparison ended, for people."""
-    choice = f"{trial.strategy} {output.sizes_text(trial.sizes)}"
-    times = f"{trial.gain:.3f} times the model's {trial.model['strategy']}, median of {len(trial.samples)} pairs"
+    whose = "the model's" if trial.own is None else "the schedule's own"
+    name = f"{trial.strategy} " if trial.own is None else ""
+    choice = f"{name}{output.sizes_text(trial.sizes)}"
+    against = f" {trial.model['strategy']}" if trial.own is None else ""
+    times = f"{trial.gain:.3f} times {whose}{against}, median of {len(trial.samples)} pairs"
     if trial.verdict == "won":
         return f"won by {choice}: {times}"
-    return f"the model's choice stays: {choice} {trial.verdict}, {times}"
+    return f"{whose} choice stays: {choice} {trial.verdict}, {times}"

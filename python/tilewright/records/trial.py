@@ -22,6 +22,8 @@ from tilewright.schedules.models.blocking import Blocking
 from tilewright.spec import MatmulSpec
 
 FORMAT = 1
+OWN = "own:"
+"""What a user's schedule is called in records: this and the digest of its text, whatever is chosen of what it leaves open."""
 """The version of the lines. Lines of others are refused."""
 Verdict = Literal["won", "tied", "lost", "wrong", "failed"]
 VERDICTS: tuple[str, ...] = ("won", "tied", "lost", "wrong", "failed")
@@ -42,12 +44,12 @@ class Trial:
         machine: The machine's facts (`machine.facts`).
         spec: What was computed, as a table (`spec_tables.table`).
         threads: Most threads of a call that were asked for.
-        strategy: The strategy that was tried.
-        sizes: Its sizes.
+        strategy: The strategy that was tried, or the user's schedule (`OWN`).
+        sizes: Its sizes, or what was chosen in the schedule.
         schedule: The digest of its schedule's text (`schedule_digest`).
         versions: Of "tilewright" and "llvm".
         samples: Seconds of a call, a sample each.
-        model: The same of the model's choice, taken in turn with them: "strategy", "sizes", "samples".
+        model: The same of the model's choice, or of the schedule's own, taken in turn with them: "strategy", "sizes", "samples".
         peak: GFLOP/s of multiply-adds in registers, measured in the same minutes; 0 where it was not.
         error: The largest error of an element, as a part of its bound.
         final: Whether it is the last comparison of a search, with more samples, which decides what is used.
@@ -81,6 +83,11 @@ class Trial:
     def name(self) -> str:
         """The digest of the line."""
         return hashlib.sha256(self.line.encode()).hexdigest()
+
+    @property
+    def own(self) -> str | None:
+        """What records call the user's schedule that was tried; None for a strategy of ours."""
+        return self.strategy if _is_own(self.strategy) else None
 
     @property
     def product(self) -> MatmulSpec:
@@ -140,7 +147,12 @@ def _wrong(values: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("spec", _is_spec(values["spec"]), "the table of a product"),
         ("threads", _is_whole(values["threads"]) and 1 <= values["threads"] <= 1024, "an int from 1 to 1024"),
         ("strategy", isinstance(values["strategy"], str), "a strategy's name"),
-        ("sizes", _are_sizes(values["sizes"]), "mr, nr, mc, nc and kc"),
+        ("sizes", _are_sizes(values["sizes"], values["strategy"]), "mr, nr, mc, nc and kc"),
+        (
+            "final",
+            not (values["final"] and _is_own(values["strategy"])),
+            "false: a user's schedule decides nothing for others",
+        ),
         ("schedule", isinstance(values["schedule"], str) and bool(_DIGEST.fullmatch(values["schedule"])), "a digest"),
         ("versions", _are_texts(values["versions"]), "texts by name"),
         ("samples", _are_seconds(values["samples"]), "seconds above zero"),
@@ -173,9 +185,15 @@ def _is_spec(value: object) -> bool:
     return isinstance(spec, MatmulSpec) and spec_tables.table(spec) == value
 
 
-def _are_sizes(value: object) -> bool:
+def _is_own(strategy: object) -> bool:
+    return isinstance(strategy, str) and strategy.startswith(OWN)
+
+
+def _are_sizes(value: object, strategy: object) -> bool:
     if not isinstance(value, dict):
         return False
+    if _is_own(strategy):
+        return all(map(_is_whole, value.values()))
     try:
         Blocking(**value)
     except (TilewrightError, TypeError):
@@ -194,7 +212,11 @@ def _are_seconds(value: object) -> bool:
 def _is_model(value: object) -> bool:
     if not isinstance(value, dict) or set(value) != {"strategy", "sizes", "samples"}:
         return False
-    return isinstance(value["strategy"], str) and _are_sizes(value["sizes"]) and _are_seconds(value["samples"])
+    return (
+        isinstance(value["strategy"], str)
+        and _are_sizes(value["sizes"], value["strategy"])
+        and _are_seconds(value["samples"])
+    )
 
 
 def _is_moment(value: object) -> bool:

@@ -18,8 +18,10 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets import GpuTarget, Target
 
 
-def tune(spec: MatmulSpec, seconds: float = 60.0, *, threads: int = 1) -> Trial:
+def tune(spec: MatmulSpec, seconds: float = 60.0, *, threads: int = 1, schedule: Schedule = None) -> Trial:
     """Searches for a faster strategy and sizes for `spec` on this machine; `tilewright.compile` takes what wins from then on.
+
+    Of a schedule of your own it searches the knobs and alternatives, and what wins is in `sizes` of the result.
 
     Candidates are timed in turn with the model's choice, each once its numbers are right. Every trial is kept in the database that
     ``TILEWRIGHT_RECORDS`` names, so that a search that was ended goes on the next time.
@@ -28,13 +30,16 @@ def tune(spec: MatmulSpec, seconds: float = 60.0, *, threads: int = 1) -> Trial:
         spec: What to compute.
         seconds: How long it may take, about; it ends before where nothing is gained any more.
         threads: Most threads of a call.
+        schedule: A function or a .py or .mlir file, as `tilewright.compile` takes it, with knobs or alternatives.
 
     Returns:
-        The last comparison with the model's choice: its `verdict`, "won", "tied" or "lost", `gain`, `strategy` and `sizes`.
+        The last comparison with the model's choice, or with the schedule's own: its `verdict`, "won", "tied" or "lost", `gain`,
+        `strategy` and `sizes`.
 
     Raises:
         SpecError: The spec cannot be tuned: it is no product, has dynamic extents, is deterministic, or has Python functions in it; or
             `seconds` is no number above zero.
+        ScheduleError: The schedule does not fit, or leaves nothing open.
         TargetError: This machine has too few cores.
         TilewrightError: There is no place for a database, or it is damaged, or it is not to be used.
     """
@@ -52,7 +57,10 @@ def tune(spec: MatmulSpec, seconds: float = 60.0, *, threads: int = 1) -> Trial:
             remedy="Unset TILEWRIGHT_NO_RECORDS, and name a file with TILEWRIGHT_RECORDS where there is no home folder",
         )
     with Database(settings.records) as database:
-        return product.tune(spec, targets.resolve("host"), database, threads=check(threads, "tune"), seconds=seconds)
+        threads = check(threads, "tune")
+        return product.tune(
+            spec, targets.resolve("host"), database, threads=threads, seconds=seconds, schedule=schedule
+        )
 
 
 def compile(

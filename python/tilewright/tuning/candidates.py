@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a search may try: strategies with sizes for a spec."""
+"""What a search may try for a spec: our strategies with sizes."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import islice
+from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.schedules import select
@@ -26,20 +27,25 @@ _HOPELESS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A strategy with sizes.
+    """A strategy with sizes, or a user's schedule with choices.
 
     Attributes:
-        strategy: Its name.
-        sizes: Its sizes.
+        strategy: The strategy's name; of a user's schedule, its digest (`own.name`).
+        sizes: By name.
     """
 
     strategy: str
-    sizes: Blocking
+    sizes: tuple[tuple[str, int], ...]
 
-    def __str__(self) -> str:
-        """The strategy and the tile and blocks."""
-        p = self.sizes
-        return f"{self.strategy} mr={p.mr} nr={p.nr} mc={p.mc} nc={p.nc} kc={p.kc}"
+    @classmethod
+    def of(cls, strategy: str, sizes: Mapping[str, int]) -> Candidate:
+        """A candidate with sizes by name, in whatever order."""
+        return cls(strategy, tuple(sorted(sizes.items())))
+
+    @property
+    def blocking(self) -> Blocking:
+        """The sizes of one of our strategies."""
+        return Blocking(**dict(self.sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +56,24 @@ class Space:
         start: What is there without a search.
         ordered: Others, those first that are likely to win.
         near: Others that differ in little from one.
+        arguments: How `products.compile` makes one: "schedule", "parameters" and "verify".
+        own: What records call the user's schedule whose choices these are; None for strategies of ours, of which compilation takes
+            the winner from then on.
     """
 
     start: Candidate
     ordered: Sequence[Candidate]
     near: Callable[[Candidate], Iterable[Candidate]]
+    arguments: Callable[[Candidate], dict[str, Any]]
+    own: str | None = None
 
 
 def of(spec: MatmulSpec, target: Target, plan: Plan) -> Space:
     """The strategies that compute `spec`, with the sizes that their axes offer, from the model's plan on."""
-    start = Candidate(plan.name, Blocking(**plan.sizes))
+    start = Candidate.of(plan.name, plan.sizes)
 
     def cost(each: Candidate) -> float:
-        return predict.cycles(spec, target, each.strategy, each.sizes)
+        return predict.cycles(spec, target, each.strategy, each.blocking)
 
     limit = _HOPELESS * cost(start)
     seeds: list[Candidate] = []
@@ -72,26 +83,30 @@ def of(spec: MatmulSpec, target: Target, plan: Plan) -> Space:
         sizes = _model_sizes(name, spec, target, plan.threads)
         if sizes is None or not row.axes:
             continue
-        seed = start if name == start.strategy else Candidate(name, sizes)
+        seed = start if name == start.strategy else Candidate.of(name, asdict(sizes))
         if cost(seed) > limit:
             continue
         seeds += [seed] * (seed != start)
-        found = islice(space.points(row.axes, spec, target, seed.sizes), _MOST_POINTS)
-        others += heapq.nsmallest(_MOST, (Candidate(name, each) for each in found), key=cost)
+        found = islice(space.points(row.axes, spec, target, seed.blocking), _MOST_POINTS)
+        others += heapq.nsmallest(_MOST, (Candidate.of(name, asdict(each)) for each in found), key=cost)
 
     def near(candidate: Candidate) -> list[Candidate]:
         found: dict[Candidate, None] = {}
+        now = candidate.blocking
         for axis in select.row(candidate.strategy).axes:
             for name in axis.sizes:
-                options = space.along(axis, name, spec, target, candidate.sizes)
-                at = options.index(getattr(candidate.sizes, name))
+                options = space.along(axis, name, spec, target, now)
+                at = options.index(getattr(now, name))
                 for option in options[max(at - 1, 0) : at + 2]:
-                    found[replace(candidate, sizes=replace(candidate.sizes, **{name: option}))] = None
+                    found[Candidate.of(candidate.strategy, {**asdict(now), name: option})] = None
         found.pop(candidate, None)
         return sorted(found, key=cost)
 
+    def arguments(candidate: Candidate) -> dict[str, Any]:
+        return {"schedule": candidate.strategy, "parameters": dict(candidate.sizes), "verify": False}
+
     rest = [each for each in sorted(others, key=cost) if each != start and each not in seeds]
-    return Space(start, [*sorted(seeds, key=cost), *rest], near)
+    return Space(start, [*sorted(seeds, key=cost), *rest], near, arguments)
 
 
 def _model_sizes(name: str, spec: MatmulSpec, target: Target, threads: int) -> Blocking | None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
@@ -60,11 +60,11 @@ class Log:
             spec=self._table,
             threads=self.threads,
             strategy=candidate.strategy,
-            sizes=asdict(candidate.sizes),
+            sizes=dict(candidate.sizes),
             schedule=schedule_digest(schedule),
             versions={"tilewright": VERSION, "llvm": _codegen.llvm_version, "compiler": versions.fingerprint()},
             samples=times.samples,
-            model={"strategy": model.strategy, "sizes": asdict(model.sizes), "samples": list(times.first)},
+            model={"strategy": model.strategy, "sizes": dict(model.sizes), "samples": list(times.first)},
             peak=self._peak() if said["final"] else 0.0,
             error=times.error,
             gain=times.gain,

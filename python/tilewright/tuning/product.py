@@ -6,7 +6,9 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tilewright.errors import SlowScheduleWarning, SpecError, TargetError, TilewrightError
@@ -15,12 +17,12 @@ from tilewright.records.database import Database
 from tilewright.records.trial import Trial
 from tilewright.runtime import products
 from tilewright.runtime.kernel import Kernel
-from tilewright.schedules import make
-from tilewright.schedules.models.blocking import Blocking
+from tilewright.schedules import choices, make
+from tilewright.schedules.plan import Schedule
 from tilewright.spec import MatmulSpec
 from tilewright.targets import Target
-from tilewright.tuning import candidates
-from tilewright.tuning.candidates import Candidate
+from tilewright.tuning import candidates, own
+from tilewright.tuning.candidates import Candidate, Space
 from tilewright.tuning.log import Log
 from tilewright.tuning.race import Race, Times, WrongNumbersError
 from tilewright.tuning.search import Search
@@ -60,6 +62,7 @@ def tune(
     *,
     threads: int = 1,
     seconds: float = 60.0,
+    schedule: Schedule = None,
     tell: Tell = lambda progress: None,
 ) -> Trial:
     """Searches for a faster choice for `spec` on this machine, and keeps every trial in a database.
@@ -72,14 +75,16 @@ def tune(
         database: Where trials are kept.
         threads: Most threads of a call.
         seconds: How long it may take, about; it ends before where nothing is gained any more.
+        schedule: A user's schedule whose knobs and alternatives are searched, in place of our strategies and their sizes.
         tell: Told after each trial.
 
     Returns:
-        The last comparison. Where it was won, compilation takes its choice from now on.
+        The last comparison. Where it was won, compilation takes its choice from now on; what won in a user's schedule is in `sizes`.
 
     Raises:
         SpecError: The spec has dynamic extents, is deterministic, or has a Python function in it, so that no record can be of it; or
             its strategy has no sizes that vary.
+        ScheduleError: The user's schedule does not fit, or leaves nothing open.
         TargetError: This machine does not run the target, or has too few cores.
     """
     if lookup.text(spec) is None:
@@ -88,25 +93,53 @@ def tune(
             where="tune",
             expected="static extents, deterministic=False, and no Python functions in epilogues",
         )
-    return _Tuning(spec, target, database, threads, seconds, tell).run()
+    with TemporaryDirectory(prefix="tilewright-") as folder:
+        if schedule is None:
+            space = _ours(spec, target, threads)
+        else:
+            space = own.space(schedule_text(spec, target, threads, schedule), make.own(schedule).name, Path(folder))
+        return _Tuning(spec, target, database, threads, seconds, tell, space).run()
+
+
+def schedule_text(spec: MatmulSpec, target: Target, threads: int, schedule: Schedule, won: Trial | None = None) -> str:
+    """The text of a user's schedule, with the choices that won a search.
+
+    Raises:
+        ScheduleError: The schedule does not fit.
+    """
+    kernel = products.compile(spec, target, threads, schedule, parameters=None, cache=True, verify=False)
+    text = kernel.asm["schedule"]
+    return text if won is None or won.verdict != "won" else choices.made(text, won.sizes)
+
+
+def _ours(spec: MatmulSpec, target: Target, threads: int) -> Space:
+    """Our strategies and their sizes. Raises `SpecError` where none vary."""
+    plan = make.make(spec, target, threads=threads)
+    space = candidates.of(spec, target, plan)
+    if not space.ordered:
+        raise SpecError(
+            f"strategy {plan.name} has no sizes that vary for {spec}",
+            where="tune",
+            expected="a product that packed, unpacked, streamed or inner_product computes",
+        )
+    return space
 
 
 class _Tuning:
     """A search for one product."""
 
     def __init__(
-        self, spec: MatmulSpec, target: Target, database: Database, threads: int, seconds: float, tell: Tell
+        self,
+        spec: MatmulSpec,
+        target: Target,
+        database: Database,
+        threads: int,
+        seconds: float,
+        tell: Tell,
+        space: Space,
     ) -> None:
-        self._spec, self._target, self._threads = spec, target, threads
+        self._spec, self._target, self._threads, self._space = spec, target, threads, space
         self._start, self._budget, self._tell = time.monotonic(), seconds, tell
-        self._plan = make.make(spec, target, threads=threads)
-        self._space = candidates.of(spec, target, self._plan)
-        if not self._space.ordered:
-            raise SpecError(
-                f"strategy {self._plan.name} has no sizes that vary for {spec}",
-                where="tune",
-                expected="a product that packed, unpacked, streamed or inner_product computes",
-            )
         self._search = Search(self._space.start, self._space.ordered, self._space.near)
         self._log = Log(spec, target, database, threads)
         self._trials = 0
@@ -118,8 +151,9 @@ class _Tuning:
             raise TargetError(f"this machine does not run {self._target.name}", where="tune", expected="the host")
         self._race = Race(first)
         for earlier in self._log.earlier():
-            self._search.tell(Candidate(earlier.strategy, Blocking(**earlier.sizes)), earlier.gain)
-            self._trials += 1
+            if earlier.own == self._space.own:
+                self._search.tell(Candidate.of(earlier.strategy, earlier.sizes), earlier.gain)
+                self._trials += 1
         while self._trials == 0 or time.monotonic() - self._start < self._budget:
             asked = self._search.ask()
             if asked is None:
@@ -146,15 +180,8 @@ class _Tuning:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", SlowScheduleWarning)
-                return products.compile(
-                    self._spec,
-                    self._target,
-                    self._threads,
-                    candidate.strategy,
-                    parameters=asdict(candidate.sizes),
-                    cache=True,
-                    verify=False,
-                )
+                how = self._space.arguments(candidate)
+                return products.compile(self._spec, self._target, self._threads, cache=True, **how)
         except (TilewrightError, SlowScheduleWarning):
             return None
 
@@ -166,7 +193,7 @@ class _Tuning:
         for candidate in finalists:
             kernel = self._compiled(candidate)
             if kernel is not None:
-                last = self._keep(candidate, kernel, self._race.time(kernel, final=True), final=True)
+                last = self._keep(candidate, kernel, self._race.time(kernel, final=True), final=self._space.own is None)
                 if last.verdict == "won":
                     break
         if last is None:
