@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import ScheduleError
-from tilewright.records.trial import OWN, schedule_digest
+from tilewright.records.trial import OWN, Trial, schedule_digest
 from tilewright.schedules import choices
 from tilewright.tuning.candidates import Candidate, Space
 
@@ -23,6 +23,11 @@ def name(text: str) -> str:
     """What records call a schedule: a digest of its text, whatever its choices are now."""
     first = {each.name: each.options[0] for each in choices.read(text)}
     return OWN + schedule_digest(choices.made(text, first))
+
+
+def chosen(text: str, last: Trial | None) -> str:
+    """The text with the choices of a search's last comparison, where it was won."""
+    return text if last is None or last.verdict != "won" else choices.made(text, last.sizes)
 
 
 def space(text: str, called: str, folder: Path) -> Space:

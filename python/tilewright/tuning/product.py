@@ -17,7 +17,7 @@ from tilewright.records.database import Database
 from tilewright.records.trial import Trial
 from tilewright.runtime import products
 from tilewright.runtime.kernel import Kernel
-from tilewright.schedules import choices, make
+from tilewright.schedules import make
 from tilewright.schedules.plan import Schedule
 from tilewright.spec import MatmulSpec
 from tilewright.targets import Target
@@ -108,8 +108,7 @@ def schedule_text(spec: MatmulSpec, target: Target, threads: int, schedule: Sche
         ScheduleError: The schedule does not fit.
     """
     kernel = products.compile(spec, target, threads, schedule, parameters=None, cache=True, verify=False)
-    text = kernel.asm["schedule"]
-    return text if won is None or won.verdict != "won" else choices.made(text, won.sizes)
+    return own.chosen(kernel.asm["schedule"], won)
 
 
 def _ours(spec: MatmulSpec, target: Target, threads: int) -> Space:
