@@ -76,6 +76,9 @@ bench-results: setup ## Measure every figure of README and docs, beside every li
 	  $(BIN)/tilewright bench blas $$suite $(PUBLISH) --dtype c64 --dtype c128 --sample-ms 3 || exit 1; done
 	@$(BIN)/python tools/figures
 
+tuned: setup ## Tune usual products on this machine, and write what won into the package; BUDGET=… are seconds a product
+	@$(BIN)/python tools/tuned $(if $(BUDGET),--budget $(BUDGET))
+
 bench-docs: setup ## Write every figure of README and docs from docs/reference/results: tables, sentences, pictures
 	@$(BIN)/python tools/figures
 

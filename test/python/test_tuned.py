@@ -11,8 +11,8 @@ from record_samples import trial
 from tilewright import targets
 from tilewright.errors import WrongResultError
 from tilewright.records import lookup, machine
-from tilewright.records.database import Database
-from tilewright.records.trial import schedule_digest
+from tilewright.records.database import Database, read_lines
+from tilewright.records.trial import canonical, machine_key, schedule_digest
 from tilewright.runtime import tuned, verification
 
 SPEC = tw.MatmulSpec(m=64, n=96, k=128)
@@ -134,6 +134,15 @@ def test_no_database_is_made_by_a_look_up(records):
         warnings.simplefilter("error")
         tw.compile(SPEC)
     assert not records.exists()
+
+
+def test_what_ships_is_sound():
+    files = sorted(lookup.SHIPPED.glob("*"))
+    for file in files:
+        trials = read_lines(file)
+        assert {f"{machine_key(each)}.jsonl" for each in trials} == {file.name}
+        assert all(each.final and each.verdict == "won" and each.own is None for each in trials)
+        assert len({(canonical(each.spec), each.threads) for each in trials}) == len(trials)
 
 
 def test_what_ships_is_used_where_the_database_has_nothing(records, digest, monkeypatch, tmp_path):
