@@ -96,6 +96,23 @@ def test_reference_is_the_formula(dtype):
     assert not Difference.of(wrong.astype(c.dtype), expected, bound).right
 
 
+@pytest.mark.parametrize(
+    ("made", "betas"), [("blocks", (0, 1, "arg", 1)), ("stacked", (0, 0, 0, 0)), ("either", (0, "arg", "arg", "arg"))]
+)
+def test_real_products_add_only_to_c(made, betas):
+    """Sums that are stacked start from 0, without a pass that clears them; C is multiplied before where a factor is neither 0 nor 1."""
+    shape = {"blocks": (64, 8, 8), "stacked": (2, 64, 64), "either": (None, None, None)}[made]
+    for beta, expected in zip((0, 1, "arg", 2j), betas, strict=True):
+        spec = tw.MatmulSpec(*shape, a="c64", beta=beta)
+        assert (form(spec), computed(spec).beta) == (made, expected)
+
+
+def test_little_scratch_memory_is_on_the_stack():
+    for shape, gets_some in (((3, 5, 7), False), ((30, 50, 70), True)):
+        code = tw.compile(tw.MatmulSpec(*shape, a="c64", beta="arg")).asm["llvmir"]
+        assert ("aligned_alloc" in code) == gets_some
+
+
 def test_dynamic_extents():
     kernel = dynamic()
     for shape in ((19, 37, 41), (2, 33, 40), (1, 1, 1), (5, 1, 70), (3, 4, 0), (0, 4, 3), (1, 66, 30)):

@@ -20,8 +20,8 @@ ROWS = (
     ),
     Mutant(
         "lowering/entries/complex_entry.py",
-        "if spec.beta != 0:  # The kernel of the real product adds.",
-        "if False:",
+        "%factor = arith.select %adds, %one, %unread_re",
+        "%factor = arith.select %adds, %unread_re, %one",
         ("test_complex.py",),
     ),
     Mutant(

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from tilewright.dims import MAX_EXTENT, Dim, most
+from tilewright.scaling import ARG, Factor
 from tilewright.spec import MatmulSpec
 
 Form = Literal["blocks", "stacked", "either"]
@@ -79,10 +80,17 @@ def computed(spec: MatmulSpec) -> MatmulSpec:
         **sizes,
         a=str(spec.a_stored.part),
         layout=spec.layout.replace("c", "t"),
-        beta=int(spec.beta != 0),
         alpha=int(spec.alpha != 0),
+        beta=_added(spec, made),
         deterministic=spec.deterministic,
     )
+
+
+def _added(spec: MatmulSpec, made: Form) -> Factor:
+    """The factor beta of the real product: 0 of what is stacked, whose sums are put together elsewhere, and in blocks 0 or 1."""
+    if made == "stacked" or spec.beta == 0:
+        return 0
+    return ARG if made == "either" or spec.beta == ARG else 1
 
 
 def block_numbers(spec: MatmulSpec) -> int:

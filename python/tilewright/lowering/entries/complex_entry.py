@@ -3,6 +3,7 @@
 
 In blocks, B, and an A that is stored transposed, are copied to scratch memory, alpha and conjugation included; rows stay rows. Stacked,
 A is copied, B stays, and the sums go to scratch memory and from there to C. C is multiplied by beta before, where that is neither 0 nor 1.
+Little scratch memory is on the stack: getting it elsewhere takes a quarter of the time of the smallest products.
 Written as text, in functions of scf and LLVM ops.
 """
 
@@ -26,11 +27,13 @@ from tilewright.lowering.entries.entry import (
 )
 from tilewright.mlir import ir
 from tilewright.payload.abi import OK, OUT_OF_MEMORY, WRONG_EXTENTS
-from tilewright.payload.complex_products import STACKED_SIZES, block_numbers, form, least_block
+from tilewright.payload.complex_products import STACKED_SIZES, block_numbers, computed, form, least_block
 from tilewright.scaling import ARG, ROLES
 
 INNER = "_real"
 """What follows the entry's name in that of the real product's kernel."""
+_ON_STACK = 8192
+"""Bytes of scratch memory that are on the stack."""
 _MATRICES = ("m", "n", "k", "a", "lda", "b", "ldb", "c", "ldc")
 _TYPES = [*["i64"] * 3, *["!llvm.ptr", "i64"] * 3]
 
@@ -66,7 +69,7 @@ class ComplexEntry(RowFunctions):
         text = f"""
   func.func private @{GET}(i64, i64) -> !llvm.ptr
   func.func private @{RELEASE}(!llvm.ptr)
-  func.func private @{self.symbol}{INNER}({", ".join(_TYPES)}) -> i32{self.scale}"""
+  func.func private @{self.symbol}{INNER}({", ".join(self._real_types)}) -> i32{self.scale}"""
         if made != "stacked":
             text += self._blocks
         if made != "blocks":
@@ -113,7 +116,7 @@ class ComplexEntry(RowFunctions):
           %c_offset = arith.muli %first, %c2 : i64
           %c_columns = llvm.getelementptr %c[%c_offset] : (!llvm.ptr, i64) -> !llvm.ptr, {self.part}
           {self._copied("b", "%b_columns", rows, columns, "%w")}
-          {self._called("%status", f"%m, %width2, %k2, {a}, {lda}, %w, {columns}2, %c_columns, %ldc2")}
+          {self._called("%status", f"%m, %width2, %k2, {a}, {lda}, %w, {columns}2, %c_columns, %ldc2", "%added")}
           %failed = arith.cmpi ne, %before, %ok : i32
           %worst = arith.select %failed, %before, %status : i32
           scf.yield %worst : i32
@@ -136,15 +139,9 @@ class ComplexEntry(RowFunctions):
             a, lda = "%w", columns if crossed else f"{columns}2"
         sums = "%n2" if crossed else "%n"
         calls.append(self._at("%sums", "%a_size"))
-        if spec.beta != 0:  # The kernel of the real product adds.
-            rows_of_sums = "%m2" if crossed else "%m"
-            calls += [
-                f"%zero = arith.constant 0.0 : {self.part}",
-                f"func.call @{self.symbol}_scale(%sums, {rows_of_sums}, %n, %n, %zero, %zero) : {self._scale_type}",
-            ]
         arguments = f"%m2, {sums}, %{'k' if crossed else 'k2'}, {a}, {lda}, %b, %ldb2, %sums, {sums}"
-        merged = f"""func.call @{self.symbol}_merge(%sums, %m, %n, %c, %ldc, %alpha_re, %alpha_im)
-        : (!llvm.ptr, i64, i64, !llvm.ptr, i64, {self.part}, {self.part}) -> ()"""
+        merged = f"""func.call @{self.symbol}_merge(%sums, %m, %n, %c, %ldc, %alpha_re, %alpha_im, %adds)
+        : (!llvm.ptr, i64, i64, !llvm.ptr, i64, {self.part}, {self.part}, i1) -> ()"""
         return (
             copies
             + self.merge(crossed=crossed, conjugate=conjugate_a if crossed else conjugate_b)
@@ -154,20 +151,26 @@ class ComplexEntry(RowFunctions):
       %sums_size = arith.muli %m2, {sums} : i64
       %size = arith.addi %a_size, %sums_size : i64""",
                 calls,
-                "\n        ".join([self._called("%result", arguments), merged]),
+                "\n        ".join([self._called("%result", arguments, "%zero"), merged]),
             )
         )
 
-    def _called(self, status: str, arguments: str) -> str:
-        """The call of the kernel of the real product."""
-        return f"{status} = func.call @{self.symbol}{INNER}({arguments}) : ({', '.join(_TYPES)}) -> i32"
+    def _called(self, status: str, arguments: str, beta: str) -> str:
+        """The call of the kernel of the real product, which gets the address of `beta` where it takes it."""
+        given = f"{arguments}, {beta}" if computed(self.spec).scalars else arguments
+        return f"{status} = func.call @{self.symbol}{INNER}({given}) : ({', '.join(self._real_types)}) -> i32"
+
+    @property
+    def _real_types(self) -> list[str]:
+        """Of the arguments of the kernel of the real product."""
+        return [*_TYPES, *["!llvm.ptr"] * len(computed(self.spec).scalars)]
 
     def _computed(self, name: str, size: str, calls: Sequence[str], run: str) -> str:
         """The function `name`, which gets scratch memory for ``%size`` numbers before `calls`; `run` defines ``%result``."""
         doubled = "\n      ".join(
             f"%{each}2 = arith.muli %{each}, %c2 : i64" for each in ("m", "n", "k", "lda", "ldb", "ldc")
         )
-        before = "\n      ".join([*([self._scaled] * (self.spec.beta != 0)), *calls])
+        before = "\n      ".join([*self._factors_of_sums, *calls])
         body = f"""{doubled}
       {size}
       %part = arith.constant {self.spec.a_stored.bytes // 2} : i64
@@ -176,7 +179,17 @@ class ComplexEntry(RowFunctions):
       %pages = arith.constant {-ALIGNMENT} : i64
       %beyond = arith.addi %bytes, %page : i64
       %rounded = arith.andi %beyond, %pages : i64
-      %w = func.call @{GET}(%page, %rounded) : (i64, i64) -> !llvm.ptr
+      %on_stack = arith.constant {_ON_STACK} : i64
+      %stack = llvm.alloca %on_stack x i8 {{alignment = 64 : i64}} : (i64) -> !llvm.ptr
+      %added = llvm.alloca %c1 x {self.part} : (i64) -> !llvm.ptr
+      %zero = llvm.alloca %c1 x {self.part} : (i64) -> !llvm.ptr
+      %is_little = arith.cmpi sle, %bytes, %on_stack : i64
+      %w = scf.if %is_little -> (!llvm.ptr) {{
+        scf.yield %stack : !llvm.ptr
+      }} else {{
+        %got = func.call @{GET}(%page, %rounded) : (i64, i64) -> !llvm.ptr
+        scf.yield %got : !llvm.ptr
+      }}
       %null = llvm.mlir.zero : !llvm.ptr
       %lacks = llvm.icmp "eq" %w, %null : !llvm.ptr
       %made = scf.if %lacks -> (i32) {{
@@ -185,7 +198,10 @@ class ComplexEntry(RowFunctions):
       }} else {{
         {before}
         {run}
-        func.call @{RELEASE}(%w) : (!llvm.ptr) -> ()
+        scf.if %is_little {{
+        }} else {{
+          func.call @{RELEASE}(%w) : (!llvm.ptr) -> ()
+        }}
         scf.yield %result : i32
       }}
     func.return %made : i32"""
@@ -198,6 +214,29 @@ class ComplexEntry(RowFunctions):
 
     def _at(self, name: str, offset: str) -> str:
         return f"{name} = llvm.getelementptr %w[{offset}] : (!llvm.ptr, i64) -> !llvm.ptr, {self.part}"
+
+    @property
+    def _factors_of_sums(self) -> list[str]:
+        """Lines that define ``%adds``, whether beta is other than 0, and multiply C by it then.
+
+        What the kernel of the real product takes as beta is at ``%added``, 1 or 0 accordingly, and at ``%zero``.
+        """
+        if self.spec.beta == 0:
+            return ["%adds = arith.constant false"]
+        lines = [
+            self.equals("%beta", 0, "%unread"),
+            "%true = arith.constant true",
+            "%adds = arith.xori %unread, %true : i1",
+            f"scf.if %adds {{ {self._scaled}\n      }}",
+        ]
+        if computed(self.spec).scalars:
+            lines += [
+                f"%one = arith.constant 1.0 : {self.part}",
+                f"%factor = arith.select %adds, %one, %unread_re : {self.part}",
+                f"llvm.store %factor, %added : {self.part}, !llvm.ptr",
+                f"llvm.store %unread_re, %zero : {self.part}, !llvm.ptr",
+            ]
+        return lines
 
     @property
     def _scaled(self) -> str:

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from tilewright.lowering.entries.complex_vectors import Vector
 from tilewright.lowering.entries.entry import attributes_text
-from tilewright.scaling import Factor
+from tilewright.scaling import ARG, Factor
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 INTERNAL = "#llvm.linkage<internal>"
+_SHORTER = 4
+"""Of how many times fewer lanes the shorter vectors are: of rows of less than a vector, few numbers are left."""
 
 Form = Literal["columns", "rows", "apart"]
 """What two rows of real numbers a row of complex ones becomes: (re, im) and (-im, re); (re, -im) and (im, re); or the real parts and the
@@ -107,12 +110,13 @@ class RowFunctions:
         """The function that adds to C what two rows of real numbers mean, times alpha.
 
         They are the parts of the results; `crossed`: products of the real parts of A, and of its imaginary parts, by those of B, side by
-        side. With `conjugate` the imaginary parts (`crossed`: those of A) are the negative ones. C has been multiplied by beta.
+        side. With `conjugate` the imaginary parts (`crossed`: those of A) are the negative ones. C has been multiplied by beta, or, unless
+        it `adds`, is not read.
         """
         parameters = [("from", "!llvm.ptr"), ("m", "i64"), ("n", "i64"), ("c", "!llvm.ptr"), ("ldc", "i64")]
         before = f"{self._row('%c', '%ldc', '%row')}\n{self._two_rows('%from', '%wide' if crossed else '%n')}"
 
-        def body(value: Vector) -> None:
+        def body(value: Vector, *, adds: bool) -> None:
             if crossed:
                 turned = value.swapped(value.load("%odd_row"))
                 sum_ = value.sum(value.load("%even_row"), value.signed(turned, (1, -1) if conjugate else (-1, 1)))
@@ -122,10 +126,12 @@ class RowFunctions:
                 sum_ = value.interleaved(*parts)
                 sum_ = value.signed(sum_, (1, -1)) if conjugate else sum_
             sum_ = value.times(sum_, self.spec.alpha) if self.spec.alpha != 1 else sum_
-            value.store(value.sum(value.load("%row"), sum_) if self.spec.beta != 0 else sum_, "%row")
+            value.store(value.sum(value.load("%row"), sum_) if adds else sum_, "%row")
 
-        rows = self._rows("%m", "%n", before, body)
-        return self.function("merge", [*parameters, *self.numbers("f")], f"{rows}\n    func.return")
+        reads, writes = (self._rows("%m", "%n", before, partial(body, adds=each)) for each in (True, False))
+        rows = f"scf.if %adds {{\n    {reads}\n    }} else {{\n    {writes}\n    }}"
+        rows = writes if self.spec.beta == 0 else rows if self.spec.beta == ARG else reads
+        return self.function("merge", [*parameters, *self.numbers("f"), ("adds", "i1")], f"{rows}\n    func.return")
 
     def equals(self, factor: str, number: int, name: str) -> str:
         """Defines `name`: whether a factor is a number."""
@@ -136,20 +142,22 @@ class RowFunctions:
     {name} = arith.andi {name}_is_re, {name}_is_im : i1"""
 
     def _rows(self, rows: str, columns: str, before: str, body: Callable[[Vector], None]) -> str:
-        """Loops over rows and, in vectors and then in single complex numbers, over columns."""
-        vectors, singles = (Vector(lanes, self.part) for lanes in (self._lanes, 2))
-        body(vectors)
-        body(singles)
-        return f"""%wide = arith.muli {columns}, %c2 : i64
-    %lanes = arith.constant {self._lanes} : i64
-    %rest = arith.remui %wide, %lanes : i64
-    %whole = arith.subi %wide, %rest : i64
+        """Loops over rows and, in vectors, shorter ones and then in single complex numbers, over columns."""
+        bounds, loops, start = "", "", "%c0"
+        for lanes in sorted({self._lanes, max(2, self._lanes // _SHORTER), 2}, reverse=True):
+            vector = Vector(lanes, self.part)
+            body(vector)
+            bounds += f"""
+    %lanes{lanes} = arith.constant {lanes} : i64
+    %rest{lanes} = arith.remui %wide, %lanes{lanes} : i64
+    %whole{lanes} = arith.subi %wide, %rest{lanes} : i64"""
+            loops += f"""
+      scf.for %j = {start} to %whole{lanes} step %lanes{lanes} : i64 {{{vector.text}
+      }}"""
+            start = f"%whole{lanes}"
+        return f"""%wide = arith.muli {columns}, %c2 : i64{bounds}
     scf.for %i = %c0 to {rows} step %c1 : i64 {{
-      {before}
-      scf.for %j = %c0 to %whole step %lanes : i64 {{{vectors.text}
-      }}
-      scf.for %j = %whole to %wide step %c2 : i64 {{{singles.text}
-      }}
+      {before}{loops}
     }}"""
 
     @property
