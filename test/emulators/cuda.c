@@ -102,6 +102,7 @@ static Status cuMemcpyDtoHAsync(void *to, uintptr_t from, size_t bytes, void *st
   (void)stream;
   return memcpy(to, (const void *)from, bytes), success;
 }
+static Status cuCtxSynchronize(void) { return success; }
 static Status cuStreamSynchronize(void *stream) {
   char line[64];
   snprintf(line, sizeof line, "synchronize %zu", (size_t)stream);
@@ -234,6 +235,7 @@ static const Entry entries[] = {
     ENTRY(cuMemFreeAsync),
     ENTRY(cuMemcpyHtoDAsync),
     ENTRY(cuMemcpyDtoHAsync),
+    ENTRY(cuCtxSynchronize),
     ENTRY(cuStreamSynchronize),
     ENTRY(cuGetErrorName),
     ENTRY(cuGetErrorString),

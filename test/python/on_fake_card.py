@@ -15,6 +15,7 @@ import tempfile
 import traceback
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ import pytest
 import tilewright as tw
 from dlpack_arrays import Library
 from gpu_kernels import array
-from tilewright.bench.card import bundle, plan
+from tilewright.bench.card import bundle, plan, proofs
+from tilewright.bench.suites import parse_shape
 from tilewright.errors import OperandError, TargetError
 from tilewright.runtime import cards, device_arrays, emulated_gpu, gpu
 from tilewright.targets import nvidia
@@ -363,6 +365,33 @@ def a_kernel_of_a_bundle() -> None:
         launch(stream)
         assert is_right(kernel.spec.sized({"m": 130, "n": 72, "k": 64}), c, [a, b]), DRIVER.error
         assert DRIVER.last["stream"] == stream
+
+
+@case
+def steps_of_a_bundle_without_torch() -> None:
+    """Layouts, and checks of either form: the one for whole pieces of 16 bytes is refused where rows end within one."""
+    small = tuple(sorted({"bm": 32, "bn": 32, "bk": 8}.items()))
+    whole = plan.Kernel("bf16", "nt", "simt", small)
+    odd = replace(whole, aligned=False)
+    shape = parse_shape("57x34x30")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prover = proofs.Prover(folder)
+        for kernel, kind, size in (
+            (whole, "layout", parse_shape("128x64x128")),
+            (whole, "check", parse_shape("32x32x32")),
+            (odd, "check", shape),
+        ):
+            bundle._compile(folder, kernel, exact=kind == "layout")
+            DRIVER.runs(gpu.compile(kernel.spec, SM_90A, "simt", dict(small)), aligned=kernel.aligned)
+            outcome = prover.run(plan.Step(kind, size, (kernel,)))
+            assert (outcome["right"], outcome["wrong"], outcome["intact"]) == (True, 0, True), DRIVER.error
+        refuses(tw.TilewrightError, "whole pieces of 16 bytes", lambda: prover.run(plan.Step("check", shape, (whole,))))
+        # Another kernel's numbers are wrong, and what is wrong is shown.
+        DRIVER.runs(gpu.compile(replace(whole, layout="nn").spec, SM_90A, "simt", dict(small)), aligned=False)
+        wrong = prover.run(plan.Step("check", parse_shape("32x32x32"), (odd,)))
+        assert not wrong["right"]
+        assert wrong["where"]
 
 
 @case

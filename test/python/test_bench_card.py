@@ -4,18 +4,21 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import card_process
+import fake_driver
 import ml_dtypes
 import numpy as np
 import pytest
-from tilewright.bench.card import aims, bundle, measure, page, peers, plan, timing, triton_peer
+from tilewright.bench.card import aims, bundle, measure, page, peers, plan, timing, tools, triton_peer
 from tilewright.bench.card.__main__ import main
 from tilewright.bench.card.cublaslt import CublasLt, Matrix
 from tilewright.bench.card.guarded import guarded
@@ -23,6 +26,7 @@ from tilewright.bench.card.plan import Step
 from tilewright.bench.card.worker import Broken, Worker
 from tilewright.bench.suites import parse_shape
 from tilewright.cli import main as tilewright
+from tilewright.emit import versions
 from tilewright.emit.gpu import tool
 from tilewright.errors import TargetError, TilewrightError
 
@@ -53,8 +57,31 @@ def test_the_plan_has_every_strategy_with_every_type_and_all_that_is_timed() -> 
         assert plan.spec_of(name, layout, epilogue, shape).layout == layout
 
 
-@pytest.fixture
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def test_odd_sizes_are_checked_by_the_form_that_takes_them() -> None:
+    for step in plan.checks():
+        (kernel,) = step.kernels
+        boxed = kernel.strategy == "warpgroup"
+        assert kernel.aligned == (boxed or str(step.shape) == plan.WHOLE)
+    swapped = [step.kernels[0] for step in plan.layouts() if dict(step.kernels[0].sizes).get("swapped")]
+    assert [each.layout for each in swapped] == ["nn", "tn", "tt"]
+
+
+def test_a_quick_run_is_short() -> None:
+    steps = [step for step in bundle._steps(quick=True) if step.quick]
+    assert len({kernel for step in steps for kernel in step.kernels}) <= 20
+    kinds = [step.kind for step in steps]
+    assert (kinds.count("memcheck"), kinds.count("racecheck"), kinds.count("profile")) == (3, 3, 1)
+    timed = [str(step.shape) for step in steps if step.kind == "time"]
+    assert timed[:2] == ["4096x4096x4096", "8192x8192x8192"]
+    assert sum(shape.startswith(("1x", "16x", "64x")) for shape in timed) == 3
+    # The whole plan has the same layouts, and its own measurements.
+    every = {step.key for step in plan.layouts()}
+    assert {step.key for step in steps if step.kind == "layout"} <= every
+    assert all(step.key.startswith("quick") for step in steps if step.kind == "time")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of two kernels."""
     if tool("ptxas") is None:
         pytest.skip("there is no ptxas")
@@ -68,9 +95,19 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Step("check", parse_shape("5x8x7"), layout.kernels),
         Step("time", parse_shape("64x64x64"), (wide,), (7.0,)),
     ]
-    monkeypatch.setattr(bundle, "_steps", lambda: iter(steps))
-    assert bundle.make(tmp_path / "bundle") == []
-    return tmp_path / "bundle"
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bundle, "_steps", lambda quick: iter(steps))
+        assert bundle.make(folder) == []
+    return folder
+
+
+@pytest.fixture
+def small(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, which is made again of the same steps."""
+    steps = bundle.read_steps(made)
+    monkeypatch.setattr(bundle, "_steps", lambda quick: iter(steps))
+    return shutil.copytree(made, tmp_path / "bundle")
 
 
 class Made:
@@ -140,6 +177,50 @@ def test_a_bundle_holds_what_launches_take_and_a_run_goes_on_where_it_ended(smal
     assert "Driver: 0.0." in text
     assert f"| 64x64x64 | 2.5 | 3.0 | 0.83 | {2 * 64**3 / 2.5e12 * 100e6:.0f} | 7 |" in text
     assert page.failures(measure.read(small)) == []
+
+
+def test_a_dress_rehearsal_with_a_fake_driver_and_no_torch(
+    small: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """From a folder carried elsewhere: layouts and checks are done, and what is to be timed says what is missing."""
+    carried, folder = small.rename(small.with_name("carried")), fake_driver.made(tmp_path_factory)
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}")
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    with pytest.raises(TargetError, match="no torch"):
+        measure.run(carried, bench=Worker(carried, "fake_card_worker"))
+    records = measure.read(carried)
+    assert [(each["kind"], each["right"], each["card"]) for each in records] == [
+        ("layout", True, "card of the tests 0"),
+        ("check", True, "card of the tests 0"),
+    ]
+
+
+def test_a_step_under_a_tool_that_is_not_there_or_finds_something(
+    small: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    step = replace(bundle.read_steps(small)[0], kind="memcheck")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "no compute-sanitizer" in tools.run(small, step)["skipped"]
+    program = tmp_path / "compute-sanitizer"
+    program.write_text('#!/bin/sh\necho "$@" | /usr/bin/head -c 60\nexit 9\n')
+    program.chmod(0o755)
+    found = tools.run(small, step)
+    assert found["output"].startswith("--tool memcheck --error-exitcode 9")
+    assert "ended with 9" in found["error"]
+    assert "memcheck" in page.markdown([{"step": step.key, "kind": "memcheck", **found}], "c")
+
+
+def test_a_kernel_is_made_again_only_by_an_edit_of_what_makes_it(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {file: file.read_bytes() for file in small.glob("*.cubin")}
+    for name, needed in (("codegen/gpu/wgmma.py", True), ("torch/__init__.py", False), ("bench/card/plan.py", False)):
+        files = versions._imported(bundle._COMPILER)
+        assert (Path(versions.__file__).parents[1] / name in files) == needed
+    # Another compiler that makes the same PTX leaves the machine code as it is.
+    times = {file: file.stat().st_mtime_ns for file in made}
+    monkeypatch.setattr(versions, "fingerprint_of", lambda module: "another")
+    assert bundle.make(small) == []
+    assert {file: file.stat().st_mtime_ns for file in made} == times
+    assert all(json.loads(file.with_suffix(".json").read_text())["compiler"] == "another" for file in made)
 
 
 def test_a_choice_that_ends_the_process_is_left_out_from_then_on(small: Path) -> None:
@@ -229,7 +310,7 @@ def test_bytes_around_a_matrix_tell_that_they_were_written() -> None:
 
     torch: Any = type("torch", (), {"uint8": np.uint8})
     torch.full = lambda shape, value, dtype, device: np.full(shape, value, dtype).view(Tensor)
-    made = guarded(torch, 3, 5, np.dtype(np.float16), spare=2)
+    made = guarded(torch, 3, 5, np.dtype(np.float16))
     assert made.matrix.shape == (3, 5)
     assert made.matrix.strides[0] % 16 == 0
     assert np.isnan(made.matrix).all()
@@ -401,7 +482,7 @@ def test_what_triton_tries() -> None:
 
 def test_the_half_on_the_cards_machine_takes_nothing_that_was_built() -> None:
     code = (
-        "import sys, tilewright.bench.card.__main__, tilewright.runtime.cards;"
+        "import sys, tilewright.bench.card.__main__, tilewright.bench.card.on_card, tilewright.bench.card.tools;"
         "built = ('tilewright.mlir', 'tilewright._runtime', 'tilewright._codegen', 'tilewright.lowering');"
         "sys.exit(' '.join(name for name in sys.modules if name.startswith(built)) or 0)"
     )

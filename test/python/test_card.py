@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import fake_driver
 import numpy as np
 import pytest
 import tilewright as tw
@@ -21,20 +20,12 @@ from tilewright.errors import OperandError, TargetError
 HERE = Path(__file__).parent
 SCRIPT = HERE / "on_fake_card.py"
 CASES = re.findall(r"@case\ndef (\w+)", SCRIPT.read_text())
-COMPILER = shutil.which("cc") or shutil.which("clang-22")
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What came of each case: nothing, or the traceback of a failure."""
-    if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.core") is None:
-        pytest.skip("there is no cuda-core (make setup-gpu installs it)")
-    if COMPILER is None:
-        pytest.skip("there is no C compiler for the fake driver")
-    folder = tmp_path_factory.mktemp("driver")
-    source = HERE.parent / "emulators" / "cuda.c"
-    library = folder / "libcuda.so.1"
-    subprocess.run([COMPILER, "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source], check=True)
+    folder = fake_driver.made(tmp_path_factory)
     done = subprocess.run(
         [sys.executable, str(SCRIPT)],
         capture_output=True,

@@ -25,11 +25,11 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     ({"m": 130, "n": 72, "k": 136, "a": "bf16", "layout": "tn", "beta": 1}, SMALL),
     ({"m": 60, "n": 130, "k": 65, "a": "f16", "layout": "tt"}, {**SMALL, "bn": 16}),
     ({"m": 3, "n": 5, "k": 7, "a": "bf16", "epilogue": (tw.bias("n"), tw.gelu(), tw.residual("mn")), "c": "bf16"}, {}),
-    ({"m": 100, "n": 96, "k": 300, "a": "i8"}, SMALL),
+    ({"m": 100, "n": 96, "k": 300, "a": "i8"}, {**SMALL, "bn": 128}),
     ({"m": 65, "n": 64, "k": 128, "a": "u8", "b": "i8", "layout": "tt", "epilogue": (tw.dequantize(0.25),)}, SMALL),
     ({"m": 70, "n": 40, "k": 50, "a": "f32", "tf32": True, "layout": "nt"}, SMALL),
     ({"m": 136, "n": 72, "k": 52, "a": "f32", "tf32": True, "layout": "tn"}, {**SMALL, "cluster": 2}),
-    ({"m": 70, "n": 48, "k": 300, "a": "f8E4M3FN", "layout": "tn", "c": "bf16"}, {**SMALL, "bn": 48}),
+    ({"m": 70, "n": 48, "k": 300, "a": "f8E4M3FN", "layout": "tn", "c": "bf16"}, {**SMALL, "bn": 128}),
     ({"m": 70, "n": 40, "k": 150, "a": "f8E5M2", "b": "f8E4M3FN", "layout": "nt"}, SMALL),
     ({"m": 40, "n": 72, "k": 72, "a": "bf16", "batch": (2, 3), "c": "bf16"}, {**SMALL, "stages": 2}),
     # Several tiles of each block, of two rows of instructions, one after the other in the same place.
@@ -40,7 +40,7 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     # Rows of C are columns of instructions: as few as 16, and more than a box has.
     ({"m": 13, "n": 150, "k": 100, "a": "bf16", "c": "bf16"}, {}),
     ({"m": 1, "n": 72, "k": 500, "a": "bf16", "layout": "nt", "epilogue": (tw.bias("n"), tw.residual("mn"))}, {}),
-    ({"m": 70, "n": 72, "k": 64, "a": "i8", "layout": "tn"}, {"bm": 80, "bn": 128, "swapped": 1, "stages": 2}),
+    ({"m": 70, "n": 72, "k": 64, "a": "i8", "layout": "tn"}, {"bm": 128, "bn": 128, "swapped": 1, "stages": 2}),
 ]  # fmt: skip
 
 
@@ -86,7 +86,18 @@ def test_sizes_follow_the_shape() -> None:
         ({"stages": 1}, "at least 2"),
     ):
         with pytest.raises(ScheduleError, match=expected):
-            sizes(tw.MatmulSpec(m=None, n=None, k=None, a="bf16"), SM_100A, parameters)
+            sizes(tw.MatmulSpec(m=None, n=None, k=None, a="bf16", layout="nt"), SM_100A, parameters)
+
+
+def test_an_operand_across_k_is_whole_swizzle_patterns() -> None:
+    """PTX describes matrices of whole swizzle atoms alone: 128 bytes along M or N."""
+    for types, wide in (("bf16", 64), ("i8", 128)):
+        spec = tw.MatmulSpec(m=5, n=512, k=512, a=types, layout="tn")
+        assert (sizes(spec, SM_100A, {}).swapped, sizes(spec, SM_100A, {}).bm) == (1, wide)
+        with pytest.raises(ScheduleError, match="bm=16, and A's neighbors lie along it"):
+            sizes(spec, SM_100A, {"bm": 16, "bn": 128, "swapped": 1})
+        with pytest.raises(ScheduleError, match="bn=48, and B's neighbors lie along it"):
+            sizes(spec, SM_100A, {"bm": 128, "bn": 48})
 
 
 def test_what_instructions_do_not_take_is_for_another_strategy() -> None:

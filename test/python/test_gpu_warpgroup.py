@@ -18,7 +18,7 @@ from tilewright.errors import LoweringError, ScheduleError
 from tilewright.runtime import gpu
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel
 from tilewright.schedules.gpu.warpgroup import WarpGroupTile
-from tilewright.schedules.gpu.warpgroup_sizes import sizes
+from tilewright.schedules.gpu.warpgroup_sizes import ranked, sizes
 from tilewright.schedules.gpu.warpgroup_time import Work, cycles, resident
 from tilewright.targets import nvidia
 
@@ -53,12 +53,12 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     # Rows of C are columns of instructions: as few as 8, and more than a box has.
     ({"m": 13, "n": 150, "k": 100, "a": "bf16", "c": "bf16"}, {}),
     ({"m": 1, "n": 70, "k": 1000, "a": "bf16", "layout": "nt", "epilogue": (tw.bias("n"), tw.residual("mn"))}, {}),
-    ({"m": 70, "n": 70, "k": 64, "a": "bf16", "layout": "tt", "beta": 1}, {"bm": 72, "bn": 64, "consumers": 1, "swapped": 1}),
+    ({"m": 70, "n": 70, "k": 64, "a": "bf16", "layout": "tt", "beta": 1}, {"bm": 128, "bn": 64, "consumers": 1, "swapped": 1}),
     ({"m": 30, "n": 70, "k": 64, "a": "i8", "layout": "nt"}, {"bm": 32, "bn": 128, "swapped": 1}),
     # Rows of boxes of C that are no longer than 64 bytes, or 16.
     ({"m": 70, "n": 170, "k": 40, "a": "bf16", "c": "f8E4M3FN"}, {"bm": 64, "bn": 192, "consumers": 1, "stages": 2}),
     ({"m": 13, "n": 70, "k": 40, "a": "bf16", "c": "f8E4M3FN"}, {}),
-    # Boxes of A are wider than the 8 rows of a tile.
+    # Few rows of a transposed A: a tile has as many as a swizzle pattern.
     ({"m": 3, "n": 40, "k": 200, "a": "f16", "layout": "tt"}, {}),
 ]  # fmt: skip
 
@@ -143,6 +143,17 @@ def test_sizes_follow_the_shape() -> None:
         chosen(None, None, None, bm=64, bn=512, swapped=1)
     with pytest.raises(ScheduleError, match="40 columns on i8"):
         chosen(None, None, None, "i8", bm=40, bn=128, swapped=1)
+
+
+@pytest.mark.parametrize("layout", ["tn", "tt"])
+def test_an_operand_across_k_is_whole_swizzle_patterns(layout: str) -> None:
+    """PTX describes matrices of whole swizzle atoms alone: 64 elements of 16 bits along M or N."""
+    for m in (1, 8, 48, 65):
+        spec = tw.MatmulSpec(m=m, n=4096, k=4096, a="bf16", layout=layout)
+        assert all(each.bm % 64 == 0 for each in [sizes(spec, SM_90A, {}), *ranked(spec, SM_90A)])
+    for few in (8, 48, 72):
+        with pytest.raises(ScheduleError, match=f"bm={few}, and A's neighbors lie along it"):
+            sizes(spec, SM_90A, {"bm": few, "bn": 128, "swapped": 1})
 
 
 def test_predictions_are_not_below_what_is_counted() -> None:

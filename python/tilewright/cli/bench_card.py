@@ -21,25 +21,30 @@ from tilewright.errors import TargetError
     metavar="SECONDS",
     help="Begin nothing more after so long; the next run goes on.",
 )
+@click.option("--quick", is_flag=True, help="Only the steps of the first minutes on a card: some 20 kernels.")
 @bench_options.report
-def card(folder: str, budget: float | None, report: str | None, command: str | None) -> int:
+def card(folder: str, budget: float | None, quick: bool, report: str | None, command: str | None) -> int:
     """Compile kernels for an NVIDIA card into DIR; where one is, check them on it and time them beside cuBLASLt and Triton.
 
     Exits with status 1 when something is wrong.
     """
     from tilewright.bench.card import bundle, measure, page
 
-    outputs = Outputs.of({"report": report, "command": command}, f"card {folder}")
+    outputs = Outputs.of({"report": report, "command": command}, f"card {folder}{' --quick' * quick}")
     outputs.check()
     bundled, out = Path(folder), console()
     with progress_bar() as progress:
-        failures = bundle.make(bundled, progress)
+        failures = bundle.make(bundled, progress, quick=quick)
     with progress_bar() as progress:
         try:
-            records = measure.run(bundled, budget, progress)
+            records = measure.run(bundled, budget, progress, quick=quick)
         except TargetError as error:
             out.print(f"The kernels are in {folder}; nothing is measured: {error}", soft_wrap=True, markup=False)
-            out.print(f"Where a card is: python -m tilewright.bench.card {folder}", soft_wrap=True, markup=False)
+            out.print(
+                f"Where a card is: python -m tilewright.bench.card {folder}{' --quick' * quick}",
+                soft_wrap=True,
+                markup=False,
+            )
             records = measure.read(bundled)
     if records:
         outputs.write_page(page.markdown(records, outputs.command))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 from collections.abc import Iterator
@@ -29,10 +30,41 @@ def digest_of(package: Path) -> str:
         text = file.read_bytes()
         digest.update(f"{file.relative_to(package)} {len(text)} ".encode())
         digest.update(text)
-    for name in _NATIVE:
-        for file in sorted((package / name).parent.glob(Path(name).name + "*.so*")):
-            digest.update(f"{file.name} {version_of(str(file))}".encode())
+    digest.update(_natives(package))
     return digest.hexdigest()
+
+
+def _natives(package: Path) -> bytes:
+    """Which native libraries are there."""
+    files = [each for name in _NATIVE for each in sorted((package / name).parent.glob(Path(name).name + "*.so*"))]
+    return "".join(f"{each.name} {version_of(str(each))}" for each in files).encode()
+
+
+@cache
+def fingerprint_of(module: str) -> str:
+    """The same of what a module imports, and what that imports in turn, anywhere in its text; not of `tilewright` itself."""
+    digest = hashlib.sha256(_natives(_PACKAGE))
+    for file in sorted(_imported(module)):
+        digest.update(f"{file.relative_to(_PACKAGE)} ".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _imported(module: str) -> set[Path]:
+    """The files of our modules that a module needs."""
+    found: set[Path] = set()
+    left = [module]
+    while left:
+        place = _PACKAGE.joinpath(*left.pop().split(".")[1:])
+        file = next((each for each in (place.with_suffix(".py"), place / "__init__.py") if each.is_file()), None)
+        if file is None or file in found or file.parent == _PACKAGE / "mlir" or file == _PACKAGE / "__init__.py":
+            continue
+        found.add(file)
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [str(node.module), *(f"{node.module}.{each}" for each in names)]
+            left += [each for each in names if each.split(".")[0] == _PACKAGE.name]
+    return found
 
 
 @cache

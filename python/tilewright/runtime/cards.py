@@ -180,13 +180,16 @@ class _Parameters:
 class Loaded:
     """A form of a kernel on one card.
 
+    Attributes:
+        form: The form.
+
     Raises (the constructor):
         TargetError: The driver does not load it.
     """
 
     def __init__(self, card: Card, form: GpuStages, cubin: bytes | None = None) -> None:
         """Loads it: `cubin`, or assembled here where NVIDIA's assembler is, and by the driver otherwise. The card has to be current."""
-        self._card, self._form = card, form
+        self._card, self.form = card, form
         core, self._driver = packages(form.target.name)
         with reported(f"loading a kernel for {form.target.name}"):
             self._kernel = _kernel(core, form, cubin)
@@ -212,11 +215,11 @@ class Loaded:
         Raises:
             TargetError: The driver refuses an array.
         """
-        sizes = gpu_call.launch(self._form, called, self._processors)
+        sizes = gpu_call.launch(self.form, called, self._processors)
         words: list[int] = []
-        for array, (shape, strides) in zip(arrays, gpu_call.laid_out(self._form.spec, called, arrays), strict=True):
+        for array, (shape, strides) in zip(arrays, gpu_call.laid_out(self.form.spec, called, arrays), strict=True):
             words += [gpu_call.address(array), gpu_call.address(array), 0, *shape, *strides]
-        boxes = self._form.boxes
+        boxes = self.form.boxes
         memory = (ctypes.c_int64 * len(words))(*words)
         start = ctypes.addressof(memory)
         maps = ctypes.create_string_buffer(_MAP_BYTES * (len(boxes) + 1))
@@ -231,7 +234,7 @@ class Loaded:
 
         def launch(stream: int) -> None:
             config.hStream = self._driver.CUstream(stream)
-            with reported(f"launching a kernel for {self._form.target.name}"):
+            with reported(f"launching a kernel for {self.form.target.name}"):
                 checked(self._driver.cuLaunchKernelEx(config, self._function, parameters.place, 0))
 
         return launch
@@ -242,11 +245,11 @@ class Loaded:
         Blocks of a cluster lie in one part of the chip: of some parts a few multiprocessors are then left over, and a grid as large as
         the chip would have clusters that begin when all others have ended. Source: CUDA Driver API, cuOccupancyMaxActiveClusters.
         """
-        sizes: Any = self._form.sizes
-        blocks = sizes.blocks if self._form.boxes else 1
+        sizes: Any = self.form.sizes
+        blocks = sizes.blocks if self.form.boxes else 1
         if blocks == 1:
             return self._card.processors
-        one = Launch((blocks, 1, 1), (sizes.threads, 1, 1), (blocks, 1, 1), self._form.shared_bytes)
+        one = Launch((blocks, 1, 1), (sizes.threads, 1, 1), (blocks, 1, 1), self.form.shared_bytes)
         return blocks * checked(self._driver.cuOccupancyMaxActiveClusters(self._function, self._config(one)))
 
     def _config(self, sizes: Launch) -> Any:  # noqa: ANN401 - the driver's
@@ -267,7 +270,7 @@ class Loaded:
     def _encode(self, arrays: Sequence[Array], box: Box, place: int) -> None:
         """Writes the tensor map of an operand, innermost axis first, to an address."""
         driver = self._driver
-        shape, strides, address, size = _as_mapped(self._form.spec, arrays, box.operand)
+        shape, strides, address, size = _as_mapped(self.form.spec, arrays, box.operand)
         given = (
             *(getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[size]}"), len(shape), address),
             *((ctypes.c_uint64 * len(shape))(*reversed(shape)), (ctypes.c_uint64 * len(shape))(*strides[-2::-1])),
@@ -278,7 +281,7 @@ class Loaded:
             driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
             driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
-        with reported(f"describing an operand of a kernel for {self._form.target.name}"):
+        with reported(f"describing an operand of a kernel for {self.form.target.name}"):
             status = _encoder(driver)(place, *(int(each) if isinstance(each, IntEnum) else each for each in given))
             checked((driver.CUresult(status),))
 

@@ -9,7 +9,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,26 @@ from tilewright.processes.child import ChildEndedError
 from tilewright.version import VERSION
 
 PLAN = "plan.json"
+_COMPILER = "tilewright.runtime.gpu"
+"""What compiles kernels: only an edit of what this imports makes it compile them again."""
 _FEW_KERNELS = 4
 """Up to so many kernels, compiling takes less time than starting further processes."""
 _WHOLE = 4
 """Whole numbers of operands are at most this: products of them are exact in every type, sums of a thousand in every order."""
 
 
-def make(folder: Path, progress: Callable[[int, int, str], object] = lambda done, total, what: None) -> list[str]:
+def make(
+    folder: Path,
+    progress: Callable[[int, int, str], object] = lambda done, total, what: None,
+    *,
+    quick: bool = False,
+) -> list[str]:
     """Makes what is missing of the bundle in `folder`. Returns a line for each kernel that could not be made.
+
+    Args:
+        folder: Where it is.
+        progress: Told of each kernel how many are done, how many there are, and which is next.
+        quick: Whether only the steps of a quick run are wanted.
 
     Raises:
         TilewrightError: There is no assembler, or the folder cannot be written.
@@ -44,10 +56,13 @@ def make(folder: Path, progress: Callable[[int, int, str], object] = lambda done
     if gpu.tool("ptxas") is None:
         raise TilewrightError("there is no ptxas", expected="NVIDIA's assembler", remedy="make setup-gpu installs it")
     folder.mkdir(parents=True, exist_ok=True)
-    steps = list({step.key: step for step in _steps()}.values())
+    steps: list[Step] = []
+    for step in _steps(quick=quick):
+        if all(step.key != each.key for each in steps):
+            steps.append(step)
     kernels = list(dict.fromkeys(kernel for step in steps for kernel in step.kernels))
     compared = {kernel for step in steps if step.kind == "layout" for kernel in step.kernels}
-    compiler = versions.fingerprint()
+    compiler = versions.fingerprint_of(_COMPILER)
     wanted = [(each, each in compared) for each in kernels if not _is_current(folder / f"{each.key}.json", compiler)]
     failures = list(_compiled(folder, wanted, len(kernels), progress))
     failures += _remarked(folder, kernels)
@@ -57,7 +72,7 @@ def make(folder: Path, progress: Callable[[int, int, str], object] = lambda done
         some = [(kernel, cycles) for kernel, cycles in zip_longest(step.kernels, step.predicted) if kernel in made]
         if some:
             code = hashlib.sha256("".join(made[kernel] for kernel, _ in some).encode()).hexdigest()[:12]
-            about = {"kind": step.kind, "shape": str(step.shape), "code": code}
+            about: dict[str, Any] = {"kind": step.kind, "shape": str(step.shape), "code": code, "quick": step.quick}
             about |= {"kernels": [asdict(kernel) for kernel, _ in some], "predicted": [cycles for _, cycles in some]}
             texts.append(about)
     (folder / PLAN).write_text(json.dumps({"version": VERSION, "steps": texts}, indent=1) + "\n")
@@ -128,8 +143,12 @@ def _digest(folder: Path, kernel: Kernel) -> str:
     return hashlib.sha256(read_code(folder, kernel)).hexdigest()
 
 
-def _steps() -> Iterator[Step]:
-    """Every step, with the kernels that it takes."""
+def _steps(*, quick: bool = False) -> Iterator[Step]:
+    """Every step, with the kernels that it takes: those of a quick run first."""
+    for step in (*plan.quick(), *(plan.quick_of(_timed(*each)) for each in plan.quick_timings())):
+        yield replace(step, quick=True)
+    if quick:
+        return
     yield from plan.layouts()
     yield from plan.checks()
     for timing in plan.timings():
@@ -159,11 +178,12 @@ def _timed(types: str, layout: str, shape: Shape, epilogue: str) -> Step:
 
 def _is_current(file: Path, compiler: str) -> bool:
     """Whether a kernel is there, as this compiler makes it."""
-    return file.exists() and json.loads(file.read_text()).get("compiler") == compiler
+    made = _made(file)
+    return made is not None and made.get("compiler") == compiler
 
 
 def _compile(folder: Path, kernel: Kernel, *, exact: bool) -> None:
-    """Compiles and assembles a kernel for aligned operands; `exact` adds what the emulator computes."""
+    """Compiles and assembles a kernel, unless it is there with the same PTX; `exact` adds what the emulator computes."""
     from tilewright.emit import versions
     from tilewright.runtime import gpu
 
@@ -171,20 +191,34 @@ def _compile(folder: Path, kernel: Kernel, *, exact: bool) -> None:
     assert target is not None, "it is a GPU"
     start = time.perf_counter()
     compiled = gpu.compile(kernel.spec, target, kernel.strategy, dict(kernel.sizes))
-    form, assembled = compiled._form((True, True)), compiled.assembled()
+    form = compiled._form(compiled._key(kernel.aligned, boxed=True))
+    file, ptx = folder / f"{kernel.key}.json", form.texts["ptx"]
+    about = {"compiler": versions.fingerprint_of(_COMPILER), "form": as_json(form, ())}
+    former = _made(file)
+    if former is not None and _read_ptx(folder, kernel).decode() == ptx:
+        file.write_text(json.dumps({**former, **about}, indent=1) + "\n")
+        return
+    file.unlink(missing_ok=True)
+    assembled = compiled.assembled(aligned=kernel.aligned)
     seconds = time.perf_counter() - start
     (folder / f"{kernel.key}.cubin").write_bytes(assembled.cubin)
-    (folder / f"{kernel.key}.ptx.z").write_bytes(zlib.compress(form.texts["ptx"].encode()))
+    (folder / f"{kernel.key}.ptx.z").write_bytes(zlib.compress(ptx.encode()))
     if exact:
         shape = next(step.shape for step in plan.layouts())
         a, b = whole_numbers(kernel, shape)
         emulated = gpu.compile(kernel.spec, target.emulated(), kernel.strategy, dict(kernel.sizes))
         np.savez_compressed(folder / f"{kernel.key}.npz", c=emulated(a, b))
-    about = {"compiler": versions.fingerprint(), "form": as_json(form, ()), "seconds": seconds}
-    about |= {"registers": assembled.registers, "spill_bytes": assembled.spill_bytes}
-    about |= {"warnings": list(assembled.warnings)}
+    about |= {"seconds": seconds, "registers": assembled.registers, "spill_bytes": assembled.spill_bytes}
+    about |= {"warnings": list(assembled.warnings), "exact": exact}
     # Last: what is there with this file is complete.
-    (folder / f"{kernel.key}.json").write_text(json.dumps(about, indent=1) + "\n")
+    file.write_text(json.dumps(about, indent=1) + "\n")
+
+
+def _made(file: Path) -> dict[str, Any] | None:
+    """What is known of a kernel that is there."""
+    with suppress(FileNotFoundError, ValueError):
+        return json.loads(file.read_text())
+    return None
 
 
 def read_expected(folder: Path, kernel: Kernel) -> np.ndarray[Any, Any]:
@@ -198,10 +232,13 @@ def read_expected(folder: Path, kernel: Kernel) -> np.ndarray[Any, Any]:
 def read_form(folder: Path, kernel: Kernel) -> GpuStages:
     """A kernel of the bundle as `runtime.cards.Loaded` takes one, with PTX for a driver that is older than the assembler."""
     about = json.loads((folder / f"{kernel.key}.json").read_text())
-    ptx = zlib.decompress((folder / f"{kernel.key}.ptx.z").read_bytes())
     target = targets.gpu(plan.TARGET)
     assert target is not None, "it is a GPU"
-    return from_json(about["form"], kernel.spec, target, ptx, cached=True)
+    return from_json(about["form"], kernel.spec, target, _read_ptx(folder, kernel), cached=True)
+
+
+def _read_ptx(folder: Path, kernel: Kernel) -> bytes:
+    return zlib.decompress((folder / f"{kernel.key}.ptx.z").read_bytes())
 
 
 def read_code(folder: Path, kernel: Kernel) -> bytes:
@@ -231,6 +268,7 @@ def read_steps(folder: Path) -> list[Step]:
             tuple(Kernel(**{**one, "sizes": tuple(map(tuple, one["sizes"]))}) for one in each["kernels"]),
             tuple(each["predicted"]),
             each["code"],
+            each["quick"],
         )
         for each in found["steps"]
     ]

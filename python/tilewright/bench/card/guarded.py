@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-_GUARD = 4096
+GUARD = 4096
 """Bytes before a matrix, and behind it."""
 _STEP = 16
 """Rows start at multiples of so many bytes."""
-_BYTE = 0xFF
+BYTE = 0xFF
 """What is around matrices, and in results before they are written: NaN in every float, and -1 in integers."""
 
 
@@ -30,17 +30,22 @@ class Guarded:
 
     def clear(self) -> None:
         """Resets all bytes to their first values, also those of the matrix."""
-        self.memory.fill_(_BYTE)
+        self.memory.fill_(BYTE)
 
     @property
     def is_intact(self) -> bool:
         """Whether nothing around the matrix was written. Waits for the card."""
         used = self.matrix.shape[1] * self.matrix.element_size()
-        around = (self.memory[:_GUARD], self.memory[-_GUARD:], self.rows[:, used:])
-        return all(bool((each == _BYTE).all()) for each in around)
+        around = (self.memory[:GUARD], self.memory[-GUARD:], self.rows[:, used:])
+        return all(bool((each == BYTE).all()) for each in around)
 
 
-def guarded(torch: Any, rows: int, columns: int, kind: Any, device: str = "cuda", spare: int = 0) -> Guarded:  # noqa: ANN401 - the library, and its type
+def pitch_of(used: int, spare: int = 0) -> int:
+    """Bytes from a row of so many bytes to the next, with so many between them at least."""
+    return -(-(used + spare) // _STEP) * _STEP
+
+
+def guarded(torch: Any, rows: int, columns: int, kind: Any, device: str = "cuda") -> Guarded:  # noqa: ANN401 - the library, and its type
     """A matrix all of whose bytes are 0xFF.
 
     Args:
@@ -49,9 +54,8 @@ def guarded(torch: Any, rows: int, columns: int, kind: Any, device: str = "cuda"
         columns: Its columns.
         kind: torch's element type.
         device: Where it is.
-        spare: Bytes between rows at least.
     """
-    pitch = -(-(columns * kind.itemsize + spare) // _STEP) * _STEP
-    memory = torch.full((2 * _GUARD + rows * pitch,), _BYTE, dtype=torch.uint8, device=device)
-    held = memory[_GUARD : _GUARD + rows * pitch].view(rows, pitch)
+    pitch = pitch_of(columns * kind.itemsize)
+    memory = torch.full((2 * GUARD + rows * pitch,), BYTE, dtype=torch.uint8, device=device)
+    held = memory[GUARD : GUARD + rows * pitch].view(rows, pitch)
     return Guarded(memory, held, held.view(kind)[:, :columns])

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from tilewright.bench.card import bundle
+from tilewright.bench.card import bundle, plan, tools
 from tilewright.bench.card.plan import Step
 from tilewright.bench.card.worker import Broken, Worker
 from tilewright.errors import TargetError
@@ -78,6 +78,7 @@ def run(
     to: Path | None = None,
     *,
     again: bool = False,
+    quick: bool = False,
 ) -> list[dict[str, Any]]:
     """Runs the steps of a bundle that are left, and returns the records of all steps, of this code.
 
@@ -92,12 +93,15 @@ def run(
         bench: What runs a step; None: a process of its own on the first card here.
         to: The file in which further records are written; None: the one in the folder.
         again: Whether steps are done again that failed.
+        quick: Whether only the steps of a quick run are done.
 
     Raises:
-        TilewrightError: There is no bundle, no card, or no torch, or the card does not go on.
+        TilewrightError: There is no bundle, no card, or, for timings, no torch, or the card does not go on.
     """
     file_of_records = to or folder / RECORDS
     steps, records = bundle.read_steps(folder), read(folder)
+    if quick:
+        steps = [step for step in steps if step.quick]
     if file_of_records.resolve() != (folder / RECORDS).resolve():
         records += read_file(file_of_records)
     records = current(steps, records)
@@ -109,14 +113,15 @@ def run(
     with file_of_records.open("a") as file:
         _end_a_line(file_of_records, file)
         if bench is not None:
-            _Run(steps, left, records, bench, file).go(budget, progress, clock)
+            _Run(folder, steps, left, records, bench, file).go(budget, progress, clock)
             return current(steps, records)
-        worker, ahead = Worker(folder), _ahead()
+        worker, ahead = Worker(folder), None if quick else _ahead()
         try:
-            _Run(steps, left, records, worker, file, ahead).go(budget, progress, clock)
+            _Run(folder, steps, left, records, worker, file, ahead).go(budget, progress, clock)
         finally:
             worker.close()
-            ahead.kill()
+            if ahead is not None:
+                ahead.kill()
     return current(steps, records)
 
 
@@ -125,6 +130,7 @@ class _Run:
 
     def __init__(
         self,
+        folder: Path,
         steps: Sequence[Step],
         left: list[Step],
         records: list[dict[str, Any]],
@@ -132,6 +138,7 @@ class _Run:
         file: TextIO,
         ahead: subprocess.Popen[bytes] | None = None,
     ) -> None:
+        self._folder = folder
         self._steps, self._left, self._records = steps, left, records
         self._runner, self._file, self._ahead = runner, file, ahead
         self._in_a_row = self._of_step = 0
@@ -148,7 +155,7 @@ class _Run:
                 _awaited(self._ahead)
                 self._ahead = None
             broken = [each["what"] for each in self._records if each["kind"] == "broken"]
-            outcome = self._runner.run(step, broken)
+            outcome = tools.run(self._folder, step) if step.kind in plan.TOOLS else self._runner.run(step, broken)
             if isinstance(outcome, Broken):
                 self._broke(step, outcome)
                 continue

@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+import ml_dtypes
+import numpy as np
+
 from tilewright.bench.card.peers import Operands
 from tilewright.bench.card.plan import Kernel
 from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
@@ -63,17 +66,45 @@ def expected(torch: Any, kernel: Kernel, seen: Operands) -> Known:  # noqa: ANN4
     a, b = seen.a.double(), seen.b.double()
     found, sums = a @ b, a.abs() @ b.abs()
     k = a.shape[1]
-    u = _ACCUMULATORS.get(kernel.types, _SINGLE)
-    gamma = (k + 2) * _SINGLE + 2 * u if kernel.types == "tf32" else (k + 2) * u
-    row = GPU_STRATEGIES[kernel.strategy]
-    if kernel.types.startswith("f8") and row.short_sums:
-        gamma += _SHORT_SUMS * (min(_PROMOTED, k) if row.promoted else k)
-    relative = _RELATIVE.get(kernel.types, 0.0)
+    gamma, relative = _allowed(kernel, k)
     if seen.bias is None:
         return Known(found, sums, gamma, 0.0, relative, k)
     bias = seen.bias.double()
     found = torch.nn.functional.gelu(found + bias)
     return Known(found, sums, 2 * gamma, 2.0**-7 * bias.abs() + 1e-4, _FUSED * relative, k)
+
+
+def _allowed(kernel: Kernel, k: int) -> tuple[float, float]:
+    """What an element may be off, of |A||B|, and all of them together, by the norm of Frobenius."""
+    u = _ACCUMULATORS.get(kernel.types, _SINGLE)
+    gamma = (k + 2) * _SINGLE + 2 * u if kernel.types == "tf32" else (k + 2) * u
+    row = GPU_STRATEGIES[kernel.strategy]
+    if kernel.types.startswith("f8") and row.short_sums:
+        gamma += _SHORT_SUMS * (min(_PROMOTED, k) if row.promoted else k)
+    return gamma, _RELATIVE.get(kernel.types, 0.0)
+
+
+def of_arrays(kernel: Kernel, *stored: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """`compared`, of numpy arrays: A and B as they are stored, and the result."""
+    down, right = (each == "t" for each in kernel.layout)
+    a, b, got = (each.astype(np.float64) for each in stored)
+    a, b = a.T if down else a, b.T if right else b
+    gamma, relative = _allowed(kernel, a.shape[1])
+    wanted, sums, kind = a @ b, np.abs(a) @ np.abs(b), stored[-1].dtype
+    off = np.abs(got - wanted)
+    if kind.kind in "iu":
+        beyond = off != 0
+    else:
+        rounded = float(ml_dtypes.finfo(kind).eps) * np.abs(wanted)
+        beyond = ~(off <= gamma * sums + rounded + 1e-30)
+    wrong = int(beyond.sum())
+    norm = max(float(np.linalg.norm(wanted)), 1e-300)
+    error = float(np.linalg.norm(np.nan_to_num(off, nan=np.inf))) / norm
+    found = {"wrong": wrong, "elements": off.size, "rel_error": error, "right": not wrong and error <= relative}
+    if wrong:
+        places = [tuple(map(int, each)) for each in np.argwhere(beyond)[:SHOWN]]
+        found["where"] = [[*at, float(got[at]), float(wanted[at])] for at in places]
+    return found
 
 
 def compared(torch: Any, got: Any, known: Known) -> dict[str, Any]:  # noqa: ANN401 - the library, and its tensor

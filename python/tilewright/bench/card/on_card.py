@@ -9,27 +9,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
-from tilewright.bench.card import bundle, numbers, peers, plan, timing
+from tilewright.bench.card import numbers, peers, plan, proofs, timing
 from tilewright.bench.card.guarded import Guarded, guarded
 from tilewright.bench.card.numbers import Known
 from tilewright.bench.card.peers import Operands, Peers
 from tilewright.bench.card.plan import Kernel, Step
+from tilewright.bench.card.proofs import Prover
 from tilewright.bench.suites import Shape
-from tilewright.errors import TargetError, TilewrightError
-from tilewright.runtime import cards, gpu_call
-from tilewright.runtime.cards import Card, Loaded
+from tilewright.errors import TargetError
+from tilewright.runtime.cards import Card
 from tilewright.runtime.device_arrays import view
 
 ROUNDS = 7
 _TRIES = 3
 """Samples of each choice, before the best ones are timed beside each other."""
-_SPARE = 48
-"""Bytes between rows of what is only checked."""
 _SMI_SECONDS = 5
 """The clocks are asked for at most so often: it takes a part of a second."""
 _COPIED_BYTES = 1 << 30
@@ -70,7 +67,7 @@ class _Set:
 
 
 class Bench:
-    """A card, with torch, and the bundle's kernels as they are asked for."""
+    """A card, with torch once something is timed, and the bundle's kernels as they are asked for."""
 
     def __init__(self, folder: Path, tell: Callable[[str], object] = lambda what: None) -> None:
         """Opens the card.
@@ -80,30 +77,42 @@ class Bench:
             tell: Told what runs on the card before it does: the name of a contender's choice, or "" of anything else.
 
         Raises:
-            TargetError: There is none, or no torch.
+            TargetError: There is none.
         """
-        target = bundle.targets.gpu(plan.TARGET)
-        assert target is not None, "it is a GPU"
         self._tell = tell
-        self._card: Card = cards.find(target)
+        self._prover = Prover(folder)
+        self._card: Card = self._prover.card
+        self._clocks: dict[str, str] = {}
+        self._asked = -float(_SMI_SECONDS)
+        self._copied = 0.0
+        """Bytes a second, read and written, of a copy in the card's memory; 0: not known yet."""
+
+    @cached_property
+    def _torch(self) -> Any:  # noqa: ANN401 - the library
+        """What timings need.
+
+        Raises:
+            TargetError: There is no torch.
+        """
         try:
             import torch  # pyright: ignore[reportMissingImports]
         except ImportError as e:
             raise TargetError(
                 f"no torch: {e}", where="bench card", expected="torch with CUDA, whose cuBLASLt is the peer"
             ) from None
-        self._torch: Any = torch
-        self._folder = folder
-        self._loaded: dict[Kernel, Loaded] = {}
         torch.backends.cuda.matmul.allow_tf32 = True
         with suppress(AttributeError, RuntimeError):
             torch.backends.cuda.preferred_blas_library("cublaslt")
-        self._peers = Peers(torch, self._card.processors)
-        self._cache = int(torch.cuda.get_device_properties(0).L2_cache_size)
-        self._clocks: dict[str, str] = {}
-        self._asked = -float(_SMI_SECONDS)
-        self._copied = 0.0
-        """Bytes a second, read and written, of a copy in the card's memory; 0: not known yet."""
+        return torch
+
+    @cached_property
+    def _peers(self) -> Peers:
+        return Peers(self._torch, self._card.processors)
+
+    @cached_property
+    def _cache(self) -> int:
+        """Bytes of the L2 cache."""
+        return int(self._torch.cuda.get_device_properties(0).L2_cache_size)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -136,14 +145,16 @@ class Bench:
 
         Raises:
             BrokenError: The card's context is lost.
+            TargetError: Something is to be timed, and there is no torch.
         """
         self._tell("")
+        if step.kind == "time":
+            _ = self._torch
         try:
             if step.kind == "time":
                 return self._time(step, frozenset(without))
-            (kernel,) = step.kernels
-            self._tell(f"{OURS} {kernel.key}")
-            return self._layout(kernel, step.shape) if step.kind == "layout" else self._check(kernel, step.shape)
+            self._tell(f"{OURS} {step.kernels[0].key}")
+            return self._prover.run(step)
         except BrokenError:
             raise
         except Exception as e:
@@ -153,7 +164,7 @@ class Bench:
     def _alive(self, what: str, error: Exception) -> None:
         """Raises `BrokenError` where the card does not go on after an error."""
         try:
-            self._torch.cuda.synchronize()
+            self._prover.wait()
         except Exception as e:
             raise BrokenError(what, f"{_said(error)}; then {_said(e)}") from error
 
@@ -170,15 +181,10 @@ class Bench:
 
     def _bound(self, kernel: Kernel, shape: Shape, stored: Sequence[Any]) -> Callable[[], None]:
         """What launches a kernel on torch's current stream, of operands as they are stored, the result last."""
-        if kernel not in self._loaded:
-            form, code = bundle.read_form(self._folder, kernel), bundle.read_code(self._folder, kernel)
-            with cards.current(self._card):
-                self._loaded[kernel] = Loaded(self._card, form, code)
-        cuda, loaded = self._torch.cuda, self._loaded[kernel]
+        cuda = self._torch.cuda
         arrays = [view(each, "operand", int(cuda.current_stream().cuda_stream)) for each in stored]
-        if not all(map(gpu_call.is_aligned, arrays)):
-            raise TilewrightError("the bundle has kernels for aligned rows alone", where=kernel.key)
-        called = kernel.spec.sized({"m": shape.m, "n": shape.n, "k": shape.k})
+        loaded = self._prover.loaded(kernel, shape, arrays)
+        called = proofs.sized(kernel, shape)
         launch = loaded.bound(called, arrays)
         return lambda: launch(int(cuda.current_stream().cuda_stream))
 
@@ -187,23 +193,23 @@ class Bench:
 
         return getattr(self._torch, dtype(name).numpy)
 
-    def _random(self, rows: int, columns: int, name: str, spare: int) -> Guarded:
+    def _random(self, rows: int, columns: int, name: str) -> Guarded:
         torch, kind = self._torch, self._dtype(name)
-        made = guarded(torch, rows, columns, kind, spare=spare)
+        made = guarded(torch, rows, columns, kind)
         if kind.is_floating_point:
             made.matrix.copy_(torch.rand(rows, columns, device="cuda") * 2 - 1)
         else:
             made.matrix.copy_(torch.randint(-128, 128, (rows, columns), device="cuda", dtype=torch.int8))
         return made
 
-    def _operands(self, kernel: Kernel, shape: Shape, spare: int = 0, between: Any = None) -> _Set:  # noqa: ANN401 - torch's
+    def _operands(self, kernel: Kernel, shape: Shape, between: Any = None) -> _Set:  # noqa: ANN401 - torch's
         """Random operands."""
         row, torch = plan.TYPES[kernel.types], self._torch
         down, right = (each == "t" for each in kernel.layout)
-        a = self._random(*((shape.k, shape.m) if down else (shape.m, shape.k)), row.a, spare)
-        b = self._random(*((shape.n, shape.k) if right else (shape.k, shape.n)), row.a, spare)
-        c = guarded(torch, shape.m, shape.n, self._dtype(row.c), spare=spare)
-        further = [self._random(1, shape.n, "f32", 0)] if kernel.epilogue else []
+        a = self._random(*((shape.k, shape.m) if down else (shape.m, shape.k)), row.a)
+        b = self._random(*((shape.n, shape.k) if right else (shape.k, shape.n)), row.a)
+        c = guarded(torch, shape.m, shape.n, self._dtype(row.c))
+        further = [self._random(1, shape.n, "f32")] if kernel.epilogue else []
         bias = further[0].matrix[0] if further else None
         seen = Operands(
             a.matrix.t() if down else a.matrix,
@@ -214,35 +220,6 @@ class Bench:
         )
         stored = [a.matrix, b.matrix, *([] if bias is None else [bias]), c.matrix]
         return _Set(stored, seen, [a, b, *further, c])
-
-    def _layout(self, kernel: Kernel, shape: Shape) -> dict[str, Any]:
-        """Whole numbers, on the card and as the emulator had them."""
-        torch, row = self._torch, plan.TYPES[kernel.types]
-        given = self._operands(kernel, shape, _SPARE)
-        for matrix, values in zip(given.stored, bundle.whole_numbers(kernel, shape), strict=False):
-            matrix.copy_(torch.from_numpy(values.astype(np.float32)).cuda().to(self._dtype(row.a)))
-        self._bound(kernel, shape, given.stored)()
-        torch.cuda.synchronize()
-        wanted = bundle.read_expected(self._folder, kernel)
-        got = given.seen.c.contiguous().view(torch.uint8).cpu().numpy().reshape(-1, wanted.itemsize)
-        bytes_ = np.ascontiguousarray(wanted).view(np.uint8).reshape(got.shape)
-        other = (got != bytes_).any(axis=1)
-        wrong, intact = int(np.count_nonzero(other)), given.is_intact
-        about = {"kernel": kernel.key, "wrong": wrong, "elements": wanted.size, "right": not wrong and intact}
-        if wrong:
-            shown, card, emulated = np.flatnonzero(other)[: numbers.SHOWN], given.seen.c.double(), wanted.reshape(-1)
-            places = [divmod(int(each), shape.n) for each in shown]
-            about["where"] = [
-                [*at, float(card[at]), float(emulated[each])] for at, each in zip(places, shown, strict=True)
-            ]
-        return {**about, "intact": intact}
-
-    def _check(self, kernel: Kernel, shape: Shape) -> dict[str, Any]:
-        """Random numbers against the product in f64, element by element."""
-        given = self._operands(kernel, shape, _SPARE)
-        self._bound(kernel, shape, given.stored)()
-        known = numbers.expected(self._torch, kernel, given.seen)
-        return {"kernel": kernel.key, **self._compared(given, known)}
 
     def _compared(self, given: _Set, known: Known) -> dict[str, Any]:
         found = numbers.compared(self._torch, given.seen.c, known)
@@ -260,7 +237,9 @@ class Bench:
         contenders: dict[str, tuple[Mapping[str, Callable[[_Set], Callable[[], object]]], Known]] = {
             OURS: ({each.key: self._binder(each, shape) for each in step.kernels}, known)
         }
-        for name in (each for each in peers.names(first.types, first.epilogue) if each not in without):
+        # Triton compiles a kernel for each choice: a quick run does not wait for that.
+        left_out = {*without, *(("Triton",) if step.quick else ())}
+        for name in (each for each in peers.names(first.types, first.epilogue) if each not in left_out):
             found = self._attempt(
                 name, failures, lambda name=name: self._peers.choices(name, first.types, sets[0].seen)
             )

@@ -26,7 +26,7 @@ def markdown(records: Sequence[Record], command: str) -> str:
         records: What `measure.run` returned.
         command: What was run.
     """
-    parts = (_aims, _broken, _layouts, _checks, _times, tuned.section)
+    parts = (_aims, _broken, _layouts, _tools, _checks, _times, tuned.section)
     lines = ["# Measured on a card", "", *_facts(records, command)]
     return "\n".join([*lines, *(line for part in parts for line in part(records))]) + "\n"
 
@@ -94,6 +94,13 @@ def _layouts(records: Sequence[Record]) -> Iterator[str]:
         yield from ("", "## The emulator beside the card, bit by bit", "")
         cells = ((_kernel(each), each.get("elements", ""), each.get("wrong", each.get("error"))) for each in some)
         yield from table(("kernel", "elements", "other bits"), (tuple(map(str, each)) for each in cells))
+
+
+def _tools(records: Sequence[Record]) -> Iterator[str]:
+    if some := [each for each in records if each["kind"] in plan.TOOLS]:
+        yield from ("", "## Under NVIDIA's tools", "")
+        found = ((each["kind"], _kernel(each), each.get("skipped") or each.get("error") or "ok") for each in some)
+        yield from table(("tool", "kernel", "found"), found, "lll")
 
 
 def _checks(records: Sequence[Record]) -> Iterator[str]:

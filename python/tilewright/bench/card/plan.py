@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
 from tilewright.bench.suites import Shape, parse_shape, suite
@@ -66,12 +66,25 @@ _SMALL: Mapping[str, Mapping[str, int]] = MappingProxyType(
     }
 )
 """Sizes that the emulator computes within a second."""
-_MODES: tuple[Mapping[str, int], ...] = (
-    {"bm": 128, "bn": 128, "cluster": 2},
-    {"bm": 64, "bn": 64, "pingpong": 1},
-    {"bm": 16, "bn": 128, "swapped": 1, "split": 2},
+_MODES: tuple[tuple[str, Mapping[str, int]], ...] = (
+    ("nn", {"bm": 128, "bn": 128, "cluster": 2}),
+    ("nn", {"bm": 64, "bn": 64, "pingpong": 1}),
+    ("nn", {"bm": 16, "bn": 128, "swapped": 1, "split": 2}),
+    ("tn", {"bm": 64, "bn": 128, "swapped": 1, "split": 2}),
+    ("tt", {"bm": 64, "bn": 128, "swapped": 1}),
 )
-"""The other modes of `warpgroup`, each with its own waits and fences."""
+"""The other modes of `warpgroup`, each with its own waits and fences, and the layout of A and B it is checked in."""
+WHOLE, ODD = "512x512x512", "457x514x330"
+"""What is checked: whole tiles, and a size that is a multiple of nothing."""
+_QUICK_EDGES = ("4096x4096x4096", "8192x8192x8192")
+_QUICK_DECODE = ("1x4096x4096", "16x28672x4096", "64x4096x14336")
+"""Linear layers of few rows."""
+_QUICK_CHOICES = 2
+"""Sizes that a quick run times of a shape: the model's choice, and the next one."""
+TOOLS: Mapping[str, str] = MappingProxyType(
+    {"memcheck": "compute-sanitizer", "racecheck": "compute-sanitizer", "profile": "ncu"}
+)
+"""Kinds of steps that run under one of NVIDIA's tools, and its program."""
 RANKED = 10
 """How many of the sizes that the model of `warpgroup` compares are tried: those that it predicts to be fastest."""
 CANDIDATES: tuple[Mapping[str, int], ...] = (
@@ -106,6 +119,7 @@ class Kernel:
         strategy: The strategy.
         sizes: Those of its sizes that are given.
         epilogue: What is done to the sums.
+        aligned: Whether it is the form for rows of whole pieces of 16 bytes, or the one for any rows.
     """
 
     types: str
@@ -113,6 +127,7 @@ class Kernel:
     strategy: str
     sizes: tuple[tuple[str, int], ...] = ()
     epilogue: str = ""
+    aligned: bool = True
 
     @property
     def key(self) -> str:
@@ -131,11 +146,12 @@ class Step:
     """Something to run on the card.
 
     Attributes:
-        kind: "layout": the same bits as the emulator; "check": right numbers; "time": beside the peers.
+        kind: "layout": the same bits as the emulator; "check": right numbers; "time": beside the peers; or one of `TOOLS`.
         shape: M, N and K.
         kernels: What is run: of what is timed, the model's choice first.
         predicted: Cycles that the model predicts of each kernel; empty, or None, where it does not.
         code: What identifies the kernels' machine code, in a bundle.
+        quick: Whether it is one of a quick run.
     """
 
     kind: str
@@ -143,13 +159,16 @@ class Step:
     kernels: tuple[Kernel, ...]
     predicted: tuple[float | None, ...] = ()
     code: str = ""
+    quick: bool = False
 
     @property
     def key(self) -> str:
         """Its name in the records: the same as long as it asks for the same."""
         first = self.kernels[0]
         own = f" {first.key}" if self.kind != "time" else ""
-        return f"{self.kind} {first.types} {first.layout} {self.shape} {first.epilogue or '-'}{own}"
+        # A quick run times fewer choices: another measurement than the whole plan's.
+        kind = f"quick {self.kind}" if self.quick and self.kind == "time" else self.kind
+        return f"{kind} {first.types} {first.layout} {self.shape} {first.epilogue or '-'}{own}"
 
 
 def spec_of(types: str, layout: str, epilogue: str = "", shape: Shape | None = None) -> MatmulSpec:
@@ -169,8 +188,39 @@ def layouts() -> Iterator[Step]:
 def checks() -> Iterator[Step]:
     """Every strategy with every type it multiplies: at whole tiles, and at a size that is a multiple of nothing."""
     for kernel in _small("check"):
-        for shape in ("512x512x512", "457x514x330"):
-            yield Step("check", parse_shape(shape), (kernel,))
+        yield Step("check", parse_shape(WHOLE), (kernel,))
+        # Threads that load pieces of 16 bytes need rows of whole pieces; copies of boxes do not.
+        boxed = GPU_STRATEGIES[kernel.strategy].from_shared
+        yield Step("check", parse_shape(ODD), (replace(kernel, aligned=boxed),))
+
+
+def quick() -> Iterator[Step]:
+    """What the first minutes on a card are for, but its timings: fragments and descriptors of wgmma, and NVIDIA's own checkers."""
+    small = [step for step in layouts() if step.kernels[0].strategy == "warpgroup"]
+    kept = [step for step in small if step.kernels[0].types in ("bf16", "f8E4M3FN")]
+    yield from kept
+    plain, *_ = kept
+    clustered, turns = (
+        next(each for each in kept if dict(each.kernels[0].sizes).get(name)) for name in ("cluster", "pingpong")
+    )
+    for step in (plain, clustered, turns):
+        for kind in TOOLS if step is plain else ("memcheck", "racecheck"):
+            yield replace(step, kind=kind)
+
+
+def quick_timings() -> Iterator[tuple[str, str, Shape, str]]:
+    """Types, layout, shape and epilogue of each measurement of a quick run."""
+    for shape in _QUICK_EDGES:
+        yield "bf16", "nn", parse_shape(shape), ""
+    yield "f8E4M3FN", "nt", parse_shape(_QUICK_EDGES[0]), ""
+    for shape in _QUICK_DECODE:
+        yield "bf16", "nt", parse_shape(shape), ""
+
+
+def quick_of(step: Step) -> Step:
+    """A measurement as a quick run has it: of fewer choices."""
+    few = slice(1 if step.shape.m <= FEW else _QUICK_CHOICES)
+    return replace(step, kernels=step.kernels[few], predicted=step.predicted[few])
 
 
 def _small(kind: str) -> Iterator[Kernel]:
@@ -180,8 +230,8 @@ def _small(kind: str) -> Iterator[Kernel]:
             every = ("nt",) if from_shared and name in _ALONG_K else ("nn", "nt", "tn", "tt")
             for layout in every if kind == "check" or from_shared else every[:2]:
                 yield Kernel(name, layout, strategy, tuple(sorted(_SMALL[strategy].items())))
-    for sizes in _MODES:
-        yield Kernel("bf16", "nn", "warpgroup", tuple(sorted(sizes.items())))
+    for layout, sizes in _MODES:
+        yield Kernel("bf16", layout, "warpgroup", tuple(sorted(sizes.items())))
 
 
 def linear() -> tuple[Shape, ...]:

@@ -55,6 +55,8 @@ def serve(folder: Path, tell: Connection) -> None:
         except BrokenError as e:
             tell.send(("broken", Broken(e.what, e.text)))
             return
+        except TilewrightError as e:
+            tell.send(("refused", str(e)))
 
 
 class Worker:
@@ -91,6 +93,8 @@ class Worker:
                 return self._broken(at, error)
             if kind == "done":
                 return about
+            if kind == "refused":
+                raise TargetError(about)
             if kind == "broken":
                 self.close()
                 return about

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import prod
 
 from tilewright.schedules.gpu.tensor_memory import LANES, TensorMemoryTile
-from tilewright.schedules.gpu.warpgroup import ROW_BYTES
+from tilewright.schedules.gpu.warpgroup import ROW_BYTES, atom, check_atoms
 from tilewright.schedules.steps.block_tile import with_sizes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
@@ -34,30 +34,32 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Tens
     if not _SHAPE & set(given):
         chosen |= _shape(spec, target)
     chosen |= given
-    # Where neighbors lie across K, a tile is of boxes as wide as a swizzle's pattern.
-    wide = ROW_BYTES * 8 // bits
-    rows, columns = (
-        -(-chosen.get(name, usual) // wide) * wide if across else chosen.get(name, usual)
-        for name, usual, across in zip(
-            ("bm", "bn"), (LANES, _COLUMNS), (spec.layout[0] == "t", spec.layout[1] == "n"), strict=True
-        )
-    )
+    rows, columns = chosen.get("bm", LANES), chosen.get("bn", _COLUMNS)
     slot = (rows + columns) * chosen["bk"] * bits // 8
     chosen.setdefault("stages", max(2, min(_MOST_STAGES, _TILE_BYTES // slot)) if slot > 0 else 2)
-    return with_sizes(TensorMemoryTile, chosen)
+    made = with_sizes(TensorMemoryTile, chosen)
+    check(spec, target, made)
+    return made
+
+
+def check(spec: MatmulSpec, target: GpuTarget, made: TensorMemoryTile) -> None:
+    """Raises `ScheduleError` where an operand is no whole number of swizzle patterns."""
+    check_atoms(spec, made.bm, made.bn)
 
 
 def _shape(spec: MatmulSpec, target: GpuTarget) -> dict[str, int]:
     """How tiles are shaped where nothing is given.
 
-    Few rows are columns of instructions (`swapped`), which may be as few as 16. Where there are fewer tiles than multiprocessors, they
+    Few rows are columns of instructions (`swapped`), which may be as few as 16 (a whole
+    swizzle pattern where A is transposed). Where there are fewer tiles than multiprocessors, they
     are made smaller. Where there are more, two blocks share the tile of B (`cluster`), which then comes from the L2 cache once for both.
     """
     extents = (spec.m, spec.n, *spec.batch)
     if not isinstance(spec.m, int):
         return {}
     if spec.m <= _FEW_ROWS:
-        return {"swapped": 1, "bm": max(_GRANULE, -(-spec.m // _GRANULE) * _GRANULE), "bn": LANES}
+        granule = atom(spec) if spec.transposed[0] else _GRANULE
+        return {"swapped": 1, "bm": max(granule, -(-spec.m // granule) * granule), "bn": LANES}
     if all(isinstance(each, int) for each in extents):
         m, n, *batch = (int(each) for each in extents if isinstance(each, int))
         if -(-m // LANES) * -(-n // _COLUMNS) * prod(batch) < target.processors:

@@ -28,6 +28,32 @@ _MOST_BLOCKS = 8
 """Blocks of a cluster at most, on every chip."""
 
 
+def atom(spec: MatmulSpec) -> int:
+    """Elements of a row of the widest swizzle pattern."""
+    return ROW_BYTES * 8 // spec.a_stored.bits
+
+
+def check_atoms(spec: MatmulSpec, bm: int, bn: int) -> None:
+    """Checks that operands whose neighbors lie across K are whole swizzle patterns.
+
+    Matrices in shared memory consist of whole swizzle atoms; an instruction with fewer rows or columns than one is not described.
+    Source: the PTX ISA manual, "Shared Memory Matrix Layout" of wgmma and tcgen05, the table of swizzle-atom layouts.
+
+    Raises:
+        ScheduleError: One is not.
+    """
+    for name, size, matrix, across in (
+        ("bm", bm, "A", spec.transposed[0]),
+        ("bn", bn, "B", not spec.transposed[1]),
+    ):
+        if across and size % atom(spec):
+            raise ScheduleError(
+                f"{name}={size}, and {matrix}'s neighbors lie along it",
+                where="schedule parameters",
+                expected=f"a multiple of {atom(spec)}, which are the {ROW_BYTES} bytes of a swizzle pattern",
+            )
+
+
 class Swappable:
     """Sizes of a tile that may be computed as the transpose of the product of the transposes."""
 

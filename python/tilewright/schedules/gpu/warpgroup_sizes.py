@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from tilewright.errors import ScheduleError
-from tilewright.schedules.gpu.warpgroup import ROW_BYTES, ROWS, WarpGroupTile
+from tilewright.schedules.gpu.warpgroup import ROW_BYTES, ROWS, WarpGroupTile, atom, check_atoms
 from tilewright.schedules.gpu.warpgroup_time import SUM_BYTES, Work, cycles, traffic
 from tilewright.schedules.steps.block_tile import with_sizes
 from tilewright.spec import MatmulSpec
@@ -52,7 +52,7 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Warp
     if not _SHAPE & set(given):
         chosen |= _shape(spec, target, chosen)
     chosen |= given
-    rows, columns = _rows_of_a(spec, chosen.get("bm", _ROWS)), chosen["bn"]
+    rows, columns = chosen.get("bm", _ROWS), chosen["bn"]
     chosen.setdefault("stages", _stages((rows + columns) * chosen["bk"] * stored.bits // 8, chosen.get("consumers", 2)))
     made = with_sizes(WarpGroupTile, chosen)
     check(spec, target, made)
@@ -68,6 +68,7 @@ def check(spec: MatmulSpec, target: GpuTarget, made: WarpGroupTile) -> None:
             where="schedule parameters",
             expected=f"a multiple of {_INTEGER_COLUMNS} above {_FREE_COLUMNS}",
         )
+    check_atoms(spec, made.bm, made.bn)
 
 
 def ranked(spec: MatmulSpec, target: GpuTarget) -> list[WarpGroupTile]:
@@ -121,7 +122,7 @@ def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Itera
         consumers = min(2, down // ROWS)
         if down // consumers * across > most:
             continue
-        slot, bk = (_rows_of_a(spec, bm) + bn) * ROW_BYTES, usual["bk"]
+        slot, bk = (bm + bn) * ROW_BYTES, usual["bk"]
         if not usual["promote"] and _stages(2 * slot, consumers) >= _MANY_STAGES:
             slot, bk = 2 * slot, 2 * bk
         shape: Any = {"bm": bm, "bn": bn, "bk": bk, "consumers": consumers, "swapped": bool(swapped)}
@@ -136,6 +137,8 @@ def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Itera
 def _few(spec: MatmulSpec, m: int) -> int:
     """So many rows as columns of instructions."""
     granule = 8 if spec.a_stored.kind == "float" else _INTEGER_COLUMNS
+    if spec.transposed[0]:
+        granule = atom(spec)
     return max(granule, -(-m // granule) * granule)
 
 
@@ -147,12 +150,6 @@ def _work(spec: MatmulSpec) -> Work | None:
         return None
     m, n, k, *batch = known
     return Work(m, n, k, prod(batch), spec.a_stored.bits // 8, -(-spec.c_type.bits // 8))
-
-
-def _rows_of_a(spec: MatmulSpec, rows: int) -> int:
-    """Rows of a tile of A in shared memory: where neighbors lie along M, boxes are 128 bytes of them wide."""
-    box = ROW_BYTES * 8 // spec.a_stored.bits
-    return -(-rows // box) * box if spec.transposed[0] else rows
 
 
 def _stages(slot: int, consumers: int) -> int:
