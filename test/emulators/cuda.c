@@ -138,6 +138,7 @@ static Status cuKernelSetAttribute(int attribute, int value, void *kernel, int d
 static Status cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *place, const uint64_t *extents,
                                      const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
                                      int interleave, int swizzle, int promotion, int fill) {
+  note("encode");
   // What the driver checks, and the emulator's handle: a pointer to its own description.
   struct Described {
     void *base;

@@ -8,12 +8,14 @@ folder in LD_LIBRARY_PATH, it does every case below, and prints a line of JSON f
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import json
 import sys
 import tempfile
 import traceback
 import types
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -120,6 +122,28 @@ class OnCard:
         if bits is not None:
             tensor.code = bits[1]
         return capsule
+
+
+class FakeTensor(OnCard):
+    """With what torch's tensors have that tells one from another."""
+
+    requires_grad = False
+
+    def __init__(self, values: np.ndarray) -> None:
+        super().__init__(values)
+        self.shape, self.dtype = values.shape, f"torch.{values.dtype.name}"
+
+    def data_ptr(self) -> int:
+        return self.values.ctypes.data
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(each // self.values.itemsize for each in self.values.strides)
+
+    def get_device(self) -> int:
+        return 0
+
+
+FakeTensor.__module__ = "torch"
 
 
 def case(function: Callable[[], None]) -> Callable[[], None]:
@@ -265,15 +289,12 @@ def clusters() -> None:
 def a_library_that_makes_the_result() -> None:
     fake = types.ModuleType("torch")
 
-    class Tensor(OnCard):
-        dtype = "torch.bfloat16"
-
-    Tensor.__module__ = "torch"
     current: Any = types.SimpleNamespace(current_stream=lambda device: types.SimpleNamespace(cuda_stream=11))
     fake.__dict__.update(
         cuda=current,
         float32=np.float32,
-        empty=lambda shape, dtype, device: Tensor(np.full(shape, np.nan, dtype)),
+        _C=types.SimpleNamespace(),
+        empty=lambda shape, dtype, device: FakeTensor(np.full(shape, np.nan, dtype)),
     )
     sys.modules["torch"] = fake
     try:
@@ -281,14 +302,70 @@ def a_library_that_makes_the_result() -> None:
         kernel = gpu.compile(spec, SM_90A)
         DRIVER.runs(kernel)
         operands = operands_of(spec)
-        got = kernel(*map(Tensor, operands))
-        assert isinstance(got, Tensor)
+        got = kernel(*map(FakeTensor, operands))
+        assert isinstance(got, FakeTensor)
         assert is_right(spec, got.values, operands), DRIVER.error
         assert DRIVER.last["stream"] == 11
-        bytes_ = Tensor(np.ones((2, 2), np.uint8))
+        bytes_ = FakeTensor(np.ones((2, 2), np.uint8))
         small = types.SimpleNamespace(dtype="torch.float8_e4m3fn", view=lambda kind: bytes_)
         fake.uint8 = "uint8"  # pyright: ignore[reportAttributeAccessIssue]
         assert device_arrays.LIBRARIES["torch"].bytes_of(fake, small) == (bytes_, "float8_e4m3fn")
+    finally:
+        del sys.modules["torch"]
+
+
+@case
+def a_repeated_call_is_its_launch_alone() -> None:
+    """Nothing is encoded, allocated or waited for: a graph can capture it."""
+    fake: Any = types.ModuleType("torch")
+    streams = [11]
+    fake.cuda = types.SimpleNamespace(current_stream=lambda device: types.SimpleNamespace(cuda_stream=streams[-1]))
+    fake._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: streams[-1])
+    fake.float32 = np.float32
+    fake.empty = lambda shape, dtype, device: FakeTensor(np.full(shape, np.nan, dtype))
+    sys.modules["torch"] = fake
+    try:
+        spec = tw.MatmulSpec(m=None, n=16, k=8, a="bf16")
+        kernel: Any = gpu.compile(spec, SM_90A)
+        DRIVER.runs(kernel)
+        random = np.random.default_rng(0)
+        a, b = (random.uniform(-1, 1, shape).astype(ml_dtypes.bfloat16) for shape in ((8, 8), (8, 16)))
+        given, out = [FakeTensor(a), FakeTensor(b)], FakeTensor(np.full((8, 16), np.nan, np.float32))
+        called = spec.sized({"m": 8})
+
+        def log() -> list[str]:
+            return DRIVER.library.fake_log().decode().splitlines()
+
+        def calls(*operands: Any, **more: Any) -> list[str]:
+            before = len(log())
+            out.values[...] = np.nan
+            result = kernel(*operands, **more)
+            assert is_right(called, result.values, [each.values for each in operands]), DRIVER.error
+            return log()[before:]
+
+        assert calls(*given, out=out).count("encode") == 3
+        exported = len(given[0].streams)
+        assert calls(*given, out=out) == []
+        assert calls(*given, out=out, stream=11) == []
+        assert DRIVER.last["stream"] == 11
+        assert len(given[0].streams) == exported
+        # Another address, another layout, another stream, or an array that must not be exported is a new call.
+        assert "encode" in calls(FakeTensor(a.copy()), given[1], out=out)
+        assert "encode" in calls(*given)
+        assert "encode" in calls(*given, out=out, stream=12)
+        streams.append(13)
+        assert "encode" in calls(*given, out=out)
+        assert calls(*given, out=out) == []
+        given[0].requires_grad = True
+        assert "encode" in calls(*given, out=out)
+        refuses(OperandError, "shape|elements along", lambda: kernel(given[1], given[1], out=out))
+        # No array is kept alive by what is kept of its call.
+        passing = FakeTensor(a.copy())
+        gone = weakref.ref(passing)
+        calls(passing, given[1], out=out)
+        del passing
+        gc.collect()
+        assert gone() is None
     finally:
         del sys.modules["torch"]
 

@@ -14,7 +14,7 @@ from gpu_kernels import check, check_that_breaking_is_caught
 from tilewright.codegen.gpu import staging
 from tilewright.emit.gpu import tool
 from tilewright.mlir import ir
-from tilewright.runtime import gpu
+from tilewright.runtime import fiber_calls, gpu
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError
 from tilewright.targets import amd, nvidia
 
@@ -115,7 +115,7 @@ def test_tiles_of_one_slot_need_both_barriers(
     spec = tw.MatmulSpec(m=32, n=32, k=96, **fields)
     kernel = gpu.compile(spec, target.emulated(), strategy, {**sizes, "stages": 1})
     check(kernel, spec)
-    text = gpu._as_nvvm(kernel._stages)
+    text = fiber_calls.as_nvvm(kernel._stages)
     barriers = list(re.finditer(BARRIER, text[: text.index("\n}\n")]))
     assert len(barriers) == 2
     for barrier in barriers:

@@ -14,6 +14,7 @@ from tilewright.dtypes import stored_numpy
 from tilewright.errors import OperandError
 from tilewright.operand import OperandSpec
 from tilewright.runtime import cards, gpu_call, gpu_passes
+from tilewright.runtime.card_repeats import Repeats
 from tilewright.runtime.cards import Card, Loaded, checked
 from tilewright.runtime.device_arrays import DeviceArray, device_of, library_of, view
 from tilewright.runtime.gpu_call import Array
@@ -40,6 +41,11 @@ class CardKernel(Protocol):
     @property
     def row_multiple(self) -> int:
         """Elements of which rows that are read in pieces of 16 bytes have to be multiples."""
+        ...
+
+    @property
+    def repeats(self) -> Repeats:
+        """Its calls that can be repeated."""
         ...
 
     def code(self, aligned: bool, make: Callable[[GpuStages], Any], *, boxed: bool = True) -> tuple[GpuStages, Any]:
@@ -118,12 +124,14 @@ def _in_place(kernel: CardKernel, card: Card, operands: Sequence[object], out: o
         for each, named in zip(operands, spec.operands, strict=True)
     ]
     called = _checked(spec, arrays)
+    make = _maker(operands[0], called, card)
     if out is None:
-        out = _empty(operands[0], called, card)
+        out = make()
     result = view(out, "out", stream)
     gpu_call.check_result(called, result, arrays)
     if 0 not in called.c_shape:
-        _launch(kernel, card, *gpu_passes.without_products(called, [*arrays, result]), stream)
+        launches = _launch(kernel, card, *gpu_passes.without_products(called, [*arrays, result]), stream)
+        kernel.repeats.remember(operands, out, stream, launches, make, cards.packages(kernel.target.name)[1])
     return out
 
 
@@ -136,22 +144,31 @@ def _checked(spec: MatmulSpec, arrays: Sequence[Array]) -> MatmulSpec:
     return called
 
 
-def _empty(like: object, called: MatmulSpec, card: Card) -> object:
-    """A new array for the result, of the library of an operand."""
-    if called.beta:
-        raise OperandError("is missing", operand="out", expected="the array that is added to: beta is not 0")
-    found = library_of(like)
-    try:
-        if found is not None:
-            return found[0].empty(found[1], called.c_shape, called.c_type, card.number)
-        what = f"cannot make a result of {type(like).__name__}"
-    except (AttributeError, TypeError) as e:
-        what = f"{type(like).__name__}'s library has no {called.c_type.name}: {e}"
-    raise OperandError(what, operand="out", expected="an array for the result", remedy="Give it: out=")
+def _maker(like: object, called: MatmulSpec, card: Card) -> Callable[[], object]:
+    """What makes a new array for the result, of the library of an operand, which it does not keep."""
+    found, name = library_of(like), type(like).__name__
+
+    def make() -> object:
+        if called.beta:
+            raise OperandError("is missing", operand="out", expected="the array that is added to: beta is not 0")
+        try:
+            if found is not None:
+                return found[0].empty(found[1], called.c_shape, called.c_type, card.number)
+            what = f"cannot make a result of {name}"
+        except (AttributeError, TypeError) as e:
+            what = f"{name}'s library has no {called.c_type.name}: {e}"
+        raise OperandError(what, operand="out", expected="an array for the result", remedy="Give it: out=")
+
+    return make
 
 
-def _launch(kernel: CardKernel, card: Card, called: MatmulSpec, arrays: Sequence[Array], stream: int) -> None:
-    """Launches what a call takes; what one kernel leaves to the next is in memory of the stream's own."""
+def _launch(
+    kernel: CardKernel, card: Card, called: MatmulSpec, arrays: Sequence[Array], stream: int
+) -> list[Callable[[int], None]]:
+    """Launches what a call takes; what one kernel leaves to the next is in memory of the stream's own.
+
+    Returns what launches it again; nothing where it takes such memory.
+    """
     _, driver = cards.packages(kernel.target.name)
     boxed = called.has_rows or gpu_call.is_aligned(arrays[-1])
     aligned = gpu_call.are_aligned(called, arrays, kernel.row_multiple)
@@ -161,6 +178,7 @@ def _launch(kernel: CardKernel, card: Card, called: MatmulSpec, arrays: Sequence
     of_form = {id(each): its for each, its in zip(form.passes, loaded[card], strict=True)}
     where = f"a call of a kernel for {kernel.target.name}"
     left: list[int] = []
+    launches: list[Callable[[int], None]] = []
 
     def scratch(operand: OperandSpec) -> DeviceArray:
         strides, bytes_ = gpu_call.aligned_strides(operand)
@@ -180,10 +198,12 @@ def _launch(kernel: CardKernel, card: Card, called: MatmulSpec, arrays: Sequence
     try:
         arrays = [on_card(each) for each in arrays]
         for each in gpu_passes.passes(form, called, arrays, scratch):
-            of_form[id(each.form)].launch(each.spec, each.arrays, stream)
+            launches.append(of_form[id(each.form)].bound(each.spec, each.arrays))
+            launches[-1](stream)
     finally:
         for place in left:
             driver.cuMemFreeAsync(place, stream)
+    return [] if left else launches
 
 
 def _on_copies(kernel: CardKernel, card: Card, operands: Sequence[Any], out: Any, stream: int) -> np.ndarray[Any, Any]:  # noqa: ANN401 - numpy arrays

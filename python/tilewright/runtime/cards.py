@@ -201,14 +201,6 @@ class Loaded:
             self._function = self._driver.CUfunction(handle)  # A CUkernel is launched as one.
             self._processors = self._counted()
 
-    def launch(self, called: gpu_call.Problem, arrays: Sequence[Array], stream: int) -> None:
-        """Launches it on arrays in the card's memory; does not wait.
-
-        Raises:
-            TargetError: The driver refuses.
-        """
-        self.bound(called, arrays)(stream)
-
     def bound(self, called: gpu_call.Problem, arrays: Sequence[Array]) -> Callable[[int], None]:
         """What launches it on these arrays, on the stream that it is given: all but the launch itself is done here, once.
 
@@ -230,12 +222,21 @@ class Loaded:
             self._encode(arrays, box, place)
         pointers = (ctypes.c_void_p * len(places))(*places)
         parameters = _Parameters(ctypes.addressof(pointers), (memory, maps, pointers))
-        config = self._config(sizes)
+        driver, function, place = self._driver, self._function, parameters.place
+        configs: dict[int, Any] = {}
 
         def launch(stream: int) -> None:
-            config.hStream = self._driver.CUstream(stream)
-            with reported(f"launching a kernel for {self.form.target.name}"):
-                checked(self._driver.cuLaunchKernelEx(config, self._function, parameters.place, 0))
+            # One for each stream, which nothing changes: other threads may launch at the same time, and graphs capture it.
+            config = configs.get(stream)
+            if config is None:
+                config = self._config(sizes)
+                config.hStream = driver.CUstream(stream)
+                configs[stream] = config
+            (status,) = driver.cuLaunchKernelEx(config, function, place, 0)
+            if status:
+                with reported(f"launching a kernel for {self.form.target.name}"):
+                    checked((status,))
+            _ = parameters  # Keeps the memory.
 
         return launch
 

@@ -101,16 +101,28 @@ class Library:
         stream: The handle of the stream on which the library works at present, on that card.
         empty: A new array of a shape and type on a card.
         bytes_of: An array of small floats as one of bytes, and the type's name; None where it is none.
+        identity: An array's address; and its shape, strides, type and card, and what else decides whether it can be exported.
+        current: As `stream`, of the card of an array.
     """
 
     stream: Callable[[Any, int], int]
     empty: Callable[[Any, tuple[int, ...], DType, int], Any]
     bytes_of: Callable[[Any, Any], tuple[Any, str] | None]
+    identity: Callable[[Any], tuple[int, object]]
+    current: Callable[[Any], int]
 
 
 def _torch_bytes(torch: Any, array: Any) -> tuple[Any, str] | None:  # noqa: ANN401 - a library, and its array
     name = str(array.dtype).removeprefix("torch.")
     return (array.view(torch.uint8), name) if name.startswith("float8") else None
+
+
+def _torch_current(array: Any) -> int:  # noqa: ANN401 - torch's
+    """The handle of the current stream: what `torch.cuda.current_stream` makes an object of takes longer than a launch."""
+    torch = sys.modules["torch"]
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    number = array.get_device()
+    return raw(number) if raw is not None else torch.cuda.current_stream(number).cuda_stream
 
 
 def _cupy_empty(cupy: Any, shape: tuple[int, ...], type_: DType, device: int) -> Any:  # noqa: ANN401 - likewise
@@ -126,11 +138,18 @@ LIBRARIES: Mapping[str, Library] = MappingProxyType(
                 shape, dtype=getattr(torch, type_.numpy), device=f"cuda:{device}"
             ),
             bytes_of=_torch_bytes,
+            identity=lambda array: (
+                array.data_ptr(),
+                (array.shape, array.stride(), array.dtype, array.device, array.requires_grad),
+            ),
+            current=_torch_current,
         ),
         "cupy": Library(
             stream=lambda cupy, device: cupy.cuda.get_current_stream().ptr,
             empty=_cupy_empty,
             bytes_of=lambda cupy, array: None,
+            identity=lambda array: (array.data.ptr, (array.shape, array.strides, array.dtype, array.device.id)),
+            current=lambda array: sys.modules["cupy"].cuda.get_current_stream().ptr,
         ),
     }
 )

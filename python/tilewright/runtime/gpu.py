@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tilewright.errors import NotRunnableError, OperandError
-from tilewright.runtime import gpu_call, gpu_forms, gpu_passes, linkable, runners
+from tilewright.runtime import fiber_calls, gpu_call, gpu_forms, linkable, runners, shader_calls
 from tilewright.runtime.cache_key import Compilation
-from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
+from tilewright.runtime.card_repeats import Repeats
 from tilewright.runtime.kernel import About, Kernel, Metadata, StageTexts
-from tilewright.runtime.vulkan import Shader
 from tilewright.schedules import make
 from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
 from tilewright.schedules.plan import Schedule
@@ -25,12 +22,6 @@ from tilewright.targets.gpu import GpuTarget
 if TYPE_CHECKING:
     from tilewright.emit.gpu_stages import GpuStages
     from tilewright.emit.ptxas import Assembled
-
-_ENTRY = "matmul"
-_MOST_OF_A_SHADER = 2**31 - 1
-"""Elements of an operand of a shader."""
-_EMULATED_PROCESSORS = 4
-"""Multiprocessors of the emulated chip: few, so that blocks have several tiles of small products."""
 
 
 def compile(
@@ -116,6 +107,8 @@ class GpuKernel(Kernel):
         self._own, self._find = own, find
         self._forms = {(True, True): stages}
         self._made: dict[tuple[bool, bool], Any] = {}
+        self.repeats = Repeats()
+        """Its calls on a card that can be repeated."""
         target = stages.target
         facts = Metadata.of(
             target,
@@ -211,6 +204,10 @@ class GpuKernel(Kernel):
             TargetError: Nothing here runs the kernel.
             EmulationError: The emulator found that the kernel does something wrong.
         """
+        if not named:
+            again = self.repeats.again(operands, out, stream)
+            if again is not None:
+                return again
         given = gpu_call.in_order(self.spec, operands, named)
         result = self._run(*gpu_call.seen(self.spec, given, out), seed, stream)
         return gpu_call.given_back(result, given, out)
@@ -235,7 +232,7 @@ class GpuKernel(Kernel):
         gpu_call.check_rows(called, operands)
         out = gpu_call.result(called, out, operands)
         if 0 not in called.c_shape:
-            (_shade if who.kind == "vulkan" else _emulate)(self, called, [*operands, out], seed)
+            (shader_calls.call if who.kind == "vulkan" else fiber_calls.call)(self, called, [*operands, out], seed)
         return out
 
     def code(self, aligned: bool, make: Callable[[GpuStages], Any], *, boxed: bool = True) -> tuple[GpuStages, Any]:
@@ -245,83 +242,3 @@ class GpuKernel(Kernel):
         if key not in self._made:
             self._made[key] = make(form)
         return form, self._made[key]
-
-
-def _emulate(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
-    """Runs the kernel in the emulator of NVVM."""
-    aligned = gpu_call.are_aligned(called, arrays, kernel.row_multiple)
-    form, made = kernel.code(
-        aligned,
-        lambda stages: {each.strategy: EmulatedGpuKernel(_as_nvvm(each), _ENTRY) for each in stages.passes},
-        boxed=called.has_rows or gpu_call.is_aligned(arrays[-1]),
-    )
-    for each in gpu_passes.passes(form, called, arrays, gpu_call.aligned_empty):
-        spec, last = each.form.spec, len(each.arrays) - 1
-        arguments: list[Any] = []
-        for array, (shape, strides) in zip(each.arrays, gpu_call.laid_out(spec, each.spec, each.arrays), strict=True):
-            arguments += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
-        for box in each.form.boxes:
-            array = _some(_looped(spec, each.arrays, box.operand))
-            arguments.append(
-                TensorMap(array, box.shape, box.swizzle, box.atom, writable=box.operand == last, by_value=True)
-            )
-        sizes = gpu_call.launch(each.form, each.spec, _EMULATED_PROCESSORS)
-        made[each.form.strategy](sizes, *arguments, seed=seed)
-
-
-def _as_nvvm(stages: GpuStages) -> str:
-    """A form's LLVM IR as the emulator takes it."""
-    if stages.target.family != "amd":
-        return stages.texts["llvmir"]
-    from tilewright.runtime import emulated_amd
-
-    return emulated_amd.translated(stages)
-
-
-def _looped(spec: gpu_call.Problem, arrays: Sequence[Any], number: int) -> np.ndarray[Any, Any]:
-    """An operand, or the result, with those axes of a batch that the kernel takes: the others have one entry."""
-    axes = gpu_call.looped(spec, number)
-    array = arrays[number]
-    return array[tuple(slice(None) if axis in axes else 0 for axis in range(array.ndim))]
-
-
-def _some(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """An operand as a tensor map takes it: not without elements, and rows, even of one, apart by a multiple of 16 bytes.
-
-    For one without elements a card's map has some of another array, which no kernel may use: here they are not numbers.
-    """
-    if not array.size:
-        bytes_ = np.full(gpu_call.ALIGNMENT * array.itemsize, 0xFF, np.uint8)
-        return bytes_.view(f"u{array.itemsize}").reshape((1,) * (array.ndim - 1) + (-1,))
-    strides = [
-        stride if size > 1 else -(-stride // gpu_call.ALIGNMENT) * gpu_call.ALIGNMENT
-        for size, stride in zip(array.shape[:-1], array.strides[:-1], strict=True)
-    ]
-    words = array.view(f"u{array.itemsize}")  # NumPy cannot stride over every type of ml_dtypes.
-    return np.lib.stride_tricks.as_strided(words, strides=(*strides, array.itemsize))
-
-
-def _shade(kernel: GpuKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
-    """Runs the kernel on a Vulkan device, on copies of the operands."""
-    form, made = kernel.code(True, lambda stages: {each.strategy: _shader(each) for each in stages.passes})
-    # Numbers of rows, which have been checked, fit into words.
-    copies = [np.ascontiguousarray(array, np.int32 if array.dtype == np.int64 else None) for array in arrays]
-    for array, operand in zip(copies, (*called.operands, called.result), strict=True):
-        if array.size > _MOST_OF_A_SHADER:
-            raise OperandError(
-                f"has {array.size} elements",
-                operand=operand.name,
-                expected=f"at most {_MOST_OF_A_SHADER}: shaders count in 32 bits",
-            )
-    for each in gpu_passes.passes(form, called, copies, gpu_call.aligned_empty):
-        given = [np.ascontiguousarray(array) for array in each.arrays]
-        layouts = gpu_call.laid_out(each.form.spec, each.spec, given)
-        sizes = np.array([number for shape, strides in layouts for number in (*shape, *strides)], np.int32)
-        made[each.form.strategy](gpu_call.grid(each.spec, each.form.sizes), [sizes, *given])
-        each.arrays[-1][...] = given[-1]
-    arrays[-1][...] = copies[-1]
-
-
-def _shader(stages: GpuStages) -> Shader:
-    buffers = len(stages.spec.operands) + 2  # The result, and extents and strides.
-    return Shader(stages.object, _ENTRY, buffers, doubles="Float64" in stages.texts["spirv"])

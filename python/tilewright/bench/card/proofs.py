@@ -138,7 +138,7 @@ class Prover:
         for each in every:
             each.send()
         arrays = [each.array for each in every]
-        self.loaded(kernel, step.shape, arrays).launch(sized(kernel, step.shape), arrays, 0)
+        self.loaded(kernel, step.shape, arrays).bound(sized(kernel, step.shape), arrays)(0)
         checked(self._driver.cuStreamSynchronize(0))
 
     def _operands(self, kernel: Kernel, step: Step) -> tuple[list[Held], Held]:

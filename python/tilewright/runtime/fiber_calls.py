@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs GPU kernels in the emulator, whose threads are fibers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.runtime import gpu_call, gpu_passes
+from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
+from tilewright.spec import MatmulSpec
+
+if TYPE_CHECKING:
+    from tilewright.emit.gpu_stages import GpuStages
+    from tilewright.runtime.card_calls import CardKernel
+
+_ENTRY = "matmul"
+_PROCESSORS = 4
+"""Multiprocessors of the emulated chip: few, so that blocks have several tiles of small products."""
+
+
+def call(kernel: CardKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
+    """Runs the kernel in the emulator of NVVM."""
+    aligned = gpu_call.are_aligned(called, arrays, kernel.row_multiple)
+    form, made = kernel.code(
+        aligned,
+        lambda stages: {each.strategy: EmulatedGpuKernel(as_nvvm(each), _ENTRY) for each in stages.passes},
+        boxed=called.has_rows or gpu_call.is_aligned(arrays[-1]),
+    )
+    for each in gpu_passes.passes(form, called, arrays, gpu_call.aligned_empty):
+        spec, last = each.form.spec, len(each.arrays) - 1
+        arguments: list[Any] = []
+        for array, (shape, strides) in zip(each.arrays, gpu_call.laid_out(spec, each.spec, each.arrays), strict=True):
+            arguments += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
+        for box in each.form.boxes:
+            array = _some(_looped(spec, each.arrays, box.operand))
+            arguments.append(
+                TensorMap(array, box.shape, box.swizzle, box.atom, writable=box.operand == last, by_value=True)
+            )
+        sizes = gpu_call.launch(each.form, each.spec, _PROCESSORS)
+        made[each.form.strategy](sizes, *arguments, seed=seed)
+
+
+def as_nvvm(stages: GpuStages) -> str:
+    """A form's LLVM IR as the emulator takes it."""
+    if stages.target.family != "amd":
+        return stages.texts["llvmir"]
+    from tilewright.runtime import emulated_amd
+
+    return emulated_amd.translated(stages)
+
+
+def _looped(spec: gpu_call.Problem, arrays: Sequence[Any], number: int) -> np.ndarray[Any, Any]:
+    """An operand, or the result, with those axes of a batch that the kernel takes: the others have one entry."""
+    axes = gpu_call.looped(spec, number)
+    array = arrays[number]
+    return array[tuple(slice(None) if axis in axes else 0 for axis in range(array.ndim))]
+
+
+def _some(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An operand as a tensor map takes it: not without elements, and rows, even of one, apart by a multiple of 16 bytes.
+
+    For one without elements a card's map has some of another array, which no kernel may use: here they are not numbers.
+    """
+    if not array.size:
+        bytes_ = np.full(gpu_call.ALIGNMENT * array.itemsize, 0xFF, np.uint8)
+        return bytes_.view(f"u{array.itemsize}").reshape((1,) * (array.ndim - 1) + (-1,))
+    strides = [
+        stride if size > 1 else -(-stride // gpu_call.ALIGNMENT) * gpu_call.ALIGNMENT
+        for size, stride in zip(array.shape[:-1], array.strides[:-1], strict=True)
+    ]
+    words = array.view(f"u{array.itemsize}")  # NumPy cannot stride over every type of ml_dtypes.
+    return np.lib.stride_tricks.as_strided(words, strides=(*strides, array.itemsize))
