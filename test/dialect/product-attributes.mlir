@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// RUN: tilewright-opt %s | tilewright-opt | FileCheck %s
+// RUN: tilewright-opt --split-input-file %s | tilewright-opt --split-input-file | FileCheck %s
 
 // CHECK: module attributes {tilewright.kernel = #tilewright.kernel<threads = 2>}
 module attributes {tilewright.kernel = #tilewright.kernel<threads = 2, extents = {}, cases = []>} {
@@ -32,3 +32,9 @@ module attributes {tilewright.kernel = #tilewright.kernel<threads = 2, extents =
   // CHECK-SAME: tilewright.patches = #tilewright.patches<operand = 0, pixels = "rows", images = [1, 8, 8, 4], pitches = [256, 32, 4, 1], extents = [8, 8], results = [6, 6], filter = [3, 3], channels = 4, stride = [1, 1], dilation = [1, 1], before = [0, 0]>
   func.func @patches(%matrix: memref<36x36xf32>) attributes {tilewright.patches = #tilewright.patches<operand = 0, pixels = "rows", images = [1, 8, 8, 4], pitches = [256, 32, 4, 1], extents = [8, 8], results = [6, 6], filter = [3, 3], channels = 4, stride = [1, 1], dilation = [1, 1], before = [0, 0]>} { return }
 }
+
+// -----
+
+// CHECK: tests = [{extents = "kn", least = 1 : i64, most = -1 : i64, multiple = 1 : i64}, {extents = "k/m", least = 32 : i64
+module attributes {tilewright.kernel = #tilewright.kernel<threads = 1, cases = [{number = 0, tests = [
+    {extents = "kn", least = 1, most = -1, multiple = 1}, {extents = "k/m", least = 32, most = -1, multiple = 1}]}]>} {}

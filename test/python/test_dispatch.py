@@ -11,7 +11,7 @@ import pytest
 import tilewright as tw
 from handmade import compiled
 from tilewright import _runtime, targets
-from tilewright.lowering.entries import dispatch
+from tilewright.lowering.entries import comparisons, dispatch
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs._tilewright import translate_to_llvmir
 from tilewright.schedules import make, plan
@@ -21,9 +21,9 @@ EXTENTS = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 64, 127, 255, 256, 1000,
 
 def entered(spec: tw.MatmulSpec, made: plan.Plan) -> Callable[[int, int, int], int]:
     """Which kernel a call of these extents enters: the entry's code, run here, before kernels that return their numbers."""
-    chooses = dispatch.choice(spec, made, "f", "%m", "i64")
+    chooses = dispatch.choice(spec, made, "f", "%m, %n, %k", "i64, i64, i64")
     kernels = "\n".join(
-        f"llvm.func @f_case{number}(%m: i64) -> i32 {{\n"
+        f"llvm.func @f_case{number}(%m: i64, %n: i64, %k: i64) -> i32 {{\n"
         f"  %number = llvm.mlir.constant({number} : i32) : i32\n  llvm.return %number : i32\n}}"
         for number in range(len(made.kernels))
     )
@@ -56,8 +56,32 @@ def test_each_part_of_a_test_is_compared() -> None:
         plan.Test("n", most=3),
         plan.Test("kn", 6, 12),
         plan.Test("mnk", 2, 60, 3),
+        plan.Test("k/m", 2),
+        plan.Test("n/k", most=1),
     ):
         enter = entered(spec, plan.Plan("", None, cases=(plan.Case(spec, other, (test,)), large)))
         found = {call: enter(*call) == 0 for call in itertools.product(range(1, 9), repeat=3)}
         assert found == {call: test.holds(*call) for call in found}
         assert len(set(found.values())) == 2
+
+
+def test_nothing_is_compared_that_is_known() -> None:
+    """Of the cases of a large B, one comparison rules out all; of what a call surely passes, nothing is compared."""
+    large, few, column = plan.Test("kn", 1 << 22), plan.Test("m", most=8), plan.Test("n", most=1)
+    made, start = comparisons.nodes(
+        [(large, few), (large, column), (column,), (few, plan.Test("kn", 1 << 20)), ()],
+        {"m": (1, 1 << 30), "n": (1, 1 << 30), "k": (1, 1 << 30)},
+    )
+
+    def case_of(m: int, n: int, k: int) -> tuple[int | None, int]:
+        target, count = start, 0
+        while comparisons.case(target) is None:
+            target = made[target].passed if made[target].test.holds(m, n, k) else made[target].failed
+            count += 1
+        return comparisons.case(target), count
+
+    assert case_of(9, 8, 8) == (4, 3)  # not large, more than a column, more than few rows
+    assert case_of(9, 1, 8) == (2, 2)
+    assert case_of(8, 2048, 2048) == (0, 2)
+    assert case_of(8, 1024, 1024) == (3, 4)
+    assert not comparisons.nodes([(few,), ()], {"m": (1, 8), "n": (1, 1), "k": (1, 1)})[0]

@@ -29,6 +29,12 @@ def test_a_threshold_of_a_product_of_extents():
         assert test.holds(8, n, 1024) == (name == ("large" if n >= 3072 else "small"))
 
 
+def test_a_threshold_of_a_quotient_of_extents():
+    found, usual = regions.rules(ANY, lambda m, n, k: "along k" if k >= 32 * m and m <= 64 else "panels")
+    assert usual == "panels"
+    assert found == [((calls.Test("k/m", least=32), calls.Test("m", most=64)), "along k")]
+
+
 def test_what_cannot_take_every_call_is_not_the_usual_choice():
     _, usual = regions.rules(ANY, lambda m, n, k: "in steps" if m <= 256 else "all", ["in steps"])
     assert usual == "all"
@@ -91,6 +97,8 @@ znver5 10x500x400 f32 nt: inner_product
 znver5 24x1024x2000 bf16 nt: inner_product
 znver5 64x64x16384 f32 tn: unpacked
 znver5 24x512x2048 f32 tn: unpacked
+znver5 17x33x900 f32 nt: inner_product
+znver5 17x33x500 bf16 nt: packed
 """
 
 
@@ -143,3 +151,9 @@ def test_tall_tiles_of_a_transposed_operand_have_whole_groups_of_rows():
 @pytest.mark.parametrize(("m", "height"), [(4, 4), (5, 6), (8, 4), (12, 6)])
 def test_few_rows_have_tiles_that_fit(m, height):
     assert _taken(tw.MatmulSpec(None, None, None, a="bf16"), m, 2048, 2048).sizes["mr"] == height
+
+
+@pytest.mark.parametrize(("types", "n", "height"), [("f32", 8, 8), ("bf16", 8, 16), ("f32", 30, 8), ("u8,i8,i32", 30, 8)])
+def test_tiles_of_few_columns_are_no_higher_than_loads_want(types, n, height):
+    """Rows that a call does not have are padded and computed."""
+    assert _taken(tw.MatmulSpec.from_dtypes(None, None, None, types, layout="nt"), 20, n, 64).sizes["mr"] == height

@@ -33,8 +33,14 @@ ROWS = (
     Mutant("lowering/entries/dispatch.py", "    if test.multiple > 1:\n", "    if False:\n", ("test_dispatch.py",)),
     Mutant(
         "lowering/entries/dispatch.py",
-        '[] if test.most is None else [("sle", test.most)]',
-        '[] if test.most is None else [("slt", test.most)]',
+        'else ("slt", test.most + 1)',
+        'else ("slt", test.most)',
+        ("test_dispatch.py",),
+    ),
+    Mutant(
+        "lowering/entries/comparisons.py",
+        "        if any(outcome is False for _, outcome in outcomes):\n",
+        "        if False:\n",
         ("test_dispatch.py",),
     ),
     Mutant(

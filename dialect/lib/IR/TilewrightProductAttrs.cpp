@@ -88,12 +88,18 @@ static LogicalResult verifyExtents(EmitError emitError, DictionaryAttr extents) 
   return success();
 }
 
-/// Checks {extents = "kn", least, most, multiple}.
+/// Whether `extents` are m, n or k, and at least one.
+static bool areExtents(StringRef extents) {
+  return !extents.empty() && llvm::all_of(extents, [](char c) { return c == 'm' || c == 'n' || c == 'k'; });
+}
+
+/// Checks {extents = "kn", least, most, multiple}, of a product of extents or a quotient "k/m".
 static LogicalResult verifyTest(EmitError emitError, Attribute attribute) {
   auto test = dyn_cast<DictionaryAttr>(attribute);
   auto extents = test ? test.getAs<StringAttr>("extents") : StringAttr();
-  bool isValid = extents && !extents.empty() && test.size() == 4 &&
-                 llvm::all_of(extents.getValue(), [](char c) { return c == 'm' || c == 'n' || c == 'k'; });
+  auto [over, under] = extents ? extents.getValue().split('/') : std::pair<StringRef, StringRef>();
+  bool isQuotient = extents && extents.getValue().contains('/');
+  bool isValid = areExtents(over) && test.size() == 4 && (!isQuotient || (areExtents(under) && under.size() == 1));
   for (StringRef name : {"least", "most", "multiple"})
     isValid = isValid && test.getAs<IntegerAttr>(name);
   if (!isValid)

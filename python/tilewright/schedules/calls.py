@@ -23,13 +23,16 @@ _SEPARATOR = re.compile(r"^// -----[ \t]*$", re.MULTILINE)
 _ANY = -1
 """What a test's most is in the attribute where it is any."""
 
+Bounds = Mapping[str, tuple[int, int]]
+"""The least and the most of extents, by name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Test:
     """What a call's extents have to be.
 
     Attributes:
-        extents: Those whose product is looked at: "m", "kn".
+        extents: Those whose product is looked at: "m", "kn"; or the quotient of two, rounded down: "k/m".
         least: The least that it may be.
         most: The most that it may be; None for any.
         multiple: What has to divide it.
@@ -42,8 +45,14 @@ class Test:
 
     def holds(self, m: int, n: int, k: int) -> bool:
         """Whether it does for a call."""
-        value = prod({"m": m, "n": n, "k": k}[each] for each in self.extents)
+        value, _ = self.range({"m": (m, m), "n": (n, n), "k": (k, k)})
         return self.least <= value and (self.most is None or value <= self.most) and value % self.multiple == 0
+
+    def range(self, bounds: Bounds) -> tuple[int, int]:
+        """The least and the most that what is looked at can be, of extents within `bounds`, which are above zero where they divide."""
+        over, _, under = self.extents.partition("/")
+        low, high = (prod(bounds[each][side] for each in over) for side in (0, 1))
+        return (low // max(bounds[under][1], 1), high // max(bounds[under][0], 1)) if under else (low, high)
 
     def covers(self, other: Test) -> bool:
         """Whether all that pass another test pass this one."""

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
-from math import lcm, prod
+from math import lcm
 
 from tilewright.dims import Dim, Extent, divided_by, extent, least, most
 from tilewright.errors import SpecError
 from tilewright.schedules import regions, select
-from tilewright.schedules.calls import Test
+from tilewright.schedules.calls import Bounds, Test
 from tilewright.schedules.models import open_extents, pays
 from tilewright.schedules.models.open_extents import DEEP, DEPTHS, Variant
 from tilewright.schedules.models.threads import LEAST_CYCLES, cycles, used
@@ -186,25 +186,29 @@ def _takes_all(earlier: Case, case: Case) -> bool:
 
 def _certain(spec: MatmulSpec, test: Test) -> bool:
     """Whether every call of `spec` with products passes a test."""
-    bounds = [getattr(spec, each) for each in test.extents]
-    low, high = (prod(bound(each) for each in bounds) for bound in (lambda each: max(least(each), 1), most))
-    whole = test.multiple == 1 or any(divided_by(each, test.multiple) for each in bounds)
+    low, high = test.range({name: (max(low, 1), high) for name, (low, high) in bounds(spec).items()})
+    whole = test.multiple == 1 or any(divided_by(getattr(spec, each), test.multiple) for each in test.extents)
     return low >= test.least and (test.most is None or high <= test.most) and whole
 
 
 def narrowed(spec: MatmulSpec, tests: Iterable[Test]) -> MatmulSpec | None:
     """`spec` with what `tests` say of single extents; None when no extents can pass."""
     for test in tests:
-        bounds = [getattr(spec, each) for each in test.extents]
-        if len(bounds) == 1:
-            (bound,) = bounds
-            left = _both(bound, test)
+        if len(test.extents) == 1:
+            left = _both(getattr(spec, test.extents), test)
             if left is None:
                 return None
             spec = replace(spec, **{test.extents: left})
-        elif prod(map(most, bounds)) < test.least or (test.most is not None and prod(map(least, bounds)) > test.most):
+            continue
+        low, high = test.range(bounds(spec))
+        if high < test.least or (test.most is not None and low > test.most):
             return None
     return spec
+
+
+def bounds(spec: MatmulSpec) -> Bounds:
+    """The least and the most of each extent of a spec."""
+    return {name: (least(getattr(spec, name)), most(getattr(spec, name))) for name in "mnk"}
 
 
 def _both(bound: Extent, test: Test) -> Extent | None:

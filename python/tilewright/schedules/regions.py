@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise, product
-from math import log2, prod
+from math import log2
 
 from tilewright.dims import Dim
 from tilewright.schedules.calls import Test
@@ -27,6 +27,9 @@ _STEPS: Mapping[str, Sequence[int]] = {
 _RIGHT, _LEAST_PART = 31 / 32, 1 / 200
 """Part of a rule's points for which it has to be right, and part of the grid that it has to be for. They bound how many rules there are;
 calls that have none are computed as most are."""
+
+_OF_QUOTIENTS = 0.7
+"""Part that the gain of a test of a quotient counts for: one that cuts the corner off where two extents have thresholds gains much."""
 
 
 def rules(
@@ -67,8 +70,8 @@ def _values(name: str, extent: int | Dim) -> list[int]:
 
 
 def _splits(points: Sequence[Extents]) -> Iterator[tuple[Test, int]]:
-    """All that splits the points by an extent, or by the elements of B, each with the points that pass."""
-    for extents in ("m", "n", "k", "kn"):
+    """All that splits the points by an extent, by the elements of B, or by products along K for a row, each with the points that pass."""
+    for extents in ("m", "n", "k", "kn", "k/m"):
         values = [_of(at, extents) for at in points]
         for below, above in pairwise(sorted(set(values))):
             low = _mask(value <= below for value in values)
@@ -77,7 +80,7 @@ def _splits(points: Sequence[Extents]) -> Iterator[tuple[Test, int]]:
 
 
 def _of(at: Extents, extents: str) -> int:
-    return prod(at["mnk".index(name)] for name in extents)
+    return Test(extents).range({name: (value, value) for name, value in zip("mnk", at, strict=True)})[0]
 
 
 def _mask(holds: Iterable[bool]) -> int:
@@ -92,7 +95,8 @@ def _grown(left: int, wanted: int, masks: Mapping[Test, int]) -> tuple[list[Test
     def gain(test: Test) -> float:
         here = covered & masks[test]
         right = (here & wanted).bit_count()
-        return right * (log2(right / here.bit_count()) - before) if right else 0.0
+        part = _OF_QUOTIENTS if "/" in test.extents else 1
+        return part * right * (log2(right / here.bit_count()) - before) if right else 0.0
 
     while (covered & wanted).bit_count() < _RIGHT * covered.bit_count():
         before = log2((covered & wanted).bit_count() / covered.bit_count())
@@ -118,7 +122,7 @@ def _exact(
     """
     others, step = [each for each in rule if each is not test], 1 if test.most is not None else -1
     pairs = list[tuple[int, Extents, Extents]]()
-    for at, extent in product(product(*grid.values()), test.extents):
+    for at, extent in product(product(*grid.values()), test.extents.partition("/")[0]):
         axis, values = "mnk".index(extent), grid[extent]
         beside = values.index(at[axis]) + step
         if 0 <= beside < len(values) and test.holds(*at) and choice(*at) == name:

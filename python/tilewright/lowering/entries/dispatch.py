@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tilewright.dims import least, most
 from tilewright.errors import LoweringError
-from tilewright.lowering.entries import added_text, extents, matrix_tensors, pack_entry, tensor_entry
+from tilewright.lowering.entries import added_text, comparisons, extents, matrix_tensors, pack_entry, tensor_entry
 from tilewright.lowering.entries.entry import attributes_text, matrix_arguments, tensor_arguments
 from tilewright.mlir import ir
 from tilewright.payload.abi import OK, WRONG_EXTENTS
 from tilewright.scaling import ARG
-from tilewright.schedules.calls import Test
+from tilewright.schedules.calls import Bounds, Test
 from tilewright.schedules.plan import Case, Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -160,20 +161,33 @@ def choice(spec: MatmulSpec, plan: Plan, symbol: str, values: str, types: str) -
         lines += _empty()
     cases = plan.cases or (Case(spec, plan, ()),)
     kernels = plan.kernels or [(spec, plan)]
+    compared, start = comparisons.nodes([*(each.tests for each in cases[:-1]), ()], _bounds(spec))
+    reached = {each for node in compared for each in (node.passed, node.failed)} | {start}
+    lines.append(f"llvm.br {_block(start)}")
+    for number, node in enumerate(compared):
+        branch = f"llvm.cond_br %holds{number}, {_block(node.passed)}, {_block(node.failed)}"
+        lines += [f"^compare{number}:", *_condition(node.test, str(number)), branch]
     for number, case in enumerate(cases):
-        kernel = kernels.index((case.spec, case.plan))
-        if number + 1 < len(cases):
-            fits = [line for at, test in enumerate(case.tests) for line in _test(test, f"{number}t{at}")]
-            holds = " ".join(f"%holds{number}t{at}" for at in range(len(case.tests)))
-            lines += [*fits, *_all(holds.split(), f"%holds{number}")]
-            lines += [f"llvm.cond_br %holds{number}, ^case{number}, ^not{number}", f"^case{number}:"]
-        lines += [
-            f"%status{number} = llvm.call @{symbol}_case{kernel}({values}) : ({types}) -> i32",
-            f"llvm.return %status{number} : i32",
-        ]
-        if number + 1 < len(cases):
-            lines.append(f"^not{number}:")
+        if -1 - number in reached:
+            kernel = kernels.index((case.spec, case.plan))
+            lines += [
+                f"^case{number}:",
+                f"%status{number} = llvm.call musttail @{symbol}_case{kernel}({values}) : ({types}) -> i32",
+                f"llvm.return %status{number} : i32",
+            ]
     return "\n    ".join(lines)
+
+
+def _bounds(spec: MatmulSpec) -> Bounds:
+    """The least and the most of each extent of a call that gets to a case."""
+    bounds = {name: (least(getattr(spec, name)), most(getattr(spec, name))) for name in extents.NAMES}
+    return {**bounds, **{name: (max(bounds[name][0], 1), bounds[name][1]) for name in ("m", "n")}}
+
+
+def _block(target: int) -> str:
+    """The block where a node of `comparisons` leads."""
+    case = comparisons.case(target)
+    return f"^compare{target}" if case is None else f"^case{case}"
 
 
 def _empty() -> list[str]:
@@ -190,35 +204,26 @@ def _empty() -> list[str]:
     ]
 
 
-def _all(values: Sequence[str], name: str) -> list[str]:
-    """Defines `name`: whether all of `values` hold."""
-    lines = [f"{name}a0 = llvm.mlir.constant(true) : i1"]
-    lines += [f"{name}a{at + 1} = llvm.and {name}a{at}, {value} : i1" for at, value in enumerate(values)]
-    last = lines[-1].split(" = ", 1)
-    return [*lines[:-1], f"{name} = {last[1]}"]
-
-
-def _test(test: Test, label: str) -> list[str]:
-    """Defines ``%holds<label>``."""
-    value, lines = f"%{test.extents[0]}", []
-    for at, extent in enumerate(test.extents[1:]):
+def _condition(test: Test, label: str) -> list[str]:
+    """Defines ``%holds<label>``: whether a call passes a test of one condition. Quotients are compared as products."""
+    over, _, under = test.extents.partition("/")
+    value, lines = f"%{over[0]}", []
+    for at, extent in enumerate(over[1:]):
         product = f"%product{label}_{at}"
         lines.append(f"{product} = llvm.mul {value}, %{extent} : i64")
         value = product
-    wanted = [("sge", test.least)] if test.least else []
-    wanted += [] if test.most is None else [("sle", test.most)]
-    holds = []
-    for predicate, bound in wanted:
-        name = f"%{predicate}{label}"
-        lines.append(f"{name}_bound = llvm.mlir.constant({bound} : i64) : i64")
-        lines.append(f'{name} = llvm.icmp "{predicate}" {value}, {name}_bound : i64')
-        holds.append(name)
     if test.multiple > 1:
-        lines += [
+        return [
+            *lines,
             f"%multiple{label} = llvm.mlir.constant({test.multiple} : i64) : i64",
             f"%whole{label} = llvm.mlir.constant(0 : i64) : i64",
             f"%rest{label} = llvm.urem {value}, %multiple{label} : i64",
-            f'%divides{label} = llvm.icmp "eq" %rest{label}, %whole{label} : i64',
+            f'%holds{label} = llvm.icmp "eq" %rest{label}, %whole{label} : i64',
         ]
-        holds.append(f"%divides{label}")
-    return [*lines, *_all(holds, f"%holds{label}")]
+    predicate, number = ("sge", test.least) if test.most is None else ("slt", test.most + 1)
+    lines.append(f"%number{label} = llvm.mlir.constant({number} : i64) : i64")
+    bound = f"%number{label}"
+    if under:
+        lines.append(f"%bound{label} = llvm.mul {bound}, %{under} : i64")
+        bound = f"%bound{label}"
+    return [*lines, f'%holds{label} = llvm.icmp "{predicate}" {value}, {bound} : i64']

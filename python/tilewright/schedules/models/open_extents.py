@@ -72,9 +72,11 @@ _EVEN_ROWS = 16
 """Rows up to which tiles of four waste none where they are a multiple of it, and the usual tiles a good part: 8 x 1024 x 1024 in f32 1.05
 and 0.87 of the speed of static code (Zen 5)."""
 
-_TURNED = 4
-"""What divides the rows of a high tile where A is stored transposed. Vectors of 13 elements are interleaved one by one: 2000 x 32 x 64 in
-u8 by i8 ran at 0.32 of the static code (Zen 5)."""
+_HIGH = 8
+"""Rows of a packed tile, at most, that are padded where there are fewer, and enough for few loads. In f32 with B stored transposed, of the
+speed of static code, so and with tiles of up to 27 rows (Zen 5): 8 x 8 x 8 0.61 and 0.35, 28 x 16 x 64 0.72 and 0.48, 32 x 32 x 32 0.87
+and 0.74, 1000 x 8 x 1000 0.91 and 0.97. Interleaving rows of a transposed A wants a multiple of four. Tiles of one vector have twice as
+many where elements are narrow, which are multiplied faster than short panels are packed: 1000 x 16 x 1000 in u8 by i8 ran at 0.75."""
 
 _APART = 64
 """Rows that panels are deeper than a power of two, so that not all of them are in the same sets of a cache: whole vectors of each type."""
@@ -221,7 +223,9 @@ def packed_sizes(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
     if spec.fused or spec.b_packed or not isinstance(spec.k, Dim):
         return sizes
     element = panel_bytes(spec, target)
-    mr = sizes.mr // _TURNED * _TURNED if spec.a_transposed and sizes.mr > 2 * _TURNED else sizes.mr
+    sums = max(target.fma_latency * target.fma_per_cycle, 2 * _HIGH if spec.widens else _HIGH)
+    enough = max(ceil_div(sums, sizes.nr // target.lanes(spec.acc_type) * _HIGH), 1) * _HIGH
+    mr = sizes.mr if target.dot(spec.a_type.name, spec.b_type.name).is_tile else min(sizes.mr, enough)
     kc = even(1 << 10, depth(target, sizes.nr * element)) + _APART
     mc = max(target.l2.bytes // 4 // (kc * element) // mr, 1) * mr
     nc = max(_PANEL_COLUMNS // sizes.nr, 1) * sizes.nr
