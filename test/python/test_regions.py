@@ -153,7 +153,9 @@ def test_few_rows_have_tiles_that_fit(m, height):
     assert _taken(tw.MatmulSpec(None, None, None, a="bf16"), m, 2048, 2048).sizes["mr"] == height
 
 
-@pytest.mark.parametrize(("types", "n", "height"), [("f32", 8, 8), ("bf16", 8, 16), ("f32", 30, 8), ("u8,i8,i32", 30, 8)])
+@pytest.mark.parametrize(
+    ("types", "n", "height"), [("f32", 8, 8), ("bf16", 8, 16), ("f32", 30, 8), ("u8,i8,i32", 30, 8)]
+)
 def test_tiles_of_few_columns_are_no_higher_than_loads_want(types, n, height):
     """Rows that a call does not have are padded and computed."""
     assert _taken(tw.MatmulSpec.from_dtypes(None, None, None, types, layout="nt"), 20, n, 64).sizes["mr"] == height

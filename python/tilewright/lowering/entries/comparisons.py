@@ -37,7 +37,9 @@ def nodes(cases: Sequence[Sequence[Test]], bounds: Bounds) -> tuple[list[Node], 
         bounds: The least and the most that each extent can be.
     """
     diagram = _Diagram()
-    left = tuple((number, tuple(each for test in tests for each in _single(test))) for number, tests in enumerate(cases))
+    left = tuple(
+        (number, tuple(each for test in tests for each in _single(test))) for number, tests in enumerate(cases)
+    )
     start = diagram.add(left, _Known(bounds))
     return diagram.nodes, start
 
