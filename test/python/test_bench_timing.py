@@ -173,7 +173,7 @@ def test_threads_of_a_core_are_read_from_the_kernels_list(monkeypatch, tmp_path,
     if text is not None:
         file.write_text(text)
     monkeypatch.setattr(timing, "Path", lambda name: file)
-    assert timing._siblings(5) == expected
+    assert timing.same_core(5) == expected
 
 
 def test_pinning_ends_with_its_block():

@@ -107,7 +107,7 @@ def test_types_threads_caches_and_packings_are_combined(asked):
 
 
 def test_all_threads_are_one_for_each_core(asked, monkeypatch):
-    monkeypatch.setattr("tilewright.bench.timing._siblings", lambda core: {core})
+    monkeypatch.setattr("tilewright.bench.timing.same_core", lambda core: {core})
     assert main(["bench", "--shape", "8x8x8", "--threads", "all"]) == 0
     count = len(os.sched_getaffinity(0))
     assert asked["cases"] == [f"8x8x8 f32, {count} thread{'s' if count > 1 else ''}, hot"]

@@ -34,7 +34,7 @@ LEAVES = {
     "knobs": ("errors",),
     "text_files": (),
     "notebook": (),
-    "processes": ("errors",),
+    "processes": ("errors", "version"),
     "targets": ("errors", "dtypes", "knobs", "text_files", "notebook"),
 }
 # In the direction of the flow. "" is `tilewright` itself, the public names, which only what people call may import.

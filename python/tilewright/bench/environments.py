@@ -53,6 +53,9 @@ _WHOLE = (
     "onnxscript>=0.5",
 )
 """Whole models, and what compiles them: a process has them all."""
+CLUSTER = "cluster"
+"""The environment of what runs calls on many machines, where `tilewright` itself is imported too."""
+_MANY = ("distributed>=2024.1", "ray[client]>=2.9", "mpi4py>=4", "click>=8.1", "rich>=13", "cloudpickle>=3")
 
 _ROWS = (
     Environment("numpy", (), "numpy"),
@@ -64,6 +67,7 @@ _ROWS = (
     Environment("ggml", ("llama-cpp-python==0.3.36",), "llama_cpp"),  # built from source, some minutes
     Environment("onnxruntime", ("onnxruntime>=1.18", "onnx>=1.16"), "onnxruntime"),
     Environment(MODELS, _WHOLE, "torch, transformers, onnxruntime"),
+    Environment(CLUSTER, _MANY, "distributed, ray, mpi4py"),
 )
 
 ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType({row.name: row for row in _ROWS})

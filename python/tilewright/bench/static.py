@@ -18,6 +18,7 @@ from tilewright.bench.suites import Shape
 from tilewright.emit import code, hotloop, mca
 from tilewright.emit.hotloop import HotLoop
 from tilewright.errors import TargetError, TilewrightError
+from tilewright.processes.calls import Jobs
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
 from tilewright.runtime.trial import Trial
@@ -83,7 +84,7 @@ def survey(
     dtypes_: Sequence[str],
     shape: Shape = SHAPE,
     progress: Callable[[int, int], object] = lambda done, count: None,
-    jobs: int | None = None,
+    jobs: Jobs = None,
 ) -> list[Cell]:
     """The cells of some targets by some types, in that order.
 
@@ -92,7 +93,8 @@ def survey(
         dtypes_: The types, each as for `MatmulSpec.from_dtypes`.
         shape: The extents of all products.
         progress: Told after each cell how many are done, and how many there are.
-        jobs: How many processes work; by default as many as this process may use CPUs. With 1 this process does.
+        jobs: How many processes work; by default as many as this process may use CPUs. With 1 this process does. Or
+            any `concurrent.futures.Executor`, whose workers do.
     """
     wanted = [(row, each, shape) for row in rows for each in dtypes_]
     return in_processes.each(examine, wanted, progress, jobs)

@@ -24,6 +24,7 @@ from tilewright.errors import TilewrightError
 from tilewright.operand import OperandSpec
 from tilewright.payload.reference import error_bound, reference, within_bound
 from tilewright.payload.samples import values
+from tilewright.processes.calls import Jobs
 from tilewright.runtime.gpu import GpuKernel
 from tilewright.runtime.gpu import compile as compile_gpu
 from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
@@ -138,12 +139,12 @@ def survey(
     types_: Sequence[str],
     shape: Shape = SHAPE,
     progress: Callable[[int, int], object] = lambda done, count: None,
-    jobs: int | None = None,
+    jobs: Jobs = None,
     schedule: str | None = None,
 ) -> list[Cell]:
     """The cells of some targets by some types, in that order; `jobs` processes work, by default one for each CPU.
 
-    `schedule` is as for `cells`.
+    `jobs` may be an executor, whose workers do. `schedule` is as for `cells`.
 
     Raises:
         SpecError: A type is unknown.

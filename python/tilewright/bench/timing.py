@@ -117,7 +117,7 @@ def cores(
         TargetError: There are not as many cores.
     """
     ours = os.sched_getaffinity(0)
-    chosen = _one_of_each(ours if allowed is None else ours.intersection(allowed), siblings or _siblings)
+    chosen = _one_of_each(ours if allowed is None else ours.intersection(allowed), siblings or same_core)
     if len(chosen) < count or count < 1:
         raise TargetError(
             f"cannot measure {count} threads on {len(chosen)} free cores",
@@ -129,7 +129,7 @@ def cores(
 
 def every_core() -> tuple[int, ...]:
     """One processor of each core that this process may run on, the last first."""
-    return _one_of_each(os.sched_getaffinity(0), _siblings)
+    return _one_of_each(os.sched_getaffinity(0), same_core)
 
 
 def _one_of_each(processors: Iterable[int], siblings: Callable[[int], Iterable[int]]) -> tuple[int, ...]:
@@ -143,7 +143,7 @@ def _one_of_each(processors: Iterable[int], siblings: Callable[[int], Iterable[i
     return tuple(chosen)
 
 
-def _siblings(core: int) -> set[int]:
+def same_core(core: int) -> set[int]:
     """The processors of one core, from the kernel's list such as ``0-1,64``; just the processor where there is none."""
     path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
     try:

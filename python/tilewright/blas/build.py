@@ -15,6 +15,7 @@ from tilewright.emit import shared
 from tilewright.errors import SpecError
 from tilewright.libraries import detection
 from tilewright.libraries.build import library
+from tilewright.processes.calls import Jobs
 from tilewright.runtime import files
 from tilewright.runtime.openmp import openmp_file
 from tilewright.spec import MatmulSpec
@@ -48,7 +49,7 @@ def build(
     shapes: Sequence[MatmulSpec] = (),
     threads: int = 1,
     deterministic: bool = False,
-    jobs: int | None = None,
+    jobs: Jobs = None,
     progress: Callable[[int, int], object] = lambda done, count: None,
 ) -> Blas:
     """Builds ``libtilewright_blas.so``, whose SONAME is that of every BLAS.
@@ -65,7 +66,8 @@ def build(
         threads: Most threads that a call uses.
         deterministic: Whether an element of a product has the same bits whatever the number of rows and columns. Products of few rows or
             one column, whose vectors are otherwise along K, then take up to nine times as long (Zen 5).
-        jobs: How many processes compile; by default as many as this process may use CPUs.
+        jobs: How many processes compile; by default as many as this process may use CPUs; or any
+            `concurrent.futures.Executor`, whose workers do.
         progress: Told after each kernel for a target how many are done, and how many there are.
 
     Raises:

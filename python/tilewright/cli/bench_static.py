@@ -14,6 +14,8 @@ from tilewright.cli.options import Extents
 from tilewright.cli.static_table import Form, known, right, short, show
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from tilewright.bench.static import Cell
 
 _LOADS = ("load", "broadcast", "gather")
@@ -30,12 +32,14 @@ _LOADS = ("load", "broadcast", "gather")
 @click.option("--target", "targets", help="Names, or files, with commas between them. Otherwise every processor.")
 @click.option("--schedule", metavar="NAME|FILE", help="Of GPUs: a strategy's name or a file, to have only that one.")
 @bench_options.json_file
+@options.executor
 def static(
     shapes: tuple[Extents, ...],
     dtypes: tuple[str, ...],
     targets: str | None,
     schedule: str | None,
     json_file: str | None,
+    executor: Executor | None,
 ) -> int:
     """Measure nothing: compile, run or emulate, check and analyze each type on each target.
 
@@ -55,13 +59,13 @@ def static(
         raise click.UsageError(f"--target {targets} has both GPUs and processors; expected one kind")
     if cards:
         shape = parse_shape("x".join(map(str, shapes[0]))) if shapes else None
-        return bench_static_gpu.table(cards, dtypes or None, shape, schedule, json_file)
+        return bench_static_gpu.table(cards, dtypes or None, shape, schedule, json_file, executor)
     if schedule is not None:
         raise click.UsageError("--schedule given; expected a --target that is a GPU with it")
     rows = every.all() if targets is None else [every.resolve(name) for name in names]
     types = survey.types() if not dtypes else [",".join(types_of(each)) for each in dtypes]
     shape = parse_shape("x".join(map(str, shapes[0]))) if shapes else survey.SHAPE
-    cells = show(partial(survey.survey, rows, types, shape), _FORM, json_file)
+    cells = show(partial(survey.survey, rows, types, shape, jobs=executor), _FORM, json_file)
     return 0 if all(each.object_bytes and each.right is not False for each in cells) else 1
 
 

@@ -13,6 +13,8 @@ from tilewright.schedules import make
 from tilewright.targets.gpu import GpuTarget
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from tilewright.bench.static_gpu import Cell
     from tilewright.bench.suites import Shape
 
@@ -23,6 +25,7 @@ def table(
     shape: Shape | None,
     schedule: str | None,
     json_file: str | None,
+    executor: Executor | None,
 ) -> int:
     """Makes the cells and prints them; 1 when one was not made, spills or is wrong.
 
@@ -32,6 +35,7 @@ def table(
         shape: Of the runs; None: one that fills no tile.
         schedule: A strategy's name or a file; None: every strategy.
         json_file: Where the cells go as JSON, ``-`` being standard output in place of the table; or None.
+        executor: Who works; None: processes here.
 
     Raises:
         ScheduleError: The schedule cannot be read, or nothing can be compiled under it.
@@ -42,7 +46,7 @@ def table(
     types, wanted = dtypes or static_gpu.types(), shape or static_gpu.SHAPE
     if schedule is not None and make.is_file(schedule):
         make.own(schedule)  # Raises: it cannot be read.
-    cells = show(partial(static_gpu.survey, rows, types, wanted, schedule=schedule), _FORM, json_file)
+    cells = show(partial(static_gpu.survey, rows, types, wanted, jobs=executor, schedule=schedule), _FORM, json_file)
     if schedule is not None and not any(each.code_bytes for each in cells):
         why = next((note for each in cells for note in each.notes), "there is nothing to compile")
         raise ScheduleError(f"no kernel can be made under it: {why}", where=f"--schedule {schedule}")

@@ -13,6 +13,8 @@ from tilewright.cli import options
 from tilewright.cli.output import progress_bar
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from tilewright.spec import MatmulSpec
 
 _GAINED = 3
@@ -35,7 +37,7 @@ def blas() -> None:
 @click.option("--trace", metavar="FILE", help="Add kernels for the shapes that TILEWRIGHT_TRACE=FILE wrote.")
 @click.option("--threads", type=int, default=1, show_default=True, help="Most threads of a call.")
 @click.option("--deterministic", is_flag=True, help="The same bits for every number of rows and columns.")
-@click.option("--jobs", type=int, help="How many processes compile; by default as many as there are CPUs.")
+@options.executor
 def build(
     output: str,
     targets: str | None,
@@ -43,7 +45,7 @@ def build(
     trace: str | None,
     threads: int,
     deterministic: bool,
-    jobs: int | None,
+    executor: Executor | None,
 ) -> None:
     """Build libtilewright_blas.so, which programs load as libblas.so.3.
 
@@ -60,7 +62,7 @@ def build(
             shapes=[] if trace is None else _shapes(trace),
             threads=threads,
             deterministic=deterministic,
-            jobs=jobs,
+            jobs=executor,
             progress=progress,
         )
     for architecture, path in made.files.items():

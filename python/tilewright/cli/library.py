@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tilewright.cli import options
 from tilewright.runtime.files import require_writable
 from tilewright.targets import files
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 
 @options.verb(short_help="Build a library of many kernels for many targets.")
@@ -35,7 +39,7 @@ from tilewright.targets import files
 @click.option(
     "--plot", metavar="FILE", help="Draw the size of the choices against the time that they lose, as .svg or .png."
 )
-@click.option("--jobs", type=int, help="How many processes compile; by default as many as there are CPUs.")
+@options.executor
 def library(
     file: str | None,
     output: str,
@@ -46,7 +50,7 @@ def library(
     threads: int | None,
     own_pool: bool,
     plot: str | None,
-    jobs: int | None,
+    executor: Executor | None,
 ) -> None:
     """Build a library of the kernels that FILE.toml lists, or that a program called.
 
@@ -77,7 +81,7 @@ def library(
         "own_pool": own_pool or None,
     }
     settings = dict(found.options) | {option: value for option, value in given.items() if value is not None}
-    made = build.library(wanted, out=output, jobs=jobs, **settings)
+    made = build.library(wanted, out=output, jobs=executor, **settings)
     contents = made.contents
     different = {symbol: size for size, symbol in contents.sizes.values()}
     click.echo(f"{made.folder}: {', '.join(made.files)}")

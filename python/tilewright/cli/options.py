@@ -17,6 +17,8 @@ from tilewright.scaling import ARG
 from tilewright.spec import LAYOUTS
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from tilewright.targets import GpuTarget, Target
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -227,6 +229,23 @@ schedule = together(
         callback=_parameters,
         help="Override a size of the schedule: mr, nr, mc, nc or kc; may be repeated.",
     ),
+)
+
+
+def _executor(context: click.Context, _parameter: click.Parameter, value: str | None) -> Executor | None:
+    """The executor that a text names, which ends with the verb."""
+    from tilewright.processes import executors
+
+    return None if value is None else context.with_resource(executors.opened(value))
+
+
+executor = click.option(
+    "--executor",
+    "--jobs",
+    "executor",
+    metavar="N|dask://…|ray://…|mpi",
+    callback=_executor,
+    help="Who works: so many processes, or the workers of Dask, Ray or MPI. By default as many processes as there are CPUs.",
 )
 problem = together(
     click.argument("file", metavar="[FILE.mlir]", required=False),

@@ -12,8 +12,12 @@ import click
 
 from tilewright.cli import options, output
 from tilewright.cli.db import database, place
+from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from tilewright.records.database import Database
     from tilewright.records.trial import Trial
     from tilewright.spec import MatmulSpec
 
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     "--schedule", metavar="FILE", help="A .py or .mlir file, whose knobs and alternatives are searched, for one shape."
 )
 @click.option("-o", "tuned", metavar="FILE", help="With --schedule: where to write the schedule with the best choices.")
+@options.executor
 @database
 def tune(
     shapes: Sequence[options.Extents],
@@ -43,32 +48,47 @@ def tune(
     budget: float,
     schedule: str | None,
     tuned: str | None,
+    executor: Executor | None,
     database: str | None,
     **product: Any,  # noqa: ANN401 - of `options.product`
-) -> None:
-    """Search for a faster strategy and sizes on this machine, timed in turn with the model's choice.
+) -> int:
+    """Search for a faster strategy and sizes on this machine, timed in turn with the model's choice; or on those of --executor's workers.
 
     Every trial is kept at once. When the search is ended, by Ctrl-C too, the next one goes on there.
     """
-    from tilewright import targets
     from tilewright.records.database import Database
     from tilewright.runtime import files
     from tilewright.schedules import make
     from tilewright.schedules.models.threads import check
-    from tilewright.tuning import product as search
 
     wanted = _wanted(shapes, dtype, suite, trace, product)
     check(threads, "--threads")
-    if schedule is not None and (len(wanted) > 1 or not make.is_file(schedule)):
+    if schedule is not None and (len(wanted) > 1 or executor is not None or not make.is_file(schedule)):
+        where = "for" if executor is None else "with --executor, for"
         raise click.UsageError(
-            f"--schedule {schedule} for {len(wanted)} shapes; expected a .py or .mlir file, for one shape"
+            f"--schedule {schedule} {where} {len(wanted)} shapes; expected a .py or .mlir file, for one shape, searched here"
         )
     if tuned is not None:
         if schedule is None:
             raise click.UsageError("-o without --schedule; what wins of our strategies is kept in the database")
         files.require_writable(Path(tuned), "-o")
+    with Database(place(database)) as into:
+        if executor is not None:
+            return _elsewhere(wanted, into, executor, threads, budget)
+        _here(wanted, into, threads, budget, schedule, tuned)
+        return 0
+
+
+def _here(
+    wanted: Sequence[MatmulSpec], into: Database, threads: int, budget: float, schedule: str | None, tuned: str | None
+) -> None:
+    """Tunes one product after the other."""
+    from tilewright import targets
+    from tilewright.runtime import files
+    from tilewright.tuning import product as search
+
     target = targets.resolve("host")
-    with Database(place(database)) as into, output.progress_bar() as tell:
+    with output.progress_bar() as tell:
         for number, spec in enumerate(wanted):
 
             def told(at: search.Progress, number: int = number) -> None:
@@ -81,6 +101,28 @@ def tune(
             if tuned is not None:
                 text = search.schedule_text(spec, target, threads, schedule, found)
                 files.write(Path(tuned), text.encode(), "-o")
+
+
+def _elsewhere(wanted: Sequence[MatmulSpec], into: Database, executor: Executor, threads: int, budget: float) -> int:
+    """Tunes products on the workers of an executor; 1 where one could not be."""
+    from tilewright.tuning import many
+
+    failed = 0
+    with output.progress_bar() as tell:
+        ended = 0
+
+        def told(count: int, spec: MatmulSpec, trial: Trial) -> None:
+            tell(ended, len(wanted), f"{count} trials; {spec}: {trial.strategy}, {trial.gain:.2f}×")
+
+        for spec, found in many.tune(wanted, into, executor, threads=threads, seconds=budget, tell=told):
+            ended += 1
+            tell(ended, len(wanted), f"{spec}")
+            if isinstance(found, TilewrightError):
+                failed += 1
+                click.echo(f"{spec}: {found}")
+            else:
+                click.echo(f"{spec}: {_said(found)}")
+    return 1 if failed else 0
 
 
 def _wanted(

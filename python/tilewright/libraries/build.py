@@ -11,7 +11,7 @@ from pathlib import Path
 from tilewright.errors import SpecError
 from tilewright.libraries import budget, c_header, levels, packages, pool
 from tilewright.libraries.budget import Point
-from tilewright.libraries.jobs import compile_all
+from tilewright.libraries.jobs import Jobs, compile_all
 from tilewright.libraries.kernels import Kernel, named, require_distinct
 from tilewright.libraries.objects import Compiled, Source
 from tilewright.libraries.packages import Contents
@@ -60,7 +60,7 @@ def library(
     own_pool: bool = False,
     traced: bool = True,
     tvm_ffi: bool = True,
-    jobs: int | None = None,
+    jobs: Jobs = None,
     progress: Callable[[int, int], object] = lambda done, count: None,
 ) -> Library:
     """Builds a library of kernels for many targets, which takes the best code that the processor runs.
@@ -83,7 +83,8 @@ def library(
         own_pool: Whether the program gives a pool of threads, by ``NAME_set_pool``, in place of OpenMP's runtime.
         traced: Whether programs write a trace of their calls where ``TILEWRIGHT_TRACE`` names a file.
         tvm_ffi: Whether programs of tvm-ffi, and with it those of torch and JAX, can call the kernels, by ``__tvm_ffi_NAME``.
-        jobs: How many processes compile; by default as many as this process may use CPUs.
+        jobs: How many processes compile; by default as many as this process may use CPUs; or any
+            `concurrent.futures.Executor`, whose workers do.
         progress: Told after each kernel for a target how many are done, and how many there are.
 
     Raises:

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 
 from tilewright.errors import LoweringError
 from tilewright.libraries.objects import Compiled, Source, compile_one
 from tilewright.processes import calls
+from tilewright.processes.calls import Jobs
 from tilewright.targets import Target
 
 
@@ -15,7 +17,7 @@ def compile_all(
     wanted: Sequence[tuple[Source, Target]],
     threads: int = 1,
     *,
-    jobs: int | None = None,
+    jobs: Jobs = None,
     progress: Callable[[int, int], object] = lambda done, count: None,
 ) -> list[Compiled]:
     """The kernels of sources for targets, in their order, several at a time.
@@ -23,7 +25,8 @@ def compile_all(
     Args:
         wanted: What to compute, for which target.
         threads: Most threads that a call uses.
-        jobs: How many processes compile; by default as many as this process may use CPUs. With 1 this process does.
+        jobs: How many processes compile; by default as many as this process may use CPUs. With 1 this process does. Or
+            any `concurrent.futures.Executor`, whose workers do.
         progress: Told after each kernel how many are done, and how many there are.
 
     Raises:
@@ -38,9 +41,9 @@ def compile_all(
 
 
 def _compiled(
-    wanted: Sequence[tuple[Source, Target]], threads: int, jobs: int | None
+    wanted: Sequence[tuple[Source, Target]], threads: int, jobs: Jobs
 ) -> Iterator[tuple[tuple[Source, Target], Compiled]]:
-    if jobs == 1 or len(wanted) == 1:
+    if not isinstance(jobs, Executor) and 1 in (jobs, len(wanted)):
         for source, target in wanted:
             yield (source, target), compile_one(source, target, threads)
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The process that `calls.each` starts: calls the functions that it receives, until the connection is closed."""
+"""A process of `pool.Processes`: calls the functions that it receives, until the connection is closed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tilewright.errors import TilewrightError
 
 
 def serve(parent: Connection) -> None:
-    """Answers each ``(function, arguments)`` with ``(True, result)`` or ``(False, exception)``."""
+    """Answers each ``(function, arguments, named)`` with ``(True, result)`` or ``(False, exception)``."""
     while True:
         try:
-            function, arguments = parent.recv()
+            function, arguments, named = parent.recv()
         except EOFError:
             return
         try:
-            answer = True, function(*arguments)
+            answer = True, function(*arguments, **named)
         except Exception as error:
             answer = False, error
         try:

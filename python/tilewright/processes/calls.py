@@ -1,94 +1,150 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Calls a function many times, in several processes in parallel.
-
-It does not use multiprocessing, whose processes import from the current folder and run the caller's main program again. It does not
-fork either, because this process may have threads.
-"""
+"""Calls a function many times on the workers of an executor; calls whose worker ends are made again."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from threading import Lock
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from typing import Any, Generic, TypeVar
 
-from tilewright.processes.child import Child, ChildEndedError
+from tilewright.errors import TilewrightError
+from tilewright.processes.child import ChildEndedError
+from tilewright.processes.pool import Processes
+from tilewright.version import VERSION
 
-_CALLEE = "tilewright.processes.callee"
+_ATTEMPTS = 3
+"""How often a call is made whose worker ends each time: the call may be what ends it."""
+_LOST = frozenset(
+    {
+        "distributed.client.FutureCancelledError",
+        "distributed.comm.core.CommClosedError",
+        "distributed.scheduler.KilledWorker",
+        "ray.exceptions.LocalRayletDiedError",
+        "ray.exceptions.NodeDiedError",
+        "ray.exceptions.ObjectLostError",
+        "ray.exceptions.OutOfMemoryError",
+        "ray.exceptions.OwnerDiedError",
+        "ray.exceptions.WorkerCrashedError",
+    }
+)
+"""The errors by which executors say that a call's worker is gone: these are of packages that may be absent."""
+Jobs = int | Executor | None
+"""How many processes, by default as many as this process may use CPUs; or the executor that makes the calls."""
+Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
 
 
+class Calls(Generic[Key, Result]):
+    """Calls of one function on an executor. A context manager that at its end cancels those that are not done."""
+
+    def __init__(self, work: Callable[..., Result], executor: Executor) -> None:
+        """Takes what is called and who calls it.
+
+        Args:
+            work: A function of a module, which workers import.
+            executor: Any `concurrent.futures.Executor`.
+        """
+        self._work = work
+        self._executor = executor
+        self._running: dict[Future[Result], tuple[Key, tuple[Any, ...], int]] = {}
+
+    def __enter__(self) -> Calls[Key, Result]:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Cancels what is not done."""
+        for future in self._running:
+            future.cancel()
+
+    def submit(self, key: Key, *arguments: Any) -> None:  # noqa: ANN401 - those of `work`
+        """Has a call made; its result will come with `key`."""
+        self._submit(key, arguments, 1)
+
+    def ended(self) -> Iterator[tuple[Key, Result | ChildEndedError]]:
+        """The results as they come, until there are no calls under way; further ones may be submitted in between.
+
+        A call whose worker ended `_ATTEMPTS` times gives the error that says how.
+
+        Raises:
+            TilewrightError: The executor takes no calls any more.
+            Exception: What a call raises.
+        """
+        while self._running:
+            done, _ = wait(self._running, return_when=FIRST_COMPLETED)
+            for future in done:
+                key, arguments, attempts = self._running.pop(future)
+                error = _lost(future)
+                if error is None:
+                    yield key, future.result()
+                elif attempts < _ATTEMPTS:
+                    self._submit(key, arguments, attempts + 1)
+                else:
+                    yield key, error
+
+    def _submit(self, key: Key, arguments: tuple[Any, ...], attempt: int) -> None:
+        try:
+            future = self._executor.submit(call, VERSION, self._work, arguments)
+        except (BrokenExecutor, RuntimeError) as error:
+            raise TilewrightError(
+                f"the executor takes no calls any more: {error}",
+                where=type(self._executor).__name__,
+                remedy="Use one that outlives its workers: processes, Dask or Ray",
+            ) from error
+        self._running[future] = (key, arguments, attempt)
+
+
 def each(
-    work: Callable[..., Result], wanted: Sequence[tuple[Any, ...]], jobs: int | None = None
+    work: Callable[..., Result], wanted: Sequence[tuple[Any, ...]], jobs: Jobs = None
 ) -> Iterator[tuple[int, Result | ChildEndedError]]:
     """Calls `work` with each of some arguments, and yields the index and the result of each call as it ends.
 
-    A call that ends its process gives the error that says how, and the other ones go on. What a call raises is raised here, and ends
-    everything.
+    A call that ends its worker is made again; when it does so each time, it gives the error that says how, and the other ones go on. What
+    a call raises is raised here, and ends everything.
 
     Args:
         work: A function of a module.
         wanted: The arguments of each call; they and the results can be pickled.
-        jobs: How many processes; by default as many as this process may use CPUs.
+        jobs: Who makes the calls.
     """
-    jobs = min(jobs or len(os.sched_getaffinity(0)), len(wanted))
-    if not jobs:
+    if not wanted:
         return
-    children = _Children()
-
-    def call(arguments: tuple[Any, ...]) -> Result | ChildEndedError:
-        child = children.take()
-        try:
-            child.send((work, arguments))
-            fine, value = child.receive()
-        except ChildEndedError as error:
-            return error
-        children.idle.append(child)
-        if not fine:
-            raise value
-        return value
-
+    executor = jobs if isinstance(jobs, Executor) else Processes(jobs)
     try:
-        with ThreadPoolExecutor(jobs) as threads:
-            running = {threads.submit(call, arguments): number for number, arguments in enumerate(wanted)}
-            try:
-                for future in as_completed(running):
-                    yield running[future], future.result()
-            finally:
-                threads.shutdown(wait=False, cancel_futures=True)
-                children.kill()
+        with Calls[int, Result](work, executor) as calls:
+            for number, arguments in enumerate(wanted):
+                calls.submit(number, *arguments)
+            yield from calls.ended()
     finally:
-        children.close()
+        if executor is not jobs:
+            executor.shutdown(wait=False)
 
 
-class _Children:
-    """The processes of one `each`."""
+def call(version: str, work: Callable[..., Result], arguments: tuple[Any, ...]) -> Result:
+    """What a worker runs.
 
-    def __init__(self) -> None:
-        self.idle: list[Child] = []
-        self._started: list[Child] = []
-        self._lock = Lock()
-        self._open = True
+    Raises:
+        TilewrightError: The worker has another version of this package than the caller.
+    """
+    if version != VERSION:
+        raise TilewrightError(
+            f"a worker has tilewright {VERSION}",
+            where="executor",
+            expected=f"{version}, as here",
+            remedy="Install one version on all machines",
+        )
+    return work(*arguments)
 
-    def take(self) -> Child:
-        """One that does nothing, or a new one."""
-        with self._lock:
-            if not self._open:
-                raise ChildEndedError("was ended", None, "")
-            if self.idle:
-                return self.idle.pop()
-            self._started.append(child := Child(_CALLEE))
-            return child
 
-    def kill(self) -> None:
-        """Ends all, also those that work."""
-        with self._lock:
-            self._open = False
-        for child in self._started:
-            child.kill()
-
-    def close(self) -> None:
-        """Forgets all, when no thread waits for one."""
-        for child in self._started:
-            child.close()
+def _lost(future: Future[Any]) -> ChildEndedError | None:
+    """How the worker of an ended call ended; None where it did not."""
+    try:
+        error = future.exception()
+    except CancelledError as cancelled:
+        error = cancelled
+    if error is None or isinstance(error, ChildEndedError):
+        return error
+    names = {f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__}
+    if isinstance(error, BrokenExecutor | CancelledError) or not _LOST.isdisjoint(names):
+        return ChildEndedError(f"was lost: {type(error).__name__}: {error}".partition("\n")[0], None, "")
+    return None

@@ -132,6 +132,11 @@ class Child:
             return ChildEndedError(f"crashed with {signal.Signals(-status).name}", status, self.output())
         return ChildEndedError(f"ended with status {status}", status, self.output())
 
+    def is_running(self) -> bool:
+        """Whether the process is there."""
+        with self._ending:
+            return self._process.returncode is None and not self._is_gone()
+
     def kill(self) -> None:
         """Ends the child by force, while another thread may wait for it, which is told."""
         self._end(0.0)

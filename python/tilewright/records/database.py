@@ -119,6 +119,14 @@ class Database:
             ).fetchall()
         return [trials.parse(line, str(self.path)) for (line,) in rows]
 
+    def lines_of(self, spec: str, threads: int) -> list[str]:
+        """The lines of all trials for a spec, on any machine, in the order of their time."""
+        with self._told():
+            rows = self._connection.execute(
+                "SELECT line FROM trial WHERE spec = ? AND threads = ? ORDER BY moment, name", (spec, threads)
+            ).fetchall()
+        return [line for (line,) in rows]
+
     def lines(self) -> Iterator[str]:
         """The lines of all trials, in the order of their names: what is exported."""
         with self._told():

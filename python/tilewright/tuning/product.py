@@ -53,6 +53,7 @@ class Progress:
 
 
 Tell = Callable[[Progress], object]
+_WHOLE = float("inf")
 
 
 def tune(
@@ -87,6 +88,23 @@ def tune(
         ScheduleError: The user's schedule does not fit, or leaves nothing open.
         TargetError: This machine does not run the target, or has too few cores.
     """
+    found = tune_for(spec, target, database, threads=threads, seconds=seconds, schedule=schedule, tell=tell)
+    assert found is not None, "all of it was searched"
+    return found
+
+
+def tune_for(
+    spec: MatmulSpec,
+    target: Target,
+    database: Database,
+    *,
+    threads: int,
+    seconds: float,
+    slice_s: float = _WHOLE,
+    schedule: Schedule = None,
+    tell: Tell = lambda progress: None,
+) -> Trial | None:
+    """As `tune`, but no longer than `slice_s`, of one trial at least; None where the search is to go on with what the database then has."""
     if lookup.text(spec) is None:
         raise SpecError(
             f"{spec} cannot be tuned",
@@ -98,7 +116,9 @@ def tune(
             space = _ours(spec, target, threads)
         else:
             space = own.space(schedule_text(spec, target, threads, schedule), make.own(schedule).name, Path(folder))
-        return _Tuning(spec, target, database, threads, seconds, tell, space).run()
+        tuning = _Tuning(spec, target, database, threads, min(seconds, slice_s), tell, space)
+        is_over = tuning.search()
+        return tuning.finished() if is_over or seconds <= slice_s else None
 
 
 def schedule_text(spec: MatmulSpec, target: Target, threads: int, schedule: Schedule, won: Trial | None = None) -> str:
@@ -143,8 +163,8 @@ class _Tuning:
         self._log = Log(spec, target, database, threads)
         self._trials = 0
 
-    def run(self) -> Trial:
-        """The last comparison."""
+    def search(self) -> bool:
+        """Tries candidates; whether the search has ended, in place of its time."""
         first = self._compiled(self._space.start)
         if first is None or first.refusal is not None:
             raise TargetError(f"this machine does not run {self._target.name}", where="tune", expected="the host")
@@ -153,19 +173,21 @@ class _Tuning:
             if earlier.own == self._space.own:
                 self._search.tell(Candidate.of(earlier.strategy, earlier.sizes), earlier.gain)
                 self._trials += 1
-        while self._trials == 0 or time.monotonic() - self._start < self._budget:
+        known = self._trials
+        while self._trials == known or time.monotonic() - self._start < self._budget:
             asked = self._search.ask()
             if asked is None:
-                break
+                return True
             self._search.tell(asked, self._try(asked))
             self._trials += 1
             self._told()
-        return self._finished()
+        return False
 
     def _try(self, candidate: Candidate) -> float:
         """Times a candidate, and keeps that; what it gains, 0 for one that is none."""
         kernel = self._compiled(candidate)
         if kernel is None:
+            self._log.keep(candidate, self._space.start, "", Times((), (), 0.0))
             return 0.0
         try:
             times = self._race.time(kernel, self._search.gains[self._search.best])
@@ -184,7 +206,7 @@ class _Tuning:
         except (TilewrightError, SlowScheduleWarning):
             return None
 
-    def _finished(self) -> Trial:
+    def finished(self) -> Trial:
         """The last comparison of the best candidates with the model's choice: the first that wins, or else the last one."""
         best = [each for each in self._search.ranked() if self._search.gains[each] > 0]
         finalists = [each for each in best[:_FINALISTS] if each != self._space.start] or best[1:2]

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.bench.timing import Clock, Loop, cores, pinned
+from tilewright.bench.lease import leased
+from tilewright.bench.timing import Clock, Loop
 from tilewright.payload.reference import error_bound, reference
 from tilewright.runtime.kernel import Kernel
 from tilewright.runtime.trial import Difference, Trial
@@ -81,12 +82,12 @@ class Race:
         former = None if given.former is None else given.former.copy()
         self._expected = reference(given.spec, *given.inputs, c=former)
         self._bound = error_bound(given.spec, *given.inputs, c=former)
-        self._cores = cores(first.metadata.threads)
+        self._threads = first.metadata.threads
         # The time of this thread leaves out what others on the machine take; several threads have only the clock on the wall.
         self._clock: Clock = time.thread_time_ns if first.metadata.threads == 1 else time.perf_counter_ns
         self._min_seconds = min_seconds
         self._check(given)
-        with pinned(self._cores):
+        with leased(self._threads):
             self._loop = Loop([given], self._clock)
             self._count = self._loop.calibrate(min_seconds)
 
@@ -109,7 +110,7 @@ class Race:
         error = self._check(trial)
         samples: list[float] = []
         beside: list[float] = []
-        with pinned(self._cores):
+        with leased(self._threads):
             loop = Loop([trial], self._clock)
             count = loop.calibrate(self._min_seconds)
             for number in range(_FINAL_PAIRS if final else _PAIRS):
