@@ -18,7 +18,7 @@ QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shap
   --shape 457x514x330 --dtype f32 --dtype bf16 --dtype u8,i8,i32 --packing both --sample-ms 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-arm setup-netlib setup-outside setup-gpu setup-bench setup-frameworks setup-torch demo check check-long check-outside mutants \
+.PHONY: help setup setup-arm setup-netlib setup-outside setup-gpu setup-bench setup-frameworks setup-torch setup-cluster demo check check-long check-outside check-clusters mutants \
   bench bench-card bench-quick bench-results bench-docs fmt lint docs wheel clean
 
 help: ## Print the targets
@@ -45,6 +45,9 @@ setup-frameworks: setup ## Install torch and JAX, for tests of calls on their ar
 
 setup-torch: setup ## Install torch into an environment of its own, and build the ops of tilewright.torch (1.2 GB; skipped, with the reason, where it cannot)
 	@$(BIN)/python tools/setup/torch_ops.py
+
+setup-cluster: setup ## Install Dask, Ray, mpi4py and Open MPI, for tests on many workers (100 MB; skipped, with the reason, where it cannot)
+	@$(BIN)/python tools/setup/cluster.py
 
 demo: setup ## The main job on real shapes: speed, share of the peak, against numpy (OpenBLAS) and MKL
 	@$(BIN)/tilewright bench --suite square --suite bert --dtype f32 --threads 1
@@ -90,6 +93,9 @@ check-long: setup setup-arm ## Generated specs, rows, operators, schedules and m
 
 check-outside: setup setup-outside ## Other people's suites on our BLAS and on the system's, for hours; SUITES="…" names some; an interrupted run continues
 	@$(BIN)/python tools/outside $(SUITES)
+
+check-clusters: setup setup-cluster ## Searches on clusters of Dask and Ray, workers killed now and then, and under MPI, in some minutes
+	@TILEWRIGHT_CLUSTERS=1 $(BIN)/python -I -m pytest test/outside/test_clusters.py
 
 mutants: setup setup-arm setup-gpu ## Insert some hundred small defects, which tests have to notice, for hours; an interrupted run continues
 	@$(BIN)/python tools/mutants

@@ -67,8 +67,10 @@ def _dask(text: str, place: str) -> Iterator[Executor]:
 @contextmanager
 def _ray(text: str, place: str) -> Iterator[Executor]:
     ray = _package("ray", "ray")
+    if ray.is_initialized():
+        yield RayExecutor(ray)
+        return
     try:
-        # Workers import the package from where they are, as everywhere else.
         ray.init(address=text if place else "auto", log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise _absent(text, error, "Start `ray start --head`, and `ray start --address=HOST:6379` on others") from None
