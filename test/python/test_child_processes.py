@@ -76,7 +76,7 @@ def test_a_peer_of_another_environment_is_started(hostile, tmp_path):
     other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     other.chmod(0o755)
     with Child("tilewright.processes.callee", python=other) as child:
-        child.send((operator.add, (1, 2)))
+        child.send((operator.add, (1, 2), {}))
         assert child.receive(60) == (True, 3)
 
 
