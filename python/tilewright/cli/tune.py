@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli import options, output
+from tilewright.cli import options, output, tune_workers
 from tilewright.cli.db import database, place
-from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -74,7 +73,7 @@ def tune(
         files.require_writable(Path(tuned), "-o")
     with Database(place(database)) as into:
         if executor is not None:
-            return _elsewhere(wanted, into, executor, threads, budget)
+            return tune_workers.tune(wanted, into, executor, threads, budget, _said)
         _here(wanted, into, threads, budget, schedule, tuned)
         return 0
 
@@ -101,28 +100,6 @@ def _here(
             if tuned is not None:
                 text = search.schedule_text(spec, target, threads, schedule, found)
                 files.write(Path(tuned), text.encode(), "-o")
-
-
-def _elsewhere(wanted: Sequence[MatmulSpec], into: Database, executor: Executor, threads: int, budget: float) -> int:
-    """Tunes products on the workers of an executor; 1 where one could not be."""
-    from tilewright.tuning import many
-
-    failed = 0
-    with output.progress_bar() as tell:
-        ended = 0
-
-        def told(count: int, spec: MatmulSpec, trial: Trial) -> None:
-            tell(ended, len(wanted), f"{count} trials; {spec}: {trial.strategy}, {trial.gain:.2f}×")
-
-        for spec, found in many.tune(wanted, into, executor, threads=threads, seconds=budget, tell=told):
-            ended += 1
-            tell(ended, len(wanted), f"{spec}")
-            if isinstance(found, TilewrightError):
-                failed += 1
-                click.echo(f"{spec}: {found}")
-            else:
-                click.echo(f"{spec}: {_said(found)}")
-    return 1 if failed else 0
 
 
 def _wanted(
