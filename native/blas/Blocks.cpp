@@ -112,21 +112,26 @@ static inline void copy(const Substitution &given, Row (&rows)[BLOCK]) {
       one(i, j, 1);
 }
 
-// to += a*row, or to = a*row where `first`, of the first vectors.
+// to += a*row of the first vectors; what a's imaginary part gives goes to `crossed`, which may be `to`.
 template <int vectors>
-static inline void add(Row &to, T a, const Row &row, bool first) {
-#if COMPLEX
+static inline void add(Row &to, [[maybe_unused]] Row &crossed, T a, const Row &row) {
   for (int v = 0; v < vectors; ++v) {
-    Vector re = first ? Vector{} : to.parts[0][v], im = first ? Vector{} : to.parts[1][v];
-    re += a.re * row.parts[0][v];
-    im += a.re * row.parts[1][v];
-    to.parts[0][v] = re - a.im * row.parts[1][v];
-    to.parts[1][v] = im + a.im * row.parts[0][v];
-  }
+#if COMPLEX
+    to.parts[0][v] += a.re * row.parts[0][v];
+    to.parts[1][v] += a.re * row.parts[1][v];
+    crossed.parts[0][v] -= a.im * row.parts[1][v];
+    crossed.parts[1][v] += a.im * row.parts[0][v];
 #else
-  for (int v = 0; v < vectors; ++v)
-    to.parts[0][v] = first ? a * row.parts[0][v] : to.parts[0][v] + a * row.parts[0][v];
+    to.parts[0][v] += a * row.parts[0][v];
 #endif
+  }
+}
+
+template <int vectors>
+static inline void clear(Row &row) {
+  for (auto &part : row.parts)
+    for (int v = 0; v < vectors; ++v)
+      part[v] = Vector{};
 }
 
 static inline REAL magnitude(REAL a) { return a < 0 ? -a : a; }
@@ -171,31 +176,47 @@ template <int vectors>
 static inline void substitute(const Substitution &given, Row (&rows)[BLOCK]) {
   for (int64_t step = 0; step < given.n; ++step) {
     int64_t i = given.solve ? step : given.n - 1 - step;
-    Row row = rows[i];
-    if (!given.solve)
-      add<vectors>(row, diagonal(given, i), rows[i], true);
+    Row row = rows[i], other;
+    // One vector of complex numbers would wait for its own sums: half of them go elsewhere.
+    Row &crossed = COMPLEX && vectors == 1 ? other : row;
+    clear<vectors>(other);
+    if (!given.solve) {
+      clear<vectors>(row);
+      add<vectors>(row, crossed, diagonal(given, i), rows[i]);
+    }
     for (int64_t j = 0; j < i; ++j)
-      add<vectors>(row, given.solve ? negative(factor(given, i, j)) : factor(given, i, j), rows[j], false);
+      add<vectors>(row, crossed, given.solve ? negative(factor(given, i, j)) : factor(given, i, j), rows[j]);
+    if (&crossed != &row)
+      for (int part = 0; part <= COMPLEX; ++part)
+        row.parts[part][0] += other.parts[part][0];
     if (given.solve && !given.unit)
       divide<vectors>(row, diagonal(given, i));
     rows[i] = row;
   }
 }
 
+// The rows, of at most `vectors` vectors, times the triangle or its inverse.
+template <int vectors>
+static inline void replace(const Substitution &given) {
+  Row rows[BLOCK];
+  if (given.count != vectors * LANES)
+    for (Row &each : rows)
+      clear<vectors>(each);
+  copy<false>(given, rows);
+  substitute<vectors>(given, rows);
+  copy<true>(given, rows);
+}
+
 extern "C" __attribute__((visibility("hidden"))) Substitute JOIN(JOIN(tilewright_, LETTER), _substitute_code);
 
 extern "C" int32_t JOIN(JOIN(tilewright_, LETTER), _substitute_code)(const Substitution *pointer) {
   const Substitution given = *pointer;
-  Row rows[BLOCK];
-  if (given.count != LANES && given.count != WIDTH)
-    for (Row &each : rows)
-      each = {};
-  copy<false>(given, rows);
   if (given.count <= LANES)
-    substitute<1>(given, rows);
+    replace<1>(given);
+  else if (given.count <= 2 * LANES)
+    replace<2>(given);
   else
-    substitute<VECTORS>(given, rows);
-  copy<true>(given, rows);
+    replace<VECTORS>(given);
   return 0;
 }
 

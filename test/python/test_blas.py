@@ -62,6 +62,21 @@ def test_random_calls_with_every_flag(library, letters, routine):
                 blas_calls.check(blas, rng, letter, routine, kind, largest)
 
 
+@pytest.mark.skipif(LEVEL in ("x86-64", "host"), reason="the library's code is for every processor")
+def test_a_processor_below_every_level_gets_right_results(library):
+    program = f"""
+import sys; sys.path.insert(0, {str(ROOT / "test" / "python")!r})
+import blas_calls, numpy as np
+blas = blas_calls.Blas({str(library)!r})
+for routine in ("gemm", "trsm", "trmm", "syrk"):
+    for number in range(20):
+        for kind in ("cblas rows", "cblas columns"):
+            blas_calls.check(blas, np.random.default_rng(number), "s", routine, kind, 40)
+"""
+    capped = {**os.environ, "TILEWRIGHT_MAX_ISA": "x86-64"}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], env=capped, check=True)
+
+
 def test_a_kernel_of_a_trace_computes_its_shape(made, library):
     assert made.kernels == 1
     rng = np.random.default_rng(0)

@@ -63,6 +63,7 @@ STREAMED: list[tuple[tuple[Any, Any, Any], dict[str, Any]]] = [
     ((20, None, 33), {}),
     ((None, 64, 20), {"a": "u8", "b": "i8"}),
     ((9, 40, None), {"beta": 1}),
+    ((None, tw.Dim(multiple=16), 20), {"epilogue": (tw.relu(),)}),
     (ANY, {"epilogue": (tw.bias("n"), tw.gelu()), "c": "bf16", "beta": 1}),
 ]
 
@@ -74,7 +75,9 @@ def test_blocks_of_streamed_products(extents, fields):
     kernel = tw.compile(spec, schedule="streamed", parameters={"mr": 3, "nr": 32, "nc": 64, "kc": 16})
     for sizes in call_sizes(spec, 10, seed=3):
         assert_call(kernel, *sizes)
-    assert_call(kernel, *(300 if each is None else each if isinstance(each, int) else 100 for each in extents))
+    assert_call(
+        kernel, *(300 if each is None else each if isinstance(each, int) else each.nearest(100) for each in extents)
+    )
 
 
 def test_blocks_of_a_batch_of_streamed_products():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tilewright.blas import names
@@ -27,6 +28,8 @@ _OF_A_MACHINE = re.compile(
 _EXPORTED = re.compile(
     r"^(?:define (?!internal|hidden|linkonce|private)[^@]*@(\w+)\(|@(\w+) = (?:global|alias) )", re.MULTILINE
 )
+BASELINE = "baseline"
+"""What the code is called that every processor of an architecture runs."""
 _OPS = "ntc"
 """Of layouts, in the order in which the routines number them."""
 
@@ -55,8 +58,13 @@ def compiled(llvmir: str, target: Target) -> bytes:
 
 
 def blocks(library: str, letter: str, targets: Sequence[Target], plain: Target) -> list[bytes]:
-    """The objects of what routines of a letter do besides products: code for each target, and what chooses."""
+    """The objects of what routines of a letter do besides products: code for each target, and what chooses.
+
+    A processor below all targets, for which routines compute products without kernels, takes the code for `plain`.
+    """
     bits = detection.positions(targets)
+    if not any(each.features <= plain.features for each in targets):
+        targets = [*targets, replace(plain, name=BASELINE)]
     own, objects = text(f"blocks_{letter}"), []
     symbols = [f"tilewright_{letter}_{what}" for what in ("substitute", "turn")]
     for number, target in enumerate(targets):

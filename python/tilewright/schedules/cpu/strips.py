@@ -76,13 +76,15 @@ def _finish(functions: steps.Handle, columns: Extent, lanes: int) -> None:
     """Does what is done to the sums a row at a time, in vectors; the last elements of a row one by one."""
     row, _ = steps.tile(steps.match_marked(functions, steps.EPILOGUE), [1, 0])
     whole = isinstance(columns, int) and columns <= lanes
+    # Of a dynamic extent, the loop over C does not know what divides it.
+    even = isinstance(columns, int) and columns % lanes == 0
     if not whole:
         _, over = steps.tile(row, [0, lanes])
-        if not divided_by(columns, lanes):
+        if not even:
             steps.peel(over)
     steps.clean(functions)
     found = steps.match_marked(functions, steps.EPILOGUE)
-    if not whole and not divided_by(columns, lanes):
+    if not whole and not even:
         found, rest = steps.split(found, 2)
         steps.vectorize(steps.tile(rest, [0, 1])[0])
     steps.vectorize(found)
