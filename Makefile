@@ -18,7 +18,7 @@ QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shap
   --shape 457x514x330 --dtype f32 --dtype bf16 --dtype u8,i8,i32 --packing both --sample-ms 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-arm setup-netlib setup-outside setup-gpu setup-bench setup-frameworks setup-torch setup-cluster demo check check-long check-outside check-clusters mutants \
+.PHONY: help setup setup-arm setup-netlib setup-outside setup-gpu setup-lab setup-browser setup-bench setup-frameworks setup-torch setup-cluster demo check check-long check-outside check-clusters mutants \
   bench bench-card bench-quick bench-results bench-docs fmt lint docs wheel clean
 
 help: ## Print the targets
@@ -38,6 +38,12 @@ setup-outside: setup ## Install other people's suites that run on our BLAS: of L
 
 setup-gpu: setup ## Install a Vulkan driver for the CPU, NVIDIA's assembler and cuda-core, for tests of GPU kernels (150 MB; skipped, with the reason, where it cannot)
 	@$(PYTHON) tools/setup/gpu.py
+
+setup-lab: setup ## Install a web server and bubblewrap, for `tilewright lab` and its tests (5 MB; skipped, with the reason, where it cannot)
+	@$(PYTHON) tools/setup/lab.py
+
+setup-browser: setup ## Install Chromium and playwright, for tests of the lab's page (600 MB; skipped, with the reason, where it cannot)
+	@$(PYTHON) tools/setup/lab.py browser
 
 setup-frameworks: setup ## Install torch and JAX, for tests of calls on their arrays, each into an environment of its own (1.6 GB)
 	@$(BIN)/tilewright bench setup --peers torch,xla
@@ -85,13 +91,14 @@ tuned: setup ## Tune usual products on this machine, and write what won into the
 bench-docs: setup ## Write every figure of README and docs from docs/reference/results: tables, sentences, pictures
 	@$(BIN)/python tools/figures
 
-check: setup setup-arm setup-netlib setup-gpu setup-torch ## Lint, types and every test
+check: setup setup-arm setup-netlib setup-gpu setup-lab setup-torch ## Lint, types and every test
 	@$(BIN)/python tools/setup/check.py lint lit pytest
 
 check-long: setup setup-arm ## Generated specs, rows, operators, schedules and mutants from a fresh seed, for hours; SEED=… repeats one
 	@SEED=$(SEED) $(BIN)/python tools/setup/check.py long
 
-check-outside: setup setup-outside ## Other people's suites on our BLAS and on the system's, for hours; SUITES="…" names some; an interrupted run continues
+check-outside: setup setup-outside setup-browser ## The lab's page in Chromium, and other people's suites on our BLAS and on the system's, for hours; SUITES="…" names some; an interrupted run continues
+	@$(BIN)/python tools/setup/check.py browser
 	@$(BIN)/python tools/outside $(SUITES)
 
 check-clusters: setup setup-cluster ## Searches on clusters of Dask and Ray, workers killed now and then, and under MPI, in some minutes

@@ -56,6 +56,7 @@ STAGES = (
     "jax",
     "tuning",
     "",
+    "lab",
     "cli",
 )
 SAME_AS = {"__init__": "", "__main__": "cli", "_tools": "cli"}

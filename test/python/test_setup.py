@@ -161,7 +161,7 @@ def test_compiler_of_the_environment_wins(monkeypatch):
 def test_unknown_step_of_check_is_refused():
     done = subprocess.run([sys.executable, SETUP / "check.py", "lnt"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "check: unknown step lnt; expected lint, lit, pytest, long, format\n"
+    assert done.stderr == "check: unknown step lnt; expected lint, lit, pytest, long, browser, format\n"
 
 
 def test_make_alone_prints_every_target():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs the project's checks: `check.py STEP…`, with the steps lint, lit, pytest, long and format.
+"""Runs the project's checks: `check.py STEP…`, with the steps lint, lit, pytest, long, browser and format.
 
 Every step runs, also after one that failed. Lint runs beside what follows it: the type checker has one thread. pytest's summary is the
 last line when it is the last step. The exit status is 0 when all passed.
@@ -94,11 +94,17 @@ def long() -> bool:
     return passed
 
 
+def browser() -> bool:
+    """The tests of the lab's page, in a browser."""
+    return _passes("browser", [VENV_PYTHON, "-I", "-m", "pytest", ROOT / "test" / "browser"])
+
+
 STEPS: dict[str, Callable[[], bool]] = {
     "lint": lint,
     "lit": lit,
     "pytest": pytest,
     "long": long,
+    "browser": browser,
     "format": reformat,
 }
 

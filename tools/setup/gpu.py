@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import packages
-from common import VENV_PYTHON, SetupError, output, run, say
+from common import VENV_PYTHON, SetupError, run, say
 
 NEEDS = [
     packages.Need(
@@ -36,7 +36,7 @@ def main() -> int:
     except SetupError as error:
         say(f"{error}; the tests that run compute shaders are skipped")
     for wheel, loss in WHEELS.items():
-        if is_installed(wheel):
+        if packages.is_installed(wheel):
             continue
         try:
             pip = [VENV_PYTHON, "-I", "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-deps"]
@@ -44,11 +44,6 @@ def main() -> int:
         except SetupError as error:
             say(f"going on without {wheel}: {loss} ({error})")
     return 0
-
-
-def is_installed(wheel: str) -> bool:
-    """Whether a Python package is in the project's environment."""
-    return output([VENV_PYTHON, "-I", "-c", f"import importlib.metadata as m; m.version({wheel!r})"]) is not None
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from common import LLVM_MAJOR, SetupError, output, run, say
+from common import LLVM_MAJOR, VENV_PYTHON, SetupError, output, run, say
 from llvm import LLVM
 
 
@@ -86,6 +86,11 @@ def ensure(llvm: LLVM) -> None:
         SetupError: Something required is missing and cannot be installed from here.
     """
     provide(needs(llvm))
+
+
+def is_installed(wheel: str) -> bool:
+    """Whether a Python package is in the project's environment."""
+    return output([VENV_PYTHON, "-I", "-c", f"import importlib.metadata as m; m.version({wheel!r})"]) is not None
 
 
 def provide(wanted: list[Need]) -> None:

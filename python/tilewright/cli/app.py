@@ -24,6 +24,7 @@ from tilewright.cli.check_asm import check_asm
 from tilewright.cli.compile import compile_
 from tilewright.cli.db import db
 from tilewright.cli.explain import explain
+from tilewright.cli.lab import lab
 from tilewright.cli.library import library
 from tilewright.cli.run import run
 from tilewright.cli.stages import stages
@@ -49,7 +50,23 @@ def command() -> None:
     """Compile matrix multiplications from MLIR, run and check them, and look at every stage."""
 
 
-for _verb in (run, compile_, library, blas, bench, explain, trace, bisect, check_asm, targets, stages, cache, tune, db):
+for _verb in (
+    run,
+    compile_,
+    lab,
+    library,
+    blas,
+    bench,
+    explain,
+    trace,
+    bisect,
+    check_asm,
+    targets,
+    stages,
+    cache,
+    tune,
+    db,
+):
     command.add_command(_verb)
 
 

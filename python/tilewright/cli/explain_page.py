@@ -13,7 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli import explain_diff, explain_nest
-from tilewright.emit.assembly import CATEGORIES
+from tilewright.emit import hot_report
 from tilewright.targets.gpu import GpuTarget
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _data(page: Page) -> dict[str, Any]:
         "seconds": seconds,
         "nest": [_loop(each) for each in explain_nest.loops(texts.get("scheduled", ""), problem.sizes)],
         "stages": [_stage(name, page) for name in texts],
-        "hot": _hot_loop(page),
+        "hot": page.loop and hot_report.report(page.loop, page.analysis, target),
         "count": asdict(page.count) if page.count else None,
         "note": page.note,
         "moves": page.moves,
@@ -237,44 +237,3 @@ def _loop(loop: explain_nest.Loop) -> dict[str, Any]:
     """One loop of the nest."""
     operations = [{"name": name, "count": count} for name, count in loop.operations.items()]
     return {**{each.name: getattr(loop, each.name) for each in fields(loop)}, "operations": operations}
-
-
-def _hot_loop(page: Page) -> dict[str, Any] | None:
-    """The hot loop with its analysis."""
-    loop, analysis = page.loop, page.analysis
-    if loop is None:
-        return None
-    data: dict[str, Any] = {
-        "label": loop.label,
-        "function": loop.function,
-        "blocks": loop.blocks,
-        "mix": loop.mix,
-        "categories": CATEGORIES,
-        "tiles": loop.tile_products,
-        "fma": loop.fma,
-        "multiplies": loop.multiplies,
-        "flops": loop.flops,
-        "loads": loop.loads,
-        "stores": loop.stores,
-        "stack": loop.stack_accesses,
-        "gathers": loop.gathers,
-        "instructions": [{"text": each.text, "category": each.category} for each in loop.instructions],
-        "analysis": None,
-    }
-    if analysis is not None:
-        for shown, cost in zip(data["instructions"], analysis.costs, strict=True):
-            shown |= {"latency": cost.latency, "throughput": cost.throughput}
-        data["analysis"] = {
-            "model": analysis.model,
-            "notes": analysis.notes,
-            "rates": "" if isinstance(page.problem.target, GpuTarget) else page.problem.target.rates,
-            "cycles": analysis.cycles,
-            "bound": analysis.bound,
-            "percent": analysis.percent_of_bound,
-            "block": analysis.block_throughput,
-            "ipc": analysis.ipc,
-            "width": analysis.dispatch_width,
-            "pressure": analysis.pressure,
-            "text": analysis.text,
-        }
-    return data

@@ -16,12 +16,17 @@ _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
 _PLACE = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _TABLE = re.compile(r"\s*(\.L(tmp|func_begin|func_end|info|debug|str|abbrev|section)|\.(file|loc|cfi_sections)\b)")
 _DEBUG_SECTION = re.compile(r"\s*\.section\s+\.debug")
+_DEBUG = re.compile(r",? !dbg !(\d+)")
+_TABLES_IR = re.compile(r"^!(\d+ = (distinct )?!DI|llvm\.dbg\.).*\n", re.MULTILINE)
 _SECTION = re.compile(r"\s*\.(section|text|data|bss)\b")
 _NO_FILE = "tilewright"
 """The file of what no schedule made."""
 _LOOP = "loop"
 """How the names of inlined functions start that are loops: "loop ic", or "loop" for one without a name."""
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
+
+_Nodes = Mapping[str, tuple[str, dict[str, str]]]
+"""By number, the kind and the fields of a node of metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +86,21 @@ def annotated(asm: str, llvm_ir: str, comment: str) -> str:
 
 def without_tables(llvm_ir: str) -> str:
     """LLVM IR for people: without the metadata of line tables."""
-    text = re.sub(r",? !dbg !\d+", "", llvm_ir)
-    return re.sub(r"^!(\d+ = (distinct )?!DI|llvm\.dbg\.).*\n", "", text, flags=re.MULTILINE)
+    return _TABLES_IR.sub("", _DEBUG.sub("", llvm_ir))
+
+
+def located(llvm_ir: str) -> list[tuple[str, str]]:
+    """The lines of `without_tables`, each with the file and line that its metadata tells, or nothing."""
+    nodes = _nodes(llvm_ir)
+    made: list[tuple[str, str]] = []
+    for line in _TABLES_IR.sub("", llvm_ir).splitlines():
+        found = _DEBUG.search(line)
+        kind, fields = nodes.get(found[1], ("", {})) if found else ("", {})
+        known = kind == "DILocation" and fields["line"] != "0"
+        made.append(
+            (_DEBUG.sub("", line), f"{_short(_file_of(fields['scope'], nodes))}:{fields['line']}" if known else "")
+        )
+    return made
 
 
 def _short(file: str) -> str:
@@ -92,11 +110,7 @@ def _short(file: str) -> str:
 
 def _loops(llvm_ir: str) -> Mapping[tuple[str, int, int], tuple[str, ...]]:
     """The names of the loops around each place: a file, a line and a column."""
-    nodes = {number: (kind, dict(_fields(rest))) for number, kind, rest in _NODE.findall(llvm_ir)}
-
-    def file_of(scope: str) -> str:
-        file = nodes[nodes[scope][1]["file"]][1]
-        return f"{file['directory']}/{file['filename']}" if file.get("directory") else file["filename"]
+    nodes = _nodes(llvm_ir)
 
     def function_of(scope: str) -> str:
         kind, fields = nodes[scope]
@@ -112,9 +126,20 @@ def _loops(llvm_ir: str) -> Mapping[tuple[str, int, int], tuple[str, ...]]:
             if name.startswith(_LOOP):
                 names.append(name.removeprefix(f"{_LOOP} "))
             here = nodes[here["inlinedAt"]][1]
-        place = file_of(fields["scope"]), int(fields["line"]), int(fields.get("column", "0"))
+        place = _file_of(fields["scope"], nodes), int(fields["line"]), int(fields.get("column", "0"))
         found[place] = tuple(reversed(names))
     return found
+
+
+def _nodes(llvm_ir: str) -> _Nodes:
+    """The metadata of line tables, by number."""
+    return {number: (kind, dict(_fields(rest))) for number, kind, rest in _NODE.findall(llvm_ir)}
+
+
+def _file_of(scope: str, nodes: _Nodes) -> str:
+    """The file of a scope."""
+    file = nodes[nodes[scope][1]["file"]][1]
+    return f"{file['directory']}/{file['filename']}" if file.get("directory") else file["filename"]
 
 
 def _fields(text: str) -> Iterator[tuple[str, str]]:

@@ -130,20 +130,28 @@ def _is_users(file: str) -> bool:
     return not file.startswith("<") and not installed
 
 
-def ask(module: str, request: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+def ask(
+    module: str,
+    request: Mapping[str, Any],
+    limits: Limits,
+    started: Child | None = None,
+    printed: Callable[[str], object] = lambda text: sys.stderr.write(text),
+) -> dict[str, Any]:
     """The answer of a worker module to `request`, which it gets as JSON.
 
     Args:
         module: What the child runs: `answer_with`.
         request: What it is asked.
         limits: What it may take.
+        started: A child that runs the module already and waits for its request; it is ended after the answer.
+        printed: Gets what the child printed.
 
     Raises:
         TilewrightError: What the child answered with.
         EndedError: It gave no answer.
     """
     told, deadline = {_STAGE: "payload"}, time.monotonic() + limits.seconds
-    with Child(module, variables=knobs.overrides()) as child:
+    with started or Child(module, variables=knobs.overrides()) as child:
         try:
             child.send_bytes(json.dumps({"limits": asdict(limits), "request": request}).encode())
             while True:
@@ -161,7 +169,7 @@ def ask(module: str, request: Mapping[str, Any], limits: Limits) -> dict[str, An
             raise EndedError("gave no answer that can be read", told[_STAGE], child.output(), told) from None
         if "no_memory" in answer:
             raise EndedError(limits.too_much, told[_STAGE], f"{child.output()}\n{answer['no_memory']}", told)
-        sys.stderr.write(child.ended().output)  # What a schedule printed: MLIR keeps it until the end.
+        printed(child.ended().output)  # What a schedule printed: MLIR keeps it until the end.
     error = answer.get("error")
     if error:
         raise _ERRORS[error.pop("class")](**error)

@@ -84,7 +84,7 @@ class Analysis:
             Multiply-adds are dot products too, and products of tiles, as `tile_model` has them.
         costs: One entry an instruction.
         json: llvm-mca's JSON report.
-        text: llvm-mca's report for people, with its analysis of the bottleneck.
+        text: llvm-mca's report for people, with its analysis of the bottleneck; empty where nobody wants it.
         notes: What the model has otherwise than the core.
     """
 
@@ -137,13 +137,14 @@ def find_tool(environ: Mapping[str, str] | None = None) -> Path:
     )
 
 
-def analyze(loop: HotLoop, target: Target, *, cpu: str | None = None) -> Analysis:
+def analyze(loop: HotLoop, target: Target, *, cpu: str | None = None, report: bool = True) -> Analysis:
     """Simulates the loop on a core of the target.
 
     Args:
         loop: The loop; its branches are taken to fall through in the order of the text.
         target: Gives the features and the rate of multiply-adds.
         cpu: The scheduling model, by LLVM's name; None is the target's.
+        report: Whether the report for people is wanted, for which llvm-mca runs again.
 
     Raises:
         TargetError: llvm-mca is absent, or cannot read the loop or simulate that processor.
@@ -157,8 +158,8 @@ def analyze(loop: HotLoop, target: Target, *, cpu: str | None = None) -> Analysi
     lines[:0] = _settings(loop)
     iterations = max(100, _SIMULATED_INSTRUCTIONS // max(1, len(lines)))
     command = [*_command(tool, target, cpu), f"-iterations={iterations}", "-bottleneck-analysis"]
-    report = _run([*command, "-json"], lines)
-    data = _parse(report, tool)
+    said = _run([*command, "-json"], lines)
+    data = _parse(said, tool)
     summary: dict[str, Any] = data["CodeRegions"][0]["SummaryView"]
     details: list[dict[str, Any]] = data["CodeRegions"][0]["InstructionInfoView"]["InstructionList"]
     costs = iter(InstructionCost(row["Latency"], row["RThroughput"], row["NumMicroOpcodes"]) for row in details)
@@ -173,8 +174,8 @@ def analyze(loop: HotLoop, target: Target, *, cpu: str | None = None) -> Analysi
         pressure=_pressure(data, len(details)) | busy,
         bound=_bound(loop, target),
         costs=tuple(next(costs) if tile is None else InstructionCost(*tile, 1) for tile in tiles),
-        json=report,
-        text=_run(command, lines),
+        json=said,
+        text=_run(command, lines) if report else "",
         notes=tuple(_notes(others, target, cpu)),
     )
 

@@ -134,7 +134,8 @@ def run(
     check(until, family)
     known = knobs.load()
     into = None if known.dump_dir is None else dump.folder(known.dump_dir, title)
-    watch = Watch(into and into / "passes", known.time_passes) if into or known.time_passes else None
+    folder = into and into / "passes"
+    watch = Watch(folder, known.time_passes, located=known.debug_info) if into or known.time_passes else None
     for number, stage in enumerate(FAMILIES[family]):
         if (family, stage) == _ASIDE and until == BINARY:
             continue

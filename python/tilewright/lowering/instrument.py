@@ -11,6 +11,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilewright.mlir import ir
 
 INDEX = "steps.json"
 """The file of a group of steps that lists them."""
@@ -26,11 +30,13 @@ class Watch:
         folder: Where the IR goes: a folder for each group of steps, in it a file for each step that changed the IR, and `INDEX`; None
             for nowhere.
         timed: Whether each group prints a table of its steps' times to standard error.
+        located: Whether the IR is written with the locations of its ops.
         groups: How many groups have run.
     """
 
     folder: Path | None
     timed: bool
+    located: bool = False
     groups: int = 0
 
 
@@ -97,6 +103,12 @@ def watched(watch: Watch | None) -> Iterator[None]:
 def current() -> Watch | None:
     """What is watched here; None where nothing is."""
     return _WATCH.get()
+
+
+def printed(module: ir.Module) -> str:
+    """The text of a module, as what is watched here wants it."""
+    watch = _WATCH.get()
+    return str(module.operation.get_asm(enable_debug_info=watch is not None and watch.located))
 
 
 @contextmanager

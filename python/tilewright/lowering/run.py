@@ -138,7 +138,7 @@ def _run_script(
         if refused is not None:
             raise _error_at(refused.op, refused.what, name, refused.remedy)
         guarded = sizes.guarded(schedule.operation)
-        with instrument.group(stage, "transform ops", "mlir", lambda: str(payload)) as group:
+        with instrument.group(stage, "transform ops", "mlir", lambda: instrument.printed(payload)) as group:
             listeners = [*told, *([] if group is None else [group.add])]
             if not listeners:
                 succeeded = _apply(payload, guarded.module)
@@ -195,7 +195,7 @@ def run_passes(module: ir.Module, pipeline: str, stage: str) -> None:
     """
     with (
         collect(module.context) as collected,
-        instrument.group(stage, "MLIR's passes", "mlir", lambda: str(module)) as group,
+        instrument.group(stage, "MLIR's passes", "mlir", lambda: instrument.printed(module)) as group,
     ):
         try:
             for name, each in [("", pipeline)] if group is None else pass_list.one_by_one(pipeline):

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -48,7 +48,12 @@ class Child:
     """
 
     def __init__(
-        self, module: str, *arguments: str, python: Path | None = None, variables: Mapping[str, str] | None = None
+        self,
+        module: str,
+        *arguments: str,
+        python: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+        within: Sequence[str] = (),
     ) -> None:
         """Starts it.
 
@@ -57,13 +62,14 @@ class Child:
             arguments: What follows the descriptor's number in its ``sys.argv``.
             python: As for `command`.
             variables: What its environment has besides this process's.
+            within: A command, of which the last words are the command that it runs, such as that of a sandbox.
         """
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self._ending = Lock()
         self._line, theirs = multiprocessing.Pipe()
         with theirs:
             self._process = subprocess.Popen(
-                command(module, str(theirs.fileno()), *arguments, python=python),
+                [*within, *command(module, str(theirs.fileno()), *arguments, python=python)],
                 env={**os.environ, **(variables or {})},
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,

@@ -41,8 +41,12 @@ def read(text: str, name: str = "schedule") -> list[Choice]:
     Raises:
         ScheduleError: The text does not parse, or an option is no integer, or ops of one name have other options.
     """
+    return of(parse(text, name, ir.Context()), name)
+
+
+def of(module: ir.Module, name: str = "schedule") -> list[Choice]:
+    """The choices in a schedule's module, as `read` has those of its text. Raises `ScheduleError` as it does."""
     found: dict[str, Choice] = {}
-    module = parse(text, name, ir.Context())  # Its operations live as long as it does.
     for op in named(module.operation, *_SELECTED):
         each = _choice(op, name)
         if found.setdefault(each.name, each).options != each.options:
@@ -66,7 +70,14 @@ def made(text: str, chosen: Mapping[str, int], name: str = "schedule") -> str:
     Raises:
         ScheduleError: The text has no choice of that name, or it has not that option.
     """
-    known = {each.name: each for each in read(text, name)}
+    module = parse(text, name, ir.Context())
+    make(module, chosen, name)
+    return str(module)
+
+
+def make(module: ir.Module, chosen: Mapping[str, int], name: str = "schedule") -> None:
+    """Makes other choices in a schedule's module, as `made` does in its text. Raises `ScheduleError` as it does."""
+    known = {each.name: each for each in of(module, name)}
     for each, value in chosen.items():
         if each not in known:
             raise ScheduleError(f"no choice {each!r}", where=name, expected=f"one of {', '.join(known) or 'none'}")
@@ -74,7 +85,6 @@ def made(text: str, chosen: Mapping[str, int], name: str = "schedule") -> str:
             raise ScheduleError(
                 f"{each} is {value}", where=name, expected=f"one of {_listed(known[each].options)}, its options"
             )
-    module = parse(text, name, ir.Context())
     for op in named(module.operation, *_SELECTED):
         label = ir.StringAttr(op.attributes["name"]).value
         if label in chosen:
@@ -82,7 +92,6 @@ def made(text: str, chosen: Mapping[str, int], name: str = "schedule") -> str:
             if op.name == _KNOB:
                 kind = ir.IntegerAttr(ir.ArrayAttr(op.attributes["options"])[0]).type
             op.attributes[_SELECTED[op.name]] = ir.IntegerAttr.get(kind, chosen[label])
-    return str(module)
 
 
 def _choice(op: ir.Operation, name: str) -> Choice:

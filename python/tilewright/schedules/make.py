@@ -71,10 +71,33 @@ def _make(
         )
     if isinstance(schedule, str) and not is_file(schedule):
         select.row(schedule)  # raises: it is no strategy either
-    plan = own(schedule, parameters)
+    return _called(own(schedule, parameters), spec, target, parameters, threads)
+
+
+def _called(plan: Plan, spec: MatmulSpec, target: Target, parameters: Mapping[str, int] | None, threads: int) -> Plan:
+    """A user's plan with its threads and, where it is a function's, the sizes that that is called with."""
     if plan.text is not None:
         return replace(plan, threads=threads)
     return replace(plan, parameters=select.choose(spec, target, parameters, threads).parameters, threads=threads)
+
+
+def from_text(spec: MatmulSpec, target: Target, name: str, text: str, threads: int = 1) -> Plan:
+    """As `make`, of a schedule whose text is at hand.
+
+    Args:
+        spec: What is computed.
+        target: For which target.
+        name: What errors call it; its suffix says whether it is Python or MLIR.
+        text: The schedule.
+        threads: As for `make`.
+
+    Raises:
+        SpecError: `threads` is no number of threads.
+        ScheduleError: No strategy has sizes for such a product.
+    """
+    spec = cases.representative(computed(spec), {})
+    threads = model.used(spec, target, model.check(threads, "compile"))
+    return _called(_from_text(name, text), spec, target, None, threads)
 
 
 def is_file(schedule: Schedule) -> bool:
@@ -110,6 +133,10 @@ def _from_file(path: Path) -> Plan:
     except (OSError, ValueError) as e:
         reason = e.strerror if isinstance(e, OSError) else str(e)
         raise ScheduleError(f"cannot read the schedule: {reason}", where=str(path), expected="a text file") from None
-    if path.suffix == ".mlir":
-        return Plan(str(path), None, text=text, trusted=False)
-    return Plan(str(path), None, source=text, trusted=False)
+    return _from_text(str(path), text)
+
+
+def _from_text(name: str, text: str) -> Plan:
+    if name.endswith(".mlir"):
+        return Plan(name, None, text=text, trusted=False)
+    return Plan(name, None, source=text, trusted=False)

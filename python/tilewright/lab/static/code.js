@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The code pane: assembly, hot loop, memory, numbers and the texts of the stages, one of them shown.
+import { CodeView, unpack } from "./codeview.js";
+import { costTiles, hotLoop, memory } from "./cost.js";
+import { SAME } from "./diff.js";
+import { byId, make } from "./dom.js";
+import { light, onLight, pin } from "./link.js";
+import { numbers, numberTiles } from "./numbers.js";
+
+const views = [["asm", "Assembly"], ["hot", "Hot loop"], ["memory", "Memory"], ["numbers", "Numbers"]];
+
+export class Code {
+  constructor() {
+    this.view = "asm";
+    this.answer = null;
+    this.ran = null;
+    this.busy = false;
+    this.place = byId("view");
+    byId("views").replaceChildren(...views.map(([name, title]) => make("button", { type: "button", role: "tab", id: `view-${name}`, "aria-selected": "false", onclick: () => this.choose(name) }, title)));
+    byId("views").onkeydown = (event) => {
+      const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!by || event.altKey) return;
+      event.preventDefault();
+      const at = views.findIndex(([name]) => name === this.view), next = views[(at + by + views.length) % views.length][0];
+      this.choose(next);
+      byId(`view-${next}`).focus();
+    };
+    this.assembly = new CodeView(make("div", { class: "code" }));
+    onLight((line) => this.place.querySelectorAll("tr[data-line]").forEach((row) => row.classList.toggle("lit", Number(row.dataset.line) === line)));
+    this.place.addEventListener("mouseover", (event) => { const row = event.target.closest("tr[data-line]"); if (row) light(Number(row.dataset.line)); });
+    this.place.addEventListener("click", (event) => { const row = event.target.closest("tr[data-line]"); if (row) pin(Number(row.dataset.line)); });
+    this.choose("asm");
+  }
+
+  take(answer) {
+    this.answer = answer;
+    this.show();
+  }
+
+  takeNumbers(ran, busy) {
+    this.ran = ran;
+    this.busy = busy;
+    this.show();
+  }
+
+  choose(name) {
+    this.view = name;
+    for (const [each] of views) {
+      byId(`view-${each}`).setAttribute("aria-selected", String(each === name));
+      byId(`view-${each}`).setAttribute("tabindex", each === name ? "0" : "-1");
+    }
+    this.place.setAttribute("aria-labelledby", `view-${name}`);
+    this.show();
+  }
+
+  show() {
+    const answer = this.answer;
+    if (!answer) return;
+    byId("tiles").replaceChildren(...numberTiles(answer, this.ran), ...costTiles(answer));
+    this.place.classList.toggle("padded", this.view !== "asm");
+    const top = this.place.scrollTop;
+    if (this.view === "asm") this.showAssembly(answer);
+    else {
+      const made = { hot: () => hotLoop(answer), memory: () => memory(answer, this.ran), numbers: () => numbers(answer, this.ran, this.busy) }[this.view]();
+      this.place.replaceChildren(...made.flat(2).filter(Boolean));
+    }
+    this.place.scrollTop = top;
+  }
+
+  showAssembly(answer) {
+    if (!("asm" in answer.stages)) {
+      this.place.replaceChildren(make("p", { class: "empty" }, "There is no assembly."));
+      return;
+    }
+    this.place.replaceChildren(this.assembly.place);
+    if (this.shown === answer) return;
+    this.shown = answer;
+    const lines = unpack(answer.texts, answer.stages.asm);
+    const hot = hotRows(lines, answer.hot);
+    this.assembly.show(lines.map((line) => [SAME, line]), "asm", { hot });
+    const first = [...hot][0];
+    if (first !== undefined) requestAnimationFrame(() => { this.place.scrollTop = Math.max(0, first - 6) * (this.assembly.rows[0]?.getBoundingClientRect().height || 18); });
+  }
+}
+
+// The rows of the hot loop: for each of its labels, the instructions after it.
+function hotRows(lines, hot) {
+  const found = new Set();
+  if (!hot) return found;
+  const plain = (text) => text.replace(/\s+/g, " ").trim();
+  const waiting = hot.instructions.map((each) => plain(each.text));
+  let at = lines.findIndex((line) => line.text.startsWith(`${hot.label}:`));
+  if (at < 0) return found;
+  found.add(at);
+  for (let next = 0; next < waiting.length && ++at < lines.length;) {
+    const text = plain(lines[at].text.split("#")[0]);
+    if (text === waiting[next]) next++;
+    else if (text !== "" && !text.endsWith(":") && !text.startsWith(".")) continue;
+    found.add(at);
+  }
+  return found;
+}

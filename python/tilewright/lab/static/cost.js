@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the code costs: the hot loop's instructions and ports by llvm-mca, what the loops move, and the roofline.
+import { bytes, draw, make, number, plural } from "./dom.js";
+import { colored } from "./highlight.js";
+import { lineOf } from "./link.js";
+
+export function tile(value, label, quality) {
+  return make("div", { class: `tile ${quality || ""}` }, make("b", {}, value), make("span", {}, label));
+}
+
+function bars(rows, most, unit) {
+  return make("table", { class: "bars" }, rows.map(([name, value, text]) => make("tr", {}, make("td", {}, name), make("td", { class: "right" }, text || `${number(value)} ${unit}`),
+    make("td", {}, make("div", { class: "track" }, make("div", { style: `width: ${Math.min(100, (100 * value) / (most || 1))}%` }))))));
+}
+
+// The tiles above the views.
+export function costTiles(answer) {
+  const hot = answer.hot, analysis = hot?.analysis;
+  if (!hot) return [];
+  const products = hot.tiles || hot.fma || hot.multiplies;
+  return [
+    analysis ? tile(`${number(analysis.percent, 0)} %`, "of the multiply-add bound, hot loop", analysis.percent >= 90 ? "good" : analysis.percent < 50 ? "bad" : "") : null,
+    analysis ? tile(number(analysis.cycles), "cycles an iteration") : null,
+    tile(`${products} / ${hot.loads}`, `${hot.tiles ? "tile products" : hot.fma ? "multiply-adds" : "multiplications"} / loads`),
+    tile(hot.stack, "spills", hot.stack ? "bad" : "good"),
+  ].filter(Boolean);
+}
+
+export function hotLoop(answer) {
+  const hot = answer.hot, analysis = hot?.analysis;
+  if (!hot) return [make("p", { class: "soft" }, answer.note)];
+  const mix = Object.entries(hot.mix), total = hot.instructions.length;
+  return [
+    make("h3", {}, `${plural(total, "instruction")} in ${hot.label}, ${number(hot.flops)} operations an iteration`),
+    make("div", { class: "stack" }, mix.map(([name, count]) => make("div", { title: `${name}: ${count}`, style: `flex: ${count}; background: var(--${name})` }))),
+    make("div", { class: "legend" }, mix.map(([name, count]) => make("span", {}, make("span", { class: "dot", style: `background: var(--${name})` }), `${name} ${count}`))),
+    answer.note ? make("p", { class: "soft" }, answer.note) : null,
+    analysis ? [make("h3", {}, `Busy cycles of each port of ${number(analysis.cycles)} (${analysis.model})`),
+      bars(Object.entries(analysis.pressure), analysis.cycles, ""),
+      make("p", { class: "soft" }, `${number(analysis.ipc, 2)} instructions a cycle, of ${analysis.width}. If nothing but multiply-adds cost time: ${number(analysis.bound)} cycles, by ${analysis.rates || "the target's row"}. ${analysis.notes.map((each) => `${each}.`).join(" ")}`)] : null,
+    make("h3", {}, "Instructions"),
+    make("table", { class: "costs" }, make("tr", {}, make("th", {}, ""), make("th", {}, "instruction"), analysis ? [make("th", { class: "right" }, "latency"), make("th", { class: "right" }, "cycles")] : null),
+      hot.instructions.map((each) => make("tr", { "data-line": lineOf(each.origin) || null }, make("td", {}, make("span", { class: "dot", style: `background: var(--${each.category})`, title: each.category })),
+        make("td", {}, colored(` ${each.text}`, "asm")), analysis ? [make("td", { class: "right" }, String(each.latency)), make("td", { class: "right" }, number(each.throughput, 2))] : null))),
+  ];
+}
+
+export function memory(answer, ran) {
+  const moves = answer.moves;
+  if (!moves) return [make("p", { class: "soft" }, "What the loops move is not known: the kernel has no loops, or dynamic extents, or code of several kinds.")];
+  const levels = Object.entries(moves.beyond).map(([level, by]) => [level, Object.values(by).reduce((sum, each) => sum + each, 0), by]);
+  const label = (level) => (level === "registers" ? "all accesses" : `beyond ${level} (${bytes(moves.caches[level])})`);
+  return [
+    make("h3", {}, "What an iteration of each loop touches, each byte once"),
+    make("div", { class: "nest" }, moves.loops.map((loop) => make("div", {}, "  ".repeat(loop.depth), make("span", { class: "tag" }, loop.name), ` by ${loop.step}, ${number(loop.trips, 2)} times  `,
+      make("span", { class: "comment" }, Object.entries(loop.touched).filter(([, count]) => count >= 1).map(([name, count]) => `${name} ${bytes(count)}`).join(", "))))),
+    make("h3", {}, "What a call moves"),
+    bars(levels.map(([level, sum, by]) => [label(level), Math.log2(1 + sum), `${bytes(sum)}: ${Object.entries(by).map(([name, count]) => `${name} ${bytes(count)}`).join(", ")}`]), Math.log2(1 + levels[0][1]), ""),
+    make("p", { class: "soft" }, "By footprints; bars are logarithmic."),
+    ran?.peak && answer.flops ? [make("h3", {}, "Roofline"), roofline(answer, levels, ran)] : null,
+  ];
+}
+
+// Rate over intensity, both logarithmic: the measured peak, the kernel's rate, and its intensity at each level.
+function roofline(answer, levels, ran) {
+  const width = 520, height = 230, left = 46, bottom = 28, right = 12, top = 16;
+  const rate = answer.flops / ran.seconds, marks = levels.map(([level, sum]) => [level, answer.flops / Math.max(sum, 1)]);
+  const low = Math.min(0.25, ...marks.map(([, each]) => each / 2)), high = Math.max(256, ...marks.map(([, each]) => each * 2));
+  const x = (value) => left + ((width - left - right) * Math.log(value / low)) / Math.log(high / low);
+  const y = (value) => top + (height - top - bottom) * (1 - Math.log(value / (ran.peak / 300)) / Math.log(500));
+  const clamp = (value) => Math.min(height - bottom, Math.max(top, value));
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, class: "roofline", role: "img", "aria-label": `The kernel reaches ${(100 * rate / ran.peak).toFixed(0)} percent of the measured peak` });
+  const text = (at, up, value, anchor = "middle") => svg.append(draw("text", { x: at, y: up, "text-anchor": anchor }, value));
+  const line = (x1, y1, x2, y2, color, dash) => svg.append(draw("line", { x1, y1, x2, y2, stroke: `var(${color})`, "stroke-width": dash ? 1 : 2, ...(dash ? { "stroke-dasharray": "3 3" } : {}) }));
+  line(left, height - bottom, width - right, height - bottom, "--line");
+  line(left, top, left, height - bottom, "--line");
+  line(left, y(ran.peak), width - right, y(ran.peak), "--accent");
+  text(width - right, y(ran.peak) - 5, `measured peak, ${number(ran.peak / 1e9)} GFLOP/s`, "end");
+  for (const [level, speed] of Object.entries(ran.bandwidths || {})) {
+    const end = Math.min(high, ran.peak / speed);
+    line(x(low), clamp(y(low * speed)), x(end), clamp(y(end * speed)), "--soft");
+    if (y(low * speed) > top) text(x(low) + 4, clamp(y(low * speed)) - 4, level, "start");
+  }
+  marks.forEach(([level, intensity], index) => {
+    line(x(intensity), y(rate), x(intensity), height - bottom, "--soft", true);
+    svg.append(draw("circle", { cx: x(intensity), cy: y(rate), r: 4.5, fill: "var(--store)" }));
+    text(x(intensity), height - bottom - 4 - 12 * (index % 3), level === "registers" ? "registers" : `beyond ${level}`);
+  });
+  text(left - 4, y(rate) + 4, number(rate / 1e9), "end");
+  text((left + width) / 2, height - 6, "operations a byte");
+  return svg;
+}

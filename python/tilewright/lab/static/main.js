@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The page: what is asked, and when; the panes show the answers.
+import { about, ask, forget } from "./api.js";
+import { Code } from "./code.js";
+import { byId, duration, make } from "./dom.js";
+import { Editor } from "./editor.js";
+import { Knobs } from "./knobs.js";
+import * as state from "./state.js";
+import { Steps } from "./steps.js";
+
+const wait = 250, small = 5e9;
+const fields = ["shape", "dtype", "layout", "epilogue", "target"];
+const defaults = { shape: "512x480x512", dtype: "f32", layout: "nn", epilogue: "", target: "host", beta: 0, threads: 1, knobs: {} };
+
+let facts, editor, knobs, steps, code, timer, asked = 0;
+
+function problem() {
+  const product = Object.fromEntries(fields.map((each) => [each, byId(each).value.trim()]));
+  return { ...product, beta: Number(byId("beta").value), threads: Number(byId("threads").value) || 1, language: byId("language").value, text: editor.text, knobs: knobs.chosen };
+}
+
+function put(given) {
+  const all = { ...defaults, ...given };
+  for (const each of fields) byId(each).value = all[each];
+  byId("beta").value = String(all.beta);
+  byId("threads").value = String(all.threads);
+  byId("language").value = editor.language = all.language;
+  editor.text = all.text;
+  knobs.chosen = { ...all.knobs };
+}
+
+function status(text, busy) {
+  byId("status").textContent = text;
+  byId("status").classList.toggle("busy", Boolean(busy));
+}
+
+function changed() {
+  clearTimeout(timer);
+  timer = setTimeout(compile, wait);
+}
+
+function showError(error) {
+  const place = byId("error");
+  place.hidden = !error;
+  editor.wrong = error?.line || 0;
+  editor.mark();
+  byId("shape").setAttribute("aria-invalid", String(/extent|shape/.test(error?.kind === "SpecError" ? error.what : "")));
+  if (!error) return;
+  const rest = [error.expected && `Expected ${error.expected}.`, error.remedy && `${error.remedy}.`].filter(Boolean).join(" ");
+  place.replaceChildren(error.line ? make("button", { type: "button", onclick: () => editor.goTo(error.line) }, `line ${error.line}`) : "", error.line ? ": " : "",
+    error.stage ? `stage ${error.stage}: ` : "", error.what, error.op ? ` (${error.op})` : "", rest ? make("small", {}, rest) : "");
+}
+
+async function compile() {
+  clearTimeout(timer);
+  const wanted = problem(), mine = ++asked;
+  state.write(wanted);
+  forget("trace", "run");
+  status("compiling", true);
+  const start = performance.now(), answer = await ask("compile", wanted);
+  if (answer === null || mine !== asked) return;
+  const took = (performance.now() - start) / 1e3;
+  byId("printed").hidden = !answer.printed;
+  byId("printed").textContent = answer.printed || "";
+  showError(answer.error);
+  if (!answer.error) {
+    code.takeNumbers(null, false);
+    code.take(answer);
+    knobs.show(answer.knobs);
+    editor.made = new Set(answer.texts.sources.map((each) => Number(/^schedule\.\w+:(\d+)/.exec(each)?.[1] || 0)));
+    editor.mark();
+    status(`assembly in ${duration(took)}`);
+    if (answer.flops && answer.flops < small && wanted.target === "host") run(wanted, mine);
+  } else status("failed");
+  const trace = await ask("trace", wanted);
+  if (trace === null || mine !== asked) return;
+  if (trace.steps) steps.take(trace);
+}
+
+async function run(wanted, mine) {
+  code.takeNumbers(null, true);
+  const ran = await ask("run", wanted);
+  if (ran !== null && mine === asked) code.takeNumbers(ran, false);
+}
+
+async function takeStrategy(name) {
+  status("writing its schedule", true);
+  const answer = await ask("text", { ...problem(), strategy: name === "chosen" ? "" : name, text: "" });
+  if (answer === null) return;
+  if (answer.error) {
+    showError(answer.error);
+    status("failed");
+    return;
+  }
+  put({ ...problem(), language: "mlir", text: answer.text, knobs: {} });
+  compile();
+}
+
+function option(value, text) {
+  return make("option", { value }, text);
+}
+
+function menus() {
+  const groups = { start: "To start with", strategies: "Strategies of ours", targets: "Other machines", broken: "Broken ones, to mend", lessons: "Lessons" };
+  const named = facts.examples.map((each) => ({ ...each, value: each.name }));
+  byId("example").replaceChildren(option("", "choose…"), ...Object.entries(groups).map(([group, label]) => {
+    const inside = named.filter((each) => each.group === group);
+    return inside.length ? make("optgroup", { label }, inside.map((each) => option(each.value, each.title))) : null;
+  }).filter(Boolean));
+  byId("strategy").replaceChildren(option("", "take one of ours…"), option("chosen", "the one chosen for this product"), ...Object.entries(facts.strategies).map(([name, purpose]) => option(name, `${name}: ${purpose}`)));
+  byId("target").replaceChildren(...facts.targets.map((each) => option(each.name, each.name === "host" ? "host (this machine)" : each.name)));
+}
+
+function takeExample(name) {
+  const found = facts.examples.find((each) => each.name === name);
+  if (!found) return;
+  const product = { ...found.product, threads: Number(found.product.threads || 1), beta: Number(found.product.beta || 0) };
+  if (found.strategy) {
+    put({ ...product, language: "mlir", text: "" });
+    takeStrategy(found.strategy);
+  } else {
+    put({ ...product, language: found.language, text: found.text });
+    compile();
+  }
+}
+
+function panes() {
+  const names = [["schedule-pane", "Schedule"], ["ir-pane", "IR"], ["code-pane", "Code"]];
+  const choose = (name) => names.forEach(([each]) => {
+    byId(each).classList.toggle("shown", each === name);
+    byId(`tab-${each}`).setAttribute("aria-selected", String(each === name));
+  });
+  byId("tabs").replaceChildren(...names.map(([name, title]) => make("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": name, onclick: () => choose(name) }, title)));
+  choose("schedule-pane");
+}
+
+function theme() {
+  const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)");
+  const system = () => { root.dataset.theme = localStorage.getItem("theme") || (dark.matches ? "dark" : "light"); };
+  dark.onchange = system;
+  system();
+  byId("theme").onclick = () => {
+    root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+    localStorage.setItem("theme", root.dataset.theme);
+  };
+}
+
+async function share() {
+  await state.write(problem());
+  await navigator.clipboard.writeText(location.href.replace(/\?token=[^#]*/, ""));
+  status("link copied, without your token");
+}
+
+function listen() {
+  for (const each of [...fields, "beta", "threads"]) byId(each).addEventListener("input", changed);
+  byId("product").onsubmit = (event) => { event.preventDefault(); compile(); };
+  byId("language").onchange = (event) => { editor.language = event.target.value; editor.show(); changed(); };
+  byId("example").onchange = (event) => { takeExample(event.target.value); event.target.value = ""; };
+  byId("strategy").onchange = (event) => { takeStrategy(event.target.value); event.target.value = ""; };
+  byId("run").onclick = () => run(problem(), asked);
+  byId("share").onclick = share;
+  addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); run(problem(), asked); }
+    if (event.altKey && (event.key === "ArrowLeft" || event.key === "ArrowRight")) { event.preventDefault(); steps.turn(event.key === "ArrowLeft" ? -1 : 1); }
+  });
+}
+
+async function start() {
+  theme();
+  panes();
+  editor = new Editor(byId("editor"), changed);
+  knobs = new Knobs(changed);
+  steps = new Steps();
+  code = new Code();
+  listen();
+  status("starting", true);
+  try {
+    facts = await about();
+  } catch (error) {
+    status(`the server does not answer: ${error.message}`);
+    return;
+  }
+  byId("isolation").textContent = `Schedules run in processes of their own: ${facts.isolation}; at most ${facts.limits.seconds} s and ${facts.limits.memory_mb} MiB.`;
+  menus();
+  const saved = await state.read();
+  if (saved) {
+    put(saved);
+    compile();
+  } else takeExample(facts.examples[0].name);
+}
+
+start();

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The lab: what its children answer, how hostile schedules end, and whom its server answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from tilewright.cli import app
+from tilewright.emit.child import Limits
+from tilewright.errors import SpecError, TilewrightError
+from tilewright.lab import filter, located, samples, sandbox
+from tilewright.lab.compiler import Compiler
+from tilewright.lab.problem import read
+from tilewright.lab.texts import Texts
+
+STATIC = Path(samples.__file__).parent / "static"
+PAGE = "a page"
+HOSTILE = """
+import os, socket
+
+def tried(what, call):
+    try:
+        call()
+    except OSError as error:
+        print(what, type(error).__name__)
+    else:
+        print(what, "done")
+
+def schedule(spec, target, sizes):
+    tried("fork", os.fork)
+    tried("program", lambda: os.system("true") and os.execv("/bin/true", ["true"]))
+    tried("socket", socket.socket)
+    tried("signal", lambda: os.kill(os.getppid(), 0))
+    tried("passwd", lambda: open("/etc/passwd").read())
+    tried("home", lambda: os.listdir(os.path.expanduser("~root")))
+"""
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    with Compiler(sandbox.find(), Limits(60, 1024), spares=0) as made:
+        yield made
+
+
+def asked(text: str, **product: object):
+    return read({"shape": "32x48x16", "target": "x86-64-v3", "language": "py", "text": text, **product})
+
+
+def example(name: str):
+    (found,) = [each for each in samples.all() if each.name == name]
+    return found
+
+
+def lines_of(texts: dict, number: int) -> list[tuple[str, str]]:
+    return [(texts["lines"][at][0], texts["sources"][texts["lines"][at][1]]) for at in texts["texts"][number]]
+
+
+def test_a_schedule_is_compiled_with_lines_and_knobs(compiler):
+    answer = compiler.answer("compile", asked(example("register_tile").text, knobs={"rows": 2, "gone": 1}), PAGE)
+    assert "error" not in answer
+    assert [(each["name"], each["selected"]) for each in answer["knobs"]] == [("rows", 2), ("columns", 24)]
+    assembly = lines_of(answer["texts"], answer["stages"]["asm"])
+    sources = {source for text, source in assembly if "vfmadd" in text}
+    assert sources
+    assert all(re.match(r"schedule\.py:\d+ in loop, loop, loop$", each) for each in sources)
+    assert answer["hot"]["fma"] == 2 * 3
+    assert answer["hot"]["stack"] == 0
+    assert answer["flops"] == 2 * 32 * 48 * 16
+    assert [loop["trips"] for loop in answer["moves"]["loops"]] == [16, 2, 16]
+
+
+def test_a_trace_goes_up_to_the_failure(compiler):
+    answer = compiler.answer("trace", asked(example("old_handle").text), PAGE)
+    tilings = [step for step in answer["steps"] if step["name"] == "structured.tile_using_for"]
+    assert "invalidated" in answer["failed"]
+    assert len(tilings) == 1
+    assert tilings[0]["source"] == "schedule.py:7"
+    before, after = (lines_of(answer["texts"], tilings[0][name]) for name in ("before", "after"))
+    assert not any("loc(" in text for text, _ in before + after)
+    assert {source for text, source in after if "scf.for" in text} == {"schedule.py:7"}
+    assert "scf.for" not in str(before)
+
+
+def test_wrong_numbers_are_found(compiler):
+    found = example("wrong_numbers")
+    answer = compiler.answer("run", asked(found.text, shape="8x16x6", target="host"), PAGE)
+    assert answer["check"]["wrong"] == 8 * 16
+    assert answer["seconds"] > 0
+
+
+def test_what_hostile_schedules_may_not_do(compiler):
+    answer = compiler.answer("compile", asked(HOSTILE), PAGE)
+    said = dict(line.split() for line in answer["printed"].splitlines() if len(line.split()) == 2)
+    assert "returned NoneType" in answer["error"]["what"]
+    if filter.is_known():
+        assert [said[each] for each in ("fork", "socket", "signal")] == ["PermissionError"] * 3
+        assert said["program"] == "PermissionError"
+    if compiler.sandbox.program:
+        assert said["passwd"] == "FileNotFoundError"
+        assert said["home"] in ("FileNotFoundError", "PermissionError")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "line"),
+    [("x = 1\nwhile True:\n    x += 1\n", "2 s", (2, 3)), ("x = bytearray(8 << 30)\n", "1024 MiB", (1,))],
+    ids=["endless", "memory"],
+)
+def test_schedules_without_bounds_end_at_their_line(compiler, text, reason, line):
+    with Compiler(compiler.sandbox, Limits(2, 1024), spares=0) as strict:
+        error = strict.answer("compile", asked(text), PAGE)["error"]
+    assert reason in error["what"]
+    assert "limit of this lab" in error["what"]
+    assert error["line"] in line
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        {"shape": "3x4"},
+        {"shape": "axbxc"},
+        {"shape": "4x4x4", "layout": "xy"},
+        {"shape": "4x4x4", "target": "z80"},
+        {"shape": "4x4x4", "threads": "2"},
+        {"shape": "4x4x4", "knobs": {"mr": "4"}},
+        {"shape": "4x4x4", "language": "c"},
+        {"shape": "4x4x4", "epilogue": "nothing"},
+        {"shape": "4x4x4", "text": "#" * (1 << 20)},
+    ],
+)
+def test_what_describes_no_problem_is_refused(wrong):
+    with pytest.raises(TilewrightError):
+        read(wrong)
+
+
+def test_locations_become_lines():
+    text = """module {
+  scf.for %i = %a to %b step %c {
+    "x.op"() : () -> () loc(callsite(#loc3 at #loc1))
+  } loc(#loc4)
+} loc(#loc)
+#loc = loc(unknown)
+#loc1 = loc("schedule.py":7:0)
+#loc2 = loc("step"(#loc1))
+#loc3 = loc(fused["step"("schedule.py":9:0), #loc])
+#loc4 = loc("seen 1 2"(#loc2))"""
+    assert located.mlir(text) == [
+        ("module {", ""),
+        ("  scf.for %i = %a to %b step %c {", "schedule.py:7"),
+        ('    "x.op"() : () -> ()', "schedule.py:9"),
+        ("  }", "schedule.py:7"),
+        ("}", ""),
+    ]
+
+
+def test_equal_texts_are_kept_once():
+    texts = Texts()
+    assert [texts.add(each) for each in ([("a", "")], [("b", "f:1"), ("a", "")], [("a", "")])] == [0, 1, 0]
+    assert texts.as_json() == {"lines": [("a", 0), ("b", 1)], "sources": ["", "f:1"], "texts": [(0,), (1, 0)]}
+
+
+def test_every_example_describes_a_problem():
+    for each in samples.all():
+        assert read({**each.product, "text": each.text, "language": each.language}).text == each.text
+
+
+def test_the_page_loads_nothing_from_elsewhere():
+    for file in STATIC.iterdir():
+        found = set(re.findall(r"https?://[^\"' )]+", file.read_text(encoding="utf-8")))
+        assert found <= {"http://www.w3.org/2000/svg"}, file.name
+
+
+def test_the_extra_is_named_where_it_is_absent(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    assert app.main(["lab"]) == 2
+    assert "tilewright[lab]" in capsys.readouterr().err
+
+
+def called(application, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of an answer to a GET or, with a body, a POST."""
+    body = headers.pop("body", None)
+    plain, _, query = path.partition("?")
+    fields = [
+        (name.replace("_", "-").encode(), value.encode()) for name, value in {"host": "here:1", **headers}.items()
+    ]
+    scope = {"type": "http", "method": "GET" if body is None else "POST", "path": plain, "raw_path": plain.encode()}
+    scope |= {
+        "query_string": query.encode(),
+        "headers": fields,
+        "root_path": "",
+        "scheme": "http",
+        "http_version": "1.1",
+    }
+    said: list[dict] = []
+
+    async def receive():
+        return {"type": "http.request", "body": (body or "").encode(), "more_body": False}
+
+    async def send(message):
+        said.append(message)
+
+    asyncio.run(application(scope, receive, send))
+    found = {name.decode(): value.decode() for name, value in said[0]["headers"]}
+    return said[0]["status"], found, b"".join(each.get("body", b"") for each in said[1:])
+
+
+@pytest.fixture(scope="module")
+def served(compiler):
+    pytest.importorskip("starlette", reason="make setup-lab installs it")
+    from tilewright.lab.server import application
+
+    return application(compiler, "secret", ("here:1",))
+
+
+def test_without_the_token_the_server_tells_nothing(served):
+    for path in ("/", "/api/about", "/?token=wrong"):
+        assert called(served, path)[0] == 403
+    assert called(served, "/api/compile", body="{}")[0] == 403
+
+
+def test_under_another_name_the_server_tells_nothing(served):
+    assert called(served, "/?token=secret", host="elsewhere:1")[0] == 421
+
+
+def test_the_server_has_the_page_and_its_files_alone(served):
+    status, headers, page = called(served, "/?token=secret")
+    assert status == 200
+    assert headers["content-security-policy"].startswith("default-src 'none'")
+    names = re.findall(r'"static/([\w.]+)"', page.decode())
+    assert len(names) > 3
+    for name in names:
+        assert called(served, f"/static/{name}")[0] == 200
+    assert called(served, "/static/server.py")[0] == 404
+
+
+def test_bad_requests_are_errors(served):
+    assert called(served, "/api/compile", x_token="secret", body="{")[0] == 400
+    assert called(served, "/api/compile", x_token="secret", body=" " * (2 << 20))[0] == 413
+    _, _, answer = called(served, "/api/compile", x_token="secret", body=json.dumps({"shape": "3x4"}))
+    assert json.loads(answer)["error"]["kind"] == SpecError.__name__
+
+
+def test_the_page_knows_targets_strategies_and_examples(served):
+    about = json.loads(called(served, "/api/about", x_token="secret")[2])
+    assert about["targets"][0]["name"] == "host"
+    assert "packed" in about["strategies"]
+    assert len(about["examples"]) == len(samples.all())
