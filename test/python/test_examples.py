@@ -70,7 +70,17 @@ def test_every_example_is_run_here():
         "25_notebook.ipynb",  # which `test_notebook.py` runs
         "26_torch_compile.py",
         "27_torch_model.py",
+        "28_lessons",
     ]
+
+
+def test_each_lesson_is_right_and_measured(run, tmp_path):
+    picture = tmp_path / "lessons.svg"
+    printed = run(sys.executable, EXAMPLES / "28_lessons" / "lessons.py", "192", "--svg", picture)
+    assert [line.split()[0] for line in printed.splitlines()][:5] == [
+        *("1_loops", "2_tiles", "3_vectors", "4_registers", "5_panels")
+    ]
+    assert picture.read_text().startswith("<svg ")
 
 
 def test_transposed_weights(run):

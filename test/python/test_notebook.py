@@ -6,11 +6,12 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import tilewright as tw
 from tilewright import notebook
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "25_notebook.ipynb"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SPEC = tw.MatmulSpec(m=None, n=6, k=5, batch=(2,), epilogue=(tw.bias("n"), lambda c: c * 2))
 MODULE = """
 func.func @first(%a: tensor<6x5xf32>, %b: tensor<5x7xf32>, %c: tensor<6x7xf32>) -> tensor<6x7xf32> {
@@ -85,20 +86,35 @@ def test_whatever_a_text_has_is_shown_as_text():
     assert words.replace("\xa0", " ") == "<b>& a< <i> < </td>"
 
 
-CELLS = [cell for cell in json.loads(EXAMPLE.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
-
-
-def test_the_example_runs_from_its_first_cell_to_its_last(capsys):
+def run(notebook: Path) -> list[object]:
+    """Runs the cells of a notebook; what the last line of each gives."""
     names: dict[str, object] = {}
     given = []
-    for number, cell in enumerate(CELLS):
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    for number, cell in enumerate(each for each in cells if each["cell_type"] == "code"):
         assert (cell["outputs"], cell["execution_count"]) == ([], None), "clear the outputs before you save it"
         body = ast.parse("".join(cell["source"]), f"cell {number}").body
         *lines, last = body
         is_value = isinstance(last, ast.Expr)
         exec(compile(ast.Module(lines if is_value else body, []), f"cell {number}", "exec"), names)
         given.append(eval(compile(ast.Expression(last.value), f"cell {number}", "eval"), names) if is_value else None)  # type: ignore[attr-defined] - of Expr
+    return given
+
+
+def test_the_example_runs_from_its_first_cell_to_its_last(capsys):
+    given = run(EXAMPLES / "25_notebook.ipynb")
     for each in given[:2] + given[3:4]:
         shown(each)
     assert given[2] is True
     assert ".section" in capsys.readouterr().out
+
+
+def test_the_lessons_run_and_are_drawn(monkeypatch, capsys):
+    lessons = EXAMPLES / "28_lessons"
+    monkeypatch.syspath_prepend(lessons)
+    *_, picture = run(lessons / "lessons.ipynb")
+    assert "hoist_packing" in capsys.readouterr().out
+    drawn = ElementTree.fromstring(str(picture))
+    names = [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert names[:-2:2] == ["1_loops", "2_tiles", "3_vectors", "4_registers", "5_panels"]
+    assert all(re.fullmatch(r"[0-9.]+%", each or "") for each in names[1::2])
