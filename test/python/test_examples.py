@@ -71,6 +71,7 @@ def test_every_example_is_run_here():
         "26_torch_compile.py",
         "27_torch_model.py",
         "28_lessons",
+        "29_emulate_kernel.ll",  # which `test_emulate.py` runs
     ]
 
 

@@ -23,6 +23,7 @@ from tilewright.cli.cache import cache
 from tilewright.cli.check_asm import check_asm
 from tilewright.cli.compile import compile_
 from tilewright.cli.db import db
+from tilewright.cli.emulate import emulate
 from tilewright.cli.explain import explain
 from tilewright.cli.lab import lab
 from tilewright.cli.library import library
@@ -61,6 +62,7 @@ for _verb in (
     trace,
     bisect,
     check_asm,
+    emulate,
     targets,
     stages,
     cache,

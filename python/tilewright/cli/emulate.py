@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``tilewright emulate``: runs anyone's GPU kernel on this machine, and reports races, deadlocks and accesses out of bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tilewright.cli import options
+
+if TYPE_CHECKING:
+    from tilewright.runtime.checked_kernels import Argument
+
+
+def _three(text: str) -> tuple[int, int, int]:
+    """Extents along x, y and z; those left out are 1."""
+    found = text.split(",")
+    if not 1 <= len(found) <= 3 or not all(each.strip().isdecimal() and int(each) for each in found):
+        raise ValueError(f"{text!r} is no size; expected X, X,Y or X,Y,Z, such as 4,2")
+    x, y, z = (*map(int, found), 1, 1)[:3]
+    return x, y, z
+
+
+def _argument(text: str) -> Argument:
+    from tilewright.runtime import checked_kernels
+
+    return checked_kernels.argument(text)
+
+
+_SIZE = options.Kind("X,Y,Z", _three)
+
+
+@options.verb(short_help="Check a GPU kernel of your own for races, without a GPU.")
+@click.argument("file", metavar="KERNEL", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--kernel", metavar="NAME", help="The kernel's name, where the file has several.")
+@click.option("--grid", type=_SIZE, default="1", show_default=True, help="Blocks of the launch.")
+@click.option("--block", type=_SIZE, default="32", show_default=True, help="Threads of a block.")
+@click.option("--cluster", type=_SIZE, default="1", show_default=True, help="Blocks of a cluster.")
+@click.option("--shared", type=click.IntRange(0, 227 << 10), default=0, metavar="BYTES", help="Dynamic shared memory.")
+@click.option(
+    "--arg",
+    "arguments",
+    multiple=True,
+    type=options.Kind("ARG", _argument),
+    help="An argument, in order: f32[64x64] is read, out:f32[64x64] written, i32=64 a number; or FILE.npy.",
+)
+@click.option("--orders", type=click.IntRange(1), default=3, show_default=True, help="Orders of turns that are tried.")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, help="Time limit.")
+@click.option("--save", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Write results as .npy.")
+def emulate(
+    file: Path,
+    kernel: str | None,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    cluster: tuple[int, int, int],
+    shared: int,
+    arguments: tuple[Argument, ...],
+    orders: int,
+    seconds: float,
+    save: Path | None,
+) -> int:
+    """Run KERNEL, a file of LLVM IR for NVPTX (.ll) or of MLIR (.mlir), thread by thread, and say what it does wrong.
+
+    Exits with status 1 where something is found.
+    """
+    import numpy as np
+
+    from tilewright.runtime import checked_kernels
+    from tilewright.runtime.launches import Launch
+
+    text, name = checked_kernels.read(file, kernel)
+    sizes = Launch(grid, block, cluster, dynamic_shared=shared)
+    outcome = checked_kernels.run(text, name, sizes, arguments, range(orders), seconds)
+    for line in outcome.findings:
+        click.echo(line)
+    if save is not None:
+        save.mkdir(parents=True, exist_ok=True)
+        for number, array in outcome.outputs.items():
+            np.save(save / f"arg{number}.npy", array)
+    if not outcome.findings:
+        click.echo(f"{name}: nothing wrong in {orders} orders of its threads")
+    return 1 if outcome.findings else 0

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs anyone's kernel for NVIDIA's GPUs in the emulator, in a process of its own, and says what it does wrong.
+
+A kernel is a file of LLVM IR for NVPTX, or of MLIR in the dialects LLVM and NVVM. Its arguments are described in words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import DTYPES, DType, to_numpy
+from tilewright.errors import LoweringError, TilewrightError
+from tilewright.processes.child import Child, ChildEndedError
+from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError, TensorMap
+from tilewright.runtime.launches import Launch
+
+SUFFIXES = (".ll", ".mlir")
+"""Of files with kernels."""
+_CALLEE = "tilewright.processes.callee"
+_ALIGNED = 256
+"""Bytes of which an array's address is a multiple, as memory of a card's driver has it."""
+_ARGUMENT = re.compile(
+    r"(?P<out>out:|inout:)?(?P<map>map:)?(?P<type>\w+)\[(?P<shape>[0-9x]+)\](?:/(?P<box>[0-9x]+)(?:/(?P<swizzle>\d+))?)?"
+)
+_SCALAR = re.compile(r"(?P<type>\w+)=(?P<value>\S+)")
+_KERNELS = (
+    re.compile(r"^define [^\n]*\bptx_kernel\b[^\n@]*@\"?([\w.$]+)", re.MULTILINE),
+    re.compile(r"ptr @([\w.$]+), !\"kernel\""),
+)
+"""How LLVM IR says which functions are kernels: a calling convention, or, as older compilers write it, annotations."""
+_FORMS = "f32[64x64], out:f32[64x64], inout:f32[64], map:bf16[128x64]/64x64/128, i32=64, or a FILE.npy"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a kernel.
+
+    Attributes:
+        type: The element type.
+        shape: Extents of an array; None for a number.
+        value: The number.
+        written: Whether the kernel may write it.
+        drawn: Whether it has random numbers at first; otherwise every byte is 0xFF, which is NaN in every float.
+        box: Extents of the boxes of a tensor map; None where the kernel gets a pointer.
+        swizzle: Bytes of the map's pattern.
+        file: A file of numpy's with its elements.
+    """
+
+    type: DType | None = None
+    shape: tuple[int, ...] | None = None
+    value: float = 0
+    written: bool = False
+    drawn: bool = True
+    box: tuple[int, ...] | None = None
+    swizzle: int = 0
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of runs of a kernel.
+
+    Attributes:
+        findings: A line for each kind of thing that it did wrong; empty where nothing was found.
+        outputs: What it has written, by the number of the argument: in the first run, or in the one with findings.
+    """
+
+    findings: tuple[str, ...]
+    outputs: dict[int, np.ndarray[Any, Any]]
+
+
+def argument(text: str) -> Argument:
+    """An argument described in words.
+
+    Args:
+        text: ``f32[64x64]`` for an array of random numbers that is only read, ``out:f32[64x64]`` for one that is written,
+            ``inout:…`` for both, ``map:bf16[128x64]/64x64/128`` for a tensor map with its box and swizzle, ``i32=64`` for a number, or a
+            FILE.npy.
+
+    Raises:
+        ValueError: It says nothing of the kind.
+    """
+    if text.endswith(".npy"):
+        out, _, file = text.rpartition(":")
+        if out not in ("", "inout"):
+            raise ValueError(f"{text!r} is no argument; expected FILE.npy or inout:FILE.npy")
+        return Argument(file=file, written=bool(out))
+    found = _ARGUMENT.fullmatch(text)
+    if found is not None:
+        box = found["box"]
+        if bool(found["map"]) != bool(box):
+            raise ValueError(f"{text!r} is no argument; a tensor map has a box, and nothing else has: {_FORMS}")
+        return Argument(
+            type=_type(found["type"]),
+            shape=_extents(found["shape"]),
+            written=bool(found["out"]),
+            drawn=found["out"] != "out:",
+            box=_extents(box) if box else None,
+            swizzle=int(found["swizzle"] or 0),
+        )
+    found = _SCALAR.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no argument; expected such as {_FORMS}")
+    return Argument(type=_type(found["type"]), value=float(found["value"]))
+
+
+def _type(name: str) -> DType:
+    if name not in DTYPES or DTYPES[name].packed != 1:
+        known = ", ".join(each.name for each in DTYPES.values() if each.packed == 1)
+        raise ValueError(f"{name!r} is no element type; expected one of {known}")
+    return DTYPES[name]
+
+
+def _extents(text: str) -> tuple[int, ...]:
+    extents = text.split("x")
+    if not all(extents) or not all(map(int, extents)):
+        raise ValueError(f"{text!r} has an extent that is none; expected such as 64x64")
+    return tuple(map(int, extents))
+
+
+def read(file: Path, kernel: str | None = None) -> tuple[str, str]:
+    """The LLVM IR of a file, and the name of its kernel.
+
+    Args:
+        file: It.
+        kernel: The kernel's name; None where there is one.
+
+    Raises:
+        TilewrightError: It is no such file, or has no such kernel, or several.
+        LoweringError: It cannot be translated to LLVM IR.
+    """
+    if file.suffix not in SUFFIXES:
+        raise TilewrightError(
+            f"the emulator does not read {file.suffix or 'such files'}",
+            where=str(file),
+            expected="LLVM IR for NVPTX (.ll), or MLIR in the dialects LLVM and NVVM (.mlir)",
+            remedy="clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_90a -S -emit-llvm writes the former",
+        )
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".mlir":
+        text = _translated(text, file)
+    names = list(dict.fromkeys(name for pattern in _KERNELS for name in pattern.findall(text)))
+    if kernel is None and len(names) == 1:
+        return text, names[0]
+    if kernel is None or not re.search(rf"^define [^\n]*@\"?{re.escape(kernel)}\"?\(", text, re.MULTILINE):
+        raise TilewrightError(
+            f"there is no kernel {kernel}" if kernel else f"there are {len(names)} kernels",
+            where=str(file),
+            expected=f"one of {', '.join(names)}" if names else "a function of the calling convention ptx_kernel",
+        )
+    return text, kernel
+
+
+def _translated(text: str, file: Path) -> str:
+    from tilewright.emit import llvmir
+    from tilewright.mlir import ir
+    from tilewright.mlir.passmanager import PassManager
+
+    with ir.Context():
+        try:
+            module = ir.Module.parse(text)
+            inner = [each for each in module.body if each.operation.name == "gpu.module"]
+            if inner:
+                functions = [str(each) for each in inner[0].regions[0].blocks[0]]
+                module = ir.Module.parse("\n".join(functions))
+            PassManager.parse("builtin.module(convert-nvvm-to-llvm)").run(module.operation)
+        except ir.MLIRError as e:
+            raise LoweringError(str(e), stage=f"reading {file.name}") from None
+        return llvmir.translated(module.operation)
+
+
+def run(
+    text: str, kernel: str, sizes: Launch, arguments: Sequence[Argument], seeds: Sequence[int], seconds: float
+) -> Outcome:
+    """Runs a kernel in several orders in which its threads take turns, until one shows something, in a process of its own.
+
+    Args:
+        text: LLVM IR.
+        kernel: The kernel's name.
+        sizes: The launch.
+        arguments: Its arguments.
+        seeds: Decide the orders.
+        seconds: How long all runs may take: a kernel that loops forever without a barrier never ends.
+
+    Raises:
+        TilewrightError: An argument cannot be made, or the kernel cannot be run.
+    """
+    with Child(_CALLEE) as child:
+        try:
+            child.send((_run, (text, kernel, sizes, tuple(arguments), tuple(seeds))))
+            fine, value = child.receive(seconds)
+        except ChildEndedError as error:
+            return Outcome((f"ended: the process with the kernel {error.reason}",), {})
+    if not fine:
+        raise value
+    return value
+
+
+def _run(text: str, kernel: str, sizes: Launch, arguments: tuple[Argument, ...], seeds: tuple[int, ...]) -> Outcome:
+    try:
+        made = EmulatedGpuKernel(text, kernel)
+    except OSError as e:
+        raise TilewrightError(
+            f"the kernel calls what the emulator does not have: {e}",
+            where=kernel,
+            expected="a kernel that calls nothing",
+        ) from None
+    outcome = Outcome((), {})
+    for seed in seeds:
+        given = [_made(each, number) for number, each in enumerate(arguments)]
+        arrays = (each.array if isinstance(each, TensorMap) else each for each in given)
+        written = {number: each for number, each in enumerate(arrays) if arguments[number].written}
+        try:
+            made(sizes, *given, seed=seed)
+        except EmulationError as error:
+            return Outcome(tuple(error.what.splitlines()), written)
+        outcome = outcome if outcome.outputs else Outcome((), written)
+    return outcome
+
+
+def _made(about: Argument, number: int) -> Any:  # noqa: ANN401 - an array, a map or a number
+    """An argument as the emulator takes it: the same in every run."""
+    if about.file:
+        loaded = np.load(about.file)
+        array = _aligned(loaded.shape, loaded.dtype)
+        array[...] = loaded
+        array.flags.writeable = about.written
+        return array
+    assert about.type is not None, "all else has one"
+    kind = to_numpy(about.type)
+    if about.shape is None:
+        return np.array(about.value).astype(kind)[()]
+    array = _aligned(about.shape, kind)
+    if about.drawn:
+        random = np.random.default_rng(number)
+        integers = kind.kind in "iu"
+        array[...] = (random.integers(0, 100, about.shape) if integers else random.uniform(-1, 1, about.shape)).astype(
+            kind
+        )
+    if about.box is not None:
+        return TensorMap(array, about.box, about.swizzle, writable=about.written, by_value=True)
+    array.flags.writeable = about.written
+    return array
+
+
+def _aligned(shape: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An array of bytes 0xFF whose address a card's driver could have given."""
+    memory = np.full(prod(shape) * kind.itemsize + _ALIGNED, 0xFF, np.uint8)
+    return np.ndarray(shape, kind, memory, -memory.ctypes.data % _ALIGNED)

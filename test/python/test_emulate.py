@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``tilewright emulate``: kernels that are not ours, right and wrong ones."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tilewright.cli import main
+from tilewright.runtime import checked_kernels
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "29_emulate_kernel.ll"
+USUAL = ("--block", "64", "--arg", "f32[64]", "--arg", "out:f32[64]")
+# A block's first warp copies a box into shared memory, and all threads add it up; in a gpu.module, as compilers write it.
+BOX = """
+gpu.module @m {
+  llvm.mlir.global internal @tile() {addr_space = 3 : i32, alignment = 128 : i64} : !llvm.array<128 x i8>
+  llvm.mlir.global internal @bar() {addr_space = 3 : i32, alignment = 8 : i64} : !llvm.array<8 x i8>
+  llvm.func @copy(%map: !llvm.ptr {llvm.byval = !llvm.array<128 x i8>}, %out: !llvm.ptr, %scale: i32) attributes {nvvm.kernel} {
+    %thread = nvvm.read.ptx.sreg.tid.x : i32
+    %tile = llvm.mlir.addressof @tile : !llvm.ptr<3>
+    %bar = llvm.mlir.addressof @bar : !llvm.ptr<3>
+    %zero = llvm.mlir.constant(0 : i32) : i32
+    %one = llvm.mlir.constant(1 : i32) : i32
+    %bytes = llvm.mlir.constant(128 : i32) : i32
+    %ticks = llvm.mlir.constant(1000 : i32) : i32
+    %first = llvm.icmp "eq" %thread, %zero : i32
+    llvm.cond_br %first, ^init, ^ready
+  ^init:
+    nvvm.mbarrier.init %bar, %one : !llvm.ptr<3>, i32
+    nvvm.fence.mbarrier.init
+    %state = nvvm.mbarrier.arrive.expect_tx %bar, %bytes : !llvm.ptr<3>, i32 -> i64
+    %cluster = llvm.addrspacecast %tile : !llvm.ptr<3> to !llvm.ptr<7>
+    nvvm.cp.async.bulk.tensor.shared.cluster.global %cluster, %map, %bar, box[%zero] : !llvm.ptr<7>, !llvm.ptr
+    llvm.br ^ready
+  ^ready:
+    nvvm.barrier0
+    WAIT
+    %mine = llvm.getelementptr %tile[%thread] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i32
+    %value = llvm.load %mine : !llvm.ptr<3> -> i32
+    %scaled = llvm.mul %value, %scale : i32
+    %at = llvm.getelementptr %out[%thread] : (!llvm.ptr, i32) -> !llvm.ptr, i32
+    llvm.store %scaled, %at : i32, !llvm.ptr
+    llvm.return
+  }
+}
+"""
+WAIT = "nvvm.mbarrier.try_wait.parity %bar, %zero, %ticks : !llvm.ptr<3>, i32, i32"
+
+
+def without(line: str, tmp_path: Path) -> str:
+    """The example without lines that have some words."""
+    file = tmp_path / "broken.ll"
+    file.write_text("\n".join(each for each in EXAMPLE.read_text().splitlines() if line not in each))
+    return str(file)
+
+
+def test_a_right_kernel_gives_its_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "in.npy", np.arange(64, dtype=np.float32))
+    given = ("--block", "64", "--arg", str(tmp_path / "in.npy"), "--arg", "out:f32[64]", "--save", str(tmp_path))
+    assert main(["emulate", str(EXAMPLE), *given]) == 0
+    assert "neighbor: nothing wrong" in capsys.readouterr().out
+    np.testing.assert_array_equal(np.load(tmp_path / "arg1.npy"), np.roll(np.arange(64), -1))
+
+
+@pytest.mark.parametrize(
+    ("lines", "given", "finding"),
+    [
+        ("call void @llvm.nvvm.barrier0", USUAL, "race: "),
+        ("nothing", ("--block", "96", *USUAL[2:]), "outside: "),
+        ("nothing", (*USUAL[:4], "--arg", "f32[64]"), "outside of every operand that it may write"),
+        ("store float %value", USUAL, "unwritten: "),
+    ],
+)
+def test_what_a_kernel_does_wrong_is_said(
+    lines: str, given: tuple[str, ...], finding: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["emulate", without(lines, tmp_path), *given]) == 1
+    assert finding in capsys.readouterr().out
+
+
+def test_a_kernel_in_mlir_with_a_tensor_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "k.mlir"
+    given = ("--arg", "map:i32[32]/32", "--arg", "out:i32[32]", "--arg", "i32=3", "--save", str(tmp_path))
+    file.write_text(BOX.replace("WAIT", WAIT))
+    assert main(["emulate", str(file), *given]) == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "arg1.npy"), 3 * np.random.default_rng(0).integers(0, 100, 32))
+    file.write_text(BOX.replace("WAIT", ""))
+    assert main(["emulate", str(file), *given]) == 1
+    assert "which nobody has written" in capsys.readouterr().out
+
+
+def test_a_kernel_that_never_ends_is_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = EXAMPLE.read_text().replace("  ret void", "  br label %forever\nforever:\n  br label %forever")
+    (tmp_path / "k.ll").write_text(text)
+    assert main(["emulate", str(tmp_path / "k.ll"), *USUAL, "--seconds", "5"]) == 1
+    assert "took more than 5 s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--arg", "f32"), "'f32' is no argument"),
+        (("--arg", "f33[4]"), "no element type"),
+        (("--arg", "f32[4x0]"), "an extent that is none"),
+        (("--arg", "map:f32[4x4]"), "a tensor map has a box"),
+        (("--grid", "0"), "'0' is no size"),
+        (("--kernel", "other"), "no kernel other"),
+    ],
+)
+def test_bad_input_is_one_line(given: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["emulate", str(EXAMPLE), *given]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_files_that_are_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text, words in (
+        ("k.ptx", ".version 8.0", "does not read .ptx"),
+        ("k.ll", "define void @f() {", "there are 0 kernels"),
+        ("g.ll", "define ptx_kernel void @f() {", "emulation"),
+        ("k.mlir", "not MLIR", "reading k.mlir"),
+    ):
+        (tmp_path / name).write_text(text)
+        assert main(["emulate", str(tmp_path / name)]) == 2
+        assert words in capsys.readouterr().err
+
+
+CUDA = """
+typedef __attribute__((address_space(3))) float Shared;
+static Shared tile[2][16][17];
+__attribute__((device_kernel)) void product(const float *a, const float *b, float *c, int n) {
+  int x = __nvvm_read_ptx_sreg_tid_x(), y = __nvvm_read_ptx_sreg_tid_y();
+  int row = __nvvm_read_ptx_sreg_ctaid_y() * 16 + y, column = __nvvm_read_ptx_sreg_ctaid_x() * 16 + x;
+  float sum = 0;
+  for (int k = 0; k < n; k += 16) {
+    tile[0][y][x] = row < n && k + x < n ? a[row * n + k + x] : 0;
+    tile[1][y][x] = k + y < n && column < n ? b[(k + y) * n + column] : 0;
+    __syncthreads();
+    for (int i = 0; i < 16; ++i)
+      sum += tile[0][y][i] * tile[1][i][x];
+    AGAIN
+  }
+  if (row < n && column < n)
+    c[row * n + column] = sum;
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("clang-22") is None, reason="there is no clang-22")
+def test_a_kernel_by_clang(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A tiled product in C, as anyone has written one; without its second barrier, tiles are overwritten too early."""
+    for again in ("__syncthreads();", ""):
+        (tmp_path / "k.c").write_text(CUDA.replace("AGAIN", again).replace("__syncthreads()", "__nvvm_bar_sync(0)"))
+        words = ["clang-22", "--target=nvptx64-nvidia-cuda", "-march=sm_80", "-O2", "-S", "-emit-llvm", "-nogpulib"]
+        subprocess.run([*words, "-o", tmp_path / "k.ll", tmp_path / "k.c"], check=True)
+        given = [
+            "--grid",
+            "2,2",
+            "--block",
+            "16,16",
+            "--arg",
+            "f32[20x20]",
+            "--arg",
+            "f32[20x20]",
+            "--arg",
+            "out:f32[20x20]",
+        ]
+        status = main(["emulate", str(tmp_path / "k.ll"), *given, "--arg", "i32=20", "--save", str(tmp_path)])
+        said = capsys.readouterr().out
+        assert (status, "race" in said) == ((0, False) if again else (1, True)), said
+        if again:
+            a, b = (np.random.default_rng(number).uniform(-1, 1, (20, 20)).astype(np.float32) for number in (0, 1))
+            np.testing.assert_allclose(np.load(tmp_path / "arg2.npy"), a @ b, atol=1e-5)
+
+
+def test_arguments_in_words() -> None:
+    found = checked_kernels.argument("inout:map:bf16[128x64]/64x64/128")
+    assert (found.shape, found.box, found.swizzle, found.written, found.drawn) == ((128, 64), (64, 64), 128, True, True)
