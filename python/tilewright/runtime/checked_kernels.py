@@ -194,7 +194,7 @@ def run(
     """
     with Child(_CALLEE) as child:
         try:
-            child.send((_run, (text, kernel, sizes, tuple(arguments), tuple(seeds))))
+            child.send((_run, (text, kernel, sizes, tuple(arguments), tuple(seeds)), {}))
             fine, value = child.receive(seconds)
         except ChildEndedError as error:
             return Outcome((f"ended: the process with the kernel {error.reason}",), {})
