@@ -18,7 +18,7 @@ QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shap
   --shape 457x514x330 --dtype f32 --dtype bf16 --dtype u8,i8,i32 --packing both --sample-ms 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-arm setup-netlib setup-outside setup-gpu setup-lab setup-browser setup-bench setup-frameworks setup-torch setup-cluster demo check check-long check-outside check-clusters mutants \
+.PHONY: help setup setup-arm setup-netlib setup-outside setup-gpu setup-lab setup-browser setup-bench setup-frameworks setup-torch setup-cluster demo check check-long check-outside check-clusters check-models mutants \
   bench bench-card bench-quick bench-results bench-docs fmt lint docs wheel clean
 
 help: ## Print the targets
@@ -103,6 +103,11 @@ check-outside: setup setup-outside setup-browser ## The lab's page in Chromium, 
 
 check-clusters: setup setup-cluster ## Searches on clusters of Dask and Ray, workers killed now and then, and under MPI, in some minutes
 	@TILEWRIGHT_CLUSTERS=1 $(BIN)/python -I -m pytest test/outside/test_clusters.py
+
+check-models: setup setup-torch ## Operators and networks through torch.compile: their numbers, and their speed beside eager and Inductor, for an hour
+	@$(BIN)/tilewright bench setup --peers models
+	@$$($(BIN)/python -c 'from tilewright.bench import environments; print(environments.python("models"))') \
+	  test/outside/compiled --networks --measure $(NAMES)
 
 mutants: setup setup-arm setup-gpu ## Insert some hundred small defects, which tests have to notice, for hours; an interrupted run continues
 	@$(BIN)/python tools/mutants

@@ -92,6 +92,8 @@ ROWS = [
         "convolution", lambda x, w, b: F.relu(F.conv2d(x, w, b, padding=1, stride=2)), IMAGES, (1, 2), types=FLOATS[:2]
     ),
     Row("convolution_residual", lambda x, w, r: F.silu(r + F.conv2d(x, w)), (*IMAGES[:2], (2, 8, 4, 3)), (1, 3)),
+    Row("convolution_flat", lambda x, w: F.max_pool2d(F.conv2d(x, w, padding=1), 2).flatten(1), IMAGES[:2], (1, 3)),
+    Row("convolution_one_image", lambda x, w: F.conv2d(x[0], w), IMAGES[:2], (1, 3)),
     Row("depthwise", lambda x, w: F.conv2d(x, w, groups=4, dilation=2), ((1, 4, 6, 6), (4, 1, 3, 3)), kernels=(1, 2)),
     # Not ours: integers, and what is no product.
     Row("integers", lambda x, w: (x * 8).to(torch.int32) @ (w * 8).to(torch.int32), ((4, 8), (8, 6)), (0, 5)),
@@ -239,7 +241,8 @@ def what_is_slower_stays_with_torch() -> None:
 
     inputs = [*drawn(LINEAR, torch.float32), *drawn((HEADS[0], *IMAGES[:2]), torch.float32)]
     messages, kept = logged(), timing.MOST
-    for most, outcome in ((0.0, "times as fast"), (float("inf"), "")):
+    # The product is tried once more without what follows it.
+    for most, outcome, tried in ((0.0, "times as fast", 4), (float("inf"), "", 3)):
         torch._dynamo.reset()
         messages.clear()
         timing.MOST = most
@@ -248,10 +251,18 @@ def what_is_slower_stays_with_torch() -> None:
                 got = rewritten(model, [], timed=True)(*inputs)
         finally:
             timing.MOST = kept
-        assert len(messages) == 3, messages
+        assert len(messages) == tried, messages
         assert all(("stays torch's" in each) == bool(outcome) and outcome in each for each in messages), messages
         for ours, theirs in zip(got, model(*inputs), strict=True):
             assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+@case
+def an_operand_with_shared_elements_is_timed() -> None:
+    torch._dynamo.reset()
+    x, w = drawn(((1, 8), (8, 12)), torch.float32)
+    with torch.no_grad():
+        assert torch.allclose(rewritten(torch.mm, [], timed=True)(x.expand(6, 8), w), x.expand(6, 8) @ w)
 
 
 @case

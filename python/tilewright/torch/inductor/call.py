@@ -57,8 +57,8 @@ class Call:
     weight: Weight | None = None
     is_dense: bool = False
 
-    def replace(self, graph_module: Any, kernel: Any, name: str) -> None:  # noqa: ANN401
-        """Puts the call into the place of the region's nodes.
+    def replace(self, graph_module: Any, kernel: Any, name: str) -> Node:  # noqa: ANN401
+        """Puts the call into the place of the region's nodes; the node of its result.
 
         Args:
             graph_module: Where they are.
@@ -83,6 +83,21 @@ class Call:
         for node in (*reversed(self.region.members), self.region.product):
             if not node.users:
                 graph.erase_node(node)
+        return result
+
+    def copied(self, graph: Any) -> list[Any]:  # noqa: ANN401
+        """Fake values of the operands that are copied before each call, as the kernel cannot read them where they lie."""
+        exit_, found = self.region.exit, []
+        before = exit_.prev
+        with graph.inserting_before(exit_):
+            for number, make in enumerate(self.operands):
+                if self.weight is None or number != self.weight.number:
+                    node = make(graph)
+                    if _readable(graph, node, is_dense=self.is_dense) is not node:
+                        found.append(fx.value(node))
+        while exit_.prev is not before:
+            graph.erase_node(exit_.prev)
+        return found
 
 
 def packed(kernel: Any, weight: Weight) -> Any:  # noqa: ANN401 - a tensor

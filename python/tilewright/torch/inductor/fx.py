@@ -39,6 +39,12 @@ def same(left: Sequence[Any], right: Sequence[Any]) -> bool:
     return len(left) == len(right) and all(known(a == b) for a, b in zip(left, right, strict=True))
 
 
+def lies(tensor: Any, strides: Sequence[Any]) -> bool:  # noqa: ANN401
+    """Whether a tensor has these strides along all axes that have more than one element."""
+    each = zip(tensor.shape, tensor.stride(), strides, strict=True)
+    return all(known(size == 1) or known(own == wanted) for size, own, wanted in each)
+
+
 def extent(size: Any) -> Any:  # noqa: ANN401 - an int or a SymInt, to an int or None
     """An extent as specs take it: a number, or None for a dynamic one."""
     if isinstance(size, int):
@@ -68,6 +74,21 @@ def emit(graph: Any, target: Any, *args: Any, **kwargs: Any) -> Node:  # noqa: A
     tensors = [each for each in torch.utils._pytree.tree_leaves(values) if isinstance(each, torch.Tensor)]
     with tensors[0].fake_mode:
         node.meta["val"] = target(*values, **kwargs)
+    return node
+
+
+def updated(graph: Any, node: Node) -> Node:  # noqa: ANN401
+    """The node after the strides of an operand changed: its fake value is that of the new operands, and a view may become a copy."""
+    if node.target in (aten.view.default, aten._unsafe_view.default):
+        with graph.inserting_before(node):
+            new = emit(graph, aten.reshape.default, *node.args)
+        node.replace_all_uses_with(new)
+        graph.erase_node(node)
+        return new
+    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda each: each.meta.get("val"))
+    tensors = [each for each in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+    with tensors[0].fake_mode:
+        node.meta["val"] = node.target(*args, **kwargs)
     return node
 
 

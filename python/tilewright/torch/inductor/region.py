@@ -84,12 +84,14 @@ class Region:
         members: All nodes but the product, in order; the last one is the exit.
         operands: The further operands, in the order of the call.
         epilogue: What the members compute; None where they compute nothing.
+        partner: The other product, if there are two; it is one of the members too.
     """
 
     product: Node
     members: tuple[Node, ...]
     operands: tuple[Further, ...]
     epilogue: Epilogue | None
+    partner: Node | None = None
 
     @property
     def exit(self) -> Node:
@@ -225,7 +227,8 @@ def _region(sums: Sequence[Sums], inside: tuple[Node, ...], form: Form, channels
     is_plain = len(program.steps) == 1
     epilogue = None if is_plain else Epilogue("fused", entries, program)
     product = sums[0].node
-    return Region(product, tuple(each for each in inside if each is not product), tuple(operands.values()), epilogue)
+    members = tuple(each for each in inside if each is not product)
+    return Region(product, members, tuple(operands.values()), epilogue, *(each.node for each in sums[1:]))
 
 
 class _NoRegionError(Exception):

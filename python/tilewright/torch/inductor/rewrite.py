@@ -32,9 +32,16 @@ def rewrite(graph_module: Any, *, timed: bool = False) -> None:  # noqa: ANN401
     graph, threads = graph_module.graph, torch.get_num_threads()
     outputs = graph.output_node().args[0]
     lay = [each.stride() if isinstance(each, torch.Tensor) else None for each in map(fx.value, outputs)]
+    moved: set[Any] = set()
     for node in list(graph.nodes):
-        if not node._erased and node.op == "call_function":
-            _replace(node, graph_module, threads, timed=timed)
+        if node._erased or node.op != "call_function":
+            continue
+        if not moved.isdisjoint(node.all_input_nodes):
+            node = fx.updated(graph, node)
+            moved.add(node)
+        result = _replace(node, graph_module, threads, timed=timed)
+        if result is not None:
+            moved.add(result)
     _restore(graph, lay)
     graph.eliminate_dead_code()
     graph.lint()
@@ -45,9 +52,14 @@ def _calls(node: Any, graph_module: Any) -> Iterator[Call]:  # noqa: ANN401
     return (call for find in _OPERATORS for call in find(node, graph_module))
 
 
-def _replace(node: Any, graph_module: Any, threads: int, *, timed: bool) -> None:  # noqa: ANN401
-    """Puts the first call that works into the place of a node, if there is one."""
+def _replace(node: Any, graph_module: Any, threads: int, *, timed: bool) -> Any:  # noqa: ANN401
+    """Puts the first call that works into the place of a node, if there is one; the new node, if its result lies otherwise."""
+    rejected: Call | None = None
     for call in _calls(node, graph_module):
+        # After one that was slower, those that differ most: of one product in place of two, or without what follows it.
+        is_alone = call.region.exit is call.region.product
+        if rejected is not None and not is_alone and bool(call.region.partner) == bool(rejected.region.partner):
+            continue
         try:
             name, kernel = kernels.compiled(call.spec, threads)
         except TilewrightError as error:
@@ -56,10 +68,13 @@ def _replace(node: Any, graph_module: Any, threads: int, *, timed: bool) -> None
         ratio = timing.slower(call, threads) if timed else None
         if ratio is not None:
             LOG.info("%s: %s stays torch's, which is %.2f times as fast", call.region.exit, call.spec, ratio)
-            return
+            rejected = call
+            continue
         LOG.info("%s: %s", call.region.exit, call.spec)
-        call.replace(graph_module, kernel, name)
-        return
+        lay = fx.value(call.region.exit).stride()
+        result = call.replace(graph_module, kernel, name)
+        return None if fx.lies(fx.value(result), lay) else result
+    return None
 
 
 def _restore(graph: Any, strides: list[Any]) -> None:  # noqa: ANN401
@@ -69,14 +84,8 @@ def _restore(graph: Any, strides: list[Any]) -> None:  # noqa: ANN401
     with graph.inserting_before(output):
         for number, (node, wanted) in enumerate(zip(results, strides, strict=True)):
             now = fx.value(node)
-            if wanted is None or _lies(now, wanted):
+            if wanted is None or fx.lies(now, wanted):
                 continue
             empty = fx.emit(graph, aten.new_empty_strided.default, node, list(now.shape), list(wanted))
             results[number] = fx.emit(graph, aten.copy.default, empty, node)
     output.args = (type(output.args[0])(results),)
-
-
-def _lies(tensor: Any, strides: Any) -> bool:  # noqa: ANN401
-    """Whether a tensor has these strides along all axes that have more than one element."""
-    each = zip(tensor.shape, tensor.stride(), strides, strict=True)
-    return all(fx.known(size == 1) or fx.known(own == wanted) for size, own, wanted in each)

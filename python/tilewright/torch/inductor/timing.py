@@ -28,18 +28,25 @@ MOST = 1.15
 def slower(call: Call, threads: int) -> float | None:
     """How many times as long as torch's op the kernel takes, if that is too long; None if not, or with dynamic extents.
 
-    What is fused counts for torch as one more pass over the result.
+    What is fused counts for torch as one more pass over the result, and for us what is copied before the call.
     """
-    product = call.region.product
-    theirs = product.args[0] if product.target is operator.getitem else product
-    arguments = torch.fx.node.map_arg(theirs.args, _shape)
-    flat = torch.utils._pytree.tree_leaves((arguments, theirs.kwargs))
     is_open = any(isinstance(size, Dim) for each in call.spec.operands for size in each.stored)
-    if is_open or any(isinstance(each, torch.fx.Node | torch.SymInt) for each in flat):
+    replaced = [_asked(each) for each in (call.region.product, call.region.partner) if each is not None]
+    if is_open or None in replaced:
         return None
-    named = tuple((name, _shape(each)) for name, each in theirs.kwargs.items())
-    ratio = _ratio(call.spec, threads, theirs.target, _hashable(arguments), named, call.region.epilogue is not None)
+    copied = tuple(map(_lain, call.copied(call.region.exit.graph)))
+    ratio = _ratio(call.spec, threads, tuple(replaced), copied, call.region.epilogue is not None)
     return ratio if ratio > MOST else None
+
+
+def _asked(product: Any) -> Any:  # noqa: ANN401
+    """What torch is asked for by the node of a product: an op and what its arguments are made like; None with dynamic extents."""
+    node = product.args[0] if product.target is operator.getitem else product
+    arguments = torch.fx.node.map_arg(node.args, _shape)
+    flat = torch.utils._pytree.tree_leaves((arguments, node.kwargs))
+    if any(isinstance(each, torch.fx.Node | torch.SymInt) for each in flat):
+        return None
+    return node.target, _hashable(arguments), tuple((name, _shape(each)) for name, each in node.kwargs.items())
 
 
 def _hashable(value: Any) -> Any:  # noqa: ANN401
@@ -60,31 +67,46 @@ def _shape(node: Any) -> Any:  # noqa: ANN401
     found = fx.value(node)
     if not isinstance(found, torch.Tensor) or any(isinstance(each, torch.SymInt) for each in found.shape):
         return node
-    return _Lies(tuple(found.shape), tuple(found.stride()), found.dtype)
+    return _lain(found)
+
+
+def _lain(tensor: Any) -> _Lies:  # noqa: ANN401
+    return _Lies(tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype)
 
 
 def _drawn(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, _Lies):
-        return torch.empty_strided(value.shape, value.strides, dtype=value.type).uniform_(-1, 1)
+        # Elements of a broadcast tensor share memory, which cannot be filled through them.
+        last = sum((size - 1) * stride for size, stride in zip(value.shape, value.strides, strict=True))
+        memory = torch.empty(1 + max(0, last), dtype=value.type).uniform_(-1, 1)
+        return memory.as_strided(value.shape, value.strides)
     return [_drawn(each) for each in value] if isinstance(value, tuple) else value
 
 
 @lru_cache(maxsize=4096)
-def _ratio(spec: Any, threads: int, target: Any, arguments: Any, named: Any, fused: bool) -> float:  # noqa: ANN401
+def _ratio(spec: Any, threads: int, replaced: Any, copied: Any, fused: bool) -> float:  # noqa: ANN401
     """The best time of the kernel over the best of torch's, of some rounds in turn."""
     with torch.utils._python_dispatch._disable_current_modes(), torch.no_grad():
         name, kernel = kernels.compiled(spec, threads)
         operands = [_operand(kernel, each) for each in kernel.spec.operands]
-        given, how = _drawn(arguments), {key: _drawn(each) for key, each in named}
+        before = [_drawn(each) for each in copied]
+        asked = [
+            (op, _drawn(arguments), {key: _drawn(each) for key, each in named}) for op, arguments, named in replaced
+        ]
+
+        def ours() -> None:
+            for each in before:
+                each.contiguous()
+            torch.ops.tilewright.call.default(name, operands)
 
         def theirs() -> None:
-            result = target(*given, **how)
+            results = [op(*given, **how) for op, given, how in asked]
             if fused:
-                result.add(1)
+                results[0].add(1)
 
         # Of one thread processor time, which other load on the machine leaves alone.
         clock = time.thread_time if threads == 1 else time.perf_counter
-        return _in_turn(lambda: torch.ops.tilewright.call.default(name, operands), theirs, clock)
+        return _in_turn(ours, theirs, clock)
 
 
 def _operand(kernel: Any, operand: Any) -> Any:  # noqa: ANN401
