@@ -78,3 +78,88 @@ def test_steps_are_gone_through_by_keys(page):
     before = page.text_content("#step-name")
     page.keyboard.press("Alt+ArrowLeft")
     assert page.text_content("#step-name") != before
+
+
+def test_knobs_change_the_code(page):
+    before = page.locator("#tiles").inner_text()
+    page.locator("#knob-rows").fill("3")
+    page.wait_for_selector('#knob-rows-value >> text="8"')
+    page.wait_for_function("text => document.querySelector('#tiles').innerText !== text", arg=before)
+
+
+def test_a_failing_schedule_shows_the_steps_before(page):
+    page.select_option("#example", "old_handle")
+    page.wait_for_selector("#timeline .failed")
+    assert "structured.tile_using_for" in page.text_content("#step-name")
+
+
+def test_an_endless_schedule_ends_and_the_page_goes_on(page):
+    page.select_option("#example", "endless")
+    page.wait_for_selector("#error >> text=the limit of this lab")
+    page.select_option("#example", "register_tile")
+    page.wait_for_selector("#error", state="hidden")
+
+
+def test_a_link_brings_the_schedule_back(page, browser):
+    page.fill("#shape", "64x96x32")
+    page.wait_for_function("() => document.querySelector('#status').textContent.startsWith('assembly')")
+    with browser.new_context() as context:
+        other = context.new_page()
+        other.goto(page.url)
+        other.wait_for_selector("#view .row")
+        assert other.input_value("#shape") == "64x96x32"
+
+
+def test_the_saved_file_needs_no_server(page, browser, tmp_path):
+    with page.expect_download() as download:
+        page.click("#export")
+    file = tmp_path / "saved.html"
+    download.value.save_as(file)
+    assert file.stat().st_size < 1 << 20
+    said: list[str] = []
+    with browser.new_context(offline=True) as context:
+        other = context.new_page()
+        other.on("console", lambda message: said.append(message.text))
+        other.on("pageerror", lambda error: said.append(str(error)))
+        other.goto(file.as_uri())
+        other.wait_for_selector("#view .row.hot")
+        assert other.locator("#timeline .track-steps button").count() > 10
+    assert said == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1280])
+def test_it_fits_and_can_be_read(browser, address, width, scheme):
+    """WCAG AA: text has a contrast of 4.5 to what is behind it."""
+    with browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme) as context:
+        page = context.new_page()
+        page.set_default_timeout(WAIT)
+        page.goto(address)
+        page.wait_for_selector("#tiles .tile", state="attached")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        faint = page.evaluate(FAINT)
+        assert faint == []
+
+
+FAINT = """() => {
+  const parsed = (text) => text.match(/[\\d.]+/g).map(Number);
+  const linear = (each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => [r, g, b].map((each) => linear(each / 255))
+    .reduce((sum, each, at) => sum + each * [0.2126, 0.7152, 0.0722][at], 0);
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const color = parsed(getComputedStyle(at).backgroundColor);
+      if (color.length === 3 || color[3] > 0) return color;
+    }
+    return [255, 255, 255];
+  };
+  const found = new Set();
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    if (!own || !element.checkVisibility() || element.closest("textarea, option, :disabled, svg")) continue;
+    const [one, two] = [light(parsed(getComputedStyle(element).color)), light(behind(element))].sort((a, b) => b - a);
+    const contrast = (one + 0.05) / (two + 0.05);
+    if (contrast < 4.5) found.add(`${element.className || element.id || element.tagName}: ${contrast.toFixed(2)}`);
+  }
+  return [...found];
+}"""

@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass
 from importlib import resources
 from typing import Any
 
+_FIELDS = ("SPDX-License-Identifier", "title", "group", "shape", "dtype", "layout", "epilogue", "target", "strategy")
 _FIELD = re.compile(r"^(?:#|//) ([\w-]+): (.*)$")
-_GROUPS = ("start", "targets", "broken")
-"""The groups of the menu, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +52,10 @@ def _read(name: str, text: str) -> Sample:
     stem, _, language = name.rpartition(".")
     fields: dict[str, str] = {}
     lines = text.splitlines(keepends=True)
-    while lines and (found := _FIELD.match(lines[0])):
+    while lines and (found := _FIELD.match(lines[0])) and found[1] in _FIELDS:
         fields[found[1]] = found[2]
         lines.pop(0)
     title, group = fields.pop("title"), fields.pop("group")
     fields.pop("SPDX-License-Identifier", None)
-    return Sample(stem.split("_", 1)[1], title, group, language, "".join(lines).lstrip("\n"), fields)
+    strategy = fields.pop("strategy", "")
+    return Sample(stem.split("_", 1)[1], title, group, language, "".join(lines).lstrip("\n"), fields, strategy)

@@ -17,7 +17,7 @@ from starlette.routing import Route  # pyright: ignore[reportMissingImports] - o
 
 import tilewright
 from tilewright.errors import TilewrightError
-from tilewright.lab import samples
+from tilewright.lab import bundle, samples
 from tilewright.lab.compiler import Compiler, described, strategies
 from tilewright.lab.problem import read
 from tilewright.targets import registry
@@ -81,6 +81,9 @@ def application(compiler: Compiler, token: str, hosts: tuple[str, ...]) -> Starl
             }
         )
 
+    async def one_file(_request: Request) -> Response:
+        return JSONResponse(bundle.parts())
+
     def asking(kind: str) -> Handler:
         async def asked(request: Request) -> Response:
             body = await request.body()
@@ -101,6 +104,7 @@ def application(compiler: Compiler, token: str, hosts: tuple[str, ...]) -> Starl
         Route("/", guarded(page, "page")),
         Route("/static/{name}", guarded(file, "")),
         Route("/api/about", guarded(about, "about")),
+        Route("/api/bundle", guarded(one_file, "bundle")),
         *(Route(f"/api/{kind}", guarded(asking(kind), kind), methods=["POST"]) for kind in KINDS),
     ]
     return Starlette(routes=routes)

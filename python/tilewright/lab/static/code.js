@@ -50,6 +50,7 @@ export class Code {
       byId(`view-${each}`).setAttribute("tabindex", each === name ? "0" : "-1");
     }
     this.place.setAttribute("aria-labelledby", `view-${name}`);
+    this.place.scrollTop = 0;
     this.show();
   }
 

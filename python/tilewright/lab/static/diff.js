@@ -2,7 +2,9 @@
 // What a step changed, line by line. Passes renumber values and indent what they wrap: neither counts.
 // The method is E. Myers, "An O(ND) difference algorithm and its variations" (1986).
 
-export const SAME = 0, ADDED = 1, REMOVED = 2;
+export const SAME = 0;
+export const ADDED = 1;
+export const REMOVED = 2;
 const names = /(?<![\w.])(?:%[\w$.-]+(?:[:#]\d+)?|\^bb\d+|#map\d*|!\d+)/g;
 const most = 1200;
 

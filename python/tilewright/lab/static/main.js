@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The page: what is asked, and when; the panes show the answers.
-import { about, ask, forget } from "./api.js";
+import { about, ask, bundle, forget } from "./api.js";
 import { Code } from "./code.js";
-import { byId, duration, make } from "./dom.js";
+import { byId, bytes, duration, make } from "./dom.js";
 import { Editor } from "./editor.js";
 import { Knobs } from "./knobs.js";
+import { savedPage, savedState } from "./saved.js";
 import * as state from "./state.js";
 import { Steps } from "./steps.js";
 
@@ -63,12 +64,12 @@ async function compile() {
   byId("printed").hidden = !answer.printed;
   byId("printed").textContent = answer.printed || "";
   showError(answer.error);
+  byId("stale").hidden = !answer.error || !code.answer;
   if (!answer.error) {
     code.takeNumbers(null, false);
     code.take(answer);
     knobs.show(answer.knobs);
-    editor.made = new Set(answer.texts.sources.map((each) => Number(/^schedule\.\w+:(\d+)/.exec(each)?.[1] || 0)));
-    editor.mark();
+    made(answer);
     status(`assembly in ${duration(took)}`);
     if (answer.flops && answer.flops < small && wanted.target === "host") run(wanted, mine);
   } else status("failed");
@@ -101,7 +102,7 @@ function option(value, text) {
 }
 
 function menus() {
-  const groups = { start: "To start with", strategies: "Strategies of ours", targets: "Other machines", broken: "Broken ones, to mend", lessons: "Lessons" };
+  const groups = { start: "To start with", lessons: "Lessons, from naive loops to packed panels", strategies: "Strategies of ours", targets: "Other machines", broken: "Broken ones, to mend" };
   const named = facts.examples.map((each) => ({ ...each, value: each.name }));
   byId("example").replaceChildren(option("", "choose…"), ...Object.entries(groups).map(([group, label]) => {
     const inside = named.filter((each) => each.group === group);
@@ -151,6 +152,35 @@ async function share() {
   status("link copied, without your token");
 }
 
+// One file that needs no server: the page with all that is shown in it.
+async function save() {
+  if (!code.answer || !steps.trace) return;
+  const page = await savedPage(await bundle(), { problem: problem(), answer: code.answer, trace: steps.trace, ran: code.ran });
+  make("a", { href: URL.createObjectURL(new Blob([page], { type: "text/html" })), download: "tilewright-lab.html" }).click();
+  status(`saved, ${bytes(page.length)}`);
+}
+
+// Shows what a file that `save` wrote holds.
+function showSaved({ problem: saved, answer, trace, ran }) {
+  document.documentElement.classList.add("static");
+  for (const each of document.querySelectorAll("#product input, #product select, #editor textarea")) each[each.tagName === "TEXTAREA" ? "readOnly" : "disabled"] = true;
+  byId("target").replaceChildren(option(saved.target, saved.target));
+  put(saved);
+  code.take(answer);
+  code.takeNumbers(ran, false);
+  knobs.show(answer.knobs);
+  for (const each of document.querySelectorAll("#knobs input")) each.disabled = true;
+  made(answer);
+  steps.take(trace);
+  status("saved by tilewright lab");
+}
+
+// Marks the lines of the schedule that made something.
+function made(answer) {
+  editor.made = new Set(answer.texts.sources.map((each) => Number(/^schedule\.\w+:(\d+)/.exec(each)?.[1] || 0)));
+  editor.mark();
+}
+
 function listen() {
   for (const each of [...fields, "beta", "threads"]) byId(each).addEventListener("input", changed);
   byId("product").onsubmit = (event) => { event.preventDefault(); compile(); };
@@ -159,6 +189,7 @@ function listen() {
   byId("strategy").onchange = (event) => { takeStrategy(event.target.value); event.target.value = ""; };
   byId("run").onclick = () => run(problem(), asked);
   byId("share").onclick = share;
+  byId("export").onclick = save;
   addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); run(problem(), asked); }
     if (event.altKey && (event.key === "ArrowLeft" || event.key === "ArrowRight")) { event.preventDefault(); steps.turn(event.key === "ArrowLeft" ? -1 : 1); }
@@ -172,6 +203,11 @@ async function start() {
   knobs = new Knobs(changed);
   steps = new Steps();
   code = new Code();
+  const kept = await savedState();
+  if (kept) {
+    showSaved(kept);
+    return;
+  }
   listen();
   status("starting", true);
   try {

@@ -26,6 +26,7 @@ export class Steps {
   // Takes a trace; the step that is shown stays, as far as there is one of its name and place.
   take(trace) {
     const former = this.steps[this.current], at = this.current;
+    this.trace = trace;
     this.texts = trace.texts;
     this.failed = trace.failed;
     this.steps = trace.steps.map((step, index) => ({ ...step, number: index + 1, changed: step.before !== step.after }));
