@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from tilewright.dtypes import SMALL_FLOATS, dtype
@@ -166,6 +167,11 @@ class Chain:
         return tuple(each for entry in self.entries for each in entry.operands)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the further operands."""
+        return tuple(each.name for each in self.operands)
+
+    @property
     def types(self) -> frozenset[str]:
         """The types of all that is read and computed."""
         return frozenset(step.result for entry in self.entries for step in entry.steps)
@@ -241,7 +247,8 @@ def of_function(function: Callable[..., Any], axes: dict[str, str | tuple[str, s
     return Epilogue(f"{name}({', '.join(names)})", tuple(operands), trace(function, len(operands)))
 
 
-def chain(accumulator: str, epilogue: Sequence[Epilogue], taken: Sequence[str] = ()) -> Chain:
+@lru_cache(maxsize=256)
+def chain(accumulator: str, epilogue: tuple[Epilogue, ...], taken: tuple[str, ...] = ()) -> Chain:
     """The entries of `epilogue`, or of a prologue, with their types.
 
     Args:

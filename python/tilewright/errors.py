@@ -66,6 +66,11 @@ class ScheduleError(TilewrightError):
             yield f"payload op {self.payload_op}"
 
 
+def not_yet(what: str, supported: str, remedy: str | None) -> SpecError:
+    """The error for a valid spec of a product that this release does not support."""
+    return SpecError(f"{what} is not supported yet", where="MatmulSpec", expected=supported, remedy=remedy)
+
+
 class WrongResultError(ScheduleError):
     """A schedule whose kernel computed wrong results, crashed, or did not end on random operands."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import prod
 from typing import Any
 
 from tilewright import batches, groups, notebook, scaling
+from tilewright import precision as precisions
 from tilewright.dims import Dim, extent, fits, least
 from tilewright.dtypes import SMALL_FLOATS, Combination, DType, dtype, dtype_of, require_computed
 from tilewright.entries import (
@@ -26,7 +26,7 @@ from tilewright.entries import (
     converting,
     entry,
 )
-from tilewright.errors import SpecError
+from tilewright.errors import SpecError, not_yet
 from tilewright.nibbles import multiplied_as
 from tilewright.operand import OperandSpec
 
@@ -60,6 +60,7 @@ class MatmulSpec(notebook.Spec):
         deterministic: True: each element of C is the same to the last bit for every M, batch and number of threads, all else
             being equal: no sum's order depends on them. With False that holds from call to call of one kernel.
         tf32: True: elements of A and B, of f32, may lose all but 10 bits after the point before they are multiplied (TF32).
+        precision: None; or "bf16x3", "bf16x6", "bf16x9": products of f32 are the sums of so many products of pieces in bf16.
         alpha: What each sum is multiplied by, before the epilogue: 1, another number, or "arg": calls tell it. With 0, also of
             a call, A and B are not read.
         beta: What the former C is multiplied by before it is added: 0, and then it is never read; 1; another number; or "arg":
@@ -102,6 +103,7 @@ class MatmulSpec(notebook.Spec):
     deterministic: bool = False
     tf32: bool = False
     alpha: scaling.Factor = 1
+    precision: str | None = None
 
     def __post_init__(self) -> None:
         """Checks and completes the fields."""
@@ -122,7 +124,7 @@ class MatmulSpec(notebook.Spec):
         object.__setattr__(self, "b", dtype_of("b", dtype_of("a", self.a).name if self.b is None else self.b).name)
         more = [each for each in ("b_packed", "prologue_a", "prologue_b", "epilogue") if getattr(self, each)]
         if more and self.a_stored.part:
-            raise _not_yet(f"{more[0]} with A of {self.a}", f"no {more[0]}: complex products have alpha and beta", None)
+            raise not_yet(f"{more[0]} with A of {self.a}", f"no {more[0]}: complex products have alpha and beta", None)
         # What is multiplied is what the prologues leave.
         object.__setattr__(self, "prologue_a", groups.settled(self.prologue_a, self.a))
         follows = bool(self.prologue_b) and self.prologue_b[-1].follows
@@ -138,8 +140,7 @@ class MatmulSpec(notebook.Spec):
         left = bool(self.prologue_a or self.prologue_b)
         is_plain = not left and not self.epilogue and (self.alpha, self.beta) in ((1, 0), (1, 1))
         require_computed(Combination(a.name, b.name, acc.name, sum_.name), prologues=left, is_plain=is_plain)
-        if self.tf32 and (a.name, b.name) != ("f32", "f32"):
-            raise SpecError(f"tf32 with A of {a} and B of {b}", where="MatmulSpec", expected="both multiplied as f32")
+        precisions.check(self.precision, a.name, b.name, acc.name, tf32=self.tf32)
         if self.epilogue:
             self._check_result(self.chain.results())
         for field in scaling.ROLES:
@@ -160,7 +161,7 @@ class MatmulSpec(notebook.Spec):
                 remedy="End with tw.quantize(...) for i8 and u8, with tw.dequantize(...) for floats of an integer sum",
             )
         if self.beta and self.c in ("i8", "u8"):
-            raise _not_yet(f"beta {self.beta} with C of {self.c}", "beta 0", "Add to a C of i32 or of a float type")
+            raise not_yet(f"beta {self.beta} with C of {self.c}", "beta 0", "Add to a C of i32 or of a float type")
 
     def _check_entries(self) -> None:
         """Checks that each entry stands where it can, and that its operands have extents that it knows there."""
@@ -176,7 +177,7 @@ class MatmulSpec(notebook.Spec):
             raise SpecError("gather_rows comes after another entry", where="prologue_a", expected="the first entry")
         rows = [each for each in self.epilogue if each.form in ROW_FORMS]
         if len(rows) > 1:
-            raise _not_yet(f"an epilogue with {rows[0]} and {rows[1]}", "one of them", "Use a kernel for each")
+            raise not_yet(f"an epilogue with {rows[0]} and {rows[1]}", "one of them", "Use a kernel for each")
         if self.reduces_rows and self.epilogue[-1] is not rows[0]:
             raise SpecError(
                 f"{self.epilogue[-1]} comes after {rows[0]}",
@@ -184,21 +185,21 @@ class MatmulSpec(notebook.Spec):
                 expected=f"{rows[0]} as the last entry",
             )
         if rows and isinstance(self.n, Dim):
-            raise _not_yet(f"{rows[0]} with a dynamic n", "a size", "Compile one kernel for each n")
+            raise not_yet(f"{rows[0]} with a dynamic n", "a size", "Compile one kernel for each n")
         after = self.epilogue[self.epilogue.index(rows[0]) + 1 :] if rows else ()
         if any(operand.role == "b" for each in after for operand in each.operands):
-            raise _not_yet(f"glu after {rows[0]}", "glu before it", "Use a kernel for each")
+            raise not_yet(f"glu after {rows[0]}", "glu before it", "Use a kernel for each")
         if rows and self.beta:
-            raise _not_yet(f"beta {self.beta} with {rows[0]}", "beta 0", "Add to the result afterwards")
+            raise not_yet(f"beta {self.beta} with {rows[0]}", "beta 0", "Add to the result afterwards")
         if self.alpha != 1 and self.products > 1:
-            raise _not_yet(f"alpha {self.alpha} with glu", "alpha 1", "Scale A or B beforehand")
+            raise not_yet(f"alpha {self.alpha} with glu", "alpha 1", "Scale A or B beforehand")
         if self.gathers and self.a_transposed:
-            raise _not_yet("gather_rows from a table that is stored transposed", "layout n for A", "Store its rows")
+            raise not_yet("gather_rows from a table that is stored transposed", "layout n for A", "Store its rows")
         if self.b_packed and (self.chain_b.operands or self.products > 1):
             what = "a prologue of B with operands" if self.chain_b.operands else "glu"
-            raise _not_yet(f"b_packed with {what}", "b_packed=False", "Let calls take B as it is stored")
+            raise not_yet(f"b_packed with {what}", "b_packed=False", "Let calls take B as it is stored")
         if self.prologue_b and self.products > 1:
-            raise _not_yet("a prologue of B with glu", "prologue_b=()", "Convert both matrices beforehand")
+            raise not_yet("a prologue of B with glu", "prologue_b=()", "Convert both matrices beforehand")
 
     def _check_sizes(self) -> None:
         """Checks that every operand can be addressed with 64-bit offsets."""
@@ -231,15 +232,15 @@ class MatmulSpec(notebook.Spec):
         """Refuses what is not supported with a batch."""
         if self.b_packed and (isinstance(self.n, Dim) or isinstance(self.k, Dim)):
             expected = "b_packed=False, or n and k that are known"
-            raise _not_yet("b_packed with a dynamic n or k", expected, "Let m alone be dynamic")
+            raise not_yet("b_packed with a dynamic n or k", expected, "Let m alone be dynamic")
         if self.b_packed and self.b_batch:
             remedy = "Share one B between all (b_batch=()), or let calls take B as it is stored"
-            raise _not_yet(f"b_packed with a B for each of batch {self.b_batch}", "b_batch=()", remedy)
+            raise not_yet(f"b_packed with a B for each of batch {self.b_batch}", "b_batch=()", remedy)
         if self.b_packed and self.b_stored.packed > 1:
             remedy = "Let calls take B as it is stored: packed it would hold what its prologue makes of it"
-            raise _not_yet(f"b_packed with a B of {self.b}", "b_packed=False", remedy)
+            raise not_yet(f"b_packed with a B of {self.b}", "b_packed=False", remedy)
         if self.batch and self.gathers:
-            raise _not_yet("gather_rows with a batch", "batch=()", "Gather the rows of all in one product")
+            raise not_yet("gather_rows with a batch", "batch=()", "Gather the rows of all in one product")
 
     @classmethod
     def from_dtypes(cls, m: Any, n: Any, k: Any, dtypes: str = "f32", **fields: Any) -> MatmulSpec:  # noqa: ANN401
@@ -353,6 +354,16 @@ class MatmulSpec(notebook.Spec):
     def widens(self) -> bool:
         """Whether what is multiplied is narrower than the sum."""
         return self.a_type != self.acc_type
+
+    @property
+    def split(self) -> precisions.Precision | None:
+        """How elements of f32 are split into pieces; None: they are multiplied as they are."""
+        return None if self.precision is None else precisions.PRECISIONS[self.precision]
+
+    @property
+    def multiplied(self) -> tuple[str, str]:
+        """Element types of what instructions multiply in packed panels: those of A and B, or of their pieces."""
+        return (self.a_type.name, self.b_type.name) if self.split is None else (self.split.element, self.split.element)
 
     @property
     def c_type(self) -> DType:
@@ -472,12 +483,12 @@ class MatmulSpec(notebook.Spec):
     @property
     def chain_a(self) -> Chain:
         """The entries of A's prologue with the types of all that they compute."""
-        return _chain(self.a, self.prologue_a)
+        return chain(self.a, self.prologue_a)
 
     @property
     def chain_b(self) -> Chain:
         """The entries of B's prologue with the types of all that they compute."""
-        return _chain(self.b or self.a, self.prologue_b, _names(self.chain_a))
+        return chain(self.b or self.a, self.prologue_b, self.chain_a.names)
 
     @property
     def chain(self) -> Chain:
@@ -493,8 +504,8 @@ class MatmulSpec(notebook.Spec):
 
     def _finishing(self, entries: tuple[Epilogue, ...]) -> Chain:
         args = (name for name in ("alpha", "beta") if getattr(self, name) == scaling.ARG)
-        taken = (*_names(self.chain_a), *_names(self.chain_b), *args)
-        return _chain(self.acc or self.a_type.accumulator, entries, taken)
+        taken = (*self.chain_a.names, *self.chain_b.names, *args)
+        return chain(self.acc or self.a_type.accumulator, entries, taken)
 
     @property
     def scalars(self) -> tuple[OperandSpec, ...]:
@@ -579,22 +590,8 @@ class MatmulSpec(notebook.Spec):
         factors = (("alpha", 1), ("beta", 0))
         said = [(f"{name}={getattr(self, name)}", getattr(self, name) != usual) for name, usual in factors]
         said += [(name, getattr(self, name)) for name in ("b_packed", "deterministic", "tf32")]
+        said.append((f"precision={self.precision}", self.precision is not None))
         further = broadcast + "".join(f" {name}" for name, holds in said if holds)
         for name, entries in (("a: ", self.prologue_a), ("b: ", self.prologue_b), ("", self.epilogue)):
             further += f" [{name}{', '.join(map(str, entries))}]" if entries else ""
         return f"{batch}{self.m}x{self.n}x{self.k} {types} {self.layout}{further}"
-
-
-@lru_cache(maxsize=256)
-def _chain(accumulator: str, entries: tuple[Epilogue, ...], taken: tuple[str, ...] = ()) -> Chain:
-    """The entries with their types."""
-    return chain(accumulator, entries, taken)
-
-
-def _names(of: Chain) -> tuple[str, ...]:
-    return tuple(each.name for each in of.operands)
-
-
-def _not_yet(what: str, supported: str, remedy: str | None) -> SpecError:
-    """The error for a valid spec that this release does not support."""
-    return SpecError(f"{what} is not supported yet", where="MatmulSpec", expected=supported, remedy=remedy)

@@ -176,6 +176,14 @@ def test_a_decoder_in_four_bits(run):
     assert "from NumPy in double precision, relative\ntorch" in printed
 
 
+def test_pieces_of_bf16(run):
+    lines = run(sys.executable, EXAMPLES / "28_precision.py", 20, 24, 40).splitlines()
+    assert [each.split(": ")[0] for each in lines] == [
+        "20x24x40 f32 nn", *(f"20x24x40 f32 nn precision=bf16x{products}" for products in (3, 6, 9))
+    ]  # fmt: skip
+    assert "off by" in lines[0]
+
+
 def test_weights_of_a_file(run):
     assert run(sys.executable, EXAMPLES / "23_gguf.py").endswith("96x256 Q4_0>: within the bound: True\n")
 

@@ -30,6 +30,7 @@ LEAVES = {
     "expressions": ("errors", "dtypes"),
     "entries": ("errors", "dtypes", "expressions"),
     "math": ("expressions",),
+    "precision": ("errors", "dtypes"),
     "scaling": ("errors", "dtypes", "entries", "expressions", "math", "operand"),
     "knobs": ("errors",),
     "text_files": (),

@@ -86,7 +86,7 @@ def test_errors(name):
 def test_the_spec():
     assert [field.name for field in dataclasses.fields(tw.MatmulSpec)] == [
         "m", "n", "k", "a", "b", "c", "acc", "layout", "batch", "beta", "b_packed", "epilogue",
-        "prologue_a", "prologue_b", "a_batch", "b_batch", "deterministic", "tf32", "alpha",
+        "prologue_a", "prologue_b", "a_batch", "b_batch", "deterministic", "tf32", "alpha", "precision",
     ]  # fmt: skip
     spec = tw.MatmulSpec(m=384, n=1024, k=1024)
     assert (spec.a, spec.b, spec.c, spec.acc) == ("f32",) * 4

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "DotForm.h"
+#include "Panel.h"
 #include "Tilewright/TransformOps/TilewrightTransformOps.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -13,38 +14,6 @@
 
 using namespace mlir;
 using namespace tilewright;
-
-namespace {
-/// An allocation that only transfers in bounds use, along its last dimensions.
-struct Panel {
-  memref::AllocOp alloc;
-  SmallVector<vector::TransferReadOp> reads;
-  SmallVector<vector::TransferWriteOp> writes;
-};
-
-} // namespace
-
-static bool isPlain(VectorTransferOpInterface transfer) {
-  return !transfer.getMask() && !transfer.hasOutOfBoundsDim() && transfer.getPermutationMap().isMinorIdentity();
-}
-
-static std::optional<Panel> panelOf(memref::AllocOp alloc) {
-  Panel panel{alloc, {}, {}};
-  if (!alloc.getType().hasStaticShape() || !alloc.getType().getLayout().isIdentity() || alloc.getType().getRank() < 2)
-    return std::nullopt;
-  for (Operation *user : alloc->getUsers()) {
-    if (auto read = dyn_cast<vector::TransferReadOp>(user); read && isPlain(read))
-      panel.reads.push_back(read);
-    else if (auto write = dyn_cast<vector::TransferWriteOp>(user);
-             write && isPlain(write) && write.getBase() == alloc.getMemref())
-      panel.writes.push_back(write);
-    else
-      return std::nullopt;
-  }
-  if (panel.reads.empty() || panel.writes.empty())
-    return std::nullopt;
-  return panel;
-}
 
 /// The only user of `value`; null when there are more, or none.
 static Operation *onlyUser(Value value) { return value.hasOneUse() ? *value.user_begin() : nullptr; }
@@ -92,24 +61,11 @@ static Value repeat(RewriterBase &rewriter, Operation *first, Value value) {
   return arith::XOrIOp::create(rewriter, loc, value, mask);
 }
 
-/// A copy of `alloc` of another type.
-static memref::AllocOp reallocate(RewriterBase &rewriter, memref::AllocOp alloc, MemRefType type) {
-  rewriter.setInsertionPoint(alloc);
-  return memref::AllocOp::create(rewriter, alloc.getLoc(), type, alloc.getAlignmentAttr());
-}
-
 static void rewrite(RewriterBase &rewriter, vector::TransferWriteOp write, Value vector, Value base,
                     ValueRange indices) {
   int64_t rank = cast<VectorType>(vector.getType()).getRank();
   vector::TransferWriteOp::create(rewriter, write.getLoc(), vector, base, indices, SmallVector<bool>(rank, true));
   rewriter.eraseOp(write);
-}
-
-static vector::TransferReadOp reread(RewriterBase &rewriter, vector::TransferReadOp read, VectorType type, Value base,
-                                     ValueRange indices) {
-  Value padding = arith::ConstantOp::create(rewriter, read.getLoc(), rewriter.getZeroAttr(type.getElementType()));
-  return vector::TransferReadOp::create(rewriter, read.getLoc(), type, base, indices, padding,
-                                        SmallVector<bool>(type.getRank(), true));
 }
 
 /// Does to what is written what `first` does to what is read.
@@ -130,7 +86,7 @@ static Panel moveToWrites(RewriterBase &rewriter, Panel panel, Operation *first)
     rewriter.eraseOp(read);
   }
   rewriter.eraseOp(panel.alloc);
-  return *panelOf(alloc);
+  return *Panel::of(alloc);
 }
 
 static bool isMultipleOf(Value index, int64_t factor);
@@ -362,7 +318,7 @@ DiagnosedSilenceableFailure ConvertPanelsOp::applyToOne(transform::TransformRewr
   target->walk([&](memref::AllocOp alloc) { allocs.push_back(alloc); });
   int64_t depth = getDepth();
   for (memref::AllocOp alloc : allocs) {
-    std::optional<Panel> panel = panelOf(alloc);
+    std::optional<Panel> panel = Panel::of(alloc);
     if (!panel)
       continue;
     while (Operation *first = commonFirst(*panel, getStorage()))

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from tilewright import knobs
 from tilewright.dims import Extent, written
+from tilewright.precision import PRECISIONS
 from tilewright.scaling import ARG
 from tilewright.spec import LAYOUTS
 
@@ -214,6 +215,11 @@ product = together(
         "--tf32",
         is_flag=True,
         help="Elements of f32 may lose all but 10 bits after the point before they are multiplied.",
+    ),
+    click.option(
+        "--precision",
+        type=click.Choice(tuple(PRECISIONS)),
+        help="Compute products of f32 as the sum of so many products of pieces in bf16.",
     ),
 )
 """What a product is besides its shape: each option is a field of `MatmulSpec`, or ``--dtype``."""

@@ -16,6 +16,7 @@ from tilewright.emit import isolated_import
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.runtime import products
 from tilewright.schedules import make
+from tilewright.schedules.models import emulated
 from tilewright.schedules.models.threads import check
 from tilewright.spec import MatmulSpec
 from tilewright.targets import GpuTarget, Target, gpu, resolve
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tilewright.emit.stages import Stages
     from tilewright.runtime.linkable import Linkable
 
-_OF_ONE = ("b_packed", "deterministic", "tf32")
+_OF_ONE = ("b_packed", "deterministic", "tf32", "precision")
 """Options that a file with one product takes, and a whole module does not."""
 
 
@@ -84,6 +85,11 @@ class Problem(_Product):
         from tilewright.runtime.product_files import linkable
 
         return linkable(self.spec, self.target, self.plan, self.symbol)
+
+    def facts(self) -> dict[str, object]:
+        """What is computed, and, from pieces, how fast that is predicted to be beside f32 as it is."""
+        speed = {"predicted_times_f32": emulated.speed(self.spec, self.target)} if self.spec.split else {}
+        return _Product.facts(self) | speed
 
     def build(self, until: str, *, for_linking: bool = False) -> Stages:
         """Compiles up to the stage `until`; see `tilewright.runtime.product_files.build`."""
@@ -217,6 +223,7 @@ def _product(
             raise SpecError(f"{threads} threads for {card.name}", where="--threads", expected="1: a GPU has its own")
         return GpuProblem(spec, card, schedule, parameters)
     row = resolve(target)
+    emulated.warn(spec, row)
     return Problem(spec, row, products.plan(spec, row, schedule, parameters, threads), symbol=symbol)
 
 

@@ -49,6 +49,10 @@ def check(spec: MatmulSpec, target: GpuTarget) -> None:
     if target.least_bits > 8 and double_functions.of(spec):
         expected = "those of f32, or a target with integers of 64 bits"
         raise SpecError(f"functions of f64 on {target.name} are not supported yet", where=str(spec), expected=expected)
+    if spec.split:
+        remedy = "Compile for a processor, or let tensor cores truncate elements: tf32=True"
+        what = f"precision {spec.precision} on a GPU is not supported"
+        raise SpecError(what, where=str(spec), expected="None", remedy=remedy)
     if spec.b_packed:
         remedy = "Let calls take B as it is stored: blocks bring tiles of it to shared memory in their own order"
         raise SpecError("b_packed on a GPU is not supported", where=str(spec), expected="b_packed=False", remedy=remedy)

@@ -79,7 +79,7 @@ def header(spec: MatmulSpec, target: Target, name: str, *, threads: int = 1) -> 
     require_name(name, "header")
     shared = OPENMP.format(threads=threads) if threads > 1 else ""
     made = computed(spec)
-    tiles = _AMX if target.dot(made.a_type.name, made.b_type.name).is_tile else ""
+    tiles = _AMX if target.dot(*made.multiplied).is_tile else ""
     declarations = product(spec, name, f"{_needs(target)}{tiles}{shared}")
     return guarded(name, f"{spec}, for {target.name}", DLTENSOR if spec.takes_tensors else "", declarations)
 

@@ -87,6 +87,7 @@ def _of_matrix(spec: MatmulSpec, cotangent: Value, known: Value, wanted: int, av
         alpha=spec.alpha,
         deterministic=spec.deterministic,
         tf32=spec.tf32,
+        precision=spec.precision,
     )
     return _summed(call(made, *given, threads=threads), aval).astype(aval.dtype)
 

@@ -85,8 +85,8 @@ def bufferize(
     transposed_operands.take_as_stored(function, spec)
     if packed_elements.of(spec):
         packed_elements.take_bytes(function, spec)
-    if spec.widens:
-        products = pipelines.group_products(spec, target.dots(spec.a_type.name, spec.b_type.name))
+    if spec.widens or spec.split:
+        products = pipelines.group_products(spec, target.dots(*spec.multiplied))
         run_own_script(module, products, "bufferized")
     packed = prepack.separate(module, spec, origin) if spec.b_packed else None
     function = payload_function(module, "bufferized")

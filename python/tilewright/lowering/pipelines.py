@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tilewright import knobs
 from tilewright.build.usedef import named
+from tilewright.dtypes import dtype
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import bufferization, memref, vector
@@ -75,13 +76,15 @@ def bufferize(*, empties: bool) -> ir.Module:
 def group_products(spec: MatmulSpec, dots: Sequence[Dot]) -> ir.Module:
     """The script that brings products of narrow elements into the form that the first of `dots` that can multiplies.
 
-    Products are grouped by its depth, and what is done to the elements of packed panels is done while packing. On memrefs,
+    Products of f32 that are computed from pieces become those of pieces first. Products are grouped by its depth, and what is done to the elements of packed panels is done while packing. On memrefs,
     because a panel's layout is a matter of its writer and its readers. Needs an active `ir.Context`.
     """
-    element = ir.TypeAttr.get(ir.Type.parse(spec.a_type.mlir))
+    element = ir.TypeAttr.get(ir.Type.parse(dtype(spec.multiplied[0]).mlir))
     with steps.script() as script:
         functions = script.functions
         steps.apply(functions, memref.apply_patterns_memref_fold_memref_alias_ops, cse=True)
+        if spec.split:
+            ours.tilewright_split_products(functions, spec.split.pieces, spec.split.order)
         for dot in dots:
             storage = ir.TypeAttr.get(ir.Type.parse(dot.storage)) if dot.storage else None
             if dot.kind != "multiply_add":

@@ -61,7 +61,7 @@ def body(
         open="true" if operands == "all" else "false",
     )
     run_passes(module, prefetch, "llvm")
-    dots = target.dots(spec.a_type.name, spec.b_type.name)
+    dots = target.dots(*spec.multiplied)
     vectors = pipelines.lower_vectors(
         target.lanes(spec.acc_type), dots, sums_of_products=pipelines.has_sums_of_products(module)
     )

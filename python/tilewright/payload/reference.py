@@ -10,6 +10,9 @@ Integers are exact. For floats the bounds are the standard ones for sums of prod
 With beta 1 the former C is one more term: γ_{K+1}(u)·(|A||B| + |C|). Where C is narrower than the accumulator, the sum is
 rounded once more: by half a unit in the last place of C, u(C)·|sum|.
 
+Of f32 from pieces (`tilewright.precision`), the sum has a term for each product of pieces, whose magnitudes are together a little more
+than that of the product, and those that are left out are an error of their own.
+
 `rounding` has the further errors of dot-product instructions.
 """
 
@@ -35,6 +38,7 @@ from tilewright.payload.propagation import Known
 from tilewright.payload.rounding import (
     beyond,
     flushed,
+    flushes,
     gamma,
     infinite_times_tiny,
     limits,
@@ -235,10 +239,10 @@ def error_bound(
     own = _reference_gamma(spec)
     with np.errstate(all="ignore"):
         # |A||B| + |C|, and a little more than it, for its own rounding in float64.
-        magnitude = _magnitude(spec, a, b, c) * (1 + 2 * gamma(terms, _U64))
+        magnitude = _magnitude(spec, a, b, c) * (1 + 2 * gamma(terms, _U64)) * (spec.split.spread if spec.split else 1)
         underflow = spec.k * float(np.finfo(to_numpy(spec.acc_type)).smallest_subnormal)
         bound = (kernel + own + shortened(spec)) * magnitude + underflow
-        if spec.widens:
+        if flushes(spec):
             bound += flushed(spec, a, b)
         largest = magnitude * (1 + kernel) + underflow
         bound = _rounded(spec, bound, magnitude) if spec.c == spec.acc else _narrowed(spec, bound, _sums(spec, a, b, c))
@@ -253,7 +257,7 @@ def _among_infinite(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any], c: NDArr
     """The bound where the sum has a term that is NaN or Inf: 0, or inf where others may make another NaN or Inf of it."""
     finite_a, finite_b = (np.where(np.isfinite(x), x, 0) for x in (a, b))
     others = _magnitude(spec, finite_a, finite_b, None if c is None else np.where(np.isfinite(c), c, 0))
-    others *= 1 + 2 * gamma(_terms(spec), roundoff(spec.acc_type))
+    others *= (1 + 2 * gamma(_terms(spec), roundoff(spec.acc_type))) * (spec.split.spread if spec.split else 1)
     overflows = others > float(np.finfo(to_numpy(spec.acc_type)).max)
     return np.where(overflows | infinite_times_tiny(spec, a, b), np.inf, 0.0)
 
@@ -339,7 +343,7 @@ def _is_small(spec: MatmulSpec) -> bool:
 
 def _terms(spec: MatmulSpec) -> int:
     """Terms of a sum: its products, and the former C where that is added as it is."""
-    return spec.k + bool(spec.beta)
+    return spec.k * (spec.split.products if spec.split else 1) + bool(spec.beta)
 
 
 def _step(spec: MatmulSpec) -> int:

@@ -9,6 +9,8 @@ has three more terms, with t = 2**-126, the smallest normal number of both bf16 
 - 2·K·t: each of K products and K sums may become zero when it is below t;
 - 2·t: so may the former C when it is read, and the result when it is rounded to bf16 (VCVTNEPS2BF16).
 
+Where f32 is computed from pieces of bf16 (`tilewright.precision`), each piece is such a factor: an element loses up to t for each of them.
+
 No f16 is that small, and its sums are multiples of 2**-48, so for f16 none of this matters.
 """
 
@@ -42,9 +44,19 @@ def limits(element: DType) -> Any:  # noqa: ANN401 - ml_dtypes' class is none of
 
 
 def shortened(spec: MatmulSpec) -> float:
-    """The relative error, as a factor of |A||B|, of truncating each element to 10 bits of mantissa (TF32)."""
+    """The relative error, as a factor of |A||B|, of what elements lose before they are multiplied.
+
+    TF32 truncates each to 10 bits of mantissa; pieces of bf16 may leave some of it out.
+    """
+    if spec.split:
+        return spec.split.lost
     lost = 2.0**-10 if spec.tf32 else 0.0
     return 2 * lost + lost**2
+
+
+def flushes(spec: MatmulSpec) -> bool:
+    """Whether dot products of a narrow type may take subnormal numbers for zero."""
+    return spec.widens or spec.split is not None
 
 
 def overflow(element: DType) -> float:
@@ -68,8 +80,13 @@ def magnitudes(x: NDArray[Any]) -> NDArray[np.float64]:
 def flushed(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
     """The error of flushing subnormal numbers to zero, as the module says."""
     tiny = float(np.finfo(to_numpy(spec.acc_type)).tiny)
-    lost = np.full(spec.c_shape, (2 * spec.k + 2) * tiny)
+    products = spec.split.products if spec.split else 1
+    lost = np.full(spec.c_shape, (2 * products * spec.k + 2) * tiny)
     a_size, b_size = magnitudes(a), magnitudes(b)
+    if spec.split:
+        # Each piece of an element may be lost, and is multiplied by no more than the other element's pieces together.
+        each = spec.split.pieces * tiny * spec.split.spread
+        return lost + each * (a_size.sum(-1, keepdims=True) + b_size.sum(-2, keepdims=True))
     a_tiny, b_tiny = (np.where(size < tiny, size, 0.0) for size in (a_size, b_size))
     if a_tiny.any() or b_tiny.any():
         lost += a_tiny @ b_size + (a_size - a_tiny) @ b_tiny
@@ -79,7 +96,7 @@ def flushed(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.fl
 def infinite_times_tiny(spec: MatmulSpec, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
     """Where an Inf is multiplied by a number that a dot instruction may take for zero."""
     met = np.zeros(spec.c_shape, bool)
-    if not spec.widens:
+    if not flushes(spec):
         return met
     tiny = float(np.finfo(to_numpy(spec.acc_type)).tiny)
     a_size, b_size = magnitudes(a), magnitudes(b)

@@ -11,6 +11,7 @@ from tilewright.errors import SpecError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.runtime import products
 from tilewright.runtime.kernel import Kernel
+from tilewright.schedules.models import emulated
 from tilewright.schedules.models.threads import check
 from tilewright.schedules.plan import Schedule
 from tilewright.spec import MatmulSpec
@@ -48,7 +49,7 @@ def compile(
     Raises:
         SpecError: `spec` is no spec, or an operator that is to be verified, or `threads` is no int from 1 to 1024.
         TilewrightError: Several threads are asked for, and there is no OpenMP runtime.
-        TargetError: The target is unknown, or cannot be emulated.
+        TargetError: The target is unknown, cannot be emulated, or lacks the instruction that the spec's `precision` is for.
         ScheduleError: The schedule is unknown or does not fit.
         WrongResultError: The kernel is verified, and computes wrong numbers, crashes, or does not end.
         LoweringError: A later stage failed.
@@ -66,9 +67,9 @@ def compile(
     card = targets.gpu(target)
     if card is not None:
         return _for_gpu(spec, card, threads, schedule, parameters, cache, verify)
-    return products.compile(
-        spec, targets.resolve(target), threads, schedule, parameters=parameters, cache=cache, verify=verify
-    )
+    row = targets.resolve(target)
+    emulated.warn(spec, row)
+    return products.compile(spec, row, threads, schedule, parameters=parameters, cache=cache, verify=verify)
 
 
 def _for_gpu(

@@ -45,7 +45,7 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
         work = (Test("mnk", _shared_work(spec, target)), Test("m", pays.ROWS_TO_PACK))
         yield from _in_depths(spec, work, large if select.row(large).own_vectors else select.PANELS, Variant())
     # Unpacked, narrow elements are multiplied in whole steps, or widened.
-    step = target.dots(spec.a_type.name, spec.b_type.name)[-1].step if spec.widens else 1
+    step = target.dots(*spec.multiplied)[-1].step if spec.widens else 1
     whole = (Test("k", multiple=step),) if step > 1 else ()
     in_steps = [name for name, row in select.STRATEGIES.items() if whole and row.tile == "rows"]
     called = narrowed(spec, (*_SOME, *whole)) or narrowed(spec, _SOME)
@@ -119,7 +119,7 @@ def plan(
     one = name or (select.PANELS if spec.deterministic and spec.widens else None)
     rules = _in_depths(spec, (), one, Variant()) if one else _rules(spec, target, threads)
     cases: list[Case] = []
-    *_, last = (name for name, row in select.STRATEGIES.items() if row.fits(spec))
+    *_, last = (name for name, row in select.STRATEGIES.items() if row.computes(spec))
     for rule in (*rules, ((), last, Variant())):
         case = _case(spec, target, rule, overrides, threads)
         if case is not None and not any(_takes_all(each, case) for each in cases):

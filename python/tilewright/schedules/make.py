@@ -11,6 +11,7 @@ from tilewright import text_files
 from tilewright.errors import ScheduleError
 from tilewright.payload.complex_products import computed
 from tilewright.schedules import cases, select
+from tilewright.schedules.models import emulated
 from tilewright.schedules.models import threads as model
 from tilewright.schedules.plan import Plan, Schedule, is_trivial
 from tilewright.spec import MatmulSpec
@@ -37,7 +38,9 @@ def make(
     Raises:
         SpecError: `threads` is no number of threads.
         ScheduleError: The schedule is unknown, unreadable or of a wrong kind, or an override is wrong.
+        TargetError: The target has no instruction for the pieces that the spec's `precision` wants.
     """
+    emulated.check(spec, target)
     plan = _make(computed(spec), target, schedule, parameters, model.check(threads, "compile"))
     return replace(plan, sized_by_user=True) if parameters else plan
 

@@ -78,6 +78,10 @@ class Row:
     opened: Callable[[Blocking, MatmulSpec, Target], Blocking] = lambda sizes, spec, target: sizes
     axes: tuple[space.Axis, ...] = ()
 
+    def computes(self, spec: MatmulSpec) -> bool:
+        """Whether it fuses all that a spec asks for: elements are split into pieces while they are packed."""
+        return self.fits(spec) and not (spec.split and self.tile != "panels")
+
 
 def _fuses_vectors(spec: MatmulSpec, *, along_k: bool) -> bool:
     """Whether vectors of a B are computed as they are read: along K where it is stored transposed, and otherwise along its rows."""
@@ -248,7 +252,7 @@ def first(spec: MatmulSpec, call: MatmulSpec, target: Target) -> str:
     """The name of the first strategy that fits and pays for a call of `spec`, whose spec is `call`: `spec` itself, if that is static."""
     in_order = spec.deterministic and spec is not call
     rows = [name for name, row in STRATEGIES.items() if not (in_order and row.own_order)]
-    fitting = (name for name in rows if STRATEGIES[name].fits(spec) and STRATEGIES[name].pays(call, target))
+    fitting = (name for name in rows if STRATEGIES[name].computes(spec) and STRATEGIES[name].pays(call, target))
     return next((name for name in fitting if spec is call or STRATEGIES[name].takes(spec, call, target)), PANELS)
 
 
@@ -261,10 +265,10 @@ def sized(
         ScheduleError: The strategy or an override is unknown, or a size is no int above zero.
     """
     chosen = row(name)
-    if not chosen.fits(spec):
+    if not chosen.computes(spec):
         raise ScheduleError(
             f"strategy {name} does not fuse all that is done in {spec}",
-            expected=f"strategy {' or '.join(name for name, row in STRATEGIES.items() if row.fits(spec))}",
+            expected=f"strategy {' or '.join(name for name, row in STRATEGIES.items() if row.computes(spec))}",
             remedy="Leave the choice of a strategy to the model",
         )
     threads = threads if chosen.threaded else 1
@@ -279,7 +283,7 @@ def _agree(spec: MatmulSpec, target: Target) -> bool:
         return True
     if not spec.widens:
         return spec.n != 1
-    dots = target.dots(spec.a_type.name, spec.b_type.name)
+    dots = target.dots(*spec.multiplied)
     one = len(dots) == 1 and not target.scalable_bits and not target.streaming_bits
     # Without whole steps, `unpacked` and `streamed` widen the elements first.
     return spec.n != 1 and one and divided_by(spec.k, dots[0].step)
@@ -313,7 +317,7 @@ def check_sizes(name: str, spec: MatmulSpec, target: Target, given: Mapping[str,
     if not tile or not given:
         return
     in_panels = tile == "panels"
-    dot = target.dots(spec.a_type.name, spec.b_type.name)[0 if in_panels else -1]
+    dot = target.dots(*spec.multiplied)[0 if in_panels else -1]
     if in_panels and dot.is_tile and "kc" in given and given["kc"] <= dot.step < most(spec.k):
         raise ScheduleError(
             f"kc is {given['kc']}",

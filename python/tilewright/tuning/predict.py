@@ -23,7 +23,7 @@ _SEEN = 0.5
 
 def cycles(spec: MatmulSpec, target: Target, name: str, sizes: Blocking) -> float:
     """What a product under strategy `name` with some sizes costs, in cycles of one core."""
-    dot = target.dots(spec.a_type.name, spec.b_type.name)[0 if select.is_in_panels(name) else -1]
+    dot = target.dots(*spec.multiplied)[0 if select.is_in_panels(name) else -1]
     m, n, k = max(int(spec.m), 1), max(int(spec.n), 1), max(int(spec.k), 1)
     bytes_ = _moved(spec, target, name, sizes)
     if select.row(name).own_order:  # Vectors along K, whose elements are added up in the end.

@@ -7,6 +7,39 @@
 
 include "Tilewright/TransformOps/TransformOpBase.td"
 
+def Tilewright_SplitProductsOp : Tilewright_TransformEachOp<"split_products"> {
+  let summary = "Computes products of f32 from pieces of bf16, which packed panels hold";
+  let description = [{
+    Each element of an operand becomes `pieces` numbers of bf16 whose sum it is, or nearly is: x0 is x rounded, x1 is x - x0
+    rounded, x2 is x - x0 - x1. Each `vector.contract` of f32 below the target becomes one for each pair of pieces
+    xi, yj with i + j of at most `order`, the smallest ones first, all of which add to the same sums. Where a loop does nothing
+    but sum such products, there is one loop after the other, each for one pair:
+
+    ```mlir
+    vector.transfer_write %rows, %panel[%j, %k, %c] : vector<2x16xf32>, memref<4x512x64xf32>
+    ... vector.contract (m,k),(k,n)->(m,n) %a, (vector.transfer_read %panel[%j, %k, 0]), %c
+    // becomes, with two pieces and order 1
+    vector.transfer_write %rows_entry, %panel[%j, entry, %k, %c] : vector<2x16xbf16>, memref<4x3x512x64xbf16>   (three times)
+    ... %c1 = vector.contract (extf %a1), (extf %b0), %c
+    ... %c2 = vector.contract (extf %a0), (extf %b1), %c1
+    ... vector.contract (extf %a0 with NaN and Inf), (extf %b0 with NaN and Inf), %c2
+    ```
+
+    An allocation that only vector transfers use, and of which all that is read is multiplied, holds the pieces. Other operands
+    are split where they are multiplied. Pieces of NaN and Inf are zero but for one entry, which is multiplied by its like
+    only: an Inf would meet a zero, or a piece of the other sign, and become a NaN.
+
+    Source: G. Henry, P. T. P. Tang, A. Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For
+    Higher-Precision Computations", IEEE ARITH 2019.
+
+    Why not upstream: it has no such decomposition of contractions, and no view of a packed buffer as a value.
+  }];
+  let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$pieces,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$order);
+  let results = (outs);
+  let assemblyFormat = "$target `pieces` $pieces `order` $order attr-dict `:` type($target)";
+}
+
 def Tilewright_DotFormOp : Tilewright_TransformEachOp<"dot_form"> {
   let summary = "Groups the reduction of contractions by the depth of a dot product";
   let description = [{

@@ -90,7 +90,8 @@ def separate(module: ir.Module, spec: MatmulSpec, origin: str) -> PackedFormat:
         size = blocks.count * blocks.stride
         _keep_packing(packer, size)
         _drop_packing(kernel, packing, size)
-    sizes = _sizes(packing.buffer, decisions.strategy_size(kernel.operation, "nr"))
+    entries = spec.split.entries if spec.split else 1
+    sizes = _sizes(packing.buffer, decisions.strategy_size(kernel.operation, "nr"), entries)
     about = [origin or _text(packer), str(packing.buffer), sizes, [(loop.count, loop.step) for loop in blocks.loops]]
     if spec.prologue_b:  # What is packed is what it makes of B.
         about.append(repr(spec.prologue_b))
@@ -98,13 +99,13 @@ def separate(module: ir.Module, spec: MatmulSpec, origin: str) -> PackedFormat:
     return PackedFormat(spec.b_stored.name, spec.k, spec.n, *sizes, HEADER_BYTES + size, digest)
 
 
-def _sizes(buffer: ir.MemRefType, nr: int) -> tuple[int, int, int, int]:
-    """nr, kc, nc and depth of panels in a buffer, where a schedule has recorded nr; otherwise zeros."""
+def _sizes(buffer: ir.MemRefType, nr: int, entries: int) -> tuple[int, int, int, int]:
+    """nr, kc, nc and depth of panels in a buffer, each of so many `entries`, where a schedule has recorded nr; otherwise zeros."""
     if not nr or buffer.rank < 2 or buffer.shape[-1] % nr:
         return 0, 0, 0, 0
     *panels, groups, width = buffer.shape
     depth = width // nr
-    return nr, groups * depth, prod(panels) * nr, depth
+    return nr, groups * depth, prod(panels) // entries * nr, depth
 
 
 def _text(packer: func.FuncOp) -> str:

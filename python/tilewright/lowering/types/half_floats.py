@@ -56,12 +56,12 @@ _MOVES = frozenset(
 
 
 def of(spec: MatmulSpec) -> frozenset[str]:
-    """The 16-bit floats among the element types of `spec`, those of its epilogue and prologues among them."""
+    """The 16-bit floats among the element types of `spec`, those of pieces, of its epilogue and of its prologues among them."""
     stored = {each.type.name for each in spec.operands}
     if not stored.isdisjoint(SMALL_FLOATS):  # which are widened by way of f16
         stored.add("f16")
     computed = spec.chain.types | spec.chain_a.types | spec.chain_b.types
-    return frozenset(CONVERTERS) & {spec.a_type.name, spec.b_type.name, spec.c_type.name, *stored, *computed}
+    return frozenset(CONVERTERS) & {*spec.multiplied, spec.c_type.name, *stored, *computed}
 
 
 def to_expand(spec: MatmulSpec, target: Target) -> frozenset[str]:

@@ -67,7 +67,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     The step t is 1 but for types of which the target's instruction takes several products at once.
     """
     whole, spec = spec, spec.inner if spec.has_rows else spec
-    dot = target.dot(spec.a_type.name, spec.b_type.name)
+    dot = target.dot(*spec.multiplied)
     # Panels hold whole groups of the elements that an instruction multiplies at once.
     kc, step = max(most(spec.k), blocking.kc) if spec.fused else blocking.kc, dot.step
     if spec.b_transposed and kc > _BLOCK:  # Of which B is transposed as many rows at a time.
@@ -78,6 +78,11 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     kc = ceil_div(kc, step) * step
     if dot.is_tile and spec.fused:  # Tiles are multiplied in a loop, before the epilogue writes anything.
         kc = max(kc, 2 * step)
+    if spec.split and kc in (
+        blocking.mr,
+        blocking.nr,
+    ):  # A lone panel of the sums' shape would be one buffer with them.
+        kc += step
     if (
         spec.products > 1
     ):  # Lone panels of two matrices in one block would not be told apart: they have a loop over them.

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 
 from tilewright.dims import most as most_of
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, dtype
 from tilewright.errors import ScheduleError, SpecError
 from tilewright.schedules.models import far_columns, tiles
 from tilewright.schedules.models.code_tables import table
@@ -267,15 +267,17 @@ def register_tile(
 
 def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, nr: int | None = None) -> tuple[int, int]:
     """The tile of the microkernel for m rows: of tile registers where the target has them for these types."""
-    dot = target.dot(spec.a_type.name, spec.b_type.name)
+    dot = target.dot(*spec.multiplied)
     if dot.is_tile:
         return tiles.block(m, spec.n, nr=nr, products=spec.products)
     return register_tile(target, spec.acc_type, m, spec.n, nr=nr, fused=dot.adds, rows=dot.rows, products=spec.products)
 
 
 def panel_bytes(spec: MatmulSpec, target: Target) -> int:
-    """Bytes of an element in packed panels: its own, or those of the type to which packing widens it."""
-    storage = target.dot(spec.a_type.name, spec.b_type.name).storage
+    """Bytes of an element in packed panels: its own, those of the type to which packing widens it, or those of its pieces."""
+    if spec.split:
+        return spec.split.entries * dtype(spec.split.element).bytes
+    storage = target.dot(*spec.multiplied).storage
     return spec.a_type.bytes if storage is None else int(storage.lstrip("bfi")) // 8
 
 
@@ -284,7 +286,7 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
 
     Where B comes packed, none of nr, kc and nc depends on M, so that one packed B serves products of every M.
     """
-    dot, element_bytes = target.dot(spec.a_type.name, spec.b_type.name), panel_bytes(spec, target)
+    dot, element_bytes = target.dot(*spec.multiplied), panel_bytes(spec, target)
     # Of what is summed along a row of C, columns make parts that are not to depend on M.
     in_rows = spec.deterministic and spec.has_rows
     mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m)
@@ -340,7 +342,7 @@ def _with_rows(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
     Raises:
         SpecError: Not one register tile of rows fits.
     """
-    dot = target.dot(spec.a_type.name, spec.b_type.name)
+    dot = target.dot(*spec.multiplied)
     least = tiles.AMX_ROWS if dot.is_tile else dot.rows
     rows = int(target.l2.bytes * _ROWS_SHARE) // (max(spec.n, 1) * spec.inner.c_type.bytes)
     if rows < least:
@@ -398,7 +400,7 @@ def streamed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     kc = min(ceil_div(max(spec.m, 1), target.l1.ways) * target.l1.ways, max(spec.k, 1))
     mr = even(spec.m, most_rows(target))
     # Pairs of rows are interleaved by whole lines: bf16, 8 rows, 4096 x 4096 weights, 121 GFLOP/s with 16 columns, 133 with 32.
-    least = 2 if target.dots(spec.a_type.name, spec.b_type.name)[-1].depth == 2 else 1
+    least = 2 if target.dots(*spec.multiplied)[-1].depth == 2 else 1
     vectors = max(min(max(ceil_div(sums, mr), least), (target.vector_registers - 2) // (mr + 1)), 1)
     nr = even(spec.n, vectors * lanes, lanes)
     column_bits = max(spec.m * element.bits, kc * spec.b_stored.bits)

@@ -74,7 +74,7 @@ def along(axis: Axis, name: str, spec: MatmulSpec, target: Target, sizes: Blocki
 
 def _packed_tiles(spec: MatmulSpec, target: Target) -> list[tuple[int, int]]:
     """The register tiles that `packed` can have."""
-    dot = target.dot(spec.a_type.name, spec.b_type.name)
+    dot = target.dot(*spec.multiplied)
     if dot.is_tile:
         found = [(down * AMX_ROWS, across * AMX_ROWS) for down, across in tiles.blocks()]
     else:
@@ -99,7 +99,7 @@ def _packed_kc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     k = max(int(spec.k), 1)
     if spec.fused or _is_fixed(spec):
         return ()
-    step = target.dot(spec.a_type.name, spec.b_type.name).step
+    step = target.dot(*spec.multiplied).step
     depth = blocking.depth(target, sizes.nr * blocking.panel_bytes(spec, target))
     depths = (min(int(depth * share), _MOST_KC) for share in _SHARES)
     whole = ceil_div(k, step) * step
@@ -131,14 +131,14 @@ def _unpacked_tile(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options
 def _unpacked_kc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     if spec.fused or spec.deterministic:
         return ()
-    k, step = max(int(spec.k), 1), target.dots(spec.a_type.name, spec.b_type.name)[-1].step
+    k, step = max(int(spec.k), 1), target.dots(*spec.multiplied)[-1].step
     return [(each,) for each in (256, 512, 1024, 2048) if each < k and k % each == 0 and each % step == 0]
 
 
 def _streamed_kc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     if spec.fused or spec.deterministic:
         return ()
-    step = target.dots(spec.a_type.name, spec.b_type.name)[-1].step
+    step = target.dots(*spec.multiplied)[-1].step
     return [
         (each,) for each in _STREAMED_KC if each <= spec.k and each % step == 0 and (step == 1 or spec.k % each == 0)
     ]

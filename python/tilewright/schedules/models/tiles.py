@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from tilewright.targets.dots import AMX_ROWS
 
 _REGISTERS = 8
-_CYCLES = 16
+CYCLES = 16
 """From one product of two tiles to the next."""
 _LATENCY = 52
 """From a product of two tiles to the next one that needs its sums."""
@@ -33,7 +33,7 @@ def step_cycles(down: int, across: int) -> int:
 
     Loads from L1 hide behind the products. Panels come from L2 in part, where a tile takes twice as long.
     """
-    return max(down * across * _CYCLES, _LATENCY) + (down + across) * _LOAD_CYCLES
+    return max(down * across * CYCLES, _LATENCY) + (down + across) * _LOAD_CYCLES
 
 
 def block(m: int, n: int, *, nr: int | None = None, products: int = 1) -> tuple[int, int]:
