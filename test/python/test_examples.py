@@ -72,6 +72,7 @@ def test_every_example_is_run_here():
         "27_torch_model.py",
         "28_lessons",
         "29_emulate_kernel.ll",  # which `test_emulate.py` runs
+        "30_precision.py",
     ]
 
 
@@ -177,7 +178,7 @@ def test_a_decoder_in_four_bits(run):
 
 
 def test_pieces_of_bf16(run):
-    lines = run(sys.executable, EXAMPLES / "28_precision.py", 20, 24, 40).splitlines()
+    lines = run(sys.executable, EXAMPLES / "30_precision.py", 20, 24, 40).splitlines()
     assert [each.split(": ")[0] for each in lines] == [
         "20x24x40 f32 nn", *(f"20x24x40 f32 nn precision=bf16x{products}" for products in (3, 6, 9))
     ]  # fmt: skip

@@ -77,7 +77,12 @@ ROWS = (
         "if largest / step % 2 == 1 else tie",
         ("test_rounding.py",),
     ),
-    Mutant("payload/rounding.py", "(2 * spec.k + 2) * tiny)", "(spec.k + 2) * tiny)", ("test_rounding.py",)),
+    Mutant(
+        "payload/rounding.py",
+        "(2 * products * spec.k + 2) * tiny)",
+        "(products * spec.k + 2) * tiny)",
+        ("test_rounding.py",),
+    ),
     Mutant(
         "payload/reference.py",
         "        bound[~(largest <= float(np.finfo(to_numpy(spec.acc_type)).max))] = np.inf\n",

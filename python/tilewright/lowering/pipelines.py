@@ -76,8 +76,9 @@ def bufferize(*, empties: bool) -> ir.Module:
 def group_products(spec: MatmulSpec, dots: Sequence[Dot]) -> ir.Module:
     """The script that brings products of narrow elements into the form that the first of `dots` that can multiplies.
 
-    Products of f32 that are computed from pieces become those of pieces first. Products are grouped by its depth, and what is done to the elements of packed panels is done while packing. On memrefs,
-    because a panel's layout is a matter of its writer and its readers. Needs an active `ir.Context`.
+    Products of f32 that are computed from pieces become products of pieces first. Products are grouped by the depth of the instruction, and
+    what is done to the elements of packed panels is done while packing. On memrefs, because a panel's layout is a matter of its writer and
+    its readers. Needs an active `ir.Context`.
     """
     element = ir.TypeAttr.get(ir.Type.parse(dtype(spec.multiplied[0]).mlir))
     with steps.script() as script:

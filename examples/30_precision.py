@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Computes a product of f32 as it is and from pieces of bf16, and prints how large the errors are, and how large they may be.
 
-    python examples/28_precision.py [M N K]
+    python examples/30_precision.py [M N K]
 
 Where this machine has no dot product of bf16, it prints why the pieces are refused.
 """
