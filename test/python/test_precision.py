@@ -127,6 +127,102 @@ def test_whatever_else_a_product_does(fields):
     arrays = [chance.standard_normal(each.shape, "f4") for each in (*spec.operands, *[spec.result] * bool(spec.beta))]
     given = [kernel.pack_b(each) if spec.b_packed and at == 1 else each for at, each in enumerate(arrays)]
     if spec.beta:
+        result = arrays[-1].copy()
+        kernel(*given[:-1], out=result)
+    else:
+        result = kernel(*given)
+    bound = tw.error_bound(spec, *arrays)
+    assert within_bound(result, tw.reference(spec, *arrays), bound).all()
+    return bound
+
+
+@pytest.fixture(scope="module")
+def square():
+    """A kernel of each precision for the same extents."""
+    return {name: compiled(tw.MatmulSpec(24, 40, 37, precision=name)) for name in NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_numbers_are_within_their_bound_and_as_good_as_the_name_says(square, name):
+    spec = square[name].spec
+    a, b = operands(spec)
+    result = square[name](a, b)
+    bound = check(spec, (a, b), result)
+    f32 = tw.error_bound(replace(spec, precision=None), a, b)
+    # Two pieces leave 2**-16 of an element; three leave nothing.
+    assert (bound > 10 * f32).all() if name == "bf16x3" else (bound < 10 * f32).all()
+    worst = (np.abs(result - tw.reference(spec, a, b)) / (np.abs(a) @ np.abs(b))).max()
+    assert 2.0**-24 < worst < 2.0**-16 if name == "bf16x3" else worst < 2.0**-22
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_product_by_powers_of_two_is_exact_as_far_as_pieces_hold_an_element(square, name):
+    a, b = operands(square[name].spec)
+    b[:] = 0
+    b[np.arange(37), np.arange(37)] = np.ldexp(np.float32(1), np.arange(37) - 18)
+    if name == "bf16x3":
+        a = (a.view("u4") & np.uint32(0xFFFFFF00)).view("f4")  # 16 bits, which two pieces hold
+    np.testing.assert_array_equal(square[name](a, b), a @ b)
+    a, b = operands(square[name].spec)
+    a[:] = 0
+    a[np.arange(24), np.arange(24)] = np.ldexp(np.float32(1), np.arange(24) - 12)
+    if name == "bf16x3":
+        b = (b.view("u4") & np.uint32(0xFFFFFF00)).view("f4")
+    np.testing.assert_array_equal(square[name](a, b), a @ b)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nan_and_inf_are_as_in_ieee_754(square, name):
+    a, b = operands(square[name].spec)
+    b[0] = np.where(np.arange(40) % 2, 1, -2)  # whose lower pieces are zero
+    b[1, :4] = 0, np.inf, -np.inf, np.nan
+    a[0, 0], a[1, 0], a[2, 0] = np.inf, -np.inf, np.nan
+    a[3, 1], a[4, 1], a[5, 0], a[5, 2] = np.inf, 0, np.inf, -np.inf
+    with np.errstate(invalid="ignore"):
+        wanted = a.astype("f8") @ b.astype("f8")
+    found = square[name](a, b)
+    special = ~np.isfinite(wanted)
+    assert np.isposinf(wanted).any()
+    assert np.isnan(wanted[5]).any()
+    np.testing.assert_array_equal(found[special], wanted[special])
+    assert np.isfinite(found[~special]).all()
+    check(square[name].spec, (a, b), found)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_largest_and_the_smallest_numbers(square, name):
+    spec, largest = square[name].spec, 3.4e38  # which bf16 would round to Inf
+    a, b = np.zeros(spec.a_shape, "f4"), np.zeros(spec.b_shape, "f4")
+    a[:, 0], b[0] = largest, np.ldexp(np.float32(1), -np.arange(40))
+    found = square[name](a, b)
+    assert (np.abs(found / (a @ b) - 1) < (2.0**-15 if name == "bf16x3" else 2.0**-23)).all()
+    b[0] = 4
+    assert np.isposinf(square[name](a, b)).all()
+    a[:, 0], b[0] = 2.0**-130, 2.0**-120 * np.arange(40)
+    check(spec, (a, b), square[name](a, b))
+    a[:, 0], b[0] = 2.0**-126 * 1.2345, 1
+    check(spec, (a, b), square[name](a, b))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"m": 1, "n": 1, "k": 1},
+        {"m": 7, "n": 65, "k": 64, "layout": "tt", "beta": 1, "alpha": 2},
+        {"m": 9, "n": 20, "k": 33, "layout": "nt", "epilogue": (tw.bias("n"), tw.relu()), "c": "bf16"},
+        {"m": 9, "n": 20, "k": 33, "prologue_a": (tw.scale_by("m"),), "batch": (2,), "b_batch": ()},
+        {"m": 70, "n": 24, "k": 80, "b_packed": True},
+    ],
+    ids=str,
+)
+def test_whatever_else_a_product_does(fields):
+    spec = tw.MatmulSpec(**fields, precision="bf16x6")
+    kernel = compiled(spec)
+    assert kernel.metadata.schedule == "packed"
+    chance = np.random.default_rng(1)
+    arrays = [chance.standard_normal(each.shape, "f4") for each in (*spec.operands, *[spec.result] * bool(spec.beta))]
+    given = [kernel.pack_b(each) if spec.b_packed and at == 1 else each for at, each in enumerate(arrays)]
+    if spec.beta:
         result = given.pop().copy()
         kernel(*given, out=result)
     else:
