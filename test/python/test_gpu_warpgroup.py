@@ -18,7 +18,7 @@ from tilewright.errors import LoweringError, ScheduleError
 from tilewright.runtime import gpu
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel
 from tilewright.schedules.gpu.warpgroup import WarpGroupTile
-from tilewright.schedules.gpu.warpgroup_sizes import ranked, sizes
+from tilewright.schedules.gpu.warpgroup_sizes import of_call, predicted, ranked, sizes
 from tilewright.schedules.gpu.warpgroup_time import Work, cycles, resident
 from tilewright.targets import nvidia
 
@@ -154,6 +154,50 @@ def test_an_operand_across_k_is_whole_swizzle_patterns(layout: str) -> None:
     for few in (8, 48, 72):
         with pytest.raises(ScheduleError, match=f"bm={few}, and A's neighbors lie along it"):
             sizes(spec, SM_90A, {"bm": few, "bn": 128, "swapped": 1})
+
+
+def test_dynamic_extents_choose_by_the_call() -> None:
+    """Few rows, parts of K, few tiles and many: by the model that static extents are compiled by."""
+    for layout in ("nn", "nt", "tn"):
+        spec = tw.MatmulSpec(m=None, n=None, k=None, a="bf16", layout=layout)
+
+        def chosen(m: int, n: int, k: int, spec: tw.MatmulSpec = spec) -> Any:
+            called = spec.sized({"m": m, "n": n, "k": k})
+            given = of_call(spec, SM_90A, called)
+            assert predicted(called, sizes(spec, SM_90A, given)) <= predicted(called, sizes(spec, SM_90A, {}))  # type: ignore[operator]
+            return sizes(spec, SM_90A, given)
+
+        decode = chosen(5, 4096, 4096)
+        assert (decode.swapped, decode.bm) == (True, 64 if layout == "tn" else 16)
+        assert chosen(64, 512, 16384).split == 4
+        large = chosen(8192, 8192, 8192)
+        assert (large.bm, large.bn, large.swapped) == (128, 256, False)
+        assert of_call(spec, SM_90A, spec.sized({"m": 0, "n": 8, "k": 8})) == {}
+
+
+def test_calls_of_a_dynamic_kernel_take_several_configurations() -> None:
+    spec = tw.MatmulSpec(m=None, n=None, k=None, a="bf16", c="bf16")
+    kernel = gpu.compile(spec, EMULATED)
+    taken = []
+    for m, n, k in ((3, 72, 520), (3, 72, 72), (3, 72, 520)):
+        called = spec.sized({"m": m, "n": n, "k": k})
+        rng = np.random.default_rng(0)
+        operands = [array(each, rng, aligned=True) for each in called.operands]
+        found, bound = tw.reference(called, *operands), tw.error_bound(called, *operands)
+        assert (np.abs(kernel(*operands).astype(float) - found.astype(float)) <= bound).all()
+        taken.append(kernel.of_call(called))
+    assert all(each.metadata.parameters["swapped"] for each in taken)
+    assert taken[0] is taken[2] is not kernel
+    assert len(kernel.others._kernels) <= 2  # pyright: ignore[reportOptionalMemberAccess]
+    # Sizes that are asked for are taken by every call.
+    assert gpu.compile(spec, EMULATED, parameters=SMALL).others is None
+
+
+def test_predictions_count_what_copies_write_to_shared_memory() -> None:
+    """Of 8-bit floats, tiles of 128x128 need 160 bytes a cycle of 128, and bf16 ones of 128x256 exactly 128."""
+    short = Work(m=4096, n=4096, k=8192, batch=1, bytes_in=1, bytes_out=2)
+    products = 2 * short.m * short.n * short.k / 8192 / 132
+    assert cycles(short, WarpGroupTile(bm=128, bn=128, bk=128, promote=1)) > 1.25 * products
 
 
 def test_predictions_are_not_below_what_is_counted() -> None:

@@ -76,7 +76,7 @@ def pytest() -> bool:
 
 
 def long() -> bool:
-    """The long form of the generated tests, from a fresh seed, or from that of ``SEED``.
+    """The long form of the generated tests, from a fresh seed, or from that of ``SEED``, and of what is compared exhaustively.
 
     Then every test once more, in the random order of that seed.
     """
@@ -85,7 +85,7 @@ def long() -> bool:
         raise SetupError(f"SEED is {seed!r}; expected a number, as an earlier run printed it")
     again = f"seed {seed}; `make check-long SEED={seed}` runs the same"
     print(f"check: long, {again}", flush=True)
-    tests = [ROOT / "test" / "python" / "test_generated.py"]
+    tests = [ROOT / "test" / "python" / f"test_{name}.py" for name in ("generated", "gpu_wgmma_layouts")]
     workers = ["--numprocesses", str(len(os.sched_getaffinity(0)))]
     passed = _run([VENV_PYTHON, "-I", "-m", "pytest", *workers, "--length", "long", "--seed", seed, *tests])
     shuffled = ["-p", "randomly", f"--randomly-seed={seed}", "--dist", "loadfile", "--no-loadscope-reorder"]

@@ -48,6 +48,10 @@ class CardKernel(Protocol):
         """Its calls that can be repeated."""
         ...
 
+    def of_call(self, called: MatmulSpec) -> CardKernel:
+        """The kernel for the extents of a call."""
+        ...
+
     def code(self, aligned: bool, make: Callable[[GpuStages], Any], *, boxed: bool = True) -> tuple[GpuStages, Any]:
         """A form, and what `make` makes of it to run it, which is kept."""
         ...
@@ -172,6 +176,8 @@ def _launch(
     _, driver = cards.packages(kernel.target.name)
     boxed = called.has_rows or gpu_call.is_aligned(arrays[-1])
     aligned = gpu_call.are_aligned(called, arrays, kernel.row_multiple)
+    if aligned:  # The form for other rows is the same for all.
+        kernel = kernel.of_call(called)
     form, loaded = kernel.code(aligned, lambda stages: {}, boxed=boxed)
     if card not in loaded:
         loaded[card] = [Loaded(card, each) for each in form.passes]

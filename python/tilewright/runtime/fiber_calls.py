@@ -24,6 +24,8 @@ _PROCESSORS = 4
 def call(kernel: CardKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
     """Runs the kernel in the emulator of NVVM."""
     aligned = gpu_call.are_aligned(called, arrays, kernel.row_multiple)
+    if aligned:  # The form for other rows is the same for all.
+        kernel = kernel.of_call(called)
     form, made = kernel.code(
         aligned,
         lambda stages: {each.strategy: EmulatedGpuKernel(as_nvvm(each), _ENTRY) for each in stages.passes},

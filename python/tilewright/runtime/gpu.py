@@ -12,6 +12,7 @@ from tilewright.errors import NotRunnableError, OperandError
 from tilewright.runtime import fiber_calls, gpu_call, gpu_forms, linkable, runners, shader_calls
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.card_repeats import Repeats
+from tilewright.runtime.gpu_of_calls import OfCalls
 from tilewright.runtime.kernel import About, Kernel, Metadata, StageTexts
 from tilewright.schedules import make
 from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
@@ -83,7 +84,12 @@ def compile(
 
     # What a function makes is not known without calling it.
     is_known = plan is None or plan.text is not None
-    return GpuKernel(find if cache and is_known else build, build, own=plan is not None)
+    made = GpuKernel(find if cache and is_known else build, build, own=plan is not None)
+    is_open = not all(isinstance(each, int) for each in (spec.m, spec.n, spec.k, *spec.batch))
+    strategy = made.metadata.schedule
+    if schedule is None and not sizes and is_open and GPU_STRATEGIES[strategy].by_call:
+        made.others = OfCalls(spec, target, lambda given: compile(spec, target, strategy, given, cache=cache))
+    return made
 
 
 class GpuKernel(Kernel):
@@ -109,6 +115,8 @@ class GpuKernel(Kernel):
         self._made: dict[tuple[bool, bool], Any] = {}
         self.repeats = Repeats()
         """Its calls on a card that can be repeated."""
+        self.others: OfCalls[GpuKernel] | None = None
+        """Kernels of other sizes, for the extents of calls; None where all calls take this one."""
         target = stages.target
         facts = Metadata.of(
             target,
@@ -234,6 +242,10 @@ class GpuKernel(Kernel):
         if 0 not in called.c_shape:
             (shader_calls.call if who.kind == "vulkan" else fiber_calls.call)(self, called, [*operands, out], seed)
         return out
+
+    def of_call(self, called: MatmulSpec) -> GpuKernel:
+        """The kernel for the extents of a call: this one, or one of other sizes that the model predicts to be faster."""
+        return self if self.others is None else self.others.of(self, called)
 
     def code(self, aligned: bool, make: Callable[[GpuStages], Any], *, boxed: bool = True) -> tuple[GpuStages, Any]:
         """A form, and what `make` makes of it to run it, which is kept."""

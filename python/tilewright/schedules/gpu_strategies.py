@@ -19,6 +19,7 @@ class GpuRow:
         short_sums: Whether its instruction adds up products of f8 in fewer bits than f32 has.
         promoted: Whether such sums are added to those of f32 after some steps.
         from_shared: Whether its instruction takes operands from shared memory, those of 8 bits and of tf32 contiguous along K.
+        by_call: Whether calls with dynamic extents choose among several sizes.
     """
 
     purpose: str
@@ -27,6 +28,7 @@ class GpuRow:
     short_sums: bool = True
     promoted: bool = False
     from_shared: bool = False
+    by_call: bool = False
 
 
 GPU_STRATEGIES: Mapping[str, GpuRow] = MappingProxyType(
@@ -34,7 +36,9 @@ GPU_STRATEGIES: Mapping[str, GpuRow] = MappingProxyType(
         "tensor_memory": GpuRow(
             "tcgen05, with sums in tensor memory", "tcgen05", "mma_sync", promoted=True, from_shared=True
         ),
-        "warpgroup": GpuRow("wgmma, with operands by TMA", "wgmma", "mma_sync", promoted=True, from_shared=True),
+        "warpgroup": GpuRow(
+            "wgmma, with operands by TMA", "wgmma", "mma_sync", promoted=True, from_shared=True, by_call=True
+        ),
         "matrix_cores": GpuRow("AMD's matrix cores", unaligned="matrix_cores"),
         "mma_sync": GpuRow("mma.sync, with operands by cp.async", "mma.sync", "mma_sync"),
         "simt": GpuRow("multiply-adds of each thread, for every type", unaligned="simt", short_sums=False),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from math import prod
 from typing import Any
 
@@ -36,6 +37,18 @@ _MOST_SWAPPED, _SWAPPED_COLUMNS = 256, (64, 128, 256)
 """Rows of C that may be columns of instructions, and what is compared then."""
 _NEARLY = 1.03
 """Predictions closer than this say nothing."""
+_MENU: tuple[Mapping[str, int], ...] = (
+    {"swapped": 1, "bm": 16, "bn": 128},
+    {"swapped": 1, "bm": 16, "bn": 128, "split": 4},
+    {"swapped": 1, "bm": 64, "bn": 128},
+    {"swapped": 1, "bm": 64, "bn": 128, "split": 4},
+    {"bm": 128, "bn": 128},
+    {"bm": 128, "bn": 128, "split": 4},
+    {"bm": 128, "bn": 128, "cluster": 2},
+    {"bm": 128, "bn": 256, "cluster": 2},
+)
+"""What calls of a kernel with dynamic extents choose from: few rows, few tiles, parts of K, many tiles. Each is compiled when it is
+first chosen."""
 _SHAPE = frozenset({"bm", "bn", "consumers", "pingpong", "cluster", "split", "swapped"})
 
 
@@ -80,6 +93,30 @@ def ranked(spec: MatmulSpec, target: GpuTarget) -> list[WarpGroupTile]:
     compared = _candidates(spec, work, {"bk": usual.bk, "promote": usual.promote})
     shapes = [{name: int(getattr(each, name)) for name in sorted(_SHAPE | {"bk"})} for each in compared]
     return sorted((sizes(spec, target, each) for each in shapes), key=lambda each: cycles(work, each))
+
+
+def of_call(spec: MatmulSpec, target: GpuTarget, called: MatmulSpec) -> Mapping[str, int]:
+    """Sizes by name for a call of a kernel with dynamic extents: the fastest of a few, by the model; empty for the usual ones.
+
+    The usual ones stay where nothing is predicted to be faster by more than what a prediction can tell.
+
+    Args:
+        spec: The kernel's.
+        target: Its target.
+        called: The spec with the extents of the call.
+    """
+    work = _work(called)
+    if work is None:
+        return {}
+    usual = cycles(work, sizes(spec, target, {}))
+    found: list[tuple[float, int]] = []
+    for number, given in enumerate(_MENU):
+        with suppress(ScheduleError):  # Not all go with all types and layouts.
+            made = sizes(spec, target, given)
+            if made.split * _LEAST_STEPS * made.bk <= work.k or made.split == 1:
+                found.append((cycles(work, made), number))
+    time, best = min(found, default=(usual, 0))
+    return _MENU[best] if time * _NEARLY < usual else {}
 
 
 def predicted(spec: MatmulSpec, made: WarpGroupTile) -> float | None:

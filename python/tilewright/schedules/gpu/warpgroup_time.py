@@ -101,7 +101,9 @@ def _step_cycles(sizes: WarpGroupTile, depth: int) -> float:
     """Cycles of a step over K, of `depth` bytes, of a multiprocessor."""
     instructions = sizes.down // ROWS * depth // _DEPTH_BYTES
     products = instructions * sizes.across / _COLUMNS_A_CYCLE
-    shared = instructions * (ROWS + sizes.across) * _DEPTH_BYTES / _SHARED_BYTES
+    # What instructions read, and what copies write.
+    moved = instructions * (ROWS + sizes.across) * _DEPTH_BYTES + (sizes.bm + sizes.bn) * depth
+    shared = moved / _SHARED_BYTES
     return max(products, shared, (sizes.bm + sizes.bn) * depth / _L2_BYTES_EACH, _STEP_CYCLES)
 
 

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Kernels with dynamic extents: which sizes of the strategy a call takes, by the model that static extents are compiled by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+from tilewright.spec import MatmulSpec
+from tilewright.targets.gpu import GpuTarget
+
+Kernel = TypeVar("Kernel")
+_MOST = 1024
+"""Shapes of calls that are kept."""
+
+
+class OfCalls(Generic[Kernel]):
+    """The kernels of one spec with other sizes, each compiled when a call first takes it."""
+
+    def __init__(self, spec: MatmulSpec, target: GpuTarget, make: Callable[[Mapping[str, int]], Kernel]) -> None:
+        """Compiles nothing yet; `make` compiles a kernel of the strategy with sizes by name."""
+        self._spec, self._target, self._make = spec, target, make
+        self._sizes: dict[tuple[object, ...], tuple[tuple[str, int], ...]] = {}
+        self._kernels: dict[tuple[tuple[str, int], ...], Kernel] = {}
+
+    def of(self, usual: Kernel, called: MatmulSpec) -> Kernel:
+        """The kernel for a call: `usual`, or another one."""
+        shape = (called.m, called.n, called.k, *called.batch)
+        if shape not in self._sizes:
+            from tilewright.schedules.gpu import warpgroup_sizes
+
+            if len(self._sizes) >= _MOST:
+                self._sizes.clear()
+            self._sizes[shape] = tuple(warpgroup_sizes.of_call(self._spec, self._target, called).items())
+        sizes = self._sizes[shape]
+        if not sizes:
+            return usual
+        if sizes not in self._kernels:
+            self._kernels[sizes] = self._make(dict(sizes))
+        return self._kernels[sizes]
