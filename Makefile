@@ -101,8 +101,8 @@ check-outside: setup setup-outside setup-browser ## The lab's page in Chromium, 
 	@$(BIN)/python tools/setup/check.py browser
 	@$(BIN)/python tools/outside $(SUITES)
 
-check-clusters: setup setup-cluster ## Searches on clusters of Dask and Ray, workers killed now and then, and under MPI, in some minutes
-	@TILEWRIGHT_CLUSTERS=1 $(BIN)/python -I -m pytest test/outside/test_clusters.py
+check-clusters: setup setup-cluster ## Searches on clusters of Dask and Ray, workers killed now and then, and under MPI; products over four processes; some minutes
+	@TILEWRIGHT_CLUSTERS=1 $(BIN)/python -I -m pytest test/outside/test_clusters.py test/python/test_distributed.py
 
 check-models: setup setup-torch ## Operators and networks through torch.compile: their numbers, and their speed beside eager and Inductor, for an hour
 	@$(BIN)/tilewright bench setup --peers models

@@ -186,7 +186,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - as a module's __getattr__ i
     """Imports the public name `name`, or a stage of the package."""
     if name == "__version__":
         return import_module("tilewright.version").VERSION
-    if name in ("math", "targets"):
+    if name in ("distributed", "math", "targets"):
         return import_module(f"tilewright.{name}")
     if name not in _ORIGINS:
         raise AttributeError(f"module 'tilewright' has no attribute {name!r}")

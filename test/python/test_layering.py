@@ -56,6 +56,7 @@ STAGES = (
     "bench",
     "jax",
     "tuning",
+    "distributed",
     "",
     "lab",
     "cli",

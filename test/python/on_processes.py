@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Products over the processes of mpiexec, compared with one process; every process runs it. The first one prints a line of JSON a case."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import tilewright as tw
+from mpi4py import MPI  # pyright: ignore[reportMissingImports] - of the environment that runs this
+from tilewright import distributed
+
+COMM = MPI.COMM_WORLD
+RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
+GRIDS = [(1, SIZE), (SIZE, 1)] + [(2, SIZE // 2)] * (SIZE % 2 == 0 and SIZE > 2)
+TYPES = ["f32", "f64", "bf16,bf16,f32", "u8,i8,i32", "bf16,bf16,bf16"]
+LAYOUTS = ["nt", "tn", "tt"]
+
+
+def operands(spec):
+    """All of A and B, the same in every process."""
+    rng = np.random.default_rng(7)
+    made = []
+    for shape, kind in ((spec.a_shape, spec.a_type), (spec.b_shape, spec.b_type)):
+        dtype = tw.dtypes.to_numpy(kind)
+        values = rng.uniform(-1, 1, shape) if kind.kind == "float" else rng.integers(0, 100, shape)
+        made.append(values.astype(dtype))
+    return made
+
+
+def block(whole, split, turned, grid):
+    """This process's block of a matrix."""
+    place = np.unravel_index(RANK, grid)
+    split = split[::-1] if turned else split
+    for dimension, axes in enumerate(split):
+        for axis in axes:
+            size = whole.shape[dimension] // grid[axis]
+            whole = np.take(whole, range(place[axis] * size, (place[axis] + 1) * size), axis=dimension)
+    return np.ascontiguousarray(whole)
+
+
+def case(spec, schedule, grid):
+    """Whether every process has its block of the result of one process, bit for bit, and within the error bound."""
+    sharding = distributed.SCHEDULES[schedule]
+    product = distributed.compile(spec, comm=COMM, grid=grid, schedule=schedule)
+    a, b = operands(spec)
+    mine = product(block(a, sharding.a, spec.a_transposed, grid), block(b, sharding.b, spec.b_transposed, grid))
+    whole = tw.compile(spec)(a, b)
+    expected = block(whole, sharding.c, False, grid)
+    error = np.abs(mine.astype("f8") - block(tw.reference(spec, a, b), sharding.c, False, grid).astype("f8"))
+    bound = block(np.broadcast_to(tw.error_bound(spec, a, b), whole.shape), sharding.c, False, grid)
+    found = COMM.gather((mine.tobytes() == expected.tobytes(), bool((error <= bound).all()), product.bytes_sent))
+    if RANK == 0:
+        same, right, sent = zip(*found, strict=True)
+        name = f"{spec} {schedule} {'x'.join(map(str, grid))}"
+        print(json.dumps({"case": name, "same": all(same), "right": all(right), "sent": sum(sent)}), flush=True)  # noqa: T201
+
+
+def main() -> None:
+    """All cases."""
+    for grid in GRIDS:
+        for types in TYPES:
+            case(tw.MatmulSpec.from_dtypes(8 * SIZE, 12 * SIZE, 20 * SIZE, types, deterministic=True), "summa", grid)
+        for layout in LAYOUTS:
+            case(tw.MatmulSpec(8 * SIZE, 12 * SIZE, 20 * SIZE, layout=layout, deterministic=True), "summa", grid)
+    for schedule in ("rows", "columns", "weights", "k", "k_all"):
+        for types in ("f32", "u8,i8,i32"):
+            spec = tw.MatmulSpec.from_dtypes(8 * SIZE, 12 * SIZE, 20 * SIZE, types, deterministic=True)
+            case(spec, schedule, (SIZE,))
+    many_calls()
+
+
+def many_calls() -> None:
+    """Communicators are made once: MPI has some ten thousands at most, and calls of `matmul` take none."""
+    grid = distributed.Grid(COMM, (SIZE, 1))
+    a, b = np.ones((4, 4), np.float32), np.ones((4 // SIZE, 8), np.float32)
+    c = np.zeros((4, 8), np.float32)
+    for _ in range(1000):
+        distributed.matmul(a, b, grid=grid, out=c)
+    made = len(grid._along)
+    grid.close()
+    if RANK == 0:
+        print(json.dumps({"case": "1000 calls", "same": made == 2, "right": bool((c == 4).all()), "sent": 0}))  # noqa: T201
+
+
+def count(schedule: str, shape: str, calls: int) -> None:
+    """Calls a product some times, and prints the bytes that all processes send in a call, by the model."""
+    grid = tuple(map(int, shape.split("x")))
+    product = distributed.compile(tw.MatmulSpec(64, 96, 160), comm=COMM, grid=grid, schedule=schedule)
+    a, b = (np.ones(product.shapes[name], np.float32) for name in "ab")
+    for _ in range(calls):
+        product(a, b)
+    if RANK == 0:
+        print(SIZE * product.bytes_sent)  # noqa: T201
+
+
+if sys.argv[1:2] == ["count"]:
+    count(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+else:
+    main()
