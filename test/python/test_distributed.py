@@ -159,7 +159,7 @@ def test_two_processes_have_the_bits_of_one(mpiexec):
 
 
 def test_the_example(mpiexec):
-    printed = mpiexec(2, ROOT / "examples" / "28_distributed.py")
+    printed = mpiexec(2, ROOT / "examples" / "31_distributed.py")
     assert printed[-1] == "right: True"
 
 

@@ -73,6 +73,7 @@ def test_every_example_is_run_here():
         "28_lessons",
         "29_emulate_kernel.ll",  # which `test_emulate.py` runs
         "30_precision.py",
+        "31_distributed.py",  # which `test_distributed.py` runs
     ]
 
 

@@ -4,7 +4,7 @@
 Each process has columns of U and the same rows of D, and all have X. The first product needs no other process; the second splits K, so
 that its sums are added over the processes, once. Run it under MPI, with a Python that has mpi4py (`make setup-cluster` makes one):
 
-    mpiexec -n 2 python examples/28_distributed.py
+    mpiexec -n 2 python examples/31_distributed.py
 """
 
 import numpy as np
