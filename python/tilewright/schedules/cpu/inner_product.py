@@ -19,6 +19,10 @@ from tilewright.schedules.steps import along_k, batch_loops, knobs
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
+_MASKED = 2
+"""Registers of indices that a mask is compared with, at most, where every step over a dynamic K is masked, so that the last one needs no
+code of its own: in f32 12 KB less, and as fast. Bytes need four, and 16 x 1024 x 1024 in u8 by i8 ran at 0.54 of static code (Zen 5)."""
+
 
 def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     """Builds the schedule.
@@ -86,7 +90,8 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         if step < most(spec.k):
             tile, loop = steps.tile(tile, [0, 0, step])
             if not whole:
-                steps.peel(loop)
+                if not (target.masked and isinstance(spec.k, Dim) and step <= _MASKED * lanes):
+                    steps.peel(loop)
             elif isinstance(spec.k, Dim):
                 steps.specialize_tiles(loop, unit=step, whole=True)
             steps.clean(functions)

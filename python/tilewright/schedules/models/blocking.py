@@ -291,7 +291,7 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     in_rows = spec.deterministic and spec.has_rows
     mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m)
     kc = even(spec.k, depth(target, nr * element_bytes))
-    if not (spec.b_packed or spec.deterministic):  # Those have a kc that does not depend on M.
+    if spec.b_packed or not spec.deterministic:  # Otherwise kc is not to depend on M, as mr does where B does not come packed.
         kc = _with_rows_apart(spec.k, kc, mr, target, element_bytes)
     if spec.fused:  # The sums stay in registers over all of K.
         kc = max(spec.k, 1)
