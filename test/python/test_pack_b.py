@@ -184,6 +184,17 @@ def test_one_packed_b_serves_every_m():
             assert within_bound(other(a, packed), tw.reference(other.spec, a, b), bound).all()
 
 
+@pytest.mark.parametrize("shape", [(33, 7, 400), (11, 16, 11), (64, 40, 30)])
+def test_few_columns_leave_a_where_it_lies(shape):
+    """One panel of B reads each element of A once: packing it is what such a product would spend its time with."""
+    m, n, k = shape
+    kernel = compiled(m, n, k)
+    assert kernel.metadata.workspace_bytes == 0
+    assert is_right(kernel)
+    for other in (compiled(m + 20, n, k), tw.compile(replace(kernel.spec, layout="tn"), "host", cache=False)):
+        assert format_of(other) == format_of(kernel)
+
+
 def test_it_is_the_same_from_the_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     spec = tw.MatmulSpec(9, 40, 20, b_packed=True)

@@ -16,7 +16,7 @@ from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.models import space
-from tilewright.schedules.models.blocking import Blocking, ceil_div
+from tilewright.schedules.models.blocking import Blocking, ceil_div, reads_a
 from tilewright.schedules.steps import batch_loops, knobs, row_blocks
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -44,6 +44,9 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
                   for k in 0..kc step t:
                     acc += packed_a[ir / mr][:, k:k+t] * packed_b[jr / nr][k:k+t, :]
                   C[ic+ir:, jc+jr:] = acc
+
+    Where B comes packed, and is one panel (`blocking.reads_a`), A is read once, where it lies: there are no loops jc, pc, ic and jr, and
+    the last rows are a tile of their own.
 
     With something done to the sums before they are written, there is no loop pc: kc is all of K, and C is written once and
     never read::
@@ -88,6 +91,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     ):  # Lone panels of two matrices in one block would not be told apart: they have a loop over them.
         blocking = replace(blocking, nc=max(ceil_div(blocking.nc, blocking.nr), 2) * blocking.nr)
     p = replace(blocking, kc=kc)
+    in_place = reads_a(spec, target, p)
     trimmed = isinstance(spec.k, Dim)
     # A loop of one step would be folded away by the next clean-up: it is not made.
     # Of a dynamic extent, nothing but a loop says how much a block has of it at most.
@@ -98,38 +102,40 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         loops = {
             "jc": ([0, size["nc"], 0], p.nc < n),
             "pc": ([0, 0, size["kc"]], p.kc < k and not spec.fused),
-            "ic": ([size["mc"], 0, 0], p.mc < m),
+            "ic": ([size["mc"], 0, 0], p.mc < m and not in_place),
             "jr": ([0, size["nr"], 0], p.nr < min(p.nc, n)),
-            "ir": ([size["mr"], 0, 0], p.mr < min(p.mc, m)),
+            "ir": ([size["mr"], 0, 0], p.mr < (m if in_place else min(p.mc, m))),
         }
         tile = _tile_nest(script, whole, {name: sizes for name, (sizes, wanted) in loops.items() if wanted})
         steps.merge_slices(script.functions)
-        tile = steps.pad(tile, spec, sizes=[size["mr"], size["nr"], size["kc"]], pack=[True, True, False])
-        panels = [steps.producer(tile, operand) for operand in range(2)]
+        rows = 0 if in_place else size["mr"]
+        tile = steps.pad(tile, spec, sizes=[rows, size["nr"], size["kc"]], pack=[not in_place, True, False])
+        panels = [steps.producer(tile, operand) for operand in range(in_place, 2)]
         if trimmed:
             steps.trim(tile, dot.step)
         batch_loops.resolve_extents(script.functions, spec)
-        for panel, name in zip(panels, _PANELS, strict=True):
+        for panel, name in zip(panels, _PANELS[in_place:], strict=True):
             steps.mark(panel, name)
         if spec.products > 1:  # They have one panel of A.
             steps.clean(script.functions)
             panels = [steps.match_marked(script.functions, name) for name in _PANELS]
         # A's panels are made inside the ic loop, over jr and ir, B's outside of it.
-        for panel, own, over in zip(panels, ("ir", "jr"), (("jr", "ir"), ("ic", "jr", "ir")), strict=True):
+        around = (("ir", ("jr", "ir")), ("jr", ("ic", "jr", "ir")))
+        for panel, (own, over) in zip(panels, around[in_place:], strict=True):
             if loops[own][1]:
                 # Entries of a batch that share a B share its panels.
                 entries = len(batch_loops.shared_axes(spec)) if own == "jr" else 0
                 steps.hoist_packing(panel, loops=entries + sum(loops[name][1] for name in over))
         steps.hoist_invariants(script.functions)
         steps.clean(script.functions)
-        pack_a, pack_b = (steps.match_marked(script.functions, panels) for panels in _PANELS)
         together = gcd(p.mr, dot.rows)
-        for pack, element, rows, transposed, axis, prologue in (
-            (pack_a, spec.a_type, together, spec.a_transposed, 1, spec.prologue_a),
-            (pack_b, spec.b_type, dot.depth, spec.b_transposed, 0, spec.prologue_b),
-        ):
+        packs = (
+            (spec.a_type, together, spec.a_transposed, 1, spec.prologue_a),
+            (spec.b_type, dot.depth, spec.b_transposed, 0, spec.prologue_b),
+        )
+        for name, (element, rows, transposed, axis, prologue) in zip(_PANELS[in_place:], packs[in_place:], strict=True):
             steps.vectorize_packing(
-                pack,
+                steps.match_marked(script.functions, name),
                 target.lanes(element),
                 rows=rows,
                 transposed=transposed,
@@ -138,6 +144,10 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
                 computed=bool(prologue),
             )
         tile = steps.match_product(script.functions, spec)
+        if in_place and loops["ir"][1] and spec.m % p.mr:
+            steps.peel(steps.enclosing_loop(tile))
+            steps.clean(script.functions)
+            tile = steps.match_product(script.functions, spec)
         # Before the loops over k: what becomes one loop then has nothing of the epilogue's in between.
         write = steps.vectorize_epilogue(steps.match_marked(script.functions, steps.EPILOGUE)) if spec.fused else None
         if whole.has_rows and spec.fused:
@@ -160,7 +170,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         steps.vectorize_product(tile, script.functions, spec)
         if write is None:
             fills = row_blocks.fills(script) if whole.has_rows else None
-            _write_sums(script.functions, spec, looped=looped, fills=fills)
+            _write_sums(script.functions, spec, looped=looped, fills=fills, split=not in_place)
             if whole.has_rows:  # What was filled is followed through ops on tensors, and not into loops.
                 row_blocks.finish(script, target.lanes(spec.c_type))
         else:
@@ -191,12 +201,15 @@ def _tiled(
     return steps.match_product(script.functions, spec)
 
 
-def _write_sums(functions: steps.Handle, spec: MatmulSpec, *, looped: bool, fills: steps.Handle | None = None) -> None:
-    """Keeps sums in registers over a block of K, and adds them to C."""
+def _write_sums(
+    functions: steps.Handle, spec: MatmulSpec, *, looped: bool, fills: steps.Handle | None = None, split: bool = True
+) -> None:
+    """Keeps sums in registers over a block of K, and adds them to C, with `split` without masks where a tile is full."""
     steps.keep_accumulators(functions, looped=looped)
     if spec.beta == 0:
         steps.start_from_zero(functions, runs=bool(spec.dynamic), fills=fills)
-    steps.split_full_tiles(functions, looped=looped)
+    if split:
+        steps.split_full_tiles(functions, looped=looped)
 
 
 def _write_fused(functions: steps.Handle, spec: MatmulSpec, write: steps.Handle, *, looped: bool) -> None:
