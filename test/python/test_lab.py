@@ -13,7 +13,7 @@ import pytest
 from tilewright.cli import app
 from tilewright.emit.child import Limits
 from tilewright.errors import SpecError, TilewrightError
-from tilewright.lab import filter, located, samples, sandbox
+from tilewright.lab import bundle, filter, located, samples, sandbox
 from tilewright.lab.compiler import Compiler
 from tilewright.lab.problem import read
 from tilewright.lab.texts import Texts
@@ -250,3 +250,11 @@ def test_the_page_knows_targets_strategies_and_examples(served):
     assert about["targets"][0]["name"] == "host"
     assert "packed" in about["strategies"]
     assert len(about["examples"]) == len(samples.all())
+
+
+def test_the_page_is_one_script_without_modules():
+    parts = bundle.parts()
+    assert not re.search(r"^(import|export) ", parts["js"], re.MULTILINE)
+    assert all(f"module_{file.stem} " in parts["js"] for file in STATIC.glob("*.js"))
+    assert "<!--styles-->" in parts["html"]
+    assert "static/" not in parts["html"]

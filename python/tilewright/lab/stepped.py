@@ -45,10 +45,13 @@ def traced(plan: Plan, spec: MatmulSpec, target: Target, tell: child.Tell) -> di
     """Each transform op and each pass, with the IR after it; of a schedule that fails, those before."""
     with knobs.overridden(TILEWRIGHT_DEBUG_INFO="1"):
         found, _error = step_trace.record(lambda: stages.build(spec, target, plan, until="asm", started=tell))
-    texts = Texts()
+    texts, known = Texts(), dict[str, int]()
 
     def packed(step: step_trace.Step, text: str) -> int:
-        return texts.add(attribution.located(text) if step.kind.startswith("LLVM") else located.mlir(text))
+        if text not in known:  # What is after a step is before the next, and most change nothing.
+            read = attribution.located if step.kind.startswith("LLVM") else located.mlir
+            known[text] = texts.add(read(text))
+        return known[text]
 
     steps = [
         {

@@ -9,7 +9,7 @@ import { savedPage, savedState } from "./saved.js";
 import * as state from "./state.js";
 import { Steps } from "./steps.js";
 
-const wait = 250, small = 5e9;
+const wait = 150, small = 5e9;
 const fields = ["shape", "dtype", "layout", "epilogue", "target"];
 const defaults = { shape: "512x480x512", dtype: "f32", layout: "nn", epilogue: "", target: "host", beta: 0, threads: 1, knobs: {} };
 

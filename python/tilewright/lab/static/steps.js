@@ -62,7 +62,13 @@ export class Steps {
   }
 
   list() {
-    const bars = make("div", { class: "track-steps", role: "listbox", "aria-label": "Steps", tabindex: "-1" });
+    const bars = make("div", { class: "track-steps", role: "listbox", "aria-label": "Steps", tabindex: "-1", onkeydown: (event) => {
+      const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!by || event.altKey) return;
+      event.preventDefault();
+      this.turn(by);
+      this.bars.get(this.current)?.focus();
+    } });
     this.bars = new Map();
     for (const step of this.shown) {
       const failed = this.failed && step.number === this.steps.length;
