@@ -28,7 +28,7 @@ def check(spec: MatmulSpec, target: Target) -> None:
     raise TargetError(
         f"{target.name} has no dot product of {spec.split.element}",
         where=str(spec),
-        expected="a target with avx512bf16, amx-bf16 or Arm's bf16, such as zen4, sapphirerapids or neoverse-v2",
+        expected="a target with avx512bf16, amx-bf16 or Arm's bf16, such as znver4, sapphirerapids or neoverse-v2",
         remedy=f"Leave out precision={spec.precision!r}: multiply-adds of f32 are faster there, and as accurate",
     )
 
