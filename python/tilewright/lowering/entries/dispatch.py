@@ -172,7 +172,7 @@ def choice(spec: MatmulSpec, plan: Plan, symbol: str, values: str, types: str) -
             kernel = kernels.index((case.spec, case.plan))
             lines += [
                 f"^case{number}:",
-                f"%status{number} = llvm.call musttail @{symbol}_case{kernel}({values}) : ({types}) -> i32",
+                f"%status{number} = llvm.call tail @{symbol}_case{kernel}({values}) : ({types}) -> i32",
                 f"llvm.return %status{number} : i32",
             ]
     return "\n    ".join(lines)
