@@ -23,6 +23,7 @@ _CASES: list[tuple[tuple[int, ...], str, dict[str, Any]]] = [
     ((1, 129, 80, 8, 2), "keys", {"mask": "f16", "mask_axes": "hn"}),
     ((3, 33, 300, 2, 1), "", {"q": "bf16", "causal": "upper_left", "value_head": 41}),
     ((1, 17, 63, 3, 1), "", {"q": "bf16", "k": "f8E4M3FN", "mask": "u8", "mask_axes": "hmn"}),
+    ((4, 37, 72, 4, 1), "", {"q": "bf16", "mask": "u8", "mask_axes": "hmn", "causal": "lower_right"}),
     ((1, 1, 1), "", {}),
 ]
 COUNT = len(_CASES)

@@ -160,8 +160,8 @@ ROWS = (
     ),
     Mutant(
         "codegen/attention/decode.py",
-        "index.signed_min(index.add(number, distance), last)",
-        "index.signed_min(number, last)",
+        "behind = index.value(index.add(number, distance))",
+        "behind = index.value(number)",
         ("lowering/attention.test",),
     ),
     Mutant(

@@ -4,43 +4,44 @@
 For the queries of all heads that share a head of keys::
 
     for j0 in keys step kc:
-        for j in j0..j0+kc: t[j] = K[j] * q           in vectors along the head
-        for j in j0..j0+kc step lanes: s[j:j+lanes] = sums of the elements of t[j], t[j+1], ...
-        a = 2 ** (m - max(m, s)); m = max(m, s); p = 2 ** (s - m); l = l * a + sum of p
-        o = o * a
-        for j in j0..j0+kc: o += p[j] * V[j]          in vectors along the head, of as many queries as registers hold
+        for j in j0..j0+kc step step:
+            t[i, r] = K[j+i] * q[r]                   in vectors along the head, for `step` keys i and all queries r
+            s[j:j+step] = sums of the elements of each t[i, r], one score a lane
+            m' = max(m, s)
+        a = 2 ** (m - m'); m = m'; p = 2 ** (s - m); l = l * a + sum of p
+        for some vectors of a value at a time:
+            o = o * a
+            for j in j0..j0+kc: o += p[j] * V[j]      in vectors along the head, of as many queries as registers hold
     out = o / l
+
+The scores of all queries share vectors, so that powers and maxima fill their lanes even for one key more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from tilewright.build import index
-from tilewright.build.constants import integer
+from tilewright.build.constants import integer, numbers
 from tilewright.build.index import Index
-from tilewright.build.loops import chunks, repeat
+from tilewright.build.loops import chunks, loop, repeat
 from tilewright.build.vectors import bits_as, load, store
 from tilewright.codegen.attention.code import Code, inverse, narrowed, widened
 from tilewright.codegen.attention.problem import Head
 from tilewright.codegen.attention.tile import multiply_add
 from tilewright.codegen.attention.vectors import Values
 from tilewright.dtypes import dtype
+from tilewright.lowering.passes import unroll
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, memref, vector
+from tilewright.mlir.dialects import arith, memref, scf, vector
+from tilewright.schedules.models.online_softmax import Lanes
 
 _LINE = 64
 """Bytes of a cache line: where lines are longer some prefetches are redundant."""
-_FEW = 2
-_AHEAD_OF_FEW, _AHEAD = 2048, 8192
-"""Prefetch distance in bytes, for up to `_FEW` queries and for more. On a Zen 4 core one or two queries get 91 to 98 % of the bandwidth
-so, 82 to 98 without prefetching, and 70 at 8 KiB; four get 49 to 76, and 33 to 72 at 2 KiB."""
-_HELD = 8
-"""Vectors of a result that one pass over a block of values accumulates."""
-_SUMS = 16
-"""The same of all queries of such a pass."""
+_AHEAD = 8192
+"""Prefetch distance in bytes. What is prefetched at once is one row of keys or of values, and rows come in the order in which they lie:
+other orders, or 32 lines at once, get half of the bandwidth on a Zen 5 core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,34 +51,50 @@ class Decode:
     Attributes:
         code: The operands, arithmetic and buffers.
         head: The head of keys.
+        after: The head that comes after it: its first keys and values are prefetched.
         rows: How many queries there are.
     """
 
     code: Code
     head: Head
+    after: Head
     rows: int
+
+    @property
+    def _lanes(self) -> Lanes:
+        """Which scores the lanes of a vector hold."""
+        return Lanes.of(self.rows, self.code.tiling)
 
     @property
     def _chunk(self) -> int:
         """Elements of an operand's vector."""
         return self.code.tiling.lanes * self.code.tiling.depth
 
+    @property
+    def _last(self) -> Index:
+        """The last key."""
+        return index.sub(self.code.problem.keys, 1)
+
     def run(self) -> None:
         """Computes all of them."""
-        code, tiling = self.code, self.code.tiling
-        self._begin()
+        code, tiling, groups = self.code, self.code.tiling, range(self._lanes.groups(self.rows))
+        self._begin(groups)
+        limits = [self._limits(group) for group in groups]
 
         def block(first_key: ir.Value) -> None:
             count = index.signed_min(tiling.kc, index.sub(seen, first_key))
-            self._products(first_key, count)
-            repeat(self.rows, 1, lambda row: self._weigh(row, first_key))
+            count = index.mul(index.ceil_div(count, unit), unit)
+            tops = self._scores(first_key, count, limits)
+            for group, top in enumerate(tops):
+                self._weigh(group, count, top)
             self._values(first_key, count)
 
         seen = code.seen(index.sub(self.rows, 1))
+        unit = max(self._lanes.keys, self._steps * tiling.depth)
         repeat(seen, tiling.kc, block)
-        self._end()
+        self._end(groups)
 
-    def _begin(self) -> None:
+    def _begin(self, groups: range) -> None:
         """Converts the queries to words, and starts the sums."""
         code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
         zero = code.vectors.number(0.0)
@@ -90,168 +107,247 @@ class Decode:
 
             chunks(chain.head, self._chunk, words)
             chunks(chain.value_head, tiling.lanes, lambda at, _: code.store(zero, "sums", row, at))
-            code.start(row, 0)
 
         repeat(self.rows, 1, begin)
+        for group in groups:
+            code.start(group, 0)
 
-    def _weigh(self, row: ir.Value, first_key: ir.Value) -> None:
-        """Turns a block's scores into weights for one query, and rescales its sums."""
-        code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
-        vectors = code.vectors
-        limit = self._limit(row)
-        scores = [self._seen(row, first_key, key, limit) for key in range(0, tiling.kc, tiling.lanes)]
-        before = code.load("largest", row, 0)
-        top = vectors.larger(vectors.spread(reduce(vectors.larger, scores), vectors.larger), before)
-        rescale = vectors.exp2(arith.subf(before, top), code.factor)
-        code.store(top, "largest", row, 0)
-        total = arith.mulf(code.load("weights", row, 0), rescale)
-        for number, score in enumerate(scores):
-            weights = vectors.exp2(arith.subf(score, top), code.factor)
-            place = row, number * tiling.lanes
-            if tiling.pairs:
-                code.store(narrowed(weights, "bf16"), "powers", *place)
-            else:
-                code.store(weights, "scores", *place)
-            total = arith.addf(total, weights)
-        code.store(total, "weights", row, 0)
+    def _limits(self, group: int) -> ir.Value:
+        """The last key that the query of each lane sees."""
+        code, lanes, vectors = self.code, self._lanes, self.code.vectors
+        last = vectors.splat_index(self._last)
+        if not code.problem.chain.causal:
+            return last
+        rows = [group * lanes.rows + row for row, _ in lanes.places]
+        queries = code.problem.queries
+        assert isinstance(queries, int), "checked"
+        of_rows = numbers(integer(32), [row % queries for row in rows])
+        return arith.minsi(last, arith.addi(of_rows, vectors.splat_index(code.offset)))
 
-        def elements(at: Index, _: int) -> None:
-            code.store(arith.mulf(code.load("sums", row, at), rescale), "sums", row, at)
+    def _scores(self, first_key: ir.Value, count: Index, limits: Sequence[ir.Value]) -> Values:
+        """Computes the scores of a block of keys into scratch memory, and returns the largest ones so far of each group of queries."""
+        code, lanes, vectors = self.code, self._lanes, self.code.vectors
 
-        chunks(chain.value_head, tiling.lanes, elements)
+        def step(key: ir.Value, *tops: ir.Value) -> Values:
+            found: Values = []
+            number = index.add(first_key, key)
+            for group, (limit, top) in enumerate(zip(limits, tops, strict=True)):
+                score = self._seen(group, number, self._products(group, number), limit)
+                code.store(score, "scores", group, index.mul(key, lanes.rows))
+                found.append(vectors.larger(score, top))
+            return found
 
-    def _seen(self, row: ir.Value, first_key: ir.Value, key: int, limit: ir.Value) -> ir.Value:
-        """A vector of a query's scores in the block, from key number `key` on; -Inf for keys that it does not see."""
+        before = [code.load("largest", group, 0) for group in range(len(limits))]
+        tops = repeat(count, lanes.keys, step, before)
+        return [vectors.spread(top, vectors.larger, lanes.distances) for top in tops]
+
+    def _products(self, group: int, number: Index) -> ir.Value:
+        """The products of the keys of a vector, from key `number` on, with a group of queries, one in each lane.
+
+        Each step over the head prefetches other keys, so that those are read from memory in the order in which they lie.
+        """
+        code, tiling, lanes, chain = self.code, self.code.tiling, self._lanes, self.code.problem.chain
+        zero, stored = code.vectors.number(0.0), code.problem.k
+        rows = range(group * lanes.rows, min(self.rows, (group + 1) * lanes.rows))
+        keys = [self.head.key(index.signed_min(index.add(number, each), self._last)) for each in range(lanes.keys)]
+        ahead = self._ahead(number, chain.head, chain.k)
+        # At least two steps: LLVM would keep all queries in registers, and spill them.
+        size = -(-chain.head // (self._chunk * max(lanes.keys, 2))) * self._chunk
+        count = -(-chain.head // size)
+
+        def part(at: Index, whole: int, sums: Sequence[ir.Value]) -> Values:
+            """Adds the products of `whole` elements of the head, from element `at` on."""
+            if group == 0 and lanes.keys == 1:
+                self._prefetch(stored, ahead, 0, at, whole, chain.k)
+            elif group == 0:
+                some = -(-lanes.keys // count)
+                for each in range(some):
+                    row = index.add(index.mul(index.div(at, size), some), each)
+                    self._prefetch(stored, ahead, row, 0, chain.head, chain.k)
+            totals = list(sums)
+            for start in range(0, whole, self._chunk):
+                step = index.add(at, start)
+                words = [code.words(stored, [*place, step], min(self._chunk, whole - start)) for place in keys]
+                queries = [code.load("queries", row, index.div(step, tiling.depth)) for row in rows]
+                factors = [(word, query) for word in words for query in queries]
+                totals = [
+                    multiply_add(code.vectors, tiling, *pair, total)
+                    for pair, total in zip(factors, totals, strict=True)
+                ]
+            return totals
+
+        sums: Values = [zero] * (len(keys) * len(rows))
+        long = chain.head - chain.head % size
+        with loop(0, long, size, sums) as (at, carried, over):
+            unroll.leave(over.operation)
+            scf.yield_(part(at, size, carried))
+        sums = list(over.results)
+        if long < chain.head:
+            sums = part(long, chain.head - long, sums)
+        places = [(row - rows.start, each) for each in range(len(keys)) for row in rows]
+        found = dict(zip(places, sums, strict=True))
+        return code.vectors.sums_of([found.get(place, zero) for place in lanes.places])
+
+    def _seen(self, group: int, number: Index, scores: ir.Value, limit: ir.Value) -> ir.Value:
+        """Scaled and masked scores of the keys from `number` on; -Inf for keys that a query does not see."""
         code, chain, vectors = self.code, self.code.problem.chain, self.code.vectors
-        number = index.value(index.add(first_key, key))
-        scores = vectors.sums_of([code.load("products", row, key + each, 0) for each in range(vectors.lanes)])
         if code.scaled:
             scores = arith.mulf(scores, vectors.number(chain.scale))
         if code.problem.mask is not None:
-            left = index.value(index.sub(code.problem.keys, number))
-            scores = arith.addf(scores, code.mask([*self.head.masked(row), number], left))
-        numbers = arith.addi(vectors.splat_index(number), vectors.counting())
-        beyond = arith.cmpi(arith.CmpIPredicate.sgt, numbers, limit)
+            scores = arith.addf(scores, self._mask(group, number))
+        keys = numbers(integer(32), [key for _, key in self._lanes.places])
+        beyond = arith.cmpi(arith.CmpIPredicate.sgt, arith.addi(vectors.splat_index(number), keys), limit)
         return arith.select(beyond, vectors.number(float("-inf")), scores)
 
-    def _limit(self, row: ir.Value) -> ir.Value:
-        """The last key that a query sees, in each lane."""
-        code = self.code
-        last = index.sub(code.problem.keys, 1)
-        if code.problem.chain.causal:
-            query = index.rem(row, code.problem.queries)
-            last = index.signed_min(last, index.add(query, code.offset))
-        return code.vectors.splat_index(last)
+    def _mask(self, group: int, number: Index) -> ir.Value:
+        """What is added to the scores of a group of queries with the keys from `number` on."""
+        code, lanes = self.code, self._lanes
+        left = index.value(index.sub(code.problem.keys, number))
+        found = None
+        for row in range(min(lanes.rows, self.rows - group * lanes.rows)):
+            place = [*self.head.masked(index.value(group * lanes.rows + row)), number]
+            loaded = code.mask(place, left)
+            old = loaded if found is None else found
+            order = [code.tiling.lanes + key if own == row else lane for lane, (own, key) in enumerate(lanes.places)]
+            found = vector.shuffle(old, loaded, order)
+        assert found is not None, "a group has a query"
+        return found
 
-    def _products(self, first_key: ir.Value, count: Index) -> None:
-        """Multiplies each key of a block with all queries, into vectors of partial sums in scratch memory.
+    def _weigh(self, group: int, count: Index, top: ir.Value) -> None:
+        """Turns a block's scores into weights for a group of queries, and rescales the sums of its weights."""
+        code, tiling, lanes, vectors = self.code, self.code.tiling, self._lanes, self.code.vectors
+        rescale = vectors.exp2(arith.subf(code.load("largest", group, 0), top), code.factor)
+        code.store(top, "largest", group, 0)
+        code.store(rescale, "rescale", group, 0)
 
-        A loop over single keys, so that they are read in the order in which they lie: caches then see a stream, and read ahead.
-        """
-        code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
-        vectors = code.vectors
+        def weigh(key: ir.Value, total: ir.Value) -> Values:
+            place = group, index.mul(key, lanes.rows)
+            weights = vectors.exp2(arith.subf(code.load("scores", *place), top), code.factor)
+            code.store(narrowed(weights, tiling.multiplied), "powers" if tiling.pairs else "scores", *place)
+            return [arith.addf(total, weights)]
 
-        def one(key: ir.Value) -> None:
-            number = index.add(first_key, key)
-            place = self.head.key(number)
-            self._prefetch(code.problem.k, [number], chain.head, chain.k)
+        before = arith.mulf(code.load("weights", group, 0), rescale)
+        (total,) = repeat(count, lanes.keys, weigh, [before])
+        code.store(total, "weights", group, 0)
 
-            def add(sums: Sequence[ir.Value], at: Index, whole: int) -> Values:
-                """Adds the products of `whole` elements of the head, from element `at` on."""
-                step = index.div(at, tiling.depth)
-                key_ = code.words(code.problem.k, [*place, at], whole)
-                queries = [code.load("queries", row, step) for row in range(self.rows)]
-                pairs = zip(queries, sums, strict=True)
-                return [multiply_add(vectors, tiling, each, key_, total) for each, total in pairs]
+    @property
+    def _together(self) -> int:
+        """Queries whose sums are in registers at once, in as few passes over the queries as can be."""
+        held = max(1, self.code.tiling.registers * 3 // 4 // self.code.tiling.depth)
+        return -(-self.rows // -(-self.rows // held))
 
-            sums: Values = [vectors.number(0.0)] * self.rows
-            whole = chain.head - chain.head % self._chunk
-            if whole:
-                sums = repeat(whole, self._chunk, lambda at, *each: add(each, at, self._chunk), sums)
-            if whole < chain.head:
-                sums = add(sums, whole, chain.head - whole)
-            for row, total in enumerate(sums):
-                code.store(total, "products", row, key, 0)
-
-        repeat(count, 1, one)
+    @property
+    def _steps(self) -> int:
+        """Passes over the values of a block, a power of two, each with some vectors of them; it takes so many keys, or pairs, at once."""
+        held = max(1, self.code.tiling.registers * 3 // 4 // self.code.tiling.depth // self._together)
+        passes = -(-self.code.problem.chain.value_head // (held * self._chunk))
+        return min(1 << (passes - 1).bit_length(), self.code.tiling.kc // self.code.tiling.depth)
 
     def _values(self, first_key: ir.Value, count: Index) -> None:
-        """Adds a block of weighted values to the sums."""
-        chain, lanes = self.code.problem.chain, self.code.tiling.lanes
-        for start in range(0, chain.value_head, lanes * _HELD):
-            columns = range(start, min(chain.value_head, start + lanes * _HELD), lanes)
-            together = max(1, _SUMS // len(columns))
-            for row in range(0, self.rows, together):
-                self._add_values(first_key, count, columns, range(row, min(self.rows, row + together)))
+        """Adds a block of weighted values to the sums, in passes of as many vectors of them as registers hold of all queries."""
+        size = self.code.problem.chain.value_head
 
-    def _add_values(self, first_key: ir.Value, count: Index, columns: range, rows: range) -> None:
-        """The same for vectors of the result that start at `columns`, and some queries."""
+        def columns(at: Index, whole: int) -> None:
+            for row in range(0, self.rows, self._together):
+                rows = range(row, min(self.rows, row + self._together))
+                self._add_values(first_key, count, at, whole, rows)
+
+        chunks(size, -(-size // (self._steps * self._chunk)) * self._chunk, columns)
+
+    def _add_values(self, first_key: ir.Value, count: Index, at: Index, whole: int, rows: range) -> None:
+        """The same for `whole` elements of the values, from element `at` on, and some queries."""
         code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
-        last = index.sub(code.problem.keys, 1)
-        places = [(row, column) for row in rows for column in columns]
-        old = [code.load("sums", *place) for place in places]
+        places = [(row, index.add(at, column)) for row in rows for column in range(0, whole, tiling.lanes)]
+        factors = {row: self._of_row("rescale", row) for row in rows}
+        old = [arith.mulf(code.load("sums", row, column), factors[row]) for row, column in places]
+        # All passes together prefetch the next block, row after row.
+        done = index.mul(index.div(at, whole), tiling.kc // self._steps)
 
         def step(key: ir.Value, *sums: ir.Value) -> Values:
-            number = index.add(first_key, key)
-            numbers = [number] + [index.signed_min(index.add(number, 1), last)] * (tiling.depth - 1)
-            heads = [self.head.key(each) for each in numbers]
-            if columns.start == rows.start == 0:
-                self._prefetch(code.problem.v, numbers, chain.value_head, chain.v)
-            values = self._words(columns, heads)
-            found = list(sums)
-            for at, row in enumerate(rows):
-                weight = self._weight(row, key)
-                for column, value in enumerate(values):
-                    place = at * len(values) + column
-                    found[place] = multiply_add(code.vectors, tiling, weight, value, found[place])
-            return found
+            totals: Values = list(sums)
+            number = index.add(first_key, index.add(done, index.div(key, self._steps)))
+            ahead = self._ahead(number, chain.value_head, chain.v)
+            for each in range(self._steps):
+                own = index.add(key, each * tiling.depth)
+                number = index.add(first_key, own)
+                numbers_ = [index.signed_min(index.add(number, odd), self._last) for odd in range(tiling.depth)]
+                if each < tiling.depth and rows.start == 0:
+                    self._prefetch(code.problem.v, ahead, each, 0, chain.value_head, chain.v)
+                values = self._words(at, whole, [self.head.key(place) for place in numbers_])
+                weights = {row: self._weight(row, own) for row in rows}
+                found = [(row, value) for row in rows for value in values]
+                totals = [
+                    multiply_add(code.vectors, tiling, weights[row], value, total)
+                    for (row, value), total in zip(found, totals, strict=True)
+                ]
+            return totals
 
-        new = repeat(count, tiling.depth, step, old)
-        for place, value in zip(places, new, strict=True):
+        with loop(0, count, self._steps * tiling.depth, old) as (key, sums, over):
+            unroll.leave(over.operation)
+            scf.yield_(step(key, *sums))
+        for place, value in zip(places, over.results, strict=True):
             code.store(value, "sums", *place)
 
-    def _prefetch(self, operand: ir.Value, numbers: Sequence[Index], size: int, element: str) -> None:
-        """Prefetches into L2 the rows at the prefetch distance behind those of `numbers`."""
-        step = dtype(element).bytes
-        ahead = _AHEAD_OF_FEW if self.rows <= _FEW else _AHEAD
-        distance = max(1, ahead // (size * step))
-        last = index.sub(self.code.problem.keys, 1)
-        for number in numbers:
-            place = self.head.key(index.signed_min(index.add(number, distance), last))
-            for at in range(0, size, _LINE // step):
-                memref.prefetch(
-                    operand, index.values([*place, at]), is_write=False, locality_hint=2, is_data_cache=True
-                )
+    def _ahead(self, number: Index, size: int, element: str) -> list[Index]:
+        """The indices of the row at the prefetch distance behind row `number`; behind the last one come those of the next head."""
+        distance = max(1, _AHEAD // (size * dtype(element).bytes))
+        keys = self.code.problem.keys
+        behind = index.value(index.add(number, distance))
+        own = index.signed_less(behind, keys)
+        places = zip(self.head.key(behind), self.after.key(index.sub(behind, keys)), strict=True)
+        return [a if a == b else arith.select(own, *index.values((a, b))) for a, b in places]
+
+    def _prefetch(
+        self, operand: ir.Value, ahead: Sequence[Index], row: Index, at: Index, whole: int, element: str
+    ) -> None:
+        """Prefetches `whole` elements, from number `at` on, of row number `row` of those from `ahead` on."""
+        *outer, first = ahead
+        for line in range(0, whole, _LINE // dtype(element).bytes):
+            place = index.values([*outer, index.add(first, row), index.add(at, line)])
+            memref.prefetch(operand, place, is_write=False, locality_hint=3, is_data_cache=True)
+
+    def _of_row(self, name: str, row: Index) -> ir.Value:
+        """What a buffer of lanes has for a query, in each lane."""
+        group, own = index.div_rem(row, self._lanes.rows)
+        depth = self.code.tiling.depth
+        one = self.code.load(name, group, index.mul(own, depth), count=1)
+        return vector.broadcast(self.code.vectors.floats, one)
 
     def _weight(self, row: int, key: ir.Value) -> ir.Value:
         """The weight of a key, or of a pair of them, in each lane."""
-        code, vectors = self.code, self.code.vectors
-        if not code.tiling.pairs:
-            return vector.broadcast(vectors.floats, code.load("scores", row, key, count=1))
-        two = code.load("powers", row, key, count=2)
-        return vector.broadcast(vectors.integers, bits_as(two, integer(32)))
+        code, tiling, lanes = self.code, self.code.tiling, self._lanes
+        group, own = divmod(row, lanes.rows)
+        at = index.add(index.mul(key, lanes.rows), own * tiling.depth)
+        loaded = code.load("powers" if tiling.pairs else "scores", group, at, count=tiling.depth)
+        if tiling.pairs:
+            return vector.broadcast(code.vectors.integers, bits_as(loaded, integer(32)))
+        return vector.broadcast(code.vectors.floats, loaded)
 
-    def _words(self, columns: range, heads: Sequence[Sequence[Index]]) -> Values:
-        """The vectors of a value, or of two as pairs, that start at `columns`."""
-        code, lanes, end = self.code, self.code.tiling.lanes, self.code.problem.chain.value_head
-        values = code.problem.v
-        if not code.tiling.pairs:
-            return [code.words(values, [*heads[0], at], min(lanes, end - at)) for at in columns]
+    def _words(self, at: Index, whole: int, heads: Sequence[Sequence[Index]]) -> Values:
+        """The vectors of `whole` elements of a value, or of two as pairs, from number `at` on."""
+        code, lanes, values = self.code, self.code.tiling.lanes, self.code.problem.v
         found: Values = []
-        for at in range(columns.start, columns.stop, 2 * lanes):
-            loaded = (load(values, [*place, at], 2 * lanes, min(2 * lanes, end - at)) for place in heads)
+        for column in range(0, whole, self._chunk):
+            left = min(self._chunk, whole - column)
+            if not code.tiling.pairs:
+                found.append(code.words(values, [*heads[0], index.add(at, column)], left))
+                continue
+            loaded = (load(values, [*place, index.add(at, column)], 2 * lanes, left) for place in heads)
             both = [widened(each, "bf16") for each in loaded]
-            for half in range(0, min(2 * lanes, columns.stop - at), lanes):
+            for half in range(0, left, lanes):
                 order = [each for lane in range(half, half + lanes) for each in (lane, 2 * lanes + lane)]
                 found.append(bits_as(vector.shuffle(both[0], both[-1], order), integer(32)))
         return found
 
-    def _end(self) -> None:
+    def _end(self, groups: range) -> None:
         """Divides the sums by the weights, and writes them."""
         code, vectors, chain = self.code, self.code.vectors, self.code.problem.chain
+        for group in groups:
+            total = vectors.spread(code.load("weights", group, 0), arith.addf, self._lanes.distances)
+            code.store(inverse(vectors, total), "weights", group, 0)
 
         def end(row: ir.Value) -> None:
-            reciprocal = inverse(vectors, vectors.spread(code.load("weights", row, 0), arith.addf))
+            reciprocal = self._of_row("weights", row)
             place = self.head.query(row)
 
             def elements(at: Index, whole: int) -> None:

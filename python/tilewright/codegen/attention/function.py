@@ -69,7 +69,9 @@ def expand(function: func.FuncOp, softmax: ir.Operation, decision: OnlineSoftmax
                 head = Head.at(problem, index.value(index.div(place, blocks)))
                 code = Code(problem, vectors, own)
                 if tiling.along_head:
-                    Decode(code, head, online_softmax.rows_along_head(found, tiling)).run()
+                    after = index.signed_min(index.add(place, parts), index.sub(tasks, 1))
+                    rows = online_softmax.rows_along_head(found, tiling)
+                    Decode(code, head, Head.at(problem, index.value(after)), rows).run()
                 else:
                     Blocks(code).block(head, index.value(index.rem(place, blocks)))
 

@@ -90,23 +90,23 @@ class Vectors(Numbers):
     def sums_of(self, rows: Sequence[ir.Value]) -> ir.Value:
         """Of as many vectors as there are lanes, the sum of the elements of vector i in lane i.
 
-        Each round adds the interleaved halves of two vectors that lie half of them apart.
+        Each round joins vectors that lie half of them apart: lanes that stay where they are are blended, which costs less than a shuffle.
         """
         rows = list(rows)
-        low = [each for lane in range(self.lanes // 2) for each in (lane, self.lanes + lane)]
-        high = [each + self.lanes // 2 for each in low]
-        while len(rows) > 1:
-            half = len(rows) // 2
+        lanes = range(self.lanes)
+        while (half := len(rows) // 2) > 0:
+            stay = [lane + self.lanes * bool(lane & half) for lane in lanes]
+            move = [(lane ^ half) + self.lanes * bool(lane & half) for lane in lanes]
             rows = [
-                arith.addf(*(vector.shuffle(rows[row], rows[row + half], mask) for mask in (low, high)))
+                arith.addf(*(vector.shuffle(rows[row], rows[row + half], mask) for mask in (stay, move)))
                 for row in range(half)
             ]
         return rows[0]
 
-    def spread(self, value: ir.Value, join: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
-        """All lanes reduced by `join`, in each lane."""
-        distance = 1
-        while distance < self.lanes:
+    def spread(
+        self, value: ir.Value, join: Callable[[ir.Value, ir.Value], ir.Value], distances: Sequence[int]
+    ) -> ir.Value:
+        """Lanes whose numbers differ by sums of `distances`, powers of two, reduced by `join`, in each of them."""
+        for distance in distances:
             value = join(value, vector.shuffle(value, value, [lane ^ distance for lane in range(self.lanes)]))
-            distance *= 2
         return value

@@ -37,7 +37,7 @@ def mark(module: ir.Module) -> tuple[int, ...]:
     for op in named(module.operation, "scf.for"):
         products = _products(op)
         if products:
-            _leave(op)
+            leave(op)
             count = _count(products, _trips(op))
             if count > 1:
                 op.attributes[f"mark_{_MARK}{count}"] = ir.UnitAttr.get(op.context)
@@ -74,10 +74,10 @@ def keep(module: ir.Module) -> None:
     that depend on each other do not give.
     """
     for op in named(module.operation, "scf.for"):
-        _leave(op)
+        leave(op)
 
 
-def _leave(op: ir.Operation) -> None:
+def leave(op: ir.Operation) -> None:
     """Has LLVM leave a loop as it is."""
     op.attributes[f"llvm.{_ANNOTATION}"] = ir.Attribute.parse(_AS_THEY_ARE, op.context)
 

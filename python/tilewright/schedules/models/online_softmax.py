@@ -22,6 +22,8 @@ _MOST_QUERIES = 64
 """Queries that share a head of keys, with vectors along the head: each has code of its own."""
 _MOST_KEYS = 256
 """Keys of a block then, likewise."""
+_KEYS_OF_VECTOR = 4
+"""Keys whose scores share a vector then, at most: each has an address of its own."""
 
 
 class Operands(Protocol):
@@ -63,10 +65,12 @@ class Tiling(OnlineSoftmax):
     Attributes:
         lanes: Numbers of f32 in a vector of the target.
         intrinsic: LLVM's name of the instruction that multiplies pairs of bf16; empty where elements are multiplied as f32.
+        registers: Vector registers of the target.
     """
 
     lanes: int = 1
     intrinsic: str = ""
+    registers: int = 16
 
     @property
     def along_head(self) -> bool:
@@ -89,9 +93,54 @@ class Tiling(OnlineSoftmax):
         return 2 if self.pairs else 1
 
 
-def on(decision: OnlineSoftmax, lanes: int, intrinsic: str = "") -> Tiling:
-    """The decision on a target with vectors of so many `lanes`, and perhaps an instruction on pairs."""
-    return Tiling(**asdict(decision), lanes=lanes, intrinsic=intrinsic)
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Which scores a vector of them holds, with vectors along the head: those of some keys with a group of queries.
+
+    Lane ``(key div depth)·depth·rows + row·depth + key mod depth`` has the score of query `row` of the group and key number `key` of the
+    vector. Vectors behind each other are then the weights in the order in which keys are read, pairs of keys side by side.
+
+    Attributes:
+        rows: Queries of a group, a power of two: the last group may have fewer.
+        keys: Keys of a vector.
+        depth: Products that one lane takes up at once.
+    """
+
+    rows: int
+    keys: int
+    depth: int
+
+    @classmethod
+    def of(cls, rows: int, tiling: Tiling) -> Lanes:
+        """The lanes for so many queries: as few keys as there can be, but whole pairs."""
+        group = 1 << (min(rows, tiling.lanes // tiling.depth) - 1).bit_length()
+        keys = min(tiling.lanes // group, _KEYS_OF_VECTOR)
+        return cls(tiling.lanes // keys, keys, tiling.depth)
+
+    def groups(self, rows: int) -> int:
+        """Groups of so many queries."""
+        return -(-rows // self.rows)
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """The query of the group, and the key, of each lane."""
+        found = {}
+        for row in range(self.rows):
+            for key in range(self.keys):
+                pair, odd = divmod(key, self.depth)
+                found[(pair * self.rows + row) * self.depth + odd] = row, key
+        return [found[lane] for lane in range(len(found))]
+
+    @property
+    def distances(self) -> list[int]:
+        """The powers of two by which lanes of the same query differ."""
+        steps = [1 << bit for bit in range((self.rows * self.keys).bit_length() - 1)]
+        return [each for each in steps if self.places[0][0] == self.places[each][0]]
+
+
+def on(decision: OnlineSoftmax, lanes: int, intrinsic: str = "", registers: int = 16) -> Tiling:
+    """The decision on a target with so many registers for vectors of so many `lanes`, and perhaps an instruction on pairs."""
+    return Tiling(**asdict(decision), lanes=lanes, intrinsic=intrinsic, registers=registers)
 
 
 def of(decision: OnlineSoftmax, operands: Operands, target: Target) -> Tiling:
@@ -101,7 +150,7 @@ def of(decision: OnlineSoftmax, operands: Operands, target: Target) -> Tiling:
         ScheduleError: A size does not fit the target or the operands; the error says which and what would.
     """
     intrinsic = pair_instruction(target) if decision.multiplied == "bf16" else ""
-    tiling = on(decision, target.vector_bits // 32, intrinsic)
+    tiling = on(decision, target.vector_bits // 32, intrinsic, target.vector_registers)
     if tiling.pairs and not (can_pair(operands) and tiling.intrinsic):
         kinds = ", ".join((operands.q, operands.k, operands.v))
         raise _wrong(
@@ -168,14 +217,17 @@ def buffers(operands: Operands, tiling: Tiling) -> dict[str, tuple[tuple[int, ..
     values = -(-operands.value_head // tiling.lanes) * tiling.lanes
     if tiling.along_head:
         queries = rows_along_head(operands, tiling)
-        return {
+        of_lanes = Lanes.of(queries, tiling)
+        groups, scores = of_lanes.groups(queries), tiling.kc * of_lanes.rows
+        found = {
             "queries": ((queries, padded), word),
             "sums": ((queries, values), "f32"),
-            "largest": ((queries, tiling.lanes), "f32"),
-            "weights": ((queries, tiling.lanes), "f32"),
-            "products": ((queries, tiling.kc, tiling.lanes), "f32"),
-            "powers" if tiling.pairs else "scores": ((queries, tiling.kc), tiling.multiplied),
+            "largest": ((groups, tiling.lanes), "f32"),
+            "rescale": ((groups, tiling.lanes), "f32"),
+            "weights": ((groups, tiling.lanes), "f32"),
+            "scores": ((groups, scores), "f32"),
         }
+        return {**found, "powers": ((groups, scores), "bf16")} if tiling.pairs else found
     columns, rows = tiling.columns, tiling.rows
     found = {
         "queries": ((columns, padded, rows), word),
