@@ -13,6 +13,7 @@ from tilewright.emit.pipeline import Wanted
 from tilewright.errors import ScheduleError
 from tilewright.lowering import modules, run
 from tilewright.lowering.entries import module_entries
+from tilewright.lowering.passes import unroll
 from tilewright.mlir import ir
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature, renamed
@@ -89,6 +90,7 @@ class OperatorFunction(MachineCode):
         """The function in the LLVM dialect, with its C entry."""
         body = f"{self._spec.operator}_body"
         modules.to_llvm(self.module, body, self._target)
+        unroll.hand_on(self.module)
         bodies = {body: (renamed(self._built.functions, self._symbol)[0], self.module)}
         self.module = module_entries.join(bodies, (), self._target, asks_for_tiles=self._wanted.for_linking)
         return texts([self.module])

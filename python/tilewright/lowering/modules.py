@@ -10,7 +10,7 @@ from tilewright.build.usedef import operations
 from tilewright.errors import LoweringError
 from tilewright.lowering import pipelines, run
 from tilewright.lowering.entries import entry
-from tilewright.lowering.passes import dynamic_reshapes, dynamic_workspace, narrow_stores, unroll, workspace
+from tilewright.lowering.passes import dynamic_reshapes, dynamic_workspace, narrow_stores, workspace
 from tilewright.lowering.product_calls import Product, call_products
 from tilewright.lowering.types import half_floats, math_functions, small_floats
 from tilewright.mlir import ir
@@ -155,7 +155,6 @@ def to_llvm(module: ir.Module, name: str, target: Target) -> None:
         dynamic_reshapes.expand(module.operation)
     # Linalg says nothing of the order in which a reduction adds up.
     run.run_passes(module, pipelines.to_llvm(reassociate=True), "llvm")
-    unroll.hand_on(module)
     with module.context:
         if "avx512bw" in target.features:
             narrow_stores.protect(module.operation)
