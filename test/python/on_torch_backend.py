@@ -48,6 +48,12 @@ def linear(activation: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, w, b: activation(F.linear(x, w, b))
 
 
+def repeated(x: Any, times: int) -> Any:
+    """Each head of keys as often as heads of queries share it."""
+    batch, heads, *rest = x.shape
+    return x[:, :, None].expand(batch, heads, times, *rest).reshape(batch, heads * times, *rest)
+
+
 LINEAR = ((2, 3, 8), (12, 8), (12,))
 IMAGES = ((2, 4, 6, 5), (8, 4, 3, 3), (8,))
 HEADS = ((2, 3, 7, 8), (2, 3, 9, 8), (2, 3, 9, 8))
@@ -88,6 +94,14 @@ ROWS = [
     ),
     Row("attention_causal", partial(F.scaled_dot_product_attention, is_causal=True), (HEADS[0],) * 3),
     Row("attention_mask", F.scaled_dot_product_attention, (*HEADS, (2, 1, 1, 9))),
+    Row("attention_flat_mask", F.scaled_dot_product_attention, (*HEADS, (7, 9))),
+    # No copy of keys and values for each head of queries is made.
+    Row(
+        "attention_repeated",
+        lambda q, k, v: F.scaled_dot_product_attention(q, *(repeated(x, 3) for x in (k, v))),
+        ((2, 6, 7, 8), (2, 2, 9, 8), (2, 2, 9, 8)),
+        types=FLOATS[:2],
+    ),
     Row(
         "convolution", lambda x, w, b: F.relu(F.conv2d(x, w, b, padding=1, stride=2)), IMAGES, (1, 2), types=FLOATS[:2]
     ),
@@ -219,6 +233,58 @@ def frozen_parameters_follow_changes() -> None:
         assert torch.allclose(compiled(x), model(x), atol=1e-5)
         model[4].bias.data = torch.ones(8)
         assert torch.allclose(compiled(x), model(x), atol=1e-5)
+
+
+class Attention(nn.Module):
+    """Queries, keys and values by a product each, and an activation that reads the same."""
+
+    def __init__(self, bias: bool) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(24, heads * 8, bias=bias) for heads in (4, 2, 2))
+        self.gate = nn.Linear(24, 32, bias=bias)
+
+    def forward(self, x: Any) -> Any:
+        q, k, v = (each(x).view(2, 7, -1, 8).transpose(1, 2) for each in (self.q, self.k, self.v))
+        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return seen.transpose(1, 2).reshape(2, 7, 32) * F.silu(self.gate(x))
+
+
+@case
+def products_of_one_tensor_are_joined() -> None:
+    for bias in (True, False):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model, x, messages = Attention(bias).eval(), torch.rand(2, 7, 24), logged()
+        compiled = torch.compile(model, backend="tilewright", options={"freezing": True, "timed": False})
+        with torch.no_grad():
+            assert torch.allclose(compiled(x), model(x), atol=1e-5)
+        assert len(messages) == 3, messages
+        assert sum("14x64x24" in each and "packed" in each for each in messages) == 1, messages
+
+
+@case
+def constants_are_no_key_of_inductors_cache() -> None:
+    lists, tolist = [], torch.Tensor.tolist
+
+    def noted(tensor: Any) -> Any:
+        lists.append(tensor.numel())
+        return tolist(tensor)
+
+    # The second model takes the graph of the first one out of the cache, and has its own weights.
+    for seed in range(2):
+        torch._dynamo.reset()
+        torch.manual_seed(seed)
+        model = nn.Sequential(nn.Linear(40, 56), nn.LayerNorm(56), nn.Linear(56, 24)).eval()
+        x = torch.rand(3, 40)
+        compiled = torch.compile(model, backend="tilewright", options={"freezing": True, "timed": False})
+        torch.Tensor.tolist = noted
+        try:
+            with torch.no_grad():
+                assert torch.allclose(compiled(x), model(x), atol=1e-5)
+        finally:
+            torch.Tensor.tolist = tolist
+    assert max(lists, default=0) < 40, lists
+    assert torch._dynamo.utils.counters["inductor"]["fxgraph_cache_hit"] > 0
 
 
 def logged() -> list[str]:

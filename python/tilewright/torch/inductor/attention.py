@@ -19,15 +19,15 @@ from tilewright.torch.inductor.region import Region
 
 _FUSED = aten._scaled_dot_product_flash_attention_for_cpu.default
 _AXES = "bhmn"
+_REPEATED = 2
+"""The axis along which heads of keys and values are repeated, after that of heads."""
 
 
 def _mask_axes(mask: Node, sizes: Sequence[Any]) -> str | None:
-    """The axes that a mask of four dimensions really has; None where they are not known."""
+    """The axes that a mask of up to four dimensions really has; None where they are not known."""
     found = fx.value(mask)
-    if found.dim() != len(_AXES):
-        return None
-    axes = ""
-    for axis, own, stride, size in zip(_AXES, found.shape, found.stride(), sizes, strict=True):
+    dims, axes = found.dim(), ""
+    for axis, own, stride, size in zip(_AXES[-dims:], found.shape, found.stride(), sizes[-dims:], strict=True):
         if not (fx.known(own == 1) or fx.known(stride == 0)) or axis == "n":
             if not fx.known(own == size):
                 return None
@@ -38,10 +38,30 @@ def _mask_axes(mask: Node, sizes: Sequence[Any]) -> str | None:
 def _mask(mask: Node, axes: str, graph: Any) -> Node:  # noqa: ANN401
     """The mask without the axes that it is broadcast along."""
     node = mask
-    for axis in reversed(range(len(_AXES))):
-        if _AXES[axis] not in axes:
+    own = _AXES[-fx.value(mask).dim() :]
+    for axis in reversed(range(len(own))):
+        if own[axis] not in axes:
             node = fx.emit(graph, aten.select.int, node, axis, 0)
     return node
+
+
+def _shared(node: Node) -> Node:
+    """Heads of keys or values before each was repeated for the heads of queries that share it; else the node."""
+    at = node
+    chain = ((aten.view.default, aten.reshape.default, aten._unsafe_view.default), (aten.clone.default,))
+    for targets in chain:
+        at = at.args[0] if at.target in targets else at
+    if at.target is not aten.expand.default or at.args[0].target is not aten.unsqueeze.default:
+        return node
+    source, axis = at.args[0].args
+    few, wide, full = fx.value(source).shape, fx.value(at).shape, fx.value(node).shape
+    is_repeated = (
+        axis == _REPEATED
+        and len(few) == len(_AXES)
+        and fx.same((*few[:2], *few[2:]), (*wide[:2], *wide[3:]))
+        and fx.same(full, (few[0], few[1] * wide[2], *few[2:]))
+    )
+    return source if is_repeated else node
 
 
 def _rows(node: Node, graph: Any) -> Node:  # noqa: ANN401
@@ -57,6 +77,8 @@ def calls(node: Node, graph_module: Any) -> Iterator[Call]:  # noqa: ANN401
         return
     q, k, v, *options = fused.args
     dropout, is_causal = (*options, *(0.0, False)[len(options) :])
+    if fx.same(fx.value(_shared(k)).shape[:3], fx.value(_shared(v)).shape[:3]):
+        k, v = _shared(k), _shared(v)
     mask, scale = fused.kwargs.get("attn_mask"), fused.kwargs.get("scale")
     tensors = (q, k, v) if mask is None else (q, k, v, mask)
     if dropout or not all(map(fx.element, (node, *tensors))) or not isinstance(scale, float | None):

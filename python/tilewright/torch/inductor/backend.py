@@ -61,6 +61,9 @@ def _compiled(
     **options: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
     """Compiles one graph of ATen ops: a forward, a backward, or both at once for inference."""
+    # A table would be part of the key of Inductor's cache, and cannot be pickled: then nothing is cached. A function is its name.
+    if "get_decomp_fn" in options:
+        options["get_decomp_fn"] = decompositions
 
     def rest(graph_module: Any, inputs: Sequence[Any]) -> Any:  # noqa: ANN401
         rewrite(graph_module, timed=timed)

@@ -10,6 +10,7 @@ from unittest import mock
 import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
 from torch._inductor.compile_fx import fake_tensor_prop  # pyright: ignore[reportMissingImports]
 from torch._inductor.constant_folding import constant_fold, replace_node_with_constant  # pyright: ignore[reportMissingImports]
+from torch._inductor.freezing_utils import enter_freezing, record_has_frozen_params  # pyright: ignore[reportMissingImports]
 from torch._inductor.fx_passes import binary_folding, freezing_patterns, post_grad  # pyright: ignore[reportMissingImports]
 
 from tilewright.torch.inductor.fx import aten
@@ -89,14 +90,16 @@ class Frozen:
             node.args[0] for node in graph_module.graph.find_nodes(op="call_function", target=aten.copy_.default)
         }
         taken = {number: each for number, each in constants.items() if placeholders[number] not in written}
-        for number, each in taken.items():
-            with torch.utils._python_dispatch._disable_current_modes():
-                tensor = each.detach()
-            replace_node_with_constant(graph_module, placeholders[number], tensor)
         self._states = [(number, _state(each)) for number, each in taken.items()]
         self._rest = [number for number in range(len(placeholders)) if number not in taken]
         inputs = [self._inputs[number] for number in self._rest]
-        with _allowed(self._inputs):
+        # Inductor's cache then takes constants by shape and type: it would write each element into the key otherwise.
+        record_has_frozen_params(graph_module)
+        with enter_freezing(), _allowed(self._inputs):
+            for number, each in taken.items():
+                with torch.utils._python_dispatch._disable_current_modes():
+                    tensor = each.detach()
+                replace_node_with_constant(graph_module, placeholders[number], tensor)
             _fold(graph_module, inputs)
             self._run = self._compile(graph_module, inputs)
 

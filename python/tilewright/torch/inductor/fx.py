@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
+from torch._inductor.freezing_utils import maybe_set_is_frozen_param  # pyright: ignore[reportMissingImports]
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 from torch.fx.experimental.symbolic_shapes import statically_known_true  # pyright: ignore[reportMissingImports]
 
@@ -117,9 +118,10 @@ def constant(graph_module: Any, before: Node, tensor: Any) -> Node:  # noqa: ANN
     number = 0
     while hasattr(graph_module, f"_packed{number}"):
         number += 1
+    maybe_set_is_frozen_param(tensor)
     graph_module.register_buffer(f"_packed{number}", tensor)
     with graph_module.graph.inserting_before(before):
         node = graph_module.graph.get_attr(f"_packed{number}")
     mode = next(each for each in map(value, graph_module.graph.nodes) if isinstance(each, torch.Tensor)).fake_mode
-    node.meta["val"] = mode.from_tensor(tensor)
+    node.meta["val"] = mode.from_tensor(tensor, static_shapes=True)
     return node

@@ -11,7 +11,7 @@ import torch  # pyright: ignore[reportMissingImports] - not in the project's own
 from torch._functorch.compile_utils import fx_graph_cse  # pyright: ignore[reportMissingImports]
 
 from tilewright.errors import TilewrightError
-from tilewright.torch.inductor import attention, convolutions, fx, kernels, products, timing
+from tilewright.torch.inductor import attention, convolutions, fx, kernels, products, sharing, timing
 from tilewright.torch.inductor.call import Call
 from tilewright.torch.inductor.fx import aten
 
@@ -32,7 +32,7 @@ def rewrite(graph_module: Any, *, timed: bool = False) -> None:  # noqa: ANN401
     graph, threads = graph_module.graph, torch.get_num_threads()
     outputs = graph.output_node().args[0]
     lay = [each.stride() if isinstance(each, torch.Tensor) else None for each in map(fx.value, outputs)]
-    moved: set[Any] = set()
+    moved: set[Any] = sharing.join(graph_module)
     for node in list(graph.nodes):
         if node._erased or node.op != "call_function":
             continue
