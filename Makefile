@@ -81,6 +81,7 @@ bench-results: setup ## Measure every figure of README and docs, beside every li
 	@$(BIN)/tilewright bench attention all $(PUBLISH) --dtype f32 --dtype bf16 --rounds 9
 	@for suite in level3 gemv square bert odd resnet50 skinny; do \
 	  $(BIN)/tilewright bench blas $$suite $(PUBLISH) --dtype f32 --dtype f64 --sample-ms 3 || exit 1; done
+	@$(BIN)/tilewright bench blas programs $(PUBLISH) --dtype f32 --dtype f64 --rounds 3 --sample-ms 10
 	@for suite in level3 odd; do \
 	  $(BIN)/tilewright bench blas $$suite $(PUBLISH) --dtype c64 --dtype c128 --sample-ms 3 || exit 1; done
 	@$(BIN)/python tools/figures

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tilewright.bench.blas import Case, cases, comparison
+from tilewright.bench.blas import Case, cases, comparison, programs
 from tilewright.bench.blas.page import PAGE, over_better
 from tilewright.bench.checks import CheckError
 from tilewright.bench.operators.results import Result
@@ -38,7 +38,15 @@ def test_a_result_that_is_wrong_is_not_timed(monkeypatch):
 
 
 def test_what_is_not_there_is_refused():
-    with pytest.raises(TilewrightError, match="no BLAS of 'bf16'"):
-        comparison.run(OPENBLAS[0], EVERY[:1], "bf16")
+    with pytest.raises(TilewrightError, match="no symm of 'bf16' in a BLAS"):
+        comparison.run(OPENBLAS[0], EVERY, "bf16")
     with pytest.raises(TilewrightError, match="no BLAS 'torch'"):
         comparison.run(OPENBLAS[0], EVERY[:1], "f32", libraries=["torch"])
+
+
+def test_programs_run_with_the_library_and_without_it():
+    """Of a library that is not ours, nobody knows whether it served."""
+    with pytest.raises(TilewrightError, match="the library served no call"):
+        programs.run(OPENBLAS[0], "f64", names=["A @ A.T"], sizes=[8], rounds=1, min_seconds=1e-4)
+    with pytest.raises(TilewrightError, match="no programs of 'c64'"):
+        programs.run(OPENBLAS[0], "c64")

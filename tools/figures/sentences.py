@@ -12,6 +12,8 @@ from published import Machine, span
 from tables import best, between, by_type, listed, table, times
 from tilewright.bench.blas import NAME as BLAS
 from tilewright.bench.blas.page import BY_DEFAULT, over_better
+from tilewright.bench.blas.programs import NAME as PROGRAMS
+from tilewright.bench.blas.programs import WITHOUT
 from tilewright.bench.operators.results import Result
 from tilewright.bench.plot import type_name
 from tilewright.bench.rows import PLAIN, Row
@@ -150,3 +152,18 @@ def blas(machine: Machine, page: Path) -> Iterator[str]:
         worst = min(ratios, key=ratios.__getitem__)
         mean = statistics.geometric_mean(ratios.values())
         yield f"| {dtype} | {count} | {len(ratios)} | {mean:.2f} | {ratios[worst]:.2f}, {times(worst)} |"
+
+
+def programs(machine: Machine, page: Path) -> Iterator[str]:
+    """Expressions of numpy's with our BLAS, over the same without it."""
+    found = [each for each in machine.operators if each.operator == PROGRAMS]
+    if not found:
+        return
+    yield _measured(
+        machine, found, "one thread: the speed of expressions of numpy's with the library over that without it."
+    )
+    yield ""
+    yield "| expression | type | × without | without it is |"
+    yield "|---|---|---:|---|"
+    for each in found:
+        yield f"| {times(each.case)} | {each.asked} | {dict(each.ratios())[WITHOUT]:.2f} | {each.versions[WITHOUT]} |"

@@ -30,6 +30,7 @@ BLOCKS: Mapping[str, Callable[[Machine, Path], Iterator[str]]] = {
     "convolutions": sentences.convolutions,
     "attention": sentences.attention,
     "blas": sentences.blas,
+    "programs": sentences.programs,
 }
 """By the name in the marker, what writes it from the machine that was measured last, for the page of that path."""
 
@@ -76,7 +77,12 @@ PRODUCTS = (
         _products,
     ),
 )
-_OPERATOR_PAGES = {"attention": "attention_results.md", "convolutions": "conv_results.md", "blas": "blas_results.md"}
+_OPERATOR_PAGES = {
+    "attention": "attention_results.md",
+    "convolutions": "conv_results.md",
+    "blas": "blas_results.md",
+    "blas programs": "blas_programs_results.md",
+}
 PAGES_WRITTEN = (
     *PRODUCTS,
     *(

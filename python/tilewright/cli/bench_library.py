@@ -70,18 +70,21 @@ def library(
 @click.option("--library", metavar="FILE", help="Our BLAS; by default one is built for this machine.")
 @SHARED
 def blas(suite: str, library: str | None, **given: Any) -> int:  # noqa: ANN401 - of `SHARED`
-    """Measure calls of SUITE (level3, gemv, or gemm of square, bert, …; or all) through C's interface, beside OpenBLAS and MKL."""
-    from tilewright.bench.blas import SUITES, run
-    from tilewright.bench.blas.cases import LETTERS
+    """Measure calls of SUITE (level3, gemv, or gemm of square, bert, …; or all) through C's interface, beside OpenBLAS and MKL.
+
+    The suite programs has expressions of numpy's instead, with the library and without it.
+    """
+    from tilewright.bench.blas import SUITES, programs, run
+    from tilewright.bench.blas.cases import BUILT
     from tilewright.bench.blas.page import PAGE
     from tilewright.blas import build
 
     known = {**SUITES, "all": tuple(dict.fromkeys(case for each in SUITES.values() for case in each))}
-    cases = named(suite, known, "suite of calls")
+    measure = programs.run if suite == "programs" else partial(run, cases=named(suite, known, "suite of calls"))
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        letters = [LETTERS[each] for each in dict.fromkeys(given["dtypes"]) if each in LETTERS]
+        letters = [BUILT[each] for each in dict.fromkeys(given["dtypes"]) if each in BUILT]
         if library is None and letters:
             (file,) = build.build(folder, ["host"], letters=letters, threads=given["threads"]).files.values()
         else:
             file = Path(library or folder)
-        return compare(partial(run, file, cases), PAGE, f"blas {suite}", given)
+        return compare(lambda asked, **how: measure(file, asked=asked, **how), PAGE, f"blas {suite}", given)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from tilewright.bench.operands import types_of
 from tilewright.bench.suites import SUITES as PRODUCTS
 from tilewright.bench.suites import Shape
 from tilewright.dtypes import dtype, to_numpy
@@ -16,8 +17,14 @@ from tilewright.payload.samples import aligned, values
 
 LETTERS: Mapping[str, str] = MappingProxyType({"f32": "s", "f64": "d", "c64": "c", "c128": "z"})
 """By the type asked for, what names of routines begin with."""
-# Enumerations of netlib's cblas.h.
-_ROW_MAJOR, _PLAIN, _TRANSPOSED, _LOWER, _NON_UNIT, _LEFT = 101, 111, 112, 122, 131, 141
+PRODUCTS_ALONE: Mapping[str, str] = MappingProxyType(
+    {"bf16": "gemm_bf16bf16f32", "f16": "gemm_f16f16f32", "u8,i8,i32": "gemm_s8u8s32"}
+)
+"""By types that only products have, the routine, by its name in MKL."""
+BUILT: Mapping[str, str] = MappingProxyType({**LETTERS, "bf16": "sb", "f16": "sh", "u8,i8,i32": "s8u8"})
+"""By type, the letter of `blas.letters.LETTERS` with which a library has it."""
+# Enumerations of netlib's cblas.h, and the last one of MKL's.
+_ROW_MAJOR, _PLAIN, _TRANSPOSED, _LOWER, _NON_UNIT, _LEFT, _ONE_OFFSET = 101, 111, 112, 122, 131, 141, 173
 _NEAR_ONE = 2.0**-20
 """What is beside the diagonal of triangles, so that B keeps its size however often it is multiplied or divided in place."""
 
@@ -140,16 +147,22 @@ class Case:
 
     def name(self, asked: str) -> str:
         """The routine's name with the letter of a type: "sgemm"."""
-        return LETTERS[asked] + self.routine.partition("_")[0]
+        return PRODUCTS_ALONE.get(asked) or LETTERS[asked] + self.routine.partition("_")[0]
+
+    def is_of(self, asked: str) -> bool:
+        """Whether there is a routine for a type."""
+        return asked in LETTERS or (asked in PRODUCTS_ALONE and self.routine == "gemm")
 
     def work(self, asked: str) -> int:
         """Floating-point operations of a call."""
-        return (8 if dtype(asked).part else 2) * self.rule.work(*self.extents)
+        return (8 if is_complex(asked) else 2) * self.rule.work(*self.extents)
 
     def operands(self, asked: str) -> Operands:
         """The same values in every process; C is not yet computed, but of routines that compute in place B."""
-        random, kind = np.random.default_rng(0), dtype(asked)
-        a, b, c = (values(random, shape, kind) for shape in self.rule.shapes(*self.extents))
+        random = np.random.default_rng(0)
+        kinds = types_of(asked) if asked in PRODUCTS_ALONE else [asked] * 3
+        shapes = self.rule.shapes(*self.extents)
+        a, b, c = (values(random, shape, dtype(kind)) for shape, kind in zip(shapes, kinds, strict=True))
         if self.rule.triangle:
             a *= _NEAR_ONE
             np.fill_diagonal(a, 1)
@@ -158,23 +171,32 @@ class Case:
     def expected(self, asked: str) -> np.ndarray:
         """What C is after a call."""
         each = self.operands(asked)
-        wide = np.complex128 if dtype(asked).part else np.float64
+        wide = np.complex128 if is_complex(asked) else np.float64
         return self.rule.product(*(array.astype(wide) for array in (each.a, each.b, each.c)))
 
     def arguments(self, asked: str, each: Operands) -> list[tuple[str, int | float, np.ndarray | None]]:
         """Each argument in C: its type in LLVM IR, its value, and the array that has to live as long."""
-        kind, found = dtype(asked), list[tuple[str, int | float, np.ndarray | None]]()
-        for argument in (_ROW_MAJOR, *self.rule.arguments(*self.extents, each)):
+        found = list[tuple[str, int | float, np.ndarray | None]]()
+        given = (_ROW_MAJOR, *self.rule.arguments(*self.extents, each))
+        if "," in asked:  # Offsets, all of them 0, are added to integers.
+            before, of_a, of_b, of_c = given[:3], given[3:9], given[9:11], given[11:]
+            given = (*before, _ONE_OFFSET, *of_a, 0, *of_b, 0, *of_c, aligned((1,), np.dtype(np.int32)))
+        for argument in given:
             if isinstance(argument, int):
                 found.append(("i64", argument, None))
-            elif isinstance(argument, float) and not kind.part:
-                found.append(({"f32": "float", "f64": "double"}[asked], argument, None))
+            elif isinstance(argument, float) and not is_complex(asked):
+                found.append(("double" if asked == "f64" else "float", argument, None))
             else:
-                array = argument if isinstance(argument, np.ndarray) else aligned((1,), to_numpy(kind))
+                array = argument if isinstance(argument, np.ndarray) else aligned((1,), to_numpy(dtype(asked)))
                 if isinstance(argument, float):
                     array[...] = argument
                 found.append(("ptr", array.ctypes.data, array))
         return found
+
+
+def is_complex(asked: str) -> bool:
+    """Whether a type is one of complex numbers."""
+    return asked in LETTERS and dtype(asked).part is not None
 
 
 def _squares(routines: str, sizes: str) -> tuple[Case, ...]:

@@ -10,10 +10,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from tilewright import targets
-from tilewright.bench.blas.cases import LETTERS, Case
+from tilewright.bench.blas.cases import LETTERS, PRODUCTS_ALONE, Case
 from tilewright.bench.checks import CheckError
 from tilewright.bench.libraries import Library
 from tilewright.bench.machine import describe
+from tilewright.bench.operands import types_of
 from tilewright.bench.operators.results import LIMIT, Key, Result
 from tilewright.bench.peak import Peak
 from tilewright.bench.peer_process import PeerProcess
@@ -29,8 +30,8 @@ NAME = "blas"
 """What results call it."""
 LIBRARIES = ("numpy", "numpy-avx512", "mkl")
 """Rows of `bench.peers`."""
-_TOLERANCES = {"f32": 1e-5, "f64": 1e-13, "c64": 1e-5, "c128": 1e-13}
-"""Relative errors in the Frobenius norm that every BLAS stays below: some hundred roundings."""
+_TOLERANCES = {"f32": 1e-5, "f64": 1e-13, "c64": 1e-5, "c128": 1e-13, "bf16": 1e-5, "f16": 1e-5, "u8,i8,i32": 0}
+"""Relative errors in the Frobenius norm that every BLAS stays below: some hundred roundings of sums."""
 _WORKER = "tilewright.bench.blas.worker"
 
 
@@ -63,9 +64,10 @@ def run(
         TilewrightError: The type or a library is unknown, or a library that must take part is not there.
         CheckError: A result is wrong.
     """
-    if asked not in LETTERS:
-        raise TilewrightError(f"no BLAS of {asked!r}", where="bench blas", expected=f"one of {', '.join(LETTERS)}")
-    absent, on, host = _absent(libraries), cores(threads), targets.resolve("host")
+    if missing := next((case for case in cases if not case.is_of(asked)), None):
+        known = f"one of {', '.join(LETTERS)}; of gemm alone {' '.join(PRODUCTS_ALONE)}"
+        raise TilewrightError(f"no {missing.routine} of {asked!r} in a BLAS", where="bench blas", expected=known)
+    absent, on, host = _absent(libraries, asked), cores(threads), targets.resolve("host")
     keys = {case: Key(NAME, str(case), asked, threads, host.name) for case in cases}
     found = {key: result for key, result in (finished or {}).items() if key in keys.values()}
     waiting = [case for case in cases if keys[case] not in found]
@@ -77,9 +79,9 @@ def run(
             if waiting
         }
         contenders = {OURS if name == str(library) else name: each for name, each in members.items()}
-        kind = dtype(asked).part or asked
+        a, b = types_of(asked)[:2] if asked in PRODUCTS_ALONE else [str(dtype(asked).part or asked)] * 2
         clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
-        peak = stack.enter_context(closing(Peak(host, (kind, kind), on, clock))) if waiting else None
+        peak = stack.enter_context(closing(Peak(host, (a, b), on, clock))) if waiting else None
         for case in waiting:
             assert peak is not None
             errors = {}
@@ -119,7 +121,7 @@ def _row(library: Path) -> Peer:
     return Peer(str(library), "ours", "", Library, lambda: None, {})
 
 
-def _absent(libraries: Sequence[str] | None) -> dict[str, str]:
+def _absent(libraries: Sequence[str] | None, asked: str) -> dict[str, str]:
     """Why libraries do not take part.
 
     Raises:
@@ -130,9 +132,9 @@ def _absent(libraries: Sequence[str] | None) -> dict[str, str]:
             raise TilewrightError(f"no BLAS {name!r}", where="bench blas", expected=f"some of {', '.join(LIBRARIES)}")
         if missing := PEERS[name].missing():
             raise TilewrightError(missing, where=f"peer {name}")
+    lacking = {name: f"it has no product of {asked}" for name in LIBRARIES if asked in PRODUCTS_ALONE and name != "mkl"}
     if libraries is not None:
-        return {name: "not asked for" for name in LIBRARIES if name not in libraries}
+        return {name: "not asked for" for name in LIBRARIES if name not in libraries} | lacking
     here = [name for name in LIBRARIES if PEERS[name].applies()]
-    return {name: missing for name in here if (missing := PEERS[name].missing())} | {
-        name: "it is what numpy takes by itself" for name in LIBRARIES if name not in here
-    }
+    same = {name: "it is what numpy takes by itself" for name in LIBRARIES if name not in here}
+    return {name: missing for name in here if (missing := PEERS[name].missing())} | same | lacking

@@ -52,3 +52,11 @@ def _cells(result: Result, names: Sequence[str]) -> tuple[str, ...]:
 
 PAGE = page.Page("Benchmark results: BLAS", _ABOUT, table)
 """How results are written."""
+PROGRAMS = page.Page(
+    "Benchmark results: programs on the BLAS",
+    (
+        "Expressions of numpy's on square matrices, with the library loaded before all others, over the same without it.",
+    ),
+    table,
+)
+"""How results of programs are written."""

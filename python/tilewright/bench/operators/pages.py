@@ -10,11 +10,13 @@ from tilewright.bench.attention import COMPARISON as ATTENTION
 from tilewright.bench.attention.page import PAGE as ATTENTION_PAGE
 from tilewright.bench.blas import NAME as BLAS
 from tilewright.bench.blas.page import PAGE as BLAS_PAGE
+from tilewright.bench.blas.page import PROGRAMS as PROGRAMS_PAGE
+from tilewright.bench.blas.programs import NAME as PROGRAMS
 from tilewright.bench.convolution import COMPARISON as CONVOLUTION
 from tilewright.bench.convolution.page import PAGE as CONVOLUTION_PAGE
 from tilewright.bench.operators.page import Page
 
 PAGES: Mapping[str, Page] = MappingProxyType(
-    {ATTENTION.name: ATTENTION_PAGE, CONVOLUTION.name: CONVOLUTION_PAGE, BLAS: BLAS_PAGE}
+    {ATTENTION.name: ATTENTION_PAGE, CONVOLUTION.name: CONVOLUTION_PAGE, BLAS: BLAS_PAGE, PROGRAMS: PROGRAMS_PAGE}
 )
 """By what results call the operator."""
