@@ -116,5 +116,5 @@ def test_the_lessons_run_and_are_drawn(monkeypatch, capsys):
     assert "hoist_packing" in capsys.readouterr().out
     drawn = ElementTree.fromstring(str(picture))
     names = [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}text")]
-    assert names[:-2:2] == ["1_loops", "2_tiles", "3_vectors", "4_registers", "5_panels"]
+    assert names[:-2:2] == ["loops", "tiles", "vectors", "registers", "panels"]
     assert all(re.fullmatch(r"[0-9.]+%", each or "") for each in names[1::2])

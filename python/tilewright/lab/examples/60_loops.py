@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# title: 1. Loops
+# group: lessons
+# shape: 576x576x576
 """Lesson 1: what the payload says, and no more, as loops over elements.
 
 What is compiled:

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# title: 5. Panels
+# group: lessons
+# shape: 576x576x576
 """Lesson 5: panels, so that the innermost loop reads memory in order.
 
 Before, rows of a tile are a whole row of the matrix apart: each is in another page, and in few sets of the cache. After, blocks of A and

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# title: 2. Tiles that stay in a cache
+# group: lessons
+# shape: 576x576x576
 """Lesson 2: tiles, so that what is read again is still in a cache.
 
 Before, all of B passes for every row of C. After, three blocks of 64 x 64 elements, 48 KiB in f32, are used 64 times each:

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# title: 3. Vectors
+# group: lessons
+# shape: 576x576x576
 """Lesson 3: vectors, so that one instruction multiplies and adds 8 or 16 elements.
 
 Before, each step has one multiply-add of two numbers. After, it has one element of A for a vector of L columns:
